@@ -275,15 +275,20 @@ def _show_comparison(found: "Comparison", metrics: "pl.DataFrame", *, errors: bo
     """Print what differs; standard errors only if they are asked for."""
     import polars as pl
 
+    from fedsim.findings.comparison import comparison_answer, comparison_title, judged, misses
     from fedsim.findings.finding import BIAS, COST, MODEL
-    from fedsim.report.comparison_words import comparison_sentences, misses
     from fedsim.sweeps.compare import is_standard_error
 
     for path, ours, theirs in found.configuration:
         say(f"{path}: {_word(ours)} -> {_word(theirs)}")
     if not found.configuration:
         say("the configurations are the same")
-    differing = [each for each in comparison_sentences(found) if each.about in {BIAS, MODEL, COST}]
+    looks = judged(found)
+    if title := comparison_title(looks):
+        say(_plain(f"{title}."))
+    differing = [
+        each for each in comparison_answer(found, looks) if each.about in {BIAS, MODEL, COST} and each.quantity
+    ]
     for sentence in [*differing, *misses(found)]:
         say(_plain(sentence.text))
     if not errors:
@@ -318,8 +323,11 @@ def _show(directory: Path) -> None:
     """Show how figures differ from those of the first point, the settings with bias and pace, and what to choose."""
     import polars as pl
 
+    from fedsim.findings.choice import choice_of, choice_title
+    from fedsim.findings.finding import lines
     from fedsim.findings.finished_sweep import read_finished_sweep
-    from fedsim.report.sweep_choice import choice_of, choice_words
+    from fedsim.findings.sweep import sweep_answer
+    from fedsim.findings.tournament import tournament_of, tournament_title
     from fedsim.report.sweep_tables import choice_table
     from fedsim.sweeps.results import paired_differences, read_results
 
@@ -340,8 +348,10 @@ def _show(directory: Path) -> None:
         complain(_plain(text_table(sides, [table.header, *table.rows[:_ROWS]])))
         if len(table.rows) > _ROWS:
             complain(f"... and {_count(len(table.rows) - _ROWS, 'setting')} more in the report")
-    for sentence in choice_words(found)[1]:
-        complain(_plain(sentence.text))
+    methods = tournament_of(finished)
+    complain(_plain(choice_title(found) if methods is None else tournament_title(methods)) + ".")
+    for each in lines(sweep_answer(finished, found)):
+        complain(_plain(f"{each.about}: {each.text}"))
 
 
 def _plain(text: str) -> str:

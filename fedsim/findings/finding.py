@@ -1,9 +1,10 @@
 """Findings: each one fact, its interval, test and sentence, from which pages, summaries and JSON are made."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from itertools import groupby
+from math import isfinite
 from typing import TypeAlias
 
 # What findings are about: the questions of a reader, in their order
@@ -50,6 +51,13 @@ class Tile:
     value: str
     label: str
     detail: str = ""
+
+
+def with_half(half: float, finding: Finding) -> Finding:
+    """Return a finding with the interval of its value, of which this is half; without one where it is not known."""
+    if finding.value is None or not isfinite(half):
+        return replace(finding, certainty=Certainty.UNTESTED)
+    return replace(finding, low=finding.value - half, high=finding.value + half)
 
 
 def lines(findings: Iterable[Finding]) -> Iterator[Finding]:

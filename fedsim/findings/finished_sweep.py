@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,11 @@ import polars as pl
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.findings.finished_run import Json, read_scenario
 from fedsim.findings.formatting import equation, number
+from fedsim.findings.metric_wording import L1, REPORTED
 from fedsim.scenario import Scenario
 from fedsim.scenario.units import parse_duration
 from fedsim.sweeps import results, store
-from fedsim.sweeps.decision import samples
+from fedsim.sweeps.decision import interval
 
 COMPLETE = "complete"
 _NOT_RUN = "not run"
@@ -106,28 +108,47 @@ class FinishedSweep:
     runs: pl.DataFrame
     tuned: tuple[str, ...] = ()  # the swept keys that were tuned for the others, and name no setting
 
-    @property
+    @cached_property
     def metrics(self) -> tuple[str, ...]:
         """The metrics that have a value somewhere, by name."""
-        return tuple(self.results["metric"].unique().sort().to_list())
+        return tuple(sorted(self._cells))
 
     @property
     def failed(self) -> pl.DataFrame:
         """The runs without a result."""
         return self.runs.filter(pl.col("status") != COMPLETE)
 
-    @property
-    def names_by_point(self) -> dict[int, str]:
-        """The names of the points by their numbers."""
-        return dict(zip(self.points["point"].to_list(), self.point_names(), strict=True))
+    @cached_property
+    def bias_metric(self) -> str:
+        """The L1 distance of reports from uniform, which reached the model; of selections, where all reported."""
+        reported, selected = self.samples(REPORTED), self.samples(L1)
+        known = np.isfinite(reported)
+        both = known & np.isfinite(selected)
+        return REPORTED if known.any() and (np.abs(reported - selected)[both] > 1e-9).any() else L1
+
+    @cached_property
+    def _cells(self) -> dict[str, Floats]:
+        points, seeds = self.points["point"].to_list(), sorted(set(self.runs["seed"].to_list()))
+        places = [{value: index for index, value in enumerate(values)} for values in (points, seeds)]
+        row, seed = (
+            pl.col(name).replace_strict(known, default=None, return_dtype=pl.Int64)
+            for name, known in zip(("point", "seed"), places, strict=True)
+        )
+        found = {}
+        table = self.results.select("metric", "value", row=row, seed=seed).drop_nulls()
+        for (metric,), own in table.partition_by("metric", as_dict=True).items():
+            found[str(metric)] = np.full((len(points), len(seeds)), np.nan)
+            found[str(metric)][own["row"].to_numpy(), own["seed"].to_numpy()] = own["value"].to_numpy()
+        return found
 
     def samples(self, metric: str) -> Floats:
         """Return a metric as (settings, seeds), NaN where there is no value."""
-        return samples(self.results, metric, self.points["point"].to_list(), sorted(set(self.runs["seed"].to_list())))
+        nothing = np.full((len(self.points), self.runs["seed"].n_unique()), np.nan)
+        return self._cells.get(metric, nothing)
 
     def estimates(self, metric: str) -> Estimates:
         """Estimate a metric at every point."""
-        return self._aligned(results.estimates(self.results.filter(metric=metric)))
+        return Estimates(*interval(self.samples(metric)))
 
     def differences(self, metric: str, baseline: int = 0) -> Estimates:
         """Estimate how a metric differs at every point from the one in that row, over the seeds that both have.
@@ -135,23 +156,24 @@ class FinishedSweep:
         The same seed is the same world at every point, so differences vary less than the values do. At the baseline
         itself there is none.
         """
-        own = self.results.filter(metric=metric)
-        base = int(self.points["point"][baseline])
-        if base not in own["point"]:
-            own = own.clear()
-        apart = results.paired_differences(own, baseline=base if len(own) else None)
-        return self._aligned(apart.drop("mean").rename({"difference": "mean"}))
+        values = self.samples(metric)
+        apart = values - values[baseline]
+        apart[baseline] = np.nan
+        return Estimates(*interval(apart))
 
-    def _aligned(self, table: pl.DataFrame) -> Estimates:
-        """Put ``mean``, ``high`` and ``seeds`` of each ``point`` in the order of the points."""
-        every = self.points.select("point").join(table, on="point", how="left", maintain_order="left")
-        mean, high = (every[name].cast(pl.Float64).fill_null(np.nan).to_numpy() for name in ("mean", "high"))
-        # With fewer than two seeds there is no interval, whatever the table holds in its place.
-        return Estimates(mean, np.where(every["seeds"].fill_null(0) >= 2, high - mean, np.nan))
+    @cached_property
+    def _texts(self) -> dict[str, tuple[str, ...]]:
+        found = {}
+        for name in (*self.parameters, *self.tuned):
+            values = [value_text(value) for value in self.points[name].to_list()]
+            # Whole blocks of a scenario are numbered: written out they would name nothing.
+            blocks = list(dict.fromkeys(value for value in values if value[:1] in {"[", "{"}))
+            found[name] = tuple(f"no. {blocks.index(value) + 1}" if value in blocks else value for value in values)
+        return found
 
     def values(self, parameter: str) -> tuple[str, ...]:
         """Write the value that a parameter has at every point."""
-        return tuple(value_text(value) for value in self.points[parameter].to_list())
+        return self._texts[parameter]
 
     def numbers(self, parameter: str) -> Floats | None:
         """Return the value of a parameter at every point as numbers; None where some are not."""
@@ -159,14 +181,22 @@ class FinishedSweep:
         found: Floats = column.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
         return found if column.dtype != pl.Boolean and np.isfinite(found).all() else None
 
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Every point by the values of all parameters; a sweep of nothing has one setting."""
+        return tuple(name or "the one setting" for name in self.point_names())
+
     def point_names(self, parameters: Sequence[str] | None = None) -> tuple[str, ...]:
         """Name every point by the values of these parameters; of all, if none are given."""
         chosen = self.parameters if parameters is None else tuple(parameters)
         names = names_of(self.parameters)
-        columns = [[equation(names[parameter], value) for value in self.values(parameter)] for parameter in chosen]
+        columns = [
+            [f"“{value}”" if name == "name" else equation(names[name], value) for value in self.values(name)]
+            for name in chosen
+        ]
         return tuple(map(", ".join, zip(*columns, strict=True))) if columns else ("",) * len(self.points)
 
-    @property
+    @cached_property
     def axes(self) -> tuple[Axis, ...]:
         """The ways in which settings differ, in the order of the file; zipped parameters are one."""
         key = self.scenario.sweep
@@ -174,7 +204,7 @@ class FinishedSweep:
         groups = [(name,) for name in self.parameters if name not in zipped]
         return tuple(self._axis_of(group) for group in (*groups, *([tuple(zipped)] if zipped else [])))
 
-    @property
+    @cached_property
     def axis(self) -> Axis | None:
         """What goes along the axis: a separation that varies; else what has the most values that have an order."""
 
@@ -226,11 +256,12 @@ class FinishedSweep:
         Settings that are not `known` are left out. Values are text, of those parameters that vary.
         """
         others = [name for name in self.parameters if name not in along.parameters]
-        every = np.array(self.point_names(others))
         varying = self._varying(others)
-        names = self.point_names(varying)
-        for name in dict.fromkeys(every.tolist()):
-            own = np.flatnonzero((every == name) & known)
+        names, every = self.point_names(varying), dict[str, list[int]]()
+        for row, name in enumerate(self.point_names(others)):
+            every.setdefault(name, []).append(row)
+        for rows in every.values():
+            own = np.array(rows, dtype=np.int64)[known[rows]]
             if len(own):
                 yield names[int(own[0])] if varying else "", own[np.argsort(along.x[own], kind="stable")]
 
@@ -246,14 +277,16 @@ def read_finished_sweep(directory: Path) -> FinishedSweep:
     table, meta = results.read_results(directory), store.read_sweep(directory)
     plan, swept = results.planned_runs(meta), tuple(meta["parameters"])
     scenario = read_scenario(directory / store.SWEEP_FILE, meta)
-    tuned = [] if scenario.sweep is None else scenario.sweep.tuned
+    tuned = [] if scenario.sweep is None else [*scenario.sweep.tuned]
+    # Settings that have names of their own need no other values to name them.
+    named = [*scenario.sweep.zip] if scenario.sweep is not None and "name" in scenario.sweep.zip else []
     finite = (pl.col("status") == COMPLETE) & pl.col("metric").is_not_null() & pl.col("value").is_finite()
     known = table.select("run_id", "status").unique("run_id", keep="first", maintain_order=True)
     return FinishedSweep(
         name=meta["name"] if isinstance(meta["name"], str) else directory.name,
         meta=meta,
         scenario=scenario,
-        parameters=tuple(name for name in swept if name not in tuned),
+        parameters=tuple(name for name in swept if name not in tuned and (name not in named or name == "name")),
         points=plan.select("point", *swept).unique("point", keep="first", maintain_order=True).sort("point"),
         results=table.filter(finite).select("run_id", "point", "seed", "status", "metric", "value"),
         runs=plan.join(known, on="run_id", how="left", maintain_order="left")

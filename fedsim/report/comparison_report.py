@@ -8,16 +8,25 @@ import polars as pl
 
 from fedsim.analysis.metrics import describe, listed
 from fedsim.experiment.run_directory import Change
-from fedsim.findings.finding import TRUST, Finding, Tile
+from fedsim.findings.comparison import (
+    Judged,
+    comparison_answer,
+    comparison_tiles,
+    comparison_title,
+    judged,
+    of_the_world,
+    setting_text,
+    what_differs,
+)
+from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, WHAT, Finding
 from fedsim.findings.finished_run import FinishedRun, read_run
 from fedsim.findings.finished_sweep import short_name, value_text
-from fedsim.findings.formatting import NO_VALUE, count, number, percent, signed
+from fedsim.findings.formatting import NO_VALUE, count, equation, number, percent, signed
 from fedsim.report.charts import Absent, Chart
 from fedsim.report.charts.side_by_side import NAMES, frequency_chart, loss_chart
-from fedsim.report.comparison_words import comparison_sentences, of_the_world, setting_text, title
+from fedsim.report.charts.sweep_settings import IntervalRows, interval_chart
 from fedsim.report.document import ReportDocument, Section
 from fedsim.report.provenance import ReportProvenance, provenance, sweep_provenance
-from fedsim.report.sweep_figures import BIAS_WORDING, PACE_UNIT, PACE_WORDING, difference
 from fedsim.report.sweep_report import HEADLINES
 from fedsim.report.tables import Table
 from fedsim.sweeps.compare import compare, is_standard_error
@@ -27,6 +36,8 @@ from fedsim.sweeps.store import SWEEP_FILE, read_sweep
 _HEADLINE_ROWS = 14  # figures in the first table at most; all are in the second
 _SETTINGS = 80  # settings shown at most
 _ROWS = 250  # rows of figures shown at most
+QUESTIONS = (BIAS, MODEL, COST, TRUST, NEXT, WHAT)
+_FULL = "Full dots are told from chance."
 _OWN = ("seeds", "baseline_mean", "mean", "difference", "standard_error", "low", "high")
 
 
@@ -46,15 +57,15 @@ def comparison_document(a: Path, b: Path, confidence: float = 0.95) -> ReportDoc
         One of them is neither, cannot be read, or the two have nothing in common.
     """
     found = compare(a, b, confidence=confidence)
-    figures = _ranked(found.metrics)
+    figures, looks = _ranked(found.metrics), judged(found)
     errors = [name for name in figures["metric"].unique() if is_standard_error(name)]
     moved = figures.filter((pl.col("difference") != 0) & ~pl.col("metric").is_in(errors))
     sides = (_side(a), _side(b))
     names, runs = [name for name, _, _ in sides], [run for _, _, run in sides if run is not None]
-    answer = list(comparison_sentences(found))
-    charts: tuple[Chart | Absent, ...] = ()
-    if len(runs) == 2:  # sweeps have charts in their own reports
-        charts = (frequency_chart(runs, "AB"), loss_chart(runs, "AB"))
+    answer = list(comparison_answer(found, looks))
+    charts: tuple[Chart | Absent, ...] = tuple(_differences(looks))
+    if len(runs) == 2:
+        charts = (frequency_chart(runs, "AB"), loss_chart(runs, "AB"), *charts)
         if runs[0].manifest.get("seed") == runs[1].manifest.get("seed"):
             text = "The seed is the same, so devices that are described alike live the same lives."
             answer.append(Finding(text, TRUST))
@@ -63,9 +74,10 @@ def comparison_document(a: Path, b: Path, confidence: float = 0.95) -> ReportDoc
     return ReportDocument(
         kind="comparison",
         name=f"{names[0]}: A against B" if names[0] == names[1] else " against ".join(names),
-        finding=title(found),
-        answer=answer,
-        tiles=tuple(_tiles(figures)),
+        finding=comparison_title(looks),
+        question=what_differs(found),
+        answer=tuple(sorted(answer, key=lambda each: QUESTIONS.index(each.about))),
+        tiles=tuple(comparison_tiles(looks)),
         description="; ".join(
             f"{letter}: {name} ({place})" for letter, name, place in zip("AB", names, (a, b), strict=True)
         ),
@@ -80,6 +92,29 @@ def comparison_document(a: Path, b: Path, confidence: float = 0.95) -> ReportDoc
     )
 
 
+def _differences(looks: Sequence[Judged]) -> Iterator[Chart]:
+    """Draw the differences of bias at every setting of two sweeps, or of what is tested, in per cent of A."""
+    many = next((each for each in looks if len(each.rows) > 1), None)
+    if many is not None:
+        wording, shown = many.wording, slice(0, _SETTINGS // 2)
+        parameters = [name for name in parameters_of(many.rows) if name not in _OWN]
+        values = (zip(*(map(value_text, many.rows[name]) for name in parameters), strict=True)) if parameters else []
+        names = tuple(", ".join(map(equation, map(short_name, parameters), row)) for row in values)[shown]
+        apart, half, told = many.apart[shown], many.half[shown], many.told[shown]
+        data = IntervalRows(names, wording.scale * apart, wording.scale * half, told, f"{wording.short}, B less A", 0.0)
+        yield interval_chart(data, NAMES[2], f"How {wording.words} differs", [_FULL])
+        return
+    rows = [each for each in looks if each.tested() and each.rows["baseline_mean"][0]]
+    if rows:
+        names = tuple(each.wording.words.removeprefix("the ") for each in rows)
+        scale = np.array([100 / abs(each.rows["baseline_mean"][0]) for each in rows])
+        apart, half, told = (
+            np.array([each[0] for each in own]) for own in zip(*((e.apart, e.half, e.told) for e in rows), strict=True)
+        )
+        data = IntervalRows(names, scale * apart, scale * half, told, "change from A to B, in % of A", 0.0)
+        yield interval_chart(data, NAMES[2], "What changes from A to B, with intervals", [_FULL])
+
+
 def _side(path: Path) -> tuple[str, ReportProvenance, FinishedRun | None]:
     """Return the name of a run, a sweep or a point of one, where its figures come from, and the run where it is one."""
     if path.is_dir() and not (path / SWEEP_FILE).exists():
@@ -89,20 +124,6 @@ def _side(path: Path) -> tuple[str, ReportProvenance, FinishedRun | None]:
     meta = read_sweep(directory)
     name = meta["name"] if isinstance(meta["name"], str) else path.name
     return f"{name}, point {point}" if point else name, sweep_provenance(meta), None
-
-
-def _tiles(figures: pl.DataFrame) -> Iterator[Tile]:
-    """Pick the key figures: bias and pace of both."""
-    for wording, words in ((BIAS_WORDING, "misplaced turns"), (PACE_WORDING, "rounds per day")):
-        own = figures.filter(metric=wording.metric)
-        if len(own) == 1:
-            row = own.row(0, named=True)
-            against = (
-                f"{difference(wording, row['difference'], np.nan)} against A" if row["difference"] else "the same as A"
-            )
-            first, second = (wording.write(row[name]).removesuffix(PACE_UNIT) for name in ("baseline_mean", "mean"))
-            yield Tile(first, f"{words}, A")
-            yield Tile(second, f"{words}, B", against)
 
 
 def _setting_table(changes: Sequence[Change]) -> Table | None:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from fedsim.common.hints import did_you_mean
 from fedsim.scenario.model import Model, SparseModel, each_once, word_as
@@ -50,11 +50,12 @@ class Sweep(SparseModel):
 
     @field_validator("grid", "zip")
     @classmethod
-    def _each_once(cls, swept: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    def _each_once(cls, swept: dict[str, list[Any]], info: ValidationInfo) -> dict[str, list[Any]]:
+        names = {"name"} if info.field_name == "zip" else set()  # zipped with what differs, they name the settings
         for path, values in swept.items():
             if not _finite(values):
                 raise ValueError(f"the values of {path!r} must be finite")
-            if path.replace("[", ".").partition(".")[0] in _KEPT:
+            if path.replace("[", ".").partition(".")[0] in _KEPT - names:
                 instead = "; give `seeds` instead" if path == "seed" else ""
                 raise ValueError(f"{path!r} cannot be swept{instead}")
         return swept

@@ -1,8 +1,8 @@
 """Which setting of a sweep to choose: the best by an objective, or the Pareto front of two metrics.
 
 Metrics are (settings, seeds) arrays, NaN where a run has no value. The same seed is the same world at every setting, so
-settings are compared seed by seed, with Student's t over the differences as in `fedsim.sweeps.results`. A difference
-whose 95 % interval contains 0 is a tie.
+settings are compared seed by seed, with Student's t over the differences as in `fedsim.sweeps.results`. Of several
+differences, Holm's correction says which are significant at 5 % together; the others are ties.
 """
 
 from collections.abc import Sequence
@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import polars as pl
-from scipy.special import fdtri
+from scipy.special import fdtri, stdtr
 
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.intervals import student_quantile
@@ -20,17 +19,9 @@ from fedsim.limits.grammar import MetricCondition
 CONFIDENCE = 0.95
 OUTLINE = 60
 """Points on the outline of an ellipse."""
-
-
-def samples(frame: pl.DataFrame, metric: str, points: Sequence[int], seeds: Sequence[int]) -> Floats:
-    """Return a metric of `fedsim.sweeps.results.read_results` as (settings, seeds), NaN where there is none."""
-    found = np.full((len(points), len(seeds)), np.nan)
-    rows, columns = ({each: index for index, each in enumerate(known)} for known in (points, seeds))
-    own = frame.filter((pl.col("metric") == metric) & pl.col("value").is_not_null())
-    for point, seed, value in own.select("point", "seed", "value").iter_rows():
-        if point in rows and seed in columns:
-            found[rows[point], columns[seed]] = value
-    return found
+_ROUNDING = 1e-12
+_POWER = 0.8
+_MOST_SEEDS = 1000
 
 
 def interval(values: Floats) -> tuple[Floats, Floats]:
@@ -41,13 +32,53 @@ def interval(values: Floats) -> tuple[Floats, Floats]:
     square = np.where(known, (values - mean[..., None]) ** 2, 0.0).sum(axis=-1)
     freedom = np.maximum(number - 1, 1)
     half = student_quantile(freedom + 1, CONFIDENCE) * np.sqrt(square / freedom / np.maximum(number, 1))
+    half = np.where(half > _ROUNDING * np.abs(mean), half, 0.0)
     return np.where(number > 0, mean, np.nan), np.where(number > 1, half, np.nan)
 
 
-def differs(mean: Floats, half: Floats) -> Bools:
-    """Say which differences are significant: their interval leaves 0 out; with one seed, all but 0 itself."""
+def told_apart(differences: Floats) -> Bools:
+    """Say which rows of paired differences, (settings, seeds), have a mean other than 0, by Student's t and `holm`.
+
+    A row with one seed cannot be tested: it counts as told apart unless it is 0.
+    """
+    p, (mean, _) = p_values(differences), interval(differences)
+    return holm(p) | (np.isnan(p) & (np.abs(np.nan_to_num(mean)) > _ROUNDING))
+
+
+def p_values(differences: Floats) -> Floats:
+    """Return the p value of a mean of 0 of each row (settings, seeds), two-sided; NaN with fewer than two seeds."""
+    mean, half = interval(differences)
+    freedom = np.maximum(np.isfinite(differences).sum(axis=-1) - 1, 1)
+    error = half / student_quantile(freedom + 1, CONFIDENCE)
     # Rounding may leave equal differences a tiny spread.
-    return np.isfinite(mean) & (np.abs(mean) > np.where(np.isfinite(half), half, 0.0) + 1e-12)
+    t = np.abs(mean) / np.maximum(error, _ROUNDING)
+    return np.where(np.isfinite(half), np.where(np.abs(mean) > _ROUNDING, 2 * stdtr(freedom, -t), 1.0), np.nan)
+
+
+def holm(p: Floats) -> Bools:
+    """Say which of several hypotheses are rejected at 5 % together (Holm 1979), by their p values; NaN is never."""
+    order = np.argsort(p, kind="stable")[: int(np.isfinite(p).sum())]
+    kept = p[order] > (1 - CONFIDENCE) / np.arange(len(order), 0, -1)
+    rejected = np.zeros(len(p), dtype=bool)
+    rejected[order[: int(np.argmax(kept)) if kept.any() else len(order)]] = True
+    return rejected
+
+
+def detectable(half: float, seeds: int, looks: int, of: int | None = None) -> float:
+    """Return the least difference that a test sees four times in five, from half of its 95 % interval over `seeds`.
+
+    The test is Student's t at 5 % over the number of `looks`; `of` is another number of seeds, to plan with.
+    """
+    then = seeds if of is None else of
+    spread = half / float(student_quantile(seeds, CONFIDENCE)) * np.sqrt(seeds / then)
+    quantiles = student_quantile(then, 1 - (1 - CONFIDENCE) / looks) + student_quantile(then, 2 * _POWER - 1)
+    return float(spread * quantiles)
+
+
+def seeds_needed(difference: float, half: float, seeds: int, looks: int) -> int | None:
+    """Return how many seeds would tell a difference, as `detectable` says; None where a thousand would not."""
+    enough = (n for n in range(seeds + 1, _MOST_SEEDS + 1) if detectable(half, seeds, looks, n) <= abs(difference))
+    return next(enough, None)
 
 
 class Feasible(NamedTuple):
@@ -90,7 +121,7 @@ class Ranking:
     order: Ints  # rows of the eligible settings that have a value, by their means; of equals the first comes first
     difference: Floats  # from the best, seed by seed
     half: Floats  # of the 95 % interval of the difference
-    tied: Bools  # in the order and not the best, but not significantly different from it
+    tied: Bools  # in the order and not the best, but not told apart from it
 
     @property
     def best(self) -> int | None:
@@ -108,7 +139,7 @@ def rank(values: Floats, eligible: Bools, *, maximize: bool = False) -> Ranking:
         return Ranking(order, nothing, nothing, np.zeros(len(mean), dtype=bool))
     difference, half = interval(values - values[order[0]])
     tied = np.zeros(len(mean), dtype=bool)
-    tied[order[1:]] = ~differs(difference, half)[order[1:]]
+    tied[order[1:]] = ~told_apart((values - values[order[0]])[order[1:]])
     return Ranking(order, difference, half, tied)
 
 
@@ -122,31 +153,23 @@ class Front(NamedTuple):
 def front(less: Floats, more: Floats) -> Front:
     """Find the Pareto front of the means of two metrics, (settings, seeds): less of the first and more of the second.
 
-    A setting is dominated by one that is as good in both means, and better in one beyond a tie.
+    A setting is dominated by one on the front that is as good in both means, and significantly better in one: p values
+    are multiplied by the number of such tests of a setting, and Holm's correction is for the settings.
     """
     (a, _), (b, _) = interval(less), interval(more)
-    known = np.isfinite(a) & np.isfinite(b)
-    beaten, dominated = np.zeros((2, len(a)), dtype=bool)
-    for row in np.flatnonzero(known):
-        as_good = known & (a <= a[row]) & (b >= b[row]) & ((a < a[row]) | (b > b[row]))
-        beaten[row] = as_good.any()
-        significant = differs(*interval(less - less[row])) | differs(*interval(more - more[row]))
-        dominated[row] = (as_good & significant).any()
-    rows = np.flatnonzero(known & ~beaten)
-    return Front(rows[np.lexsort((a[rows], -b[rows]))], dominated)
-
-
-def effect(values: Floats, pairs: Sequence[tuple[int, int]]) -> tuple[float, float]:
-    """Return by how much a metric, (settings, seeds), differs between pairs of settings, and half of the interval.
-
-    The differences of all pairs (from, to) are averaged within each seed, and the interval is over the seeds that have
-    all of them. NaN without any.
-    """
-    if not pairs:
-        return np.nan, np.nan
-    start, end = np.array(pairs).T
-    mean, half = interval((values[end] - values[start]).mean(axis=0)[None])
-    return float(mean[0]), float(half[0])
+    known, rows = np.flatnonzero(np.isfinite(a) & np.isfinite(b)), list[int]()
+    for row in known[np.lexsort((a[known], -b[known]))].tolist():
+        if not rows or a[row] < a[rows[-1]] or (a[row], b[row]) == (a[rows[-1]], b[rows[-1]]):
+            rows.append(row)
+    tests, best, untested = np.zeros(len(a)), np.full(len(a), np.nan), np.zeros(len(a), dtype=bool)
+    for row in rows:
+        as_good = (a >= a[row]) & (b <= b[row]) & ((a > a[row]) | (b < b[row]))
+        for apart in (less - less[row], more - more[row]):
+            p = np.where(as_good, p_values(apart), np.nan)
+            tests += np.isfinite(p)
+            best = np.fmin(best, p)
+            untested |= as_good & np.isnan(p) & (np.abs(np.nan_to_num(interval(apart)[0])) > _ROUNDING)
+    return Front(np.array(rows, dtype=np.int64), holm(best * tests) | untested)
 
 
 def ellipse(x: Floats, y: Floats) -> Floats | None:

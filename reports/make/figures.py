@@ -14,10 +14,11 @@ from fedsim.common.arrays import Floats
 from fedsim.findings.finding import Finding
 from fedsim.findings.finished_sweep import Axis
 from fedsim.findings.formatting import capitalized, number
+from fedsim.findings.sweep import Line, Lines
 from fedsim.report.charts import Chart
 from fedsim.report.charts.learning import Curve, curve_chart, curve_of
 from fedsim.report.charts.marks import set_scale
-from fedsim.report.charts.sweep_lines import Line, Lines, lines_chart
+from fedsim.report.charts.sweep_lines import lines_chart
 from fedsim.report.document import ReportDocument, Section
 from fedsim.report.tables import Table
 from reports.make.kept import SCENARIOS, UNIFORM

@@ -54,8 +54,8 @@ def test_the_answer_names_the_change_and_warns_of_different_worlds(pair: tuple[P
     text = plain(" ".join(each.text for each in document.answer))
     assert "What differs: seed (1 against 2) and server.cohort (5 against 6)." in text
     assert (
-        "The share of misplaced turns goes from 26.7 % in A to 25.6 % in B (-1.1 ± 1.5 points, which may be chance)."
-        in text
+        "The distance of participation from uniform (TV) goes from 26.7 % in A to 25.6 % in B (-1.1 ± 1.5 points, not "
+        "told from chance)." in text
     )
     assert "different seeds" in text
     assert [each.warns for each in document.answer].count(True) == 1
@@ -75,19 +75,19 @@ def test_curves_are_those_of_each_run(pair: tuple[Path, Path]) -> None:
 
 
 def test_charts_of_a_comparison_are_titled_by_what_they_show(pair: tuple[Path, Path]) -> None:
-    frequencies, losses = comparison_document(*pair).charts
+    frequencies, losses, _ = comparison_document(*pair).charts
     runs = [read_run(path) for path in pair]
     counts = [np.sort(run.clients["participations"].to_numpy()) for run in runs]
     shares = [100 * each[-(len(each) // 10) :].sum() / each.sum() for each in counts]
     assert plain(frequencies.title) == (
-        f"The busiest tenth takes {shares[0]:.1f} % of the turns in A and {shares[1]:.1f} % of the turns in B"
+        f"The busiest tenth of clients gives {shares[0]:.1f} % in A and {shares[1]:.1f} % in B of the participations"
     )
     ends = {
         letter: min((each.points.mean[-1], each.optimizer) for each in loss_data(runs, "AB") if each.letter == letter)
         for letter in "AB"
     }
     for letter, (_, name) in ends.items():
-        assert re.search(rf"{name} [0-9.e-]+ in {letter}", plain(losses.title))
+        assert re.search(rf"“{name}” [0-9.e-]+ in {letter}", plain(losses.title))
 
 
 @pytest.mark.long
@@ -95,11 +95,10 @@ def test_the_page_of_a_comparison(pair: tuple[Path, Path], tmp_path: Path) -> No
     write_manifest(pair[0], name=HOSTILE)
     page = report_comparison(*pair, tmp_path / "out")
     shown = check(page.read_text(encoding="utf-8"))
-    assert shown.inside("h1") == [
-        "cohort\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}5 against cohort\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}6"
-    ]
+    (head,) = shown.inside("h1")
+    assert plain(head).startswith("A and B are not told apart in the distance of participation from uniform (TV)")
     assert any(HOSTILE in text for text in shown.inside("p"))
-    assert [figure["id"] for figure in shown.find("figure")] == ["frequencies", "losses"]
+    assert [figure["id"] for figure in shown.find("figure")] == ["frequencies", "losses", "differences"]
     alone = report_comparison(*pair, tmp_path / "alone.html")
     assert alone.read_bytes() == page.read_bytes()
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["report.html"]
@@ -116,7 +115,7 @@ def test_a_run_compared_with_itself(pair: tuple[Path, Path]) -> None:
 def test_sweeps_and_their_points_are_compared_too(tmp_path: Path) -> None:
     first, second = write_sweep(tmp_path / "a"), write_sweep(tmp_path / "b")
     whole = comparison_document(first, second)
-    assert whole.charts == []
+    assert [chart.name for chart in whole.charts] == ["differences"]
     points = comparison_document(Path(f"{first}@0"), Path(f"{first}@4"))
     _, figures = tables_of(points)
     assert figures is not None

@@ -1,6 +1,7 @@
 """The report of a sweep: what its charts show, and what it says."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,16 +9,16 @@ import pytest
 from scipy import stats
 
 from fedsim.common.errors import RunError
+from fedsim.findings.choice import choice_of
 from fedsim.findings.finished_sweep import FinishedSweep, read_finished_sweep
+from fedsim.findings.metric_wording import L1, PACE
+from fedsim.findings.sweep import line_data, sweep_answer, what_was_simulated
 from fedsim.report import write_report
 from fedsim.report.charts import Absent, Chart
-from fedsim.report.charts.sweep_lines import line_data
-from fedsim.report.charts.sweep_settings import effect_data, map_data, trade_off_data
+from fedsim.report.charts.sweep_settings import map_data, trade_off_data
 from fedsim.report.page import document_of
-from fedsim.report.sweep_choice import choice_of
-from fedsim.report.sweep_figures import L1, L1_THEORY, PACE
-from fedsim.report.sweep_report import headlines, sweep_answer, sweep_charts, sweep_document
-from fedsim.report.sweep_tables import difference_table, point_table
+from fedsim.report.sweep_report import headlines, sweep_charts, sweep_document
+from fedsim.report.sweep_tables import point_table
 
 from .sweeps import COHORT, COHORTS, COOLDOWN, SEEDS, SEPARATION, SEPARATIONS, l1, per_day, write_points, write_sweep
 from .test_page import HOSTILE, check, contents
@@ -31,6 +32,9 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def sweep(directory: Path) -> FinishedSweep:
     return read_finished_sweep(directory)
+
+
+DISTANCE = "the distance of participation from uniform (TV)"
 
 
 def plain(text: str) -> str:
@@ -58,7 +62,7 @@ def test_differences_are_paired_so_what_worlds_share_cancels(sweep: FinishedSwee
 
 
 def test_lines_run_along_the_separation_one_for_each_cohort(sweep: FinishedSweep) -> None:
-    data = line_data(sweep, L1, L1_THEORY)
+    data = line_data(sweep, L1, "participation.l1_uniform_theory")
     assert data is not None
     assert data.along.parameters == (SEPARATION,)
     assert [plain(line.name) for line in data.lines] == [f"cohort = {cohort}" for cohort in COHORTS]
@@ -78,10 +82,8 @@ def test_the_trade_off_has_a_mark_for_each_setting(sweep: FinishedSweep) -> None
     np.testing.assert_allclose(data.bias, [50 * l1(*pair, 2) for pair in pairs])
     assert [plain(data.names[row]) for row in data.front] == [f"R = {r}, cohort = 5" for r in SEPARATIONS]
     assert data.dominated.tolist() == [c == 10 for _, c in pairs]
-    outline = data.outlines[0]
-    assert outline is not None
-    np.testing.assert_allclose(outline[:, 0], 850)
-    assert data.chosen is None
+    np.testing.assert_allclose(data.outlines[0][:, 0], 850)
+    assert plain(data.names[data.chosen or 0]) == "R = 8, cohort = 5"
 
 
 def test_the_question_of_a_sweep_is_shown(tmp_path: Path) -> None:
@@ -93,7 +95,7 @@ def test_the_question_of_a_sweep_is_shown(tmp_path: Path) -> None:
 def test_maps_have_a_cell_for_each_pair(sweep: FinishedSweep) -> None:
     data = map_data(sweep, PACE)
     assert data is not None
-    assert (data.across.name, data.up.name) == ("R", "cohort")
+    assert (data.across, data.up) == ("separation R (rounds)", "server.cohort")
     assert (data.columns, data.rows) == (("0", "4", "8"), ("5", "10"))
     np.testing.assert_allclose(data.mean, [[per_day(r, c) for r in SEPARATIONS] for c in COHORTS])
 
@@ -106,7 +108,7 @@ def names_of_charts(sweep: FinishedSweep) -> list[str]:
 def test_what_moves_is_shown_once(sweep: FinishedSweep) -> None:
     """Coverage is 1 everywhere and shortages have no value: neither deserves a chart."""
     assert headlines(sweep) == (L1, PACE)
-    assert names_of_charts(sweep) == ["trade-off", "effects"]
+    assert names_of_charts(sweep) == ["trade-off"]
 
 
 def test_where_the_pace_is_the_same_bias_is_drawn_along_the_sweep(tmp_path: Path) -> None:
@@ -117,7 +119,7 @@ def test_where_the_pace_is_the_same_bias_is_drawn_along_the_sweep(tmp_path: Path
     assert names_of_charts(same) == ["distance"]
     chart = sweep_charts(same, choice_of(same), headlines(same))["bias"][0]
     assert isinstance(chart, Chart)
-    assert chart.description == "misplaced turns (% of all) along R: from 25 at 0 to 20 at 4."
+    assert chart.description == "distance from uniform (TV, %) along R: from 25 at 0 to 20 at 4."
 
 
 def test_what_differs_by_chance_alone_has_no_chart(tmp_path: Path) -> None:
@@ -153,50 +155,36 @@ def test_every_title_can_be_read_alone(tmp_path: Path) -> None:
     assert len(titles) == 2
     assert not any(title.startswith(("The same", "That ")) for title in titles)
     assert all(": 1 min at R = 0, 1 min 1 s at R = 4" in plain(title) or ": 60" in title for title in titles)
-    assert "From R = 0 to R = 4, the loss of fedavg goes from 60 to 61 (+1.000 ± 0)." in told(sweep)
+    assert "From R = 0 to R = 4, the loss of “fedavg” goes from 60 to 61 (+1.000 ± 0)." in told(sweep)
 
 
 def test_the_title_of_a_chart_names_both_extremes(tmp_path: Path) -> None:
     points, levels = [{SEPARATION: r} for r in (0, 4, 8, 12)], [0.3, 0.5, 0.1, 0.5]
     sweep = read_finished_sweep(write_points(tmp_path / "s", points, lambda index, _: {L1: levels[index], PACE: 960.0}))
     (chart,) = sweep_charts(sweep, choice_of(sweep), headlines(sweep))["bias"]
-    assert plain(chart.title) == "Misplaced turns: 5.0 % at R = 8, 25.0 % at 2 settings"
+    assert plain(chart.title) == "Distance from uniform (TV): 5.0 % at R = 8, 25.0 % at 2 settings"
     flat = read_finished_sweep(
         write_points(tmp_path / "f", points, lambda index, _: {PACE: 960.0} | ({L1: 0.3} if index else {}))
     )
     (chart,) = sweep_charts(flat, choice_of(flat), headlines(flat))["bias"]
-    assert plain(chart.title) == "Misplaced turns: 15.0 % at every setting that has it"
+    assert plain(chart.title) == "Distance from uniform (TV): 15.0 % at every setting that has it"
 
 
 def test_many_lines_become_a_map(tmp_path: Path) -> None:
     points = [{SEPARATION: r, COHORT: c} for r in (0, 4) for c in range(1, 9)]
     sweep = read_finished_sweep(write_points(tmp_path / "s", points, lambda index, _: {L1: 1 - index / 50}))
-    assert names_of_charts(sweep) == ["map-participation-l1_uniform", "effects"]
+    assert names_of_charts(sweep) == ["map-participation-l1_uniform"]
 
 
-def test_the_effect_of_each_parameter_is_paired(sweep: FinishedSweep) -> None:
-    first, second = effect_data(sweep, choice_of(sweep).values)
-    assert (plain(first.name), first.pairs, plain(second.name), second.pairs) == ("R: 0 → 8", 2, "cohort: 5 → 10", 3)
-    np.testing.assert_allclose([first.mean, second.mean], [l1(8, 5, 1) - l1(0, 5, 1), 0.05])
-    np.testing.assert_allclose([first.half, second.half], 0, atol=1e-12)
-
-
-def test_an_effect_goes_over_values_that_most_settings_have(tmp_path: Path) -> None:
-    """At R = 20 there is but one cohort, so the pairs are taken from 0 to 5."""
-    pairs = [(0, 5), (0, 10), (5, 5), (5, 10), (20, 5)]
-    points = [{SEPARATION: r, COHORT: c} for r, c in pairs]
-    sweep = read_finished_sweep(write_points(tmp_path / "s", points, lambda index, _: {L1: 1 - 0.1 * index}))
-    first, second = effect_data(sweep, choice_of(sweep).values)
-    assert (plain(first.name), first.pairs, plain(second.name), second.pairs) == ("R: 0 → 5", 2, "cohort: 5 → 10", 2)
-    np.testing.assert_allclose([first.mean, second.mean], [-0.2, -0.1])
+def test_it_says_where_combinations_were_left_out(sweep: FinishedSweep) -> None:
+    some = " ".join(each.text for each in what_was_simulated(replace(sweep, points=sweep.points.head(5))))
+    assert "5 settings of 6 combinations with" in some
 
 
 def test_the_answer_tells_the_way_from_end_to_end(sweep: FinishedSweep) -> None:
     text = told(sweep)
-    assert "A setting is a choice of R (0, 4 or 8) and cohort (5 or 10). 6 settings with 3 seeds each: 18 runs." in text
-    assert (
-        "From R = 0 to R = 8 with cohort = 5, the share of misplaced turns goes from 52.6 % to 19.3 % (-33.3 ±" in text
-    )
+    assert "6 settings with 3 seeds each, 18 runs: R (0, 4 or 8) and cohort (5 or 10)." in text
+    assert f"From R = 0 to R = 8 with cohort = 5, {DISTANCE} goes from 52.6 % to 19.3 % (-33.3 ±" in text
     assert "the pace goes from 850 rounds per day to 530 rounds per day (-320 ± 0)" in text
     assert "Every run completed. Every setting has the same 3 seeds" in text
 
@@ -208,8 +196,8 @@ def test_the_ends_of_each_line_are_its_own(tmp_path: Path) -> None:
         write_points(tmp_path / "s", points, lambda index, seed: {L1: 1 - 0.1 * index + 0.001 * seed})
     )
     text = told(sweep)
-    assert "From R = 0 to R = 20 with cohort = 5, the share of misplaced turns goes from 50.1 % to 30.1 %" in text
-    assert "from R = 0 to R = 5 with cohort = 10, the share of misplaced turns goes from 45.1 % to 35.1 %" in text
+    assert f"From R = 0 to R = 20 with cohort = 5, {DISTANCE} goes from 50.1 % to 30.1 %" in text
+    assert f"from R = 0 to R = 5 with cohort = 10, {DISTANCE} goes from 45.1 % to 35.1 %" in text
 
 
 def zipped(tmp_path: Path, separations: Sequence[int], cooldowns: Sequence[str]) -> FinishedSweep:
@@ -231,9 +219,8 @@ def test_in_a_zip_every_setting_that_is_named_was_run(tmp_path: Path) -> None:
         "R = 0, cooldown = 3d",
     ]
     assert len(data.lines) == 1
-    assert (
-        "From R = 2,000, cooldown = 0s to R = 0, cooldown = 3d, the share of misplaced turns goes from 35.0 % to 50.0 %"
-        in told(sweep)
+    assert f"From R = 2,000, cooldown = 0s to R = 0, cooldown = 3d, {DISTANCE} goes from 35.0 % to 50.0 %" in told(
+        sweep
     )
 
 
@@ -264,13 +251,13 @@ def test_what_an_interrupted_sweep_lacks_is_counted_against_its_plan(tmp_path: P
         tmp_path / "s", points, lambda index, _: {L1: 1.0 - index}, missing={(1, 3), (2, 1), (2, 2), (2, 3)}
     )
     text = told(read_finished_sweep(folder))
-    assert "3 settings with 3 seeds each: 9 runs." in text
+    assert "3 settings with 3 seeds each, 9 runs" in text
     assert "4 of 9 runs have no result: R = 4, seed 3 (not run); R = 8, seeds 1, 2 and 3 (not run)." in text
     assert "Settings have 0 to 3 seeds: means are over the seeds that each has" in text
     assert "Every run completed" not in text
     assert "same 3 seeds" not in text
     shown = check(write_report(folder).read_text(encoding="utf-8"))
-    assert shown.inside("td").count("not run") == 4
+    assert any("4 of 9 runs have no result" in text for text in shown.inside("strong"))
 
 
 def test_seeds_that_differ_are_not_called_the_same(tmp_path: Path) -> None:
@@ -287,18 +274,18 @@ def test_one_seed_that_is_left_gives_no_interval(tmp_path: Path) -> None:
     sweep = read_finished_sweep(
         write_points(tmp_path / "s", points, lambda index, _: {L1: 1.0 - index / 2}, missing=missing)
     )
-    assert "With one seed at a setting there are no intervals" in told(sweep)
-    assert "the share of misplaced turns goes from 50.0 % to 25.0 % (-25.0 points)." in told(sweep)
+    assert "One seed at a setting: there are no intervals" in told(sweep)
+    assert f"{DISTANCE} goes from 50.0 % to 25.0 % (-25.0 points)." in told(sweep)
 
 
 def test_what_stays_is_not_said_to_move(tmp_path: Path) -> None:
     points = [{SEPARATION: r} for r in (0, 4, 8)]
     same = read_finished_sweep(write_points(tmp_path / "a", points, lambda *_: {L1: 0.5}))
-    assert "The share of misplaced turns is 25.0 % at every setting." in told(same)
+    assert f"The {DISTANCE[4:]} is 25.0 % at every setting." in told(same)
     between = read_finished_sweep(
         write_points(tmp_path / "b", points, lambda index, _: {L1: 0.5 if index != 1 else 0.1})
     )
-    assert "The share of misplaced turns is 25.0 % at R = 0 and at R = 8." in told(between)
+    assert f"The {DISTANCE[4:]} is 25.0 % at R = 0 and at R = 8." in told(between)
 
 
 def test_tables_have_every_point(sweep: FinishedSweep) -> None:
@@ -306,20 +293,16 @@ def test_tables_have_every_point(sweep: FinishedSweep) -> None:
     assert points.header == ("R", "cohort", L1, PACE)
     assert points.rows[0][:2] == ("0", "5")
     assert points.rows[0][2].startswith("1.052 ± 0.0025")
-    differences = difference_table(sweep, headlines(sweep))
-    assert differences is not None
-    assert differences.rows[0][2:] == ("first", "first")
-    assert plain(differences.rows[4][3]) == "-320 ± 0"
 
 
 def test_the_page_of_a_sweep(directory: Path) -> None:
     page = write_report(directory)
     shown = check(page.read_text(encoding="utf-8"))
     names = [figure["id"] for figure in shown.find("figure")]
-    assert names == ["trade-off", "effects"]
+    assert names == ["trade-off"]
     (head,) = shown.inside("h1")
-    assert plain(head).startswith(
-        "Evenness costs pace: 52.6 % misplaced turns at 850 rounds per day (R = 0, cohort = 5), 19"
+    assert plain(head) == (
+        "R = 8, cohort = 5 is the most even (19.3 % from uniform) and 37.6 % slower than R = 0, cohort = 5"
     )
     assert "fedsim sweep trade.fedsim.yaml" in shown.inside("pre")
     before = contents(directory)
@@ -332,7 +315,6 @@ def test_crashes_and_hostile_names_are_shown_as_they_are(tmp_path: Path) -> None
     shown = check(write_report(directory).read_text(encoding="utf-8"))
     assert any(HOSTILE in text for text in shown.inside("p"))
     assert any("1 of 18 runs has no result" in text for text in shown.inside("strong"))
-    assert "p5s3" in shown.inside("td")
 
 
 def test_a_sweep_of_one_parameter_compares_no_parameters(tmp_path: Path) -> None:
@@ -347,7 +329,7 @@ def test_a_sweep_in_which_all_crashed(tmp_path: Path) -> None:
         path.unlink()
     document = document_of(directory)
     assert any(sentence.warns for sentence in document.answer)
-    assert document.finding == ""
+    assert document.finding == f"Nothing to choose by: no run has a value of {L1}"
     assert document.charts == []
     check(write_report(directory).read_text(encoding="utf-8"))
 

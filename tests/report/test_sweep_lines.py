@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from fedsim.report.charts.sweep_lines import Line, band
+from fedsim.findings.sweep import Line
+from fedsim.report.charts.sweep_lines import band
 
 
 def test_the_interval_of_a_share_stays_within_what_a_share_can_be() -> None:

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedsim.findings.choice import choice_of, choice_title, loss_parts, parts_findings
 from fedsim.findings.finished_sweep import FinishedSweep, read_finished_sweep
 from fedsim.report import write_report
 from fedsim.report.charts.sweep_lines import parts_chart
-from fedsim.report.sweep_choice import choice_of, choice_words, loss_parts, parts_sentences
-from fedsim.report.sweep_tables import parts_table, privacy_table, tuned_table
+from fedsim.report.sweep_tables import parts_table, point_table, privacy_table
 
 from .sweeps import COHORT, SEPARATION, write_points
 from .test_page import check
@@ -53,28 +53,27 @@ def sweep_of(
 
 
 def told(sweep: FinishedSweep) -> str:
-    return plain(" ".join(each.text for each in parts_sentences(sweep, loss_parts(sweep))))
+    return plain(" ".join(each.text for each in parts_findings(sweep, loss_parts(sweep))))
 
 
 def test_the_best_setting_is_named_with_its_margin_and_its_largest_part(tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path, HIGH_LOW_HIGH)
-    assert plain(choice_words(choice_of(sweep))[0]) == "R = 10: lowest loss of fedavg above the optimum (0.150)"
+    assert plain(choice_title(choice_of(sweep))) == "R = 10 has the lowest loss of “fedavg” above the optimum (0.150)"
     assert told(sweep) == (
-        "fedavg ends closest to the optimum at R = 10: its loss is 0.15 ± 0.0025 above it; these seeds tell all "
-        "others from it. The largest part of it is privacy noise at R = 0 (60.0 %), bias at R = 10 (66.7 %) and "
-        "participation noise at R = 20 (80.0 %)."
+        "“fedavg” ends closest to the optimum at R = 10: its loss is 0.15 ± 0.0025 above it; all other "
+        "settings are worse (paired). The largest part of it is privacy noise at R = 0 (60.0 %), bias at R = 10 "
+        "(66.7 %) and participation noise at R = 20 (80.0 %)."
     )
     [each] = loss_parts(sweep)
     chart = parts_chart(sweep, each)
     assert chart is not None
-    assert plain(chart.title) == "fedavg ends closest to the optimum at R = 10"
+    assert plain(chart.title) == "“fedavg” ends closest to the optimum at R = 10"
     assert "zero or less" in chart.notes[-1]
     assert chart.table is not None
-    assert [row[0] for row in chart.table.rows] == ["0", "10", "20"]
-    assert len(chart.table.header) == 5
-    wide = parts_chart(sweep, loss_parts(sweep_of(tmp_path / "wide", HIGH_LOW_HIGH, noise=0.2))[0])
-    assert wide is not None
-    assert "cut off" in wide.notes[-1]
+    assert [row[:2] for row in chart.table.rows[:4]] == [
+        *(("together", place) for place in ("0", "10", "20")),
+        ("bias", "0"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +87,7 @@ def test_the_best_setting_is_named_with_its_margin_and_its_largest_part(tmp_path
         ),
         ([(0.1005, 0, 0), (0.3, 0, 0), (0.3, 0, 0), (0.1, 0, 0)], 0.01, (1, 2, 3), "do not tell it from R = 0"),
         ([(0.1, 0, 0), (0.1001, 0, 0)], 0.01, (1, 2, 3), "tell no other setting from it"),
-        ([(0.1, 0, 0), (0.2, 0, 0)], 0.001, (1, 2, 3), "these seeds tell the other from it"),
+        ([(0.1, 0, 0), (0.2, 0, 0)], 0.001, (1, 2, 3), "the other setting is worse (paired)"),
         ([(0.1, 0, 0), (0.2, 0, 0)], 0.001, (1,), "one seed does not tell whether another is as good"),
     ],
 )
@@ -116,9 +115,8 @@ def test_tables_show_parts_times_promises_and_what_was_tuned(tmp_path: Path, mon
     privacy = privacy_table(sweep)
     assert privacy is not None
     assert privacy.rows[1] == ("10", "500", "493", "11", "37", "49", "10", "3.5", "0.75", "8")
-    tuned = tuned_table(sweep)
-    assert tuned is not None
-    assert tuned.header == ("R", "pause")
+    tuned = point_table(sweep, [])
+    assert tuned.header == ("R", "pause (tuned)")
     assert tuned.rows[2] == ("20", "3m")
     monkeypatch.setattr("fedsim.report.sweep_tables.SETTINGS", 2)
     assert len(parts_table(sweep, loss_parts(sweep)[0]).rows) == 2

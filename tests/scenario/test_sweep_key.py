@@ -16,6 +16,7 @@ from tests.conftest import SMALL, Write
         ("{grid: {server.cohort: []}}", ":5:31: error: sweep.grid.server.cohort: must have at least 1 items"),
         ("{grid: {server.cohort: 3}}", ":5:31: error: sweep.grid.server.cohort: must be a list, not 3"),
         ("{grid: {seed: [1, 2]}}", "'seed' cannot be swept; give `seeds` instead"),
+        ("{grid: {name: [a, b]}}", "'name' cannot be swept"),
         ("{grid: {sweep.seeds: [1, 2]}}", "'sweep.seeds' cannot be swept"),
         ("{grid: {decide.minimize: [rounds.count]}}", "'decide.minimize' cannot be swept"),
         ("{grid: {server.pause: [.inf]}}", "the values of 'server.pause' must be finite"),

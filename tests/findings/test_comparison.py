@@ -7,14 +7,17 @@ import polars as pl
 import pytest
 
 from fedsim.experiment.run_directory import ABSENT, Change
-from fedsim.report.comparison_words import comparison_sentences, misses, title
+from fedsim.findings.comparison import comparison_answer, comparison_title, judged, misses, what_differs
+from fedsim.findings.finding import Certainty
 from fedsim.sweeps.compare import Comparison, Missed
 
-from .test_sweep import plain
+from ..report.test_sweep import plain
 
 L1, PACE = "participation.l1_uniform", "rounds.per_day"
 COHORT: Change = ("server.cohort", 5, 6)
 SEED: Change = ("seed", 1, 2)
+
+DISTANCE = "the distance of participation from uniform (TV)"
 
 
 def comparison(
@@ -44,25 +47,25 @@ def comparison(
 
 
 def said(found: Comparison) -> list[str]:
-    return [plain(each.text) for each in comparison_sentences(found)]
+    return [plain(each.text) for each in comparison_answer(found, judged(found))]
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ([("population[0].separation.value", 4, 12)], "R = 4 against R = 12"),
+        ([("population[0].separation.value", 4, 12)], "R = 4 (A) against R = 12 (B)"),
         (
             [("population[0].separation.value", 4, 12), ("population[1].separation.value", 4, 12)],
-            "R = 4 against R = 12",
+            "R = 4 (A) against R = 12 (B)",
         ),
         (
             [("population[0].separation.value", 4, 12), ("population[1].separation.value", 0, 12)],
-            "population[0].separation = 4, population[1].separation = 0 against "
-            "population[0].separation = 12, population[1].separation = 12",
+            "population[0].separation = 4, population[1].separation = 0 (A) against "
+            "population[0].separation = 12, population[1].separation = 12 (B)",
         ),
         (
             [("population[0].cooldown.value", "6h", "1d"), COHORT, SEED, ("name", "a", "b")],
-            "cooldown = 6h, cohort = 5 against cooldown = 1d, cohort = 6",
+            "cooldown = 6h, cohort = 5 (A) against cooldown = 1d, cohort = 6 (B)",
         ),
         (
             [
@@ -70,23 +73,23 @@ def said(found: Comparison) -> list[str]:
                 ("population[0].weight.value", 1, ABSENT),
                 ("population[0].weight.sigma", ABSENT, 1),
             ],
-            "weight = constant against weight = lognormal",
+            "weight = constant (A) against weight = lognormal (B)",
         ),
         (
             [("learning", None, ABSENT), ("learning.step_size", ABSENT, 0.1)],
-            "learning = none against learning = some",
+            "learning = none (A) against learning = some (B)",
         ),
         (
             [(f"server.key{index}", index, index + 1) for index in range(5)],
-            "key0 = 0, key1 = 1, key2 = 2 against key0 = 1, key1 = 2, key2 = 3, and 2 more differences",
+            "key0 = 0, key1 = 1, key2 = 2 (A) against key0 = 1, key1 = 2, key2 = 3 (B), and 2 more differences",
         ),
-        ([SEED], "The same scenario with seed 1 against seed 2"),
-        ([("name", "a", "b")], ""),
+        ([SEED], "The same scenario with seed 1 (A) against seed 2 (B)"),
+        ([("name", "a", "b"), ("population[0].name", "a", "b"), ("population[0].description", "a", "b")], ""),
         ([], ""),
     ],
 )
 def test_the_title_names_what_differs(changes: list[Change], words: str) -> None:
-    assert plain(title(comparison(changes=changes))) == words
+    assert plain(what_differs(comparison(changes=changes))) == words
 
 
 def test_bias_model_and_pace_come_first_with_their_intervals() -> None:
@@ -100,37 +103,35 @@ def test_bias_model_and_pace_come_first_with_their_intervals() -> None:
             ]
         )
     )
-    assert text[:3] == [
-        "The share of misplaced turns goes from 40.0 % in A to 20.0 % in B (-20.0 ± 1.0 points).",
-        "The loss of fedavg above the one under uniform participation goes from 0.300 in A to 0.100 in B "
-        "(-0.200 ± 0.250, which may be chance).",
-        "The pace goes from 900 rounds per day in A to 700 rounds per day in B (-200 ± 10).",
-    ]
-    assert not any("Both sides are one run" in each for each in text)
+    assert f"The {DISTANCE[4:]} goes from 40.0 % in A to 20.0 % in B (-20.0 ± 1.0 points)." in text
+    assert (
+        "The loss of “fedavg” above the one under uniform participation goes from 0.300 in A to 0.100 in B "
+        "(-0.200 ± 0.250, not told from chance)."
+    ) in text
+    assert "The pace goes from 900 rounds per day in A to 700 rounds per day in B (-200 ± 10)." in text
+    assert any("Differences are paired by seed; of 3 tested" in each for each in text)
 
 
 def test_what_is_the_same_is_not_said_to_move() -> None:
     text = said(comparison([(L1, 0.8, 0.8, 0.0), ("learning.fedavg.loss", 0.5, 0.5, None)]))
-    assert "The share of misplaced turns is 40.0 % in both." in text
-    assert "The loss of fedavg is 0.500 in both." in text
+    assert f"The {DISTANCE[4:]} is 40.0 % in both." in text
+    assert "The loss of “fedavg” is 0.500 in both." in text
 
 
 def test_of_single_runs_the_standard_errors_tell_chance_where_they_are_known() -> None:
     errors = (f"{L1}_se", 0.03, 0.04, None)
     close, far = (said(comparison([(L1, 0.8, second, None), errors, (PACE, 9.0, 8.0, None)])) for second in (0.75, 0.4))
     assert close[0] == (
-        "The share of misplaced turns goes from 40.0 % in A to 37.5 % in B (-2.5 ± 5.4 points, which may be chance)."
+        f"The {DISTANCE[4:]} goes from 40.0 % in A to 37.5 % in B (-2.5 ± 5.4 points, not told from chance)."
     )
     assert far[0].endswith("in B (-20.0 ± 5.4 points).")
-    assert "The pace goes from 9 rounds per day in A to 8 rounds per day in B (-1)." in far
-    assert far[-1] == "Both sides are one run: where no ± stands, a difference may be chance."
+    assert "The pace goes from 9 rounds per day in A to 8 rounds per day in B (-1, not tested)." in far
+    assert "Each side is one run: where no ± stands, nothing tells a difference from chance." in far
 
 
 def test_of_sweeps_the_settings_are_counted() -> None:
     text = said(comparison([(L1, 0.8, 0.4, 0.1), (L1, 0.8, 0.9, 0.05), (L1, 0.8, 0.79, 0.1)]))
-    assert text[0] == (
-        "Of 3 settings, the share of misplaced turns in B is lower at 1, higher at 1 and not told apart at 1."
-    )
+    assert text[0] == (f"Of 3 settings, {DISTANCE} in B is lower at 1, higher at 1 and not told apart at 1.")
 
 
 def test_limits_that_one_side_misses_are_said() -> None:
@@ -150,3 +151,43 @@ def test_notes_are_warnings() -> None:
     assert "Only the 2 seeds that both have are compared." in said(
         comparison(notes=["only the 2 seeds that both have are compared"])
     )
+
+
+@pytest.mark.parametrize(
+    ("figures", "title"),
+    [
+        (
+            [(L1, 0.8, 0.4, 0.02), (PACE, 900.0, 700.0, 10.0)],
+            "B is 20.0 points closer to uniform than A, at 22.2 % fewer rounds per day",
+        ),
+        (
+            [(L1, 0.4, 0.8, 0.02), (PACE, 9.0, 9.0, 0.0)],
+            "B is 20.0 points farther from uniform than A, at the same pace",
+        ),
+        (
+            [(L1, 0.8, 0.79, 0.2)],
+            f"A and B are not told apart in {DISTANCE} (-0.5 ± 10.0 points)",
+        ),
+        ([(L1, 0.8, 0.4, None)], "B is 20.0 points closer to uniform than A (one run each, not tested)"),
+        ([(L1, 0.8, 0.8, None)], f"The {DISTANCE[4:]} is the same in A and B"),
+        (
+            [(L1, 0.2, 0.2, 0.0), ("participation.reported_l1_uniform", 0.8, 0.4, 0.02)],
+            "B is 20.0 points closer to uniform than A",
+        ),
+        ([], ""),
+    ],
+)
+def test_the_title_is_the_answer(figures: list[tuple[str, float, float, float | None]], title: str) -> None:
+    assert plain(comparison_title(judged(comparison(figures)))) == title
+
+
+def test_several_looks_are_corrected_for() -> None:
+    """Each interval excludes 0 alone (p = 0.04 with three seeds); not one of five is told together."""
+    figures = [(f"learning.m{k}.loss", 0.5, 0.5 - 0.21, 0.2) for k in range(3)]
+    looks = judged(comparison([(L1, 0.8, 0.38, 0.4), *figures, (PACE, 9.0, 6.9, 2.0)]))
+    assert len(looks) == 5
+    assert not any(each.told.any() for each in looks)
+    assert judged(comparison([(L1, 0.8, 0.38, 0.4)]))[0].told.all()
+    found = comparison([(L1, 0.8, 0.38, 0.4), *figures, (PACE, 9.0, 6.9, 2.0)])
+    verdicts = {each.certainty for each in comparison_answer(found, judged(found)) if each.value is not None}
+    assert verdicts == {Certainty.NOT_TOLD}

@@ -1,0 +1,400 @@
+"""Which setting of a sweep to choose: by its objective, else by bias and pace; at what price, and how sure that is."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from fedsim.common.arrays import Floats
+from fedsim.common.errors import RunError
+from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, Certainty, Finding, with_half
+from fedsim.findings.finished_sweep import FinishedSweep
+from fedsim.findings.formatting import capitalized, count, listing, listing_of, number, percent
+from fedsim.findings.metric_wording import PACE, PACE_UNIT, MetricWording, difference, wording_of
+from fedsim.limits.grammar import ConditionError, MetricCondition, parse_condition
+from fedsim.sweeps.decision import (
+    Feasible,
+    Front,
+    Ranking,
+    detectable,
+    feasible,
+    front,
+    interval,
+    p_values,
+    rank,
+    seeds_needed,
+)
+
+_NAMED = 3  # settings that a sentence names at most
+_SAME = 0.01  # device-hours that differ by no more than this share are called the same
+_SLOWER = 0.9  # of the fastest pace: the condition of the example of `decide`
+SETTINGS_TEST = "paired t test over seeds, 5 % with Holm's correction for all settings"
+
+
+@dataclass(frozen=True, eq=False)
+class SweepChoice:
+    """What to choose among the settings."""
+
+    sweep: FinishedSweep
+    wording: MetricWording  # of the metric to choose by
+    maximize: bool  # whether more of it is better
+    conditions: tuple[MetricCondition, ...]  # what a setting must keep
+    feasible: Feasible  # which settings keep them
+    asked: bool  # whether the scenario says so; else it is bias that is made small
+    # Arrays (settings, seeds): the metric, bias as L1, pace
+    values: Floats
+    bias: Floats
+    pace: Floats
+    ranking: Ranking  # the settings that keep the conditions, the best first
+    front: Front | None  # of bias and pace; None where one of them has no value
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The settings by name."""
+        return self.sweep.names
+
+    @cached_property
+    def mean(self) -> Floats:
+        """The metric at every setting."""
+        return interval(self.values)[0]
+
+    @cached_property
+    def paces(self) -> Floats:
+        """The pace at every setting."""
+        return interval(self.pace)[0]
+
+    @cached_property
+    def paces_differ(self) -> bool:
+        """Whether settings differ in pace by more than rounding."""
+        pace = self.paces[np.isfinite(self.paces)]
+        return len(pace) > 1 and bool(np.ptp(pace) > 1e-6 * np.abs(pace).max())
+
+    @property
+    def open(self) -> bool:
+        """Whether the most even setting costs pace, and nothing says what that is worth."""
+        return not self.asked and self.front is not None and len(self.front.rows) > 1
+
+    @cached_property
+    def chosen(self) -> int | None:
+        """The row of the best setting; the fastest, where no slower one is more even beyond chance; None without."""
+        if self.open and self.front is not None and self.ranking.tied[self.front.rows[0]]:
+            return int(self.front.rows[0])
+        return self.ranking.best
+
+    @cached_property
+    def seeds(self) -> int:
+        """How many seeds the difference of the best from the next is over."""
+        return int(np.isfinite(self.values[self.ranking.order[:2]]).all(axis=0).sum()) if len(self.ranking.order) else 0
+
+    @property
+    def looks(self) -> int:
+        """How many differences from the best are tested."""
+        return max(1, len(self.ranking.order) - 1)
+
+    def at(self, row: int) -> str:
+        """Write the metric at a setting."""
+        return self.wording.write(float(self.mean[row]))
+
+    @cached_property
+    def standings(self) -> tuple[str, ...]:
+        """How each setting stands, in a word."""
+        return tuple(map(self._standing, range(len(self.names))))
+
+    def _standing(self, row: int) -> str:
+        if not np.isfinite(self.mean[row]):
+            return "no result"
+        if not self.feasible.kept[row]:
+            return "misses a condition"
+        if self.open and self.front is not None:
+            if row in self.front.rows:
+                return {self.front.rows[-1]: "most even", self.front.rows[0]: "fastest"}.get(row, "in between")
+            return "beaten" if self.front.dominated[row] else "not told apart"
+        return "best" if row == self.ranking.best else "tied" if self.ranking.tied[row] else ""
+
+
+def choice_of(sweep: FinishedSweep) -> SweepChoice:
+    """Compute what to choose, by `decide` of the scenario or, without it, by bias and pace.
+
+    Raises
+    ------
+    RunError
+        `decide` in `sweep.json` is not what fedsim writes there.
+    """
+    decide = sweep.scenario.decide
+    metric, maximize = (sweep.bias_metric, False) if decide is None else (decide.metric, decide.minimize is None)
+    try:
+        conditions = tuple(parse_condition(each) for each in ([] if decide is None else decide.subject_to))
+    except ConditionError as error:
+        raise RunError(f"sweep.json: its scenario's `decide` cannot be read: {error}") from None
+    values, bias, pace = sweep.samples(metric), sweep.samples(sweep.bias_metric), sweep.samples(PACE)
+    kept = feasible(conditions, [sweep.samples(each.metric) for each in conditions], len(sweep.points))
+    return SweepChoice(
+        sweep=sweep,
+        wording=wording_of(metric),
+        maximize=maximize,
+        conditions=conditions,
+        feasible=kept,
+        asked=decide is not None,
+        values=values,
+        bias=bias,
+        pace=pace,
+        ranking=rank(values, kept.kept, maximize=maximize),
+        front=front(bias, pace) if (np.isfinite(bias) & np.isfinite(pace)).any() else None,
+    )
+
+
+def choice_title(found: SweepChoice) -> str:
+    """Say what to choose, why, and at what price in pace."""
+    names, best, chosen = found.names, found.ranking.best, found.chosen
+    if not np.isfinite(found.mean).any():
+        return f"Nothing to choose by: no run has a value of {found.wording.metric}"
+    if best is None or chosen is None:
+        return "No setting keeps every condition"
+    if len(names) == 1:
+        return f"{capitalized(found.wording.words)} is {found.at(best)}"
+    value = f"({found.at(best)}{' from uniform' if found.wording.about == BIAS else ''})"
+    if found.open and chosen != best:
+        return f"{names[chosen]} is the fastest, and no setting is more even beyond chance"
+    untested = " (one seed, not tested)" if found.seeds < 2 and len(found.ranking.order) > 1 else ""
+    if found.open and found.front is not None:
+        fast = int(found.front.rows[0])
+        lost = percent(1 - found.paces[best] / found.paces[fast])
+        return f"{names[best]} is the most even {value} and {lost} slower than {names[fast]}{untested}"
+    tied = np.flatnonzero(found.ranking.tied).tolist()
+    extreme = found.wording.extreme(found.maximize)
+    if not tied:
+        return f"{names[best]} has {extreme} {value}{_beside(found, best)}{untested}"
+    if len(tied) < _NAMED:
+        return f"{listing([names[row] for row in [best, *tied]])} tie for {extreme} {value}"
+    return f"{names[best]} has {extreme} {value}, and {count(len(tied))} others tie with it"
+
+
+def _beside(found: SweepChoice, best: int) -> str:
+    """Say what the best setting was chosen from, and at what price in pace."""
+    if found.conditions:
+        kept = len(found.ranking.order)
+        alone = ", and no other setting keeps the conditions"
+        return alone if kept == 1 else f" of the {count(kept)} settings that keep the conditions"
+    if found.wording.metric == PACE or not np.isfinite(found.paces).all():
+        return ""
+    if not found.paces_differ:
+        return ", at the same pace as all others"
+    lost = 1 - found.paces[best] / found.paces.max()
+    return ", and none is faster" if lost <= 0 else f", {percent(lost)} slower than the fastest"
+
+
+def cost_findings(found: SweepChoice) -> Iterator[Finding]:
+    """Say what the chosen setting costs in pace and in time of devices."""
+    row, names, paces = found.chosen, found.names, found.paces
+    if row is None or not np.isfinite(paces[row]):
+        return
+    fast, pace = int(np.nanargmax(paces)), wording_of(PACE)
+    if not found.paces_differ:
+        text = f"Every setting runs {pace.write(float(paces[row]))}"
+    elif fast == row:
+        text = f"{names[row]} runs {pace.write(float(paces[row]))}, and none is faster"
+    else:
+        slower = percent(1 - paces[row] / paces[fast])
+        text = f"{names[row]} runs {pace.write(float(paces[row]))}, {slower} fewer than the fastest, {names[fast]}"
+        text += f" ({number(float(paces[fast]), 3)})"
+    hours = found.sweep.samples("sessions.device_hours") / np.maximum(found.sweep.samples("rounds.count"), 1)
+    spent = interval(hours)[0]
+    if np.isfinite(spent[row]) and np.nanmin(spent) > 0 and np.nanmax(spent) > (1 + _SAME) * np.nanmin(spent):
+        times = float(spent[row] / np.nanmin(spent))
+        how = "twice" if abs(times - 2) < 0.05 else f"{number(times, 2)} times"
+        more = f"at {how} the device-hours per round of the cheapest setting"
+        text += f", {more if times > 1 + _SAME else 'for the fewest device-hours per round'}"
+    yield Finding(f"{text}.", COST, name="cost.pace", quantity=PACE, scope=names[row], value=float(paces[row]))
+    if found.open and found.front is not None and len(found.front.rows) > 2:
+        between = found.front.rows[1:-1].tolist()
+        ways = [
+            f"{names[row]} ({wording_of(found.sweep.bias_metric).write(float(interval(found.bias)[0][row]))} at "
+            f"{number(float(paces[row]), 3)})"
+            for row in between
+        ]
+        lies = "lies" if len(between) == 1 else "lie"
+        yield Finding(f"Between the fastest and the most even {lies} {listing_of(ways, _NAMED)}{PACE_UNIT}.", COST)
+
+
+def sure_findings(found: SweepChoice) -> Iterator[Finding]:
+    """Say which settings tie with the best, how small a difference these seeds see, and whether conditions are kept."""
+    ranking, names, best = found.ranking, found.names, found.ranking.best
+    if best is None:
+        return
+    shown = listing([f"`{' '.join(each.text.split())}`" for each in found.conditions])
+    if not found.feasible.sure[best]:
+        text = f"Whether {names[best]} keeps {shown} is not sure: an interval reaches beyond a limit."
+        yield Finding(text, TRUST, warns=True)
+    tied = [int(row) for row in ranking.order[1:] if ranking.tied[row]]
+    others = [int(row) for row in ranking.order[1:] if not ranking.tied[row]]
+    p = p_values(found.values - found.values[best])
+    if tied:
+        ways = listing_of([f"{names[row]} ({found.at(row)})" for row in tied], _NAMED, "more setting")
+        verb, same = "ties" if len(tied) == 1 else "tie", not np.nan_to_num(ranking.difference[tied]).any()
+        why = "it is the same" if same else "these seeds do not tell them apart"
+        row = tied[0]
+        least = (
+            detectable(float(ranking.half[row]), found.seeds, found.looks) if np.isfinite(ranking.half[row]) else None
+        )
+        seen = f"; they would have seen {found.wording.apart(least)}" if least and not same else ""
+        yield _apart(found, row, f"{ways} {verb} with {names[best]}: {why}{seen}.", Certainty.NOT_TOLD, least)
+    if others:
+        row = others[0]
+        apart = difference(found.wording, float(ranking.difference[row]), float(ranking.half[row]))
+        text = f"Next best is {names[row]} with {found.at(row)} ({apart})."
+        yield _apart(found, row, text, Certainty.TOLD if np.isfinite(p[row]) else Certainty.UNTESTED)
+    if not found.asked and found.front is not None and (beaten := int(found.front.dominated.sum())):
+        text = f"{count(beaten, 'setting')} {'is' if beaten == 1 else 'are'} worse than another in bias or pace"
+        yield Finding(f"{text}, and better in neither.", TRUST)
+
+
+def _apart(found: SweepChoice, row: int, text: str, told: Certainty, least: float | None = None) -> Finding:
+    """Return a finding about how a setting differs from the best."""
+    apart, half = float(found.ranking.difference[row]), float(found.ranking.half[row])
+    named = ("choice.difference", found.wording.metric, found.names[row], apart)
+    finding = Finding(text, TRUST, False, *named, reference=0.0, test=SETTINGS_TEST, certainty=told, visible=least)
+    return with_half(half, replace(finding, against=found.names[found.ranking.best or 0]))
+
+
+def next_findings(found: SweepChoice) -> Iterator[Finding]:
+    """Say what to do next: run what is missing, more seeds, a finer grid, an objective."""
+    sweep, ranking, names, best = found.sweep, found.ranking, found.names, found.ranking.best
+    if missing := len(sweep.failed):
+        yield Finding(f"Run the same command again: it does the {count(missing, 'run')} that are missing.", NEXT)
+    if best is None or len(names) < 2:
+        yield from _without_conditions(found)
+        return
+    if found.seeds < 2 and len(ranking.order) > 1:
+        yield Finding("Sweep several seeds (`sweep.seeds: 5`): one tells nothing of chance.", NEXT)
+    tied = [int(row) for row in ranking.order[1:] if ranking.tied[row] and ranking.difference[row]]
+    if tied and np.isfinite(ranking.half[tied[-1]]):
+        row = tied[-1]
+        apart, half = float(ranking.difference[row]), float(ranking.half[row])
+        needed = seeds_needed(apart, half, found.seeds, found.looks)
+        what = f"tell {names[row]} from {names[best]} ({found.wording.apart(abs(apart))})"
+        text = f"About {count(needed)} seeds would {what}." if needed else f"Not even 1,000 seeds would {what}."
+        yield Finding(text, NEXT)
+    yield from _decide(found)
+    yield from _finer(found)
+    yield from _without_conditions(found)
+
+
+def _decide(found: SweepChoice) -> Iterator[Finding]:
+    """Say what `decide` would choose, where nothing says what pace is worth."""
+    if not found.open or found.chosen != found.ranking.best:
+        return
+    least = float(f"{_SLOWER * np.nanmax(found.paces):.3g}")
+    row = rank(found.bias, np.nan_to_num(found.paces) >= least).best
+    if row is not None:
+        key = f"`decide: {{minimize: {found.wording.metric}, subject_to: [{PACE} >= {least:g}]}}`"
+        text = f"Say what pace is worth: {key} chooses {found.names[row]} ({found.at(row)})."
+        yield Finding(text, NEXT)
+
+
+def _finer(found: SweepChoice) -> Iterator[Finding]:
+    """Say which values to try next along an axis of numbers."""
+    along, row = found.sweep.axis, found.chosen
+    if along is None or row is None or along.ticks or along.size < 3:
+        return
+    values = np.unique(along.x)
+    place = int(np.searchsorted(values, along.x[row]))
+    if 0 < place < len(values) - 1:
+        text = f"Try values of {along.name} around {along.at(values[place])}, "
+        yield Finding(f"{text}from {along.at(values[place - 1])} to {along.at(values[place + 1])}.", NEXT)
+    elif place:
+        yield Finding(f"The choice is at the end of the grid: try {along.name} above {along.at(values[-1])}.", NEXT)
+
+
+def _without_conditions(found: SweepChoice) -> Iterator[Finding]:
+    """Say which setting would be the best without the conditions."""
+    best, shown = found.ranking.best, listing([f"`{' '.join(each.text.split())}`" for each in found.conditions])
+    free = rank(found.values, np.ones(len(found.names), dtype=bool), maximize=found.maximize).best
+    if best is None and found.conditions and free is not None:
+        yield Finding(f"No setting keeps {shown}: there is nothing to choose from.", TRUST, warns=True)
+    if free is not None and not found.feasible.kept[free]:
+        name, value = found.names[free], found.at(free)
+        yield Finding(f"Without the conditions ({shown}) it would be {name} with {value}.", NEXT)
+
+
+_TOTAL = "above_optimum"
+_PARTS = ("bias", "participation noise", "privacy noise")  # what they are called, as are their metrics
+_OPTIMIZERS = 4  # optimizers described at most
+
+
+@dataclass(frozen=True, eq=False)
+class LossParts:
+    """The loss of one optimizer above the optimum, and its parts."""
+
+    name: str  # of the optimizer
+    # (settings, seeds), NaN where there is no value; parts by what they are called
+    total: Floats
+    parts: dict[str, Floats]
+    # Simulated time to the target, s; without a value where it was not reached, None where there was no target
+    time: Floats | None
+    ranking: Ranking  # of the settings by the total
+
+
+def loss_parts(sweep: FinishedSweep) -> tuple[LossParts, ...]:
+    """Return the parts of every optimizer that has them."""
+    known, found = sweep.metrics, []
+    names = [each[1] for name in known if (each := re.fullmatch(rf"learning\.(.+)\.{_TOTAL}", name))]
+    for name in names[:_OPTIMIZERS]:
+        prefix = f"learning.{name}."
+        total = sweep.samples(prefix + _TOTAL)
+        parts = {part: sweep.samples(f"{prefix}{part.replace(' ', '_')}_loss") for part in _PARTS}
+        has_target = any(prefix + each in known for each in ("time_to_target", "rounds_to_target"))
+        time = sweep.samples(f"{prefix}time_to_target") if has_target else None
+        found.append(LossParts(name, total, parts, time, rank(total, np.ones(len(total), dtype=bool))))
+    return tuple(found)
+
+
+def parts_findings(sweep: FinishedSweep, found: tuple[LossParts, ...]) -> Iterator[Finding]:
+    """Say where each optimizer ends closest to the optimum, how sure that is, and which part is the largest."""
+    names, keys = sweep.names, [axis.x for axis in sweep.axes]
+    along = np.lexsort(keys[::-1]) if keys else np.arange(len(names))
+    for each in found:
+        best, (means, halves) = each.ranking.best, interval(each.total)
+        if best is None or len(names) < 2:
+            continue
+        mean, half = float(means[best]), float(halves[best])
+        margin = f" ± {number(half, 2)}" if np.isfinite(half) else ""
+        order: list[int] = [row for row in along.tolist() if np.isfinite(means[row])]
+        sure, told = _how_sure(each.ranking, names, order)
+        text = f"“{each.name}” ends closest to the optimum at {names[best]}: its loss is {number(mean, 3)}{margin}"
+        named = (f"closest.{each.name}", f"learning.{each.name}.{_TOTAL}", names[best], mean)
+        yield with_half(
+            half, Finding(f"{text} above it; {sure}.", MODEL, False, *named, test=SETTINGS_TEST, certainty=told)
+        )
+        shown = [_largest(each, row, names[row]) for row in dict.fromkeys((order[0], best, order[-1]))]
+        if largest := [text for text in shown if text]:
+            yield Finding(f"The largest part of it is {listing(largest)}.", MODEL)
+
+
+def _how_sure(ranking: Ranking, names: tuple[str, ...], order: list[int]) -> tuple[str, Certainty]:
+    """Say which settings may be as good as the best; `order` has those with a value in the order of the axes."""
+    others = len(ranking.order) - 1
+    if not np.isfinite(ranking.half[ranking.order[1:]]).any():
+        return "one seed does not tell whether another is as good", Certainty.UNTESTED
+    tied = np.flatnonzero(ranking.tied).tolist()
+    if not tied:
+        return f"{'the other setting is' if others == 1 else 'all other settings are'} worse (paired)", Certainty.TOLD
+    if len(tied) == others:
+        return "these seeds tell no other setting from it", Certainty.NOT_TOLD
+    among = [row for row in order if row in tied or row == ranking.best]
+    if len(among) > 2 and order.index(among[-1]) - order.index(among[0]) + 1 == len(among):
+        which = f"apart what lies from {names[among[0]]} to {names[among[-1]]}"
+    else:
+        which = f"it from {listing_of([names[row] for row in tied], _NAMED, 'more setting')}"
+    return f"these seeds do not tell {which}", Certainty.NOT_TOLD
+
+
+def _largest(each: LossParts, row: int, where: str) -> str:
+    """Name the largest part at a setting, and its share of the whole; empty where a part is negative or unknown."""
+    means = {words: float(interval(values)[0][row]) for words, values in each.parts.items()}
+    total = float(interval(each.total)[0][row])
+    if not all(0 <= value <= total for value in means.values()) or total <= 0:
+        return ""
+    words = max(means, key=means.__getitem__)
+    return f"{words} at {where} ({percent(means[words] / total)})"

@@ -1,0 +1,138 @@
+"""Which optimizer of a sweep is the best over all its settings: by mean rank, tested over seeds."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import rankdata
+
+from fedsim.common.arrays import Bools, Floats
+from fedsim.findings.finding import MODEL, Certainty, Finding, with_half
+from fedsim.findings.finished_sweep import FinishedSweep
+from fedsim.findings.formatting import count, listing, listing_of
+from fedsim.sweeps.decision import interval, told_apart
+
+# What optimizers are compared by, the first that is known: distance of the mean model from the optimum, and losses
+_FIGURES = {
+    "bias": "the distance of the mean model from the optimum",
+    "excess_loss": "the loss above the one under uniform participation",
+    "loss": "the loss",
+}
+_FEWEST = 3  # optimizers of one run; two are compared at every setting
+_NAMED = 3
+_WORLDS = {"population", "server", "learning.problem", "name"}  # keys whose values are cases, and no choice
+RANKS_TEST = "paired t test of mean ranks over seeds, 5 % with Holm's correction for all optimizers"
+
+
+@dataclass(frozen=True, eq=False)
+class Tournament:
+    """Optimizers over the same cases, which are the settings of a sweep, by what differs besides the optimizer."""
+
+    figure: str  # what they are compared by
+    names: tuple[str, ...]  # of the optimizers
+    cases: tuple[str, ...]
+    values: Floats  # (optimizers, cases, seeds), NaN where a run has none
+
+    @property
+    def words(self) -> str:
+        """What the figure is called."""
+        return _FIGURES[self.figure]
+
+
+def ranks(values: Floats) -> Floats:
+    """Return the mean rank of each optimizer over the cases, by seed: 1 is the least; one without a value is last."""
+    found: Floats = rankdata(np.where(np.isfinite(values), values, np.inf), axis=0).mean(axis=1)
+    return found
+
+
+def leaders(values: Floats) -> tuple[list[int], list[int]]:
+    """Return the optimizers by mean rank, and those that a test does not tell from the first, which is among them."""
+    by_seed = ranks(values)
+    order = np.argsort(by_seed.mean(axis=1), kind="stable").tolist()
+    told = ~_tied(by_seed, order)
+    return order, [row for row in order if not told[row]]
+
+
+def _tied(by_seed: Floats, order: Sequence[int]) -> Bools:
+    tied = np.ones(len(by_seed), dtype=bool)
+    tied[order[1:]] = ~told_apart((by_seed - by_seed[order[0]])[order[1:]])
+    return tied
+
+
+def tournament_of(sweep: FinishedSweep) -> Tournament | None:
+    """Return the optimizers of a sweep over optimizers, or whose runs train several; None where it is about others."""
+    for figure in _FIGURES:
+        metrics = {
+            each[1]: each[0] for name in sweep.metrics if (each := re.fullmatch(rf"learning\.(.+)\.{figure}", name))
+        }
+        names = [name for name in metrics if not name.endswith("_uniform")]
+        swept = [axis for axis in sweep.axes if axis.size > 1 and _of_optimizers(axis.parameters)]
+        if names:
+            break
+    else:
+        return None
+    values = np.stack([sweep.samples(metrics[name]) for name in names])
+    known = np.isfinite(values)
+    others = [name for name in sweep.parameters if not _of_optimizers((name,))]
+    cases = sweep.point_names([name for name in others if len(set(sweep.values(name))) > 1])
+    if swept:
+        every = list(dict.fromkeys(cases))
+        rows = [[row for row, case in enumerate(cases) if case == each] for each in every]
+        if any((known[:, own].any(axis=2).sum(axis=1) > 1).any() for own in rows):
+            return None  # an optimizer has several settings of its own in one case
+        merged = np.stack([np.where(known[:, own], values[:, own], 0).sum(axis=1) for own in rows], axis=1)
+        values = np.where(np.stack([known[:, own].any(axis=1) for own in rows], axis=1), merged, np.nan)
+        cases = tuple(every)
+    elif len(names) < _FEWEST or sweep.scenario.decide is not None or not _WORLDS & {*sweep.parameters}:
+        return None
+    return Tournament(figure, tuple(names), cases, values) if len(names) > 1 else None
+
+
+def _of_optimizers(parameters: Sequence[str]) -> bool:
+    return any(
+        name == "learning.optimizers" or re.fullmatch(r"learning\.optimizers\.\d+(\.kind)?", name)
+        for name in parameters
+    )
+
+
+def tournament_title(found: Tournament) -> str:
+    """Say which optimizers lead."""
+    first = leaders(found.values)[1]
+    named = [f"“{found.names[row]}”" for row in first]
+    of = (
+        f"by mean rank over {count(len(found.cases), 'case')}"
+        if len(found.cases) > 1
+        else f"of {count(len(found.names))}"
+    )
+    if len(first) == 1:
+        return (
+            f"{named[0]} ends nearest to the optimum, {of}"
+            if found.figure == "bias"
+            else f"{named[0]} has the lowest loss, {of}"
+        )
+    if len(first) > _NAMED:
+        return f"No optimizer leads: {named[0]} and {count(len(first) - 1)} others are not told apart, {of}"
+    return f"{listing(named)} lead, {of}, and are not told apart"
+
+
+def tournament_findings(found: Tournament) -> Iterator[Finding]:
+    """Say who leads, how sure that is, and who is worst."""
+    by_seed, (order, first) = ranks(found.values), leaders(found.values)
+    mean, half = interval(by_seed)
+    best, last = order[0], order[-1]
+    ways = listing_of([f"“{found.names[row]}” {mean[row]:.1f}" for row in first], _NAMED, "more optimizer")
+    seeds = by_seed.shape[1]
+    tied = "" if len(first) == 1 else ", not told apart" if seeds > 1 else ", not tested"
+    text = f"By {found.words}, the least mean rank of {count(len(found.names))} optimizers have {ways}{tied}"
+    if len(first) == 1:
+        text = (
+            f"By {found.words}, “{found.names[best]}” has the least mean rank of {count(len(found.names))} optimizers"
+        )
+        text += f" ({mean[best]:.1f})"
+    told = Certainty.TOLD if len(first) == 1 else Certainty.NOT_TOLD
+    named = ("tournament", f"learning.*.{found.figure}", found.names[best], float(mean[best]))
+    text = f"{text}; last is “{found.names[last]}” ({mean[last]:.1f})."
+    yield with_half(float(half[best]), Finding(text, MODEL, False, *named, test=RANKS_TEST, certainty=told))
+    if lost := [name for name, own in zip(found.names, found.values, strict=True) if not np.isfinite(own).all()]:
+        yield Finding(f"Without a value in some runs, and last there: {listing_of(lost, _NAMED)}.", MODEL, warns=True)
