@@ -284,7 +284,7 @@ def _show_comparison(found: "Comparison", metrics: "pl.DataFrame", *, errors: bo
     if not found.configuration:
         say("the configurations are the same")
     looks = judged(found)
-    if title := comparison_title(looks):
+    if (title := comparison_title(looks)) and len(looks[0].rows) == 1:
         say(_plain(f"{title}."))
     differing = [
         each for each in comparison_answer(found, looks) if each.about in {BIAS, MODEL, COST} and each.quantity

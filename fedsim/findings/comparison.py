@@ -254,6 +254,8 @@ def _change(each: Judged) -> Finding:
 
 def _settings(each: Judged) -> str:
     """Say at how many settings of two sweeps B has less, more, or neither."""
+    if not each.apart.any():
+        return f"{capitalized(each.wording.words)} is the same in both at all {count(len(each.rows), 'setting')}"
     numbers = {
         "lower": int((each.told & (each.apart < 0)).sum()),
         "higher": int((each.told & (each.apart > 0)).sum()),
