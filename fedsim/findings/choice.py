@@ -231,7 +231,8 @@ def sure_findings(found: SweepChoice) -> Iterator[Finding]:
     others = [int(row) for row in ranking.order[1:] if not ranking.tied[row]]
     p = p_values(found.values - found.values[best])
     if tied:
-        ways = listing_of([f"{names[row]} ({found.at(row)})" for row in tied], _NAMED, "more setting")
+        apart_by = [difference(found.wording, float(ranking.difference[row]), float(ranking.half[row])) for row in tied]
+        ways = listing_of([f"{names[k]} ({by})" for k, by in zip(tied, apart_by, strict=True)], _NAMED, "more setting")
         verb, same = "ties" if len(tied) == 1 else "tie", not np.nan_to_num(ranking.difference[tied]).any()
         why = "it is the same" if same else "these seeds do not tell them apart"
         row = tied[0]
