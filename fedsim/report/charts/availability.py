@@ -1,6 +1,5 @@
 """When devices are there: the share available by hour of the day, and over time how many clients could be selected."""
 
-from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -32,22 +31,16 @@ _REASONS = {
 _HOURS = np.arange(24) + 0.5
 
 
-@dataclass(frozen=True)
-class Zone:
-    """The devices of one time zone over the hours 0 to 23."""
+def hourly(run: FinishedRun) -> tuple[str, dict[str, tuple[Floats, Floats]]]:
+    """Return whose hours are shown, and by the name of each time zone with the most devices two figures by hour.
 
-    name: str
-    devices: int
-    share: Floats  # of them that is available, on average over the gauges in each hour; NaN where there are none
-    sessions: Floats  # begun in an hour of simulated time, on average; NaN where no such hour was simulated
-
-
-def hourly(run: FinishedRun) -> tuple[str, list[Zone]]:
-    """Return whose hours are shown, and the time zones with the most devices."""
+    They are the share of its devices that is available, on average over the gauges in each hour, and the sessions begun
+    in an hour of simulated time; NaN where there is no such hour.
+    """
     assert run.gauges is not None
     clock = clock_of(run.clients)
     devices = run.clients.group_by("time_zone", maintain_order=True).len().sort("len", descending=True)
-    zones = []
+    zones = {}
     for name, size in devices.head(ZONES).iter_rows():
         available = share_by_hour(run.gauges, {name: size}, run.scenario.start, local=clock == name)
         begun = run.gathered.starts.filter(time_zone=name)
@@ -56,7 +49,7 @@ def hourly(run: FinishedRun) -> tuple[str, list[Zone]]:
         slots = SLOT_S * np.arange(np.ceil(run.simulated_s / SLOT_S), dtype=np.float64)
         exposure = _by_hour(run, clock, slots, np.minimum(SLOT_S, run.simulated_s - slots) / HOUR_S)
         share = np.array([available.get(hour, np.nan) for hour in range(24)])
-        zones.append(Zone(name, size, share, _over(sessions, exposure)))
+        zones[name] = share, _over(sessions, exposure)
     return clock, zones
 
 
@@ -92,22 +85,16 @@ def hour_chart(run: FinishedRun) -> Chart | Absent | None:
     if run.gauges["available"].sum() == len(run.clients) * run.gauges["time_s"].n_unique():
         return None
     clock, zones = hourly(run)
-    if max(int(np.isfinite(zone.share).sum()) for zone in zones) < _LEAST:
+    if max(int(np.isfinite(share).sum()) for share, _ in zones.values()) < _LEAST:
         return None
     reasons, hour = _reasons(run, clock), f"hour of the day ({clock})"
     colors = [marks.series_color(index) for index in range(len(zones) + len(reasons))]
-    names = [zone.name if len(zones) > 1 else "available" for zone in zones]
-    shares = [
-        marks.Series(name, _HOURS, zone.share, color) for name, zone, color in zip(names, zones, colors, strict=False)
-    ]
-    begun = [
-        marks.Series("", _HOURS, np.nan_to_num(zone.sessions), color, "steps")
-        for zone, color in zip(zones, colors, strict=False)
-    ]
-    against = [
-        marks.Series(name, _HOURS, share, color, "dashed")
-        for (name, share), color in zip(reasons.items(), colors[len(zones) :], strict=True)
-    ]
+    shares, begun = list[marks.Series](), list[marks.Series]()
+    for (name, (share, sessions)), color in zip(zones.items(), colors, strict=False):
+        shares.append(marks.Series(name if len(zones) > 1 else "available", _HOURS, share, color))
+        begun.append(marks.Series("", _HOURS, np.nan_to_num(sessions), color, "steps"))
+    others = zip(reasons.items(), colors[len(zones) :], strict=True)
+    against = [marks.Series(name, _HOURS, share, color, "dashed") for (name, share), color in others]
     sides: list[tuple[list[marks.Series], marks.AxisLook]] = [(shares, ("available, of the devices there", "percent"))]
     sides += [(against, ("not eligible, of all", "percent"))] if against else []
     sides += [(begun, ("sessions begun in an hour", "linear"))]
@@ -121,11 +108,8 @@ def hour_chart(run: FinishedRun) -> Chart | Absent | None:
         panels[-1].xaxis.set_major_locator(FixedLocator(range(0, 25, 3)))
         panels[-1].xaxis.set_major_formatter(lambda hour, _: f"{hour:02.0f}")
 
-    ends = [
-        f"{zone.name} from {percent(np.nanmin(each))} to {percent(np.nanmax(each))}"
-        for zone in zones
-        if np.isfinite(each := zone.share).any()
-    ]
+    known = {name: share for name, (share, _) in zones.items() if np.isfinite(share).any()}
+    ends = [f"{name} from {percent(np.nanmin(each))} to {percent(np.nanmax(each))}" for name, each in known.items()]
     notes = [*sampled(run)]
     if against:
         notes.append("Several reasons can stand against one client.")

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any, Literal, TypeAlias
 from zoneinfo import ZoneInfo
 
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import DAY_S, HOUR_S, time_unit
-from fedsim.findings.formatting import NO_VALUE, capitalized, listing_of, number, percent
+from fedsim.findings.formatting import capitalized, listing_of, number, percent
 from fedsim.report.charts import Chart
 from fedsim.report.tables import Table, thinned
 
@@ -62,16 +61,10 @@ class Binned:
         return (self.first + self.last) / 2
 
 
-def edges(count: int, bins: int = POINTS, geometric: bool = False) -> Ints:
-    """Cut ``0..count`` into at most so many non-empty bins: where each starts, and at the end `count`.
-
-    With `geometric`, bins grow by a constant factor, the first ones being single values: for a logarithmic axis.
-    """
+def edges(count: int, bins: int = POINTS) -> Ints:
+    """Cut ``0..count`` into at most so many non-empty bins: where each starts, and at the end `count`."""
     if count <= bins:
         return np.arange(count + 1, dtype=np.int64)
-    if geometric:
-        grown = np.rint(np.geomspace(1, count + 1, bins + 1)).astype(np.int64) - 1
-        return np.unique(grown)
     return np.linspace(0, count, bins + 1).astype(np.int64)
 
 
@@ -304,42 +297,22 @@ def line_plot(
     after: Callable[[Axes], None] = lambda _: None,
 ) -> Chart:
     """Make a chart of lines: `before` draws what lies under them, `after` sets limits and ticks of its own."""
-    ends = [(each.name, *(_written(value, y[1]) for value in each.y[[0, -1]])) for each in series if len(each.y)]
-    ways = listing_of([f"{name} from {first} to {last}" for name, first, last in ends], 8)
-    return Chart(
-        name=name,
-        title=title,
-        description=capitalized(f"{y[0]} by {x[0]}: {ways}."),
-        notes=tuple(notes),
-        table=series_table(title, series, x, y),
-        draw=partial(_drawn, series, x, y, rules, before, after),
-    )
+    write = percent if y[1] == "percent" else number
+    ways = [f"{each.name} from {write(each.y[0])} to {write(each.y[-1])}" for each in series if len(each.y)]
+    description = capitalized(f"{y[0]} by {x[0]}: {listing_of(ways, 8)}.")
 
+    def draw(axes: Axes) -> None:
+        before(axes)
+        draw_lines(axes, series, x, y, rules, after)
 
-def _drawn(
-    series: Sequence[Series],
-    x: AxisLook,
-    y: AxisLook,
-    rules: Sequence[Rule],
-    before: Callable[[Axes], None],
-    after: Callable[[Axes], None],
-    axes: Axes,
-) -> None:
-    before(axes)
-    draw_lines(axes, series, x, y, rules, after)
-
-
-def _written(value: float, scale: AxisScale) -> str:
-    return percent(value) if scale == "percent" else number(value)
+    return Chart(name, title, description, tuple(notes), series_table(title, series, x, y), draw)
 
 
 def series_table(title: str, series: Sequence[Series], x: AxisLook, y: AxisLook) -> Table:
     """Make the table of lines: a row for each place along x, a column for each line."""
     values = [dict(zip(each.x.tolist(), each.y.tolist(), strict=True)) for each in series]
-    rows = []
-    for place in sorted({at for column in values for at in column}):
-        cells = (column.get(place) for column in values)
-        rows.append((number(place, 7), *(NO_VALUE if cell is None else _written(cell, y[1]) for cell in cells)))
+    write, places = percent if y[1] == "percent" else number, sorted({at for column in values for at in column})
+    rows = [(number(place, 7), *(write(column.get(place)) for column in values)) for place in places]
     return thinned(f"{title}: {y[0]}", (x[0].capitalize(), *(each.name for each in series)), rows)
 
 
@@ -355,22 +328,19 @@ def draw_lines(
     entries: list[tuple[Artist, str]] = []
     ends: list[tuple[float | None, float, str]] = []  # x of what is labelled beside it, y, and colour
     for each in series:
-        if each.low is not None and each.high is not None and each.look == "dots":
+        are_dots, single = each.look == "dots", len(each.x) == 1
+        if each.low is not None and each.high is not None and are_dots:
             error_bars(axes, each.x, each.y, each.y - each.low, each.high - each.y, each.color)
         elif each.low is not None and each.high is not None:
             axes.fill_between(each.x, each.low, each.high, color=each.color, alpha=0.16, linewidth=0)
-        if each.look == "dots":
-            entries.append(
-                (dots(axes, each.x, each.y, each.color, 5 if len(each.x) < 60 else 2.6, zorder=4), each.name)
-            )
-        else:
-            style: dict[str, Any] = {"linestyle": DASHED if each.look == "dashed" else "-"}
-            style["drawstyle"] = "steps-mid" if each.look == "steps" else "default"
-            marker = "o" if len(each.x) == 1 else ""
-            (artist,) = axes.plot(each.x, each.y, color=each.color, marker=marker, **style)
-            entries.append((artist, each.name))
-        beside = float(each.x[0]) if each.look == "dots" and len(each.x) == 1 else None
-        ends.append((beside, float(each.y[np.isfinite(each.y)][-1]), each.color))
+        style: dict[str, Any] = {"linestyle": {"dots": "", "dashed": DASHED}.get(each.look, "-")}
+        style |= {"drawstyle": "steps-mid" if each.look == "steps" else "default", "zorder": 4 if are_dots else 2}
+        style |= {"marker": "o" if are_dots or single else "", "markersize": 5 if len(each.x) < 60 else 2.6}
+        (artist,) = axes.plot(each.x, each.y, color=each.color, **style)
+        entries.append((artist, each.name))
+        ends.append(
+            (float(each.x[0]) if are_dots and single else None, float(each.y[np.isfinite(each.y)][-1]), each.color)
+        )
     for level in rules:
         entries.append((rule(axes, color=level.color, **{level.axis: level.at}), level.name))
         ends.append((None, level.at, level.color))

@@ -21,14 +21,10 @@ from fedsim.report.tables import GROUP_ROWS, Table
 
 _LABEL = 18  # characters of a name that fit to the left of the chart
 _SINGLE = 400  # the most clients that have a dot each
-_HEAVY_HEAD = 0.1
-"""Ranks go on a logarithmic axis where the heaviest hundredth of many clients holds more of the weight."""
 _KINDS = {"who-groups": "group", "who-zones": "zone", "who-weights": "weight"}
 _KINDS |= {f"who-{kind}": kind for kind in ("speed", "availability")}
+"""What the verdict on a run calls the ways to part the clients, by the names of their charts."""
 _SHARE = "participation share (1: equal)"
-_MEAN = 0.8 / NORMAL  # of a deviation by chance, over half of its 95 % interval
-_MEASURED = {"who-availability": "available time", "who-speed": "speed"}
-"""Ways that are found in the run itself: the picture has others where these are told from chance."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +45,6 @@ class ClientParts:
         """How far from 1 equal chances would put 19 of 20 shares at most."""
         return np.asarray(NORMAL * np.sqrt((1 - self.sizes) / (self.sizes * self.draws)))
 
-    @property
-    def distance(self) -> float:
-        """The total variation distance of the parts from equal shares, without what chance does to it."""
-        return float(self.sizes @ (np.abs(self.shares - 1) - _MEAN * self.chance) / 2)
-
 
 def parts_of(run: FinishedRun) -> Iterator[ClientParts]:
     """Yield the ways to part the clients that the run has: by group, zone, weight, available time and speed."""
@@ -62,10 +53,8 @@ def parts_of(run: FinishedRun) -> Iterator[ClientParts]:
         return
     together, zones = drawn_together(run.scenario), clients["time_zone"].n_unique()
     draws, homes = taken / together, clients.select("group", "time_zone").n_unique()
-    for name, noun, column, parts in (
-        ("groups", "group", "group", run.groups),
-        ("zones", "time zone", "time_zone", zones),
-    ):
+    columns = ("groups", "group", "group", run.groups), ("zones", "time zone", "time_zone", zones)
+    for name, noun, column, parts in columns:
         if parts > 1 and not (column == "time_zone" and homes == run.groups == parts):
             numbers = clients.select(pl.col(column).unique(maintain_order=True)).with_row_index("part")
             known, living = (_numbered(each, numbers) for each in (clients, run.gathered.homes))
@@ -126,15 +115,15 @@ def _rows(
 def who_charts(run: FinishedRun) -> list[Chart | Absent]:
     """Make the picture of the first screen, ``who``, and the charts of the other ways to part the clients.
 
-    The picture has groups, zones or weights where these are told from chance, those that lie furthest from equal; else
-    available time or speed; else the first way, or the clients one by one.
+    The picture has the way that is told from chance and has the widest contrast; else the first way, or the clients.
     """
     if not run.clients["participations"].sum():
         return [Absent("who", "Who takes part", "Nobody took part in this run.")]
-    ways, kinds = list(parts_of(run)), {part.kind for part in bias_of(run).parts if part.told}
+    ways, bias = list(parts_of(run)), bias_of(run)
+    kinds = {part.kind for part in bias.parts if part.told}
+    widest = bias.contrast[0].kind if bias.contrast else ""
     told = [each for each in ways if _KINDS[each.name] in kinds]
-    named = [each for each in told if each.name not in _MEASURED]
-    first = max(named, key=lambda each: each.distance) if named else next(iter([*told, *ways]), None)
+    first = next((each for each in told if _KINDS[each.name] == widest), next(iter([*told, *ways]), None))
     alone = _client_chart(run, "participation" if first else "who")
     if first is None:
         return [alone]
@@ -154,7 +143,7 @@ def _row_chart(run: FinishedRun, data: ClientParts, name: str) -> Chart:
         notes.append("Bars: 95\N{NARROW NO-BREAK SPACE}% intervals, from spans of the run.")
     if len(rows) < len(data.names):
         notes.append(f"{count(len(rows))} of the {count(len(data.names), data.noun)}: those at both ends.")
-    by = ({"who-weights": "weight"} | _MEASURED).get(data.name, data.noun)
+    by = {"zone": "time zone", "availability": "available time"}.get(_KINDS[data.name], _KINDS[data.name])
     ways = listing_of([f"{data.names[row]} {number(data.shares[row], 3)}" for row in rows], 12)
     return Chart(
         name=name,
@@ -182,8 +171,7 @@ def _draw_rows(data: ClientParts, rows: Ints, axes: Axes) -> None:
     """Draw a row for each part: a dot with its interval, a tick for theory, and the band of equal chances."""
     share, chance = data.shares[rows], data.chance[rows]
     at = marks.named_rows(axes, [marks.shortened(data.names[row], _LABEL) for row in rows])
-    known = [share, np.ones(1), *([] if data.theory is None else [data.theory[rows]])]
-    values = np.concatenate(known)
+    values = np.concatenate([share, np.ones(1), *([] if data.theory is None else [data.theory[rows]])])
     far = marks.spans_decades(values, ratio=8)
     if data.margins is not None:
         half = data.margins[rows]
@@ -243,9 +231,7 @@ def _client_chart(run: FinishedRun, name: str) -> Chart:
         known = not pi.null_count() and pi.n_unique() > 1
         column, order = ("pi", "by theory, most frequent first") if known else ("frequency", "most frequent first")
     ranked = np.argsort(-table[column].to_numpy(), kind="stable")  # by number where the column is the same
-    weight = table["weight"].to_numpy()[ranked]
-    steep = clients > _SINGLE and bool(weight[: max(1, clients // 100)].sum() / weight.sum() > _HEAVY_HEAD)
-    cuts = marks.edges(clients, clients if clients <= _SINGLE else marks.POINTS, geometric=steep)
+    cuts = marks.edges(clients, clients if clients <= _SINGLE else marks.POINTS)
     rank = np.arange(1, clients + 1, dtype=np.float64)
     measured = marks.binned(rank, table["frequency"].to_numpy()[ranked] * clients, cuts)
     single, x = measured.size == 1, measured.x
@@ -272,16 +258,14 @@ def _client_chart(run: FinishedRun, name: str) -> Chart:
     def after(axes: Axes) -> None:
         axes.set_ylim(min(values.min(), 1.0) / 1.6 if far else 0, top)
         margin = max(0.5, 0.02 * clients)
-        axes.set_xlim(*((0.9, clients * 1.1) if steep else (1 - margin, clients + margin)))
+        axes.set_xlim(1 - margin, clients + margin)
         marks.set_scale(axes, "y", far)
-        if steep:
-            marks.logarithmic(axes, "x")
 
     return marks.line_plot(
         name,
         "Who takes part, client by client",
         series,
-        (f"clients, {order}", "log" if steep else "whole"),
+        (f"clients, {order}", "whole"),
         (_SHARE, "log" if far else "linear"),
         rules=[marks.Rule("equal", 1.0)],
         notes=notes,
