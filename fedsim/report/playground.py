@@ -12,14 +12,12 @@ from fedsim.common.errors import RunError
 from fedsim.findings.formatting import count, number, percent
 from fedsim.population import Population, build_population
 from fedsim.privacy.epsilon import noise_for
-from fedsim.report.charts.distance import choose_separations
 from fedsim.report.document import ReportDocument
 from fedsim.report.page import write_document
-from fedsim.report.tables import Table
 from fedsim.scenario import Scenario
 from fedsim.scenario.component import Choice
 from fedsim.scenario.server import SyncServer
-from fedsim.theory import closed_form, distances
+from fedsim.theory import closed_form
 
 _ABOUT = (
     "A client that has taken part waits at least R rounds before it may take part again. The longer all wait, the more "
@@ -28,7 +26,6 @@ _ABOUT = (
 )
 
 IN_PAGE = 1_000  # up to so many units of selection the page computes, at most some 30 ms for a move of a slider
-_ROWS = 13  # values of R in the table that is there without scripts, at most
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0)
 DELTAS = ("1e-6", "1e-8", "1e-10")  # for each pair of these the page has the noise multiplier
 _MOST_ROUNDS = 10_000  # the most rounds for which the page computes sensitivities
@@ -77,10 +74,13 @@ def write_playground(out: Path, scenario: Scenario | None = None, file: Path | N
 def playground_document(scenario: Scenario | None = None, file: Path | None = None) -> ReportDocument:
     """Return the page before it is written; see `write_playground`."""
     start = _PAPER if scenario is None else _start(scenario, shlex.quote(str(file or f"{scenario.name}.fedsim.yaml")))
-    separations = choose_separations(start.most + 1, start.separation, _ROWS)
     weights = np.asarray(_weights(start))
-    away = distances(weights, separations.tolist(), start.cohort, start.selection) / 2
-    pi = closed_form(weights, start.separation, start.cohort, start.selection).pi
+    answer = closed_form(weights, start.separation, start.cohort, start.selection)
+    share, times = percent(answer.l1_uniform / 2), number(float(answer.pi.max() / answer.pi.min()), 3)
+    one = "group" if start.selection == "groups" else "client"
+    found = f"participation is {share} from uniform: the busiest {one} takes part {times} times as often as the idlest"
+    if np.ptp(answer.pi) < 1e-12:
+        found = "all take part equally often"
     privacy = {
         "rounds": start.rounds,
         "most_rounds": _MOST_ROUNDS,
@@ -90,12 +90,6 @@ def playground_document(scenario: Scenario | None = None, file: Path | None = No
         "named": list(enumerate(DELTAS)),
         "noise": [[noise_for(epsilon, float(delta)) for epsilon in EPSILONS] for delta in DELTAS],
     }
-    rows = tuple((count(each), percent(share)) for each, share in zip(separations, away.tolist(), strict=True))
-    own, one = dict(rows)[count(start.separation)], "group" if start.selection == "groups" else "client"
-    times = number(float(pi.max() / pi.min()), 3)
-    found = f"participation is {own} from uniform: the busiest {one} takes part {times} times as often as the idlest"
-    if np.ptp(pi) < 1e-12:
-        found = "all take part equally often"
     return ReportDocument(
         kind="playground",
         name="theory",
@@ -106,10 +100,6 @@ def playground_document(scenario: Scenario | None = None, file: Path | None = No
             "playground": vars(start)
             | {"largest": max(IN_PAGE, start.clients), "most": start.most, "privacy": privacy}
             | {"mechanism": "independent", "delta": DELTAS.index("1e-8")},
-            "start": {
-                "title": _described(start),
-                "table": Table("Distance from uniform by separation", ("R", "TV"), rows),
-            },
         },
         failures=tuple(start.notes),
     )
@@ -176,10 +166,3 @@ def _weights(start: _Start) -> Sequence[float]:
         ranks = np.arange(start.clients) // (start.cohort if start.selection == "groups" else 1) + 1
         return cast("list[float]", (ranks.astype(np.float64) ** -start.exponent).tolist())
     return start.weights if start.law == "file" and start.weights is not None else [1.0] * start.clients
-
-
-def _described(start: _Start) -> str:
-    by_rank = f"weights rank to the power \N{MINUS SIGN}{number(start.exponent)}"
-    weights = {"equal": "equal weights", "zipf": by_rank, "file": "the weights of the scenario"}
-    how = f"{'fixed groups' if start.selection == 'groups' else 'cohorts'} of {count(start.cohort)}"
-    return f"{count(start.clients, 'client')} in {how}, {weights[start.law]}"

@@ -356,7 +356,6 @@ function draw() {
 }
 
 document.querySelectorAll('[data-scripted]').forEach((each) => { each.hidden = false; });
-byId('start').hidden = true;
 document.addEventListener('input', draw);
 draw();
 addEventListener('resize', draw);
