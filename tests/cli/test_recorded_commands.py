@@ -1,6 +1,8 @@
 """The commands that run and sweep directories record, pasted into a shell in the same working folder."""
 
+import html
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -76,6 +78,19 @@ def test_pasted_it_writes_the_same_bytes(tmp_path: Path, arguments: list[str], k
     assert shlex.quote("my cases/case.fedsim.yaml") in command
     pasted(command, here)
     assert content(first) == content(found(again or kept))
+
+
+def test_the_commands_on_the_page_of_a_comparison_run_both_again(tmp_path: Path) -> None:
+    (tmp_path / "my case.yaml").write_text(CASE)
+    for name, cohort in (("it's", 1), ("b", 2)):
+        fedsim("run", "my case.yaml", "--set", f"server.cohort={cohort}", "--out", f"my runs/{name}", cwd=tmp_path)
+    assert fedsim("compare", "my runs/it's", "my runs/b", "--out", "page.html", cwd=tmp_path).returncode == 0
+    commands = re.findall(r'again">([^<]*)<', (tmp_path / "page.html").read_text())
+    for name, command in zip(("it's", "b"), map(html.unescape, commands), strict=True):
+        pasted(command, tmp_path)
+        (again,) = tmp_path.glob("runs/*")
+        assert content(again) == content(tmp_path / "my runs" / name)
+        shutil.rmtree(again)
 
 
 def test_the_page_of_a_sweep_is_the_same_however_long_it_took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
