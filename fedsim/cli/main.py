@@ -78,6 +78,8 @@ def _told_unforeseen(error: Exception) -> int:
         return CRASHED
     if isinstance(error, OSError) and error.filename:  # a name that is too long, a folder that cannot be searched
         complain(f"error: {error.filename}: {error.strerror}")
+    elif isinstance(error, RuntimeError) and "Symlink loop" in str(error):  # of pathlib, before Python 3.13
+        complain(f"error: {error}")
     elif (show := getattr(error, "show", None)) is not None:  # click's usage errors know how to show themselves
         show()
     else:

@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from fedsim.common.errors import RunError
-from fedsim.common.regular_files import check_replaceable, open_regular, regular
+from fedsim.common.regular_files import check_folders, check_replaceable, open_regular, regular
 
 ROWS = 1 << 18
 """Rows that are read at once, and rows of a row group in the files: a slice is then a row group."""
@@ -151,9 +151,10 @@ def sole_writer(folder: Path, what: str) -> Iterator[None]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        check_folders(folder)
         import fcntl
     except OSError as error:
-        raise RunError(f"{folder} cannot be written: {error.strerror or error}") from None
+        raise RunError(f"{error.filename or folder} cannot be written: {error.strerror or error}") from None
     except ImportError:  # there is no such lock on Windows
         yield
         return
@@ -182,6 +183,7 @@ def _temporary_file(path: Path) -> Iterator[Path]:
     try:
         check_replaceable(path)
         _remove_left(path.parent)
+        partial.unlink(missing_ok=True)  # somebody may have put a link or a FIFO there
         yield partial
         with partial.open("rb") as file:
             os.fsync(file.fileno())

@@ -42,3 +42,10 @@ def check_replaceable(path: Path) -> None:
     with suppress(FileNotFoundError):
         if why := _why_not_regular(path.lstat().st_mode):
             raise OSError(errno.EINVAL, why, str(path))
+
+
+def check_folders(folder: Path) -> None:
+    """Refuse a folder to write into that has a link to a folder in it: files there would be replaced or removed."""
+    for each in folder.iterdir():
+        if each.is_symlink() and each.is_dir():
+            check_replaceable(each)

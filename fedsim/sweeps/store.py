@@ -11,7 +11,7 @@ import polars as pl
 from fedsim.common.errors import RunError
 from fedsim.common.files import UNREADABLE, read_table, remove, write_table, write_text
 from fedsim.common.json_files import as_json, checksum, finite, read_object
-from fedsim.common.regular_files import regular
+from fedsim.common.regular_files import check_folders, regular
 
 SWEEP_FILE = "sweep.json"
 MERGED_FILE = "results.parquet"
@@ -32,9 +32,10 @@ def open_sweep_directory(directory: str | Path) -> Path:
     try:
         (folder / RUNS).mkdir(parents=True, exist_ok=True)
         ours = {SWEEP_FILE, MERGED_FILE, RUNS, _LOCK_FILE}
+        check_folders(folder)
         others = [path.name for path in folder.iterdir() if path.name not in ours and path.suffix != ".partial"]
     except OSError as error:
-        raise RunError(f"{folder} cannot be written: {error.strerror or error}") from None
+        raise RunError(f"{error.filename or folder} cannot be written: {error.strerror or error}") from None
     if others and not (folder / SWEEP_FILE).exists():
         raise RunError(f"{folder} holds files that are not a sweep's; choose another folder with --out")
     return folder

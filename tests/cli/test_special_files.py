@@ -23,6 +23,7 @@ drift: {figures: [rounds.count]}
 """
 SWEEP = "stop: {rounds: 6}\npopulation: [{devices: 6}]\nserver: {cohort: 2}\n"
 SWEEP += "sweep: {grid: {server.cohort: [1, 2]}, seeds: 2}\n"
+HERE = "--executor concurrent.futures:ThreadPoolExecutor --workers 1 --no-report"
 TRACE = "device,start_s,end_s\n" + "".join(f"d{d},{3600 * h},{3600 * h + 3000}\n" for d in range(4) for h in range(24))
 KINDS: dict[str, Callable[[Path], None]] = {
     "FIFO": os.mkfifo,
@@ -92,3 +93,41 @@ def test_no_special_file_is_waited_for_or_replaced(
             after = (folder / name).lstat()
             assert (after.st_mode, after.st_ino) == (before.st_mode, before.st_ino), (name, kind)
             shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "content"),
+    [
+        ("run r.fedsim.yaml --out run", "run/figures", "one.png"),
+        ("run r.fedsim.yaml --out run --resume", "run/log.partial", "rounds.parquet"),
+        (f"sweep s.fedsim.yaml --out sweep {HERE}", "sweep/runs", "a.parquet"),
+    ],
+)
+def test_nothing_is_removed_through_a_link_to_a_folder(tmp_path: Path, command: str, name: str, content: str) -> None:
+    """It was: an earlier run's figures, and what a run that was interrupted had left."""
+    (tmp_path / "r.fedsim.yaml").write_text(SWEEP.partition("sweep")[0])
+    (tmp_path / "s.fedsim.yaml").write_text(SWEEP)
+    (mine := tmp_path / "mine").mkdir()
+    (mine / content).write_text("mine")
+    (tmp_path / name).parent.mkdir()
+    (tmp_path / name).symlink_to(mine)
+    done = fedsim(*command.split(), cwd=tmp_path)
+    assert (done.returncode, f"{name} cannot be written: it is a link" in done.stderr) == (2, True), done.stderr
+    assert [file.name for file in mine.iterdir()] == [content]
+
+
+def test_a_link_to_itself_among_the_files_of_a_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "x.fedsim.yaml").symlink_to("x.fedsim.yaml")
+    done = fedsim("replay", ".", cwd=tmp_path)
+    assert (done.returncode, "x.fedsim.yaml" in done.stderr, "Traceback" in done.stderr) == (2, True, False)
+
+
+@pytest.mark.parametrize("kind", ["FIFO", "link"])
+def test_nothing_is_written_through_what_lies_at_the_temporary_name(tmp_path: Path, kind: str) -> None:
+    (mine := tmp_path / "mine").write_text("mine")
+    there = tmp_path / f".s.json.{os.getpid()}.partial"
+    os.mkfifo(there) if kind == "FIFO" else there.symlink_to(mine)
+    with limited(MOST_S):
+        done = fedsim("schema", "--out", "s.json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (mine.read_text(), (tmp_path / "s.json").is_symlink(), there.exists()) == ("mine", False, False)
