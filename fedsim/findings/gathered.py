@@ -172,7 +172,8 @@ class Gatherer:
         asked = self._asked
         at = taken["round"].cast(pl.Int64).to_numpy() * asked.spans // (asked.rounds or 1)
         if asked.days is not None:
-            at = (taken["selected_s"].fill_null(0.0).to_numpy() // (-(-asked.days // SPANS) * DAY_S)).astype(np.int64)
+            days = max(1, -(-asked.days // SPANS))
+            at = (taken["selected_s"].fill_null(0.0).to_numpy() // (days * DAY_S)).astype(np.int64)
         return np.asarray(np.clip(at, 0, asked.spans - 1))
 
     def gathered(self) -> Gathered:
