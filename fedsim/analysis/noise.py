@@ -1,18 +1,19 @@
 r"""What chance does to how often clients take part, estimated from one run.
 
-The variance of a count over T rounds is, but for the ends of the run, T times the spectral density of participation at
-frequency zero. The run is cut into 20 spans, and the counts of the spans are weighted by sines and cosines of 1 to 6
-cycles over the run. Each such contrast has mean zero and about the variance of the count itself, what the ends of the
-run add included: weights of cosines at the ends have a mean square of 1. Spans of rounds overlap as triangles, so that
-participation every so many rounds does not leak into low frequencies. Spans of days are whole days, so that times of
-day cancel. What is left of the rise towards the frequency of a client's turns, (2 pi k / n)^2 (1 - d^2) / 12 for k
-cycles, n turns a client and d the variance of counts over their mean, is that of a renewal process.
+The variance of a count over T rounds is T times the spectral density of participation at frequency zero. Counts of
+spans of the run are weighted by sines of up to 13 half-cycles, mixed to sum 0: contrasts with that variance, which the
+ends of the run do not touch. Spans of rounds overlap as triangles, so that participation every so many rounds does not
+leak in; spans of days are whole, so that times of day cancel.
 
-The L1 distance from uniform, sum_i |x_i| with x_i = f_i - 1/N, is too large by noise: E|x + e| > |x|. Let A(s) be sum_i
-E|x_i + sqrt(s v_i) Z|, Z standard normal and v_i the variance of f_i: noise added to the noise that is there. A(s)^2 is
-linear in 1 + s if there is noise alone, or if deviations are normal, and nearly so otherwise; its value at s = -1 is an
-estimate of the squared distance without noise (simulation and extrapolation; Cook and Stefanski 1994). The interval is
-that of a normal mean that cannot be below zero (Feldman and Cousins 1998), so that it covers at uniformity too.
+A count is m + s Z, Z standard normal, rounded at random to one of the two whole numbers next to it with mean m. What
+rounding adds is part of that variance for Poisson counts, and comes on top for regular ones. Expectations of such
+numbers are 1 % off for m from 0.7 on, and 8 % for 0.3; intervals allow for that.
+
+The L1 distance from uniform is too large by noise: E|x + e| > |x|. With long-run frequencies k times as far from it as
+measured ones, a distance is expected that grows with k; the k for which it is the measured one gives the distance
+without noise. Its interval is that of a normal mean that cannot be below 0 (Feldman and Cousins 1998), and covers at
+uniformity too. Where counts differ by one or two it covers too often: a run in which all are ready at first takes the
+heaviest first, and counts cannot tell that from a long-run difference. 1/6 of a participation is allowed for it.
 """
 
 import math
@@ -26,19 +27,21 @@ from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import DAY_S
 from fedsim.common.intervals import student_quantile
 
-_SPANS = 20
+_SPANS, _FEW_SPANS, _MANY = 80, 20, 20_000  # the last: clients, of which there are few spans
 DEGREES = 12  # most contrasts
-_FEWEST_ROUNDS, _FEWEST_DAYS = 200, 5
-_TURNS = 6  # that a client has in a cycle of the fastest contrast, on average
+_FEWEST_ROUNDS, _FEWEST_DAYS = 200, 3
+_TURNS = 10  # that a client has in a cycle of the fastest contrast, on average
 _PARTS = 64  # of a participation that can be in one span, the others being in the next
 _BLOCK = 1 << 12
 _ROUNDING = 1e-9
-_LEAST = 1e-4  # variance of a count
-_SMOOTH = 0.25  # variance that is added to counts: with less, whole numbers are not like normal ones
+_LEAST = 1e-9  # variance of a count
 _LEVELS = 50  # parts of the clients, by count, whose variance is pooled
-_DOUBT = 0.01  # of the correction: how well laws are known to be normal
-_NORMAL, _HALF = 1.959964, math.sqrt(2.0 / math.pi)
-_NODES, _SHARES = np.polynomial.hermite_e.hermegauss(32)
+_BEGIN = 1 / 6  # participations
+_DOUBT = 0.01  # of the correction: how well laws are known
+_NORMAL = 1.959964
+_NODES = np.linspace(-5.0, 5.0, 81)
+_PLACES = (-1.534, -0.887, -0.489, -0.157, 0.157, 0.489, 0.887, 1.534)  # equally likely
+_SHARES = np.exp(-0.5 * np.square(_NODES))
 _SHARES = _SHARES / _SHARES.sum()
 
 
@@ -65,11 +68,12 @@ class SpanCounts:
         self._chosen_in, self._clients, self._together, self._most = chosen_in, clients, together, most
         self._by_day = days is not None
         self._known = days >= _FEWEST_DAYS if days is not None else len(chosen_in) >= _FEWEST_ROUNDS
-        self._days = -(-days // _SPANS) if days else 0  # of a span
-        self._spans = 0 if not self._known else days // self._days if days else _SPANS
+        most_spans = _SPANS if clients <= _MANY else _FEW_SPANS
+        self._days = -(-days // most_spans) if days else 0  # of a span
+        self._spans = 0 if not self._known else days // self._days if days else most_spans
         self._told = self._known or len(chosen_in) >= _FEWEST_ROUNDS
         self._parts = _PARTS if days is None else 1
-        longest = -(-len(chosen_in) // _SPANS) + 1 if days is None else len(chosen_in)
+        longest = -(-len(chosen_in) // most_spans) + 1 if days is None else len(chosen_in)
         self._counted = np.zeros((self._spans, clients), np.min_scalar_type(longest * self._parts))
 
     def add(self, number: Ints, client: Ints, selected_s: Floats, *, once: bool = True) -> None:
@@ -89,9 +93,9 @@ class SpanCounts:
             return
         begins = np.flatnonzero(np.diff(number, prepend=-1))  # of rounds
         rank = np.searchsorted(self._chosen_in, number[begins])
-        span, part = np.divmod((2 * rank + 1) * (_SPANS * _PARTS) // (2 * len(self._chosen_in)), _PARTS)
+        span, part = np.divmod((2 * rank + 1) * (self._spans * _PARTS) // (2 * len(self._chosen_in)), _PARTS)
         many = np.diff(begins, append=len(number))
-        for first, share in ((span, _PARTS - part), (np.where(span + 1 < _SPANS, span + 1, 0), part)):
+        for first, share in ((span, _PARTS - part), (np.where(span + 1 < self._spans, span + 1, 0), part)):
             np.add.at(flat, np.repeat(first * self._clients, many) + client, np.repeat(share.astype(kind), many))
 
     def noise(self, counts: Ints) -> SamplingNoise | None:
@@ -103,31 +107,25 @@ class SpanCounts:
         if not self._told or not taken or clients < 2:
             return None
         level, place, size = np.unique(counts, return_inverse=True, return_counts=True)
-        frequency, turns, weights = level / taken, taken / clients, self._weights(taken / clients) / taken
+        weights, share = self._weights(taken / clients), level / taken
         summed = weights @ self._counted.sum(axis=1, dtype=np.float64)
         squares = np.zeros((len(weights), len(level)))
         for block, counted in self._blocks():
             contrast = weights @ counted
-            contrast -= summed[:, None] * frequency[place[block]]
+            contrast -= summed[:, None] * share[place[block]]
             np.square(contrast, out=contrast)
-            rows = [np.bincount(place[block], row, len(level)) for row in contrast]
-            squares += np.reshape(rows, squares.shape)
-        if not self._by_day:
-            squares /= _rise(squares.sum(axis=1) * taken, turns)[:, None]
-        summed_up = squares.mean(axis=0) if len(weights) else frequency / taken * size
-        levels = _Levels(frequency, size, summed_up, taken)
+            squares += np.reshape([np.bincount(place[block], row, len(level)) for row in contrast], squares.shape)
+        variance = squares.mean(axis=0) if len(weights) else level.astype(np.float64) * size
 
         def projected(slope: Floats) -> float:
-            """Return the variance of sum_i slope_i f_i."""
-            if not len(weights):
-                return float(levels.size @ (np.square(slope) * levels.variance))
+            """Return the variance of sum_i slope_i n_i."""
             moved = np.zeros(self._spans)
             for block, counted in self._blocks():
                 moved += counted @ slope[place[block]]
-            moved = weights @ moved - summed * float(size @ (frequency * slope))
-            return float(np.square(moved).mean())
+            return float(np.square(weights @ moved - summed * float(size @ (share * slope))).mean())
 
-        return levels.noise(projected, len(weights), self._together, drawn=self._by_day)
+        levels = _Levels(level, size, variance)
+        return levels.noise(projected if len(weights) else None, len(weights), self._together, drawn=self._by_day)
 
     def _blocks(self) -> Iterator[tuple[slice, Floats]]:
         """Yield some clients at a time, which stay in a cache, and their counts by span."""
@@ -139,86 +137,114 @@ class SpanCounts:
         """Return the contrasts as weights of the spans, (contrasts, spans): of a count they have its variance."""
         if not self._known:
             return np.zeros((0, self._spans))
-        cycles = np.arange(1, min((self._spans - 1) // 2, DEGREES // 2) + 1)
-        if not self._by_day:
-            cycles = cycles[: max(2, int(turns / _TURNS))]
-        angle = 2.0 * np.pi * cycles[:, None] * np.arange(self._spans) / self._spans
-        # A triangle takes part of the power of a cycle; spans of whole days may leave some out at the end.
-        power = 1.0 if self._by_day else np.tile((2.0 + np.cos(angle[:, 1])) / 3.0, 2)[:, None]
-        power *= float(self._counted.sum(dtype=np.float64)) / self._parts / (turns * self._clients)
-        return np.asarray(np.concatenate([np.cos(angle), np.sin(angle)]) * np.sqrt(2.0 / power) / self._parts)
-
-
-def _rise(powers: Floats, turns: float) -> Floats:
-    """Return by how much the power of each contrast is above that at frequency zero; `powers` are over the mean."""
-    cycles = np.tile(np.arange(1, len(powers) // 2 + 1), 2)
-    rise = np.ones(len(powers))
-    for _ in range(2):
-        dispersion = min(1.0, float((powers / rise).mean()))
-        rise = 1.0 + np.square(2.0 * np.pi * cycles / turns) * (1.0 - dispersion**2) / 12.0
-    return rise
+        slow = DEGREES if self._by_day else max(1, int(turns / _TURNS))
+        cycles = min((self._spans - 1) // 2, DEGREES // 2, slow)
+        halves = np.arange(1, 2 * cycles + 2)
+        waves = np.sin(np.pi * halves[:, None] * (np.arange(self._spans) + 0.5) / self._spans)
+        waves /= np.sqrt(np.square(waves).sum(axis=1, keepdims=True))
+        weights = np.linalg.svd(waves.sum(axis=1)[None])[2][1:] @ waves  # those whose sum is 0
+        after = weights if self._by_day else np.roll(weights, -1, axis=1)  # a triangle is between two spans
+        power = (np.square(weights) + weights * after + np.square(after)).mean(axis=1, keepdims=True) / 3.0
+        power *= float(self._counted.sum(dtype=np.float64)) * self._parts / (turns * self._clients)
+        return np.asarray(weights / np.sqrt(power))
 
 
 class _Levels:
-    """The clients by count: those of one level have the same frequency, and are taken to have the same variance."""
+    """The clients by count: those of one level are taken to have the same mean, and the same variance."""
 
-    def __init__(self, frequency: Floats, size: Ints, variance: Floats, taken: int) -> None:
-        clients = int(size.sum())
-        _, part = np.unique((np.cumsum(size) - size) * _LEVELS // clients, return_inverse=True)
-        pooled, mass = np.bincount(part, variance), np.bincount(part, frequency * size)
-        dispersion = np.where(mass > 0.0, pooled / np.where(mass > 0.0, mass, 1.0), variance.sum())[part]
-        self.size, self.away, self.clients, self.taken = size, frequency - 1.0 / clients, clients, taken
-        self.pooled = np.bincount(part, size)[part]  # clients of which the variance is known together
-        # Frequencies lie farther apart than their long-run values: variances are those of values so much nearer.
-        noise = float(variance.sum()) * (1.0 + math.sqrt(2.0 / clients))  # what is no more may be chance
-        self.kept = max(0.0, 1.0 - noise / max(float(size @ np.square(self.away)), 1e-300))
-        self.variance = np.maximum(dispersion * (1.0 / clients + self.kept * self.away), _LEAST / taken**2)
+    def __init__(self, count: Ints, size: Ints, variance: Floats) -> None:
+        self.size, self.clients, self.taken = size, int(size.sum()), int(count @ size)
+        self.even = self.taken / self.clients
+        self.away, self.kept = count - self.even, 0.0
+        _, part = np.unique((np.cumsum(size) - size) * _LEVELS // self.clients, return_inverse=True)
+        mass, overall = np.bincount(part, count * size), np.full(part[-1] + 1, variance.sum() / self.taken)
+        dispersion = np.divide(np.bincount(part, variance), mass, out=overall, where=mass > 0.0)[part]
+        self.together = np.bincount(part, size)[part]  # clients whose variance is known together
+        self.random = np.minimum(dispersion, 1.0)  # 1 of Poisson counts, 0 of regular ones
+        for _ in range(2):
+            smooth = dispersion * (self.even + self.kept * self.away)
+            rounding = self.law(self.kept, np.asarray(np.sqrt(smooth))).variance - smooth
+            self.deviation = np.sqrt(np.maximum(smooth - np.square(self.random) * rounding, 0.0))
+            self.variance = self.law(self.kept, self.deviation).variance
+            # Counts lie farther apart than their means: a mean is expected so much nearer to that of all.
+            noise = float(size @ self.variance) * (1.0 + math.sqrt(2.0 / self.clients))  # what is no more may be chance
+            self.kept = max(0.0, 1.0 - noise / max(float(size @ np.square(self.away)), 1e-300))
 
-    def noise(self, projected: Callable[[Floats], float], degrees: int, together: int, *, drawn: bool) -> SamplingNoise:
-        size, away, deviation = self.size, self.away, np.sqrt(self.variance)
-        measured = float(size @ np.abs(away))
-        if float(self.variance.max()) <= _LEAST / self.taken**2:  # as if all took part in turn
-            return SamplingNoise(0.0, 0.0, measured, measured, measured)
-        wider = 1.0 + 1.0 / (4.0 * degrees * self.pooled) if degrees else 1.0  # a root of an estimate is too small
-        smooth = _SMOOTH / (float(size @ self.variance) / self.clients * self.taken**2)
-        scales = np.sqrt(np.array([smooth, smooth + 1.0]))
-        extrapolation = np.array([2.0 + smooth, -1.0 - smooth])
-        sums = np.array([float(size @ _folded(away, scale * deviation)) for scale in scales])
+    def law(self, kept: float, deviation: Floats | None = None) -> "_Law":
+        """Return the law of counts whose means are `kept` times as far apart as the counts that there are."""
+        return _Law(np.asarray(self.even + kept * self.away), self.deviation if deviation is None else deviation)
 
-        def squared(x: Floats) -> Floats:
-            folded = np.stack([_folded(x, scale * deviation) for scale in scales])
-            return np.asarray(2.0 * (extrapolation * sums) @ folded)
+    def noise(
+        self, projected: Callable[[Floats], float] | None, degrees: int, alike: int, *, drawn: bool
+    ) -> SamplingNoise:
+        from scipy.optimize import brentq  # takes long to import
 
-        found = float(extrapolation @ np.square(sums))
+        size, measured, root = self.size, float(self.size @ np.abs(self.away)), math.sqrt(self.kept)
         quantile = float(student_quantile(degrees + 1)) / _NORMAL if degrees else 1.0
+        known = alike / (2.0 * degrees * self.clients) if degrees else 0.0  # variance of what the noise is taken to be
 
-        def error(function: Callable[[Floats], Floats], kept: float, wider: float = 1.0) -> float:
-            """Return the standard error of sum_i function(x_i), where the long-run values are `kept` x_i."""
-            values = np.array([function(kept * away + node * deviation) for node in _NODES])
-            mean, slope = _SHARES @ values, (_SHARES * _NODES) @ values
-            rest = _SHARES @ np.square(values) - np.square(mean) - np.square(slope)
-            own = float(size @ np.maximum(rest, 0.0)) * together
-            along = slope / deviation
-            common = projected(along) * wider**2
+        def expected(kept: float) -> float:
+            """Return the sum of |n - T/N| to be expected if the means are `kept` times as far apart as the counts."""
+            return float(size @ self.law(kept).distance(self.even)[0])
+
+        def errors(kept: float) -> tuple[float, float]:
+            """Return the standard error of that sum, and what stands for it in an interval."""
+            law = self.law(kept)
+            _, slope, rest = law.distance(self.even)
+            own = float(size @ rest) * alike
+            common = float(size @ (law.variance * np.square(slope))) if projected is None else projected(slope)
             if drawn and kept:  # another seed has other people
-                common = max(0.0, common - float(size @ np.square(slope)))
-                value = function(away)
-                apart = value - float(size @ value) / self.clients
-                apart -= float(size @ (along * (away + 1.0 / self.clients))) * away
+                common = max(0.0, common - float(size @ (np.square(slope) * self.variance)))
+                apart = np.abs(self.away) - measured / self.clients
+                apart -= float(size @ (slope * (self.even + self.away))) / self.taken * self.away
                 own = float(size @ np.square(apart))
-            return math.sqrt(common + own)
+            doubt = (expected(kept) - kept * measured) * math.sqrt(known + (_DOUBT / min(1.0, self.even) ** 2) ** 2)
+            begin = _BEGIN * float(size @ (np.abs(slope - float(size @ slope) / self.clients) * (1.0 - self.random)))
+            own += doubt**2
+            return math.sqrt(common + own), math.sqrt(common * quantile**2 + own + begin**2)
 
-        doubt = _DOUBT * (float(np.square(sums[0])) - found)
-        near, here = (math.hypot(error(squared, kept, quantile), doubt) for kept in (0.0, math.sqrt(self.kept)))
-        below = min(1.0, max(0.0, _bounds(found / here)[0] * here / found)) if found > 0.0 else 0.0
+        def distance(wanted: float) -> float:
+            """Return the distance between means at which so much is expected."""
+            if wanted <= alone or not measured:
+                return 0.0
+            most = 1.001 * wanted / measured
+            return measured / self.taken * float(brentq(lambda kept: expected(kept) - wanted, 0.0, most, xtol=1e-9))
+
+        # Means are spread about those that are expected, and a root of an estimate is too small.
+        spread, middle = np.sqrt(self.kept * self.variance), self.even + self.kept * self.away
+        laws = [_Law(middle + place * spread, self.deviation) for place in (_PLACES if self.kept else (0.0,))]
+        wider = 1.0 + 1.0 / (4.0 * degrees * self.together) if degrees else 1.0
+        noise = float(np.mean([(size * wider) @ law.distance(law.mean)[0] for law in laws])) / self.taken
+        alone, (_, near), (se, here) = expected(0.0), errors(0.0), errors(root)
+        excess = measured - alone
+        below = min(1.0, max(0.0, _bounds(excess / here)[0] * here / excess)) if excess > 0.0 else 0.0
         lower = math.sqrt(near**2 + below * (here**2 - near**2))
-        return SamplingNoise(
-            _HALF * float(size @ (deviation * wider)) * _by_whole_numbers(self.taken, self.clients),
-            error(np.abs, math.sqrt(self.kept)),
-            min(measured, math.sqrt(max(found, 0.0))),
-            math.sqrt(_bounds(found / lower)[0] * lower),
-            math.sqrt(_bounds(found / here)[1] * here),
-        )
+        ends = _bounds(excess / lower)[0] * lower, _bounds(excess / here)[1] * here
+        low, high = (distance(alone + end) for end in ends)
+        return SamplingNoise(noise, se / self.taken, distance(measured), low, high)
+
+
+class _Law:
+    """The law of counts of some means, by the deviation of what was rounded: both are arrays (levels,)."""
+
+    def __init__(self, mean: Floats, deviation: Floats) -> None:
+        exact = mean + _NODES[:, None] * deviation
+        below = np.floor(exact)
+        over = exact - below
+        self.mean, self._numbers = mean, np.concatenate([below, below + 1.0])
+        self._shares = np.concatenate([1.0 - over, over]) * np.tile(_SHARES, 2)[:, None]
+        self.variance = self._average(np.square(self._numbers - mean))
+
+    def _average(self, values: Floats) -> Floats:
+        return np.asarray(np.einsum("ij,ij->j", values, self._shares))
+
+    def distance(self, centre: float | Floats) -> tuple[Floats, Floats, Floats]:
+        """Return the mean of |n - c|, its slope on n, and the variance that is left."""
+        values = np.abs(self._numbers - centre)
+        mean = self._average(values)
+        slope = self._average(values * (self._numbers - self.mean)) / np.maximum(self.variance, _LEAST)
+        rest = self._average(np.square(values)) - np.square(mean) - np.square(slope) * self.variance
+        return mean, slope, np.maximum(rest, 0.0)
 
 
 def by_chance(taken: int, clients: int) -> float:
@@ -239,19 +265,6 @@ def by_chance(taken: int, clients: int) -> float:
 def chance_spread(taken: int) -> float:
     """Return the standard deviation of that distance: of a sum of N nearly independent folded normal deviations."""
     return math.sqrt((1.0 - 2.0 / math.pi) / taken) if taken else 0.0
-
-
-def _folded(x: Floats, deviation: Floats) -> Floats:
-    """Return E|x + e| of a normal e."""
-    from scipy.special import ndtr  # takes long to import
-
-    ratio = np.abs(x) / deviation
-    return np.asarray(deviation * _HALF * np.exp(-0.5 * np.square(ratio)) + np.abs(x) * (2.0 * ndtr(ratio) - 1.0))
-
-
-def _by_whole_numbers(taken: int, clients: int) -> float:
-    """Return E|n - m| of a binomial count n of mean m, over that of the normal law of the same variance."""
-    return by_chance(taken, clients) / (_HALF * math.sqrt((clients - 1) / taken))
 
 
 def _bounds(observed: float) -> tuple[float, float]:
