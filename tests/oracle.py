@@ -2,7 +2,7 @@
 
 It reads a scenario as plain data and shares no code with fedsim. It knows devices that are always available, or come
 and go at exponential times, sessions of constant or exponential lengths, the laws of selection without a memory,
-deadlines, over-selection, shortages, separations, cool-downs and caps. `tests/test_oracle.py` compares the two.
+deadlines, over-selection, shortages, separations, cool-downs, caps and buffered servers.
 """
 
 import math
@@ -13,8 +13,7 @@ Json = dict[str, Any]
 FOREVER = 1 << 60
 
 
-class StuckError(Exception):
-    """Nobody can come any more."""
+class StuckError(Exception): ...
 
 
 def ms(seconds: float) -> int:
@@ -54,19 +53,14 @@ class Device:
         return place % 2 == 1, self.edge(place)
 
     def length(self) -> int:
-        total = sum(x if fixed else self.draws.expovariate(1 / x) for fixed, x in self.phases)
-        return ms(total / self.speed)
+        return ms(sum(x if fixed else self.draws.expovariate(1 / x) for fixed, x in self.phases) / self.speed)
 
     def rest(self, number: int, now: int) -> None:
-        """Count a participation, and begin separation and cool-down."""
-        self.taken += 1
-        self.free_round = number + 1 + self.separation
-        self.free_at = now + self.cooldown
+        self.taken, self.free_round, self.free_at = self.taken + 1, number + 1 + self.separation, now + self.cooldown
 
     def ready(self, number: int, now: int) -> bool:
-        if self.busy or self.taken >= self.most or number < self.free_round or now < self.free_at:
-            return False
-        return self.spell(now)[0]
+        kept_out = self.busy or self.taken >= self.most or number < self.free_round or now < self.free_at
+        return not kept_out and self.spell(now)[0]
 
 
 def by_weight(pool: list[int], weight: Any, count: int, draws: random.Random) -> list[int]:
@@ -79,31 +73,31 @@ def by_weight(pool: list[int], weight: Any, count: int, draws: random.Random) ->
 
 
 class World:
-    """One run of a scenario as plain data."""
-
     def __init__(self, data: Json, seed: int) -> None:
         self.draws, self.data, self.server = random.Random(seed), data, data["server"]
         self.devices = [Device(g, k, self.draws) for g in data["groups"] for k in range(g["devices"])]
         self.total = sum(d.weight for d in self.devices)
         self.after, self.closed = -1, 0
+        self.running: list[tuple[int, bool, int]] = []  # sessions: when they end, whether with a report, whose they are
 
     def pool(self, number: int, now: int) -> list[int]:
         return [i for i, device in enumerate(self.devices) if device.ready(number, now)]
+
+    def whole(self, pool: list[int], count: int) -> list[int]:
+        return [b for b in range(len(self.devices) // count) if all(b * count + k in pool for k in range(count))]
 
     def choose(self, pool: list[int], count: int) -> list[int]:
         law, draws, devices = self.server["law"], self.draws, self.devices
         weigh = [d.weight for d in devices]
         if law == "uniform":
-            return draws.sample(pool, min(count, len(pool)))
+            return draws.sample(pool, count)
         if law == "midzuno":
             first = by_weight(pool, weigh.__getitem__, 1, draws)
-            return first + draws.sample([i for i in pool if i not in first], min(count, len(pool)) - len(first))
+            return first + draws.sample([i for i in pool if i not in first], count - 1)
         if law == "cyclic":
             chosen = sorted(pool, key=lambda i: (i - self.after - 1) % len(devices))[:count]
         elif law == "groups":
-            blocks = sorted({i // count for i in pool})
-            blocks = [b for b in blocks if all(b * count + k in pool for k in range(count))]
-            drawn = by_weight(blocks, lambda b: sum(weigh[b * count : (b + 1) * count]), 1, draws)
+            drawn = by_weight(self.whole(pool, count), lambda b: sum(weigh[b * count : (b + 1) * count]), 1, draws)
             return [b * count + k for b in drawn for k in range(count)]
         elif law == "poisson":
             chosen = [i for i in pool if draws.random() < min(1.0, count * weigh[i] / self.total)]
@@ -112,10 +106,9 @@ class World:
             while len(pool) > count:
                 rest = sum(weigh[i] for i in pool if i not in sure)
                 chance = {i: weigh[i] * (count - len(sure)) / rest for i in pool if i not in sure}
-                over = {i for i, each in chance.items() if each >= 1.0}
-                sure |= over
-                if not over:
+                if not (over := {i for i, each in chance.items() if each >= 1.0}):
                     break
+                sure |= over
             chosen = [i for i in pool if i in sure or draws.random() < chance[i]]
         else:
             chosen = by_weight(pool, weigh.__getitem__, count, draws)
@@ -124,32 +117,62 @@ class World:
     def start(self, i: int, now: int) -> tuple[int, bool]:
         """Begin a session; return when it ends if nothing cuts it short, and whether with a report."""
         device, length = self.devices[i], self.devices[i].length()
-        leaves = device.spell(now)[1]
-        device.selected, device.busy = device.selected + 1, True
+        leaves, device.selected, device.busy = device.spell(now)[1], device.selected + 1, True
         return min(leaves, now + length), leaves > now + length
 
-    def next_change(self, now: int, ends: list[int]) -> int:
+    def over(self, now: int) -> list[tuple[int, bool, int]]:
+        """Remove the sessions that are over, and return them."""
+        ended = [each for each in self.running if each[0] <= now]
+        for each in ended:
+            self.running.remove(each)
+            self.devices[each[2]].busy = False
+        return ended
+
+    def next_change(self, now: int) -> int:
         """Return the next instant at which somebody may become ready."""
-        later = [e for e in ends if e > now] + [d.free_at for d in self.devices if d.free_at > now]
+        later = [e for e, _, _ in self.running if e > now] + [d.free_at for d in self.devices if d.free_at > now]
         return min(later + [d.spell(now)[1] for d in self.devices if d.taken < d.most], default=FOREVER)
+
+    def versions(self) -> None:
+        """Run a buffered server."""
+        server, now, version, taken = self.server, 0, 0, 0
+        while True:
+            for _, whole, i in self.over(now):
+                if whole and version < self.data["rounds"]:
+                    self.devices[i].reported, taken = self.devices[i].reported + 1, taken + 1
+                    if server["cooldown_from"] == "reported":
+                        self.devices[i].rest(version, now)
+                    if taken == server["buffer"]:
+                        version, taken, self.closed = version + 1, 0, now
+            if version >= self.data["rounds"]:
+                return
+            pool, limit = self.pool(version, now), now + ms(server["deadline"] or 1e12)
+            cohort = self.choose(pool, min(server["concurrency"] - len(self.running), len(pool))) if pool else []
+            self.after = ([self.after, *cohort])[-1]
+            for i in cohort:
+                end, whole = self.start(i, now)
+                self.running.append((min(end, limit), whole and end <= limit, i))
+                if server["cooldown_from"] == "selected":
+                    self.devices[i].rest(version, now)
+            now = self.next_change(now)
+            if now - self.closed > ms(86400 * 20):
+                raise StuckError
 
     def rounds(self) -> None:
         server, now = self.server, 0
         wanted, deadline = math.ceil(round(server["cohort"] * server["over_select"], 9)), ms(server["deadline"] or 1e12)
         least = {"proceed": 1}.get(server["shortage"], wanted) if server["law"] != "poisson" else 0
-        running: list[tuple[int, int]] = []  # sessions of rounds before
         for number in range(self.data["rounds"]):
             opened = now
             while True:
-                self.free(running, now)
+                self.over(now)
                 pool = self.pool(number, now)
                 many = len(pool)
                 if server["law"] == "groups":
-                    blocks = range(0, len(self.devices), wanted)
-                    many = wanted * any(all(b + k in pool for k in range(wanted)) for b in blocks)
+                    many = wanted * bool(self.whole(pool, wanted))
                 if many >= least or server["shortage"] == "skip":
                     break
-                now = self.next_change(now, [end for end, _ in running])
+                now = self.next_change(now)
                 if now - opened > ms(86400 * 20):
                     raise StuckError
             if many >= least:
@@ -161,14 +184,13 @@ class World:
                 if server["cooldown_from"] == "selected":
                     for i in cohort:
                         self.devices[i].rest(number, now)
-                last = max((end for end, _, _ in sessions), default=now)
                 reached = reports[target - 1] if target and len(reports) >= target else FOREVER
-                closed = min(reached, max(last, now), now + deadline)
+                closed = min(reached, max([now, *(end for end, _, _ in sessions)]), now + deadline)
                 for end, whole, i in sessions:
                     if closed == reached and end > closed:
                         self.devices[i].busy = False  # aborted
                         continue
-                    running.append((end, i))
+                    self.running.append((end, whole, i))
                     if whole and end <= closed:
                         self.devices[i].reported += 1
                         if server["cooldown_from"] == "reported":
@@ -176,8 +198,3 @@ class World:
                 now = closed
             self.closed = now
             now += ms(server["pause"])
-
-    def free(self, running: list[tuple[int, int]], now: int) -> None:
-        for end, i in [each for each in running if each[0] <= now]:
-            self.devices[i].busy = False
-            running.remove((end, i))

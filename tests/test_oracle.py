@@ -5,10 +5,13 @@
 
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
+from subprocess import PIPE
 
 import numpy as np
 import pytest
@@ -17,7 +20,6 @@ from fedsim.common.errors import StalledError
 from fedsim.population import build_population, check_feasible
 from fedsim.simulation import simulate_log
 from fedsim.theory.prediction import theory_or_why_not
-from tests.conftest import LIMIT_S
 from tests.oracle import StuckError, World
 from tests.worlds import scenario, world
 
@@ -31,7 +33,7 @@ def figures(number: int, engine: str) -> tuple[np.ndarray, np.ndarray] | None:
 
     How often each client was selected, and reported, and when the last round closed, in seconds.
     """
-    data = world(number)
+    data = world(number, buffered=number % 4 == 0)
     case = scenario(data, engine=engine, seed=number)
     population = build_population(case)
     if check_feasible(case, population):
@@ -45,7 +47,7 @@ def figures(number: int, engine: str) -> tuple[np.ndarray, np.ndarray] | None:
             counts = [np.bincount(each["client"].to_numpy(), minlength=len(population)) for each in (rows, done)]
             ours.append(np.append(np.concatenate(counts), log.rounds["closed_s"][-1]))
             other = World(data, seed=1000 * number + replicate)
-            other.rounds()
+            (other.versions if "buffer" in data["server"] else other.rounds)()
             counted = [[getattr(each, name) for each in other.devices] for name in ("selected", "reported")]
             theirs.append(np.append(np.concatenate(counted), other.closed / 1000))
     except (StalledError, StuckError):
@@ -131,25 +133,30 @@ def test_what_is_refused_fills_not_all_its_rounds() -> None:
     sys.stdout.write(f"refused: {worlds} worlds of {number}, none of which fills its rounds\n")
 
 
-RUN = """
-import sys
+RUNS = """
+import os, sys
 from pathlib import Path
 import fedsim.report
 from fedsim import Scenario
 from fedsim.experiment.run import record
 from fedsim.experiment.run_directory import Provenance
 from fedsim.log import journal
-journal.SOONEST_S, journal.PATIENCE = 0.02, 0.0
+journal.SOONEST_S, journal.PATIENCE = 0.01, 0.0
 def page(directory, *_, **__):
     (directory / "report.html").write_text("")
     return directory / "report.html"
 fedsim.report.write_report = page
-print("begun", flush=True)
-record(Scenario.load(sys.argv[1]), Path(sys.argv[2]), Provenance(), resume=True)
+for line in sys.stdin:
+    file, folder = line.split()
+    if (child := os.fork()) == 0:
+        record(Scenario.load(file), Path(folder), Provenance(), resume=True)
+        os._exit(0)
+    print(child, flush=True)
+    print(os.waitpid(child, 0)[1], flush=True)
 """
 KILLED = """
 seed: SEED
-stop: {rounds: 1500}
+stop: {rounds: 500}
 engine: ENGINE
 population:
   - devices: 30
@@ -163,30 +170,39 @@ server: {cohort: 4, deadline: 3m, over_select: 1.5}
 
 
 def test_runs_that_are_killed_resume_to_the_same_bytes(tmp_path: Path) -> None:
-    """SIGKILL at random instants, several times in a row; the tables and figures are those of a run that was not."""
-    wanted, kills, draws, runs = TIMES, 0, random.Random(3), 0
-    while kills < wanted:
-        runs += 1
-        file = tmp_path / f"{runs}.fedsim.yaml"
-        file.write_text(KILLED.replace("SEED", str(runs)).replace("ENGINE", ["process", "vectorized"][runs % 2]))
-        plain, killed = tmp_path / f"plain-{runs}", tmp_path / f"killed-{runs}"
-        begun = time.monotonic()
-        subprocess.run([sys.executable, "-c", RUN, file, plain], check=True, capture_output=True, timeout=LIMIT_S)
-        long_s = time.monotonic() - begun
-        for left in (4, 3, 2, 1, 0):
-            with subprocess.Popen([sys.executable, "-c", RUN, file, killed], stdout=subprocess.PIPE) as process:
-                assert process.stdout is not None
-                process.stdout.readline()
-                try:
-                    process.wait(draws.uniform(0.0, 0.4 * long_s) if left else LIMIT_S)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    kills += 1
-        tables = sorted(
-            path.name for path in plain.iterdir() if path.suffix == ".parquet" or path.name == "metrics.json"
-        )
-        assert tables == sorted(path.name for path in killed.iterdir() if path.name in tables)
-        assert len(tables) > 3
-        for name in tables:
-            assert (plain / name).read_bytes() == (killed / name).read_bytes(), name
+    """SIGKILL at random instants, several times in a row; the tables and figures are those of a run that was not.
+
+    One process, which has imported fedsim, forks for each run and waits for it.
+    """
+    wanted, kills, draws, runs = 2 * TIMES, 0, random.Random(3), 0
+    with subprocess.Popen([sys.executable, "-c", RUNS], stdin=PIPE, stdout=PIPE, text=True) as forks:
+        assert forks.stdin is not None
+        assert forks.stdout is not None
+
+        def run(file: Path, folder: Path, killed_after_s: float | None = None) -> bool:
+            """Run a scenario in a process of its own, and say whether it was killed."""
+            print(file, folder, file=forks.stdin, flush=True)
+            process = int(forks.stdout.readline())
+            if killed_after_s is not None:
+                time.sleep(killed_after_s)
+                with suppress(ProcessLookupError):  # it is over
+                    os.kill(process, signal.SIGKILL)
+            status = int(forks.stdout.readline())
+            assert status in {0, signal.SIGKILL}
+            return status != 0
+
+        while kills < wanted:
+            runs += 1
+            file = tmp_path / f"{runs}.fedsim.yaml"
+            file.write_text(KILLED.replace("SEED", str(runs)).replace("ENGINE", ["process", "vectorized"][runs % 2]))
+            plain, killed = tmp_path / f"plain-{runs}", tmp_path / f"killed-{runs}"
+            begun = time.monotonic()
+            run(file, plain)
+            long_s = time.monotonic() - begun
+            kills += sum(run(file, killed, draws.uniform(0.0, 0.8 * long_s)) for _ in range(4))
+            run(file, killed)
+            tables = sorted(each.name for each in plain.iterdir() if each.suffix == ".parquet")
+            assert len(tables) > 2
+            for name in [*tables, "metrics.json"]:
+                assert (plain / name).read_bytes() == (killed / name).read_bytes(), name
     sys.stdout.write(f"kills: {kills} in {runs} runs, all with the same bytes\n")

@@ -10,7 +10,7 @@ PHASES = ("download", "train", "upload")
 Json = dict[str, Any]
 
 
-def world(number: int, *, always: bool = False, rounds: int = 25) -> Json:
+def world(number: int, *, always: bool = False, rounds: int = 25, buffered: bool = False) -> Json:
     """Return world `number`: groups of devices and a server; durations are seconds."""
     draws = random.Random(number)
     pick = draws.choice
@@ -29,6 +29,8 @@ def world(number: int, *, always: bool = False, rounds: int = 25) -> Json:
     }
     if server["shortage"] == "skip":
         server["pause"] = 10.0
+    if buffered and law in {"midzuno", "uniform", "successive", "cyclic"}:
+        server |= {"concurrency": cohort, "buffer": pick([1, cohort, cohort + 1])}
     return {"groups": groups, "server": server, "rounds": rounds}
 
 
@@ -54,6 +56,9 @@ def scenario(data: Json, **top: Any) -> Scenario:
     server = {**data["server"], "selection": data["server"]["law"]}
     server |= {key: f"{server[key]}s" for key in ("deadline", "pause") if server[key] is not None}
     del server["law"]
+    if "buffer" in server:
+        wanted = ("concurrency", "buffer", "deadline", "selection", "cooldown_from")
+        server = {"mode": "buffered"} | {key: server[key] for key in wanted}
     groups = []
     for each in data["groups"]:
         phases = zip(PHASES, each["phases"], strict=True)
