@@ -176,18 +176,19 @@ def test_runs_that_are_killed_resume_to_the_same_bytes(tmp_path: Path) -> None:
     """
     wanted, kills, draws, runs = 2 * TIMES, 0, random.Random(3), 0
     with subprocess.Popen([sys.executable, "-c", RUNS], stdin=PIPE, stdout=PIPE, text=True) as forks:
-        assert forks.stdin is not None
-        assert forks.stdout is not None
+        asked, told = forks.stdin, forks.stdout
+        assert asked is not None
+        assert told is not None
 
         def run(file: Path, folder: Path, killed_after_s: float | None = None) -> bool:
             """Run a scenario in a process of its own, and say whether it was killed."""
-            print(file, folder, file=forks.stdin, flush=True)
-            process = int(forks.stdout.readline())
+            print(file, folder, file=asked, flush=True)
+            process = int(told.readline())
             if killed_after_s is not None:
                 time.sleep(killed_after_s)
                 with suppress(ProcessLookupError):  # it is over
                     os.kill(process, signal.SIGKILL)
-            status = int(forks.stdout.readline())
+            status = int(told.readline())
             assert status in {0, signal.SIGKILL}
             return status != 0
 

@@ -12,7 +12,7 @@ reports start a rest, a late client waits for the end of its session alone, anot
 How long a round lasts depends on who is in it. Of a cohort drawn from the mixture G(t) = sum_i pi_i P(S_i <= t), as
 many as are wanted report by t with the probability P(Bin(wanted, G(t)) >= cohort); by the deadline the round closes.
 Rounds are independent of each other, and begin a pause after the last. Sums of such rounds are sampled once, with fixed
-draws, and counted up to each instant. With over-selection a late session is cut short where others complete the cohort.
+draws, and counted up to each instant. With over-selection a session is cut short when others complete the cohort.
 A and the P_i of all are solved for in turns, until they settle.
 """
 
@@ -34,7 +34,6 @@ _KNOWN = ("midzuno", "uniform", "successive", "bernoulli", "poisson")
 _NODES, _CELLS = 32, 1 << 18  # values of a session and of a round, and of both for all kinds of clients
 _PATHS, _LONGEST = 1_000, 200  # sums of rounds, and of how many
 _SWEEPS, _SETTLED = 40, 5e-4
-_MOST = 20_000  # clients
 _RARE = 5e-4  # chance of a late session that makes no difference
 _NOTHING = 1e-3  # rounds of waiting that make no difference
 _TIE_S = 1e-6
@@ -53,7 +52,8 @@ def outlasts(sessions: LengthDistribution, separation: Ints, cooldown_s: Floats,
         return True
     if server.cooldown_from == "reported":  # late ones do not rest
         late = (sessions.share_up_to(np.full(len(least_s), deadline)) < 1.0 - _RARE).any()
-        return bool((cooldown_s > between_s).any() or (rests and late))
+        aborted = server.fixed_size and server.wanted > server.cohort
+        return bool((cooldown_s > between_s).any() or (rests and (late or aborted)))
     return bool((cooldown_s > shortest + between_s).any())
 
 
@@ -71,8 +71,6 @@ def with_busy_clients(
 
     if law not in _KNOWN:
         raise ChainError(f"{BUSY}, and the mean field of that does not know the law {law!r}")
-    if len(weights) > _MOST:
-        raise ChainError(f"{BUSY}, and the mean field of that takes long for more than {_MOST:,} clients")
     weights = np.full(len(weights), 1.0 / len(weights)) if law == "uniform" else normalised(weights)
     columns = np.stack([sessions.group, sessions.speed, separation, cooldown_s])
     _, first, kind = np.unique(columns, axis=1, return_index=True, return_inverse=True)
@@ -81,7 +79,7 @@ def with_busy_clients(
     of_groups = np.array([np.quantile(each, middles, method="inverted_cdf") for each in sessions.values])
     lengths = of_groups[sessions.group[first]] / sessions.speed[first, None]
     rounds, rest_s, late = separation[first].astype(np.float64), cooldown_s[first, None], lengths > deadline
-    if server.cooldown_from == "selected":
+    if rests := server.cooldown_from == "selected":
         until_s, least = np.maximum(lengths * late, rest_s), np.broadcast_to(rounds[:, None], lengths.shape)
     else:
         until_s, least = np.where(late, lengths, lengths + rest_s), rounds[:, None] * ~late
@@ -95,18 +93,21 @@ def with_busy_clients(
         taken, ready = taken_and_ready(weights, gap[kind], server, law)
         mixture = np.cumsum(np.bincount(kind, taken / taken.sum())[of_kind]) / nodes
         mixture = np.append(0.0, np.minimum(mixture, 1.0))
-        closed = (_closed(mixture, server, float(taken.sum()), known) for known in (1, 0))
-        # How long the other clients of a round, and a whole round, take.
+        closed = [_closed(mixture, server, float(taken.sum()), known) for known in (1, 0)]
+        # How long the other clients of a round, and a whole round, take; and when the others complete the cohort.
         others_s, whole_s = (ascending[np.minimum(each.searchsorted(middles), len(ascending) - 1)] for each in closed)
-        by_deadline = mixture[np.searchsorted(ascending, deadline, side="right") - 1]
-        cut = float(binom.sf(server.cohort - 1, server.wanted - 1, by_deadline)) if server.fixed_size else 0.0
+        full = (
+            np.asarray(binom.sf(server.cohort - 1, server.wanted - 1, mixture)) if server.fixed_size else 0.0 * mixture
+        )
+        full_s = np.append(ascending, np.inf)[full.searchsorted(middles)]
         passed = _passed(np.minimum(whole_s, deadline) + server.pause, draws, float(until_s.max()))
         now = np.zeros(len(rounds))
-        for other_s in others_s:
+        for other_s, end_s in zip(others_s, full_s, strict=True):
             own_s = np.minimum(np.maximum(lengths, other_s), deadline) + server.pause
             waits = np.maximum(least, passed(until_s - own_s))
-            if cut:
-                waits += late * cut * (np.maximum(least, passed(rest_s - own_s)) - waits)
+            if end_s <= deadline:
+                aborted = np.maximum(rounds[:, None], passed(rest_s - end_s - server.pause)) if rests else 0.0
+                waits = np.where(lengths > end_s, aborted, waits)
             now += waits.mean(axis=1) / nodes
         change, gap = float(np.abs(now - gap).max()), (gap + now) / 2.0
         if change < _SETTLED * (1.0 + float(gap.max())):

@@ -90,6 +90,8 @@ def before_the_chain(scenario: Scenario, population: Population) -> Stationary |
         return f"devices are not always there ({scenario.absences})"
     if cap_binds(scenario, population):
         return "a client can reach its cap on participations"
+    if len(population) > _MOST:
+        return f"there are more than {_MOST:,} clients, for which a run does not ask the mean field"
     try:
         law = law_of(server)
         if server.selects_once:
@@ -97,8 +99,7 @@ def before_the_chain(scenario: Scenario, population: Population) -> Stationary |
             return None if busy is None else _trusted(busy)
     except ChainError as error:
         return str(error)
-    many = f"there are more than {_MOST:,} clients, for which a run does not ask the mean field"
-    return many if len(population) > _MOST else None
+    return None
 
 
 def _trusted(found: Stationary) -> Stationary:
@@ -116,11 +117,9 @@ def _busy(
     A `ChainError` says why neither does.
     """
     cooldown_s = population.cooldown_s
-    if server.cooldown_from == "reported" and (separation.any() or cooldown_s.any()):
-        if server.wanted > server.cohort:
-            raise ChainError("only reports keep clients out (server.cooldown_from), and over_select aborts sessions")
-        if server.minimum_reports and server.deadline is not None:
-            raise ChainError("only reports keep clients out (server.cooldown_from), and those of failed rounds do not")
+    rests = bool(separation.any() or cooldown_s.any())
+    if rests and server.cooldown_from == "reported" and server.minimum_reports and server.deadline is not None:
+        raise ChainError("only reports keep clients out (server.cooldown_from), and those of failed rounds do not")
     sessions = lengths_of(scenario, population)
     if outlasts(sessions, separation, cooldown_s, server):
         return with_busy_clients(population.weight, separation, cooldown_s, sessions, server, law)

@@ -41,6 +41,8 @@ def two(
         ("cohort: 3, selection: poisson", RANDOM, RANDOM, "cooldown: 10m"),
         ("cohort: 3, deadline: 2m, cooldown_from: reported", RANDOM, "{kind: exponential, mean: 90s}", "cooldown: 10m"),
         ("cohort: 6, over_select: 1.5, deadline: 1m", RANDOM, "{kind: exponential, mean: 6m}", "cooldown: 4m"),
+        ("cohort: 2, over_select: 2, cooldown_from: reported", FAST, SLOW, "separation: 6"),
+        ("cohort: 4, over_select: 1.5, cooldown_from: reported", RANDOM, RANDOM, "cooldown: 6m, weight: 3"),
     ],
 )
 def test_the_mean_field_of_busy_clients_is_within_2_percent_for_each_group(
@@ -64,7 +66,7 @@ def test_the_mean_field_of_busy_clients_is_within_2_percent_for_each_group(
     [
         ("cohort: 2, deadline: 1m, selection: cyclic", "separation: 0", [], "does not know the law 'cyclic'"),
         ("cohort: 20, deadline: 1m", "cooldown: 20m", [], "rounds lack clients at times"),
-        ("cohort: 2, over_select: 2, cooldown_from: reported", "separation: 2", [], "over_select aborts sessions"),
+        ("cohort: 2, deadline: 1m, selection: groups", "separation: 2", [], "does not know the law 'groups'"),
         ("cohort: 2, selection: bernoulli", "separation: 17", ["population.*.separation=17"], "rounds lack clients"),
         ("cohort: 2, selection: age", "separation: 0", [], "no theory covers the selection law 'age'"),
         ("cohort: 2", "participations: {most: 5}", [], "can reach its cap"),
