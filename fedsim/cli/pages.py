@@ -14,7 +14,11 @@ def report_command(
     directories: Annotated[list[Path], Argument(metavar="DIR...", help="Run or sweep directories.")],
     form: Annotated[
         str | None,
-        Option("--format", metavar="FORMAT", help="html (a page) or md (a summary); of figures png, svg or pdf."),
+        Option(
+            "--format",
+            metavar="FORMAT",
+            help="html (a page), md (a summary) or json (findings, a line for each DIR); of figures png, svg or pdf.",
+        ),
     ] = None,
     out: Annotated[
         Path | None,
@@ -26,7 +30,7 @@ def report_command(
     allow_plugins: options.AllowPlugins = False,
 ) -> None:
     """Report on runs and sweeps: a page that mails well, a summary in Markdown (on stdout), or figures for a paper."""
-    page = (form or "html") if figures is None and form in {None, "html", "md"} else None
+    page = (form or "html") if figures is None and form in {None, "html", "md", "json"} else None
     style = options.asked_style(figures, form if page is None else None, width, dpi)
     if figures is not None and out is not None:
         raise BadParameter("is for pages and summaries; --figures names a folder itself", param_hint="--out")

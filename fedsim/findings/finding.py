@@ -68,4 +68,5 @@ def lines(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 def as_plain(finding: Finding) -> Mapping[str, Plain]:
     """Return a finding for JSON, without what it does not have."""
-    return {key: value for key, value in asdict(finding).items() if value not in ("", None)}
+    known = {key: value for key, value in asdict(finding).items() if value not in ("", None)}
+    return {key: value for key, value in known.items() if not isinstance(value, float) or isfinite(value)}

@@ -1,5 +1,6 @@
 """A report before it is written: its charts and what else it shows, rendered as a page or a summary in Markdown."""
 
+import json
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +16,7 @@ from markupsafe import Markup
 from fedsim.common.markup import block, code, escape, table
 from fedsim.common.printable import printable, visible
 from fedsim.findings.expectations import Verdict
-from fedsim.findings.finding import WHAT, Finding, Tile, lines
+from fedsim.findings.finding import WHAT, Finding, Tile, as_plain, lines
 from fedsim.report.charts import Absent, Chart
 from fedsim.report.provenance import ReportProvenance
 from fedsim.report.render import Picture, picture
@@ -49,6 +50,7 @@ class ReportDocument:
     verdict: Verdict | None = None
     answer: Sequence[Finding] = ()
     tiles: Sequence[Tile] = ()
+    facts: Sequence[Finding] = ()  # what was found of each part, for JSON
 
     picture: str = ""  # the chart of the first screen; where there is none of this name, the first that has data
     sections: Sequence[Section] = ()
@@ -208,6 +210,21 @@ def _plain_table(shown: Table) -> str:
     text = table(list(map(escape, shown.header)), [list(map(escape, row)) for row in shown.rows[:_ROWS]])
     left = len(shown.rows) - _ROWS
     return f"**{escape(shown.caption)}**\n\n{text}" + (f"\n\n{left} more rows in the report." if left > 0 else "")
+
+
+def json_summary(document: ReportDocument) -> str:
+    """Return the answer, and every finding with its value, interval, test and certainty, as a line of JSON."""
+    verdict = document.verdict
+    said = {
+        "kind": document.kind,
+        "name": document.name,
+        "question": document.question,
+        "answer": document.finding,
+        "expectations": None if verdict is None else {"status": verdict.status, "text": verdict.headline},
+        "tiles": [vars(tile) for tile in document.tiles],
+        "findings": [as_plain(each) for each in (*document.answer, *document.facts)],
+    }
+    return json.dumps(said, ensure_ascii=False, allow_nan=False)
 
 
 def markdown_summary(document: ReportDocument) -> str:

@@ -16,14 +16,14 @@ from fedsim.common.files import write_bytes, write_text
 from fedsim.experiment.finished import open_finished
 from fedsim.findings.finding import lines
 from fedsim.findings.formatting import distinct
-from fedsim.report.document import ReportDocument, markdown_summary, pictures_of, render, render_part
+from fedsim.report.document import ReportDocument, json_summary, markdown_summary, pictures_of, render, render_part
 from fedsim.report.render import figure_file, picture
 from fedsim.sweeps.store import SWEEP_FILE
 
 if TYPE_CHECKING:
     from fedsim.findings.gathered import Gathered
 
-PAGE, SUMMARY, INDEX = "report.html", "report.md", "index.html"
+PAGE, INDEX = "report.html", "index.html"
 
 _COLORS = re.compile(r"(--[a-z0-9-]+: #[0-9a-f]{6};)")
 
@@ -136,7 +136,7 @@ def notebook_fragment(directory: Path) -> str:
     )
 
 
-_SUFFIXES = {"html": {".html", ".htm"}, "md": {".md", ".markdown"}}
+_SUFFIXES = {"html": {".html", ".htm"}, "md": {".md", ".markdown"}, "json": {".json"}}
 
 
 def report_directories(
@@ -152,7 +152,7 @@ def report_directories(
     Parameters
     ----------
     form
-        ``html`` for pages, ``md`` for summaries.
+        ``html`` for pages, ``md`` for summaries, ``json`` for findings, a line for each directory.
     out
         A file for the page or the summary of one directory; else a folder, which gets a folder for each of several
         directories, and a page that lists theirs. By default pages go into the directories themselves, and
@@ -170,13 +170,12 @@ def report_directories(
     printed, reports = list[str](), list[Mapping[str, object]]()
     for directory, place in zip(directories, _places(directories, out), strict=True):
         document = checked_document_of(directory, plugins, tell)
-        if form != "md":
+        if form == "html":
             printed.append(str(write_document(document, _page(place or directory))))
-        elif place is None:
-            printed.append(markdown_summary(document).rstrip("\n"))
         else:
-            path = place if place.suffix in _SUFFIXES["md"] else place / SUMMARY
-            printed.append(str(_write(path, markdown_summary(document))))
+            text = (markdown_summary if form == "md" else json_summary)(document).rstrip("\n")
+            path = None if place is None else place if place.suffix in _SUFFIXES[form] else place / f"report.{form}"
+            printed.append(text if path is None else str(_write(path, f"{text}\n")))
         reports += [] if place is None else [entry(f"{quote(place.name)}/{PAGE}", document)]
     if form == "html" and out is not None and len(directories) > 1:
         listed = f"{len(directories)} reports, made by fedsim report."

@@ -9,7 +9,7 @@ from fedsim.findings.expectations import verdict
 from fedsim.findings.finding import Finding
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import NO_VALUE, capitalized, count, distinct, number
-from fedsim.findings.run import run_answer, run_finding, run_tiles
+from fedsim.findings.run import run_answer, run_facts, run_finding, run_tiles
 from fedsim.learning.private import caveats_of
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises
 from fedsim.privacy.epsilon import epsilon_of_rho
@@ -51,6 +51,7 @@ def run_document(run: FinishedRun, plugins: bool = False) -> ReportDocument:
         status=run.manifest.get("status"),
         verdict=verdict(run.manifest.get("verdict")),
         answer=run_answer(run),
+        facts=run_facts(run),
         tiles=tuple(run_tiles(run))[:5],
         sections=sections,
         names=(*RUN_CHARTS, *(each.chart.name for each in own if each.picture or each.failure)),

@@ -12,6 +12,7 @@ from math import sqrt
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from fedsim import simulate
 from fedsim.common.errors import FedsimError
@@ -143,6 +144,20 @@ def contradictions(bias: Bias, title: str, run: FinishedRun) -> Iterator[str]:
     for fact in run_facts(run):
         if (fact.certainty == "told from chance") and bias.seen is not Seen.BIAS:
             yield f"{title} beside: {fact.text}"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", range(len(KINDS)), ids=KINDS)
+def test_verdicts_are_calibrated(kind: int) -> None:
+    """Seven or eight cases of each kind: at most one fair run is told (5 % are; two of four have a chance of 1.4 %)."""
+    wrong = list[str]()
+    for number in range(kind, 60, len(KINDS)):
+        given = case(number)
+        if (run := run_of(given)) is not None:
+            wrong += [f"{number}: {text}" for text in mistakes(given, run)]
+    falsely = [text for text in wrong if "falsely" in text]
+    assert wrong == falsely
+    assert len(falsely) <= 1
 
 
 def main(first: int, last: int) -> None:

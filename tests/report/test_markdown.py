@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedsim.common.markup import block, code, escape, table
 from fedsim.report.document import markdown_summary
-from fedsim.report.page import document_of
+from fedsim.report.page import document_of, report_directories
 
 from .runs import DEGENERATE, write_manifest
 
@@ -71,3 +71,16 @@ def test_odd_runs_have_a_summary(run_directory: Path, name: str) -> None:
     assert "nan" not in text.lower()
     manifest = json.loads((run_directory / "manifest.json").read_text(encoding="utf-8"))
     assert text.startswith(f"### {escape(manifest['name'])}")
+
+
+def test_json_has_the_answer_and_every_finding(run_directory: Path) -> None:
+    (line,) = report_directories([run_directory], "json", None)
+    said = json.loads(line)
+    document = document_of(run_directory)
+    assert said["answer"] == document.finding
+    assert [each["text"] for each in said["findings"]] == [each.text for each in (*document.answer, *document.facts)]
+    groups = {each["scope"]: each for each in said["findings"] if each.get("name", "").startswith("group.")}
+    assert len(groups) == 20
+    assert groups["group 0"]["low"] < groups["group 0"]["value"] < groups["group 0"]["high"]
+    assert groups["group 0"]["certainty"] in {"told from chance", "not told from chance"}
+    assert len(said["tiles"]) <= 5
