@@ -48,7 +48,7 @@ def case(number: int) -> Case:  # noqa: PLR0912  each kind of system has a line
         law = "successive"
     clients = size * groups
     unlike, spread = bool(draw.random() < 0.5), str(draw.choice(["equal", "zipf", "lognormal"]))
-    rounds = int(draw.choice([40, 120, 300, 1000, 3000]))
+    rounds = int(draw.choice([40, 120, 300, 1000, 2000]))
     most = clients // cohort - 2
     rest = {"rest": int(draw.integers(0, max(1, most))), "most rest": max(0, most)}.get(kind, 0)
     weighs = law not in {"uniform", "cyclic", "age"} or (law == "stratified")
