@@ -114,6 +114,12 @@ class FinishedSweep:
         return tuple(sorted(self._cells))
 
     @property
+    def swept(self) -> tuple[str, ...]:
+        """All swept keys: those that name a setting, and those that go with them."""
+        found = self.meta["parameters"]
+        return tuple(map(str, found)) if isinstance(found, list) else ()
+
+    @property
     def failed(self) -> pl.DataFrame:
         """The runs without a result."""
         return self.runs.filter(pl.col("status") != COMPLETE)

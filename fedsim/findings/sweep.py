@@ -33,7 +33,7 @@ from fedsim.findings.metric_wording import (
     tv,
     wording_of,
 )
-from fedsim.findings.tournament import Tournament, tournament_findings
+from fedsim.findings.tournament import Tournament, tournament_findings, tournament_next
 from fedsim.scenario.models import Group
 from fedsim.scenario.server import SyncServer
 from fedsim.sweeps.decision import told_apart
@@ -102,6 +102,7 @@ def sweep_answer(sweep: FinishedSweep, found: SweepChoice, methods: Tournament |
     if methods is not None:
         yield from sorted((*_spread(sweep), *tournament_findings(methods)), key=lambda each: each.about == COST)
         yield from trust_findings(sweep)
+        yield from tournament_next(methods)
         yield from what_was_simulated(sweep)
         return
     yield from _bias(sweep, found)
@@ -223,7 +224,7 @@ def trust_findings(sweep: FinishedSweep) -> Iterator[Finding]:
 def chance_warning(sweep: FinishedSweep) -> Iterator[Finding]:
     """Warn of settings with so few reports that chance alone would give at least half of their distance."""
     devices = sweep.scenario.devices
-    if any("devices" in name or name == "population" for name in sweep.parameters):
+    if any("devices" in name or name == "population" for name in sweep.swept):
         return  # settings differ in it
     taken = sweep.samples("sessions.count") * np.nan_to_num(sweep.samples("sessions.reported_share"), nan=1.0)
     reports, bias = np.nan_to_num(taken).mean(axis=1), sweep.estimates(sweep.bias_metric).mean
@@ -269,8 +270,8 @@ def _seeds(sweep: FinishedSweep) -> str:
 def _base(sweep: FinishedSweep) -> str:
     """Describe what is not swept; empty where all of it is."""
     scenario, server, stop = sweep.scenario, sweep.scenario.server, sweep.scenario.stop
-    swept = {part for name in sweep.parameters for part in re.split(r"[.\[\]]", name)}
-    whole = {name for name in sweep.parameters if "." not in name}
+    swept = {part for name in sweep.swept for part in re.split(r"[.\[\]]", name)}
+    whole = {name for name in sweep.swept if "." not in name}
     parts = [] if "population" in whole or "devices" in swept else [_devices(scenario.population)]
     if "stop" not in swept:
         ways = [count(stop.rounds, "round")] if stop.rounds is not None else []

@@ -5,13 +5,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import rankdata
 
 from fedsim.common.arrays import Bools, Floats
-from fedsim.findings.finding import MODEL, Certainty, Finding, with_half
+from fedsim.findings.finding import MODEL, NEXT, Certainty, Finding, with_half
 from fedsim.findings.finished_sweep import FinishedSweep
 from fedsim.findings.formatting import count, listing, listing_of
-from fedsim.sweeps.decision import interval, told_apart
+from fedsim.sweeps.decision import interval, seeds_needed, told_apart
 
 # What optimizers are compared by, the first that is known: distance of the mean model from the optimum, and losses
 _FIGURES = {
@@ -42,7 +41,9 @@ class Tournament:
 
 def ranks(values: Floats) -> Floats:
     """Return the mean rank of each optimizer over the cases, by seed: 1 is the least; one without a value is last."""
-    found: Floats = rankdata(np.where(np.isfinite(values), values, np.inf), axis=0).mean(axis=1)
+    own = np.where(np.isfinite(values), values, np.inf)
+    less, equal = ((compare(own[None], own[:, None])).sum(axis=1) for compare in (np.less, np.equal))
+    found: Floats = (less + (equal + 1) / 2).mean(axis=1)
     return found
 
 
@@ -136,3 +137,16 @@ def tournament_findings(found: Tournament) -> Iterator[Finding]:
     yield with_half(float(half[best]), Finding(text, MODEL, False, *named, test=RANKS_TEST, certainty=told))
     if lost := [name for name, own in zip(found.names, found.values, strict=True) if not np.isfinite(own).all()]:
         yield Finding(f"Without a value in some runs, and last there: {listing_of(lost, _NAMED)}.", MODEL, warns=True)
+
+
+def tournament_next(found: Tournament) -> Iterator[Finding]:
+    """Say how many seeds would tell the leaders apart."""
+    by_seed, first = ranks(found.values), leaders(found.values)[1]
+    seeds, looks = by_seed.shape[1], len(found.names) - 1
+    if seeds < 2:
+        yield Finding("Sweep several seeds (`sweep.seeds: 5`): one tells nothing of chance.", NEXT)
+    elif len(first) > 1:
+        mean, half = (float(each[0]) for each in interval((by_seed[first[1]] - by_seed[first[0]])[None]))
+        needed = seeds_needed(mean, half, seeds, looks) if mean else None
+        what = f"tell “{found.names[first[1]]}” from “{found.names[first[0]]}”"
+        yield Finding(f"About {count(needed)} seeds would {what}." if needed else f"No 1,000 seeds would {what}.", NEXT)

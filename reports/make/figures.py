@@ -1,6 +1,6 @@
 """The learning figures of the paper: a scenario at several separations, its page, and what one run says of a claim."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -11,9 +11,10 @@ from matplotlib.axes import Axes
 
 from fedsim import Scenario
 from fedsim.common.arrays import Floats
-from fedsim.findings.finding import Finding
+from fedsim.findings.finding import BIAS, MODEL, NEXT, TRUST, Finding
 from fedsim.findings.finished_sweep import Axis
-from fedsim.findings.formatting import capitalized, number
+from fedsim.findings.formatting import capitalized, listing, number, signed
+from fedsim.findings.metric_wording import L1, tv
 from fedsim.findings.sweep import Line, Lines
 from fedsim.report.charts import Chart
 from fedsim.report.charts.learning import Curve, curve_chart, curve_of
@@ -64,7 +65,7 @@ def _above(results: Results, name: str) -> dict[int, float]:
 
 def _rounded(value: float) -> str:
     """Write a difference from uniform with its sign and two digits: one run knows no more."""
-    return f"{'+' if value >= 0 else '-'}{number(abs(value), 2)}"
+    return signed(value, lambda each: number(each, 2))
 
 
 def _listed(results: Results, name: str) -> str:
@@ -174,14 +175,24 @@ def figure_page(name: str, results: Results, tables: Mapping[int, pl.DataFrame])
         facts=(("Scenario file", f"scenarios/paper/{name}.fedsim.yaml"), ("Seed", str(scenario.seed))),
         command=f"python -m reports.make pages {name}",
         name=name,
-        finding="; ".join(f"{each.claim}: {each.verdict}" for each in claims) + ".",
-        answer=[
-            Finding(
-                f"{capitalized(each.verdict)}. {capitalized(each.measured)}.", each.claim, warns=each.status != "pass"
-            )
-            for each in claims
-        ],
+        finding="; ".join(f"“{each.claim}” {each.verdict}" for each in claims),
+        answer=[*_participation(results), *_answer(claims)],
     )
+
+
+def _participation(results: Results) -> Iterator[Finding]:
+    """Say how far participation is from uniform at the first separation and at the last."""
+    ways = [f"{tv(found[L1])} at R = {r}" for r, found in sorted(results.items()) if L1 in found]
+    if ways:
+        text = listing(list(dict.fromkeys((ways[0], ways[-1]))))
+        yield Finding(f"The distance of participation from uniform (TV) is {text}.", BIAS, quantity=L1)
+
+
+def _answer(claims: Sequence[Claim]) -> Iterator[Finding]:
+    for each in claims:
+        yield Finding(f"{capitalized(each.measured)}.", MODEL, warns=each.status != "pass")
+    yield Finding("One run with one seed at each R: small differences are not told from chance.", TRUST)
+    yield Finding("docs/paper-results.md has the same over many draws of the data.", NEXT)
 
 
 def _bias(results: Results, names: Sequence[str]) -> tuple[Chart, ...]:

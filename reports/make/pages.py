@@ -116,8 +116,7 @@ CHAIN: Mapping[str, Callable[[str], ReportDocument]] = dict.fromkeys(
 STUDIES: Mapping[str, Callable[[str], ReportDocument]] = {
     **dict.fromkeys(("studies/night-charging", "studies/three-continents", "studies/mixed-separation"), run_page),
     "studies/separation-sweep": sweep_page,
-    **dict.fromkeys(("studies/which-separation", "studies/which-cooldown"), kept_sweep_page),
-    "studies/tournament": lambda _: write_page(tournament.page()),
+    **dict.fromkeys(("studies/which-separation", "studies/which-cooldown", "studies/tournament"), kept_sweep_page),
 }
 
 

@@ -17,7 +17,7 @@ from fedsim.report.page import document_of, write_document
 from fedsim.report.provenance import ReportProvenance, scenario_version
 from fedsim.sweeps import store
 from fedsim.sweeps.executors import backend_of
-from fedsim.sweeps.plan import plan_sweep
+from fedsim.sweeps.plan import plan_sweep, points_of
 from fedsim.sweeps.sweep import run_sweep
 from reports.make.kept import REPORTS, ROOT
 
@@ -67,9 +67,13 @@ def _sweep(scenario: str, directory: Path) -> None:
 def _page_of_sweep(scenario: str, directory: Path) -> ReportDocument:
     """Write the report of a sweep; what differs from one making to the next has no place in a page that is kept."""
     file = f"scenarios/{scenario}.fedsim.yaml"
-    now = Scenario.load(ROOT / file).model_dump(mode="json")
+    scenario_now = Scenario.load(ROOT / file)
+    now = scenario_now.model_dump(mode="json")
     about = {"scenario_file": file, "overrides": [], "scenario": now, "description": now["description"]}
     about |= {"command": f"fedsim sweep {file}", "wall_time_s": None}
+    if scenario_now.sweep is not None:  # names of settings may have changed
+        about["parameters"] = scenario_now.sweep.paths
+        about["points"] = [{"point": each.index, "values": each.values} for each in points_of(scenario_now)]
     store.write_sweep(directory, store.read_sweep(directory) | about)
     return write_page(document_of(directory))
 
