@@ -171,7 +171,7 @@ class Gatherer:
         """Return the span of each report; the last one has what the others leave of the run."""
         asked = self._asked
         at = taken["round"].cast(pl.Int64).to_numpy() * asked.spans // (asked.rounds or 1)
-        if asked.days is not None:
+        if asked.days and asked.spans > 1:
             days = max(1, -(-asked.days // SPANS))
             at = (taken["selected_s"].fill_null(0.0).to_numpy() // (days * DAY_S)).astype(np.int64)
         return np.asarray(np.clip(at, 0, asked.spans - 1))

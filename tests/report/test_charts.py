@@ -169,6 +169,19 @@ def test_an_axis_does_not_follow_what_vanishes(run: FinishedRun, least: float) -
     assert any("lie under the axis" in note for note in chart.notes) == bool(least)
 
 
+def test_the_axis_of_a_loss_is_of_what_comes_after_the_descent(run: FinishedRun) -> None:
+    assert run.learning is not None
+    descent = pl.when(pl.col("round") < 10).then(9.0).when(optimizer="fedavg").then(5.2).otherwise(5.1)
+    chart = training_chart(replace(run, learning=run.learning.with_columns(loss=descent)))
+    assert isinstance(chart, Chart)
+    axes = Figure().subplots()
+    chart.draw(axes)
+    low, high = axes.get_ylim()
+    assert 5 < low < 5.1
+    assert 5.2 < high < 5.4
+    assert "The first tenth begins above the axis, at 9." in chart.notes
+
+
 def durations(run: FinishedRun, **columns: Any) -> Chart | Absent | None:
     return duration_chart(replace(run, rounds=pl.DataFrame(columns), manifest={"simulated_s": 3000.0}))
 

@@ -34,5 +34,5 @@ def test_one_curve_for_each_separation_in_the_order_of_the_scenario(written: Pat
     assert "noise" in noise
     assert chart.table is not None
     assert chart.table.header == ("Round", "R = 5", "R = 2")
-    assert "R = 5 from 0.5" in chart.description
+    assert "“R = 5” from 0.5" in chart.description
     assert convergence_chart(replace(read_run(written), convergence=None)) is None

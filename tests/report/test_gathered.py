@@ -102,7 +102,20 @@ def test_clients_are_parted_by_weight(clients: int, together: int, ends: int, cl
 
 def test_spans_are_of_rounds_or_of_whole_days() -> None:
     assert [Asked(rounds=rounds).spans for rounds in (199, 200, 5000)] == [1, 20, 20]
-    assert [Asked(rounds=5000, days=days).spans for days in (4, 5, 20, 21, 60)] == [1, 5, 20, 10, 20]
+    assert [Asked(rounds=5000, days=days).spans for days in (0, 4, 5, 20, 21, 60)] == [1, 1, 5, 20, 10, 20]
+
+
+def test_a_run_of_less_than_a_day_has_one_span() -> None:
+    """Where availability follows the clock: no whole day is there to count in."""
+    taken = pl.DataFrame({"client": [0, 1, 1], "round": [0, 1, 2], "outcome": "reported"})
+    times = {"selected_s": [0.0, 90.0, 180.0], "ended_s": [60.0, 150.0, 240.0]}
+    clients = pl.DataFrame({"client": [0, 1], "group": "all", "time_zone": "UTC", "weight": [1.0, 2.0]})
+    found = gather(
+        taken.with_columns(**{k: pl.Series(v) for k, v in times.items()}).lazy(), clients, Asked(rounds=3, days=0)
+    )
+    assert found.by_home is not None
+    assert found.by_weight is not None
+    assert (found.by_home.tolist(), found.by_weight.tolist()) == ([[3]], [[2, 1]])
 
 
 def test_intervals_of_shares_cover_the_law_of_independent_draws() -> None:

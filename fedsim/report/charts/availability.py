@@ -103,13 +103,15 @@ def hour_chart(run: FinishedRun) -> Chart | Absent | None:
         panels = marks.panels(axes, [1.35, *([1.2] if against else []), 1])
         for panel, (series, y) in zip(panels, sides, strict=True):
             marks.draw_lines(panel, series, (hour if panel is panels[-1] else "", "linear"), y)
-            panel.set_ylim(bottom=0)
+            panel.set_ylim(0, 1.04 * panel.get_ylim()[1])
         panels[-1].set_xlim(0, 24)
         panels[-1].xaxis.set_major_locator(FixedLocator(range(0, 25, 3)))
         panels[-1].xaxis.set_major_formatter(lambda hour, _: f"{hour:02.0f}")
 
     known = {name: share for name, (share, _) in zones.items() if np.isfinite(share).any()}
-    ends = [f"{name} from {percent(np.nanmin(each))} to {percent(np.nanmax(each))}" for name, each in known.items()]
+    ends = [
+        f"{name} {marks.change(percent(np.nanmin(each)), percent(np.nanmax(each)))}" for name, each in known.items()
+    ]
     notes = [*sampled(run)]
     if against:
         notes.append("Several reasons can stand against one client.")

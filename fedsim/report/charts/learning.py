@@ -89,10 +89,19 @@ def curve_chart(
     if far and values.min() < floor:
         said.append(f"Values below {number(floor, 1)} lie under the axis.")
 
+    last = max(curve.points.x[-1] for curve in shown)
+    late = np.concatenate([curve.points.mean[curve.points.x >= last / 10] for curve in shown])
+    least, most = float(late.min()), float(late.max())
+    room = max(most - least, 0.02 * float(values.max() - least))
+    if above := not far and values.max() > most + 2 * room:
+        said.append(f"The first tenth begins above the axis, at {number(float(values.max()), 3)}.")
+
     def limited(axes: Axes) -> None:
         if far and values.min() < floor:
             axes.set_ylim(bottom=floor)
             marks.logarithmic(axes, "y")
+        elif above:
+            axes.set_ylim(min(least, values.min()) - 0.1 * room, most + room)
         after(axes)
 
     return marks.line_plot(

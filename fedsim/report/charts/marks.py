@@ -33,6 +33,7 @@ SERIES = ("#0b63a5", "#c8500a", "#0c8265", "#a8478a", "#946c00", "#3c8dc4")
 DOTTED = (0, (1, 1.6))
 DASHED = (0, (3.5, 2))
 
+_ROUNDING = 1e-12  # of the largest value of a chart: smaller ones are 0
 _LONGEST_LABEL = 42  # characters of a name that fit into a legend
 _LONGEST_AT_END = 16  # and beside the end of a line
 _MARK = 6  # the room of the mark of each entry of a legend, in characters
@@ -298,7 +299,7 @@ def line_plot(
 ) -> Chart:
     """Make a chart of lines: `before` draws what lies under them, `after` sets limits and ticks of its own."""
     write = percent if y[1] == "percent" else number
-    ways = [f"{each.name} from {write(each.y[0])} to {write(each.y[-1])}" for each in series if len(each.y)]
+    ways = [f"“{each.name}” {change(write(each.y[0]), write(each.y[-1]))}" for each in series if len(each.y)]
     description = capitalized(f"{y[0]} by {x[0]}: {listing_of(ways, 8)}.")
 
     def draw(axes: Axes) -> None:
@@ -308,9 +309,16 @@ def line_plot(
     return Chart(name, title, description, tuple(notes), series_table(title, series, x, y), draw)
 
 
+def change(first: str, last: str) -> str:
+    """Say from what to what something goes, as it is written."""
+    return f"at {first}" if first == last else f"from {first} to {last}"
+
+
 def series_table(title: str, series: Sequence[Series], x: AxisLook, y: AxisLook) -> Table:
     """Make the table of lines: a row for each place along x, a column for each line."""
-    values = [dict(zip(each.x.tolist(), each.y.tolist(), strict=True)) for each in series]
+    least = _ROUNDING * max((float(np.nan_to_num(np.abs(each.y)).max(initial=0.0)) for each in series), default=0.0)
+    known = [np.where(np.abs(each.y) < least, 0.0, each.y) for each in series]
+    values = [dict(zip(each.x.tolist(), y.tolist(), strict=True)) for each, y in zip(series, known, strict=True)]
     write, places = percent if y[1] == "percent" else number, sorted({at for column in values for at in column})
     rows = [(number(place, 7), *(write(column.get(place)) for column in values)) for place in places]
     return thinned(f"{title}: {y[0]}", (x[0].capitalize(), *(each.name for each in series)), rows)

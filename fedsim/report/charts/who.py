@@ -144,7 +144,8 @@ def _row_chart(run: FinishedRun, data: ClientParts, name: str) -> Chart:
     if len(rows) < len(data.names):
         notes.append(f"{count(len(rows))} of the {count(len(data.names), data.noun)}: those at both ends.")
     by = {"zone": "time zone", "availability": "available time"}.get(_KINDS[data.name], _KINDS[data.name])
-    ways = listing_of([f"{data.names[row]} {number(data.shares[row], 3)}" for row in rows], 12)
+    quoted = "“{}” {}" if data.noun in {"group", "time zone"} else "{} {}"
+    ways = listing_of([quoted.format(data.names[row], number(data.shares[row], 3)) for row in rows], 12)
     return Chart(
         name=name,
         title=f"Who takes part, by {by}",
