@@ -279,15 +279,19 @@ def _show_promises(scenario: "Scenario", found: "Promises", as_json: bool, expor
 
 
 def _show_audit(found: "Sequence[Audited]", as_json: bool) -> None:
+    from fedsim.privacy.guarantee import UNIT
+
     if as_json:
         bounds = [None if math.isinf(each.at_least) else each.at_least for each in found]
-        say_json({"results": [{**vars(each), "at_least": low} for each, low in zip(found, bounds, strict=True)]})
+        results = [{**vars(each), "at_least": low} for each, low in zip(found, bounds, strict=True)]
+        say_json({"results": results, "unit": UNIT})
     else:
         rows = [
             (each.released, "-" if each.stated is None else f"{each.stated:.5g}", f"{each.at_least:.5g}")
             for each in found
         ]
         say(text_table("<>>", [("released", "epsilon stated", "at least (99.9 %)"), *rows]))
+        say(f"at the scenario's delta, to whom knows the schedule; {UNIT}")
     for each in found:
         if each.refuted:
             complain(

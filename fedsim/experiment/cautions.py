@@ -96,7 +96,7 @@ def of_paid_rounds(metrics: Mapping[str, float]) -> Iterator[str]:
     if 0 < rounds < _PAID * paid:
         yield (
             f"the noise is made for n = {paid:,.0f} rounds (stop.rounds), and {rounds:,.0f} came about: with n = "
-            f"{rounds:,.0f} the same epsilon needs less noise"
+            f"{rounds:,.0f} the same epsilon needs less noise (fedsim privacy FILE --set stop.rounds={rounds:.0f})"
         )
 
 

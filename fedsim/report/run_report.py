@@ -90,7 +90,7 @@ def privacy_section(run: FinishedRun) -> Section:
         ("Noise multiplier", number(figures["noise_multiplier"], 5)),
         ("Standard deviation of the rows of Z", number(std, 5) if std is not None else "no clip is given"),
         ("zCDP, rho", number(figures["rho"], 5)),
-        ("Epsilon by way of zCDP", number(zcdp, 5)),
+        (f"Epsilon by way of zCDP{', schedule known' * (public is not None)}", number(zcdp, 5)),
     ) + (() if public is None else (("Epsilon if the schedule is known", number(public, 5)),))
     clocked = bool((run.clients["cooldown_s"] > 0).any())
     promise = (

@@ -203,3 +203,13 @@ def test_lambda_cgd_cancels_the_best_share_of_one_round() -> None:
     assert sensitivity(blt, bounds) * error(blt, 120).rms < loss(share) < 0.6 * loss(0.0)
     fixed = MECHANISMS.build("lambda_cgd", {"cancelled": 0.5}).coefficients(bounds)
     assert fixed[:3] == pytest.approx([1, 0.5, 0.25])
+
+
+def test_banded_is_made_for_each_client_by_its_own_bounds() -> None:
+    """Tablets at once, five times, and phones after 100 rounds: bands for the phones, that do not rise."""
+    both = ParticipationBounds(2000, 1, 20, ((1, 5), (101, 20)))
+    c = np.asarray(MECHANISMS.build("banded", {}).coefficients(both))
+    assert len(c) == 101
+    assert (np.diff(c) <= 0).all()
+    assert sensitivity(c, both) * error(c, 2000).rms < 24
+    assert error(np.ones(1), 2000).rms * sensitivity(np.ones(1), both) > 141

@@ -29,24 +29,42 @@ class Banded:
 
     ignores_caps: ClassVar[bool] = True
 
-    bands: Annotated[int, Field(ge=1)] | None = None  # number of coefficients; by default b, and never more
+    bands: Annotated[int, Field(ge=1)] | None = None  # number of coefficients; by default b, and never more than some b
     objective: Objective = "rms"  # the error to minimise: its root mean square over the rounds, or its maximum
 
     def coefficients(self, bounds: ParticipationBounds) -> Floats:
-        bands = min(bounds.min_separation, bounds.rounds, self.bands or bounds.rounds)
+        own = {bounds.min_separation, max(each.min_separation for each in bounds.of_clients)}
+        tried = {min(b, bounds.rounds, self.bands or bounds.rounds) for b in own}
+        found = [self._of(bands, bounds) for bands in sorted(tried)]
+        return min(found, key=lambda c: objective_of(c, bounds, self.objective)[0]) if len(found) > 1 else found[0]
+
+    def _of(self, bands: int, bounds: ParticipationBounds) -> Floats:
         if bands == 1:
             return np.ones(1)
         allowed = bounds.min_separation, bounds.participations, *bounds.own
-        question = ("banded", bands, self.objective, bounds.rounds, *allowed)
+        question = (
+            "banded" if bands <= bounds.min_separation else "falling",
+            bands,
+            self.objective,
+            bounds.rounds,
+            *allowed,
+        )
         return cached(question, lambda: self._optimized(bands, bounds))
 
     def _optimized(self, bands: int, bounds: ParticipationBounds) -> Floats:
-        def loss(tail: Floats) -> tuple[float, Floats]:
-            value, slope = objective_of(np.concatenate([np.ones(1), tail]), bounds, self.objective)
-            return value, slope[1:]
+        """Search among all coefficients; beyond the least b among those that fall, by the factors between them."""
+        falling, start = bands > bounds.min_separation, square_root(bands)
 
-        found = minimize_loss(loss, square_root(bands)[1:], [(0.0, 1.0)] * (bands - 1), steps=500)
-        return np.concatenate([np.ones(1), found.x])
+        def meant(free: Floats) -> Floats:
+            return np.concatenate([np.ones(1), np.cumprod(free) if falling else free])
+
+        def loss(free: Floats) -> tuple[float, Floats]:
+            value, slope = objective_of(c := meant(free), bounds, self.objective)
+            by_factor = np.cumsum((slope * c)[:0:-1])[::-1] / free if falling else slope[1:]
+            return value, by_factor
+
+        least, first = (1e-6, start[1:] / start[:-1]) if falling else (0.0, start[1:])
+        return meant(minimize_loss(loss, first, [(least, 1.0)] * (bands - 1), steps=500).x)
 
     def kept(self, bounds: ParticipationBounds) -> int:
         return len(self.coefficients(bounds)) - 1
