@@ -184,12 +184,12 @@ def report_directories(
     return printed
 
 
-def entry(href: str, document: ReportDocument, **more: object) -> Mapping[str, object]:
+def entry(href: str, document: ReportDocument) -> Mapping[str, object]:
     """Return what a list of pages shows of one: its question and finding, and what became of expectations."""
     verdict, title = document.verdict, document.question or document.name
     text = document.finding or document.description
     outcome, status = (verdict.headline, verdict.status) if verdict is not None else ("", "")
-    return {"href": href, "title": title, "text": text, "outcome": outcome, "status": status, **more}
+    return {"href": href, "title": title, "text": text, "outcome": outcome, "status": status}
 
 
 def report_comparison(a: Path, b: Path, out: Path, confidence: float = 0.95) -> Path:

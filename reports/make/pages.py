@@ -175,8 +175,13 @@ def make_pages(names: Sequence[str], *, redraw: bool = False) -> None:
         write_list(overall(load()), sections)
 
 
-CARDS = ("synthetic", "three-continents", "which-separation", "tournament")
-"""The pages that the list begins with, with their pictures."""
+CARDS = {
+    "synthetic": "A run: the paper's synthetic experiment",
+    "three-continents": "A run: phones in three time zones",
+    "which-separation": "A sweep: separations under privacy",
+    "fedavg-synthetic": "A figure of the paper: what bias FedAvg keeps",
+}
+"""The pages that the list begins with, with their pictures, and what they are."""
 FEDSIM = (
     "fedsim simulates which devices take part in federated learning: when they are available, who is selected, and "
     "how long a device waits until it may take part again. Each page here shows one scenario: who took part how often, "
@@ -188,11 +193,11 @@ def write_list(tested: Sequence[Claim], sections: Mapping[str, Sequence[ReportDo
     """Write the page that lists reports: four with their pictures, the paper's claims, and all."""
     documents = {each.name: each for listed in sections.values() for each in listed}
     cards = []
-    for name in CARDS:
+    for name, title in CARDS.items():
         document = documents[name]
         chart = document.first_picture  # drawn again under a name of its own
         drawn = {} if chart is None else {"picture": picture(replace(chart, name=f"{name}-{chart.name}"))}
-        cards.append(entry(f"{name}.html", document, **drawn))
+        cards.append({**entry(f"{name}.html", document), "title": title, **drawn})
     met, partly, missed = (sum(claim.status == status for claim in tested) for status in ("pass", "warn", "fail"))
     told = (
         f"The paper's claims: of {len(tested)} with a page, {met} hold{'s' * (met == 1)}, {partly} in part, {missed} "
