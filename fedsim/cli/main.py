@@ -46,10 +46,6 @@ def run_app() -> NoReturn:
         code = app(prog_name="fedsim", standalone_mode=False)
     except Exit as stop:  # what a command asked for
         code = stop.exit_code
-    except FedsimError as error:
-        words = str(error) if isinstance(error, ScenarioError) else f"error: {error}"
-        complain("\n".join([words, *getattr(error, "__notes__", [])]))
-        code = BAD_USAGE if isinstance(error, ScenarioError | ChainError | RunError) else CRASHED
     except (KeyboardInterrupt, Abort):
         complain("interrupted")
         code = INTERRUPTED
@@ -59,8 +55,10 @@ def run_app() -> NoReturn:
     except BrokenPipeError:
         sys.stderr.close()
         code = CRASHED
-    except Exception as error:  # noqa: BLE001  raised again there if it cannot be told
-        code = _told_unforeseen(error)
+    except SystemExit:
+        raise
+    except BaseException as error:  # noqa: BLE001  raised again there if it cannot be told; polars panics with another
+        code = _told(error)
     else:
         if code == INTERRUPTED or THIS_PROCESS.asked:  # typer's answer to Ctrl-C, or one that Python has dropped
             complain("interrupted")
@@ -68,11 +66,15 @@ def run_app() -> NoReturn:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _told_unforeseen(error: Exception) -> int:
-    """Show an error that is not one of fedsim's, and return the exit code; raise it again if it is our own."""
+def _told(error: BaseException) -> int:
+    """Show an error, and return the exit code; raise it again if it is our own and unforeseen."""
     if THIS_PROCESS.asked or _came_of_an_interrupt(error):  # in compiled code, which makes another error of it
         complain("interrupted")
         return INTERRUPTED
+    if isinstance(error, FedsimError):
+        words = str(error) if isinstance(error, ScenarioError) else f"error: {error}"
+        complain("\n".join([words, *getattr(error, "__notes__", [])]))
+        return BAD_USAGE if isinstance(error, ScenarioError | ChainError | RunError) else CRASHED
     if users_line(error):
         complain(f"error: {told(error)}")
         return CRASHED

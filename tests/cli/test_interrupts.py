@@ -5,10 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from fedsim.common.errors import RunError
 from fedsim.common.files import remove, write_text
+from fedsim.common.interrupts import THIS_PROCESS
 from tests.command import fedsim, variables
 from tests.conftest import LIMIT_S, SMALL
 
@@ -76,10 +78,19 @@ def test_a_signal_that_python_drops_counts(tmp_path: Path, name: str, times: int
     assert times == 2 or done.stderr.endswith("interrupted\n")
 
 
-def test_what_compiled_code_makes_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted() -> None:
-        raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
+@pytest.mark.parametrize(
+    "error", [None, pl.exceptions.PanicException("PyErr"), RunError("rounds.parquet cannot be read: PyErr")]
+)
+def test_what_compiled_code_makes_of_it(error: BaseException | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's, numpy's and polars' make another error of an interrupt, which may count as damage of a file."""
 
+    def interrupted() -> None:
+        if error is None:
+            raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
+        THIS_PROCESS.asked = True
+        raise error
+
+    monkeypatch.setattr(THIS_PROCESS, "asked", False)
     monkeypatch.setattr("fedsim.analysis.metrics.listed", interrupted)
     done = fedsim("metrics")
     assert (done.returncode, done.stderr) == (130, "interrupted\n")

@@ -139,6 +139,8 @@ SUBJECTS = [
         for name, more in (("sweep", []), ("sweep --compact", ["--compact"]))
     ),
     Subject("replay --update", ["replay", "OUT/case.fedsim.yaml", "--update"], [[]], _CASE),
+    Subject("replay --out", ["replay", "OUT/case.fedsim.yaml", "--out", "OUT/kept"], before=_CASE),
+    Subject("plugin new", ["plugin", "new", "law", "--out", "OUT/mine/my_law.py"]),
     Subject("init", ["init", "OUT/new/a.fedsim.yaml", "--template", "trace"]),
     Subject("schema", ["schema", "--out", "OUT/schema.json"]),
     Subject("playground", ["playground", "IN/case.fedsim.yaml", "--out", "OUT/play.html"], before=_CASE),
