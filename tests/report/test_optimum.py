@@ -8,7 +8,7 @@ import pytest
 from fedsim import Scenario, simulate
 from fedsim.findings.finished_run import read_run
 from fedsim.report.charts import Chart
-from fedsim.report.charts.learning import optimum_chart
+from fedsim.report.charts.learning import training_chart
 from fedsim.report.tables import learning_table
 
 
@@ -34,7 +34,7 @@ def test_the_chart_says_what_was_predicted(directory: Path) -> None:
     """Dotted levels, told in a note; drawn without complaint."""
     from matplotlib.figure import Figure
 
-    chart = optimum_chart(read_run(directory))
+    chart = training_chart(read_run(directory), "distance")
     assert isinstance(chart, Chart)
     assert "Dotted: where theory says that the mean model ends, " in chart.notes[0]
     figure = Figure()

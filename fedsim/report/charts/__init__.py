@@ -108,7 +108,7 @@ def run_charts(run: FinishedRun) -> dict[str, tuple[Chart | Absent, ...]]:
         "bias": [*who.who_charts(run), distance.distance_chart(run), distance.convergence_chart(run)],
         "devices": [availability.hour_chart(run), availability.eligible_chart(run), timeline.timeline_chart(run)],
         "rounds": [rounds.duration_chart(run), rounds.staleness_chart(run)],
-        "learning": [learning.training_chart(run), learning.optimum_chart(run)],
+        "learning": [learning.training_chart(run, column) for column in ("loss", "distance")],
         OWN: [],
     }
     return {section: tuple(each for each in charts if each is not None) for section, charts in made.items()}

@@ -104,13 +104,11 @@ def curve_chart(
             axes.set_ylim(min(least, values.min()) - 0.1 * room, most + room)
         after(axes)
 
+    series = [(each.optimizer, each.points, marks.series_color(each.color), each.reference) for each in shown]
     return marks.line_plot(
         name,
         title,
-        [
-            marks.Series.of(each.optimizer, each.points, marks.series_color(each.color), dashed=each.reference)
-            for each in shown
-        ],
+        [marks.Series.of(*each) for each in series],
         (x, "linear" if x.startswith("simulated") else "whole"),
         (y, "log" if far else "linear"),
         notes=said,
@@ -119,33 +117,19 @@ def curve_chart(
     )
 
 
-def _chart(run: FinishedRun, name: str, column: str, y: str, title: str) -> Chart | Absent | None:
+def training_chart(run: FinishedRun, column: str = "loss") -> Chart | Absent | None:
+    """Draw the loss of each optimizer, or its distance from the optimum and what was predicted, where that is known."""
+    name, y = ("loss", "loss") if column == "loss" else ("optimum", "distance from the optimum")
     if run.learning is None or column not in run.learning.columns:
         return None
     size, unit = (None, "") if in_step(run) else marks.time_scale(run.simulated_s)
     found = curves(run, column, size)
     if not any(len(curve.points.x) for curve in found):
-        return Absent(name, title, "No optimizer has a finite value.")
+        return Absent(name, y.capitalize(), "No optimizer has a finite value.")
     foreseen = [(each, run.metrics.get(f"learning.{each.optimizer}.bias_predicted", 0.0)) for each in found]
     levels = [] if column == "loss" else [(curve, level) for curve, level in foreseen if level > 0]
     ways = listing([f"{number(level, 3)} for “{curve.optimizer}”" for curve, level in levels])
     notes = [f"Dotted: where theory says that the mean model ends, {ways}; noise keeps each model further away."]
-    return curve_chart(
-        name,
-        title,
-        found,
-        f"simulated {unit}" if unit else "rounds done",
-        y,
-        notes if levels else (),
-        [marks.Rule("", level, color=marks.series_color(curve.color)) for curve, level in levels],
-    )
-
-
-def training_chart(run: FinishedRun) -> Chart | Absent | None:
-    """Draw the loss of each optimizer."""
-    return _chart(run, "loss", "loss", "loss", "Loss")
-
-
-def optimum_chart(run: FinishedRun) -> Chart | Absent | None:
-    """Draw the distance from the optimum, with what was predicted; None where the problem does not know it."""
-    return _chart(run, "optimum", "distance", "distance from the optimum", "Distance from the optimum")
+    along = f"simulated {unit}" if unit else "rounds done"
+    rules = [marks.Rule("", level, color=marks.series_color(curve.color)) for curve, level in levels]
+    return curve_chart(name, y.capitalize(), found, along, y, notes if levels else (), rules)

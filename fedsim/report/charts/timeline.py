@@ -24,11 +24,14 @@ _CONDITIONS = ("charging", "network", "idle", "available")  # in the order of th
 SESSION, COOLING = "session", "cool-down"
 
 TimeSpans: TypeAlias = tuple[Floats, Floats]
-"""Intervals of time in order: where each starts and where it ends, in seconds."""
+"""Intervals of time in order: where each starts and where it ends."""
 
 
-def device_spans(run: FinishedRun, client: int, until: float) -> dict[str, TimeSpans]:
-    """Return when each condition of a device held, when it was in a session and cooled down, as far as `until`."""
+def device_spans(run: FinishedRun, client: int, until: float, size: float = 1.0) -> dict[str, TimeSpans]:
+    """Return when each condition of a device held, when it was in a session and cooled down, as far as `until`.
+
+    `until` is in seconds, what is returned in units of `size` seconds.
+    """
     assert run.transitions is not None
     changes = run.transitions.filter(client=client).sort("time_s")
     names = sorted(changes["condition"].unique().to_list(), key=_order)
@@ -37,8 +40,7 @@ def device_spans(run: FinishedRun, client: int, until: float) -> dict[str, TimeS
     begun, ended = sessions["selected_s"].to_numpy(), sessions["ended_s"].fill_nan(None).fill_null(until).to_numpy()
     every = {**held, COOLING: _cooling(run, client, sessions), SESSION: (begun, ended)}
     return {
-        name: (starts[starts < until], np.minimum(ends[starts < until], until))
-        for name, (starts, ends) in every.items()
+        name: (at[at < until] / size, np.minimum(ends[at < until], until) / size) for name, (at, ends) in every.items()
     }
 
 
@@ -83,7 +85,7 @@ def timeline_chart(run: FinishedRun) -> Chart | None:
     clients = sorted({*run.transitions["client"].to_list(), *run.scenario.records.transitions})
     until, shown = min(_WINDOW, run.simulated_s), clients[:_DEVICES]
     size, unit = (HOUR_S, "hours") if until >= 7_200 else time_scale(until)
-    devices = {client: device_spans(run, client, until) for client in shown}
+    devices, longest = {client: device_spans(run, client, until, size) for client in shown}, until / size
     names = sorted({name for spans in devices.values() for name in spans} - {SESSION, COOLING}, key=_order)
     sessions = sum(len(each[SESSION][0]) for each in devices.values())
     covered = f"{count(len(devices), 'device')} over {duration(until)}: {count(sessions, 'session')}"
@@ -94,7 +96,7 @@ def timeline_chart(run: FinishedRun) -> Chart | None:
     rows = []
     for client, held in devices.items():
         shares = [held.get(name) for name in (*names, COOLING)]
-        cells = ["" if each is None else percent(float((each[1] - each[0]).sum() / until)) for each in shares]
+        cells = ["" if each is None else percent(float((each[1] - each[0]).sum() / longest)) for each in shares]
         rows.append((str(client), *cells, count(len(held[SESSION][0]))))
     colors = {name: SERIES[(2, 5, 4, 3)[index % 4]] for index, name in enumerate(names)}
 
@@ -107,12 +109,12 @@ def timeline_chart(run: FinishedRun) -> Chart | None:
             first = top
             for name in names:
                 if name in held:
-                    artists[name] = spans(axes, *_in(held[name], size), (top + 0.15, top + 0.85), colors[name])
+                    artists[name] = spans(axes, *held[name], (top + 0.15, top + 0.85), colors[name])
                     top += 1
             broad = (top + 0.1, top + 1.5)
-            artists[COOLING] = spans(axes, *_in(held[COOLING], size), broad, SERIES[1], alpha=0.32)
-            starts, ends = _in(held[SESSION], size)
-            artists[SESSION] = spans(axes, starts, np.maximum(ends, starts + until / size / 260), broad, SERIES[0])
+            artists[COOLING] = spans(axes, *held[COOLING], broad, SERIES[1], alpha=0.32)
+            starts, ends = held[SESSION]
+            artists[SESSION] = spans(axes, starts, np.maximum(ends, starts + longest / 260), broad, SERIES[0])
             ticks.append((top + 1.5 + first) / 2)
             top += 2.6
             if client != shown[-1]:
@@ -124,7 +126,7 @@ def timeline_chart(run: FinishedRun) -> Chart | None:
         axes.grid(visible=False, axis="y")
         clock = clock_of(run.clients.filter(pl.col("client").is_in(shown)))
         along = clock_axis(axes, run.scenario.start, clock, until, size)
-        finish(axes, along or time_axis(axes, unit, until / size), "", [(each, name) for name, each in artists.items()])
+        finish(axes, along or time_axis(axes, unit, longest), "", [(each, name) for name, each in artists.items()])
 
     header = ("Device", *(name.capitalize() for name in (*names, COOLING)), "Sessions")
     return Chart(
@@ -136,7 +138,3 @@ def timeline_chart(run: FinishedRun) -> Chart | None:
         draw=draw,
         height=float(np.clip(0.4 + 0.042 * sum(len(each) + 1 for each in devices.values()), 0.75, 2.0)),
     )
-
-
-def _in(held: TimeSpans, size: float) -> TimeSpans:
-    return held[0] / size, held[1] / size
