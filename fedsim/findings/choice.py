@@ -194,16 +194,16 @@ def cost_findings(found: SweepChoice) -> Iterator[Finding]:
     if not found.paces_differ:
         text = f"Every setting runs {pace.write(float(paces[row]))}"
     elif fast == row:
-        text = f"{names[row]} runs {pace.write(float(paces[row]))}, and none is faster"
+        text = f"The pace at {names[row]} is {pace.write(float(paces[row]))}, and none is faster"
     else:
         slower = percent(1 - paces[row] / paces[fast])
-        text = f"{names[row]} runs {pace.write(float(paces[row]))}, {slower} fewer than the fastest, {names[fast]}"
-        text += f" ({number(float(paces[fast]), 3)})"
+        text = f"The pace at {names[row]} is {pace.write(float(paces[row]))}, {slower} less than the fastest"
+        text += f" ({number(float(paces[fast]), 3)} at {names[fast]})"
     hours = found.sweep.samples("sessions.device_hours") / np.maximum(found.sweep.samples("rounds.count"), 1)
     spent = interval(hours)[0]
     if np.isfinite(spent[row]) and np.nanmin(spent) > 0 and np.nanmax(spent) > (1 + _SAME) * np.nanmin(spent):
         times = float(spent[row] / np.nanmin(spent))
-        how = "twice" if abs(times - 2) < 0.05 else f"{number(times, 2)} times"
+        how = "twice" if abs(times - 2) < 0.05 else f"{percent(times)} of"
         more = f"at {how} the device-hours per round of the cheapest setting"
         text += f", {more if times > 1 + _SAME else 'for the fewest device-hours per round'}"
     yield Finding(f"{text}.", COST, name="cost.pace", quantity=PACE, scope=names[row], value=float(paces[row]))
@@ -353,28 +353,25 @@ def loss_parts(sweep: FinishedSweep) -> tuple[LossParts, ...]:
 
 def parts_findings(sweep: FinishedSweep, found: tuple[LossParts, ...]) -> Iterator[Finding]:
     """Say where each optimizer ends closest to the optimum, how sure that is, and which part is the largest."""
-    names, keys = sweep.names, [axis.x for axis in sweep.axes]
-    along = np.lexsort(keys[::-1]) if keys else np.arange(len(names))
+    names = sweep.names
     for each in found:
         best, (means, halves) = each.ranking.best, interval(each.total)
         if best is None or len(names) < 2:
             continue
         mean, half = float(means[best]), float(halves[best])
         margin = f" ± {number(half, 2)}" if np.isfinite(half) else ""
-        order: list[int] = [row for row in along.tolist() if np.isfinite(means[row])]
-        sure, told = _how_sure(each.ranking, names, order)
+        sure, told = _how_sure(each.ranking, names)
         text = f"“{each.name}” ends closest to the optimum at {names[best]}: its loss is {number(mean, 3)}{margin}"
         named = (f"closest.{each.name}", f"learning.{each.name}.{_TOTAL}", names[best], mean)
         yield with_half(
             half, Finding(f"{text} above it; {sure}.", MODEL, False, *named, test=SETTINGS_TEST, certainty=told)
         )
-        shown = [_largest(each, row, names[row]) for row in dict.fromkeys((order[0], best, order[-1]))]
-        if largest := [text for text in shown if text]:
-            yield Finding(f"The largest part of it is {listing(largest)}.", MODEL)
+        if largest := _largest(each, best):
+            yield Finding(f"The largest part of it is {largest}.", MODEL)
 
 
-def _how_sure(ranking: Ranking, names: tuple[str, ...], order: list[int]) -> tuple[str, Certainty]:
-    """Say which settings may be as good as the best; `order` has those with a value in the order of the axes."""
+def _how_sure(ranking: Ranking, names: tuple[str, ...]) -> tuple[str, Certainty]:
+    """Say which settings may be as good as the best."""
     others = len(ranking.order) - 1
     if not np.isfinite(ranking.half[ranking.order[1:]]).any():
         return "one seed does not tell whether another is as good", Certainty.UNTESTED
@@ -383,19 +380,15 @@ def _how_sure(ranking: Ranking, names: tuple[str, ...], order: list[int]) -> tup
         return f"{'the other setting is' if others == 1 else 'all other settings are'} worse (paired)", Certainty.TOLD
     if len(tied) == others:
         return "these seeds tell no other setting from it", Certainty.NOT_TOLD
-    among = [row for row in order if row in tied or row == ranking.best]
-    if len(among) > 2 and order.index(among[-1]) - order.index(among[0]) + 1 == len(among):
-        which = f"apart what lies from {names[among[0]]} to {names[among[-1]]}"
-    else:
-        which = f"it from {listing_of([names[row] for row in tied], _NAMED, 'more setting')}"
-    return f"these seeds do not tell {which}", Certainty.NOT_TOLD
+    which = listing_of([names[row] for row in tied], _NAMED, "more setting")
+    return f"these seeds do not tell it from {which}", Certainty.NOT_TOLD
 
 
-def _largest(each: LossParts, row: int, where: str) -> str:
+def _largest(each: LossParts, row: int) -> str:
     """Name the largest part at a setting, and its share of the whole; empty where a part is negative or unknown."""
     means = {words: float(interval(values)[0][row]) for words, values in each.parts.items()}
     total = float(interval(each.total)[0][row])
     if not all(0 <= value <= total for value in means.values()) or total <= 0:
         return ""
     words = max(means, key=means.__getitem__)
-    return f"{words} at {where} ({percent(means[words] / total)})"
+    return f"{words} ({percent(means[words] / total)})"

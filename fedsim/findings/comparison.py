@@ -14,7 +14,8 @@ from fedsim.analysis.noise import DEGREES
 from fedsim.common.arrays import Bools, Floats
 from fedsim.common.intervals import half_width
 from fedsim.experiment.run_directory import ABSENT, Change
-from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, WHAT, Certainty, Finding, Tile, with_half
+from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, Certainty, Finding, Tile, with_half
+from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.finished_sweep import short_name, value_text
 from fedsim.findings.formatting import capitalized, count, cut, equation, listing, listing_of, percent
 from fedsim.findings.methods import references
@@ -65,14 +66,17 @@ def _named_differences(changes: Sequence[Change]) -> list[tuple[str, str, str]]:
     names: dict[str, set[tuple[str, str]]] = {}
     for path, ours, theirs in kept:
         names.setdefault(short_name(path), set()).add((ours, theirs))
-    named = [
-        (short_name(path) if len(names[short_name(path)]) == 1 else path, ours, theirs) for path, ours, theirs in kept
-    ]
-    return list(dict.fromkeys(named))
+    return list(dict.fromkeys((_of_group(path, len(names[short_name(path)]) > 1), a, b) for path, a, b in kept))
+
+
+def _of_group(path: str, several: bool) -> str:
+    """Name a setting in short, with its group where it is another one in others: ``R of group 2``."""
+    group = re.match(r"population\[(\d+)\]\.", path)
+    return short_name(path) if not several else f"{short_name(path)} of group {int(group[1]) + 1}" if group else path
 
 
 def _value(value: object, block: bool) -> str:
-    if block:
+    if block or value is None:
         return "none" if value is None else "some"
     return cut(json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value_text(value), _VALUE)
 
@@ -201,7 +205,6 @@ def comparison_answer(found: Comparison, looks: Sequence[Judged]) -> Iterator[Fi
             TRUST,
             test=COMPARISON_TEST,
         )
-    yield _what(found.configuration)
 
 
 def misses(found: Comparison) -> Iterator[Finding]:
@@ -217,18 +220,20 @@ def misses(found: Comparison) -> Iterator[Finding]:
             yield Finding(f"{letter} misses {listing_of(limits, _NAMED, 'more limit')}.", TRUST, warns=True)
 
 
-def _what(configuration: Sequence[Change]) -> Finding:
-    changes = of_the_world(configuration)
-    beside = len(configuration) - len(changes)
-    if not changes:
-        text = "The scenarios describe the same world" if beside else "The scenarios are the same"
-    elif len(changes) <= _NAMED:
-        ways = [f"{path} ({setting_text(ours)} against {setting_text(theirs)})" for path, ours, theirs in changes]
-        text = f"What differs: {listing(ways)}"
-    else:
-        text = f"{count(len(changes), 'setting')} of the world differ"
-    text += f"; besides, {count(beside, 'setting')} that change nothing in it" if beside else ""
-    return Finding(f"{text}.", WHAT)
+def binding_settings(letter: str, run: FinishedRun) -> Iterator[Finding]:
+    """Say which settings of a run bind, so that its figures depend on them."""
+    scenario, outcomes = run.scenario, set(run.rounds["outcome"])
+    said = {
+        "participations are capped": any(group.participations is not None for group in scenario.population),
+        "rounds were skipped": "skipped" in outcomes,
+        "rounds failed": "failed" in outcomes,
+        "reports came late": run.metrics.get("sessions.late_share", 0.0) > 0,
+        "training is private": scenario.privacy is not None,
+        "cohorts vary (Poisson)": scenario.server.selection.kind == "poisson",
+        "shocks hit the devices": bool(scenario.shocks),
+    }
+    if binds := [words for words, does in said.items() if does]:
+        yield Finding(f"In {letter}, {listing(binds)}.", TRUST)
 
 
 def setting_text(value: object) -> str:

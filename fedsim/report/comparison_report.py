@@ -10,6 +10,7 @@ from fedsim.analysis.metrics import describe, listed
 from fedsim.experiment.run_directory import Change
 from fedsim.findings.comparison import (
     Judged,
+    binding_settings,
     comparison_answer,
     comparison_tiles,
     comparison_title,
@@ -35,6 +36,7 @@ from fedsim.sweeps.store import SWEEP_FILE, read_sweep
 
 _HEADLINE_ROWS = 14  # figures in the first table at most; all are in the second
 _SETTINGS = 80  # settings shown at most
+_ROUNDING = 1e-12
 _ROWS = 250  # rows of figures shown at most
 QUESTIONS = (BIAS, MODEL, COST, TRUST, NEXT, WHAT)
 _FULL = "Full dots are told from chance."
@@ -59,12 +61,14 @@ def comparison_document(a: Path, b: Path, confidence: float = 0.95) -> ReportDoc
     found = compare(a, b, confidence=confidence)
     figures, looks = _ranked(found.metrics), judged(found)
     errors = [name for name in figures["metric"].unique() if is_standard_error(name)]
-    moved = figures.filter((pl.col("difference") != 0) & ~pl.col("metric").is_in(errors))
+    moves = pl.col("difference").abs() > _ROUNDING * pl.max_horizontal(1.0, pl.col("mean").abs())
+    moved = figures.filter(moves & ~pl.col("metric").is_in(errors))
     sides = (_side(a), _side(b))
     names, runs = [name for name, _, _ in sides], [run for _, _, run in sides if run is not None]
     answer = list(comparison_answer(found, looks))
     charts: tuple[Chart | Absent, ...] = tuple(_differences(looks))
     if len(runs) == 2:
+        answer += [each for letter, run in zip("AB", runs, strict=True) for each in binding_settings(letter, run)]
         charts = (frequency_chart(runs, "AB"), loss_chart(runs, "AB"), *charts)
         if runs[0].manifest.get("seed") == runs[1].manifest.get("seed"):
             text = "The seed is the same, so devices that are described alike live the same lives."
@@ -160,7 +164,8 @@ def _figure_table(figures: pl.DataFrame, caption: str, rows: int = _ROWS, rest: 
     several = bool((figures["seeds"] > 1).any())
     cells = []
     for row in figures.head(rows).iter_rows(named=True):
-        first, second, apart = row["baseline_mean"], row["mean"], row["difference"]
+        first, second = (0.0 if abs(row[name]) < _ROUNDING else row[name] for name in ("baseline_mean", "mean"))
+        apart = 0.0 if abs(row["difference"]) <= _ROUNDING * max(1.0, abs(first)) else row["difference"]
         values = [row["metric"], *(value_text(row[name]) for name in parameters), number(first, 5), number(second, 5)]
         values.append(signed(apart))
         if several:

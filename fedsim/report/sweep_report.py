@@ -97,7 +97,7 @@ def sweep_charts(
     if objective not in shown and np.isfinite(found.mean).any():
         shown |= {objective}
         own = drawn.pop(objective.split(".")[1], None) if objective.endswith(".above_optimum") else None
-        first = [own or _metric_chart(sweep, objective, "objective", choice_title(found), None, found.chosen)]
+        first = [own or _metric_chart(sweep, objective, "objective", _title(objective), None, found.chosen)]
     if found.paces_differ and np.isfinite(found.bias).any():
         bias = trade_off_chart(found)
     else:
@@ -121,7 +121,8 @@ def _method_charts(methods: Tournament) -> Iterator[Chart]:
     names, told = tuple(methods.names[row] for row in order), np.array([row in first for row in order])
     data = IntervalRows(names, mean[order], half[order], told, f"mean rank of {len(order)} (1 is the best)", None)
     notes = [f"By {methods.words}. Full dots: not told from the first by paired tests over the seeds."]
-    yield interval_chart(data, "ranks", tournament_title(methods), notes)
+    over = f"{count(len(order), 'optimizer')} over {count(len(methods.cases), 'case')}"
+    yield interval_chart(data, "ranks", f"Mean ranks of {over}", notes)
     if len(methods.cases) > 1:
         every = interval(methods.values)[0][order][::-1]
         far = bool(np.nanmin(every) >= 0 and np.nanmax(every) > 20 * np.nanmin(every))
@@ -135,7 +136,7 @@ def _metric_chart(
     sweep: FinishedSweep, metric: str, name: str, title: str, theory: str | None = None, chosen: int | None = None
 ) -> Chart | Absent:
     """Draw a metric along the sweep: as lines, or as a map where there would be too many of them."""
-    lines, title = line_data(sweep, metric), extremes(sweep, metric, title) if name != "objective" else title
+    lines, title = line_data(sweep, metric), extremes(sweep, metric, title)
     over = map_data(sweep, metric) if lines is not None and lines.omitted else None
     if over is not None:
         return map_chart(over, f"map-{_slug(metric)}", title)

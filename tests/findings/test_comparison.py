@@ -60,8 +60,7 @@ def said(found: Comparison) -> list[str]:
         ),
         (
             [("population[0].separation.value", 4, 12), ("population[1].separation.value", 0, 12)],
-            "population[0].separation = 4, population[1].separation = 0 (A) against "
-            "population[0].separation = 12, population[1].separation = 12 (B)",
+            "R of group 1 = 4, R of group 2 = 0 (A) against R of group 1 = 12, R of group 2 = 12 (B)",
         ),
         (
             [("population[0].cooldown.value", "6h", "1d"), COHORT, SEED, ("name", "a", "b")],

@@ -60,7 +60,7 @@ def test_without_an_objective_bias_is_set_against_pace(tmp_path: Path) -> None:
     assert title == "R = 1 is the most even (20.0 % from uniform) and 22.2 % slower than R = 0"
     for fact in (
         "At R = 1, participation is 20.0 ± 0.1 % away from uniform (TV); the least even, R = 0, 40.0 %.",
-        "R = 1 runs 700 rounds per day, 22.2 % fewer than the fastest, R = 0 (900).",
+        "The pace at R = 1 is 700 rounds per day, 22.2 % less than the fastest (900 at R = 0).",
         "Between the fastest and the most even lies R = 2 (30.0 % at 800) rounds per day.",
         "1 setting is worse than another in bias or pace, and better in neither.",
         "`decide: {minimize: participation.l1_uniform, subject_to: [rounds.per_day >= 810]}` chooses R = 0 (40.0 %).",
@@ -73,7 +73,7 @@ def test_without_an_objective_bias_is_set_against_pace(tmp_path: Path) -> None:
 def test_what_no_slower_setting_betters_beyond_chance_is_the_choice(tmp_path: Path) -> None:
     title, text = said(sweep_of(tmp_path, [(0.4001, 900), (0.4, 700)], noise=0.05))
     assert title == "R = 0 is the fastest, and no setting is more even beyond chance"
-    assert "R = 0 runs 900 rounds per day, and none is faster." in text
+    assert "The pace at R = 0 is 900 rounds per day, and none is faster." in text
 
 
 def test_at_the_same_pace_the_most_even_is_the_best(tmp_path: Path) -> None:
