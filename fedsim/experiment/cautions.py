@@ -70,7 +70,7 @@ def _who(kept: int, clients: int) -> str:
 def of_shocks(scenario: Scenario) -> Iterator[str]:
     """Warn of what shocks do to the conclusions from a run."""
     if scenario.shocks:
-        names = ", ".join(shock.name for shock in scenario.shocks[:_SHOWN])
+        names = ", ".join(f"“{shock.name}”" for shock in scenario.shocks[:_SHOWN])
         more = f" and {len(scenario.shocks) - _SHOWN} more" if len(scenario.shocks) > _SHOWN else ""
         yield (
             f"shocks ({names}{more}) take devices out together: no theory covers this, and one run shows one course of "

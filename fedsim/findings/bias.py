@@ -112,7 +112,7 @@ def bias_of(run: FinishedRun) -> Bias:
     wide, narrow, visible = _whole(run, system, counts)
     even = narrow <= LEVEL / 2
     corrected = metric("participation.l1_uniform_corrected") if system.noise_known else None
-    low, high = (metric(f"participation.l1_uniform_{end}", end == "high") / 2 for end in ("low", "high"))
+    low, high = (min(1.0, metric(f"participation.l1_uniform_{end}", 0.0) / 2) for end in ("low", "high"))
     parts = tuple(_parts(run, system, wide))
     seen = Seen.BIAS if wide or any(part.told for part in parts) else Seen.ONCE if once else Seen.NONE
     if seen is Seen.NONE and visible is None and not any(math.isfinite(part.visible) for part in parts):

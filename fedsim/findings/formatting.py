@@ -139,34 +139,6 @@ def give_or_take(value: float, margin: float | None, sign: bool = False) -> str:
     return f"{minus(f'{value:{plus},.{decimals}f}')} ± {margin:,.{decimals}f}"
 
 
-def percent_within(share: float, margin: float | None) -> str:
-    """Write a share as a percentage, with half of its interval where that is known: ``35.4 ± 1.9 %``."""
-    if margin is None or not math.isfinite(margin) or margin <= 0:
-        return percent(share)
-    return f"{give_or_take(100 * share, max(100 * margin, 0.1))}{_THIN}%"
-
-
-_FRACTIONS = (
-    *((1 / 10, "a tenth"), (1 / 5, "a fifth"), (1 / 4, "a quarter"), (1 / 3, "a third"), (2 / 5, "two fifths")),
-    *((1 / 2, "half"), (3 / 5, "three fifths"), (2 / 3, "two thirds"), (3 / 4, "three quarters")),
-    *((4 / 5, "four fifths"), (9 / 10, "nine tenths")),
-)
-_NEAR, _NEARER = 0.035, 0.01
-
-
-def roughly(share: float, margin: float = 0.0) -> str:
-    """Say a share of one as a person would: ``a third``, ``more than a third``; small ones in per cent.
-
-    So are those of which `margin`, half of their interval, leaves open whether that is so.
-    """
-    fraction, words = min(_FRACTIONS, key=lambda each: abs(each[0] - share))
-    away = abs(fraction - share)
-    unsure = margin > _NEAR if away <= _NEARER else margin >= away
-    if away > _NEAR or share < 0.08 or unsure:
-        return percent_within(share, margin)
-    return words if away <= _NEARER else f"{'more than' if share > fraction else 'nearly'} {words}"
-
-
 def capitalized(text: str) -> str:
     """Begin with a capital letter, and leave the rest as it is."""
     return text[:1].upper() + text[1:]

@@ -118,7 +118,8 @@ def model_findings(run: FinishedRun) -> Iterator[Finding]:
     elif len(own) > 1:
         best = min(own, key=lambda name: known[name])
         others = compare_losses(run, [name for name in own if name != best], best)
-        yield _first(" ".join(_beside_best(others, best, known[best])), others, best)
+        text = " ".join(_beside_best(others, best, known[best]))
+        yield Finding(text, MODEL, name=f"loss.{best}", quantity="loss", scope=best, value=known[best])
     else:
         start = initial_loss(run, own[0])
         fell = f", from {number(start, 3)} before training" if start is not None else ""
@@ -155,7 +156,7 @@ def _first(text: str, methods: Sequence[Method], against: str) -> Finding:
         text,
         MODEL,
         name=f"loss.{worst.name}",
-        quantity="excess_loss" if against.startswith("unbiased") else "",
+        quantity="excess_loss",
         scope=worst.name,
         value=worst.excess,
         reference=0.0,

@@ -81,6 +81,8 @@ def run_finding(run: FinishedRun) -> str:
         return f"The run stalled in {run.noun} {len(run.rounds) - 1:,} and ended there."
     if why_nothing(run.metrics) and bias.seen is not Seen.NO_ROUNDS:
         return _failure(run)
+    if (learnt := _learnt(run)) and any(word in run.scenario.question.lower() for word in _OF_MODELS):
+        return learnt
     if bias.seen is Seen.BIAS:
         who = _favoured(run, bias)
         if not bias.whole:
@@ -100,6 +102,20 @@ def run_finding(run: FinishedRun) -> str:
         Seen.UNTESTED: f"Too short to tell bias from chance: the run has {bias.why}.",
         Seen.NONE: "No bias to be seen: participation is as even as equal chances make it.",
     }[bias.seen]
+
+
+_OF_MODELS = ("model", "loss", "learn", "train", "method", "optimizer")
+
+
+def _learnt(run: FinishedRun) -> str:
+    """Say what participation does to the model, where that was compared with unbiased training."""
+    found = next((each for each in model_findings(run) if each.quantity == "excess_loss"), None)
+    if found is None or found.value is None or found.certainty is Certainty.UNTESTED:
+        return ""
+    if found.certainty is Certainty.NOT_TOLD:
+        return "No loss ends above that of unbiased training by more than chance."
+    side = "above" if found.value > 0 else "below"
+    return f"The loss of {found.scope} ends {number(abs(found.value), 2)} {side} that of {found.against}."
 
 
 def _favoured(run: FinishedRun, bias: Bias) -> str:
@@ -124,6 +140,7 @@ def _what(run: FinishedRun, bias: Bias) -> Iterator[Finding]:
     over = f"Over {count(len(run.rounds), run.noun)}{_separation(run)}"
     if bias.seen is Seen.NOBODY:
         yield Finding(f"{over}, nobody took part: there is no frequency to measure.", WHAT, warns=True)
+        yield Finding(f"{_wanted(run)} {_caps(run)}".strip(), WHAT)
         return
     did = "took part" if run.selected is None else "reported"
     everyone = f"all {count(clients, 'client')} {did}" if clients > 1 else f"the one client {did}"
@@ -194,11 +211,10 @@ def _per_client(run: FinishedRun) -> str:
     """Say how often a client took part: on average, at most, and how many never did."""
     counts = run.clients["participations"]
     taken, clients = int(counts.sum()), len(counts)
-    most, often = int(counts.to_numpy().max()), int(counts.quantile(0.99, "higher") or 0)
+    most = int(counts.to_numpy().max())
     did = "took part (was selected)" if run.selected is None else "gave a report that was taken"
-    text = f"A client {did} {number(taken / clients, 3)} times on average and {count(most)} at most"
-    if clients >= 200 and often < most:
-        text += f", 99 in 100 no more than {count(often)} times"
+    times = "time" if taken == clients else "times"
+    text = f"A client {did} {number(taken / clients, 3)} {times} on average and {count(most)} at most"
     never, once = int((counts == 0).sum()) / clients, int((counts == 1).sum()) / clients
     if not never:
         return f"{text}; nobody was left out."
@@ -259,7 +275,7 @@ def _of_the_whole(bias: Bias, selections: bool) -> Finding:
         text = f"Participation is {percent(bias.tv)}{within} away from uniform (total variation distance), {fair}: "
         text += "more than chance."
     elif bias.seen is Seen.UNTESTED:
-        text = f"Whether participation is biased cannot be told from {bias.why}: it is {own} away from uniform (total "
+        text = f"Bias cannot be tested with {bias.why}: participation is {own} away from uniform (total "
         text, certainty = f"{text}variation distance), {fair}.", Certainty.UNTESTED
     elif bias.more_even:
         text = f"Participation is {own} away from uniform (total variation distance), {fair}: more even than chance."
@@ -366,11 +382,11 @@ def _cost(run: FinishedRun) -> Iterator[Finding]:
 
 def _trust(run: FinishedRun, bias: Bias) -> Iterator[Finding]:
     """Tell what chance does to the figures, what may not have been meant, and whether training settled."""
-    if why_nothing(run.metrics):
-        return
     meant = of_separation(run.scenario, run.clients["separation"].to_numpy(), run.clients["cooldown_s"].to_numpy())
     for text in (*of_shocks(run.scenario), *meant, *of_paid_rounds(run.metrics)):
         yield Finding(f"{capitalized(text)}.", TRUST, warns=True)
+    if why_nothing(run.metrics):
+        return
     if bias.seen in {Seen.ONCE, Seen.UNTESTED}:
         why = bias.why or "participations of which none is a client's second"
         yield Finding(f"Bias and chance cannot be distinguished by {why}.", TRUST, warns=True)

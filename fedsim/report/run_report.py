@@ -33,9 +33,8 @@ def run_document(run: FinishedRun, plugins: bool = False) -> ReportDocument:
     learning, noun = tables.learning_table(run), run.noun
     rounds = run.rounds.group_by("outcome").len()
     endings = (tables.ending_table(f"{noun}s", rounds), tables.ending_table("sessions", run.gathered.outcomes))
-    about = tables.bias_table(run), tables.client_table(run)
     sections = (
-        Section("bias", "Participation and bias", charts["bias"], about),
+        Section("bias", "Participation and bias", charts["bias"], [tables.bias_table(run)]),
         Section("learning", "Learning", charts["learning"], [learning]),
         Section("devices", "Devices and time", charts["devices"]),
         Section("rounds", f"{capitalized(noun)}s and sessions", charts["rounds"], endings, folded=True),

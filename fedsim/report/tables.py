@@ -11,7 +11,6 @@ from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import NO_VALUE, aligned_numbers, capitalized, count, duration, fixed, number, percent
 from fedsim.findings.methods import optimizers
 
-_EACH_END = 8  # clients shown at each end of the ranking
 GROUP_ROWS = 24  # groups shown at most
 _DATA_ROWS = 60  # rows of a chart's data shown at most
 
@@ -36,51 +35,6 @@ def thinned(caption: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...
     kept = tuple(rows[round(step * k)] for k in range(_DATA_ROWS))
     note = f"{_DATA_ROWS} of {count(len(rows))} points, evenly spaced; all values are in the Parquet tables."
     return Table(caption, header, kept, words=0, note=note)
-
-
-def client_table(run: FinishedRun) -> Table:
-    """Show the clients that took part most and least."""
-    order, upwards = ["participations", "weight", "client"], [False, False, True]
-    shown, note = run.clients, ""
-    if len(shown) > 2 * _EACH_END:
-        omitted = count(len(shown) - 2 * _EACH_END)
-        ends = (choose(_EACH_END, by=order, reverse=upwards) for choose in (shown.top_k, shown.bottom_k))
-        shown = pl.concat(ends)
-        note = f"The {_EACH_END} most and the {_EACH_END} least frequent; the {omitted} between are in clients.parquet."
-    shown = shown.sort(order, descending=[not each for each in upwards])
-    multiples = pl.col("frequency", "pi") * len(run.clients)
-    counted = ("participations",) if run.selected is None else ("participations", "selections")
-    rows = tuple(
-        (*map(str, names), *map(count, counts), *map(fixed, shares))
-        for names, counts, shares in zip(
-            shown.select("client", "group", "separation").iter_rows(),
-            shown.select(counted).iter_rows(),
-            shown.select(multiples).iter_rows(),
-            strict=True,
-        )
-    )
-    took = ("Took part",) if run.selected is None else ("Reported", "Selected")
-    header = ("Client", "Group", "R", *took, "Frequency", "Theory")
-    return Table("Clients by frequency, in multiples of uniform", header, rows, words=2, note=note)
-
-
-def group_shares(run: FinishedRun, column: str = "group") -> pl.DataFrame:
-    """Return what each group, or what another column of the clients names, is of the whole, in the order of clients.
-
-    Columns: ``group``, its name; ``clients``, how many it has; ``weight``, ``uniform``, ``measured`` and ``theory``,
-    its shares of the weight, of the clients, of the participations, and of those that the theory predicts. The third is
-    null where nobody took part, the fourth where the theory has no value for some client.
-    """
-    groups = run.clients.group_by(pl.col(column).alias("group"), maintain_order=True).agg(
-        pl.len().cast(pl.Int64).alias("clients"),
-        pl.col("weight").sum() / run.clients["weight"].sum(),
-        (pl.len() / len(run.clients)).alias("uniform"),
-        pl.col("participations").sum().alias("measured"),
-        # A sum would take a missing theory for zero.
-        pl.when(pl.col("pi").null_count() == 0).then(pl.col("pi").sum()).alias("theory"),
-    )
-    taken = run.clients["participations"].sum()
-    return groups.with_columns(measured=pl.col("measured") / taken if taken else None)
 
 
 def bias_table(run: FinishedRun) -> Table | None:

@@ -195,6 +195,12 @@ def test_what_is_worse_than_its_start_is_not_called_converged(run: FinishedRun) 
     assert "The losses of all methods" not in words(worse)
 
 
+def test_a_question_about_the_model_is_answered_by_its_loss(run: FinishedRun) -> None:
+    asked = replace(run, scenario=run.scenario.model_copy(update={"question": "What does it do to the model?"}))
+    unbiased = "unbiased training (fedavg under uniform participation)"
+    assert run_finding(asked) == f"The loss of fedavg ends 0.025 above that of {unbiased}."
+
+
 def test_without_learning_no_model_was_trained(run: FinishedRun) -> None:
     plain = replace(run, scenario=run.scenario.model_copy(update={"learning": None}), learning=None)
     assert [each.text for each in run_answer(plain) if each.about == MODEL] == ["No model was trained."]

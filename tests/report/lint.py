@@ -265,6 +265,7 @@ _PARTS |= {"everyone": 1.0, "everybody": 1.0, "two": 2.0, "three": 3.0, "three q
 
 def says(text: str, value: float) -> bool:
     """Whether a text says a value: one of its numbers is it, rounded, in some unit, or a word for a share of it."""
+    text = text.replace("\N{NARROW NO-BREAK SPACE}", " ")
     for shown, slack, unit in numbers(text):
         for scale in {1.0, _UNITS.get(unit, 1.0)}:
             for meant in (value, -value):

@@ -15,8 +15,6 @@ from fedsim.findings.formatting import (
     listing,
     number,
     percent,
-    percent_within,
-    roughly,
 )
 
 
@@ -99,35 +97,5 @@ def test_differences_have_a_sign() -> None:
     assert give_or_take(0.25, None, sign=True) == "+0.25"
 
 
-def test_shares_have_an_interval_of_no_less_than_a_tenth_of_a_per_cent() -> None:
-    assert percent_within(0.3541, 0.021).replace("\N{NARROW NO-BREAK SPACE}", " ") == "35 ± 2 %"
-    assert percent_within(0.3541, 0.0001).replace("\N{NARROW NO-BREAK SPACE}", " ") == "35.41 ± 0.10 %"
-    assert percent_within(0.3541, None) == percent(0.3541)
-
-
-@pytest.mark.parametrize(
-    ("share", "words"),
-    [
-        (1 / 3, "a third"),
-        (0.358, "more than a third"),
-        (0.31, "nearly a third"),
-        (0.29, "29.0 %"),
-        (0.07, "7.0 %"),
-        (0.25, "a quarter"),
-        (0.97, "97.0 %"),
-        (0.5, "half"),
-    ],
-)
-def test_shares_in_words(share: float, words: str) -> None:
-    assert roughly(share).replace("\N{NARROW NO-BREAK SPACE}", " ") == words
-
-
 def test_only_the_first_letter_is_capitalized() -> None:
     assert (capitalized("a Third"), capitalized("")) == ("A Third", "")
-
-
-def test_a_share_is_a_fraction_only_where_its_interval_leaves_no_doubt() -> None:
-    assert roughly(0.36, 0.01) == "more than a third"
-    assert roughly(0.36, 0.03) == "36 ± 3\N{NARROW NO-BREAK SPACE}%"
-    assert roughly(1 / 3, 0.01) == "a third"
-    assert roughly(1 / 3, 0.2) != "a third"
