@@ -90,8 +90,9 @@ def run_finding(run: FinishedRun) -> str:
         return f"Participation is {percent(bias.tv)} away from uniform (total variation){f'; {who}' if who else ''}."
     if bias.seen is Seen.NONE and (bias.more_even or bias.measured <= bias.fair / 2):
         return "Participation is more even than equal chances would make it."
-    if bias.seen is Seen.NONE and bias.visible is not None and bias.visible > 4 * _SMALL:
+    if bias.seen is Seen.NONE and bias.visible is not None and bias.visible > 2 * _SMALL:
         return f"Too short to tell bias from chance: a distance below {percent(bias.visible)} would not show."
+    shows = "" if bias.visible is None else f", and a distance of {percent(bias.visible)} would show"
     return {
         Seen.NO_ROUNDS: "Nothing was simulated: the run has no rounds.",
         Seen.NOBODY: "Nobody took part.",
@@ -100,7 +101,7 @@ def run_finding(run: FinishedRun) -> str:
         Seen.EVEN: "Every client takes part equally often.",
         Seen.ONCE: "Nobody took part twice: the run cannot show a bias between clients.",
         Seen.UNTESTED: f"Too short to tell bias from chance: the run has {bias.why}.",
-        Seen.NONE: "No bias to be seen: participation is as even as equal chances make it.",
+        Seen.NONE: f"No bias to be seen: participation is as even as equal chances make it{shows}.",
     }[bias.seen]
 
 

@@ -123,7 +123,7 @@ def test_a_run_says_what_equal_chances_and_sampling_noise_would_give(write: Writ
 
 
 def test_a_run_says_what_its_page_says_and_warns_where_it_is_too_short(write: Write, tmp_path: Path) -> None:
-    even = ["--set", "population.0.weight=1", "--set", "population.0.separation=0"]
+    even = ["--set", "population.0.weight=1", "--set", "population.0.separation=0", "--set", "stop.rounds=20"]
     said = fedsim("run", write(SMALL), "--out", tmp_path / "run", *even).stderr
     assert "Too short to tell bias from chance: a distance below" in said
     once = ["--set", "stop.rounds=3", "--set", "population.0.separation=2"]

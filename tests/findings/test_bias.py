@@ -54,7 +54,8 @@ CLIENT = pl.col("client")
         (
             pl.when(CLIENT < 50).then(190).otherwise(210) + CLIENT % 5 * 5 - 10,
             Seen.NONE,
-            "No bias to be seen: participation is as even as equal chances make it.",
+            "No bias to be seen: participation is as even as equal chances make it, and a distance of 1.7 % would "
+            "show.",
         ),
         (
             pl.when(CLIENT < 50).then(1997).otherwise(2001),
