@@ -204,8 +204,8 @@ def cost_findings(found: SweepChoice) -> Iterator[Finding]:
     if np.isfinite(spent[row]) and np.nanmin(spent) > 0 and np.nanmax(spent) > (1 + _SAME) * np.nanmin(spent):
         times = float(spent[row] / np.nanmin(spent))
         how = "twice" if abs(times - 2) < 0.05 else f"{percent(times)} of"
-        more = f"at {how} the device-hours per round of the cheapest setting"
-        text += f", {more if times > 1 + _SAME else 'for the fewest device-hours per round'}"
+        more = f"{how} the device-hours per round of the cheapest setting"
+        text += f"; {names[row]} spends {more if times > 1 + _SAME else 'the fewest device-hours per round'}"
     yield Finding(f"{text}.", COST, name="cost.pace", quantity=PACE, scope=names[row], value=float(paces[row]))
     if found.open and found.front is not None and len(found.front.rows) > 2:
         between = found.front.rows[1:-1].tolist()

@@ -199,9 +199,11 @@ def comparison_answer(found: Comparison, looks: Sequence[Judged]) -> Iterator[Fi
         yield Finding(text, TRUST, warns=not any(each.tested() for each in looks))
         yield Finding("Compare sweeps over several seeds (`sweep.seeds: 5`) to test every difference.", NEXT)
     elif looks:
+        if not all(each.told.all() for each in looks):
+            yield Finding("More seeds would tell smaller differences (`sweep.seeds`).", NEXT)
         number = sum(len(each.rows) for each in looks)
         yield Finding(
-            f"Differences are paired by seed; of {count(number)} tested, each by {COMPARISON_TEST}.",
+            f"Differences are paired by seed; {count(number, 'test')} ({COMPARISON_TEST}).",
             TRUST,
             test=COMPARISON_TEST,
         )

@@ -139,7 +139,8 @@ def _bias(sweep: FinishedSweep, found: SweepChoice) -> Iterator[Finding]:
         apart = np.nan_to_num(np.abs(theirs - known.mean)) > 0.01 * np.nan_to_num(known.mean)
         if metric != wording.metric and apart.any():
             low, high = tv(float(np.nanmin(theirs))), tv(float(np.nanmax(theirs)))
-            yield Finding(f"Of {words}, the distance from uniform is {low} to {high}.", BIAS, quantity=metric)
+            ends = f"{low} to {high}" if low != high else low
+            yield Finding(f"Of {words}, the distance from uniform is {ends}.", BIAS, quantity=metric)
 
 
 def _spread(sweep: FinishedSweep) -> Iterator[Finding]:
@@ -148,7 +149,8 @@ def _spread(sweep: FinishedSweep) -> Iterator[Finding]:
         wording, mean = wording_of(metric), sweep.estimates(metric).mean
         if np.isfinite(mean).any():
             low, high = (wording.write(float(end)) for end in (np.nanmin(mean), np.nanmax(mean)))
-            yield Finding(f"Over the cases, {wording.words} is {low} to {high}.", wording.about, quantity=metric)
+            ends = f"{low.removesuffix(PACE_UNIT)} to {high}" if low != high else low
+            yield Finding(f"Over the cases, {wording.words} is {ends}.", wording.about, quantity=metric)
 
 
 def _model(sweep: FinishedSweep) -> Iterator[Finding]:
@@ -232,7 +234,7 @@ def chance_warning(sweep: FinishedSweep) -> Iterator[Finding]:
     few = np.flatnonzero((bias > 0) & (bias < 2 * fair) & (reports > 0) & (reports < FEW * devices)).tolist()
     shares = [f"{tv(fair[row])} at {sweep.names[row]} (measured: {tv(bias[row])})" for row in few]
     if shares:
-        shown = listing_of(shares, _NAMED, "more setting", "as much at ")
+        shown = listing_of(shares, 1, "more setting", "as much at ")
         text = f"Runs are short: with as few reports, equal chances would give a distance of {shown}"
         yield Finding(f"{text}. Part or all of this bias may be chance.", TRUST, warns=True)
 
@@ -297,9 +299,8 @@ def sweep_tiles(sweep: FinishedSweep, found: SweepChoice, methods: Tournament | 
         if methods is not None or row is None or not np.isfinite(mean[row]):
             continue
         low, high = wording.write(float(np.nanmin(mean))), wording.write(float(np.nanmax(mean)))
-        spread = (
-            f"at {sweep.names[row]}; of all settings {low.removesuffix(PACE_UNIT)} to {high.removesuffix(PACE_UNIT)}"
-        )
+        span = f"of all settings {low.removesuffix(PACE_UNIT)} to {high.removesuffix(PACE_UNIT)}"
+        spread = f"at {sweep.names[row]}; {span}" if low != high else "the same at every setting"
         text = wording.write(float(mean[row])).removesuffix(PACE_UNIT)
         yield Tile(text, words, spread if len(sweep.points) > 1 else "")
     points, complete = len(sweep.points), sweep.runs.filter(status=COMPLETE).height

@@ -110,7 +110,7 @@ def _differences(looks: Sequence[Judged]) -> Iterator[Chart]:
         return
     rows = [each for each in looks if each.tested() and each.rows["baseline_mean"][0]]
     if rows:
-        names = tuple(each.wording.words.removeprefix("the ") for each in rows)
+        names = tuple(each.wording.short for each in rows)
         scale = np.array([100 / abs(each.rows["baseline_mean"][0]) for each in rows])
         apart, half, told = (
             np.array([each[0] for each in own]) for own in zip(*((e.apart, e.half, e.told) for e in rows), strict=True)

@@ -108,7 +108,7 @@ def test_bias_model_and_pace_come_first_with_their_intervals() -> None:
         "(-0.200 ± 0.250, not told from chance)."
     ) in text
     assert "The pace goes from 900 rounds per day in A to 700 rounds per day in B (-200 ± 10)." in text
-    assert any("Differences are paired by seed; of 3 tested" in each for each in text)
+    assert any("Differences are paired by seed; 3 tests" in each for each in text)
 
 
 def test_what_is_the_same_is_not_said_to_move() -> None:

@@ -98,7 +98,7 @@ def _draw_lines(data: Lines, axes: Axes) -> None:
         entries.append((drawn, line.name or "measured"))
         if line.theory is not None:
             (dashed,) = axes.plot(line.x, line.theory, color=color, linestyle=marks.DASHED, linewidth=1.1)
-        if len(at := np.flatnonzero(line.points == data.chosen)) and len(data.lines[0].points) > 1:
+        if len(at := np.flatnonzero(line.points == data.chosen)) and (index == 0 or not data.logarithmic):
             ringed: dict[str, Any] = {"markeredgewidth": 2, "markerfacecolor": "none"}
             ring = marks.dots(axes, line.x[at], line.mean[at], marks.SERIES[1], 12, **ringed)
             entries += [(ring, "choice")] if all(words != "choice" for _, words in entries) else []
