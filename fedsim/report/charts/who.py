@@ -1,7 +1,7 @@
 """Who takes part: the participation shares of groups, zones, tenths and clients, beside what equal chances would do."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.experiment.cautions import drawn_together
-from fedsim.findings.bias import NORMAL, bias_of, fair_counts
+from fedsim.findings.bias import NORMAL, Bias, bias_of, fair_counts
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import count, fixed, listing_of, number, percent
 from fedsim.findings.gathered import TENTH, share_margins, weight_classes
@@ -112,6 +112,14 @@ def _rows(
     )
 
 
+def _judged(rows: ClientParts, bias: Bias) -> ClientParts:
+    """Give rows the intervals by which they were judged, which exclude 1 where they are told from chance."""
+    own = {part.name: (part.high - part.low) / 2 for part in bias.of(_KINDS[rows.name]) if np.isfinite(part.visible)}
+    if not set(rows.names) <= set(own):
+        return rows
+    return replace(rows, margins=np.array([own[name] for name in rows.names]))
+
+
 def who_charts(run: FinishedRun) -> list[Chart | Absent]:
     """Make the picture of the first screen, ``who``, and the charts of the other ways to part the clients.
 
@@ -119,7 +127,8 @@ def who_charts(run: FinishedRun) -> list[Chart | Absent]:
     """
     if not run.clients["participations"].sum():
         return [Absent("who", "Who takes part", "Nobody took part in this run.")]
-    ways, bias = list(parts_of(run)), bias_of(run)
+    bias = bias_of(run)
+    ways = [_judged(each, bias) for each in parts_of(run)]
     kinds = {part.kind for part in bias.parts if part.told}
     widest = bias.contrast[0].kind if bias.contrast else ""
     told = [each for each in ways if _KINDS[each.name] in kinds]
@@ -140,7 +149,7 @@ def _row_chart(run: FinishedRun, data: ClientParts, name: str) -> Chart:
     notes = [f"Participation share: the share of the {what} over the share of the clients. 1 is equal shares for all."]
     notes.append(f"Grey: where equal chances for everybody would put 19 of 20 {data.noun}s.")
     if data.margins is not None:
-        notes.append("Bars: 95\N{NARROW NO-BREAK SPACE}% intervals, from spans of the run.")
+        notes.append("Bars: 95\N{NARROW NO-BREAK SPACE}% intervals, of groups and time zones for all of them together.")
     if len(rows) < len(data.names):
         notes.append(f"{count(len(rows))} of the {count(len(data.names), data.noun)}: those at both ends.")
     by = {"zone": "time zone", "availability": "available time"}.get(_KINDS[data.name], _KINDS[data.name])
