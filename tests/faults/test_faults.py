@@ -235,7 +235,7 @@ def test_a_restart_ends_in_the_same_bytes(server: Server, kept: Path, tmp_path: 
             if restarted.code != 0 or found != reference:
                 other = [name for name in found | reference if found.get(name) != reference.get(name)]
                 wrong.append(f"{case}: restarted with exit code {restarted.code}, other {other}: {restarted.said}")
-    print(dict(counts))  # noqa: T201
+        print(subject.name, dict(counts), f"{len(wrong)} wrong", flush=True)  # noqa: T201  so far
     assert not wrong, "\n".join([f"{len(wrong)}", *wrong[:20]])
 
 
@@ -262,5 +262,5 @@ def test_a_signal_at_any_moment(server: Server, kept: Path, tmp_path: Path) -> N
             if restarted.code != 0 or found != reference:
                 other = [name for name in found | reference if found.get(name) != reference.get(name)]
                 wrong.append(f"{case}: restarted with exit code {restarted.code}, other {other}: {restarted.said}")
-    print(dict(counts))  # noqa: T201
+        print(subject.name, dict(counts), f"{len(wrong)} wrong", flush=True)  # noqa: T201  so far
     assert not wrong, "\n".join([f"{len(wrong)}", *wrong[:20]])
