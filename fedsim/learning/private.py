@@ -33,10 +33,13 @@ from fedsim.population import Population
 from fedsim.privacy.bounds import ParticipationBounds, enforced_bounds
 from fedsim.privacy.epsilon import epsilon_of, noise_for
 from fedsim.privacy.mechanisms import MECHANISMS
-from fedsim.privacy.mechanisms.mechanism import Mechanism, correlated_rows, rows_kept
+from fedsim.privacy.mechanisms.mechanism import Mechanism, convolved_rows, correlated_rows, rows_kept
+from fedsim.privacy.sensitivity import inverse
 from fedsim.scenario import Scenario
 from fedsim.scenario.learning import Learning
 from fedsim.scenario.privacy import AdaptiveClip, Privacy
+
+_COMPARED, _SAME = 8, 1e-6  # coordinates of each row of the noise, and by how much they may differ
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,19 @@ class Noise:
             )
         coordinates = np.arange(dimension)
         z = (self.scale * self.draws.normals(coordinates, t) for t in range(self.bounds.rounds))
-        return correlated_rows(self.mechanism, z, self.bounds)
+        made = correlated_rows(self.mechanism, z, self.bounds)
+        return self._checked(made, dimension) if hasattr(self.mechanism, "correlate") else made
+
+    def _checked(self, made: Iterator[Floats], dimension: int) -> Iterator[Floats]:
+        """Yield the rows that a mechanism's ``correlate`` makes, if they are those of C^{-1} Z in a few coordinates."""
+        some = np.unique(np.linspace(0, dimension - 1, min(dimension, _COMPARED)).astype(np.int64))
+        z = (self.scale * self.draws.normals(some, t) for t in range(self.bounds.rounds))
+        known = inverse(np.asarray(self.mechanism.coefficients(self.bounds)), self.bounds.rounds)
+        for t, (row, wanted) in enumerate(zip(made, convolved_rows(known, z), strict=False)):
+            if np.shape(row) != (dimension,) or not np.abs(row[some] - wanted).max() <= _SAME * self.scale:
+                name = type(self.mechanism).__name__
+                raise LearningError(f"row {t:,} of the noise that {name} makes is not that of its coefficients")
+            yield row
 
 
 @dataclass
@@ -205,11 +220,14 @@ def _of_releases(privacy: Privacy, learning: Learning) -> Iterator[str]:
     """Say which models a guarantee covers where noise is added in training."""
     released = [each.label for each in learning.optimizers]
     if (count := len(released)) > 1:
-        sigma = privacy.noise_multiplier or noise_for(privacy.epsilon or 0.0, privacy.delta)
+        cost = "costs more"
+        if privacy.amplification == "none":
+            sigma = privacy.noise_multiplier or noise_for(privacy.epsilon or 0.0, privacy.delta)
+            cost = f"would cost epsilon = {epsilon_of(sigma / math.sqrt(count), privacy.delta):.4g}"
         yield (
             f"it covers the models of one of {', '.join(released)}: they are trained with the same noise to be "
-            f"compared, so that the difference of two can be free of it; releasing all {count} would cost epsilon = "
-            f"{epsilon_of(sigma / math.sqrt(count), privacy.delta):.4g}, with noise of their own for each"
+            f"compared, so that the difference of two can be free of it; releasing all {count} {cost}, with noise of "
+            "their own for each"
         )
     for each in learning.optimizers:
         if is_own(each.kind):

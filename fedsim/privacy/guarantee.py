@@ -152,7 +152,7 @@ def guarantee(privacy: Privacy, bounds: ParticipationBounds) -> Guarantee:
     epsilon, amplified = epsilon_of(known, delta), None
     if bounds.sampling is not None:
         sampled = epsilon_of_sampled(sigma, delta, bounds.sampling.chance, bounds.sampling.steps(bounds.rounds))
-        amplified = Secret(sampled.epsilon_rdp, epsilon)
+        amplified = Secret(min(sampled.epsilon_rdp, epsilon_of_rho(rho_of(known), delta)), epsilon)
         epsilon = min(epsilon, sampled.epsilon)
     return Guarantee(
         bounds=bounds,

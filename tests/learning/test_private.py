@@ -1,5 +1,7 @@
 """Training with privacy: what is clipped, by what it is divided, and that the noise is the mechanism's."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
@@ -287,3 +289,35 @@ def test_a_run_with_an_adaptive_clip(small: Load) -> None:
         small(privacy % "none")
     with pytest.raises(ScenarioError, match="loss_parts: an adaptive clip"):
         preflight(small(LEARNING % "debiased_fedavg", privacy % "noise", "learning.loss_parts=true"))
+
+
+class Sly:
+    """A mechanism whose noise is right in a few columns alone, as a check before training has them."""
+
+    def __init__(self, quiet_from: int = 0) -> None:
+        self.quiet_from = quiet_from
+
+    def coefficients(self, _bounds: ParticipationBounds) -> Floats:
+        return np.ones(1)
+
+    def correlate(self, rows: Iterator[Floats], _bounds: ParticipationBounds) -> Iterator[Floats]:
+        for t, row in enumerate(rows):
+            yield row if len(row) < 40 or t < self.quiet_from else 0.001 * row
+
+
+@pytest.mark.parametrize("quiet_from", [0, 5])
+def test_noise_is_checked_as_it_is_added(quiet_from: int) -> None:
+    made = Noise(Sly(quiet_from), BOUNDS, 2.0, stream(5, 0, Purpose.NOISE))
+    assert len(list(made.rows(39))) == 8
+    with pytest.raises(LearningError, match=f"row {quiet_from} of the noise that Sly makes is not that of its coeff"):
+        list(made.rows(40))
+
+
+def test_updates_too_large_or_too_small_for_floats_are_within_the_clip() -> None:
+    optimizer = Private(FedAvg(), 1.0, 1, None)
+    for value in (1e308, -1e308, 1e200, 1e-308, -0.0, 5e-324):
+        with np.errstate(over="ignore"):
+            _, model = optimizer.apply(
+                optimizer.init(1, 3), np.zeros(3), Cohort(0, np.arange(1)), np.full((1, 3), value)
+            )
+        assert np.linalg.norm(model) <= 1 + 1e-12

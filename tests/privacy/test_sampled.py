@@ -268,3 +268,15 @@ def test_the_empty_cohort_of_a_server_with_momentum_moves_it_too(small: Load) ->
     state, model = optimizer.apply(state, np.zeros(3), Cohort(0, np.empty(0, dtype=np.int64)), np.empty((0, 3)))
     assert np.abs(model).min() > 0
     assert simulate(scenario).metrics["privacy.epsilon_if_known"] > simulate(scenario).metrics["privacy.epsilon"]
+
+
+def test_no_price_without_amplification_is_told_for_several_models() -> None:
+    """It would be of the noise for an epsilon that does not count on sampling."""
+    privacy = {"mechanism": "independent", "epsilon": 4, "delta": 1e-5, "clip": 1, "training": "noise"}
+    learning = LEARNING | {"optimizers": ["fedavg", "debiased_fedavg"]}
+    (row,) = promises(private(privacy=privacy | {"amplification": "sampling"}, learning=learning))
+    (told,) = [each for each in row.caveats if "releasing all 2" in each]
+    assert "releasing all 2 costs more" in told
+    assert "releasing all 2 would cost epsilon = " in " ".join(
+        promises(private(privacy=privacy, learning=learning))[0].caveats
+    )
