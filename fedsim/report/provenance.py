@@ -55,7 +55,7 @@ def sweep_provenance(meta: Mapping[str, Json]) -> ReportProvenance:
     facts += [(key.replace("_", " ").capitalize(), cut(_text(meta[key]), 301)) for key in known]
     facts += [("Versions", versions)] if (versions := _versions(meta)) else []
     # The same command writes the same page, however long it took, and wherever it is.
-    shown = {key: value for key, value in meta.items() if key not in {"wall_time_s", "checksum"}}
+    shown = {key: value for key, value in meta.items() if key not in {"wall_time_s", "checksum", "points", "runs"}}
     shown |= {"scenario_file": _file(meta)} if "scenario_file" in meta else {}
     return _provenance(meta, tuple(facts), shown, "sweep.json")
 

@@ -148,6 +148,7 @@ def _draw_intervals(data: IntervalRows, axes: Axes) -> None:
 
 TRADE_OFF = "trade-off"
 _LABEL = 30  # characters of the name of a setting that fit next to its mark
+_DRAWN = 300  # marks of each kind drawn at most, evenly spaced
 _OUTLINED = 40  # regions drawn at most: those of the settings that nothing beats come first
 
 
@@ -199,7 +200,8 @@ def trade_off_chart(found: SweepChoice) -> Chart | Absent:
     if data.outlines:
         notes.append("Ellipses are 95\N{NARROW NO-BREAK SPACE}% confidence regions of the means over the seeds.")
     if data.dominated.any():
-        notes.append("Grey settings are worse in one and no better in the other than some setting on the line.")
+        some = " Of so many, every few are drawn." if data.dominated.sum() > _DRAWN else ""
+        notes.append(f"Grey settings are worse in one and no better in the other than some setting on the line.{some}")
     best = [f"{data.names[k]} ({tv(data.bias[k] / 50)} at {number(data.pace[k])} rounds a day)" for k in data.front[:8]]
     figures = zip(data.pace, data.pace_half, data.bias, data.bias_half, strict=True)
     rows = [(*words, *map(number, row)) for *words, row in zip(data.names, data.standings, figures, strict=True)]
@@ -230,7 +232,8 @@ def _draw_trade_off(data: _TradeOff, axes: Axes) -> None:
     )
     for those, edge, face, words in groups:
         if those.any():
-            entries.append((marks.dots(axes, data.pace[those], data.bias[those], edge, 5, markerfacecolor=face), words))
+            some = np.flatnonzero(those)[:: -(-int(those.sum()) // _DRAWN)]
+            entries.append((marks.dots(axes, data.pace[some], data.bias[some], edge, 5, markerfacecolor=face), words))
     if (best := data.chosen) is not None:
         ringed: dict[str, Any] = {"markeredgewidth": 2, "markerfacecolor": "none"}
         entries.append((marks.dots(axes, data.pace[best], data.bias[best], marks.SERIES[1], 12, **ringed), "choice"))
