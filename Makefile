@@ -52,9 +52,10 @@ fuzz-signals: $(TEST_READY)
 enforcement: $(TEST_READY)
 	FEDSIM_ENFORCEMENT=500 $(BIN)/pytest -m long tests/privacy/test_enforced.py
 
-# An independent simulator, theory, refusals and kills: 100 times as many cases as `make test-all` has.
+# An independent simulator, theory, refusals, kills and where models rest: 100 times as many cases as `make test-all` has,
+# with seeds from FROM on.
 oracle: $(TEST_READY)
-	FEDSIM_ORACLE=100 $(BIN)/pytest -s tests/test_oracle.py
+	FEDSIM_ORACLE=100 FEDSIM_ORACLE_FROM=$(FROM) $(BIN)/pytest -s tests/test_oracle.py tests/learning/test_worlds.py
 
 # Pages of random scenarios: each number computed anew from the tables, and no dust. 10 times as many as `make test-all` reads.
 PAGES ?= 200

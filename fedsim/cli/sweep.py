@@ -38,6 +38,7 @@ _KEPT_BY_SCALE = (
     "gaps, coverage, rounds per day; divided are counts of sessions and device-hours; extremes and the spread over "
     "seeds are not kept (docs/scaling.md has measurements)"
 )
+_LOOKED_AT, _NOTHING = 20, 3  # points of a plan; the exit code where no report was taken
 _SHOWN = (
     "participation.l1_uniform",
     "rounds.count",
@@ -66,11 +67,16 @@ def plan_command(
     from fedsim.common.instants import readable_time
     from fedsim.common.memory import readable_bytes
     from fedsim.common.progress import on_stderr
+    from fedsim.experiment.cautions import of_deadline
+    from fedsim.population import build_population
     from fedsim.sweeps.plan import plan_data
 
     planned, directory = _planned(
         options.load_scenario(file, override, seed, allow_plugins, allow_outside), override, out
     )
+    first = [point.scenario for point in planned.points[:_LOOKED_AT]]
+    for note in sorted({note for each in first for note in of_deadline(each, build_population(each))}):
+        complain(f"note: {note}")
     with on_stderr() as progress:
         data = plan_data(planned, directory, workers, progress)
     if as_json:
@@ -258,6 +264,8 @@ def compare_command(
         metrics = metrics.filter(pl.col("metric").is_in(names))
     for note in found.notes:
         complain(f"note: {note}")
+    for nothing in found.nothing:
+        complain(f"error: {nothing}")
     if report or out is not None:
         place = out or Path("comparisons") / f"{a.resolve().name}-{b.resolve().name}"
         complain(f"Report: {report_comparison(a, b, place, confidence)}")
@@ -269,6 +277,8 @@ def compare_command(
         say_json({"configuration": changed, "metrics": metrics.to_dicts(), "notes": found.notes, "missed": missed})
     else:
         _show_comparison(found, metrics, errors=bool(metric))
+    if found.nothing:
+        raise Exit(_NOTHING)
 
 
 def _show_comparison(found: "Comparison", metrics: "pl.DataFrame", *, errors: bool) -> None:

@@ -11,6 +11,7 @@ import polars as pl
 from fedsim.common.arguments import path_of
 from fedsim.common.errors import RunError
 from fedsim.common.json_files import finite
+from fedsim.experiment.cautions import why_nothing
 from fedsim.experiment.finished import MANIFEST, Outcome, open_finished
 from fedsim.experiment.run_directory import Change, changes
 from fedsim.limits.grammar import ConditionError, parse_condition
@@ -48,6 +49,7 @@ class Comparison:
     notes: list[str]  # limitations of the comparison
     # By A, and by B, of the limits of its own scenario.
     missed: tuple[tuple[Missed, ...], tuple[Missed, ...]] = ((), ())
+    nothing: tuple[str, ...] = ()  # of each run that took no report, how its sessions ended
 
 
 def compare(a: str | Path | Outcome, b: str | Path | Outcome, *, confidence: float = 0.95) -> Comparison:
@@ -85,7 +87,10 @@ def compare(a: str | Path | Outcome, b: str | Path | Outcome, *, confidence: flo
         for name in shared
         if set(ours[f"key:{name}"]) != set(theirs[f"key:{name}"])
     ]
-    return Comparison(configuration, differences(pairs, confidence), notes, (_missed_by(one), _missed_by(other)))
+    figures = [(side.name, dict(side.figures.select("metric", "value").iter_rows())) for side in (one, other)]
+    nothing = tuple(f"{name}: {why}" for name, metrics in figures if (why := why_nothing(metrics)))
+    missed = _missed_by(one), _missed_by(other)
+    return Comparison(configuration, differences(pairs, confidence), notes, missed, nothing)
 
 
 def is_standard_error(metric: str) -> bool:

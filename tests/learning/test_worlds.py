@@ -1,5 +1,6 @@
 """Random worlds whose cohorts vary in size: where models come to rest is foreseen, and Debiased FedAvg corrects it."""
 
+import os
 from io import StringIO
 from typing import Any
 
@@ -77,9 +78,13 @@ def biases_of(write: Write, scenario: dict[str, Any]) -> dict[str, float]:
     return found
 
 
+MANY = "FEDSIM_ORACLE" in os.environ
+"""`make oracle` tries all worlds, and not one or two of each kind."""
+
+
 # In world 19 all groups pull so nearly alike that what noise leaves of any bias is more than a fifth of FedAvg's.
 @pytest.mark.long
-@pytest.mark.parametrize("number", [*range(19), 24])
+@pytest.mark.parametrize("number", [*range(19), 24] if MANY else range(5))
 def test_where_models_rest_is_foreseen(write: Write, number: int) -> None:
     """Predictions are within a tenth of FedAvg's bias, of which Debiased FedAvg leaves less than a fifth."""
     found = biases_of(write, world(number))
@@ -87,6 +92,58 @@ def test_where_models_rest_is_foreseen(write: Write, number: int) -> None:
         assert found[name] == pytest.approx(found[f"{name} predicted"], abs=0.1 * found["fedavg"])
     assert found["debiased_fedavg"] < found["fedavg"] / 5
     assert found["debiased_fedavg last"] < found["fedavg last"] / 2
+
+
+def another(number: int) -> dict[str, Any]:
+    """Three groups of 30 devices, curvatures that may differ, and one or four local steps."""
+    draws, kind = (
+        np.random.default_rng(1000 + number),
+        ["proceed", "poisson", "bernoulli", "over", "minimum"][number % 5],
+    )
+    zones, several = draws.permutation(ZONES), kind in {"poisson", "bernoulli"}
+    server: dict[str, Any] = {"cohort": int(draws.integers(3, 10)), "pause": "28m", "shortage": "proceed"}
+    server["selection"] = kind if several else str(draws.choice(["uniform", "midzuno", "successive"]))
+    if kind == "over":
+        server |= {"over_select": 1.5, "deadline": "20m"}
+    if kind == "minimum":
+        server |= {"minimum_reports": 3, "deadline": "20m", "cohort": 8}
+    groups = []
+    for place in range(3):
+        late = {"kind": "exponential", "mean": f"{draws.integers(3, 20)}m"}
+        session = {"train": late if kind in {"over", "minimum"} else "2m"}
+        group: dict[str, Any] = {"name": f"g{place}", "devices": 30, "time_zone": str(zones[place]), "session": session}
+        if several:
+            apart = int(draws.integers(0, 4)) if kind == "poisson" else 0
+            groups.append({**group, "weight": [0.2, 0.5, 2.0][place], "separation": apart})
+        elif place:
+            groups.append(group | CHARGING)
+        else:
+            groups.append(
+                {**group, "availability": {"kind": "renewal", "on": "1h", "off": f"{draws.integers(3, 10)}h"}}
+            )
+    learning = world(number)["learning"]
+    learning["problem"] |= {"dimension": 4, "curvature_spread": [0.0, 0.4][number // 5 % 2]}
+    if number % 2:
+        learning |= {"local_steps": 4, "step_size": 0.001}
+    return {
+        **world(number),
+        "population": groups,
+        "server": server,
+        "learning": learning,
+        "stop": {"rounds": 9000 if MANY else 3000},
+    }
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "number", [*range(10), *range(11, 20)] if MANY else [3, 4]
+)  # in world 10 all pull nearly alike
+def test_where_models_rest_is_foreseen_in_other_worlds(write: Write, number: int) -> None:
+    """As above, of curvatures that differ and several local steps; after 3,000 rounds 4 of 20 have not settled."""
+    found = biases_of(write, another(number))
+    for name in ("fedavg", "debiased_fedavg", "oracle_weighted"):
+        assert found[name] == pytest.approx(found[f"{name} predicted"], abs=0.1 * found["fedavg"])
+    assert found["debiased_fedavg"] < found["fedavg"] / 5
 
 
 def test_two_continents(write: Write) -> None:

@@ -164,6 +164,17 @@ def test_the_command(folders: tuple[Path, Path]) -> None:
         assert "Traceback" not in wrong.stderr
 
 
+def test_no_report_is_no_success_of_a_comparison_or_a_plan(write: Write, tmp_path: Path) -> None:
+    text = "stop: {rounds: 3}\npopulation: [{devices: 4, session: {train: 20m}}]\nserver: {cohort: 2, deadline: 10m}\n"
+    file = write(text)
+    for seed in ("1", "2"):
+        assert fedsim("run", file, "--seed", seed, "--out", tmp_path / seed).returncode == 3
+    done = fedsim("compare", tmp_path / "1", tmp_path / "2")
+    assert done.returncode == 3
+    assert done.stderr.count("no report was taken in 3 rounds (sessions: ") == 2
+    assert "every session would be late" in fedsim("plan", file).stderr
+
+
 def test_results_are_compared_as_their_directories(tmp_path: Path) -> None:
     population = [{"devices": 12, "separation": 2}]
     data = {"stop": {"rounds": 20}, "population": population, "server": {"cohort": 3}}
