@@ -77,7 +77,7 @@ def test_they_are_drawn_by_the_run_and_by_a_report_of_it(scenario: Path, tmp_pat
     page = (out / "report.html").read_text(encoding="utf-8")
     assert '<figure id="own-waiting">' in page
     bias, own = page.index('id="own-sessions"'), page.index('id="own"')
-    assert bias < page.index('<section id="devices"') < own < page.index('id="own-waiting"')
+    assert page.index('<section id="bias"') < bias < own < page.index('id="own-waiting"')
     assert "<dd>It failed: ValueError: &lt;b&gt;no&lt;/b&gt;</dd>" in page
 
     without = runner.invoke(app, ["report", str(out)])
