@@ -29,13 +29,15 @@ def of_separation(scenario: Scenario, separation: Ints, cooldown_s: Floats) -> I
     once = f"can {'take part' if server.cooldown_from == 'selected' else 'report'} once at most"
     once += ": how often says nothing of a bias"
     if rounds is not None and (kept := int(((separation > 0) & (separation + 1 >= rounds)).sum())):
-        of = f"a separation of {int(separation.max()):,} {server.turn}s in a run of {rounds:,}"
+        most = int(separation.max())
+        of = f"a separation of {most:,} {server.turn}{'' if most == 1 else 's'} in a run of {rounds:,}"
         yield f"with {of}, {_who(kept, clients)} {once}"
     if kept := int((cooldown_s >= stop_s).sum()):
         of = f"a cool-down of {readable_time(longest)} in a run of {readable_time(stop_s)}"
         yield f"with {of}, {_who(kept, clients)} {once}"
     if rounds is not None and server.selects_once and rounds * wanted < clients:
-        taken = f"{rounds:,} round{'s' if rounds > 1 else ''} of {wanted:,} are {rounds * wanted:,} participations"
+        taken = f"{rounds:,} round{'s' if rounds > 1 else ''} of {wanted:,} "
+        taken += "is 1 participation" if rounds * wanted == 1 else f"are {rounds * wanted:,} participations"
         yield f"{taken} for {clients:,} clients, not even one for each: only groups of clients can be compared"
     if 0 < longest < DAY_S and any(group.availability.kind == "habits" for group in scenario.population):
         yield (

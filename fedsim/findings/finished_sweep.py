@@ -12,7 +12,7 @@ import polars as pl
 
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.findings.finished_run import Json, read_scenario
-from fedsim.findings.formatting import equation, number
+from fedsim.findings.formatting import MOST, equation, number
 from fedsim.findings.metric_wording import L1, REPORTED
 from fedsim.scenario import Scenario
 from fedsim.scenario.units import parse_duration
@@ -144,7 +144,9 @@ class FinishedSweep:
         table = self.results.select("metric", "value", row=row, seed=seed).drop_nulls()
         for (metric,), own in table.partition_by("metric", as_dict=True).items():
             found[str(metric)] = np.full((len(points), len(seeds)), np.nan)
-            found[str(metric)][own["row"].to_numpy(), own["seed"].to_numpy()] = own["value"].to_numpy()
+            values = own["value"].to_numpy()
+            values = np.where(np.abs(values) < MOST, values, np.nan)  # a model that diverged has no value
+            found[str(metric)][own["row"].to_numpy(), own["seed"].to_numpy()] = values
         return found
 
     def samples(self, metric: str) -> Floats:

@@ -7,6 +7,8 @@ from fedsim.common.instants import readable_time
 
 NO_VALUE = "\N{EN DASH}"  # stands for a value that is not there
 _MOST_DECIMALS = 7
+_LEAST = 1e-12  # a smaller number is what rounding leaves
+MOST = 1e12  # a larger one is of a model that diverged
 _THIN = "\N{NARROW NO-BREAK SPACE}"
 
 
@@ -22,8 +24,10 @@ def number(value: float | None, digits: int = 4) -> str:
     """Write a number to so many significant digits; very small and very large ones by their power of ten."""
     if value is None or not math.isfinite(value):
         return NO_VALUE
-    if value == 0:
+    if abs(value) < _LEAST:
         return "0"
+    if abs(value) >= MOST:
+        return f"over {MOST:.0e}".replace("+", "") if value > 0 else f"below {minus(f'-{MOST:.0e}')}".replace("+", "")
     rounded = float(f"{value:.{digits}g}")
     if not 1e-4 <= abs(rounded) < 1e7:
         mantissa, exponent = f"{rounded:.{digits - 1}e}".split("e")
@@ -82,10 +86,21 @@ def cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
+def many(value: float, noun: str, digits: int = 3) -> str:
+    """Write a number to so many digits with the noun that it counts: ``1.2 rounds``, ``1 round``."""
+    text = number(value, digits)
+    return f"{text} {noun}" if text == "1" else f"{text} {noun}s"
+
+
+def from_to(first: str, last: str) -> str:
+    """Write two ends of what goes from one to the other; one alone where they are the same."""
+    return f"at {first}" if first == last else f"from {first} to {last}"
+
+
 def signed(value: float, write: Callable[[float], str] = number) -> str:
     """Write a difference with its sign; one that is written as nothing has none."""
     text = write(value)
-    return f"+{text}" if value > 0 and text[0].isdigit() else text
+    return f"+{text}" if value > 0 and text[0].isdigit() and text != "0" else text
 
 
 def count_range(first: float, last: float) -> str:

@@ -103,6 +103,8 @@ def model_findings(run: FinishedRun) -> Iterator[Finding]:
     if not own:
         if run.scenario.learning is None:
             yield Finding("No model was trained.", MODEL)
+        else:
+            yield Finding("No optimizer has a finite loss over the last half of the run.", MODEL, warns=True)
         return
     private = run.scenario.divisor is not None
     if paired and not private:

@@ -21,7 +21,7 @@ from fedsim.findings.bias import (
 )
 from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, WHAT, Certainty, Finding, Tile
 from fedsim.findings.finished_run import FinishedRun
-from fedsim.findings.formatting import capitalized, count, duration, equation, listing, number, percent
+from fedsim.findings.formatting import capitalized, count, duration, equation, from_to, listing, many, number, percent
 from fedsim.findings.methods import initial_loss, model_findings, optimizer_figures, slow_descents
 from fedsim.population import build_population
 from fedsim.scenario.server import has_random_size
@@ -98,7 +98,9 @@ def run_finding(run: FinishedRun) -> str:
         Seen.NOBODY: "Nobody took part.",
         Seen.ALONE: "The one client takes part every time.",
         Seen.UNMEASURED: "How evenly clients take part was not measured.",
-        Seen.EVEN: "Every client takes part equally often.",
+        Seen.EVEN: "Every client takes part equally often."
+        if run.clients["participations"].min()
+        else "Clients take part one after the other, and none took part twice yet.",
         Seen.ONCE: "Nobody took part twice: the run cannot show a bias between clients.",
         Seen.UNTESTED: f"Too short to tell bias from chance: the run has {bias.why}.",
         Seen.NONE: f"No bias to be seen: participation is as even as equal chances make it{shows}.",
@@ -183,7 +185,7 @@ def _wanted(run: FinishedRun) -> str:
         return f"The server keeps {places} at work at a time and makes a version of every {buffer}."
     if has_random_size(server.selection):
         law, mean, empty = server.selection.kind, float(selected.mean() or 0.0), int((selected == 0).sum())  # type: ignore[arg-type]
-        text = f"Cohorts vary in size ({law} selection): {number(mean, 3)} clients on average"
+        text = f"Cohorts vary in size ({law} selection): {many(mean, 'client')} on average"
         return (
             f"{text}, and {count(empty)} of {count(len(selected), 'round')} selected nobody." if empty else f"{text}."
         )
@@ -205,7 +207,7 @@ def _caps(run: FinishedRun) -> str:
         return "Caps (`participations`) bound how often some clients may take part."
     column = "participations" if run.scenario.server.cooldown_from == "reported" else "selections"
     reached = int((run.clients.get_column(column, default=run.clients["participations"]) >= most).sum())
-    return f"A client may take part {count(most)} times at most (`participations`); {count(reached)} did so often."
+    return f"A client may take part {count(most, 'time')} at most (`participations`); {count(reached)} did so often."
 
 
 def _per_client(run: FinishedRun) -> str:
@@ -272,7 +274,8 @@ def _of_the_whole(bias: Bias, selections: bool) -> Finding:
         text = f"Nobody took part twice, so that {own} from uniform (total variation) says nothing of a bias."
         certainty = Certainty.UNTESTED
     elif bias.whole:
-        within = f" ({percent(bias.low)} to {percent(bias.high)} with 95 %)" if corrected else ""
+        ends = dict.fromkeys((percent(bias.low), percent(bias.high)))
+        within = f" ({' to '.join(ends)} with 95 %)" if corrected and len(ends) > 1 else ""
         text = f"Participation is {percent(bias.tv)}{within} away from uniform (total variation distance), {fair}: "
         text += "more than chance."
     elif bias.seen is Seen.UNTESTED:
@@ -355,7 +358,7 @@ def _cost(run: FinishedRun) -> Iterator[Finding]:
     if (pace := metric("rounds.per_day")) is not None:
         typical = metric("rounds.duration.p50")
         median = f" (the median {run.noun} took {duration(typical)})" if typical is not None else ""
-        said.append(f"{number(pace, 3)} {run.noun}s per simulated day{median}")
+        said.append(f"{many(pace, run.noun)} per simulated day{median}")
     if said:
         yield Finding(f"{capitalized('; '.join(said))}.", COST)
     if waiting := metric("rounds.waiting_share"):
@@ -383,10 +386,13 @@ def _cost(run: FinishedRun) -> Iterator[Finding]:
 
 def _trust(run: FinishedRun, bias: Bias) -> Iterator[Finding]:
     """Tell what chance does to the figures, what may not have been meant, and whether training settled."""
-    meant = of_separation(run.scenario, run.clients["separation"].to_numpy(), run.clients["cooldown_s"].to_numpy())
+    separation, cooldown_s = run.clients["separation"].to_numpy(), run.clients["cooldown_s"].to_numpy()
+    meant = tuple(of_separation(run.scenario, separation, cooldown_s))
+    if nothing := why_nothing(run.metrics):
+        yield Finding("Without a report that was taken nothing is known of a bias.", TRUST, warns=True)
     for text in (*of_shocks(run.scenario), *meant, *of_paid_rounds(run.metrics)):
         yield Finding(f"{capitalized(text)}.", TRUST, warns=True)
-    if why_nothing(run.metrics):
+    if nothing:
         return
     if bias.seen in {Seen.ONCE, Seen.UNTESTED}:
         why = bias.why or "participations of which none is a client's second"
@@ -401,6 +407,8 @@ def _trust(run: FinishedRun, bias: Bias) -> Iterator[Finding]:
             far = apart > 2 * noise + ROUNDING
             text += f", where {by_chance}"
             yield Finding(f"{text}: the theory does not describe this run." if far else f"{text}.", TRUST, warns=far)
+    elif not meant and not run.scenario.shocks and bias.seen not in {Seen.ONCE, Seen.UNTESTED}:
+        yield Finding("Nothing speaks against these figures, which are of one run with one seed.", TRUST)
     yield from _convergence(run)
 
 
@@ -446,9 +454,10 @@ def _convergence(run: FinishedRun) -> Iterator[Finding]:
 
 
 def _worse(run: FinishedRun, names: list[str]) -> list[str]:
-    """Return the optimizers whose loss ends above that of the initial model."""
+    """Return the optimizers whose loss ends above that of the initial model, by more than its three digits show."""
     ends = optimizer_figures(run, "loss")
-    return [name for name in names if (start := initial_loss(run, name)) is not None and ends[name] > start]
+    starts = {name: start for name in names if (start := initial_loss(run, name)) is not None}
+    return [name for name, start in starts.items() if ends[name] > start and number(ends[name], 3) != number(start, 3)]
 
 
 def _next(run: FinishedRun, bias: Bias) -> Iterator[Finding]:
@@ -464,6 +473,8 @@ def _next(run: FinishedRun, bias: Bias) -> Iterator[Finding]:
         said.append("Lower the step (`learning.step_size`): training made a model worse")
     if bias.seen is Seen.UNTESTED:
         said.append(f"Run longer (`stop`): {bias.why} do not tell bias from chance")
+    elif bias.seen is Seen.ONCE and bias.visible is None:
+        said.append("Run longer (`stop`), until clients take part more than once")
     elif bias.seen in {Seen.NONE, Seen.ONCE} and not bias.more_even and bias.visible is not None:
         seen = max([bias.visible, *(part.visible for part in bias.parts if math.isfinite(part.visible))])
         times = math.ceil((seen / _SMALL) ** 2)
@@ -490,7 +501,7 @@ def run_tiles(run: FinishedRun) -> Iterator[Tile]:
     if bias.seen not in _NOBODY:
         detail = f"equal chances: {percent(bias.fair)}"
         if bias.corrected is not None and bias.whole:
-            detail = f"{percent(bias.low)} to {percent(bias.high)} with 95\N{NARROW NO-BREAK SPACE}%"
+            detail = f"{from_to(percent(bias.low), percent(bias.high))} with 95\N{NARROW NO-BREAK SPACE}%"
         yield Tile(percent(bias.tv if bias.whole else bias.measured), "from uniform (total variation)", detail)
     if (ends := bias.contrast) is not None:
         if min(ends[0].taken, ends[1].taken) >= FEW:

@@ -20,6 +20,7 @@ MOST_BYTES = 250_000
 MOST_TILES = 5
 FEWEST_COUNTS = 30  # of either side of a ratio
 TOLD = "told from chance"
+LONGEST_LINE = 330  # characters of what the first screen says of one question
 
 _BLOCKS = {"p", "li", "dt", "dd", "h1", "h2", "h3", "h4", "th", "td", "caption", "summary", "text", "title", "desc"}
 _VOID = {"meta", "br", "input", "use", "path", "rect", "line", "circle", "link", "img", "hr", "col"}
@@ -57,6 +58,12 @@ class Page:
         return next(iter(self.of("h1")), "")
 
     @property
+    def key_figures(self) -> list[str]:
+        """The tiles, each as ``label: value detail``."""
+        pairs = zip(self.blocks, self.blocks[1:], strict=False)
+        return [f"{one.text}: {two.text}" for one, two in pairs if (one.tag, two.tag) == ("dt", "dd")]
+
+    @property
     def prose(self) -> list[str]:
         """The texts that are sentences, or parts of them."""
         return [block.text for block in self.blocks if block.tag in _PROSE]
@@ -79,7 +86,7 @@ class _Reader(HTMLParser):
             self.page.sections[section].append(f"<{tag}>")
         if tag == "section":
             self.page.sections.setdefault(own.get("id", "?"), [])
-        if tag == "br" and self._text:
+        if tag in {"br", "span"} and self._text:
             self._text[-1].append(" ")
         self.page.tiles += tag == "div" and bool(self._open) and "tiles" in self._open[-1][2].split()
         if tag in _VOID:
@@ -144,13 +151,13 @@ _DUST = {
     "not a number": r"\b(nan|inf|NaN|None|null|Infinity|undefined)\b",
     "minus zero": r"[\u2212-]0(\.0+)?(?![.\d])( %)?(?=[\s,;)]|$)",
     "an empty place": r"“”|\(\)|\bof \.|  |, \.|\.\.(?!\.)|;\.|,,|:\.$",
-    "one of many": r"\b1 (rounds|clients|reports|devices|participations|sessions|groups|versions|seeds|points|times|"
-    r"runs|settings|hours|days)\b(?! [a-z]+ of)",
+    "one of many": r"(?<![\d.,])(?<!= )\b1 (rounds|clients|reports|devices|participations|sessions|groups|versions|"
+    r"seeds|points|times|runs|settings|hours|days)\b(?! [a-z]+ of)",
     "a path of a setting": r"population(\[|\.\*)",
 }
 _BANNED = (
     r"misplaced?\b|misplaces|\bturns?\b(?! out)|wrong (devices|clients)|told from chance by|thriftiest|"
-    r"cannot be told from|\bcame out\b|who takes part rests|nobody of|\bwhoever\b|\bof whom\b"
+    r"\bcame out\b|who takes part rests|nobody of|\bwhoever\b|\bof whom\b"
 )
 _EQUAL_ENDS = re.compile(
     r"(?<![\d.,])([\u2212-]?\d[\d.,]*)( ?%| [a-z]+)? ?(?:to|\u2013) ?\1(?![\d.,]*\d)"
@@ -257,7 +264,7 @@ def numbers(text: str) -> Iterator[tuple[float, float, str]]:
 
 _UNITS = {"%": 0.01, "ms": 0.001, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "day": 86400.0}
 _UNITS |= {"days": 86400.0, "hours": 3600.0, "hour": 3600.0, "minutes": 60.0, "minute": 60.0, "seconds": 1.0}
-_UNITS |= {"w": 604800.0, "weeks": 604800.0}
+_UNITS |= {"points": 0.01, "w": 604800.0, "weeks": 604800.0}
 _PARTS = {"half": 1 / 2, "third": 1 / 3, "quarter": 1 / 4, "fifth": 1 / 5, "tenth": 1 / 10, "all": 1.0, "every": 1.0}
 _PARTS |= {"nobody": 0.0, "no": 0.0, "none": 0.0, "never": 0.0, "both": 2.0, "one": 1.0, "twice": 2.0, "nothing": 0.0}
 _PARTS |= {"everyone": 1.0, "everybody": 1.0, "two": 2.0, "three": 3.0, "three quarters": 0.75, "two thirds": 2 / 3}
@@ -265,14 +272,14 @@ _PARTS |= {"everyone": 1.0, "everybody": 1.0, "two": 2.0, "three": 3.0, "three q
 
 def says(text: str, value: float) -> bool:
     """Whether a text says a value: one of its numbers is it, rounded, in some unit, or a word for a share of it."""
-    text = text.replace("\N{NARROW NO-BREAK SPACE}", " ")
+    text = " ".join(text.split())
     for shown, slack, unit in numbers(text):
         for scale in {1.0, _UNITS.get(unit, 1.0)}:
             for meant in (value, -value):
                 if abs(shown * scale - meant) <= 1.02 * slack * scale + 1e-9 * abs(meant):
                     return True
         # Numbers above 1,000 may be shown to three digits.
-        if shown >= 100 and abs(shown - abs(value)) <= 0.006 * shown:
+        if abs(shown) >= 100 and abs(abs(shown) - abs(value)) <= 0.006 * abs(shown):
             return True
         for scale in _UNITS.values():
             if unit in _UNITS and value and abs(shown * scale / value - 1) < 0.02:
@@ -342,9 +349,9 @@ def check_findings(
             continue
         if seen.setdefault((quantity, scope), value) != value:
             yield Fault("two values of one quantity", f"{quantity} {scope}: {seen[quantity, scope]} and {value}")
-        if not says(each["text"], value):
+        if value and not says(each["text"], value):
             yield Fault("a sentence without its value", f"{quantity} {scope} = {value}: {each['text']}")
-        own, where = run.figure(quantity, scope), "by the tables"
+        own, where = run.figure(quantity, scope, str(each.get("against", ""))), "by the tables"
         if own is None:
             own, where = run.metric(quantity, scope), "by metrics.json"
         if own is None:
@@ -358,6 +365,20 @@ def check_findings(
 _DENIES = re.compile(
     r"\bno (participation )?(bias|skew)|hardly biased|as evenly as|not? (sign|evidence)", re.IGNORECASE
 )
+
+
+def check_lines(findings: Sequence[Mapping[str, Any]], run: Measured) -> Iterator[Fault]:
+    """Refuse a run whose first screen leaves one of the questions without an answer, or answers it at length."""
+    asked = ["What it does to the model", "At what cost", "Can I trust it", "What to do next"]
+    asked += ["How biased"] if run.reports.sum() and len(run.clients) > 1 else []
+    first = dict[str, str]()
+    for each in findings:
+        first.setdefault(str(each.get("about")), str(each["text"]))
+    if len(run.rounds):
+        yield from (Fault("a question without an answer", about) for about in asked if about not in first)
+    yield from (
+        Fault("a long line", text) for about, text in first.items() if about in asked and len(text) > LONGEST_LINE
+    )
 
 
 def check_contradictions(
@@ -432,7 +453,7 @@ def lint(
     found = [*check_words(read, names), *check_form(read, len(text.encode())), *check_ratios(read, runs)]
     found += check_contradictions(read, findings, runs)
     for run in runs:
-        found += check_mentions(" ".join(read.prose), run)
+        found += check_mentions(" ".join(read.prose), run) if len(runs) == 1 else ()
         found += [Fault("a wrong metric", wrong) for wrong in run.wrong_metrics()]
     for sweep in sweeps:
         found += check_sweep(findings, sweep, right)
@@ -440,8 +461,9 @@ def lint(
         found += check_difference(findings, runs[0], runs[1], right)
     if len(runs) == 1:
         found += check_findings(findings, runs[0], right)
+        found += check_lines(findings, runs[0])
         said = Said(runs[0])
-        texts = [read.title, *(str(each["text"]) for each in findings)]
+        texts = [read.title, *read.key_figures, *(str(each["text"]) for each in findings)]
         parts = dict.fromkeys(part for text in texts for part in sentences(" ".join(text.split())))
         found += [Fault("a wrong number", wrong) for part in parts for wrong in said.wrong(part, right)]
     return found

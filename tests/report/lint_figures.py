@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -160,8 +161,16 @@ class Measured:
             found[f"learning.{name[0]}.diverged"] = float(not np.isfinite(loss[-1]))
         return {name: value for name, value in found.items() if math.isfinite(value)}
 
-    def figure(self, quantity: str, scope: str = "") -> float | None:
-        """Return what the tables say of a quantity, of a group or an optimizer if these are its scope."""
+    def figure(self, quantity: str, scope: str = "", against: str = "") -> float | None:
+        """Return what the tables say of a quantity, of a group or an optimizer if these are its scope.
+
+        A loss above another is the difference of both, where `against` names that other.
+        """
+        if quantity.endswith("excess_loss") or (against and f"learning.{scope}.loss" in self.figures):
+            twin = re.search(r"\((.+) under uniform participation\)", against)
+            other = f"{twin[1].strip('“”')}_uniform" if twin else against.strip("“”")
+            ends = [self.figures.get(f"learning.{name}.loss") for name in (scope, other)]
+            return None if ends[0] is None or ends[1] is None else ends[0] - ends[1]
         return next((self.figures[name] for name in _names(quantity, scope) if name in self.figures), None)
 
     def metric(self, quantity: str, scope: str = "") -> float | None:

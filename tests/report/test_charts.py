@@ -146,7 +146,7 @@ def test_a_diverged_optimizer_is_drawn_as_far_as_it_is_finite(run_directory: Pat
     assert curves(run)[0].first_lost == 30
     chart = training_chart(run)
     assert isinstance(chart, Chart)
-    assert "“fedavg” leaves the chart at 30 rounds done: it diverged there." in chart.notes
+    assert "“fedavg” diverged, and leaves the chart there (rounds done: 30)." in chart.notes
 
 
 def test_an_axis_does_not_follow_what_diverges_without_end(run: FinishedRun) -> None:

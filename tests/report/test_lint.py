@@ -20,7 +20,7 @@ from .lint import Fault, check_form, check_words, lint, numbers, read_page, says
 from .lint_browser import browser_faults
 from .lint_cases import Case, draw_case
 
-PAGES, FIRST = int(os.environ.get("FEDSIM_PAGES", "0")), int(os.environ.get("FEDSIM_PAGES_FROM", "0"))
+PAGES, FIRST = int(os.environ.get("FEDSIM_PAGES", "20")), int(os.environ.get("FEDSIM_PAGES_FROM", "0"))
 
 
 def _in_a_browser(test: Any) -> Any:
@@ -38,7 +38,8 @@ def faults_of(case: Case, right: Counter[str]) -> list[Fault]:
     return lint(case.page, case.directories, [dict(as_plain(each)) for each in document.answer], right)
 
 
-@pytest.mark.skipif(not PAGES, reason="FEDSIM_PAGES says how many pages")
+@pytest.mark.long
+@pytest.mark.timeout(7200)
 def test_pages_have_no_faults(tmp_path: Path) -> None:
     """Every number is right and said, and nothing is dust."""
     faulty, right = list[str](), Counter[str]()
@@ -50,10 +51,11 @@ def test_pages_have_no_faults(tmp_path: Path) -> None:
 
 
 @_in_a_browser
-@pytest.mark.skipif(not PAGES, reason="FEDSIM_PAGES says how many pages")
+@pytest.mark.long
+@pytest.mark.timeout(7200)
 def test_pages_have_no_faults_in_a_browser(tmp_path: Path, visit: Open) -> None:
     """A dozen of 200 pages: nothing is wider than a phone or too small for it, and axe-core has no complaint."""
-    faulty, pages = list[str](), max(2, PAGES * 12 // 200)
+    faulty, pages = list[str](), max(3, PAGES * 12 // 200)
     for number in range(FIRST, FIRST + pages):
         case = draw_case(number, tmp_path)
         found = browser_faults(visit(case.page, 1440, "light"))

@@ -119,7 +119,7 @@ def test_where_the_pace_is_the_same_bias_is_drawn_along_the_sweep(tmp_path: Path
     assert names_of_charts(same) == ["distance"]
     chart = sweep_charts(same, choice_of(same), headlines(same))["bias"][0]
     assert isinstance(chart, Chart)
-    assert chart.description == "distance from uniform (TV, %) along R: from 25 at 0 to 20 at 4."
+    assert chart.description == "distance from uniform (TV, %) along R: 25 at 0, 20 at 4."
 
 
 def test_what_differs_by_chance_alone_has_no_chart(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ class Participation:
         reported_tv_uniform_corrected | share | Half of reported_l1_uniform_corrected.
         reported_tv_uniform_low | share | Half of reported_l1_uniform_low.
         reported_tv_uniform_high | share | Half of reported_l1_uniform_high.
-        reported_coverage | share | Clients of whom at least one report was taken.
+        reported_coverage | share | Clients with at least one report that was taken.
         l1_noise | L1 | Distance from the long-run frequencies that sampling noise alone would give.
         l1_chance | L1 | Distance from uniform that as many participations with equal chances for everybody would have.
         mean | | Participations per client, on average.

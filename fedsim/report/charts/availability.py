@@ -11,7 +11,7 @@ from fedsim.analysis.metrics.population import hours_of, share_by_hour
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import HOUR_S
 from fedsim.findings.finished_run import FinishedRun
-from fedsim.findings.formatting import count, listing, percent
+from fedsim.findings.formatting import count, from_to, listing, percent
 from fedsim.findings.gathered import SLOT_S
 from fedsim.report.charts import Absent, Chart, marks
 
@@ -109,9 +109,7 @@ def hour_chart(run: FinishedRun) -> Chart | Absent | None:
         panels[-1].xaxis.set_major_formatter(lambda hour, _: f"{hour:02.0f}")
 
     known = {name: share for name, (share, _) in zones.items() if np.isfinite(share).any()}
-    ends = [
-        f"{name} {marks.change(percent(np.nanmin(each)), percent(np.nanmax(each)))}" for name, each in known.items()
-    ]
+    ends = [f"{name} {from_to(percent(np.nanmin(each)), percent(np.nanmax(each)))}" for name, each in known.items()]
     notes = [*sampled(run)]
     if against:
         notes.append("Several reasons can stand against one client.")

@@ -83,7 +83,7 @@ def curve_chart(
         if not len(curve.points.x):
             said.append(f"“{curve.optimizer}” has no finite value here.")
         elif curve.first_lost is not None:
-            said.append(f"“{curve.optimizer}” leaves the chart at {number(curve.first_lost)} {x}: it diverged there.")
+            said.append(f"“{curve.optimizer}” diverged, and leaves the chart there ({x}: {number(curve.first_lost)}).")
     values = np.concatenate([curve.points.mean for curve in shown])
     far, floor = marks.spans_decades(values, ratio=4), _LEAST * float(values.max())
     if far and values.min() < floor:
@@ -127,7 +127,7 @@ def training_chart(run: FinishedRun, column: str = "loss") -> Chart | Absent | N
     if not any(len(curve.points.x) for curve in found):
         return Absent(name, y.capitalize(), "No optimizer has a finite value.")
     foreseen = [(each, run.metrics.get(f"learning.{each.optimizer}.bias_predicted", 0.0)) for each in found]
-    levels = [] if column == "loss" else [(curve, level) for curve, level in foreseen if level > 0]
+    levels = [] if column == "loss" else [(curve, level) for curve, level in foreseen if level > 1e-9]
     ways = listing([f"{number(level, 3)} for “{curve.optimizer}”" for curve, level in levels])
     notes = [f"Dotted: where theory says that the mean model ends, {ways}; noise keeps each model further away."]
     along = f"simulated {unit}" if unit else "rounds done"

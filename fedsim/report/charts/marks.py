@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import DAY_S, HOUR_S, time_unit
-from fedsim.findings.formatting import capitalized, listing_of, number, percent
+from fedsim.findings.formatting import capitalized, from_to, listing_of, number, percent
 from fedsim.report.charts import Chart
 from fedsim.report.tables import Table, thinned
 
@@ -299,7 +299,7 @@ def line_plot(
 ) -> Chart:
     """Make a chart of lines: `before` draws what lies under them, `after` sets limits and ticks of its own."""
     write = percent if y[1] == "percent" else number
-    ways = [f"“{each.name}” {change(write(each.y[0]), write(each.y[-1]))}" for each in series if len(each.y)]
+    ways = [f"“{each.name}” {from_to(write(each.y[0]), write(each.y[-1]))}" for each in series if len(each.y)]
     description = capitalized(f"{y[0]} by {x[0]}: {listing_of(ways, 8)}.")
 
     def draw(axes: Axes) -> None:
@@ -307,11 +307,6 @@ def line_plot(
         draw_lines(axes, series, x, y, rules, after)
 
     return Chart(name, title, description, tuple(notes), series_table(title, series, x, y), draw)
-
-
-def change(first: str, last: str) -> str:
-    """Say from what to what something goes, as it is written."""
-    return f"at {first}" if first == last else f"from {first} to {last}"
 
 
 def series_table(title: str, series: Sequence[Series], x: AxisLook, y: AxisLook) -> Table:

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from fedsim.findings.bias import tenth_shares
 from fedsim.findings.finished_run import FinishedRun
-from fedsim.findings.formatting import aligned_numbers, count, fixed, listing, number, percent
+from fedsim.findings.formatting import aligned_numbers, count, fixed, from_to, listing, number, percent
 from fedsim.report.charts import Absent, Chart, marks
 from fedsim.report.charts.learning import curves
 from fedsim.report.tables import thinned
@@ -82,7 +82,7 @@ def loss_chart(runs: Sequence[FinishedRun], letters: str) -> Chart | Absent:
         return Absent(name, "Loss", "No model was trained in these runs.")
     shown = data[:_MOST]
     ends = [(f"{each.letter} {each.optimizer}", each.points.mean) for each in shown]
-    ways = [f"{name} from {number(mean[0])} to {number(mean[-1])}" for name, mean in ends]
+    ways = [f"{name} {from_to(number(mean[0]), number(mean[-1]))}" for name, mean in ends]
     rows = [
         (each.letter, each.optimizer, count(x), number(mean))
         for each in shown

@@ -59,8 +59,8 @@ def lines_chart(data: Lines, name: str, title: str, notes: Sequence[str]) -> Cha
     """Make the chart of lines that are known."""
     left = [f"{count(data.omitted, 'more line')} in the table of settings."] if data.omitted else []
     ways = [
-        f"{f'{line.name}: ' if line.name else ''}from {number(line.mean[0])} at {data.along.at(line.x[0])} "
-        f"to {number(line.mean[-1])} at {data.along.at(line.x[-1])}"
+        f"{f'{line.name}: ' if line.name else ''}{number(line.mean[0])} at {data.along.at(line.x[0])}, "
+        f"{number(line.mean[-1])} at {data.along.at(line.x[-1])}"
         for line in data.lines
     ]
     predicted = any(line.theory is not None for line in data.lines)

@@ -16,7 +16,7 @@ from matplotlib.ticker import FixedFormatter, FixedLocator
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.findings.choice import SweepChoice
 from fedsim.findings.finished_sweep import FinishedSweep
-from fedsim.findings.formatting import count, cut, number
+from fedsim.findings.formatting import count, cut, from_to, number
 from fedsim.findings.metric_wording import PACE, tv, wording_of
 from fedsim.report.charts import Absent, Chart, marks
 from fedsim.report.charts.sweep_lines import LABEL
@@ -72,7 +72,7 @@ def map_chart(data: Map, name: str, title: str) -> Chart:
     return Chart(
         name=name,
         title=title,
-        description=f"{data.metric} over {data.across} and {data.up}: from {number(low)} to {number(high)}.",
+        description=f"{data.metric} over {data.across} and {data.up}: {from_to(number(low), number(high))}.",
         notes=("Means over the seeds; darker is more. Empty cells have no value.", *data.notes),
         table=replace(shown, words=1),
         draw=partial(_draw_map, data),
