@@ -86,9 +86,14 @@ class Bias:
 
     @property
     def contrast(self) -> tuple[ClientShare, ClientShare] | None:
-        """The two parts of a kind that differ most, where one of them is told from even; the higher one first."""
+        """The two parts of a kind that differ most, where one of them is told from even; the higher one first.
+
+        What a person set goes before what is found in the run itself: tenths by speed and by available time.
+        """
         found = list[tuple[float, ClientShare, ClientShare]]()
         for kind in ("group", "zone", "weight", "speed", "availability"):
+            if found and kind in _ENDS:
+                break
             parts = self.of(kind)
             if any(part.told for part in parts):
                 high, low = max(parts, key=lambda each: each.times), min(parts, key=lambda each: each.times)

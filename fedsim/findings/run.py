@@ -1,6 +1,7 @@
 """The answer of a run, computed from tables and metrics: title, key figures, and findings about each question."""
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
@@ -83,6 +84,12 @@ def run_finding(run: FinishedRun) -> str:
         return _failure(run)
     if (learnt := _learnt(run)) and any(word in run.scenario.question.lower() for word in _OF_MODELS):
         return learnt
+    if len(named := [part for part in bias.parts if _asked_of(part.name, run.scenario.question)]) == 1:
+        (part,), within = named, f"{number(named[0].low, 3)} to {number(named[0].high, 3)}"
+        if math.isfinite(part.visible) and min(part.taken, part.taken / max(part.times, 1e-9)) >= FEW:
+            judged = "more than chance" if part.told else "which chance explains"
+            share = f"{capitalized(part.words)} takes part {number(part.times, 3)} times its fair share ({within})"
+            return f"{share}, {judged}."
     if bias.seen is Seen.BIAS:
         who = _favoured(run, bias)
         if not bias.whole:
@@ -105,6 +112,10 @@ def run_finding(run: FinishedRun) -> str:
         Seen.UNTESTED: f"Too short to tell bias from chance: the run has {bias.why}.",
         Seen.NONE: f"No bias to be seen: participation is as even as equal chances make it{shows}.",
     }[bias.seen]
+
+
+def _asked_of(name: str, question: str) -> bool:
+    return len(name) > 2 and re.search(rf"\b{re.escape(name)}\b", question, re.IGNORECASE) is not None
 
 
 _OF_MODELS = ("model", "loss", "learn", "train", "method", "optimizer")

@@ -201,6 +201,18 @@ def test_a_question_about_the_model_is_answered_by_its_loss(run: FinishedRun) ->
     assert run_finding(asked) == f"The loss of fedavg ends 0.025 above that of {unbiased}."
 
 
+def test_a_question_about_a_group_is_answered_by_its_share(run: FinishedRun) -> None:
+    asked = replace(run, scenario=run.scenario.model_copy(update={"question": "Does group 19 get its share?"}))
+    first, last = run_finding(asked), run_facts(asked)[19]
+    assert not first.startswith("“group 1”")
+    group = pl.when(pl.col("client") < 50).then(pl.lit("here")).otherwise(pl.lit("there"))
+    two = replace(asked, clients=run.clients.with_columns(group=group))
+    two = replace(two, scenario=run.scenario.model_copy(update={"question": "Does Here take part by its size?"}))
+    assert run_finding(two).startswith("“here” takes part 1.")
+    assert run_finding(two).endswith("more than chance.")
+    assert last.name == "group.group 19"
+
+
 def test_without_learning_no_model_was_trained(run: FinishedRun) -> None:
     plain = replace(run, scenario=run.scenario.model_copy(update={"learning": None}), learning=None)
     assert [each.text for each in run_answer(plain) if each.about == MODEL] == ["No model was trained."]
