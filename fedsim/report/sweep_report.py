@@ -30,7 +30,7 @@ from fedsim.report.provenance import sweep_provenance
 from fedsim.sweeps.decision import interval
 
 HEADLINES = (
-    *("participation.reported_l1_uniform", L1, PACE, "participation.reported_coverage", "participation.coverage"),
+    *("participation.reported_l1_uniform", L1, PACE, "participation.coverage"),
     *("participation.gini", "rounds.shortage_share", "rounds.duration.p50", "sessions.reported_share"),
     "sessions.wasted_share",
 )

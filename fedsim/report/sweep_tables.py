@@ -19,6 +19,7 @@ from fedsim.sweeps.decision import interval
 
 SETTINGS = 60  # settings in a table at most
 _METRICS = 5  # metrics in a table at most
+_SENSE = 1e30  # larger figures are those of training that diverged
 _GROUPS = 8  # groups in a table at most
 
 _Column: TypeAlias = tuple[str, Sequence[str]]
@@ -50,7 +51,11 @@ def _setting_table(
 
 def _with_halves(found: Estimates, digits: int = 4) -> list[str]:
     return [
-        f"{number(mean, digits)} ± {number(half, 2)}" if np.isfinite([mean, half]).all() else number(mean, digits)
+        "diverged"
+        if abs(mean) > _SENSE
+        else f"{number(mean, digits)} ± {number(half, 2)}"
+        if np.isfinite(half)
+        else number(mean, digits)
         for mean, half in zip(found.mean.tolist(), found.half.tolist(), strict=True)
     ]
 

@@ -409,7 +409,7 @@ def check_sweep(findings: Sequence[Mapping[str, Any]], sweep: MeasuredSweep, rig
         means = sweep.means(quantity)
         if value is None or not means:
             continue
-        if not says(each["text"], value) and not says(each["text"], value / 2):
+        if not any(says(each["text"], scale * value) for scale in (1.0, 0.5, 100.0, 50.0)):
             yield Fault("a sentence without its value", f"{quantity} = {value}: {each['text']}")
         ends = list(means.values())
         known = [*ends, *(one - other for one in ends for other in ends)]
