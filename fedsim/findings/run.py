@@ -420,6 +420,8 @@ def _trust(run: FinishedRun, bias: Bias) -> Iterator[Finding]:
             yield Finding(f"{text}: the theory does not describe this run." if far else f"{text}.", TRUST, warns=far)
     elif not meant and not run.scenario.shocks and bias.seen not in {Seen.ONCE, Seen.UNTESTED}:
         yield Finding("Nothing speaks against these figures, which are of one run with one seed.", TRUST)
+    if noise is None and bias.seen in {Seen.NONE, Seen.BIAS}:
+        yield Finding(f"Chance was judged by the run itself{_why_not(run) and ', since no theory covers it'}.", TRUST)
     yield from _convergence(run)
 
 
