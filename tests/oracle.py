@@ -147,8 +147,8 @@ class World:
             if version >= self.data["rounds"]:
                 return
             pool, limit = self.pool(version, now), now + ms(server["deadline"] or 1e12)
-            cohort = self.choose(pool, min(server["concurrency"] - len(self.running), len(pool))) if pool else []
-            self.after = ([self.after, *cohort])[-1]
+            count = min(server["concurrency"] - len(self.running), len(pool))
+            self.after = ([self.after, *(cohort := self.choose(pool, count) if count else [])])[-1]
             for i in cohort:
                 end, whole = self.start(i, now)
                 self.running.append((min(end, limit), whole and end <= limit, i))
