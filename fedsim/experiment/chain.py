@@ -33,7 +33,7 @@ class Answers(list[Answer]):
     """The answers to one question, by separation: a list that a notebook shows as a table."""
 
     def _repr_html_(self) -> str:
-        header = ("R", "method", "L1 from uniform", "misplaced turns (TV)", "max/min pi")
+        header = ("R", "method", "L1 from uniform", "TV from uniform", "max/min pi")
         rows = [
             (
                 f"{each.separation:,}" if isinstance(each.separation, int) else "per client",
