@@ -15,4 +15,5 @@ def test_built_in_ones_come_through_the_door(role: str) -> None:
     assert isinstance(registry, Registry)
     assert registry.noun == role
     assert [isinstance(registry.find(kind), type) for kind in registry] == [True] * len(registry)
-    assert len(registry) > 0
+    # Charts of every page are functions, and no kind that a scenario can name: only one's own come this way.
+    assert len(registry) > 0 or role == "chart"

@@ -30,7 +30,7 @@ from fedsim.sweeps.decision import (
 _NAMED = 3  # settings that a sentence names at most
 _SAME = 0.01  # device-hours that differ by no more than this share are called the same
 _SLOWER = 0.9  # of the fastest pace: the condition of the example of `decide`
-SETTINGS_TEST = "paired t test over seeds, 5 % with Holm's correction for all settings"
+SETTINGS_TEST = "paired t test over seeds, 5\N{NARROW NO-BREAK SPACE}% with Holm's correction"
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,7 +39,10 @@ _BESIDE = {
     "schema_version",
 }
 _LOSS = re.compile(r"learning\.(.+)\.(loss|excess_loss)")
-COMPARISON_TEST = "Student's t over paired seeds, or from the standard errors of two runs; 5 % with Holm's correction"
+COMPARISON_TEST = (
+    "Student's t over paired seeds, or from the standard errors of two runs; "
+    "5\N{NARROW NO-BREAK SPACE}% with Holm's correction"
+)
 
 
 def of_the_world(changes: Sequence[Change]) -> list[Change]:

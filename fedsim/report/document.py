@@ -107,7 +107,8 @@ def render(document: ReportDocument, pictures: Mapping[str, Picture]) -> str:
         tables = [table for table in section.tables if table is not None and table.rows]
         if figures or tables or section.text:
             sections.append({**vars(section), "figures": figures, "tables": tables})
-    own, shown = document.kind in _OWN, list(lines(document.answer))
+    own = document.kind in _OWN
+    shown = [each for each in lines(document.answer) if each.about != WHAT or not document.finding]
     page = render_part(
         f"{document.kind if own else 'page'}.html.jinja",
         document=document,
@@ -115,7 +116,7 @@ def render(document: ReportDocument, pictures: Mapping[str, Picture]) -> str:
         style=Markup(styles.read_text(encoding="utf-8")),
         picture=None if first is None or own else (first, pictures[first.name]),
         tiles=document.tiles[:MOST_TILES],
-        lines=[each for each in shown if each.about != WHAT or not document.finding],
+        lines=shown,
         further=[each for each in document.answer if each not in shown],
         sections=sections,
         absent=[chart for section in document.sections for chart in section.charts if isinstance(chart, Absent)],

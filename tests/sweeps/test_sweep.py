@@ -67,21 +67,21 @@ def test_a_sweep_ends_with_its_page_and_what_to_choose(swept: Path, tmp_path: Pa
     done = fedsim("sweep", swept, "--out", tmp_path / "s", "--executor", THREADS)
     assert done.returncode == 0
     page = (tmp_path / "s" / "report.html").read_text(encoding="utf-8")
-    assert "3 settings with 3 seeds each: 9 runs." in page
+    assert "3 settings with 3 seeds each" in page
     assert f"Report: {tmp_path / 's' / 'report.html'}" in done.stderr
-    table = done.stderr.split("Settings by the share of misplaced turns:\n")[1].splitlines()
+    table = done.stderr.split("Settings by the distance of participation from uniform (TV):\n")[1].splitlines()
     assert table[0].split("  ")[0] == "R"
-    assert "Misplaced turns" in table[0]
+    assert "TV from uniform" in table[0]
     assert "Rounds per day" in table[0]
     assert table[1].split()[:2] == ["2", "best"]
-    assert any("has the fewest misplaced turns" in line for line in table)
+    assert any("has the most even participation" in line for line in done.stderr.splitlines())
 
 
 def test_a_sweep_without_a_page(swept: Path, tmp_path: Path) -> None:
     done = fedsim("sweep", swept, "--out", tmp_path / "s", "--executor", THREADS, "--no-report")
     assert done.returncode == 0
     assert "Report:" not in done.stderr
-    assert "Settings by the share of misplaced turns" in done.stderr
+    assert "Settings by the distance of participation from uniform (TV)" in done.stderr
     assert not (tmp_path / "s" / "report.html").exists()
 
 
@@ -95,7 +95,7 @@ def test_a_page_that_fails_costs_neither_results_nor_tables(
     done = fedsim("sweep", swept, "--out", tmp_path / "s", "--executor", THREADS)
     assert (done.returncode, done.stdout) == (0, f"{tmp_path / 's'}\n")
     assert f"no report: ValueError: no ink; fedsim report {tmp_path / 's'} makes it" in done.stderr
-    assert "Settings by the share of misplaced turns" in done.stderr
+    assert "Settings by the distance of participation from uniform (TV)" in done.stderr
     assert len(run_files(tmp_path / "s")) == 9
 
 
