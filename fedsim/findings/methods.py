@@ -65,6 +65,12 @@ class Method:
         return self.look is not None and self.look.told
 
     @property
+    def distance(self) -> str:
+        """How far its loss ends above or below, in words."""
+        margin = None if self.look is None else self.look.value - self.look.low
+        return f"{give_or_take(abs(self.excess), margin)} {'above' if self.excess > 0 else 'below'}"
+
+    @property
     def difference(self) -> str:
         """By how much its loss lies above, with its interval."""
         if not self.excess:
@@ -111,12 +117,16 @@ def model_findings(run: FinishedRun) -> Iterator[Finding]:
         reference = next(iter(paired))
         methods = compare_losses(run, own, reference)
         unbiased = f"unbiased training ({paired[reference]} under uniform participation)"
-        yield _first(" ".join(_beside_unbiased(methods, unbiased)), methods, unbiased)
+        yield _first(
+            " ".join(_beside_unbiased(methods, f"{unbiased}, whose loss is {number(known[reference])}")),
+            methods,
+            unbiased,
+        )
         start, worst = initial_loss(run, reference), max(methods, key=lambda each: each.excess)
         gained = 0.0 if start is None else start - known[reference]
         if worst.apart and worst.excess > 0 and gained > 0:
             missed = percent(worst.excess / gained) if worst.excess < gained else "more than all"
-            yield Finding(f"What {worst.name} misses is {missed} of what unbiased training gained.", MODEL)
+            yield Finding(f"What “{worst.name}” misses is {missed} of what unbiased training gained.", MODEL)
     elif len(own) > 1:
         best = min(own, key=lambda name: known[name])
         others = compare_losses(run, [name for name in own if name != best], best)
@@ -175,26 +185,19 @@ def _words(methods: Sequence[Method]) -> str:
 
 
 def _beside_unbiased(methods: Sequence[Method], unbiased: str) -> Iterator[str]:
-    # What chance may have set apart, and what differs by more
-    near, far = ([each for each in methods if each.apart == apart] for apart in (False, True))
     if any(each.look is None for each in methods):
         few = "There are too few evaluations to say how sure that is."
         yield f"Loss above that of {unbiased}: {_words(methods)}. {few}"
         return
+    # What chance may have set apart, and what differs by more
+    near, far = ([each for each in methods if each.apart == apart] for apart in (False, True))
+    if far:
+        ends = [f"{each.distance} with “{each.name}”" for each in sorted(far, key=lambda each: -abs(each.excess))]
+        yield f"Beside {unbiased}, the loss ends {listing(ends)}: more than chance."
     if near:
-        loss = "The loss of" if len(near) == 1 else "No loss of"
-        differs = "does not differ" if len(near) == 1 else "differs"
-        those = listing([each.name for each in near])
-        yield f"{loss} {those} {differs} by more than chance from that of {unbiased}: {_words(near)}."
-    far = sorted(far, key=lambda each: abs(each.excess))
-    sign = " (negative: a lower loss)" if any(each.excess < 0 for each in far) else ""
-    if far and near:
-        yield f"Apart from it by more than chance: {_words(far)}{sign}."
-    elif len(far) > 1:
-        yield f"All are apart from {unbiased} by more than chance: {_words(far)}{sign}."
-    elif far:
-        begin = f"The loss of {far[0].name} is apart from that of {unbiased} by more than chance"
-        yield f"{begin}: {far[0].difference}{sign}."
+        begin = "Beside it" if far else f"Beside {unbiased}"
+        those = listing([f"“{each.name}” ({each.difference})" for each in near])
+        yield f"{begin}, the loss of {those} does not differ by more than chance."
 
 
 def initial_loss(run: FinishedRun, name: str) -> float | None:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from fedsim.common.errors import FedsimError
@@ -85,7 +85,14 @@ def run_finding(run: FinishedRun) -> str:
     if (learnt := _learnt(run)) and any(word in run.scenario.question.lower() for word in _OF_MODELS):
         return learnt
     if len(named := [part for part in bias.parts if _asked_of(part.name, run.scenario.question)]) == 1:
-        (part,), within = named, f"{number(named[0].low, 3)} to {number(named[0].high, 3)}"
+        (part,), digits = named, 3
+        while (
+            named[0].told
+            and number(1.0, digits) in {number(part.low, digits), number(part.high, digits)}
+            and digits < 6
+        ):
+            digits += 1  # an interval without 1 is not written as one that ends there
+        within = f"{number(part.low, digits)} to {number(part.high, digits)}"
         if math.isfinite(part.visible) and min(part.taken, part.taken / max(part.times, 1e-9)) >= FEW:
             judged = "more than chance" if part.told else "which chance explains"
             share = f"{capitalized(part.words)} takes part {number(part.times, 3)} times its fair share ({within})"
@@ -287,8 +294,9 @@ def _of_the_whole(bias: Bias, selections: bool) -> Finding:
     elif bias.whole:
         ends = dict.fromkeys((percent(bias.low), percent(bias.high)))
         within = f" ({' to '.join(ends)} with 95 %)" if corrected and len(ends) > 1 else ""
-        text = f"Participation is {percent(bias.tv)}{within} away from uniform (total variation distance), {fair}: "
-        text += "more than chance."
+        of = "participations" if selections else "reports"
+        text = f"{percent(bias.tv)} of the {of}{within} would have to come from other clients for all to give equally "
+        text += f"many (total variation distance), {fair}: more than chance."
     elif bias.seen is Seen.UNTESTED:
         text = f"Bias cannot be tested with {bias.why}: participation is {own} away from uniform (total "
         text, certainty = f"{text}variation distance), {fair}.", Certainty.UNTESTED
@@ -419,7 +427,10 @@ def _trust(run: FinishedRun, bias: Bias) -> Iterator[Finding]:
             text += f", where {by_chance}"
             yield Finding(f"{text}: the theory does not describe this run." if far else f"{text}.", TRUST, warns=far)
     elif not meant and not run.scenario.shocks and bias.seen not in {Seen.ONCE, Seen.UNTESTED}:
-        yield Finding("Nothing speaks against these figures, which are of one run with one seed.", TRUST)
+        yield Finding(
+            "One run with one seed: intervals are of the chance within it; other seeds (`sweep.seeds`) tell the rest.",
+            TRUST,
+        )
     if noise is None and bias.seen in {Seen.NONE, Seen.BIAS}:
         yield Finding(f"Chance was judged by the run itself{_why_not(run) and ', since no theory covers it'}.", TRUST)
     yield from _convergence(run)
@@ -475,7 +486,7 @@ def _worse(run: FinishedRun, names: list[str]) -> list[str]:
 
 def _next(run: FinishedRun, bias: Bias) -> Iterator[Finding]:
     """Yield what to do next, the most urgent first."""
-    metric, server, learning = run.metrics.get, run.scenario.server, run.scenario.learning
+    metric, server = run.metrics.get, run.scenario.server
     said, noun, trained = list[str](), run.noun, optimizer_figures(run, "loss")
     if run.manifest.get("stalled"):
         said.append("Lower the separation, the cohort or the caps, or let rounds go on with fewer clients (`shortage`)")
@@ -495,17 +506,24 @@ def _next(run: FinishedRun, bias: Bias) -> Iterator[Finding]:
             long = f"{count(times * len(run.rounds), noun)}, about {duration(times * run.simulated_s)}"
             said.append(f"Run {count(times)} times as long ({long}) to see a difference of 5 %")
     elif bias.seen is Seen.BIAS:
-        if learning is not None and server.selects_once and not any("debias" in name for name in trained):
-            said.append("Train with `debiased_fedavg` too, which corrects the model for uneven participation")
-        uneven = run.clients["weight"].min() != run.clients["weight"].max()
-        if uneven and run.scenario.always_available and server.selects_once:
-            said.append("Sweep the separation: a longer one makes participation more even")
+        said += _against_bias(run, trained)
     state = [metric(f"learning.{name}.converged") for name in trained]
     if trained and (0 in state or slow_descents(run)):
         said.append("Run longer, or with a larger step: losses are not settled")
     if not said:
         said.append("Nothing: the run answers its question" if run.scenario.question else "Nothing: no more is needed")
     yield from (Finding(f"{text}.", NEXT) for text in said)
+
+
+def _against_bias(run: FinishedRun, trained: Iterable[str]) -> Iterator[str]:
+    """Say what helps against uneven participation."""
+    once, uneven = run.scenario.server.selects_once, run.clients["weight"].min() != run.clients["weight"].max()
+    if run.scenario.learning is not None and once and not any("debias" in name for name in trained):
+        yield "Train with `debiased_fedavg` too, which corrects the model for uneven participation"
+    if uneven and run.scenario.always_available and once:
+        yield "Sweep the separation: a longer one makes participation more even"
+    elif run.scenario.learning is None:
+        yield "Sweep the separation or the cool-down to see what evens participation out, and what it costs"
 
 
 def run_tiles(run: FinishedRun) -> Iterator[Tile]:

@@ -232,11 +232,13 @@ def chance_warning(sweep: FinishedSweep) -> Iterator[Finding]:
     reports, bias = np.nan_to_num(taken).mean(axis=1), sweep.estimates(sweep.bias_metric).mean
     fair = np.array([by_chance(round(each), devices) for each in reports.tolist()])
     few = np.flatnonzero((bias > 0) & (bias < 2 * fair) & (reports > 0) & (reports < FEW * devices)).tolist()
-    shares = [f"{tv(fair[row])} at {sweep.names[row]} (measured: {tv(bias[row])})" for row in few]
-    if shares:
-        shown = listing_of(shares, 1, "more setting", "as much at ")
-        text = f"Runs are short: with as few reports, equal chances would give a distance of {shown}"
-        yield Finding(f"{text}. Part or all of this bias may be chance.", TRUST, warns=True)
+    if few:
+        worst = max(few, key=lambda row: float(fair[row] / bias[row]))
+        more = f", and half of the distance or more at {count(len(few) - 1, 'other setting')}" if few[1:] else ""
+        text = f"Runs are short: equal chances alone would give {tv(fair[worst])} at {sweep.names[worst]}"
+        explained = "it" if bias[worst] <= fair[worst] else "a part of it"
+        text += f" (measured: {tv(bias[worst])}){more}. Chance explains {explained}."
+        yield Finding(text, TRUST, warns=True)
 
 
 def _missing(sweep: FinishedSweep, without: pl.DataFrame) -> str:

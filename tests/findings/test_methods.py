@@ -62,24 +62,25 @@ def test_methods_of_the_same_loss_are_seldom_told_apart(run: FinishedRun) -> Non
 
 def test_all_at_the_same_loss_do_not_differ(run: FinishedRun) -> None:
     text = words(trained(run, {"a": 5.0, "b": 5.0, "a_uniform": 5.0}))
-    assert text.startswith("No loss of a and b differs by more than chance from that of unbiased training (a under")
+    assert text.startswith(f"Beside {UNBIASED}, whose loss is ")
+    assert "the loss of “a” (" in text
+    assert text.endswith(") does not differ by more than chance.")
     assert "gained" not in text
     alone = words(trained(run, {"a": 5.0, "a_uniform": 5.0}))
-    assert alone.startswith(f"The loss of a does not differ by more than chance from that of {UNBIASED}: ")
+    assert alone.endswith(") does not differ by more than chance.")
 
 
 def test_what_lies_near_is_told_from_what_lies_apart(run: FinishedRun) -> None:
     text = words(trained(run, {"a": 5.4, "b": 5.0, "a_uniform": 5.0}))
-    assert text.startswith(f"The loss of b does not differ by more than chance from that of {UNBIASED}: ")
-    assert "Apart from it by more than chance: a +0.4" in text
-    assert "What a misses is 10.0 % of what unbiased training gained." in text
-    assert "negative" not in text
+    assert text.startswith(f"Beside {UNBIASED}, whose loss is 4.999, the loss ends 0.400 ± ")
+    assert " above with “a”: more than chance. Beside it, the loss of “b” (" in text
+    assert "What “a” misses is 10.0 % of what unbiased training gained." in text
 
 
 def test_where_all_are_apart_a_lower_loss_is_said_so(run: FinishedRun) -> None:
     text = words(trained(run, {"a": 5.4, "b": 4.8, "a_uniform": 5.0}))
-    assert text.startswith(f"All are apart from {UNBIASED} by more than chance: b \N{MINUS SIGN}0.1")
-    assert "(negative: a lower loss)" in text
+    assert " above with “a” and 0.199 ± " in text
+    assert " below with “b”: more than chance." in text
 
 
 def test_identical_losses_are_one(run: FinishedRun) -> None:
@@ -117,7 +118,7 @@ def test_one_method_alone_says_how_far_it_fell(run: FinishedRun) -> None:
 
 def test_too_few_evaluations_give_no_interval(run: FinishedRun) -> None:
     text = words(trained(run, {"a": 5.4, "a_uniform": 5.0}, noise=0.0, every=20))
-    assert text == f"Loss above that of {UNBIASED}: a +0.4. There are too few evaluations to say how sure that is."
+    assert text.startswith(f"Loss above that of {UNBIASED}, whose loss is 5: a +0.4. There are too few evaluations")
     assert "gained" not in text
 
 
