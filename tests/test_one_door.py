@@ -71,11 +71,10 @@ ADDED = {
                 return float(len(run.rounds))
         """,
     "chart": """
-        class Added:
-            title, description = "The added chart", "Nothing but a line."
+        from fedsim.report.charts import Chart
 
-            def draw(self, run, axes):
-                axes.plot([0, 1], [0, 1])
+        def added_chart(run):
+            return Chart("added", "The added chart", "Nothing but a line.", (), None, lambda axes: axes.plot([0, 1]))
         """,
     "optimizer": """
         import numpy as np
@@ -174,13 +173,20 @@ def add(root: Path, role: str, text: str) -> None:
     module, _, _ = fedsim._ROLES[role].partition(":")
     file = Path(str(import_module(module).__file__)).relative_to(Path(fedsim.__file__).parent.parent)
     folder = file.parent
+    written = re.sub(r"^        ", "", text.strip("\n"), flags=re.MULTILINE)
+    (root / folder / f"{kind_of(role)}.py").write_text(written, encoding="utf-8")
     lines = (root / file).read_text(encoding="utf-8").splitlines(keepends=True)
+    if role == "chart":  # those of every page are functions, in the order of the page
+        inside = next(at for at, line in enumerate(lines) if line.strip() == "OWN: [],")
+        lines[inside] = (
+            f"        OWN: [__import__('{'.'.join(folder.parts)}.added_chart', fromlist=['x']).added_chart(run)],\n"
+        )
+        (root / file).write_text("".join(lines), encoding="utf-8")
+        return
     first, indent = next((at, found[1]) for at, line in enumerate(lines) if (found := ENTRY.match(line)))
     home = ".".join(folder.parts)
     lines.insert(first + 1, f'{indent}"{kind_of(role)}": "{home}.{kind_of(role)}:Added",\n')
     (root / file).write_text("".join(lines), encoding="utf-8")
-    written = re.sub(r"^        ", "", text.strip("\n"), flags=re.MULTILINE)
-    (root / folder / f"{kind_of(role)}.py").write_text(written, encoding="utf-8")
 
 
 def command(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -211,7 +217,7 @@ def test_a_scenario_with_all_of_them_runs(tree: Path) -> None:
 
 def test_the_schema_lists_their_kinds_and_what_they_take(tree: Path) -> None:
     text = command(tree, "schema").stdout
-    assert [role for role in ADDED if f'"{kind_of(role)}"' not in text] == []
+    assert [role for role in ADDED if f'"{kind_of(role)}"' not in text] == ["chart"]  # it is in every page, and no kind
     options = {name: model["properties"] for name, model in json.loads(text)["$defs"].items() if "Added" in name}
     assert options["AddedNumber"]["least"]["type"] == "number"
     assert options["AddedClientTime"]["least"]["type"] == options["AddedTime"]["least"]["type"] == "string"

@@ -12,6 +12,7 @@ test part. LeCun, Bottou, Bengio and Haffner, *Gradient-Based Learning Applied t
 import gzip
 import math
 import struct
+import tokenize
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ FILES: Final = (
 )
 _DAMAGED_ARRAYS = (ValueError, OSError, EOFError, MemoryError, LookupError, SyntaxError, AttributeError, TypeError)
 # RuntimeError: encrypted, or packed in a way that zipfile does not know
-_DAMAGED_ZIP = (RuntimeError, struct.error, zipfile.BadZipFile, zlib.error)
+_DAMAGED_ZIP = (RuntimeError, struct.error, zipfile.BadZipFile, zlib.error, tokenize.TokenError)
 
 
 @dataclass(frozen=True)
