@@ -257,7 +257,8 @@ def test_short_runs_are_told_from_bias(tmp_path: Path) -> None:
         sweep = sweep_of(tmp_path / str(turns), ORDINARY, BASE, more={"sessions.count": turns})
         texts.append(plain(" ".join(each.text for each in sweep_answer(sweep, choice_of(sweep)))))
     short, long = texts
-    assert "with as few reports, equal chances would give a distance of 27.0 % at R = 0 (measured: 40.0 %)" in short
+    few = "Runs are short: equal chances alone would give 27.0 % at R = 1 (measured: 20.0 %)"
+    assert f"{few}, and half of the distance or more at 3 other settings. Chance explains it." in short
     assert "Runs are short" not in long
 
 
