@@ -178,9 +178,9 @@ def add(root: Path, role: str, text: str) -> None:
     lines = (root / file).read_text(encoding="utf-8").splitlines(keepends=True)
     if role == "chart":  # those of every page are functions, in the order of the page
         inside = next(at for at, line in enumerate(lines) if line.strip() == "OWN: [],")
-        lines[inside] = (
-            f"        OWN: [__import__('{'.'.join(folder.parts)}.added_chart', fromlist=['x']).added_chart(run)],\n"
-        )
+        lines[inside] = "        OWN: [added_chart(run)],\n"
+        imports = next(at for at, line in enumerate(lines) if line.startswith("    from fedsim.report.charts import "))
+        lines.insert(imports, f"    from {'.'.join(folder.parts)}.added_chart import added_chart\n")
         (root / file).write_text("".join(lines), encoding="utf-8")
         return
     first, indent = next((at, found[1]) for at, line in enumerate(lines) if (found := ENTRY.match(line)))

@@ -71,6 +71,8 @@ def _told(error: BaseException) -> int:
     if THIS_PROCESS.asked or _came_of_an_interrupt(error):  # in compiled code, which makes another error of it
         complain("interrupted")
         return INTERRUPTED
+    if not isinstance(error, Exception):
+        raise error
     if isinstance(error, FedsimError):
         words = str(error) if isinstance(error, ScenarioError) else f"error: {error}"
         complain("\n".join([words, *getattr(error, "__notes__", [])]))
