@@ -15,7 +15,8 @@ from fedsim.common.arrays import Bools, Floats, Ints
 
 LEVEL = 0.05
 """False alarms of one family of looks."""
-_POWER = 0.8416  # quantile of the normal law: four in five
+POWER = 0.8416
+"""Quantile of the normal law: four in five."""
 _MOST = 1e12  # effective draws
 
 
@@ -38,9 +39,9 @@ def compare_values(
 
     away = np.abs(values - reference)
     p = np.asarray(2.0 * stdtr(degrees, -away / np.maximum(errors, 1e-300)), dtype=np.float64)
-    quantile = -stdtrit(degrees, _levels(p, level) / 2)
+    quantile = -stdtrit(degrees, holm_levels(p, level) / 2)
     half = quantile * errors
-    return _looks(values, values - half, values + half, away > half, (quantile + _POWER) * errors)
+    return _looks(values, values - half, values + half, away > half, (quantile + POWER) * errors)
 
 
 def compare_shares(
@@ -54,10 +55,10 @@ def compare_shares(
     hits = np.clip(shares, 0.0, 1.0) * draws
     least, others = np.maximum(hits, 1e-9), np.maximum(draws - hits, 1e-9)
     above, below = betainc(least, others + 1, fair), 1 - betainc(hits + 1, others, fair)
-    own = _levels(np.minimum(1.0, 2 * np.minimum(above, below)), level)
+    own = holm_levels(np.minimum(1.0, 2 * np.minimum(above, below)), level)
     low = np.where(hits > 0, betaincinv(least, others + 1, own / 2), 0.0)
     high = np.where(draws > hits, betaincinv(hits + 1, others, 1 - own / 2), 1.0)
-    visible = (_POWER - ndtri(own / 2)) * np.sqrt(fair * (1 - fair) / draws)
+    visible = (POWER - ndtri(own / 2)) * np.sqrt(fair * (1 - fair) / draws)
     return _looks(shares, low, high, (fair < low) | (fair > high), visible)
 
 
@@ -66,14 +67,17 @@ def _looks(*columns: Floats | Bools) -> tuple[Look, ...]:
     return tuple(Look(value, low, high, bool(told), visible) for value, low, high, told, visible in rows)
 
 
-def _levels(p: Floats, level: float) -> Floats:
-    """Return the level at which each look is judged: of those after the first that is not told, the level of that."""
-    order = np.argsort(p, kind="stable")
-    steps = level / (len(p) - np.arange(len(p)))
+def holm_levels(p: Floats, level: float = LEVEL) -> Floats:
+    """Return the level at which each p value is judged, which is told where it is no larger; NaN where p is NaN.
+
+    It is Holm's: of those after the first that is not told, the level of that.
+    """
+    order = np.argsort(p, kind="stable")[: int(np.isfinite(p).sum())]
+    steps = level / np.arange(len(order), 0, -1)
     failed = np.flatnonzero(p[order] > steps)
     if len(failed):
         steps[failed[0] :] = steps[failed[0]]
-    own = np.empty(len(p))
+    own = np.full(len(p), np.nan)
     own[order] = steps
     return own
 

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from fedsim.analysis.noise import by_chance
-from fedsim.analysis.verdict import LEVEL, compare_shares, effective_draws, evenness, without_replacement
+from fedsim.analysis.verdict import LEVEL, POWER, compare_shares, effective_draws, evenness, without_replacement
 from fedsim.common.arrays import Floats, Ints
 from fedsim.experiment.cautions import by_day, drawn_together
 from fedsim.findings.finished_run import FinishedRun
@@ -35,6 +35,10 @@ class Seen(Enum):
     UNTESTED = "there are too few rounds or days to test"
     NONE = "chance explains it"
     BIAS = "it is more than chance"
+
+
+NOBODY = {Seen.NO_ROUNDS, Seen.NOBODY, Seen.ALONE, Seen.UNMEASURED}
+"""Where there is nothing to judge."""
 
 
 @dataclass(frozen=True)
@@ -176,13 +180,13 @@ def _whole(run: FinishedRun, system: _System, counts: Ints) -> tuple[bool, float
     told, visible = system.steady and wider <= level, None
     if system.steady:
         units = len(counts) / system.together
-        square = (quantile + 0.84) * math.sqrt(2 * max(units - 1, 1)) * system.left * system.together
+        square = (quantile + POWER) * math.sqrt(2 * max(units - 1, 1)) * system.left * system.together
         visible = min(1.0, 0.4 * math.sqrt(square / int(counts.sum())))
     corrected, high = (run.metrics.get(f"participation.l1_uniform_{name}") for name in ("corrected", "high"))
     if not system.independent and system.noise_known and corrected is not None and high is not None:
         error = (high**2 - corrected**2) / NORMAL
         told = told or corrected**2 > quantile * error + ROUNDING
-        seen = min(1.0, math.sqrt(max(0.0, (quantile + 0.84) * error)) / 2)
+        seen = min(1.0, math.sqrt(max(0.0, (quantile + POWER) * error)) / 2)
         visible = seen if visible is None else min(seen, visible)
     return told, narrower, visible
 

@@ -12,7 +12,7 @@ from fedsim.common.errors import RunError
 from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, Certainty, Finding, with_half
 from fedsim.findings.finished_sweep import FinishedSweep
 from fedsim.findings.formatting import capitalized, count, listing, listing_of, number, percent
-from fedsim.findings.metric_wording import PACE, PACE_UNIT, MetricWording, difference, wording_of
+from fedsim.findings.metric_wording import PACE, MetricWording, difference, wording_of
 from fedsim.limits.grammar import ConditionError, MetricCondition, parse_condition
 from fedsim.sweeps.decision import (
     Feasible,
@@ -22,7 +22,6 @@ from fedsim.sweeps.decision import (
     feasible,
     front,
     interval,
-    p_values,
     rank,
     seeds_needed,
 )
@@ -211,11 +210,11 @@ def cost_findings(found: SweepChoice) -> Iterator[Finding]:
         between = found.front.rows[1:-1].tolist()
         ways = [
             f"{names[row]} ({wording_of(found.sweep.bias_metric).write(float(interval(found.bias)[0][row]))} at "
-            f"{number(float(paces[row]), 3)})"
+            f"{pace.write(float(paces[row]))})"
             for row in between
         ]
         lies = "lies" if len(between) == 1 else "lie"
-        yield Finding(f"Between the fastest and the most even {lies} {listing_of(ways, _NAMED)}{PACE_UNIT}.", COST)
+        yield Finding(f"Between the fastest and the most even {lies} {listing_of(ways, _NAMED)}.", COST)
 
 
 def sure_findings(found: SweepChoice) -> Iterator[Finding]:
@@ -229,7 +228,6 @@ def sure_findings(found: SweepChoice) -> Iterator[Finding]:
         yield Finding(text, TRUST, warns=True)
     tied = [int(row) for row in ranking.order[1:] if ranking.tied[row]]
     others = [int(row) for row in ranking.order[1:] if not ranking.tied[row]]
-    p = p_values(found.values - found.values[best])
     if tied:
         apart_by = [difference(found.wording, float(ranking.difference[row]), float(ranking.half[row])) for row in tied]
         ways = listing_of([f"{names[k]} ({by})" for k, by in zip(tied, apart_by, strict=True)], _NAMED, "more setting")
@@ -245,7 +243,7 @@ def sure_findings(found: SweepChoice) -> Iterator[Finding]:
         row = others[0]
         apart = difference(found.wording, float(ranking.difference[row]), float(ranking.half[row]))
         text = f"Next best is {names[row]} with {found.at(row)} ({apart})."
-        yield _apart(found, row, text, Certainty.TOLD if np.isfinite(p[row]) else Certainty.UNTESTED)
+        yield _apart(found, row, text, Certainty.TOLD if np.isfinite(ranking.half[row]) else Certainty.UNTESTED)
     if not found.asked and found.front is not None and (beaten := int(found.front.dominated.sum())):
         text = f"{count(beaten, 'setting')} {'is' if beaten == 1 else 'are'} worse than another in bias or pace"
         yield Finding(f"{text}, and better in neither.", TRUST)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
-from scipy.special import stdtr
 
 from fedsim.analysis.noise import DEGREES
 from fedsim.common.arrays import Bools, Floats
@@ -29,7 +28,7 @@ from fedsim.findings.metric_wording import (
     wording_of,
 )
 from fedsim.sweeps.compare import Comparison
-from fedsim.sweeps.decision import holm
+from fedsim.sweeps.decision import holm, p_of_mean
 
 _NAMED = 3  # differences, optimizers and limits that are named at most
 _VALUE = 28  # characters of a value in a title
@@ -146,14 +145,12 @@ def _errors(own: pl.DataFrame, rows: Mapping[str, pl.DataFrame]) -> tuple[Floats
     apart, seeds = own["difference"].to_numpy(), own["seeds"].to_numpy()
     half = (own["high"] - own["difference"]).cast(pl.Float64).fill_null(math.nan).to_numpy().copy()
     half[seeds < 2] = np.nan
-    freedom = np.maximum(seeds - 1, 1)
+    freedom = seeds - 1
     errors = rows.get(f"{own['metric'][0]}_se")
     if errors is not None and len(errors) == len(own) == 1 and seeds[0] < 2:
         error = math.hypot(errors["baseline_mean"].item(), errors["mean"].item())
         half, freedom = np.array([half_width(error, DEGREES + 1)]), np.array([DEGREES])  # at least as wide as Welch's
-    scale = np.array([half_width(1.0, int(each) + 1) for each in freedom])
-    t = np.abs(apart) / np.maximum(half / scale, 1e-12)
-    return half, np.where(np.isfinite(half), np.where(np.abs(apart) > 1e-12, 2 * stdtr(freedom, -t), 1.0), np.nan)
+    return half, p_of_mean(apart, half, freedom)
 
 
 def comparison_title(looks: Sequence[Judged]) -> str:

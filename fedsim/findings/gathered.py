@@ -190,7 +190,7 @@ class Gatherer:
 
 
 def weight_classes(weight: Floats, together: int) -> Ints | None:
-    """ClientShare clients by weight, the heaviest being 0; None where all weigh the same.
+    """Part clients by weight, the heaviest being 0; None where all weigh the same.
 
     Each class has as many clients as are chosen at once; else it is a tenth, of which the first and the last are of one
     size, or a single client where there are fewer than 20.

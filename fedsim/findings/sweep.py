@@ -156,12 +156,10 @@ def _spread(sweep: FinishedSweep) -> Iterator[Finding]:
 def _model(sweep: FinishedSweep) -> Iterator[Finding]:
     """Say what the settings do to the model: the parts of the loss, else how far each optimizer ends from unbiased."""
     found = list(parts_findings(sweep, loss_parts(sweep)))
-    losses = [each for what in ("excess_loss", "loss") for each in sweep.metrics if _ends(each, what)]
-    own = list(
-        dict.fromkeys(each.rpartition(".")[0] for each in losses if not each.startswith(f"learning.{'_uniform'}"))
-    )
-    shown = [next(each for each in losses if each.rpartition(".")[0] == name) for name in own][:_LOSSES]
-    for metric in shown:
+    losses = dict[str, str]()
+    for metric in (each for what in ("excess_loss", "loss") for each in sweep.metrics if _ends(each, what)):
+        losses.setdefault(metric.rpartition(".")[0], metric)
+    for metric in list(losses.values())[:_LOSSES]:
         found += course_of(sweep, wording_of(metric))
     yield from found or [Finding("No model was trained.", MODEL)]
 

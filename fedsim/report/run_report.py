@@ -9,7 +9,7 @@ from fedsim.findings.expectations import verdict
 from fedsim.findings.finding import Finding
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import NO_VALUE, capitalized, count, distinct, number
-from fedsim.findings.run import run_answer, run_facts, run_finding, run_tiles
+from fedsim.findings.run import run_answer
 from fedsim.learning.private import caveats_of
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises
 from fedsim.privacy.epsilon import epsilon_of_rho
@@ -27,14 +27,15 @@ from fedsim.scenario.permissions import Permissions
 
 def run_document(run: FinishedRun, plugins: bool = False) -> ReportDocument:
     """Compute everything that the report of a run shows; `plugins` lets it import code for charts of its own."""
-    own, charts = list(own_charts(run, plugins)), run_charts(run)
+    said, own = run_answer(run), list(own_charts(run, plugins))
+    charts = run_charts(run, said.bias)
     for each in own:
         charts[each.section] += (each.chart,)
     learning, noun = tables.learning_table(run), run.noun
     rounds = run.rounds.group_by("outcome").len()
     endings = (tables.ending_table(f"{noun}s", rounds), tables.ending_table("sessions", run.gathered.outcomes))
     sections = (
-        Section("bias", "Participation and bias", charts["bias"], [tables.bias_table(run)]),
+        Section("bias", "Participation and bias", charts["bias"], [tables.bias_table(run, said.bias)]),
         Section("learning", "Learning", charts["learning"], [learning]),
         Section("devices", "Devices and time", charts["devices"]),
         Section("rounds", f"{capitalized(noun)}s and sessions", charts["rounds"], endings, folded=True),
@@ -44,14 +45,14 @@ def run_document(run: FinishedRun, plugins: bool = False) -> ReportDocument:
     return ReportDocument(
         kind="run",
         name=run.name,
-        finding=run_finding(run),
+        finding=said.title,
         question=run.scenario.question,
         description=run.scenario.description,
         status=run.manifest.get("status"),
         verdict=verdict(run.manifest.get("verdict")),
-        answer=run_answer(run),
-        facts=run_facts(run),
-        tiles=tuple(run_tiles(run))[:5],
+        answer=said.findings,
+        facts=said.facts,
+        tiles=said.tiles,
         sections=sections,
         names=(*RUN_CHARTS, *(each.chart.name for each in own if each.picture or each.failure)),
         tables=[learning],

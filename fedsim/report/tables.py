@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from fedsim.common.outcomes import ROUND_OUTCOMES, SESSION_OUTCOMES
-from fedsim.findings.bias import ROUNDING, bias_of, turn_share
+from fedsim.findings.bias import ROUNDING, Bias, turn_share
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import NO_VALUE, aligned_numbers, capitalized, count, duration, fixed, number, percent
 from fedsim.findings.methods import optimizers
@@ -37,9 +37,9 @@ def thinned(caption: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...
     return Table(caption, header, kept, words=0, note=note)
 
 
-def bias_table(run: FinishedRun) -> Table | None:
+def bias_table(run: FinishedRun, bias: Bias) -> Table | None:
     """Show distances as total variation and as L1; None where nothing was measured."""
-    metric, bias, of = (run.selected or run.metrics).get, bias_of(run), "" if run.selected is None else "Selections: "
+    metric, of = (run.selected or run.metrics).get, "" if run.selected is None else "Selections: "
     if run.metrics.get("participation.l1_uniform") is None or not run.clients["participations"].sum():
         return None
     distances = {

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import fdtri, stdtr
 
+from fedsim.analysis.verdict import holm_levels
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.intervals import student_quantile
 from fedsim.limits.grammar import MetricCondition
@@ -48,7 +49,12 @@ def told_apart(differences: Floats) -> Bools:
 def p_values(differences: Floats) -> Floats:
     """Return the p value of a mean of 0 of each row (settings, seeds), two-sided; NaN with fewer than two seeds."""
     mean, half = interval(differences)
-    freedom = np.maximum(np.isfinite(differences).sum(axis=-1) - 1, 1)
+    return p_of_mean(mean, half, np.isfinite(differences).sum(axis=-1) - 1)
+
+
+def p_of_mean(mean: Floats, half: Floats, freedom: Ints) -> Floats:
+    """Return the p value of a mean of 0, two-sided, from half of its 95 % interval by Student's t; NaN without one."""
+    freedom = np.maximum(freedom, 1)
     error = half / student_quantile(freedom + 1, CONFIDENCE)
     # Rounding may leave equal differences a tiny spread.
     t = np.abs(mean) / np.maximum(error, _ROUNDING)
@@ -57,11 +63,7 @@ def p_values(differences: Floats) -> Floats:
 
 def holm(p: Floats) -> Bools:
     """Say which of several hypotheses are rejected at 5 % together (Holm 1979), by their p values; NaN is never."""
-    order = np.argsort(p, kind="stable")[: int(np.isfinite(p).sum())]
-    kept = p[order] > (1 - CONFIDENCE) / np.arange(len(order), 0, -1)
-    rejected = np.zeros(len(p), dtype=bool)
-    rejected[order[: int(np.argmax(kept)) if kept.any() else len(order)]] = True
-    return rejected
+    return p <= holm_levels(p, 1 - CONFIDENCE)
 
 
 def detectable(half: float, seeds: int, looks: int, of: int | None = None) -> float:

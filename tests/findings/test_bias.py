@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 from fedsim.findings.bias import ClientShare, Seen, bias_of, contrast_words, never_by_chance, tenth_shares
 from fedsim.findings.finished_run import FinishedRun, read_run
-from fedsim.findings.run import run_answer, run_finding
+from fedsim.findings.run import run_answer
 from fedsim.scenario.component import Choice
 from tests.report.runs import DEGENERATE
 
@@ -23,7 +23,7 @@ def run(written: Path) -> FinishedRun:
 
 
 def plain(run: FinishedRun) -> str:
-    return run_finding(run).replace("\N{NARROW NO-BREAK SPACE}", " ")
+    return run_answer(run).title.replace("\N{NARROW NO-BREAK SPACE}", " ")
 
 
 def flat(run: FinishedRun, counts: pl.Expr) -> FinishedRun:
@@ -153,17 +153,17 @@ def test_a_few_reports_make_no_ratio() -> None:
 )
 def test_odd_runs_have_a_title(run_directory: Path, name: str, words: str) -> None:
     DEGENERATE[name](run_directory)
-    assert run_finding(read_run(run_directory)) == words
+    assert run_answer(read_run(run_directory)).title == words
 
 
 def test_a_stalled_run_says_so_first(run: FinishedRun) -> None:
     stalled = replace(run, manifest={**run.manifest, "stalled": "round 9 wants 2 eligible clients"})
-    assert run_finding(stalled) == f"The run stalled in round {len(run.rounds) - 1:,} and ended there."
-    assert run_answer(stalled)[0].text == "The run stalled: round 9 wants 2 eligible clients."
+    assert run_answer(stalled).title == f"The run stalled in round {len(run.rounds) - 1:,} and ended there."
+    assert run_answer(stalled).findings[0].text == "The run stalled: round 9 wants 2 eligible clients."
 
 
 def test_what_was_not_measured_is_no_finding(run: FinishedRun) -> None:
-    assert run_finding(replace(run, metrics={})) == "How evenly clients take part was not measured."
+    assert run_answer(replace(run, metrics={})).title == "How evenly clients take part was not measured."
 
 
 @given(taken=st.integers(1, 3000), clients=st.integers(20, 200))

@@ -18,7 +18,7 @@ from fedsim import simulate
 from fedsim.common.errors import FedsimError
 from fedsim.findings.bias import Bias, Seen, bias_of
 from fedsim.findings.finished_run import FinishedRun, read_run
-from fedsim.findings.run import run_answer, run_facts, run_finding
+from fedsim.findings.run import run_answer
 from fedsim.scenario import Scenario
 
 LAWS = ("uniform", "midzuno", "successive", "poisson", "bernoulli", "groups", "cyclic", "age", "stratified")
@@ -114,7 +114,7 @@ def strengths(run: FinishedRun) -> Iterator[float]:
 
 def mistakes(given: Case, run: FinishedRun) -> Iterator[str]:
     """Yield what the verdict on a run says that is not so, and where the page contradicts itself."""
-    bias, title = bias_of(run), run_finding(run)
+    bias, title = bias_of(run), run_answer(run).title
     told = bias.seen is Seen.BIAS
     groups = any(part.told for part in bias.of("group"))
     if given.fair and told:
@@ -136,12 +136,12 @@ def contradictions(bias: Bias, title: str, run: FinishedRun) -> Iterator[str]:
         yield f"{title} beside a part that is told"
     if any(part.told != (not part.low <= 1 <= part.high) for part in bias.parts if np.isfinite(part.visible)):
         yield "an interval disagrees with its verdict"
-    text = " ".join(each.text for each in run_answer(run) if each.about == "How biased")
+    text = " ".join(each.text for each in run_answer(run).findings if each.about == "How biased")
     if bias.seen is not Seen.BIAS and "more than chance" in text:
         yield f"{title} beside: {text}"
     if bias.seen is Seen.BIAS and "more than chance" not in text:
         yield f"{title} beside: {text}"
-    for fact in run_facts(run):
+    for fact in run_answer(run).facts:
         if (fact.certainty == "told from chance") and bias.seen is not Seen.BIAS:
             yield f"{title} beside: {fact.text}"
 

@@ -11,8 +11,7 @@ import pytest
 from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, WHAT
 from fedsim.findings.finished_run import FinishedRun, read_run
 from fedsim.findings.methods import optimizer_figures, references
-from fedsim.findings.run import run_answer, run_facts, run_finding
-from fedsim.findings.run import run_tiles as tiles
+from fedsim.findings.run import run_answer
 from fedsim.learning import summarise
 from fedsim.report.tables import learning_table
 from fedsim.scenario.component import Choice
@@ -30,11 +29,11 @@ def run(written: Path) -> FinishedRun:
 
 
 def words(run: FinishedRun) -> str:
-    return " ".join(sentence.text for sentence in run_answer(run)).replace("\N{NO-BREAK SPACE}", " ")
+    return " ".join(sentence.text for sentence in run_answer(run).findings).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def warnings(run: FinishedRun) -> list[str]:
-    return [sentence.text for sentence in run_answer(run) if sentence.warns]
+    return [sentence.text for sentence in run_answer(run).findings if sentence.warns]
 
 
 def with_metrics(run: FinishedRun, **metrics: float | None) -> FinishedRun:
@@ -63,7 +62,7 @@ def test_the_answer_says_how_biased_and_what_it_costs(run: FinishedRun) -> None:
 
 def test_sentences_about_one_question_stand_together(run: FinishedRun) -> None:
     run = with_metrics(run, participation__l1_uniform=0.461, rounds__per_day=960.0)
-    told = [about for about, _ in groupby(sentence.about for sentence in run_answer(run))]
+    told = [about for about, _ in groupby(sentence.about for sentence in run_answer(run).findings)]
     assert told == [WHAT, BIAS, MODEL, COST, TRUST, NEXT]
 
 
@@ -127,11 +126,11 @@ def test_waiting_is_a_cost_and_a_tile(run: FinishedRun) -> None:
     waits = replace(waits, manifest=manifest)
     text = words(waits).replace("\N{NARROW NO-BREAK SPACE}", " ")
     assert "Rounds spent 56.5 % of the time waiting for clients (95 of 168 h, the longest 8.8 h)." in text
-    (tile,) = [tile for tile in tiles(waits) if tile.label == "of the time spent waiting"]
+    (tile,) = [tile for tile in run_answer(waits).tiles if tile.label == "of the time spent waiting"]
     assert tile.value == "56.5\N{NARROW NO-BREAK SPACE}%"
     never = with_metrics(run, rounds__waiting_share=0.0, rounds__wait__max=0.0)
     assert "waiting" not in words(never)
-    assert not any("waiting" in tile.label for tile in tiles(never))
+    assert not any("waiting" in tile.label for tile in run_answer(never).tiles)
 
 
 def test_device_time_is_in_device_hours(run: FinishedRun) -> None:
@@ -156,10 +155,10 @@ def test_of_a_few_groups_each_is_compared_with_its_size(run: FinishedRun) -> Non
     assert "Participation share over fair share: “here” 1.1 and “there” 0.9; this is more than chance." in words(
         cohorts
     )
-    assert run_finding(cohorts) == (
+    assert run_answer(cohorts).title == (
         "A client of “here” takes part 1.2 times as often as one of “there”, which is more than chance."
     )
-    assert [fact.certainty for fact in run_facts(cohorts)] == ["told from chance"] * 2
+    assert [fact.certainty for fact in run_answer(cohorts).facts] == ["told from chance"] * 2
     slight = pl.when(pl.col("client") < 50).then(20 + pl.col("client") % 3 - 1).otherwise(20)
     even = replace(cohorts, clients=clients.with_columns(participations=slight))
     assert "chance explains this, and a difference of" in words(even)
@@ -170,7 +169,7 @@ def test_a_ratio_of_few_counts_is_not_said(run: FinishedRun) -> None:
     group = pl.when(pl.col("client") < 50).then(pl.lit("here")).otherwise(pl.lit("there"))
     counts = pl.when(pl.col("client") < 50).then(6).when(pl.col("client") < 54).then(1).otherwise(0)
     clients = run.clients.with_columns(group=group, participations=counts, separation=pl.lit(0), weight=pl.lit(0.01))
-    title = run_finding(with_server(replace(run, clients=clients), selection=Choice(kind="uniform")))
+    title = run_answer(with_server(replace(run, clients=clients), selection=Choice(kind="uniform"))).title
     assert title.replace("\N{NARROW NO-BREAK SPACE}", " ").endswith("“here” takes part 2 times its fair share.")
 
 
@@ -198,24 +197,24 @@ def test_what_is_worse_than_its_start_is_not_called_converged(run: FinishedRun) 
 def test_a_question_about_the_model_is_answered_by_its_loss(run: FinishedRun) -> None:
     asked = replace(run, scenario=run.scenario.model_copy(update={"question": "What does it do to the model?"}))
     unbiased = "unbiased training (fedavg under uniform participation)"
-    assert run_finding(asked) == f"The loss of fedavg ends 0.025 above that of {unbiased}."
+    assert run_answer(asked).title == f"The loss of fedavg ends 0.025 above that of {unbiased}."
 
 
 def test_a_question_about_a_group_is_answered_by_its_share(run: FinishedRun) -> None:
     asked = replace(run, scenario=run.scenario.model_copy(update={"question": "Does group 19 get its share?"}))
-    first, last = run_finding(asked), run_facts(asked)[19]
+    first, last = run_answer(asked).title, run_answer(asked).facts[19]
     assert not first.startswith("“group 1”")
     group = pl.when(pl.col("client") < 50).then(pl.lit("here")).otherwise(pl.lit("there"))
     two = replace(asked, clients=run.clients.with_columns(group=group))
     two = replace(two, scenario=run.scenario.model_copy(update={"question": "Does Here take part by its size?"}))
-    assert run_finding(two).startswith("“here” takes part 1.")
-    assert run_finding(two).endswith("more than chance.")
+    assert run_answer(two).title.startswith("“here” takes part 1.")
+    assert run_answer(two).title.endswith("more than chance.")
     assert last.name == "group.group 19"
 
 
 def test_without_learning_no_model_was_trained(run: FinishedRun) -> None:
     plain = replace(run, scenario=run.scenario.model_copy(update={"learning": None}), learning=None)
-    assert [each.text for each in run_answer(plain) if each.about == MODEL] == ["No model was trained."]
+    assert [each.text for each in run_answer(plain).findings if each.about == MODEL] == ["No model was trained."]
 
 
 def test_measurements_far_from_theory_are_a_warning(run: FinishedRun) -> None:
@@ -247,19 +246,19 @@ def test_dropped_sessions_and_shortages_are_said_when_there_are_any(run: Finishe
 def test_no_metrics_at_all_still_make_an_answer(run: FinishedRun) -> None:
     empty = replace(run, metrics={})
     assert "was not measured" in words(empty)
-    assert [tile.label for tile in tiles(empty)] == ["rounds"]
+    assert [tile.label for tile in run_answer(empty).tiles] == ["rounds"]
 
 
 @pytest.mark.parametrize("name", DEGENERATE)
 def test_odd_runs_have_an_answer(run_directory: Path, name: str) -> None:
     DEGENERATE[name](run_directory)
     run = read_run(run_directory)
-    assert run_answer(run)
-    assert list(tiles(run))
+    assert run_answer(run).findings
+    assert list(run_answer(run).tiles)
 
 
 def test_at_most_five_tiles_the_distance_first(run: FinishedRun) -> None:
-    shown = [(tile.label, tile.value.replace("\N{NARROW NO-BREAK SPACE}", " ")) for tile in tiles(run)]
+    shown = [(tile.label, tile.value.replace("\N{NARROW NO-BREAK SPACE}", " ")) for tile in run_answer(run).tiles]
     assert len(shown) <= 5
     assert shown[0] == ("from uniform (total variation)", "23.3 %")
     assert ("loss above that of unbiased training (fedavg under uniform participation)", "0.025") in shown

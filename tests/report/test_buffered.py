@@ -8,6 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from fedsim import Scenario, simulate
+from fedsim.findings.bias import bias_of
 from fedsim.findings.finished_run import FinishedRun, read_run
 from fedsim.findings.formatting import number
 from fedsim.report.charts import Chart, run_charts
@@ -67,5 +68,8 @@ def test_only_buffered_runs_have_staleness(run: FinishedRun, tmp_path: Path) -> 
     path = tmp_path / "rounds.fedsim.yaml"
     path.write_text("stop: {rounds: 5}\npopulation: [{devices: 9}]\nserver: {cohort: 3}\n", encoding="utf-8")
     simulate(Scenario.load(path)).save(tmp_path / "run")
-    shown = ([chart.name for chart in run_charts(each)["rounds"]] for each in (run, read_run(tmp_path / "run")))
+    shown = (
+        [chart.name for chart in run_charts(each, bias_of(each))["rounds"]]
+        for each in (run, read_run(tmp_path / "run"))
+    )
     assert list(shown) == [["durations", "staleness"], ["durations"]]

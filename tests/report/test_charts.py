@@ -11,11 +11,13 @@ import polars as pl
 import pytest
 from matplotlib.figure import Figure
 
+from fedsim.findings.bias import bias_of
 from fedsim.findings.finished_run import FinishedRun, read_run
 from fedsim.report.charts import Absent, Chart, run_charts
 from fedsim.report.charts.distance import LARGEST_CURVE, choose_separations, distance_chart
 from fedsim.report.charts.learning import curves, in_step, training_chart
-from fedsim.report.charts.marks import Rule, Series, Spaced, line_plot
+from fedsim.report.charts.marks import Spaced
+from fedsim.report.charts.plot import Rule, Series, line_plot
 from fedsim.report.charts.rounds import duration_chart
 from fedsim.scenario import Scenario
 from fedsim.theory import distances
@@ -238,13 +240,15 @@ def test_names_stand_beside_lines_without_lying_on_each_other_or_above_the_chart
 )
 def test_charts_without_data_say_so(run_directory: Path, spoil: Callable[[Path], None], absent: set[str]) -> None:
     spoil(run_directory)
-    every = chain.from_iterable(run_charts(read_run(run_directory)).values())
+    run = read_run(run_directory)
+    every = chain.from_iterable(run_charts(run, bias_of(run)).values())
     assert {chart.name for chart in every if isinstance(chart, Absent)} == absent
 
 
 def test_data_tables_are_thinned_and_say_so(run_directory: Path) -> None:
     rewrite(run_directory / "clients.parquet", lambda clients: clients.with_columns(weight=pl.col("client") + 1.0))
-    (chart,) = (each for each in run_charts(read_run(run_directory))["bias"] if each.name == "participation")
+    run = read_run(run_directory)
+    (chart,) = (each for each in run_charts(run, bias_of(run))["bias"] if each.name == "participation")
     assert isinstance(chart, Chart)
     assert chart.table is not None
     assert len(chart.table.rows) == 60

@@ -61,7 +61,7 @@ def test_without_an_objective_bias_is_set_against_pace(tmp_path: Path) -> None:
     for fact in (
         "At R = 1, participation is 20.0 ± 0.1 % away from uniform (TV); the least even, R = 0, 40.0 %.",
         "The pace at R = 1 is 700 rounds per day, 22.2 % less than the fastest (900 at R = 0).",
-        "Between the fastest and the most even lies R = 2 (30.0 % at 800) rounds per day.",
+        "Between the fastest and the most even lies R = 2 (30.0 % at 800 rounds per day).",
         "1 setting is worse than another in bias or pace, and better in neither.",
         "`decide: {minimize: participation.l1_uniform, subject_to: [rounds.per_day >= 810]}` chooses R = 0 (40.0 %).",
         "Try values of R around 1, from 0 to 2.",

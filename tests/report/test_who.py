@@ -11,6 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from fedsim.common.arrays import Ints
+from fedsim.findings.bias import bias_of
 from fedsim.findings.finished_run import FinishedRun, read_run
 from fedsim.findings.gathered import Asked, gather
 from fedsim.report.charts import Absent, Chart
@@ -22,6 +23,10 @@ from .runs import GROUPS, SEPARATION, SIZE, diverged
 
 WEIGHT = np.repeat(np.arange(1, GROUPS + 1) ** -1.5, SIZE)
 RISING = tuple(0.1 + 0.2 * number for number in range(10))
+
+
+def charts_of(run: FinishedRun) -> list[Chart | Absent]:
+    return who_charts(run, bias_of(run))
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +81,7 @@ def test_groups_are_in_multiples_of_their_share_with_theory_and_intervals(run: F
     assert rows.margins is not None
     assert (np.abs(rows.shares - rows.theory) < 2 * rows.margins).all()
     assert rows.draws == counts.sum() / SIZE  # groups of five are drawn as one
-    assert [chart.name for chart in who_charts(two)][:2] == ["who", "who-groups"]
+    assert [chart.name for chart in charts_of(two)][:2] == ["who", "who-groups"]
 
 
 def test_time_zones_are_shown_where_they_are_not_the_groups(run: FinishedRun) -> None:
@@ -104,7 +109,7 @@ def test_clients_of_one_group_are_parted_by_weight(
     rows = ways(run)["who-weights"]
     assert (rows.noun, *rows.names[:2], rows.names[-1]) == (noun, *names)
     assert rows.sizes @ rows.shares == pytest.approx(1)
-    chart, *_ = who_charts(run)
+    chart, *_ = charts_of(run)
     assert (chart.name, chart.title) == ("who", "Who takes part, by weight")
 
 
@@ -117,16 +122,16 @@ def test_tenths_by_available_time_come_from_the_metrics(run: FinishedRun) -> Non
 
 def test_without_parts_the_picture_is_of_the_clients(run: FinishedRun) -> None:
     """Three in four clients take part, a quarter never does: all of one weight."""
-    charts = who_charts(with_counts(run, np.repeat([40, 0], [75, 25])))
+    charts = charts_of(with_counts(run, np.repeat([40, 0], [75, 25])))
     assert [(chart.name, chart.title) for chart in charts] == [("who", "Who takes part, client by client")]
-    nobody = who_charts(replace(run, clients=run.clients.with_columns(participations=0)))
+    nobody = charts_of(replace(run, clients=run.clients.with_columns(participations=0)))
     assert [type(chart) for chart in nobody] == [Absent]
 
 
 def test_what_is_not_told_from_chance_is_shown_only_where_nothing_is(run: FinishedRun) -> None:
     fair = np.random.default_rng(1).multinomial(20_000, np.full(200, 1 / 200))
     metrics = {f"participation.by_speed.{n}": 1.0 for n in range(1, 11)} | {"participation.l1_uniform": 0.08}
-    charts = who_charts(replace(with_counts(run, fair), metrics=metrics))
+    charts = charts_of(replace(with_counts(run, fair), metrics=metrics))
     assert [(chart.name, chart.title) for chart in charts] == [
         ("who", "Who takes part, by speed"),
         ("participation", "Who takes part, client by client"),
@@ -149,7 +154,7 @@ def test_the_envelope_of_chance_holds_what_a_fair_lottery_draws() -> None:
 
 
 def clients_of(run: FinishedRun) -> tuple[Chart, dict[str, Any]]:
-    (chart,) = (each for each in who_charts(run) if each.title.endswith("client by client"))
+    (chart,) = (each for each in charts_of(run) if each.title.endswith("client by client"))
     assert isinstance(chart, Chart)
     axes = Figure(figsize=(3.5, 2.4)).subplots()
     chart.draw(axes)
@@ -183,7 +188,7 @@ def test_clients_without_theory_are_shown_as_measured(run_directory: Path) -> No
 def test_many_groups_are_shown_at_both_ends(run: FinishedRun) -> None:
     counts = np.random.default_rng(2).permutation(np.arange(1, 101))
     many = with_counts(run, counts, group=pl.int_range(100).cast(pl.String))
-    chart = who_charts(many)[0]
+    chart = charts_of(many)[0]
     assert isinstance(chart, Chart)
     assert chart.table is not None
     shares = [float(row[2]) for row in chart.table.rows]

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 
 from fedsim.common.errors import KeyPath, Mistake
 from fedsim.common.registry import Registry
+from fedsim.findings.bias import Bias
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.report.tables import Table
 from fedsim.scenario import Scenario
@@ -100,12 +101,12 @@ def section_of(kind: RunChart) -> str:
     return found
 
 
-def run_charts(run: FinishedRun) -> dict[str, tuple[Chart | Absent, ...]]:
+def run_charts(run: FinishedRun, bias: Bias) -> dict[str, tuple[Chart | Absent, ...]]:
     """Compute the data of every chart of a run, by the section that shows it; some that have none say why."""
     from fedsim.report.charts import availability, distance, learning, rounds, timeline, who
 
     made: dict[str, list[Chart | Absent | None]] = {
-        "bias": [*who.who_charts(run), distance.distance_chart(run), distance.convergence_chart(run)],
+        "bias": [*who.who_charts(run, bias), distance.distance_chart(run), distance.convergence_chart(run)],
         "devices": [availability.hour_chart(run), availability.eligible_chart(run), timeline.timeline_chart(run)],
         "rounds": [rounds.duration_chart(run), rounds.staleness_chart(run)],
         "learning": [learning.training_chart(run, column) for column in ("loss", "distance")],

@@ -13,7 +13,7 @@ from fedsim.common.instants import HOUR_S
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import count, from_to, listing, percent
 from fedsim.findings.gathered import SLOT_S
-from fedsim.report.charts import Absent, Chart, marks
+from fedsim.report.charts import Absent, Chart, marks, plot
 
 ZONES = 6  # time zones shown at most: those with the most devices
 _LEAST = 3  # with gauges in fewer hours of the day there is nothing to see
@@ -89,20 +89,20 @@ def hour_chart(run: FinishedRun) -> Chart | Absent | None:
         return None
     reasons, hour = _reasons(run, clock), f"hour of the day ({clock})"
     colors = [marks.series_color(index) for index in range(len(zones) + len(reasons))]
-    shares, begun = list[marks.Series](), list[marks.Series]()
+    shares, begun = list[plot.Series](), list[plot.Series]()
     for (name, (share, sessions)), color in zip(zones.items(), colors, strict=False):
-        shares.append(marks.Series(name if len(zones) > 1 else "available", _HOURS, share, color))
-        begun.append(marks.Series("", _HOURS, np.nan_to_num(sessions), color, "steps"))
+        shares.append(plot.Series(name if len(zones) > 1 else "available", _HOURS, share, color))
+        begun.append(plot.Series("", _HOURS, np.nan_to_num(sessions), color, "steps"))
     others = zip(reasons.items(), colors[len(zones) :], strict=True)
-    against = [marks.Series(name, _HOURS, share, color, "dashed") for (name, share), color in others]
-    sides: list[tuple[list[marks.Series], marks.AxisLook]] = [(shares, ("available, of the devices there", "percent"))]
+    against = [plot.Series(name, _HOURS, share, color, "dashed") for (name, share), color in others]
+    sides: list[tuple[list[plot.Series], plot.AxisLook]] = [(shares, ("available, of the devices there", "percent"))]
     sides += [(against, ("not eligible, of all", "percent"))] if against else []
     sides += [(begun, ("sessions begun in an hour", "linear"))]
 
     def draw(axes: Axes) -> None:
         panels = marks.panels(axes, [1.35, *([1.2] if against else []), 1])
         for panel, (series, y) in zip(panels, sides, strict=True):
-            marks.draw_lines(panel, series, (hour if panel is panels[-1] else "", "linear"), y)
+            plot.draw_lines(panel, series, (hour if panel is panels[-1] else "", "linear"), y)
             panel.set_ylim(0, 1.04 * panel.get_ylim()[1])
         panels[-1].set_xlim(0, 24)
         panels[-1].xaxis.set_major_locator(FixedLocator(range(0, 25, 3)))
@@ -120,7 +120,7 @@ def hour_chart(run: FinishedRun) -> Chart | Absent | None:
         title=title,
         description=f"Share of the devices that is available, by hour of the day ({clock}): {listing(ends)}.",
         notes=tuple(notes),
-        table=marks.series_table(title, [*shares, *against], (hour, "whole"), ("share of devices", "percent")),
+        table=plot.series_table(title, [*shares, *against], (hour, "whole"), ("share of devices", "percent")),
         draw=draw,
         height=1.6 if against else 1.2,
     )
@@ -182,16 +182,16 @@ def eligible_chart(run: FinishedRun) -> Chart | None:
         along = marks.clock_axis(axes, run.scenario.start, clock, longest * size, size)
         axes.set_xlabel(along or marks.time_axis(axes, unit, longest), loc="right")
 
-    return marks.line_plot(
+    return plot.line_plot(
         "eligible",
         "Clients that could be selected",
         [
-            marks.Series.of("available", available, marks.MUTED),
-            marks.Series.of("eligible", eligible, marks.SERIES[0]),
+            plot.Series.of("available", available, marks.MUTED),
+            plot.Series.of("eligible", eligible, marks.SERIES[0]),
         ],
         (f"simulated time ({unit})", "linear"),
         ("clients", "linear"),
-        rules=[marks.Rule(f"{count(run.wanted)} wanted", run.wanted)] if run.wanted else [],
+        rules=[plot.Rule(f"{count(run.wanted)} wanted", run.wanted)] if run.wanted else [],
         notes=notes,
         before=before,
         after=after,

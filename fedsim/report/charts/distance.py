@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from fedsim.common.arrays import Ints
 from fedsim.common.errors import ChainError
 from fedsim.findings.finished_run import FinishedRun
-from fedsim.report.charts import Chart, marks
+from fedsim.report.charts import Chart, marks, plot
 from fedsim.theory import distances
 
 _POINTS = 60  # values of R at most, for large populations
@@ -39,7 +39,7 @@ def distance_chart(run: FinishedRun) -> Chart | None:
     if float(l1.max()) < _FLAT:
         return None
     exact = not table["pi"].null_count() or "participation.l1_uniform_theory" in (run.selected or {})
-    series = [marks.Series("theory", r.astype(np.float64), l1 / 2, marks.SERIES[1])]
+    series = [plot.Series("theory", r.astype(np.float64), l1 / 2, marks.SERIES[1])]
     notes = ["0 is uniform, 100\N{NARROW NO-BREAK SPACE}% is the most there could be."]
     if not exact:
         notes.append("The theory takes every client to be always available, which these are not.")
@@ -49,14 +49,14 @@ def distance_chart(run: FinishedRun) -> Chart | None:
     if measured is not None:
         half, own = error or 0.0, np.array([measured / 2])
         series.append(
-            marks.Series("this run", np.array([float(separation)]), own, look="dots", low=own - half, high=own + half)
+            plot.Series("this run", np.array([float(separation)]), own, look="dots", low=own - half, high=own + half)
         )
         notes += ["The bar is two standard errors on either side."] if error else []
 
     def after(axes: Axes) -> None:
         axes.set_ylim(bottom=0)
 
-    return marks.line_plot(
+    return plot.line_plot(
         "distance",
         "Distance from uniform, by separation",
         series,
@@ -71,14 +71,14 @@ def convergence_chart(run: FinishedRun) -> Chart | None:
     """Draw how fast the law of the participants approaches its limit, for each separation of a convergence study."""
     if run.convergence is None:
         return None
-    series, floors = list[marks.Series](), list[marks.Series]()
+    series, floors = list[plot.Series](), list[plot.Series]()
     for index, ((r,), part) in enumerate(run.convergence.group_by("separation", maintain_order=True)):
         own, color = part.sort("round"), marks.series_color(index)
         x = own["round"].to_numpy().astype(np.float64)
-        series.append(marks.Series(f"R = {r}", x, np.maximum(own["tv"].to_numpy(), LEAST), color))
+        series.append(plot.Series(f"R = {r}", x, np.maximum(own["tv"].to_numpy(), LEAST), color))
         if not own["noise_floor"].null_count():
             noise = own["noise_floor"].to_numpy()
-            floors.append(marks.Series("", x, np.where(noise < LEAST, np.nan, noise), color))
+            floors.append(plot.Series("", x, np.where(noise < LEAST, np.nan, noise), color))
     notes = [
         "The law of who takes part in a round, all clients being ready at round 0, against that of the long run. It is "
         "the law of one round's participant, not of the chain's state: it can fall faster than the chain mixes, and it "
@@ -92,7 +92,7 @@ def convergence_chart(run: FinishedRun) -> Chart | None:
             axes.plot(each.x, each.y, color=each.color, linestyle=marks.DOTTED, linewidth=1)
 
     far = any((each.y > LEAST).any() for each in series)
-    return marks.line_plot(
+    return plot.line_plot(
         "convergence",
         "How the start is forgotten",
         series,

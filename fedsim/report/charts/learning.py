@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from fedsim.findings.finished_run import INITIAL_ROUND, FinishedRun
 from fedsim.findings.formatting import count, listing, number
 from fedsim.findings.methods import optimizers, references
-from fedsim.report.charts import Absent, Chart, marks
+from fedsim.report.charts import Absent, Chart, marks, plot
 
 _FURTHER = 1e4  # values so many times above the first ones are not drawn
 _LEAST = 1e-6  # of the largest value: smaller ones lie under the axis
@@ -69,7 +69,7 @@ def curve_chart(
     x: str,
     y: str,
     notes: Sequence[str] = (),
-    levels: Sequence[marks.Rule] = (),
+    levels: Sequence[plot.Rule] = (),
     after: Callable[[Axes], None] = lambda _: None,
 ) -> Chart:
     """Draw curves, those of references dashed."""
@@ -105,10 +105,10 @@ def curve_chart(
         after(axes)
 
     series = [(each.optimizer, each.points, marks.series_color(each.color), each.reference) for each in shown]
-    return marks.line_plot(
+    return plot.line_plot(
         name,
         title,
-        [marks.Series.of(*each) for each in series],
+        [plot.Series.of(*each) for each in series],
         (x, "linear" if x.startswith("simulated") else "whole"),
         (y, "log" if far else "linear"),
         notes=said,
@@ -131,5 +131,5 @@ def training_chart(run: FinishedRun, column: str = "loss") -> Chart | Absent | N
     ways = listing([f"{number(level, 3)} for “{curve.optimizer}”" for curve, level in levels])
     notes = [f"Dotted: where theory says that the mean model ends, {ways}; noise keeps each model further away."]
     along = f"simulated {unit}" if unit else "rounds done"
-    rules = [marks.Rule("", level, color=marks.series_color(curve.color)) for curve, level in levels]
+    rules = [plot.Rule("", level, color=marks.series_color(curve.color)) for curve, level in levels]
     return curve_chart(name, y.capitalize(), found, along, y, notes if levels else (), rules)

@@ -1,9 +1,9 @@
-"""The one builder of charts, lines and rows, and what it is made of: colours, marks, scales, labels, bins of values."""
+"""What charts are made of: colours, marks, scales, labels, bins of values."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal, TypeAlias
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import matplotlib
@@ -15,13 +15,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from matplotlib.ticker import FixedFormatter, FixedLocator, Formatter, LogLocator, MaxNLocator, NullFormatter
-from numpy.typing import NDArray
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import DAY_S, HOUR_S, time_unit
-from fedsim.findings.formatting import capitalized, from_to, listing_of, number, percent
-from fedsim.report.charts import Chart
-from fedsim.report.tables import Table, thinned
+from fedsim.findings.formatting import number
 
 POINTS = 160  # at most so many points of one line: about three pixels each in the page
 INK = "#1c2126"
@@ -33,9 +30,7 @@ SERIES = ("#0b63a5", "#c8500a", "#0c8265", "#a8478a", "#946c00", "#3c8dc4")
 DOTTED = (0, (1, 1.6))
 DASHED = (0, (3.5, 2))
 
-_ROUNDING = 1e-12  # of the largest value of a chart: smaller ones are 0
 _LONGEST_LABEL = 42  # characters of a name that fit into a legend
-_LONGEST_AT_END = 16  # and beside the end of a line
 _MARK = 6  # the room of the mark of each entry of a legend, in characters
 _NAMES = {"d": "days", "h": "hours", "min": "minutes", "s": "seconds"}
 _STEPS = {"hours": [1, 2, 3, 6, 10], "minutes": [1, 1.5, 2, 3, 6, 10], "seconds": [1, 1.5, 2, 3, 6, 10]}
@@ -156,16 +151,6 @@ def linear(axes: Axes, axis: str, whole: bool = False) -> None:
     ticks.set_major_formatter(Spaced())
 
 
-def line(axes: Axes, points: Binned, color: str, dashed: bool = False) -> Artist:
-    """Draw the means of bins as a line, with a band from least to greatest where bins hold several values."""
-    if points.size > 1 and not dashed:
-        axes.fill_between(points.x, points.low, points.high, color=color, alpha=0.16, linewidth=0)
-    marker = "o" if len(points.x) == 1 else ""
-    style = DASHED if dashed else "-"
-    (artist,) = axes.plot(points.x, points.mean, color=color, linestyle=style, marker=marker)
-    return artist
-
-
 def spans(axes: Axes, starts: Floats, ends: Floats, y: tuple[float, float], color: str, alpha: float = 1.0) -> Artist:
     """Fill the rectangles from each start to its end and from y[0] to y[1]: one path, however many there are."""
     corners = np.empty((len(starts), 5, 2))
@@ -251,137 +236,8 @@ def set_scale(axes: Axes, axis: str, far: bool) -> None:
     (logarithmic if far else linear)(axes, axis)
 
 
-AxisScale: TypeAlias = Literal["linear", "whole", "log", "percent"]
-AxisLook: TypeAlias = tuple[str, AxisScale]
-"""The title of an axis, with the unit, and its scale."""
-
-
-@dataclass(frozen=True, eq=False)
-class Series:
-    """Values along x, and the ends of an interval around each where there are any."""
-
-    name: str
-    x: NDArray[np.floating[Any]]
-    y: NDArray[np.floating[Any]]
-    color: str = SERIES[0]
-    look: Literal["line", "dashed", "dots", "steps"] = "line"
-    low: NDArray[np.floating[Any]] | None = None
-    high: NDArray[np.floating[Any]] | None = None
-
-    @classmethod
-    def of(cls, name: str, points: Binned, color: str, dashed: bool = False) -> "Series":
-        """Return the means of bins, and the least and the greatest value of each where bins hold several."""
-        ends = (points.low, points.high) if points.size > 1 and not dashed else (None, None)
-        return cls(name, points.x, points.mean, color, "dashed" if dashed else "line", *ends)
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A value to compare with: a dotted line across the chart."""
-
-    name: str
-    at: float
-    axis: Literal["x", "y"] = "y"
-    color: str = INK
-
-
-def line_plot(
-    name: str,
-    title: str,
-    series: Sequence[Series],
-    x: AxisLook,
-    y: AxisLook,
-    *,
-    rules: Sequence[Rule] = (),
-    notes: Sequence[str] = (),
-    before: Callable[[Axes], None] = lambda _: None,
-    after: Callable[[Axes], None] = lambda _: None,
-) -> Chart:
-    """Make a chart of lines: `before` draws what lies under them, `after` sets limits and ticks of its own."""
-    write = percent if y[1] == "percent" else number
-    ways = [f"“{each.name}” {from_to(write(each.y[0]), write(each.y[-1]))}" for each in series if len(each.y)]
-    description = capitalized(f"{y[0]} by {x[0]}: {listing_of(ways, 8)}.")
-
-    def draw(axes: Axes) -> None:
-        before(axes)
-        draw_lines(axes, series, x, y, rules, after)
-
-    return Chart(name, title, description, tuple(notes), series_table(title, series, x, y), draw)
-
-
-def series_table(title: str, series: Sequence[Series], x: AxisLook, y: AxisLook) -> Table:
-    """Make the table of lines: a row for each place along x, a column for each line."""
-    least = _ROUNDING * max((float(np.nan_to_num(np.abs(each.y)).max(initial=0.0)) for each in series), default=0.0)
-    known = [np.where(np.abs(each.y) < least, 0.0, each.y) for each in series]
-    values = [dict(zip(each.x.tolist(), y.tolist(), strict=True)) for each, y in zip(series, known, strict=True)]
-    write, places = percent if y[1] == "percent" else number, sorted({at for column in values for at in column})
-    rows = [(number(place, 7), *(write(column.get(place)) for column in values)) for place in places]
-    return thinned(f"{title}: {y[0]}", (x[0].capitalize(), *(each.name for each in series)), rows)
-
-
-def draw_lines(
-    axes: Axes,
-    series: Sequence[Series],
-    x: AxisLook,
-    y: AxisLook,
-    rules: Sequence[Rule] = (),
-    after: Callable[[Axes], None] = lambda _: None,
-) -> None:
-    """Draw lines and rules on axes, with a label at the end of each, or a legend where names are long."""
-    entries: list[tuple[Artist, str]] = []
-    ends: list[tuple[float | None, float, str]] = []  # x of what is labelled beside it, y, and colour
-    for each in series:
-        are_dots, single = each.look == "dots", len(each.x) == 1
-        if each.low is not None and each.high is not None and are_dots:
-            error_bars(axes, each.x, each.y, each.y - each.low, each.high - each.y, each.color)
-        elif each.low is not None and each.high is not None:
-            axes.fill_between(each.x, each.low, each.high, color=each.color, alpha=0.16, linewidth=0)
-        style: dict[str, Any] = {"linestyle": {"dots": "", "dashed": DASHED}.get(each.look, "-")}
-        style |= {"drawstyle": "steps-mid" if each.look == "steps" else "default", "zorder": 4 if are_dots else 2}
-        style |= {"marker": "o" if are_dots or single else "", "markersize": 5 if len(each.x) < 60 else 2.6}
-        (artist,) = axes.plot(each.x, each.y, color=each.color, **style)
-        entries.append((artist, each.name))
-        ends.append(
-            (float(each.x[0]) if are_dots and single else None, float(each.y[np.isfinite(each.y)][-1]), each.color)
-        )
-    for level in rules:
-        entries.append((rule(axes, color=level.color, **{level.axis: level.at}), level.name))
-        ends.append((None, level.at, level.color))
-    for axis, (_, scale) in (("x", x), ("y", y)):
-        if scale == "log":
-            logarithmic(axes, axis)
-        elif scale == "percent":
-            percents(axes)
-        else:
-            linear(axes, axis, whole=scale == "whole")
-    named = [(artist, name) for artist, name in entries if name]
-    direct = len(named) > 1 and max(len(name) for _, name in named) <= _LONGEST_AT_END
-    finish(axes, x[0], y[0], () if direct or len(named) < 2 else named)
-    after(axes)
-    if direct:
-        _label(axes, [(*end, name) for (_, name), end in zip(entries, ends, strict=True) if name])
-
-
-def _label(axes: Axes, labels: Sequence[tuple[float | None, float, str, str]]) -> None:
-    """Write names beside single dots, and to the right of lines, one above the other where these end close together."""
-    size = _small()
-    gap = 1.2 * size * axes.figure.dpi / 72 / axes.bbox.height
-    to_axes = axes.transData + axes.transAxes.inverted()
-    ends: list[tuple[float, str, str]] = []
-    for x, y, color, name in labels:
-        if x is None:
-            ends.append((float(np.clip(to_axes.transform((axes.get_xlim()[1], y))[1], 0, 1)), color, name))
-        else:
-            axes.annotate(name, (x, y), (7, 3), textcoords="offset points", color=color, fontsize=size)
-    at = np.array([place for place, *_ in sorted(ends)])
-    for index in range(1, len(at)):
-        at[index] = max(at[index], at[index - 1] + gap)
-    at -= max(0.0, float(at.max(initial=0.0)) - 1)
-    for place, (_, color, name) in zip(at, sorted(ends), strict=True):
-        axes.text(1.02, place, name, transform=axes.transAxes, color=color, va="center", fontsize=size)
-
-
-def _small() -> float:
+def small() -> float:
+    """Return the points of small text, as in a legend."""
     return FontProperties(size=matplotlib.rcParams["legend.fontsize"]).get_size_in_points()
 
 
@@ -402,7 +258,7 @@ def legend(axes: Axes, entries: Sequence[tuple[Artist, str]]) -> None:
     if figure is None:
         return
     names = [shortened(name) for _, name in entries]
-    fit = characters(figure.get_figwidth(), _small())
+    fit = characters(figure.get_figwidth(), small())
     columns = max(1, min(len(names), fit // (max(map(len, names)) + _MARK)))
     if sum(len(name) + _MARK for name in names) <= fit:
         columns = len(names)

@@ -8,7 +8,7 @@ from fedsim.common.arrays import Floats
 from fedsim.common.instants import time_unit
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import count, duration, number, percent
-from fedsim.report.charts import Absent, Chart, marks
+from fedsim.report.charts import Absent, Chart, marks, plot
 
 _SAME = 1e-9  # durations that differ by no more than this part of them are the same
 
@@ -54,10 +54,10 @@ def duration_chart(run: FinishedRun) -> Chart | Absent | None:
         axes.set_ylim(*((least / size / 1.5, highest * 1.5) if log else (0, 1.15 * highest or 1.0)))
         marks.set_scale(axes, "y", log)
 
-    return marks.line_plot(
+    return plot.line_plot(
         "durations",
         title,
-        [marks.Series.of(name, each, color) for (name, each), color in zip(lines.items(), marks.SERIES, strict=False)],
+        [plot.Series.of(name, each, color) for (name, each), color in zip(lines.items(), marks.SERIES, strict=False)],
         (noun, "whole"),
         (f"duration ({unit})", "log" if log else "linear"),
         notes=notes,
@@ -75,13 +75,13 @@ def staleness_chart(run: FinishedRun) -> Chart | None:
         names, table = ["all clients"], table.with_columns(group=pl.lit("all clients"))
     width = -(-(most + 1) // marks.POINTS)
     x = np.arange(0, most + 1, width) + (width - 1) / 2
-    series, means = list[marks.Series](), list[str]()
+    series, means = list[plot.Series](), list[str]()
     for name, color in zip(names, marks.SERIES, strict=False):
         own = table.filter(group=name)
         reports, stale = own["len"].to_numpy().astype(np.float64), own["staleness"].to_numpy()
         if reports.sum():
             share = np.bincount(stale // width, reports, minlength=len(x)) / reports.sum()
-            series.append(marks.Series(name, x, share, color))
+            series.append(plot.Series(name, x, share, color))
             means.append(f"“{name}” {number(float(stale @ reports / reports.sum()), 3)}")
     notes = [f"Versions by which the server had gone on when a report came; means: {', '.join(means)}."]
     limit, late = run.scenario.server.max_staleness, int(table.filter(outcome="stale")["len"].sum())
@@ -89,13 +89,13 @@ def staleness_chart(run: FinishedRun) -> Chart | None:
     if cut:
         share = late / int(table["len"].sum())
         notes.append(f"{percent(share)} of the reports came later than the dotted line, and were discarded.")
-    return marks.line_plot(
+    return plot.line_plot(
         "staleness",
         "How stale reports were",
         series,
         ("staleness (versions)", "whole"),
         ("share of the reports", "percent"),
         notes=notes,
-        rules=[marks.Rule("", limit + 0.5, axis="x")] if cut and limit is not None else [],
+        rules=[plot.Rule("", limit + 0.5, axis="x")] if cut and limit is not None else [],
         after=lambda axes: axes.set_ylim(bottom=0) and None,
     )

@@ -12,11 +12,11 @@ from matplotlib.axes import Axes
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.experiment.cautions import drawn_together
-from fedsim.findings.bias import NORMAL, Bias, bias_of, fair_counts
+from fedsim.findings.bias import NORMAL, Bias, fair_counts
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import count, fixed, listing_of, number, percent
 from fedsim.findings.gathered import TENTH, share_margins, weight_classes
-from fedsim.report.charts import Absent, Chart, marks
+from fedsim.report.charts import Absent, Chart, marks, plot
 from fedsim.report.tables import GROUP_ROWS, Table
 
 _LABEL = 18  # characters of a name that fit to the left of the chart
@@ -120,14 +120,13 @@ def _judged(rows: ClientParts, bias: Bias) -> ClientParts:
     return replace(rows, margins=np.array([own[name] for name in rows.names]))
 
 
-def who_charts(run: FinishedRun) -> list[Chart | Absent]:
+def who_charts(run: FinishedRun, bias: Bias) -> list[Chart | Absent]:
     """Make the picture of the first screen, ``who``, and the charts of the other ways to part the clients.
 
     The picture has the way that is told from chance and has the widest contrast; else the first way, or the clients.
     """
     if not run.clients["participations"].sum():
         return [Absent("who", "Who takes part", "Nobody took part in this run.")]
-    bias = bias_of(run)
     ways = [_judged(each, bias) for each in parts_of(run)]
     kinds = {part.kind for part in bias.parts if part.told}
     widest = bias.contrast[0].kind if bias.contrast else ""
@@ -245,10 +244,10 @@ def _client_chart(run: FinishedRun, name: str) -> Chart:
     rank = np.arange(1, clients + 1, dtype=np.float64)
     measured = marks.binned(rank, table["frequency"].to_numpy()[ranked] * clients, cuts)
     single, x = measured.size == 1, measured.x
-    series = [marks.Series("measured", x, measured.mean, look="dots" if single else "line")]
+    series = [plot.Series("measured", x, measured.mean, look="dots" if single else "line")]
     if not pi.null_count():
         theory = marks.binned(rank, pi.to_numpy()[ranked] * clients, cuts).mean
-        series.append(marks.Series("theory", x, theory, marks.SERIES[1], "steps"))
+        series.append(plot.Series("theory", x, theory, marks.SERIES[1], "steps"))
     notes = ["1: as many as with equal shares for all."]
     band = None
     if clients > 1:
@@ -271,13 +270,13 @@ def _client_chart(run: FinishedRun, name: str) -> Chart:
         axes.set_xlim(1 - margin, clients + margin)
         marks.set_scale(axes, "y", far)
 
-    return marks.line_plot(
+    return plot.line_plot(
         name,
         "Who takes part, client by client",
         series,
         (f"clients, {order}", "whole"),
         (_SHARE, "log" if far else "linear"),
-        rules=[marks.Rule("equal", 1.0)],
+        rules=[plot.Rule("equal", 1.0)],
         notes=notes,
         before=before,
         after=after,

@@ -1,0 +1,203 @@
+"""What a run cost, how far to trust its figures, and what to do next."""
+
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+from fedsim.common.errors import FedsimError
+from fedsim.common.instants import HOUR_S, time_unit
+from fedsim.experiment.cautions import of_paid_rounds, of_separation, of_shocks, of_training, why_nothing
+from fedsim.findings.bias import ROUNDING, Bias, Seen, turn_share
+from fedsim.findings.finding import COST, MODEL, NEXT, TRUST, Finding
+from fedsim.findings.finished_run import FinishedRun
+from fedsim.findings.formatting import capitalized, count, duration, listing, many, number, percent
+from fedsim.findings.methods import initial_loss, optimizer_figures, slow_descents
+from fedsim.population import build_population
+from fedsim.theory.prediction import before_the_chain
+
+_SMALL = 0.05  # a difference that a run should be able to see
+_LONG = 1_000  # times as long as it was, at which no run is proposed
+
+
+def training_findings(run: FinishedRun) -> Iterator[Finding]:
+    """Say how the server averages reports, and what may be wrong with that."""
+    sizes, divisor = run.rounds["reported"], run.scenario.divisor
+    yield from (Finding(f"{capitalized(text)}.", MODEL, warns=True) for text in of_training(run.metrics))
+    if run.scenario.learning is not None and sizes.filter(sizes > 0).n_unique() > 1:
+        how = "by their number, so that a report counts more in a small round"
+        if divisor is not None or run.wanted is None:
+            how = f"by {count(divisor or run.scenario.server.buffer or 1)}, so that all reports count alike"
+        yield Finding(f"The server divides the sum of a {run.noun}'s reports {how}.", MODEL)
+
+
+# What rounds that lack clients do, by the scenario's `shortage`
+
+
+_SHORT = {"wait": ", and waited for more", "proceed": ", and went on with fewer", "skip": ", and were skipped"}
+
+
+def spent_findings(run: FinishedRun) -> Iterator[Finding]:
+    """Say what the run took of devices and time, and how rounds fared."""
+    metric, server, said = run.metrics.get, run.scenario.server, list[str]()
+    if hours := metric("sessions.device_hours"):
+        wasted = metric("sessions.wasted_share")
+        vain = f", {percent(wasted)} of that without a report that was taken" if wasted else ""
+        said.append(f"{number(hours, 3)} device-hours in sessions{vain}")
+    if (pace := metric("rounds.per_day")) is not None:
+        typical = metric("rounds.duration.p50")
+        median = f" (the median {run.noun} took {duration(typical)})" if typical is not None else ""
+        said.append(f"{many(pace, run.noun)} per simulated day{median}")
+    if said:
+        yield Finding(f"{capitalized('; '.join(said))}.", COST)
+    if waiting := metric("rounds.waiting_share"):
+        waited_s, longest = waiting * run.simulated_s, metric("rounds.wait.max")
+        size, unit = (HOUR_S, "h") if waited_s >= HOUR_S else time_unit(waited_s)
+        text = f"{number(waited_s / size, 3)} of {number(run.simulated_s / size, 3)} {unit}"
+        text += f", the longest {duration(longest)}" if longest else ""
+        yield Finding(f"Rounds spent {percent(waiting)} of the time waiting for clients ({text}).", COST)
+    if failed := metric("rounds.failed_share"):
+        least = run.scenario.sync_server.minimum_reports
+        text = f"{percent(failed)} of the rounds failed: fewer than {count(least, 'report')} came, and none was taken"
+        yield Finding(f"{text}.", COST, warns=True)
+    if (shortage := metric("rounds.shortage_share")) and server.shortage is not None:
+        text = f"{percent(shortage)} of the rounds found fewer eligible clients than they wanted to select"
+        if (met := metric("rounds.target_share")) is not None:
+            text += f"{_SHORT[server.shortage]}; {percent(met)} of all rounds closed with the reports they wanted"
+        yield Finding(f"{text}.", COST)
+    if (reported := metric("sessions.reported_share")) is not None and reported < 1:
+        late = metric("sessions.late_share")
+        why = (
+            f" ({percent(late)} missed the deadline of {duration(server.deadline)})" if late and server.deadline else ""
+        )
+        yield Finding(f"{percent(reported)} of the sessions ended with a report{why}.", COST, warns=reported == 0)
+
+
+def advice(run: FinishedRun, bias: Bias) -> Iterator[Finding]:
+    """Say how far to trust the figures, warnings first, and what to do next."""
+    worse = _worse(run)
+    yield from sorted(_trust(run, bias, worse), key=lambda each: not each.warns)
+    yield from _next(run, bias, worse)
+
+
+def _trust(run: FinishedRun, bias: Bias, worse: list[str]) -> Iterator[Finding]:
+    """Tell what chance does to the figures, what may not have been meant, and whether training settled."""
+    separation, cooldown_s = run.clients["separation"].to_numpy(), run.clients["cooldown_s"].to_numpy()
+    meant = tuple(of_separation(run.scenario, separation, cooldown_s))
+    if nothing := why_nothing(run.metrics):
+        yield Finding("Without a report that was taken nothing is known of a bias.", TRUST, warns=True)
+    for text in (*of_shocks(run.scenario), *meant, *of_paid_rounds(run.metrics)):
+        yield Finding(f"{capitalized(text)}.", TRUST, warns=True)
+    if nothing:
+        return
+    if bias.seen in {Seen.ONCE, Seen.UNTESTED}:
+        why = bias.why or "participations of which none is a client's second"
+        yield Finding(f"Bias and chance cannot be distinguished by {why}.", TRUST, warns=True)
+    apart, noise = run.metrics.get("participation.l1_chain"), run.metrics.get("participation.l1_noise")
+    if noise is not None and bias.seen not in {Seen.ONCE, Seen.UNTESTED}:
+        by_chance = f"sampling noise alone would give {turn_share(noise)}"
+        if apart is None:
+            yield Finding(f"No theory covers this scenario{_why_not(run)}.", TRUST)
+        else:
+            text = f"Measured and theoretical frequencies are {turn_share(apart)} apart (total variation)"
+            far = apart > 2 * noise + ROUNDING
+            text += f", where {by_chance}"
+            yield Finding(f"{text}: the theory does not describe this run." if far else f"{text}.", TRUST, warns=far)
+    elif not meant and not run.scenario.shocks and bias.seen not in {Seen.ONCE, Seen.UNTESTED}:
+        yield Finding(
+            "One run with one seed: intervals are of the chance within it; other seeds (`sweep.seeds`) tell the rest.",
+            TRUST,
+        )
+    if noise is None and bias.seen in {Seen.NONE, Seen.BIAS}:
+        yield Finding(f"Chance was judged by the run itself{_why_not(run) and ', since no theory covers it'}.", TRUST)
+    yield from _convergence(run, worse)
+
+
+def _why_not(run: FinishedRun) -> str:
+    """Say why theory does not hold, in brackets, as far as that is known."""
+    with suppress(FedsimError):
+        if isinstance(why := before_the_chain(run.scenario, build_population(run.scenario)), str):
+            return f" ({why})"
+    return ""
+
+
+def _convergence(run: FinishedRun, worse: list[str]) -> Iterator[Finding]:
+    names = [name for name in optimizer_figures(run, "loss") if run.metrics.get(f"learning.{name}.moved") != 0]
+    ends = optimizer_figures(run, "loss")
+    if worse:
+        those = listing([f"{name} ({number(initial_loss(run, name), 3)} to {number(ends[name], 3)})" for name in worse])
+        yield Finding(f"Training made the model worse than it was before, by the loss of {those}.", TRUST, warns=True)
+    names = [name for name in names if name not in worse]
+    state = {name: run.metrics.get(f"learning.{name}.converged") for name in names}
+    moving, unknown = ([name for name in names if state[name] == value] for value in (0, None))
+    late = {name: share for name, share in slow_descents(run).items() if name in names}
+    if len(moving) == 1:
+        text = f"The loss of {moving[0]} has NOT converged: it shows how far training got, not where it would end."
+    elif moving:
+        who = "all methods" if len(moving) == len(names) else listing(moving)
+        text = f"The losses of {who} have NOT converged: they show how far training got, not where it would end."
+    elif unknown:
+        text = f"Whether the loss of {listing(unknown)} converged is not known."
+    elif late:
+        share = " to ".join(dict.fromkeys(percent(end(late.values())) for end in (min, max)))
+        text = (
+            f"The losses hardly drift, yet {share} of the whole descent of {listing(list(late))} fell in the last "
+            "quarter of the run: learning is slow, NOT settled."
+        )
+    elif len(names) > 1:
+        who = listing(names) if worse else "all methods"
+        text = f"The losses of {who} have converged, so that they can be compared."
+    elif names:
+        text = f"The loss of {names[0]} has converged."
+    else:
+        return
+    yield Finding(text, TRUST, warns=bool(moving or unknown or late))
+
+
+def _worse(run: FinishedRun) -> list[str]:
+    """Return the optimizers whose loss ends above that of the initial model, by more than its three digits show."""
+    ends = optimizer_figures(run, "loss")
+    names = [name for name in ends if run.metrics.get(f"learning.{name}.moved") != 0]
+    starts = {name: start for name in names if (start := initial_loss(run, name)) is not None}
+    return [name for name, start in starts.items() if ends[name] > start and number(ends[name], 3) != number(start, 3)]
+
+
+def _next(run: FinishedRun, bias: Bias, worse: list[str]) -> Iterator[Finding]:
+    """Yield what to do next, the most urgent first."""
+    metric, server = run.metrics.get, run.scenario.server
+    said, noun, trained = list[str](), run.noun, optimizer_figures(run, "loss")
+    if run.manifest.get("stalled"):
+        said.append("Lower the separation, the cohort or the caps, or let rounds go on with fewer clients (`shortage`)")
+    elif why_nothing(run.metrics) or bias.seen is Seen.NOBODY:
+        late = server.deadline is not None and metric("sessions.late_share")
+        said.append("Set a longer `deadline`" if late else "See below how sessions ended, and why no report was taken")
+    if worse or any(name.endswith(".diverged_round") for name in run.metrics):
+        said.append("Lower the step (`learning.step_size`): training made a model worse")
+    if bias.seen is Seen.UNTESTED:
+        said.append(f"Run longer (`stop`): {bias.why} do not tell bias from chance")
+    elif bias.seen is Seen.ONCE and bias.visible is None:
+        said.append("Run longer (`stop`), until clients take part more than once")
+    elif bias.seen in {Seen.NONE, Seen.ONCE} and not bias.more_even and bias.visible is not None:
+        seen = max([bias.visible, *(part.visible for part in bias.parts if math.isfinite(part.visible))])
+        times = math.ceil((seen / _SMALL) ** 2)
+        if 1 < times <= _LONG:
+            long = f"{count(times * len(run.rounds), noun)}, about {duration(times * run.simulated_s)}"
+            said.append(f"Run {count(times)} times as long ({long}) to see a difference of 5 %")
+    elif bias.seen is Seen.BIAS:
+        said += _against_bias(run, trained)
+    state = [metric(f"learning.{name}.converged") for name in trained]
+    if trained and (0 in state or slow_descents(run)):
+        said.append("Run longer, or with a larger step: losses are not settled")
+    if not said:
+        said.append("Nothing: the run answers its question" if run.scenario.question else "Nothing: no more is needed")
+    yield from (Finding(f"{text}.", NEXT) for text in said)
+
+
+def _against_bias(run: FinishedRun, trained: Iterable[str]) -> Iterator[str]:
+    """Say what helps against uneven participation."""
+    once, uneven = run.scenario.server.selects_once, run.clients["weight"].min() != run.clients["weight"].max()
+    if run.scenario.learning is not None and once and not any("debias" in name for name in trained):
+        yield "Train with `debiased_fedavg` too, which corrects the model for uneven participation"
+    if uneven and run.scenario.always_available and once:
+        yield "Sweep the separation: a longer one makes participation more even"
+    elif run.scenario.learning is None:
+        yield "Sweep the separation or the cool-down to see what evens participation out, and what it costs"
