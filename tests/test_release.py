@@ -1,6 +1,7 @@
 """What a release says of itself agrees, and its page at a registry leads nowhere that is not there."""
 
 import re
+import subprocess
 import sys
 import tomllib
 from importlib import import_module
@@ -11,6 +12,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from fedsim import __version__
+from tests.conftest import LIMIT_S
 
 PROJECT = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
 README = Path("README.md").read_text(encoding="utf-8")
@@ -87,3 +89,15 @@ def test_the_table_of_extras_is_complete() -> None:
     page = Path("docs/releasing.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`.+?) \|", page, re.MULTILINE)
     assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(PROJECT["optional-dependencies"])
+
+
+def test_the_sdist_has_every_file_so_that_it_tests_itself() -> None:
+    """`action.yml` was not in it, and its tests could not be collected."""
+    if not Path(".git").exists():
+        pytest.skip("this is no clone")
+    listed = subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=True, timeout=LIMIT_S).stdout
+    sdist = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]["targets"][
+        "sdist"
+    ]
+    always = {"pyproject.toml", "LICENSE", ".gitignore"}
+    assert {Path(name).parts[0] for name in listed.splitlines()} == {*sdist["include"], *always}
