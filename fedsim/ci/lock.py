@@ -1,11 +1,12 @@
 """The lock file: what figures and tables were when a person last looked, by platform, and how far they have drifted."""
 
+import hashlib
 import json
 import math
 import platform
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
@@ -17,6 +18,7 @@ from fedsim.scenario import Scenario
 from fedsim.scenario.permissions import NOTHING, Permissions, locate
 
 _LARGEST_FILE = 16 * 2**20
+_WITHOUT_EFFECT = {"name", "description", "question", "sweep", "decide", "expect", "drift", "schema_version"}
 _V = TypeVar("_V", float, str)
 _Metrics = Mapping[str, float | None]
 _Status = Literal["keep", "drift", "missing", "unused", "error"]
@@ -35,6 +37,8 @@ class Entry(BaseModel, extra="forbid", frozen=True):
 
     figures: dict[str, FiniteFloat] = {}
     fingerprints: dict[str, Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]] = {}
+    # Of what the scenario said then, but for what names and judges it; "" in locks of before version 0.3.
+    scenario: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
 
 
 Lock = Mapping[str, Entry]
@@ -114,7 +118,8 @@ def write_lock(path: Path, lock: Lock) -> None:
 
 def lock_text(lock: Lock) -> str:
     """Return the content of a lock file."""
-    entries = {name: entry.model_dump() for name, entry in lock.items()}
+    written = {name: entry.model_dump() for name, entry in lock.items()}
+    entries = {name: {key: each for key, each in entry.items() if each != ""} for name, entry in written.items()}
     return json.dumps({"format": 1, "platforms": entries}, indent=2, sort_keys=True, allow_nan=False) + "\n"
 
 
@@ -130,6 +135,7 @@ class LockedValue:
     tolerance: float | None = None  # of a figure: how far it may be from the locked value
     place: str = ""  # ``FILE:LINE:COLUMN`` at which the scenario asks for it
     note: str = ""
+    changed: bool = False  # whether the scenario itself is another than when it was locked
 
     @property
     def action(self) -> str:
@@ -179,7 +185,13 @@ def compare_with_lock(
         hashes, note = _known({name: entry.fingerprints for name, entry in lock.items()}, table, platform)
         place = scenario.mistake(("drift", "fingerprint", index), "").place
         found.append(_fingerprint(table, fingerprints.get(table), hashes, note, place))
-    return found
+    changed = lock.get(platform, Entry()).scenario not in {"", _scenario_hash(scenario)}
+    return [replace(each, changed=changed and each.status == "drift") for each in found]
+
+
+def _scenario_hash(scenario: Scenario) -> str:
+    kept = {key: value for key, value in scenario.as_written.items() if key not in _WITHOUT_EFFECT}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def compare_and_update(
@@ -243,6 +255,7 @@ def updated_lock(scenario: Scenario, lock: Lock, platform: str, found: Sequence[
         name: Entry(
             figures={metric: value for metric, value in entry.figures.items() if metric in names},
             fingerprints={table: value for table, value in entry.fingerprints.items() if table in tables},
+            scenario=entry.scenario,
         )
         for name, entry in lock.items()
     }
@@ -253,7 +266,9 @@ def updated_lock(scenario: Scenario, lock: Lock, platform: str, found: Sequence[
             figures[each.name] = each.new
         elif isinstance(each.new, str):
             fingerprints[each.name] = each.new
-    return kept | {platform: Entry(figures=figures, fingerprints=fingerprints)}
+    same = (figures, fingerprints) == (own.figures, own.fingerprints)
+    said = own.scenario if same else _scenario_hash(scenario)
+    return kept | {platform: Entry(figures=figures, fingerprints=fingerprints, scenario=said)}
 
 
 def _known(values: Mapping[str, Mapping[str, _V]], name: str, platform: str) -> tuple[list[_V], str]:

@@ -72,7 +72,8 @@ def of_comparison(comparison: LockedValue, mode: Mode) -> Remark:
             "error": ("the run has none", ""),
         }[comparison.status]
     said = ": ".join(part for part in (text, comparison.values) if part)
-    said = "; ".join(part for part in (said, comparison.note, remedy) if part)
+    changed = "the scenario itself has changed since it was locked" if comparison.changed else ""
+    said = "; ".join(part for part in (said, changed, comparison.note, remedy) if part)
     name = comparison.name if comparison.kind != "fingerprint" else f"fingerprint of {comparison.name}"
     return Remark(name, quiet if outcome == "pass" else "error", comparison.place, said)
 

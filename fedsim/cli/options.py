@@ -13,7 +13,17 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-ScenarioPath = Annotated[Path, Argument(metavar="FILE", help="A scenario file (*.fedsim.yaml).")]
+
+def _meant(file: Path) -> Path:
+    from fedsim.scenario import shipped
+
+    return shipped(file)
+
+
+ScenarioPath = Annotated[
+    Path,
+    Argument(metavar="FILE", help="A scenario file (*.fedsim.yaml), or one of fedsim: paper/NAME.", callback=_meant),
+]
 Overrides = Annotated[
     list[str] | None,
     Option("--set", metavar="PATH=VALUE", help="Override a key, e.g. population.*.separation=8; repeatable."),

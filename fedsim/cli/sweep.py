@@ -245,6 +245,9 @@ def compare_command(
     form: options.FigureFormat = None,
     width: options.Width = None,
     dpi: options.Dpi = None,
+    allow_plugins: Annotated[  # noqa: ARG001
+        bool, Option("--allow-plugins", help="Accepted as elsewhere: no code of yours is needed to compare.")
+    ] = False,
 ) -> None:
     """Show what differs between two runs or sweeps: configuration, and metrics paired by seed."""
     import polars as pl

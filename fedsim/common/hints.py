@@ -7,6 +7,16 @@ from difflib import get_close_matches
 
 _hints_left: ContextVar[list[int] | None] = ContextVar("hints left", default=None)
 _FEW = 30
+_ELSEWHERE = {
+    "random": "uniform",
+    "fedadam": "{kind: fedavg, server: {kind: adam}}",
+    "fedavgm": "{kind: fedavg, server: {kind: momentum}}",
+    "fedsgd": "fedavg",
+    "softmax": "softmax_regression",
+    "logistic": "softmax_regression",
+    "always_on": "always",
+}
+"""What others call by another name; what is in braces is an optimizer."""
 
 
 @contextmanager
@@ -30,6 +40,9 @@ def did_you_mean(word: object, known: Iterable[str], *, or_known: bool = False) 
         if left[0] < 0:
             return ""
     names = list(known)
+    meant = _ELSEWHERE.get(str(word).lower().replace("-", "_"), "")
+    if meant in names or (meant[:1] == "{" and "fedavg" in names):
+        return f"; did you mean {meant}?" if meant[0] == "{" else f"; did you mean {meant!r}?"
     close = get_close_matches(str(word), names, n=1)
     if close:
         return f"; did you mean {close[0]!r}?"

@@ -44,6 +44,17 @@ def on_stderr(*, quiet: bool = False) -> Iterator[Report]:
 
 
 @contextmanager
+def in_notebooks() -> Iterator[Report]:
+    """Report progress below a cell, if this process is the kernel of a notebook; nothing elsewhere."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if getattr(shell, "kernel", None) is None:
+        yield silent
+        return
+    with _bar() as report:
+        yield report
+
+
+@contextmanager
 def _bar() -> Iterator[Report]:
     from rich.console import Console
     from rich.markup import escape

@@ -8,6 +8,8 @@ from typing import Any
 
 import polars as pl
 
+from fedsim.analysis.metrics.metric import Metric
+from fedsim.analysis.metrics.own import Own
 from fedsim.common.errors import RunError, ScenarioError
 from fedsim.common.files import UNREADABLE, hash_of
 from fedsim.common.json_files import checksum, read_figures, read_object
@@ -113,6 +115,15 @@ def open_finished(folder: Path) -> Finished:
         elif table.exists():
             raise RunError(f"{table} is not a table that the run wrote: {MANIFEST} does not list it")
     return Finished(folder, manifest, document, scenario, metrics, tuple(names))
+
+
+def declared_by(manifest: Mapping[str, Any]) -> tuple[Own, ...]:
+    """Return the scenario's own metrics as a manifest declares them, which cannot be measured again."""
+    described = manifest.get("own_metrics", [])
+    try:
+        return tuple(Own("", (Metric(**each),), "both") for each in described)
+    except TypeError as error:
+        raise RunError(f"{MANIFEST} is not the manifest of a run: its own metrics: {error}") from None
 
 
 def checksums(manifest: Mapping[str, Any], metrics: str) -> dict[str, str]:

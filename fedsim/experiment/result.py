@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from fedsim.analysis.metrics import describe
+from fedsim.analysis.metrics.own import Own
 from fedsim.analysis.tally import Watch
 from fedsim.common.arguments import path_of, short_repr
 from fedsim.common.files import read_table, sole_writer
 from fedsim.common.instants import readable_time
-from fedsim.experiment.finished import Outcome, open_finished
+from fedsim.experiment.finished import Outcome, declared_by, open_finished
 from fedsim.experiment.run_directory import Provenance, open_run_directory, write_run
 from fedsim.limits.verdict import Judgement, judge
 from fedsim.log import Fingerprint, Recorded
@@ -50,6 +51,7 @@ class Result(Outcome):
     """One run of a scenario in memory: its tables and figures, as `fedsim.experiment.finished.Outcome` names them."""
 
     participations: pl.DataFrame
+    _own: tuple[Own, ...] | None = None  # the metrics of its own that a loaded run declares; None of one in memory
 
     def __repr__(self) -> str:
         """Return some lines with what was run and its key figures."""
@@ -69,7 +71,7 @@ class Result(Outcome):
     @property
     def verdict(self) -> list[Judgement]:
         """What became of the scenario's limits; those on several replicates stay unjudged."""
-        return judge(self.scenario, [self.metrics])
+        return judge(self.scenario, [self.metrics], self._own)
 
     def save(self, directory: str | Path, provenance: Provenance | None = None) -> Path:
         """Write the run directory: tables, metrics, and last the manifest, which says that all is there.
@@ -80,7 +82,7 @@ class Result(Outcome):
         folder = path_of("directory", directory, "the folder to write")
         with sole_writer(folder, "run"):
             open_run_directory(folder)
-            write_run(folder, self, provenance or Provenance())
+            write_run(folder, self, provenance or Provenance(), own=self._own)
         return folder
 
     def report(self, path: str | Path) -> Path:
@@ -147,6 +149,7 @@ def load(directory: str | os.PathLike[str], *, allow_plugins: bool = False, allo
         replicate=int(found.manifest["replicate"]),
         metrics=found.metrics,
         simulated_s=float(found.manifest["simulated_s"]),
+        _own=declared_by(found.manifest),
     )
 
 

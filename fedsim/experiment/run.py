@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from fedsim.common.errors import AfterwardsError, FedsimError, StalledError, whe
 from fedsim.common.files import pasteable, remove, sole_writer, write_text
 from fedsim.common.instants import readable_time
 from fedsim.common.json_files import as_json, read_figures, read_object
-from fedsim.common.progress import Report, silent
+from fedsim.common.progress import Report, in_notebooks, silent
 from fedsim.experiment.budget import check_log_size
 from fedsim.experiment.cautions import why_nothing
 from fedsim.experiment.evaluation import Ready, evaluate
@@ -30,7 +30,13 @@ _BEGUN = "run.json"
 _Tell = Callable[[str], None]
 
 
-def simulate(scenario: Scenario | str | os.PathLike[str], *, replicate: int = 0, report: Report = silent) -> Result:
+def simulate(
+    scenario: Scenario | str | os.PathLike[str],
+    *,
+    replicate: int = 0,
+    seed: int | None = None,
+    report: Report | None = None,
+) -> Result:
     """Simulate a scenario, measure its participation against theory, and train its optimizers.
 
     Parameters
@@ -39,8 +45,10 @@ def simulate(scenario: Scenario | str | os.PathLike[str], *, replicate: int = 0,
         What to run, or the name of its file.
     replicate
         Which repetition, from 0: another one has other draws, the same one the same bytes.
+    seed
+        In place of the scenario's own.
     report
-        Called with what is being done, and how much of it is done.
+        Called with what is being done, and how much of it is done; by default a notebook shows a bar.
 
     Raises
     ------
@@ -54,6 +62,13 @@ def simulate(scenario: Scenario | str | os.PathLike[str], *, replicate: int = 0,
         If a problem or an optimizer fails.
     """
     scenario, replicate = as_scenario(scenario), whole("replicate", replicate)
+    if seed is not None:
+        scenario = scenario.model_copy(update={"seed": whole("seed", seed)})
+    with in_notebooks() if report is None else nullcontext(report) as told:
+        return _simulated(scenario, replicate, told)
+
+
+def _simulated(scenario: Scenario, replicate: int, report: Report) -> Result:
     ready = made_ready(scenario, replicate)
     check_log_size(scenario)
     log = simulate_log(scenario, ready.population, replicate, progress_reporter(scenario, report), ready.devices)

@@ -27,13 +27,23 @@ def open_scenario(
     return Scenario.load(file, overrides, seed, **may)
 
 
+def shipped(file: Path) -> Path:
+    """Return the scenario of the paper that ``paper/NAME`` means and that comes with fedsim; else the file itself."""
+    if file.exists() or file.parent.name != "paper":
+        return file
+    package, name = Path(__file__).parents[1], file.name.removesuffix(".yaml").removesuffix(".fedsim") + ".fedsim.yaml"
+    there = [each / "paper" / name for each in (package / "scenarios", package.parent / "scenarios")]
+    found = next((each for each in there if each.exists()), file)
+    return found.relative_to(Path.cwd()) if found.is_relative_to(Path.cwd()) else found
+
+
 def as_scenario(given: Scenario | str | os.PathLike[str]) -> Scenario:
     """Return the scenario that is given, or that of the file whose name is given.
 
     A `ScenarioError` has every mistake, and all that it asks for and may not do.
     """
     if isinstance(given, str | os.PathLike):
-        return Scenario.load(os.fspath(given))
+        return Scenario.load(shipped(Path(given)))
     if not isinstance(given, Scenario):
         raise TypeError(f"scenario must be a Scenario or the name of a scenario file, not {short_repr(given)}")
     if mistakes := given.not_permitted():

@@ -23,6 +23,7 @@ _MOST_DEEP = 100
 _LARGEST_INTEGER = 1 << 1024  # the largest number that is a float, too
 _TAG = "tag:yaml.org,2002:"
 _TEXT_TAGS = {_TAG + name for name in ("str", "timestamp", "merge", "value")}
+_MERGE = _TAG + "merge"
 _INDEX = re.compile(r"[0-9]{1,9}")
 _PART = re.compile(r"[^.\[\]]+|\[(?:\d+|\*)\]")
 
@@ -218,6 +219,7 @@ class _Reader:
         self.mistakes: list[Mistake] = []
         self._constructor = YAML(typ="safe", pure=True).constructor
         self._open: set[int] = set()
+        self._merging: set[int] = set()
 
     def read(self, text: str) -> Any:
         """Return the plain data that a text means; a `ScenarioError` says where it is not YAML."""
@@ -272,7 +274,7 @@ class _Reader:
 
     def _mapping(self, node: Node, path: KeyPath) -> dict[Any, Any]:
         data: dict[Any, Any] = {}
-        for key_node, value_node in node.value:
+        for key_node, value_node in self._pairs(node, path):
             if not isinstance(key_node, ScalarNode):
                 self._report(key_node, path, "a key must be a word")
                 continue
@@ -284,6 +286,25 @@ class _Reader:
                 continue
             data[key] = self._plain(value_node, inner, key_node)
         return data
+
+    def _pairs(self, node: Node, path: KeyPath) -> list[tuple[Node, Node]]:
+        """Return keys and values of a mapping, after its own those of the mappings that ``<<`` merges into it."""
+        pairs = [pair for pair in node.value if pair[0].tag != _MERGE]
+        values = [value for key, value in node.value if key.tag == _MERGE]
+        merged = (each for value in values for each in (value.value if value.id == "sequence" else [value]))
+        there = {str(key.value) for key, _ in pairs}
+        for each in merged:
+            self._left.values -= 1
+            if not isinstance(each, MappingNode) or each is node or self._left.values < 0 or id(each) in self._merging:
+                self._report(each, path, "<< merges mappings that are written before it, such as `<<: *name`")
+                continue
+            self._merging.add(id(each))
+            more = [pair for pair in self._pairs(each, path) if str(pair[0].value) not in there]
+            self._merging.discard(id(each))
+            self._left.values -= len(more)
+            there |= {str(key.value) for key, _ in more}
+            pairs += more
+        return pairs
 
     def _scalar(self, node: ScalarNode, tag: str, path: KeyPath) -> Any:
         text = node.value

@@ -4,6 +4,7 @@ import copy
 import itertools
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,12 +15,15 @@ from fedsim.common.errors import KeyPath, Mistake, ScenarioError
 from fedsim.common.hints import did_you_mean, few_hints
 from fedsim.scenario.document import Allowance, Document, below_and_at, read_document
 from fedsim.scenario.permissions import Permissions, locate, refused
+from fedsim.scenario.units import parse_duration
 
 M = TypeVar("M", bound=BaseModel)
 _EXTENDS = "extends"
 _DEEPEST = 20
 _POSITION = re.compile(r"(?:^|:)([0-9]{1,9}):([0-9]{1,9})$")
 _MOST_MISTAKES = 100
+_LARGE = re.compile(r"(\d{1,12}(?:[,_]\d{3}){0,4}(?:\.\d{1,12})?(?:[eE]\+?\d)?)\s*([kKmMgGbB]?)")
+_TIMES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
 _MESSAGES = {
     **dict.fromkeys(("int_type", "int_from_float"), "must be a whole number, not {shown}"),
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "must be a mapping, not {shown}"),
@@ -177,7 +181,21 @@ def _in_order(mistakes: Sequence[Mistake], more: int = 0) -> list[Mistake]:
 def _mistake(document: Document, details: Any) -> Mistake:
     path = _written_path(document.data, details["loc"], details["type"])
     place = document.place(path, of_key=details["type"] in {"unknown_key", "extra_forbidden"})
-    return Mistake(place, path, _message(details))
+    hint = _hint(path, details["input"]) if details["type"] in {"int_type", "int_from_float", "float_type"} else ""
+    return Mistake(place, path, _message(details) + hint)
+
+
+def _hint(path: KeyPath, value: Any) -> str:
+    """Say what would be right where a number is written as people write it: ``2M``, ``1e3``, ``12h`` of rounds."""
+    text = str(value).strip()
+    if match := _LARGE.fullmatch(text):
+        number, times = float(match[1].replace("_", "").replace(",", "")), _TIMES[match[2].lower()]
+        return f"; write {number * times:.0f}" if (number * times).is_integer() else ""
+    if isinstance(value, str) and "separation" in path:
+        with suppress(ValueError):
+            parse_duration(text)
+            return f" (of rounds); a time to wait is `cooldown: {text}`"
+    return ""
 
 
 def _written_path(data: Any, loc: Sequence[str | int], kind: str) -> KeyPath:

@@ -6,6 +6,7 @@ Durations and instants of a scenario are rounded to whole milliseconds, the unit
 import functools
 import math
 import re
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Annotated
 from zoneinfo import ZoneInfo, available_timezones
@@ -24,9 +25,22 @@ _SHORT = re.compile(
 _SHORT_SECONDS = (7 * DAY_S, DAY_S, HOUR_S, 60.0, 1.0, 0.001)
 _ISO = re.compile(rf"^P(?=.)(?:{_NUMBER}D)?(?:T(?=.)(?:{_NUMBER}H)?(?:{_NUMBER}M)?(?:{_NUMBER}S)?)?$")
 _ISO_SECONDS = (DAY_S, HOUR_S, 60.0, 1.0)
+_UNITS = "w(?:eek)?|d(?:ay)?|h(?:ou)?r?|m(?:in(?:ute)?)?|s(?:ec(?:ond)?)?|ms|millisecond"
+_WORDS = re.compile(rf"{_NUMBER}\s*({_UNITS})s?\b[\s,]*", re.IGNORECASE)
 _LONGEST = 1000 * 366 * DAY_S
 _FIRST_YEAR, _END_YEAR = 1900, 2200  # civil time is known there, and calendars do not end
 _EXAMPLES = "90s, 10m, 8h, 1d12h or PT8H"
+_ABBREVIATIONS = {
+    **dict.fromkeys(("PST", "PDT", "PT"), "America/Los_Angeles"),
+    **dict.fromkeys(("MDT", "MT"), "America/Denver"),
+    **dict.fromkeys(("CST", "CDT", "CT"), "America/Chicago"),
+    **dict.fromkeys(("EDT", "ET"), "America/New_York"),
+    "BST": "Europe/London",
+    "CEST": "Europe/Berlin",
+    "IST": "Asia/Kolkata",
+    "JST": "Asia/Tokyo",
+    "AEST": "Australia/Sydney",
+}
 _CLOCK = re.compile(r"^([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?$")
 
 
@@ -45,7 +59,15 @@ def parse_duration(value: object) -> float:
             if seconds > _LONGEST:
                 raise ValueError(f"is longer than 1000 years: {short_repr(value)}")
             return seconds
-    raise ValueError(f"must be a duration such as {_EXAMPLES}, not {short_repr(value)}")
+    short = "".join(f"{number}{unit}" for number, unit in _words(text)) if _WORDS.sub("", text[:100]) == "" else ""
+    hint = f"; did you mean {short!r}?" if _SHORT.match(short) else ""
+    raise ValueError(f"must be a duration such as {_EXAMPLES}, not {short_repr(value)}{hint}")
+
+
+def _words(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the numbers and units of a duration in words: ``7 days``, ``1 day 12 hrs``."""
+    for number, unit in _WORDS.findall(text[:100]):
+        yield number, "ms" if unit.lower().startswith(("ms", "mil")) else unit[0].lower()
 
 
 def duration_of(value: object, info: ValidationInfo) -> float:
@@ -128,7 +150,9 @@ def check_time_zone(name: str) -> str:
     if name not in _zones():
         city = name.replace(" ", "_")
         of_city = sorted(zone for zone in _zones() if zone.rpartition("/")[2] == city)
-        hint = did_you_mean(name, _zones()) or (f"; did you mean {of_city[-1]!r}?" if of_city else "")
+        likely = _ABBREVIATIONS.get(name.upper()) or (of_city[-1] if of_city else "")
+        hint = did_you_mean(name, _zones()) if name.upper() not in _ABBREVIATIONS else ""
+        hint = hint or (f"; did you mean {likely!r}?" if likely else "")
         hint = hint or "; names are those of the IANA database, such as Europe/Berlin, Asia/Kolkata or UTC"
         raise ValueError(f"unknown time zone {name!r}{hint}")
     ZoneInfo(name)

@@ -2,12 +2,14 @@
 
 import json
 import math
+import sys
 from itertools import groupby
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+import fedsim
 from fedsim.analysis.metrics import BUILTIN, METRICS, declared, describe, listed, scope
 from fedsim.cli.main import app
 from fedsim.common.errors import PluginError, ScenarioError
@@ -190,3 +192,19 @@ def test_the_built_in_ones_go_through_the_same_door() -> None:
     families = [family for family, _ in groupby(listed(), key=lambda metric: metric.name.partition(".")[0])]
     assert len(set(families)) == len(families)
     assert all(describe(metric.name) is not None for metric in listed())
+
+
+def test_a_loaded_result_shows_itself_where_the_module_is_not(
+    own: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its limits name metrics whose class cannot be imported there; it raised."""
+    made = simulate(load(own(BOTH + "expect: [night.share <= 100%]\n")))
+    made.save(tmp_path / "run")
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each != str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "own_metrics")
+    found = fedsim.load(tmp_path / "run")
+    assert [(each.status, each.observed) for each in found.verdict] == [("pass", made.metrics["night.share"])]
+    assert "night.share" in repr(found) + found._repr_html_()
+    again = fedsim.load(found.save(tmp_path / "again"))
+    assert again.metrics == made.metrics
+    assert found.report(tmp_path / "page.html").exists()

@@ -25,6 +25,7 @@ from fedsim.ci.lock import (
     updated_lock,
     write_lock,
 )
+from fedsim.ci.remarks import of_comparison
 from fedsim.scenario import Scenario
 from tests.conftest import LIMIT_S
 
@@ -183,3 +184,12 @@ def test_names() -> None:
     assert lock_path(Path("b.yaml")) == Path("b.fedsim.lock.json")
     assert platform_key() == platform_key()
     assert "python3." in platform_key()
+
+
+def test_drift_says_that_the_scenario_itself_has_changed() -> None:
+    lock = updated_lock(scenario(), {}, HERE, compared({}, 5.0, HASHES[0]))
+    assert [each.changed for each in compared(lock, 6.0, HASHES[0])] == [False, False]
+    other = Scenario.model_validate(scenario().model_dump() | {"seed": 7})
+    drifted, kept = compare_with_lock(other, lock, HERE, {"rounds.count": 6.0}, {"rounds": HASHES[0]})
+    assert (drifted.changed, kept.changed) == (True, False)
+    assert "the scenario itself has changed" in of_comparison(drifted, "check").text

@@ -3,16 +3,20 @@
 import json
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
 
 from fedsim import Scenario, simulate
+from fedsim.common import progress
 from fedsim.common.errors import RunError, ScenarioError
 from fedsim.experiment.run_directory import Provenance
 from fedsim.log import fingerprint
 from fedsim.report import write_report
+from fedsim.scenario import as_scenario, shipped
 from tests.conftest import LIMIT_S, Load, Write
 
 SYNTHETIC = Path("scenarios/paper/synthetic.fedsim.yaml")
@@ -243,3 +247,32 @@ def test_the_command_names_no_place_that_is_only_here(
         page = write_report(tmp_path / "run").read_text()
         assert named in page
         assert str(tmp_path) not in page.replace(named, "")
+
+
+def test_a_seed_takes_the_place_of_the_scenarios(small: Load) -> None:
+    scenario = small("stop.rounds=20")
+    result = simulate(scenario, seed=3)
+    assert result.scenario.seed == 3
+    assert result.metrics == simulate(scenario.model_copy(update={"seed": 3})).metrics
+
+
+def test_a_notebook_shows_progress_without_being_asked(
+    small: Load, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    simulate(small("stop.rounds=20"))
+    assert capsys.readouterr().err == ""
+    kernel = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=object()))
+    monkeypatch.setitem(sys.modules, "IPython", kernel)
+    seen: list[str] = []
+    monkeypatch.setattr(progress, "_bar", lambda: nullcontext(lambda what, *_: seen.append(what)))
+    simulate(small("stop.rounds=20"))
+    assert "simulating" in seen
+
+
+def test_the_scenarios_of_the_paper_are_found_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = Scenario.load(SYNTHETIC)
+    assert str(shipped(Path("paper/synthetic"))) == str(SYNTHETIC)
+    monkeypatch.chdir(tmp_path)
+    for name in ("paper/synthetic", "scenarios/paper/synthetic.fedsim.yaml"):
+        assert as_scenario(name) == known
+    assert shipped(Path("paper/nothing")) == Path("paper/nothing")

@@ -1,6 +1,7 @@
 """Every mistake in a file is told with its place, its path and what would be right; several at once."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -215,3 +216,57 @@ def test_a_mutated_file_is_read_or_complained_about(
 
 def test_loading_is_loading(small: Callable[..., Scenario]) -> None:
     assert small().devices == 12
+
+
+@pytest.mark.parametrize(
+    ("change", "hint"),
+    [
+        (("devices: 10", "devices: 2M"), "must be a whole number, not '2M'; write 2000000"),
+        (("devices: 10", "devices: 1e3"), "must be a whole number, not 1000.0; write 1000"),
+        (("devices: 10", "devices: 10, separation: 12h"), "a time to wait is `cooldown: 12h`"),
+        (
+            ("devices: 10", "devices: 10, time_zone: PST"),
+            "unknown time zone 'PST'; did you mean 'America/Los_Angeles'?",
+        ),
+        (("devices: 10", "devices: 10, cooldown: 7 days"), "not '7 days'; did you mean '7d'?"),
+        (("devices: 10", "devices: 10, cooldown: 1 day 12 hrs"), "did you mean '1d12h'?"),
+        (("cohort: 2", "cohort: 2, deadline: 5 min"), "did you mean '5m'?"),
+        (("cohort: 2", "cohort: 2, selection: random"), "unknown kind 'random'; did you mean 'uniform'?"),
+    ],
+)
+def test_what_people_write_gets_a_hint(write: Write, change: tuple[str, str], hint: str) -> None:
+    text = GOOD.replace("  - devices: 10", "  - {devices: 10}").replace(*change)
+    (only,) = complaints(write(text))
+    assert hint in only
+
+
+def test_mappings_are_merged(write: Write) -> None:
+    scenario = Scenario.load(
+        write(
+            """\
+stop: {rounds: 10}
+population:
+  - &first {devices: 10, separation: 4, name: one}
+  - {<<: *first, name: two}
+  - <<: [{name: three}, *first]
+    separation: 1
+server: {cohort: 2}
+"""
+        )
+    )
+    found = [(group.name, group.devices, group.separation) for group in scenario.population]
+    assert [name for name, *_ in found] == ["one", "two", "three"]
+    assert {devices for _, devices, _ in found} == {10}
+    assert [int(separation.value) for *_, separation in found] == [4, 4, 1]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("text", ["a: &a {<<: *a, x: 1}\n", "b: {<<: 3}\n", "b: {<<: [3]}\n", "<<: {name: 3}\n"])
+def test_a_merge_that_means_nothing_is_told(write: Write, text: str) -> None:
+    assert complaints(write(text + GOOD))
+
+
+def test_merges_of_merges_are_bounded(write: Write) -> None:
+    names = "abcdefgh"
+    lines = [f"{b}: &{b} {{<<: [{', '.join([f'*{a}'] * 10)}]}}" for a, b in pairwise(names)]
+    found = complaints(write("\n".join(["a: &a {x: 1, y: 2}", *lines, GOOD])))
+    assert any("aliases" in line or "merges" in line for line in found)

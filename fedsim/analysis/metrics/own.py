@@ -21,7 +21,7 @@ class Own:
     kind: str
     metrics: tuple[Metric, ...]
     scope: str
-    inner: Measurement
+    inner: Measurement | None = None  # of a run that was read: nothing is imported for that
 
     def measure(self, run: LogView) -> dict[str, float]:
         """Return the metrics by name.
@@ -32,6 +32,7 @@ class Own:
             If it fails, or returns something else than numbers for the metrics that it declares.
         """
         where = f"metric {self.kind!r}"
+        assert self.inner is not None
         with METRICS.reraise_as_plugin_error(where, self.inner.measure):
             found = self.inner.measure(run)
             named = found if isinstance(found, Mapping) else {self.metrics[0].name: found}
