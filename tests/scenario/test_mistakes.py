@@ -257,7 +257,7 @@ server: {cohort: 2}
     found = [(group.name, group.devices, group.separation) for group in scenario.population]
     assert [name for name, *_ in found] == ["one", "two", "three"]
     assert {devices for _, devices, _ in found} == {10}
-    assert [int(separation.value) for *_, separation in found] == [4, 4, 1]  # type: ignore[union-attr]
+    assert [int(separation.value) for *_, separation in found] == [4, 4, 1]
 
 
 @pytest.mark.parametrize("text", ["a: &a {<<: *a, x: 1}\n", "b: {<<: 3}\n", "b: {<<: [3]}\n", "<<: {name: 3}\n"])
