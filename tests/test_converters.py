@@ -48,6 +48,8 @@ def test_availability_becomes_a_trace_that_is_imported(tmp_path: Path, protocol:
     trace = import_trace(tmp_path / "out.csv").trace
     own = [[times.tolist() for times in trace.spans["available"].of(device)] for device in range(2)]
     assert (trace.names, own) == (("3", "x"), [[[10, 70], [50, 90.5]], [[], []]])
+    assert trace.seen is not None
+    assert trace.seen.tolist() == [[0, 100, 100]] * 2
 
 
 class Bomb:
@@ -88,6 +90,7 @@ def test_a_pickle_that_could_run_something_is_refused(tmp_path: Path, script: st
         ({1: 5}, "a pickled trace is {id:"),
         ({1: {"active": [1], "inactive": []}}, "device 1 must have as many times"),
         ({1: {"active": ["1"], "inactive": [2]}}, "device 1 has a time that is no number"),
+        ({1: {"active": [], "inactive": [], "finish_time": "x"}}, "device 1 has a `finish_time` that is no number"),
         ({1: {"active": [10**400], "inactive": [2]}}, "device 1 has a time that is impossible"),
         ({1: {"active": [], "inactive": []}, "1": {"active": [], "inactive": []}}, "a device twice"),
     ],

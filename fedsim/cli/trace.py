@@ -22,7 +22,7 @@ _TraceFile = Annotated[Path, Argument(metavar="TRACE", help="A trace: CSV or Par
 _Base = Annotated[str | None, Option(metavar="INSTANT", help="The instant of second 0, such as 2020-01-31T00:00:00Z.")]
 _NeededBase = Annotated[str, Option("--base", metavar="INSTANT", help="The instant of second 0.")]
 _Zone = Annotated[str | None, Option(metavar="ZONE", help="Where it was recorded; by default the offset of the base.")]
-_Repeat = Annotated[str, Option(help="week, day or none: which lap the trace is laid on.")]
+_Repeat = Annotated[str, Option(help="week, day, device or none: which lap the trace is laid on.")]
 _Require = Annotated[
     list[str] | None, Option(metavar="CONDITION", help="A condition that must hold; by default all of the file.")
 ]
@@ -49,7 +49,10 @@ def import_command(
     base: _Base = None,
     columns: Annotated[
         str | None,
-        Option(metavar="device=NAME,...", help="Which columns of a table are device, start, end and condition."),
+        Option(
+            metavar="device=NAME,...",
+            help="Which columns of a table are device, start, end, condition, seen_from, seen_to, cycle.",
+        ),
     ] = None,
     since: _Since = None,
     until: _Until = None,
@@ -119,12 +122,12 @@ def show_command(
     as_json: AsJson = False,
 ) -> None:
     """Say what a trace holds, what is wrong with it, and which share of its devices is available in each hour."""
-    from fedsim.availability.trace.pattern import stray_words
     from fedsim.common.instants import DAY_S
     from fedsim.traces.fit import hourly_shares
+    from fedsim.traces.fit_renewal import available_share
 
     trace, once, pattern = _laid_out(file, base, time_zone, repeat, require, policy, _part(since, until))
-    shares = hourly_shares(once.spans, once.begin, once.begin + once.covered).tolist()
+    shares, share = hourly_shares(once.spans, once.seen).tolist(), available_share(once.spans, once.seen)
     lap_days = pattern.lap / DAY_S if math.isfinite(pattern.lap) else None
     if as_json:
         say_json(
@@ -134,20 +137,26 @@ def show_command(
                 "required": list(pattern.conditions),
                 "never_available": pattern.never,
                 "stray": pattern.stray,
+                "outside": pattern.outside,
                 "covered_days": pattern.covered / DAY_S,
                 "lap_days": lap_days,
+                "available": share,
                 "available_by_hour": _numbers(shares),
             }
         )
         return
     lap = "not repeated" if lap_days is None else f"of a lap of {lap_days:.0f}"
+    lap = lap if pattern.own is None else "repeated for each device by its own lap"
     say(f"{file}: {trace.report}")
     say(f"conditions: {', '.join(trace.spans)}; required here: {', '.join(pattern.conditions)}")
-    if pattern.stray:
-        say(stray_words(pattern.stray))
+    for line in once.left_out():
+        say(line)
     say(f"devices that are never available: {pattern.never:,} of {len(trace.names):,}")
     say(f"covers {pattern.covered / DAY_S:.2f} days, {lap}")
-    say("share of all devices that is available, by hour of the day:")
+    if told := once.observed():
+        say(told)
+    say(f"available {share:.1%} of the time that {'they were observed' if once.windows else 'it covers'}")
+    say(f"share of {'observed' if once.windows else 'all'} devices that is available, by hour of the day:")
     for hour, share in enumerate(shares):
         shown = f"{share:7.1%}  {'#' * round(50 * share)}" if math.isfinite(share) else "      ?"
         say(f"  {hour:02}:00 {shown}".rstrip())
@@ -172,15 +181,15 @@ def fit_command(
     from dataclasses import asdict
 
     from fedsim.availability.trace import TraceError
-    from fedsim.availability.trace.pattern import stray_words
     from fedsim.traces.fit import FitKind, fit
 
     kinds: list[FitKind] = ["renewal", "habits"] if kind == "both" else [_one_of(kind, FitKind, "--kind")]
     trace, once, _ = _laid_out(file, base, time_zone, "none", require, policy, _part(since, until))
     if trace.report.faults():
         complain(f"{file}: {trace.report}")
-    if once.stray:
-        complain(f"{file}: {stray_words(once.stray)}")
+    for line in (*once.left_out(), once.observed()):
+        if line:
+            complain(f"{file}: {line}")
     fits = []
     with _mistakes():
         for each in kinds:

@@ -23,9 +23,10 @@ class Trace(Choice):
     time_zone: TimeZone | None = None
     """Zone in which the devices were recorded: it says which time of day their seconds stand for. By default the
     offset with which `base` is written."""
-    repeat: Literal["week", "day", "none"] = "week"
+    repeat: Literal["week", "day", "device", "none"] = "week"
     """week: the trace is repeated by as many whole weeks as hold it, and Mondays are Mondays; day: by whole days;
-    none: it is played once, and its devices are gone at its end."""
+    device: each device by its own `cycle_s`, or for as long as it was observed, whatever the time of day; none: it is
+    played once, and its devices are gone at its end."""
     since: Duration | None = None
     """Part of the trace that is used, counted from `base`: its begin; by default the first start."""
     until: PositiveDuration | None = None

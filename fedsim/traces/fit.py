@@ -87,27 +87,29 @@ def fit(pattern: Pattern, kind: FitKind, *, intervals: bool = False) -> Fit:
         found = model(pattern)
     except ValueError as error:
         raise TraceError(f"cannot be fitted by {kind}: {error}") from None
+    seen = seconds_by_hour(pattern.seen)
     conditions = {
-        name: misfit(habits_shares(Habits.model_validate({**found.availability, "require": [name]})), recorded)
+        name: misfit(habits_shares(Habits.model_validate({**found.availability, "require": [name]})), recorded, seen)
         for name, recorded in found.curves.items()
     }
     out_of_sample, by_hour = None, np.empty(0)
     try:
-        curve, judged = model(_every_other(pattern, 0)).curve, _recorded_curve(_every_other(pattern, 1))
-        out_of_sample, by_hour = misfit(curve, judged), curve - judged
+        curve, rest = model(_every_other(pattern, 0)).curve, _every_other(pattern, 1)
+        judged = hourly_shares(rest.spans, rest.seen)
+        out_of_sample, by_hour = misfit(curve, judged, seconds_by_hour(rest.seen)), curve - judged
     except ValueError as error:
         found.notes.append(f"not judged out of sample: half of the devices cannot be fitted ({error})")
     stated: ParameterIntervals = {}
     if intervals and kind == "renewal":
         try:
             kinds = {name: laws[0].source["kind"] for name, laws in found.laws.items()}
-            lengths = lengths_on_and_off(pattern.spans, pattern.begin, pattern.begin + pattern.covered)
+            lengths = lengths_on_and_off(pattern.spans, pattern.seen)
             stated = renewal_intervals(pattern, kinds, open_side(lengths))
         except ValueError as error:
             found.notes.append(f"no intervals: {error}")
     return Fit(
         found.availability,
-        misfit(found.curve, _recorded_curve(pattern)),
+        misfit(found.curve, hourly_shares(pattern.spans, pattern.seen), seen),
         conditions,
         found.laws,
         found.notes,
@@ -117,20 +119,17 @@ def fit(pattern: Pattern, kind: FitKind, *, intervals: bool = False) -> Fit:
     )
 
 
-def _recorded_curve(pattern: Pattern) -> Floats:
-    return hourly_shares(pattern.spans, pattern.begin, pattern.begin + pattern.covered)
-
-
 def _every_other(pattern: Pattern, first: int) -> Pattern:
     keep = np.arange(len(pattern.spans)) % 2 == first
     if not keep.any():
         raise ValueError("there is one device")
     parts = {name: select(part, keep) for name, part in pattern.conditions.items()}
-    return replace(pattern, spans=select(pattern.spans, keep), conditions=parts, names=pattern.names[first::2])
+    spans, seen = select(pattern.spans, keep), select(pattern.seen, keep)
+    return replace(pattern, spans=spans, seen=seen, conditions=parts, names=pattern.names[first::2])
 
 
 def _fit_renewal(pattern: Pattern) -> _Fitted:
-    lengths = lengths_on_and_off(pattern.spans, pattern.begin, pattern.begin + pattern.covered)
+    lengths = lengths_on_and_off(pattern.spans, pattern.seen)
     for name, each in lengths.items():
         try:
             check_lengths(each)
@@ -140,7 +139,7 @@ def _fit_renewal(pattern: Pattern) -> _Fitted:
     open_ = open_side(lengths)
     known = "on" if open_ == "off" else "off"
     laws = {known: fit_laws(lengths[known])}
-    ratio = mean_ratio(available_share(pattern.spans, pattern.covered), open_)
+    ratio = mean_ratio(available_share(pattern.spans, pattern.seen), open_)
     laws[open_] = fit_laws(lengths[open_], laws[known][0].mean * ratio or None)
     share = laws["on"][0].mean / (laws["on"][0].mean + laws["off"][0].mean)
     notes = [
@@ -156,7 +155,6 @@ def _fit_renewal(pattern: Pattern) -> _Fitted:
 
 def _fit_habits(pattern: Pattern) -> _Fitted:
     weekday = int(pattern.reference // DAY_S + 3) % 7  # 1970 began on a Thursday
-    begin, end = pattern.begin, pattern.begin + pattern.covered
     required = list(pattern.conditions)
     model: dict[str, Any] = {"kind": "habits"}
     notes: list[str] = []
@@ -175,9 +173,9 @@ def _fit_habits(pattern: Pattern) -> _Fitted:
     for name in sorted(curves.keys() & {"charging", "idle"}):
         try:
             if name == "charging":
-                model[name] = charging_habits(curves[name], begin, end, weekday)
+                model[name] = charging_habits(curves[name], pattern.seen, weekday)
             else:
-                model[name] = idle_habits(curves[name], begin, end)
+                model[name] = idle_habits(curves[name], pattern.seen)
         except ValueError as error:
             problems[name] = str(error)
     if problems and not model.keys() & {"charging", "idle"}:
@@ -187,29 +185,34 @@ def _fit_habits(pattern: Pattern) -> _Fitted:
         notes.append("the habits of being on a network are not estimated; they keep their defaults")
     if "charging" in model:
         notes.append("`spread` of charging, how much persons differ in how often they charge, keeps its default")
-    recorded = {name: hourly_shares(spans, begin, end) for name, spans in curves.items()}
+    recorded = {name: hourly_shares(spans, pattern.seen) for name, spans in curves.items()}
     return _Fitted(model, habits_shares(Habits.model_validate(model)), {}, recorded, notes)
 
 
-def hourly_shares(spans: Spans, begin: float, end: float) -> Floats:
-    """Return the share of device time that is available in each of the 24 hours; NaN for hours never seen.
+def hourly_shares(spans: Spans, seen: Spans) -> Floats:
+    """Return the share of observed device time that is available in each of the 24 hours; NaN for hours never seen.
 
-    Positions are civil time from midnight; `begin` and `end` limit what was observed. The time available up to an
-    instant, over all devices, is linear between the starts and ends: it is looked up at every full hour, which is
-    exact, and O((n + hours) log n).
+    Positions are civil time from midnight; `seen` is when each device was observed.
     """
-    edges = np.arange(np.floor(begin / HOUR_S), np.ceil(end / HOUR_S) + 1) * HOUR_S
-    inside = np.clip(edges, begin, end)
-    seen = np.diff(inside) * len(spans)
-    instants = np.concatenate([[begin], spans.starts, spans.ends])
-    order = np.argsort(instants)
-    available = np.cumsum(np.repeat([0, 1, -1], [1, len(spans.starts), len(spans.ends)])[order])
-    passed = np.append(0.0, np.cumsum(available[:-1] * np.diff(instants[order])))
-    held = np.diff(np.interp(inside, instants[order], passed))
-    hours = ((edges[:-1] // HOUR_S) % 24).astype(np.int64)
     with np.errstate(invalid="ignore"):
-        shares: Floats = np.bincount(hours, held, 24) / np.bincount(hours, seen, 24)
-    return shares
+        return seconds_by_hour(spans) / seconds_by_hour(seen)
+
+
+def seconds_by_hour(spans: Spans) -> Floats:
+    """Return how many seconds of some intervals, of all devices, lie in each of the 24 hours.
+
+    The time passed in intervals up to an instant is linear between their starts and ends: it is looked up at every full
+    hour, which is exact, and O((n + hours) log n).
+    """
+    if not len(spans.starts):
+        return np.zeros(24)
+    edges = np.arange(np.floor(spans.starts.min() / HOUR_S), np.ceil(spans.ends.max() / HOUR_S) + 1) * HOUR_S
+    instants = np.concatenate([spans.starts, spans.ends])
+    order = np.argsort(instants)
+    running = np.cumsum(np.repeat([1, -1], len(spans.starts))[order])
+    passed = np.append(0.0, np.cumsum(running[:-1] * np.diff(instants[order])))
+    held = np.diff(np.interp(edges, instants[order], passed))
+    return np.bincount(((edges[:-1] // HOUR_S) % 24).astype(np.int64), held, 24).astype(np.float64)
 
 
 def habits_shares(habits: Habits) -> Floats:
@@ -223,11 +226,11 @@ def habits_shares(habits: Habits) -> Floats:
     return counts / (2 * _DAYS * _PERSONS)
 
 
-def misfit(model: Floats, trace: Floats) -> Misfit:
-    """Compare two curves in the hours that the trace has."""
+def misfit(model: Floats, trace: Floats, seconds: Floats) -> Misfit:
+    """Compare two curves in the hours that the trace has; the shares of all time weigh them by the `seconds` seen."""
     seen = np.isfinite(trace)
     apart = np.abs(model - trace)[seen]
-    means = float(model[seen].mean()), float(trace[seen].mean())
+    means = (float(np.average(curve[seen], weights=seconds[seen])) for curve in (model, trace))
     return Misfit(float(apart.mean()), float(apart.max()), *means)
 
 

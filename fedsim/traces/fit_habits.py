@@ -20,6 +20,7 @@ from fedsim.availability.trace.unions import Spans
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.instants import DAY_S, HOUR_S
 from fedsim.scenario.units import format_clock, format_duration
+from fedsim.traces.fit_renewal import limits
 
 _SHORTEST_NIGHT, _MOST_DEVIATION = 3 * HOUR_S, 3 * HOUR_S
 _FEWEST = 10
@@ -29,19 +30,23 @@ _QUIET = 0.05  # share of the uses whose pauses are read as single uses: those a
 _LARGEST_SIGMA = 10.0
 
 
-def charging_habits(spans: Spans, begin: float, end: float, weekday: int) -> dict[str, Any]:
+def charging_habits(spans: Spans, seen: Spans, weekday: int) -> dict[str, Any]:
     """Estimate the habits of charging, as they are written in a scenario.
 
     `spans` are the times on a charger in civil time from midnight of day 0, whose weekday is given (Monday is 0);
-    `begin` and `end` limit what was observed. Raises a `ValueError` if less than two whole days, or too few sessions,
-    were observed.
+    `seen` is when each device was observed. Raises a `ValueError` if no device was observed for two whole days, or too
+    few sessions were.
     """
-    # Days that were observed from midnight to midnight.
-    days = np.arange(np.ceil(begin / DAY_S - 1e-9), np.floor(end / DAY_S + 1e-9)).astype(np.int64)
-    if len(days) < 2:
-        raise ValueError(f"{len(days)} whole days are too few to tell habits from; at least two are needed")
-    whole = (spans.starts > begin) & (spans.ends < end)
-    starts, lengths, devices = spans.starts[whole], (spans.ends - spans.starts)[whole], spans.devices[whole]
+    begin, end = limits(seen)
+    first, last = np.ceil(begin / DAY_S - 1e-9), np.floor(end / DAY_S + 1e-9)
+    some = last > first
+    days = _WholeDays(np.where(some, first, 0), np.where(some, last, 0))
+    most = int((days.last - days.first).max(initial=0))
+    if most < 2:
+        raise ValueError(f"{most} whole days are too few to tell habits from; at least two are needed")
+    owners = spans.devices
+    whole = (spans.starts > begin[owners]) & (spans.ends < end[owners])
+    starts, lengths, devices = spans.starts[whole], (spans.ends - spans.starts)[whole], owners[whole]
     # A night belongs to the day in which it begins, up to noon of the next.
     day = np.floor((starts - DAY_S / 2) / DAY_S).astype(np.int64)
     evening = starts - day * DAY_S
@@ -55,10 +60,11 @@ def charging_habits(spans: Spans, begin: float, end: float, weekday: int) -> dic
     free = (weekday + day[night] + 1) % 7 >= 5
     plugged = _usual(evening[night], free, devices[night])
     length = _usual(lengths[night], free, devices[night])
-    inside = np.isin(day[night], days[:-1])
+    inside = days.has(devices[night], day[night]) & days.has(devices[night], day[night] + 1)
+    nights = np.maximum(days.last - days.first - 1, 0).sum()
     return {
         "night": {
-            "chance": round(min(1.0, float(inside.sum()) / ((len(days) - 1) * len(spans))), 3),
+            "chance": round(min(1.0, float(inside.sum() / nights)), 3),
             "plug_in": format_clock(_to_minutes(plugged[0]) % DAY_S),
             "plug_in_weekend": format_clock(_to_minutes(plugged[1]) % DAY_S),
             "length": format_duration(_to_minutes(min(length[0], 16 * HOUR_S))),
@@ -68,23 +74,41 @@ def charging_habits(spans: Spans, begin: float, end: float, weekday: int) -> dic
             "length_between_persons": format_duration(_to_minutes(length[2])),
             "length_between_days": format_duration(_to_minutes(length[3])),
         },
-        "top_up": _top_ups(starts[rest], lengths[rest], days, spans, weekday),
+        "top_up": _top_ups(starts[rest], lengths[rest], devices[rest], days, spans, weekday),
     }
 
 
-def _top_ups(starts: Floats, lengths: Floats, days: Ints, spans: Spans, weekday: int) -> dict[str, Any]:
+class _WholeDays(NamedTuple):
+    """The days that each device was observed from midnight to midnight: from `first` to before `last`, (devices,)."""
+
+    first: Floats
+    last: Floats
+
+    def has(self, devices: Ints, days: Ints) -> Bools:
+        """Return whether each of some days is one of a device's, both (n,)."""
+        return (days >= self.first[devices]) & (days < self.last[devices])
+
+    def numbers(self, weekday: int) -> Ints:
+        """Return how many working and how many other days there are, of all devices."""
+        days = np.arange(self.first.min(), self.last.max()).astype(np.int64)
+        begun, over = (np.searchsorted(np.sort(each), days, side="right") for each in self)
+        return np.bincount(((weekday + days) % 7 >= 5).astype(np.int64), begun - over, 2).astype(np.int64)
+
+
+def _top_ups(
+    starts: Floats, lengths: Floats, devices: Ints, days: _WholeDays, spans: Spans, weekday: int
+) -> dict[str, Any]:
     """Estimate the short sessions: what begins while a device is on the charger already cannot be seen to begin."""
-    held = _hour_pieces(spans)
-    free_days = (weekday + days) % 7 >= 5
+    held, days_of = _hour_pieces(spans), days.numbers(weekday)
+    day, held_day = np.floor(starts / DAY_S).astype(np.int64), held.hours // 24
+    whole, held_whole = days.has(devices, day), days.has(held.devices, held_day)
     expected = np.zeros((2, 24))  # sessions of all devices, those that cannot be seen included
     for side in (0, 1):
-        own = days[free_days == side]
-        seen = starts[np.isin(np.floor(starts / DAY_S).astype(np.int64), own)]
-        inside = np.isin(held.hours // 24, own)
-        on = np.bincount(held.hours[inside] % 24, held.seconds[inside], 24) / (max(len(own), 1) * len(spans) * HOUR_S)
+        seen = starts[whole & (((weekday + day) % 7 >= 5) == side)]
+        inside = held_whole & (((weekday + held_day) % 7 >= 5) == side)
+        on = np.bincount(held.hours[inside] % 24, held.seconds[inside], 24) / (max(days_of[side], 1) * HOUR_S)
         counts = np.bincount((seen // HOUR_S % 24).astype(np.int64), minlength=24)
         expected[side] = counts / np.maximum(1 - on, _LEAST_OFF)
-    days_of = np.array([(~free_days).sum(), free_days.sum()]) * len(spans)
     rates = [float(own.sum() / count) if count else np.nan for own, count in zip(expected, days_of, strict=True)]
     rates = [next(rate for rate in (own, *rates) if np.isfinite(rate)) for own in rates]
     found: dict[str, Any] = {"per_day": round(min(rates[0], 4.0), 3), "per_day_weekend": round(min(rates[1], 4.0), 3)}
@@ -120,10 +144,10 @@ def _to_minutes(seconds: float) -> float:
     return 60.0 * round(seconds / 60)
 
 
-def idle_habits(spans: Spans, begin: float, end: float) -> dict[str, Any]:
+def idle_habits(spans: Spans, seen: Spans) -> dict[str, Any]:
     """Estimate the use of the screen, as it is written in a scenario.
 
-    `spans` are the idle times in civil time from midnight of day 0; `begin` and `end` limit what was observed. Raises a
+    `spans` are the idle times in civil time from midnight of day 0; `seen` is when each device was observed. Raises a
     `ValueError` if too few uses were observed.
     """
     devices = spans.devices
@@ -134,13 +158,12 @@ def idle_habits(spans: Spans, begin: float, end: float) -> dict[str, Any]:
             f"{len(starts)} uses of the screen are too few to tell habits from; at least {_FEWEST} are needed"
         )
     hours = (starts // HOUR_S % 24).astype(np.int64)
-    ended = spans.ends < end
+    ended = spans.ends < limits(seen)[1][spans.devices]
     counts = np.zeros((len(spans), 24))
     np.add.at(counts, (devices[ended], (spans.ends[ended] // HOUR_S % 24).astype(np.int64)), 1.0)
     rates = _rates(counts, time_by_hour(spans))
     settle = _settled(lengths)
-    seen = time_by_hour(Spans(np.arange(len(spans) + 1), np.full(len(spans), begin), np.full(len(spans), end)))
-    busy = _busy(rates, seen, float((spans.ends - spans.starts).sum()))
+    busy = _busy(rates, time_by_hour(seen), float((spans.ends - spans.starts).sum()))
     # At low rates a pause is one use and the time to settle after it.
     rate = rates[users, hours]
     single = lengths[rate <= np.quantile(rate, _QUIET)] - settle

@@ -1,12 +1,12 @@
 """Renewal laws fitted to a trace: lengths on and off by maximum likelihood, those that were cut short included.
 
-An interval that runs when the observation ends is censored: all that is known is that it is longer, so it enters the
-likelihood with its survival function. One that runs when the observation begins is left out, since it was met with a
-chance proportional to its length. What the end cuts short leaves the tail open, and with it the mean of the lengths
-that it cuts most: that mean is set so that the share of time available is the one recorded, and the rest of the law is
-fitted. Laws are chosen by how likely they make lengths that they were not fitted to. The distance of a fitted law is
-that of Kolmogorov and Smirnov to the estimator of Kaplan and Meier, which takes censored lengths into account in the
-same way.
+Each device has an observation of its own. An interval that runs when it ends is censored: all that is known is that it
+is longer, so it enters the likelihood with its survival function. One that runs when the observation begins is left
+out, since it was met with a chance proportional to its length. What the end cuts short leaves the tail open, and with
+it the mean of the lengths that it cuts most: that mean is set so that the share of time available is the one recorded,
+and the rest of the law is fitted. Laws are chosen by how likely they make lengths that they were not fitted to. The
+distance of a fitted law is that of Kolmogorov and Smirnov to the estimator of Kaplan and Meier, which takes censored
+lengths into account in the same way.
 """
 
 import warnings
@@ -50,16 +50,24 @@ class FittedLaw:
     ks: float
 
 
-def lengths_on_and_off(spans: Spans, begin: float, end: float) -> dict[str, CensoredLengths]:
-    """Return the lengths ``on`` and ``off`` of a trace that was observed from `begin` to `end`."""
+def lengths_on_and_off(spans: Spans, seen: Spans) -> dict[str, CensoredLengths]:
+    """Return the lengths ``on`` and ``off`` of a trace; `seen` is when each device was observed."""
     starts, ends, devices = spans.starts, spans.ends, spans.devices
     lengths = ends - starts
-    known, open_ = starts > begin, ends >= end
+    begin, end = limits(seen)
+    known, open_ = starts > begin[devices], ends >= end[devices]
     on = CensoredLengths(lengths[known & ~open_], lengths[known & open_])
     same = devices[1:] == devices[:-1]
     last = np.append(~same, np.ones(min(len(ends), 1), dtype=np.bool_))
-    tail = end - ends[last]
+    tail = end[devices[last]] - ends[last]
     return {"on": on, "off": CensoredLengths((starts[1:] - ends[:-1])[same], tail[tail > 0])}
+
+
+def limits(seen: Spans) -> tuple[Floats, Floats]:
+    """Return from when and to when each device was observed; infinities, the wrong way round, where it was not."""
+    begin, end = np.full(len(seen), np.inf), np.full(len(seen), -np.inf)
+    begin[seen.devices], end[seen.devices] = seen.starts, seen.ends
+    return begin, end
 
 
 def check_lengths(lengths: CensoredLengths) -> None:
@@ -245,9 +253,8 @@ def _fit_kept(
     pattern: Pattern, kinds: Mapping[str, str], open_: str, keep: np.ndarray[tuple[int], np.dtype[np.bool_]]
 ) -> dict[str, dict[str, float] | None]:
     """Return the parameters of both laws, fitted to some of the devices as the model was to all."""
-    spans = select(pattern.spans, keep)
-    lengths = lengths_on_and_off(spans, pattern.begin, pattern.begin + pattern.covered)
-    share = available_share(spans, pattern.covered)
+    spans, seen = select(pattern.spans, keep), select(pattern.seen, keep)
+    lengths, share = lengths_on_and_off(spans, seen), available_share(spans, seen)
     found: dict[str, dict[str, float] | None] = {"on": None, "off": None}
     mean = None
     for name in ("off", "on") if open_ == "on" else ("on", "off"):
@@ -260,9 +267,9 @@ def _fit_kept(
     return found
 
 
-def available_share(spans: Spans, covered: float) -> float:
-    """Return the share of device time that is available, of the seconds that a trace covers."""
-    return float((spans.ends - spans.starts).sum()) / (len(spans) * covered)
+def available_share(spans: Spans, seen: Spans) -> float:
+    """Return the share of the time that devices were observed in which they are available."""
+    return float((spans.ends - spans.starts).sum()) / float((seen.ends - seen.starts).sum())
 
 
 def mean_ratio(share: float, open_: str) -> float:

@@ -11,6 +11,7 @@ import polars as pl
 
 from fedsim.availability.trace.rows import (
     LARGEST_FILE,
+    SEEN,
     CleanTrace,
     Policy,
     TraceError,
@@ -47,8 +48,14 @@ class Cleaning:
         Raises a `TraceError` if nothing is left.
         """
         since, until = -np.inf if self.since is None else self.since, np.inf if self.until is None else self.until
-        before = _count(trace.spans.values())
-        part = {name: clip(spans, since, until) for name, spans in trace.spans.items()}
+        before, stray, kept, seen = _count(trace.spans.values()), 0, list(trace.spans.values()), trace.seen
+        if (self.since, self.until) != (None, None):  # a part of what is not far from all others
+            found = extent(kept, self.since, self.until, seen)
+            stray, kept = found.stray, found.kept
+            if seen is not None:
+                seen = np.column_stack([np.full((len(seen), 2), found.first), seen[:, 2]])
+                seen[found.seen.devices, :2] = np.column_stack([found.seen.starts, found.seen.ends])
+        part = {name: clip(spans, since, until) for name, spans in zip(trace.spans, kept, strict=True)}
         inside = _count(part.values())
         gap = max(self.join_gaps, RESOLUTION_S)
         joined = {
@@ -68,11 +75,12 @@ class Cleaning:
             intervals=_count(left.values()),
             devices=int(has.sum()),
             devices_without=int((~has).sum()),
-            outside=before - inside,
+            far=stray,
+            outside=before - inside - stray,
             gaps=inside - whole,
             short=whole - _count(left.values()),
         )
-        return CleanTrace(trace.names, left, report)
+        return CleanTrace(trace.names, left, report, seen)
 
 
 def _count(parts: Iterable[Spans]) -> int:
@@ -139,7 +147,7 @@ def import_trace(
     if cleaning is not None:
         trace = cleaning.apply(trace)
     plain = len(tables) == 1 and tables[0].plain
-    return Imported(trace, base, plain, extent(list(trace.spans.values())).stray)
+    return Imported(trace, base, plain, extent(list(trace.spans.values()), windows=trace.seen).stray)
 
 
 def _joined_rows(parts: Sequence[TraceRows]) -> TraceRows:
@@ -154,9 +162,15 @@ def _joined_rows(parts: Sequence[TraceRows]) -> TraceRows:
     starts, ends, conditions = (
         np.concatenate([getattr(part, column) for part in parts]) for column in ("starts", "ends", "conditions")
     )
-    return TraceRows(
-        tuple(number), np.concatenate(owners), starts, ends, conditions, ", ".join(part.source for part in parts[:3])
-    )
+    seen = None
+    if any(part.seen is not None for part in parts):
+        seen = np.full((len(number), 3), np.nan)
+        for part in parts:
+            own = [number[name] for name in part.names]
+            for column, pick in enumerate((np.fmin, np.fmax, np.fmax)):
+                seen[own, column] = pick(seen[own, column], np.nan if part.seen is None else part.seen[:, column])
+    source = ", ".join(part.source for part in parts[:3])
+    return TraceRows(tuple(number), np.concatenate(owners), starts, ends, conditions, source, seen=seen)
 
 
 def _read_file(
@@ -241,6 +255,10 @@ def write_trace(path: Path, trace: CleanTrace) -> None:
     table = pl.concat([table, bare], how="diagonal")
     if set(trace.spans) == {"available"}:
         table = table.drop("condition")
+    if trace.seen is not None:
+        about = pl.DataFrame(trace.seen, schema=list(SEEN)).fill_nan(None).with_columns(device=names)
+        about = about.select("device", *(name for name in SEEN if about[name].count()))
+        table = table.join(about, on="device", how="left", maintain_order="left")
     if path.suffix.lower() == ".csv":
         write_bytes(path, table.write_csv().encode())
     else:

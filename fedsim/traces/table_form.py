@@ -17,8 +17,17 @@ from fedsim.traces.text_forms import read_instant
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SUFFIXES = (".csv", ".parquet", ".pq")
-ROLES = ("device", "start", "end", "condition")
-_USUAL = {"device": "device", "start": "start_s", "end": "end_s", "condition": "condition"}
+_USUAL = {
+    "device": "device",
+    "start": "start_s",
+    "end": "end_s",
+    "condition": "condition",
+    "seen_from": "seen_from_s",
+    "seen_to": "seen_to_s",
+    "cycle": "cycle_s",
+}
+_NEEDED = ("device", "start", "end")
+ROLES = tuple(_USUAL)
 
 
 @dataclass(frozen=True)
@@ -37,8 +46,8 @@ class ForeignTable:
 def read_foreign_table(path: Path, columns: Mapping[str, str] | None = None, *, lenient: bool = False) -> ForeignTable:
     """Read a CSV or Parquet file.
 
-    `columns` has the name of the column for each of ``device``, ``start``, ``end`` and ``condition``; other columns are
-    ignored. By default, and where one is not given: device, start_s, end_s and, if there is one, condition. A time that
+    `columns` has the name of the column for each of `ROLES`; other columns are ignored. By default, and where one is
+    not given: device, start_s, end_s and, if there are such, condition, seen_from_s, seen_to_s and cycle_s. A time that
     cannot be read is a missing one if `lenient`. Raises a `TraceError` with the row of what is wrong.
     """
     check_file(path)
@@ -59,23 +68,34 @@ def read_foreign_table(path: Path, columns: Mapping[str, str] | None = None, *, 
             raise TraceError(f"column {names[role]!r} holds {dtype}, neither text nor numbers", source)
     first = 2 if csv else 0
     table = table.with_columns(pl.col("device").cast(pl.String))
-    kinds, times = zip(
-        *(_times(table[role], path, names[role], first, lenient) for role in ("start", "end")), strict=True
-    )
-    known = {kind for kind in kinds if kind}
+    timed = {
+        role: _times(table[role], path, name, first, lenient)
+        for role, name in names.items()
+        if role not in {"device", "condition"}
+    }
+    kinds = {role: kind for role, (kind, _) in timed.items()}
+    if kinds.pop("cycle", "numeric") not in {"numeric", ""}:
+        raise TraceError(f"column {names['cycle']!r} holds dates, not numbers of seconds", source)
+    known = {kind for kind in kinds.values() if kind}
     if len(known) > 1:
-        raise TraceError(f"writes its starts as {kinds[0]} times and its ends as {kinds[1]} times", source)
+        told = " and ".join(f"{names[role]} as {kind} times" for role, kind in kinds.items() if kind)
+        raise TraceError(f"writes {told}", source)
     if "condition" in names:
         table = table.with_columns(pl.col("condition").cast(pl.String))
-    rows = rows_of(table.with_columns(start_s=times[0], end_s=times[1]), path, first, names)
+    seconds = {_USUAL[role]: pl.Series(values) for role, (_, values) in timed.items()}
+    own = {_USUAL[role]: name for role, name in names.items()}
+    rows = rows_of(table.with_columns(**seconds), path, first, own)
     kind = next(iter(known), "numeric")
     return ForeignTable(rows, kind, kind == "numeric" and set(schema.names()) <= set(_USUAL.values()) and not columns)
 
 
 def _names(found: list[str], columns: Mapping[str, str] | None, source: str) -> dict[str, str]:
-    names = {role: (columns or {}).get(role, usual) for role, usual in _USUAL.items()}
-    if "condition" not in (columns or {}) and "condition" not in found:
-        del names["condition"]
+    given = columns or {}
+    names = {
+        role: given.get(role, usual)
+        for role, usual in _USUAL.items()
+        if role in given or role in _NEEDED or usual in found
+    }
     for role, name in names.items():
         if name not in found:
             message = (
@@ -134,4 +154,12 @@ def since_base(tables: Sequence[ForeignTable], base: datetime | None) -> tuple[l
         base = _EPOCH + timedelta(days=bulk(times[np.isfinite(times)])[0] // 86_400)
     second_0 = (base.replace(tzinfo=UTC) if "civil" in kinds else base).timestamp()
     rows = (table.rows for table in tables)
-    return [replace(each, starts=each.starts - second_0, ends=each.ends - second_0) for each in rows], base
+    return [
+        replace(
+            each,
+            starts=each.starts - second_0,
+            ends=each.ends - second_0,
+            seen=None if each.seen is None else each.seen - [second_0, second_0, 0.0],
+        )
+        for each in rows
+    ], base

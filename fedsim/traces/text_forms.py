@@ -6,7 +6,9 @@ is off, and after the last line of a device nothing is known, so that its interv
 
 JSON is ``{device: [[start, end], ...]}``, read piece by piece so that no file can exhaust memory: the grammar is
 matched by regular expressions over the bytes, nothing is nested beyond what a trace needs, no number is longer than a
-number of seconds can be, and what is read is kept as arrays. ``{device: {"messages": "..."}}`` holds lines of events.
+number of seconds can be, and what is read is kept as arrays. ``{device: {"messages": "..."}}`` holds lines of events,
+``{device: {"ready_time": [[start, end], ...]}}`` intervals; ``trace_start`` and ``trace_end`` beside them say when the
+device was observed, by default from its first to its last event.
 """
 
 import json
@@ -52,6 +54,7 @@ _PAIR = rb"\[" + _SPACE + _NUMBER + _SPACE + rb"," + _SPACE + _NUMBER + _SPACE +
 _PAIRS = _PAIR + rb"(?:" + _SPACE + rb"," + _SPACE + _PAIR + rb"){0,4095}+"
 _NAME = rb'"(?:[^"\\\x00-\x1f]|\\[^\n]){0,1000}+"'
 _SCALAR = rb'"(?:[^"\\\x00-\x1f]|\\[^\n])*+"|true|false|' + _NUMBER
+_STATED = ["trace_start", "trace_end"]
 _SHAPE = 'a trace is {"device": [[start, end], ...], ...} with times in seconds'
 _KINDS = {"number": "a number", "civil": "a date without a zone", "zoned": "a date with a zone"}
 
@@ -72,6 +75,8 @@ class Events:
     codes: "array[int]" = field(default_factory=lambda: array("b"))
     unknown: int = 0
     impossible: int = 0
+    # when a device was observed, by its number, where a file says so: two instants, each with how it is written
+    stated: dict[int, list[tuple[str, float]]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """Give the number of devices."""
@@ -146,9 +151,16 @@ class Events:
         events = events.with_columns(pl.col("time") - second_0)
         unordered = (events["device"].diff() == 0) & (events["time"].diff() < 0)
         events = events.sort("device", "time", maintain_order=True)
+        seen = np.full((len(self.names), 3), np.nan)
+        observed = events.group_by("device").agg(first=pl.col("time").first(), last=pl.col("time").last())
+        seen[observed["device"].to_numpy(), :2] = observed.select("first", "last").to_numpy()
+        for device, instants in self.stated.items():
+            given = [value - (second_0 if kind != "number" else 0.0) for kind, value in instants]
+            seen[device, :2] = np.where(np.isnan(given), seen[device, :2], given)
         held = pl.concat([_holding(events, code) for code in range(1, len(CONDITIONS))])
         devices, starts, ends, conditions = (held[name].to_numpy() for name in ("device", "time", "end", "condition"))
-        return TraceRows(tuple(self.names), devices, starts, ends, conditions, self.source), int(unordered.sum())
+        rows = TraceRows(tuple(self.names), devices, starts, ends, conditions, self.source, seen=seen)
+        return rows, int(unordered.sum())
 
 
 def _holding(events: pl.DataFrame, condition: int) -> pl.DataFrame:
@@ -198,6 +210,7 @@ class _Reader:
         self.names: dict[str, int] = {}
         self.owners: list[int] = []
         self.blocks: list[Floats] = []
+        self.stated: dict[str, list[tuple[str, float]]] = {}
         self.events = Events(source, lenient)
 
     def read(self) -> TraceRows | Events:
@@ -212,11 +225,17 @@ class _Reader:
         if self.events:
             if self.blocks:
                 self.refuse("has intervals for some devices and messages for others")
+            self.events.stated = {self.events.names[name]: instants for name, instants in self.stated.items()}
             return self.events
         times = np.concatenate([*self.blocks, np.empty(0)]).reshape(-1, 2)
         devices = np.repeat(np.array(self.owners, dtype=np.int64), [len(block) // 2 for block in self.blocks])
         codes = np.zeros(len(devices), dtype=np.int8)
-        return TraceRows(tuple(self.names), devices, times[:, 0], times[:, 1], codes, self.source)
+        seen = None
+        if self.stated:
+            seen = np.full((len(self.names), 3), np.nan)
+            for name, instants in self.stated.items():
+                seen[self.names[name], :2] = [value for _, value in instants]
+        return TraceRows(tuple(self.names), devices, times[:, 0], times[:, 1], codes, self.source, seen=seen)
 
     def device(self) -> None:
         name = self.text(_NAME, f"expected the name of a device in double quotes; {_SHAPE}")
@@ -227,8 +246,11 @@ class _Reader:
         self.names[name] = len(self.names)
         self.expect(b":", "expected : after the name of a device")
         if self.take(rb"\{"):
-            self.messages(name)
+            self.described(name)
             return
+        self.intervals(name)
+
+    def intervals(self, name: str) -> None:
         self.expect(rb"\[", f"expected the list of intervals of device {name!r}; {_SHAPE}")
         more = self.take(rb"\]") is None
         while more:
@@ -250,11 +272,18 @@ class _Reader:
         self.owners.append(self.names[name])
         self.blocks.append(times)
 
-    def messages(self, name: str) -> None:
-        found, more = False, True
+    def described(self, name: str) -> None:
+        found, more, instants = False, True, [("number", np.nan)] * 2
         while more:
             key = self.text(_NAME, f'expected a key of device {name!r}, such as "messages"')
             self.expect(b":", "expected : after a key")
+            if key == "ready_time":
+                if found:
+                    self.refuse(f"device {name!r} has more than one of messages and ready_time")
+                found = True
+                self.intervals(name)
+                more = self.expect(b"[,}]", f"expected , or }} after a value of device {name!r}") == b","
+                continue
             value = self.expect(_SCALAR, f"expected text or a number for {key!r} of device {name!r}")
             if key == "messages":
                 if found or not value.startswith(b'"'):
@@ -262,9 +291,20 @@ class _Reader:
                 found = True
                 line, _ = position(self.data, self.began)
                 self.events.add(self.decoded(value), name, line)
+            elif key in _STATED and value != b"null":
+                instants[_STATED.index(key)] = self.instant(key, value)
             more = self.expect(b"[,}]", f"expected , or }} after a value of device {name!r}") == b","
         if not found:
-            self.refuse(f"device {name!r} has no messages")
+            self.refuse(f"device {name!r} has no messages and no ready_time")
+        if not all(np.isnan(value) for _, value in instants):
+            self.stated[name] = instants
+
+    def instant(self, key: str, value: bytes) -> tuple[str, float]:
+        text = self.decoded(value) if value.startswith(b'"') else value.decode()
+        kind, seconds = read_instant(text)
+        if not kind or not np.isfinite(seconds) or (kind == "number" and abs(seconds) > LONGEST_S):
+            self.refuse(f"{key} must be a number of seconds or a date such as 2020-01-31 08:15:00", self.began)
+        return kind, seconds
 
     def take(self, pattern: bytes) -> bytes | None:
         """Step over blanks and what matches, if it does; `began` is where it began."""

@@ -108,7 +108,7 @@ def test_impossible_times(tmp_path: Path, time: str) -> None:
         ("{}" * 20, "unknown column"),
         (
             "id,from,to\na,1,2\n",
-            "'id'; known are condition, device, end_s, start_s; fedsim trace import makes a trace of",
+            "'id'; known are condition, cycle_s, device, end_s, seen_from_s, seen_to_s, start_s; fedsim trace import",
         ),
         (
             "device,start_s,end_s\na,2026-01-05,2\n",

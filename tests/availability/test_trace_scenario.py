@@ -41,7 +41,7 @@ def case(write: Write, tmp_path: Path, keys: str = "", devices: int = 3, rows: s
     ("keys", "complaint"),
     [
         (", bas: 1", ":4:74: error: population[0].availability.bas: unknown key; did you mean 'base'?"),
-        (", repeat: month", "must be one of 'week', 'day' or 'none', not 'month'"),
+        (", repeat: month", "must be one of 'week', 'day', 'device' or 'none', not 'month'"),
         (", repeat: weekly", "did you mean 'week'?"),
         (", assign: without", "not 'without'"),
         (", require: [charging]", "t.csv: has no intervals of the condition 'charging'; it has available"),
@@ -124,7 +124,8 @@ def test_groups_share_the_deal_of_one_trace(write: Write, tmp_path: Path) -> Non
 
 def test_what_was_repaired_is_told(write: Write, tmp_path: Path) -> None:
     path = case(write, tmp_path, ", repeat: day, until: 12h", rows="a,0,9\na,3,3\nb,90000,90001\n")
-    (first, second, third) = made_ready(Scenario.load(path)).notes
+    (first, outside, second, third) = made_ready(Scenario.load(path)).notes
+    assert outside == "t.csv: 1 interval outside of the part that is used, left out"
     assert first == "t.csv: 2 intervals of 2 devices; 1 interval of zero length, dropped"
     assert second == "t.csv: 1 device is never available (available, within the part that is used)"
     assert third.startswith("t.csv: covers 0.5 of the 1 days that are repeated")

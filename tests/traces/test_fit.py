@@ -16,7 +16,7 @@ from scipy import stats
 from fedsim.availability import AvailabilityModel, Place, between, build_model, conditions
 from fedsim.availability.renewal import RenewalAvailability
 from fedsim.availability.trace import CONDITIONS, Pattern, TraceError, TraceRows, build_pattern, clean, read_rows
-from fedsim.availability.trace.unions import union
+from fedsim.availability.trace.unions import Spans, union
 from fedsim.common.keyed import Purpose, stream
 from fedsim.scenario.habits import Habits
 from fedsim.scenario.models import Availability
@@ -142,4 +142,5 @@ def test_shares_by_hour_equal_a_count_of_minutes(
         held[hour] += sum(any(own == d and s <= minute < e for own, s, e in good) for d in range(2))
     with np.errstate(invalid="ignore"):
         expected = held / seen
-    np.testing.assert_allclose(hourly_shares(spans, begin, end), expected, atol=1e-9)
+    observed = Spans(np.arange(3), np.full(2, begin), np.full(2, end))
+    np.testing.assert_allclose(hourly_shares(spans, observed), expected, atol=1e-9)

@@ -296,7 +296,7 @@ def test_several_files_make_one_trace(tmp_path: Path) -> None:
         (DATES, {**NAMED, "end": "too"}, "has no column 'too'; did you mean 'to'?"),
         ("device,start_s,end_s\na,1,2\na,soon,4\n", None, "t.csv:3:3: start_s must be a number of seconds or a date"),
         ("device,start_s,end_s\na,1,2\na,2020-01-01,4\n", None, "t.csv:3:3: start_s is a civil time"),
-        ("device,start_s,end_s\na,1,2020-01-01\n", None, "starts as number times and its ends as civil times"),
+        ("device,start_s,end_s\na,1,2020-01-01\n", None, "writes start_s as number times and end_s as civil times"),
         ("device,start_s,end_s\n,1,2\n", None, "t.csv:2:1: device must not be empty"),
         ("device,start_s,end_s,condition\na,1,2,asleep\n", None, "t.csv:2:7: condition must be one of available"),
         ("device,start_s,end_s\n", None, "has 0 rows"),

@@ -11,28 +11,42 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from functools import cached_property
 from itertools import compress
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from fedsim.availability.civil import offset_at, offset_pieces
-from fedsim.availability.trace.rows import CleanTrace, TraceError
+from fedsim.availability.trace.rows import SEEN, SHORTEST_CYCLE_S, CleanTrace, TraceError
 from fedsim.availability.trace.unions import Moments, Spans, clip, extent, intersection, select, union
-from fedsim.common.arrays import Floats, Ints
-from fedsim.common.instants import DAY_S, each_to_ms
+from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.instants import DAY_S, HOUR_S, each_to_ms
 
-Repeat: TypeAlias = Literal["week", "day", "none"]
+Repeat: TypeAlias = Literal["week", "day", "device", "none"]
 _A_MONDAY = 4 * DAY_S  # 5 January 1970
+
+
+class OwnLaps(NamedTuple):
+    """A lap for each device, in whole milliseconds: the position at which it begins, and its length."""
+
+    begins: Ints
+    lengths: Ints
+
+    def of(self, devices: Ints | Bools) -> "OwnLaps":
+        """Return those of some devices."""
+        return OwnLaps(self.begins[devices], self.lengths[devices])
 
 
 @dataclass(frozen=True)
 class Pattern:
     """A trace laid out on its lap."""
 
-    # spans, conditions: by device, positions within [0, lap): where all required conditions hold, and where each does
+    # spans, conditions: by device, positions within [0, lap), or since the begin of the device's own lap: where all
+    # required conditions hold, and where each does
     spans: Spans
     conditions: dict[str, Spans]
-    lap: float  # length in seconds, whole weeks or days; infinite where nothing is repeated
+    # seen: when each device was observed, positions that are not folded; one interval for a device, or none
+    seen: Spans
+    lap: float  # length in seconds, whole weeks or days, or the longest own lap; infinite where nothing is repeated
     weekly: bool  # positions are counted from a Monday
     reference: float  # civil time of position 0, in seconds since 1970-01-01 00:00
     # begin, covered: position at which the trace begins, and the seconds that it covers; the rest of a lap is not
@@ -42,6 +56,9 @@ class Pattern:
     names: tuple[str, ...]  # names of the devices
     never: int  # how many devices are never available; they are not among `names` unless they are kept
     stray: int = 0  # how many intervals were left out because a time of theirs is far from all others
+    outside: int = 0  # how many more because they lie outside of the part that is used
+    own: OwnLaps | None = None
+    windows: bool = False  # the file says when each device was observed
 
     @cached_property
     def moments(self) -> dict[str, Moments]:
@@ -57,6 +74,35 @@ class Pattern:
     def available(self) -> Moments:
         """Where all `moments` hold."""
         return intersection(list(self.moments.values()))
+
+    def left_out(self) -> list[str]:
+        """Say which intervals were left out."""
+        said = [stray_words(self.stray)] if self.stray else []
+        if self.outside:
+            said.append(f"{intervals_words(self.outside)} outside of the part that is used, left out")
+        return said
+
+    def observed(self) -> str:
+        """Say for how long devices were observed, or that they may have been observed for a part of the time only."""
+        count, whole = len(self.spans), self.covered / HOUR_S
+        if self.windows:
+            hours = np.zeros(count)
+            hours[self.seen.devices] = (self.seen.ends - self.seen.starts) / HOUR_S
+            low, middle, high = np.quantile(hours, [0.1, 0.5, 0.9])
+            return (
+                f"devices were observed for {middle:.1f} h of {whole:.1f} h in the median "
+                f"({low:.1f} to {high:.1f} h for 80 %)"
+            )
+        opened, closed = np.full(count, np.inf), np.full(count, -np.inf)
+        np.minimum.at(opened, self.spans.devices, self.spans.starts)
+        np.maximum.at(closed, self.spans.devices, self.spans.ends)
+        hull = float(np.median((closed - opened)[closed > opened])) / HOUR_S
+        if hull > whole / 2 or not math.isinf(self.lap):
+            return ""
+        return (
+            f"from its first start to its last end a device has {hull:.1f} h of {whole:.1f} h in the median; time "
+            "without a record counts as not available, unless seen_from_s and seen_to_s say when a device was observed"
+        )
 
 
 def build_pattern(
@@ -74,17 +120,21 @@ def build_pattern(
     """Lay out a trace without faults.
 
     `base` is the instant of second 0. The trace is read in the civil time of `zone`, None for the offset of the base,
-    and repeated by whole weeks, whole days, or not at all; the lap is the shortest one that holds it. All conditions of
-    `require` must hold, None for every condition of the file. `since` and `until` are the part of the trace that is
-    used, in seconds from the base; by default the bulk, see `extent`. Devices that are never available stay if
-    `keep_empty`. Raises a `TraceError` if the file lacks a condition, nothing is left, or times are far from all others
-    and it is `strict`.
+    and repeated by whole weeks, whole days, each device by its own lap, or not at all; the lap is the shortest one that
+    holds it, a device's own one its cycle or, without one, as long as it was observed. All conditions of `require` must
+    hold, None for every condition of the file. `since` and `until` are the part of the trace that is used, in seconds
+    from the base; by default the bulk, see `extent`. Devices that are never available stay if `keep_empty`. Raises a
+    `TraceError` if the file lacks a condition or own laps, nothing is left, or times are far from all others and it is
+    `strict`.
     """
     needed = list(require or trace.spans)
     for condition in needed:
         if condition not in trace.spans:
             raise TraceError(f"has no intervals of the condition {condition!r}; it has {', '.join(trace.spans)}")
-    first, last, stray, parts = extent([trace.spans[condition] for condition in needed], since, until)
+    if repeat == "device" and trace.seen is None:
+        raise TraceError(f"cannot repeat each device by its own lap: it has none of the columns {', '.join(SEEN)}")
+    part = extent([trace.spans[condition] for condition in needed], since, until, trace.seen)
+    first, last, stray, outside, parts, windows = part
     if stray and strict:
         raise TraceError(f"has faults, and the policy is strict: {stray_words(stray)}")
     if last <= first:
@@ -98,8 +148,14 @@ def build_pattern(
     origin = _A_MONDAY if repeat == "week" else 0.0
     reference = math.floor((begin - origin) / period) * period + origin
     lap = math.inf if repeat == "none" else max(1, math.ceil((end - begin - 1e-3) / period)) * period
+    seen = _positions(windows, base.timestamp(), civil, reference)
+    own = None
+    if repeat == "device":
+        assert trace.seen is not None
+        own = _own_laps(seen, trace.seen[:, 2])
+        lap = float(own.lengths.max()) / 1e3
     laid = {
-        condition: _fold(_positions(clip(part, first, last), base.timestamp(), civil, reference), lap)
+        condition: _fold(_positions(clip(part, first, last), base.timestamp(), civil, reference), lap, own)
         for condition, part in zip(needed, parts, strict=True)
     }
     spans = intersection(list(laid.values()))
@@ -110,15 +166,42 @@ def build_pattern(
     if not keep_empty and not available.all():
         spans = select(spans, available)
         laid = {condition: select(part, available) for condition, part in laid.items()}
-        names = tuple(compress(names, available))
-    never, weekly = int((~available).sum()), repeat == "week"
-    return Pattern(spans, laid, lap, weekly, reference, begin - reference, end - begin, names, never, stray)
+        names, seen = tuple(compress(names, available)), select(seen, available)
+        own = None if own is None else own.of(available)
+    return Pattern(
+        spans,
+        laid,
+        seen,
+        lap,
+        repeat == "week",
+        reference,
+        begin - reference,
+        end - begin,
+        names,
+        int((~available).sum()),
+        stray,
+        outside,
+        own,
+        trace.seen is not None,
+    )
 
 
 def stray_words(stray: int) -> str:
     """Say how many intervals are far from all others."""
-    intervals = f"{stray:,} interval{'s' * (stray != 1)}"
-    return f"{intervals} with a time far from all others, left out; since and until say which part is used"
+    return f"{intervals_words(stray)} with a time far from all others, left out; since and until say which part is used"
+
+
+def intervals_words(count: int) -> str:
+    """Write a number of intervals."""
+    return f"{count:,} interval{'s' * (count != 1)}"
+
+
+def _own_laps(seen: Spans, cycles: Floats) -> OwnLaps:
+    """Return the lap of each device: from when it was observed, for its cycle, or as long as it was observed."""
+    begins, lengths = np.zeros(len(seen)), np.full(len(seen), SHORTEST_CYCLE_S)
+    begins[seen.devices], lengths[seen.devices] = seen.starts, seen.ends - seen.starts
+    lengths = np.maximum(np.where(np.isnan(cycles), lengths, cycles), SHORTEST_CYCLE_S)
+    return OwnLaps(each_to_ms(begins), each_to_ms(lengths))
 
 
 def _positions(spans: Spans, base: float, zone: tzinfo, reference: float) -> Spans:
@@ -142,16 +225,19 @@ def _positions(spans: Spans, base: float, zone: tzinfo, reference: float) -> Spa
     return union(devices, starts, ends, len(spans))[0]
 
 
-def _fold(spans: Spans, lap: float) -> Spans:
+def _fold(spans: Spans, lap: float, own: OwnLaps | None) -> Spans:
     """Cut what reaches beyond the lap's end and lay it at the beginning."""
     if math.isinf(lap):
         return spans
-    laps = np.floor(spans.starts / lap) * lap
-    starts, ends, devices = spans.starts - laps, spans.ends - laps, spans.devices
-    over = ends > lap
+    devices, begins, each = spans.devices, np.zeros(1), np.full(len(spans.starts), lap)
+    if own is not None:
+        begins, each = own.begins[devices] / 1e3, own.lengths[devices] / 1e3
+    laps = np.floor((spans.starts - begins) / each) * each + begins
+    starts, ends = spans.starts - laps, spans.ends - laps
+    over = ends > each
     return union(
         np.concatenate([devices, devices[over]]),
         np.concatenate([starts, np.zeros(int(over.sum()))]),
-        np.concatenate([np.minimum(ends, lap), np.minimum(ends[over] - lap, lap)]),
+        np.concatenate([np.minimum(ends, each), np.minimum(ends - each, each)[over]]),
         len(spans),
     )[0]

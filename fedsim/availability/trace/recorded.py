@@ -14,7 +14,7 @@ import numpy as np
 from fedsim.availability.batch import Batch, Reasons, Spells, concatenate
 from fedsim.availability.civil import Place
 from fedsim.availability.model import ExactModel, Pieces
-from fedsim.availability.trace.pattern import Pattern, Repeat, build_pattern, stray_words
+from fedsim.availability.trace.pattern import Pattern, Repeat, build_pattern
 from fedsim.availability.trace.rows import Policy, TraceError, TraceReport, check_file, clean, read_rows
 from fedsim.availability.trace.unions import Moments, union
 from fedsim.common.arrays import Bools, Ints
@@ -133,11 +133,12 @@ def _within(
     moments: Moments, devices: Ints, pattern: Pattern, place: Place, since: int, until: int
 ) -> Iterator[Spells]:
     """Yield, lap by lap, the intervals of devices (n,) within [since, until), cut there and as in `laps`."""
-    for origin, low, high in laps(pattern, place, since, until):
+    for origin, low, high in laps(pattern, devices, place, since, until):
         first, last = max(low, since), min(high, until)
         who, rows = moments.near(devices, first - origin, last - origin)
-        starts = np.maximum(origin + moments.starts[rows], first)
-        ends = np.minimum(origin + moments.ends[rows], last)
+        begun = origin if isinstance(origin, int) else origin[who]
+        starts = np.maximum(begun + moments.starts[rows], first)
+        ends = np.minimum(begun + moments.ends[rows], last)
         some = starts < ends
         yield Spells(who[some], starts[some], ends[some])
 
@@ -145,7 +146,7 @@ def _within(
 def _unrolled(moments: Moments, device: int, pattern: Pattern, place: Place, since: int = 0) -> Pieces:
     """Yield the intervals of one device, cut where the clocks are changed and where a lap ends."""
     starts, ends = (times.tolist() for times in moments.of(device))
-    if (starts, ends) == ([0], [to_ms(pattern.lap)]):
+    if (starts, ends) == ([0], [to_ms(pattern.lap) if pattern.own is None else int(pattern.own.lengths[device])]):
         yield 0, FOREVER
     elif starts:
         until = ends[-1] + _SHIFT if isinf(pattern.lap) else FOREVER
@@ -153,11 +154,13 @@ def _unrolled(moments: Moments, device: int, pattern: Pattern, place: Place, sin
             yield from zip(found.starts.tolist(), found.ends.tolist(), strict=True)
 
 
-def laps(pattern: Pattern, place: Place, since: int, until: int) -> Iterator[tuple[int, int, int]]:
+def laps(
+    pattern: Pattern, devices: Ints, place: Place, since: int, until: int
+) -> Iterator[tuple[int | Ints, int, int]]:
     """Yield (origin, low, high) of the laps that touch a window, cut where it begins and where clocks are changed.
 
-    `origin` is the instant of position 0 in a lap: the trace's first day, or the Monday of its first week, is laid on
-    the day, or the week, of `start`.
+    `origin` is the instant of position 0 in a lap, (n,) of each device's own lap where it has one: the trace's first
+    day, or the Monday of its first week, is laid on the day, or the week, of `start`.
     """
     clock, lap = place.clock(0), to_ms(pattern.lap)
     day = clock.day(0)
@@ -170,6 +173,11 @@ def laps(pattern: Pattern, place: Place, since: int, until: int) -> Iterator[tup
         shift = int(clock.offsets[change]) - first
         if lap == FOREVER:
             yield -shift, low, high
+        elif pattern.own is not None and len(devices):
+            begins, lengths = pattern.own.of(devices)
+            earlier = (low + shift - begins) // lengths * lengths + begins - shift
+            for number in range(int(((min(high, until) - earlier) // lengths).max()) + 1):
+                yield earlier + number * lengths, low, high
         else:
             earliest = (low + shift) // lap * lap - shift
             yield from ((origin, low, high) for origin in range(earliest, min(high, until), lap))
@@ -239,12 +247,14 @@ def _read(path: Path, policy: Policy, used: _Used, keep_empty: bool, _: tuple[in
 
 def _notes(pattern: Pattern, report: TraceReport) -> list[str]:
     notes = [str(report)] if report.faults() else []
-    notes += [stray_words(pattern.stray)] if pattern.stray else []
+    notes += pattern.left_out()
     if pattern.never > report.devices_without:
         required = " and ".join(pattern.conditions)
         devices = f"{pattern.never:,} device{'s are' if pattern.never > 1 else ' is'}"
         notes.append(f"{devices} never available ({required}, within the part that is used)")
-    if pattern.covered < 0.95 * pattern.lap < float("inf"):
+    if pattern.windows and pattern.own is None:
+        notes.append(f"{pattern.observed()}, and are not available in the rest; `repeat: device` repeats what was seen")
+    elif pattern.own is None and pattern.covered < 0.95 * pattern.lap < float("inf"):
         days, lap = pattern.covered / DAY_S, pattern.lap / DAY_S
         notes.append(
             f"covers {days:.3g} of the {lap:.0f} days that are repeated, and nobody is available in the others; "

@@ -32,8 +32,12 @@ MOST_INTERVALS = 10_000_000
 MOST_DEVICES = 5_000_000
 LARGEST_FILE = 512 * 2**20
 _DATE = r"^\s*\d{4}-\d\d"
-_COLUMNS = ("device", "start_s", "end_s", "condition")
-_OWN_NAMES = {"device": "device", "condition": "condition"}
+SEEN = ("seen_from_s", "seen_to_s", "cycle_s")
+"""Optional columns: when a device was observed, and after how many seconds its intervals repeat."""
+SHORTEST_CYCLE_S = 60.0
+_COLUMNS = ("device", "start_s", "end_s", "condition", *SEEN)
+_OWN_NAMES = {name: name for name in ("device", "condition", *SEEN)}
+_OPTIONAL = f"{', '.join(_COLUMNS[3:-1])} and {_COLUMNS[-1]}"
 _LONGEST_NAME = 1000
 _BYTES_OF_A_ROW = 110  # while it is read and laid out
 
@@ -58,7 +62,7 @@ class TraceReport:
 
     `rows` counts intervals as written, `intervals` and `devices` what is left; `touching` counts intervals joined to
     the one before because they begin where it ends, which is no fault. The other counts are explained in `faults`;
-    events occur in the text form only, and the last three only in an import.
+    events occur in the text form only, and the last four only in an import.
     """
 
     rows: int
@@ -70,8 +74,10 @@ class TraceReport:
     overlapping: int = 0
     impossible: int = 0
     devices_without: int = 0
+    unseen: int = 0
     unordered_events: int = 0
     unknown_events: int = 0
+    far: int = 0
     outside: int = 0
     gaps: int = 0
     short: int = 0
@@ -88,8 +94,10 @@ class TraceReport:
             (self.overlapping, "interval", "overlapping an earlier one, merged"),
             (self.impossible, "interval", "with an impossible time, dropped"),
             (self.devices_without, "device", "without any interval"),
+            (self.unseen, "interval", "reaching beyond when the device was observed, cut"),
             (self.unordered_events, "event", "out of order, sorted"),
             (self.unknown_events, "event", "of unknown meaning, left out"),
+            (self.far, "interval", "with a time far from all others, dropped"),
             (self.outside, "interval", "outside of the part that is kept, dropped"),
             (self.gaps, "short gap", "closed"),
             (self.short, "short interval", "dropped"),
@@ -114,7 +122,7 @@ class TraceRows:
 
     `devices` and `conditions` (n,) are indices into `names` and `CONDITIONS`; `starts` and `ends` (n,) are seconds
     since the base, NaN and other impossible values included. `line_of_first` is the line of row 0 where each row is a
-    line of a text file, else 0.
+    line of a text file, else 0. `seen` (devices, 3) are the columns `SEEN`, NaN where unknown; None without them.
     """
 
     names: tuple[str, ...]
@@ -124,6 +132,7 @@ class TraceRows:
     conditions: NDArray[np.int8]
     source: str = ""
     line_of_first: int = 0
+    seen: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -131,12 +140,13 @@ class CleanTrace:
     """A trace without faults: for each condition of the file the sorted disjoint intervals of every device.
 
     `spans` are in seconds since the base, `names` in the order of the file; `report` says what was wrong, and what was
-    done.
+    done; `seen` is as in `TraceRows`.
     """
 
     names: tuple[str, ...]
     spans: Mapping[str, Spans]
     report: TraceReport
+    seen: Floats | None = None
 
 
 def clean(
@@ -169,11 +179,18 @@ def clean(
         raise _refused(rows, impossible, message)
     negative, empty = possible & (lengths < 0), possible & (lengths >= 0) & (lengths < RESOLUTION_S)
     good = possible & (lengths >= RESOLUTION_S)
+    starts, ends, unseen = rows.starts, rows.ends, np.zeros(len(good), dtype=np.bool_)
+    if rows.seen is not None:
+        low, high = rows.seen[rows.devices, :2].T
+        unseen = good & ((starts < low - RESOLUTION_S) | (ends > high + RESOLUTION_S))
+        starts, ends = np.fmax(starts, low), np.fmin(ends, high)
+        with np.errstate(invalid="ignore"):
+            good &= ends - starts >= RESOLUTION_S
     spans, overlapping, touching = dict[str, Spans](), 0, 0
     for code, condition in enumerate(CONDITIONS):
         part = good & (rows.conditions == code)
         if part.any():
-            spans[condition], joined = union(rows.devices[part], rows.starts[part], rows.ends[part], len(rows.names))
+            spans[condition], joined = union(rows.devices[part], starts[part], ends[part], len(rows.names))
             overlapping, touching = overlapping + joined.overlapping, touching + joined.touching
     has = np.zeros(len(rows.names), dtype=np.bool_)
     has[rows.devices[good]] = True
@@ -188,12 +205,15 @@ def clean(
         overlapping=overlapping,
         impossible=int(impossible.sum()),
         devices_without=int((~has).sum()),
+        unseen=int(unseen.sum()),
     )
     if policy == "strict" and replace(report, devices_without=0 if keep_empty else report.devices_without).faults():
-        raise _refused(rows, negative | empty, f"has faults, and the policy is strict: {'; '.join(report.faults())}")
+        raise _refused(
+            rows, negative | empty | unseen, f"has faults, and the policy is strict: {'; '.join(report.faults())}"
+        )
     if not has.any():
         raise TraceError(f"has no interval that could be used ({report.rows:,} written)", rows.source)
-    return CleanTrace(rows.names, spans, report)
+    return CleanTrace(rows.names, spans, report, rows.seen)
 
 
 def _refused(rows: TraceRows, which: Bools, message: str) -> TraceError:
@@ -246,7 +266,7 @@ def _check_columns(columns: list[str], source: str, line: int) -> None:
         if len(missing) > 1:  # no slip, but a table of another form
             message += "; fedsim trace import makes a trace of a table with other columns"
     elif missing:
-        message = f"has no column {missing[0]!r}; a trace has device, start_s, end_s and, if wanted, condition"
+        message = f"has no column {missing[0]!r}; a trace has device, start_s, end_s and, if wanted, {_OPTIONAL}"
     elif len(set(columns)) < len(columns):
         message = f"has a column twice: {', '.join(columns)}"
     else:
@@ -258,7 +278,8 @@ def _read_parquet(path: Path) -> pl.DataFrame:
     source = str(path)
     schema = pl.read_parquet_schema(path)
     _check_columns(list(schema), source, 0)
-    for name in ("start_s", "end_s"):
+    numbers = [name for name in _COLUMNS if name in schema and name not in {"device", "condition"}]
+    for name in numbers:
         if not schema[name].is_numeric():
             raise TraceError(f"column {name!r} holds {schema[name]}, not numbers of seconds", source)
     if not (schema["device"].is_integer() or schema["device"] in (pl.String, pl.Categorical, pl.Enum)):
@@ -266,7 +287,7 @@ def _read_parquet(path: Path) -> pl.DataFrame:
     lazy = pl.scan_parquet(path)
     _check_size(int(lazy.select(pl.len()).collect().item()), MOST_INTERVALS, source)
     text = [pl.col(name).cast(pl.String) for name in ("device", "condition") if name in schema]
-    return lazy.select(*text, pl.col("start_s", "end_s").cast(pl.Float64)).collect()
+    return lazy.select(*text, pl.col(numbers).cast(pl.Float64)).collect()
 
 
 def _check_size(count: int, most: int, source: str) -> None:
@@ -291,8 +312,9 @@ def _read_csv(path: Path) -> pl.DataFrame:
         raise TraceError("is not CSV text: its first line cannot be read", str(path), 1, 1) from None
     _check_columns(columns, str(path), 1)
     table = pl.read_csv(path, infer_schema=False)
-    numbers = table.with_columns(pl.col("start_s", "end_s").str.strip_chars().cast(pl.Float64, strict=False))
-    for name in ("start_s", "end_s"):
+    timed = [name for name in columns if name not in {"device", "condition"}]
+    numbers = table.with_columns(pl.col(timed).str.strip_chars().cast(pl.Float64, strict=False))
+    for name in timed:
         bad = table[name].is_not_null() & numbers[name].is_null()
         message = name + " must be a number of seconds, not {!r}"
         if table[name].filter(bad).head(1).str.contains(_DATE).any():
@@ -302,10 +324,10 @@ def _read_csv(path: Path) -> pl.DataFrame:
 
 
 def rows_of(table: pl.DataFrame, path: Path, line_of_first: int, names: Mapping[str, str] = _OWN_NAMES) -> TraceRows:
-    """Return the rows of a table with the columns device, start_s, end_s and, if it has one, condition.
+    """Return the rows of a table with the columns device, start_s, end_s and, if it has them, condition and `SEEN`.
 
     `names` are those that its columns have in the file; `line_of_first` is 0 where it is no text file. Raises a
-    `TraceError` if a device is missing or too long, or a condition is unknown.
+    `TraceError` if a device is missing or too long, a condition is unknown, or when a device was observed impossible.
     """
     source, devices = str(path), table["device"]
     empty = f"{names['device']} must not be empty"
@@ -327,7 +349,40 @@ def rows_of(table: pl.DataFrame, path: Path, line_of_first: int, names: Mapping[
         conditions=codes.to_physical().cast(pl.Int8).to_numpy(),
         source=source,
         line_of_first=line_of_first,
+        seen=_seen(table, path, line_of_first, names),
     )
+
+
+def _seen(table: pl.DataFrame, path: Path, line_of_first: int, names: Mapping[str, str]) -> Floats | None:
+    """(devices, 3) when each device was observed, and its cycle, which all of its rows give that give any."""
+    known = [name for name in SEEN if name in table.columns]
+    if not known:
+        return None
+    table = table.select("device", pl.col(known).fill_nan(None)).with_row_index("row")
+    first, last = (table.group_by("device", maintain_order=True).agg(pick) for pick in (pl.all().min(), pl.all().max()))
+    found = np.full((len(first), len(SEEN)), np.nan)
+    for column, name in enumerate(SEEN):
+        if name in known:
+            found[:, column] = first[name].fill_null(np.nan).to_numpy()
+            several = (first[name] != last[name]).fill_null(value=False)
+            message = f"device {{!r}} has two values of {names[name]}; a device has one"
+            _refuse_device(first, several, path, line_of_first, message)
+    with np.errstate(invalid="ignore"):
+        wild = (np.abs(found) > LONGEST_S).any(axis=1) | (found[:, 0] > found[:, 1])
+        short = found[:, 2] < SHORTEST_CYCLE_S
+    told = [names.get(name, name) for name in SEEN]
+    for bad, message in (
+        (wild, f"{told[0]} and {told[1]} must be in order, and within 100 years of the base"),
+        (short, f"{told[2]} must be at least {SHORTEST_CYCLE_S:.0f} seconds"),
+    ):
+        _refuse_device(first, pl.Series(bad), path, line_of_first, f"device {{!r}}: {message}")
+    return found
+
+
+def _refuse_device(devices: pl.DataFrame, bad: pl.Series, path: Path, line_of_first: int, message: str) -> None:
+    if bad.any():
+        row, name = devices.select("row", "device").row(int(bad.arg_max() or 0))
+        refuse_row(row, name, path, line_of_first, message.format(name))
 
 
 def _refuse_first(

@@ -46,8 +46,11 @@ class Sets(Generic[_T]):
         """Return the intervals (n,) that are to be kept, of the same devices."""
         return self if keep.all() else union(self.devices[keep], self.starts[keep], self.ends[keep], len(self))[0]
 
-    def near(self, devices: Ints, first: float, last: float) -> tuple[NDArray[np.intp], Ints]:
-        """Return the position in `devices` and the row of every interval of some devices that touches [first, last]."""
+    def near(self, devices: Ints, first: "float | Ints", last: "float | Ints") -> tuple[NDArray[np.intp], Ints]:
+        """Return the position in `devices` and the row of every interval of some devices that touches [first, last].
+
+        `devices` (n,); `first` and `last` are numbers, or of shape (n,).
+        """
         (by_start, starts), (by_end, ends) = self._ranked
         shift = devices * np.int64(len(by_end) + 1)
         begin = ends.searchsorted(shift + by_end.searchsorted(first, side="left"))
@@ -138,39 +141,63 @@ def select(spans: Spans, keep: Bools) -> Spans:
 
 
 _TAIL = 0.1
-_LEAST_GAP_S = 7 * DAY_S
+_LEAST_GAP_S = DAY_S
 
 
 class Extent(NamedTuple):
     """Where a trace begins and ends in seconds, times far from all others left out.
 
-    `stray` counts the intervals with such a time; `kept` are the other intervals of each condition.
+    `stray` counts the intervals with such a time, `outside` those before or after the part that was asked for; `kept`
+    are the other intervals of each condition, and `seen` when each device was observed within the part.
     """
 
     first: float
     last: float
     stray: int
+    outside: int
     kept: list[Spans]
+    seen: Spans
 
 
-def extent(parts: Sequence[Spans], since: float | None = None, until: float | None = None) -> Extent:
+def extent(
+    parts: Sequence[Spans], since: float | None = None, until: float | None = None, windows: Floats | None = None
+) -> Extent:
     """Return where the bulk of a trace lies, from the intervals of each condition (at least one interval).
 
     The bulk of the starts and ends is what lies between their 10 % and 90 % quantiles. Outwards from there the trace
-    goes on up to the first gap without any start or end that is longer than the bulk, and than a week. Up to a tenth of
-    the times may be cut off in this way on each side; below eleven times, none. Nothing is cut off on a side that is
-    given by `since` or `until`.
+    goes on up to the first gap without any start or end that is longer than the bulk, and than a day. Up to a tenth of
+    the times may be cut off in this way on each side; below eleven times, none. `since` and `until` choose a part: an
+    interval with a time far from all others and outside of that part stays left out.
+
+    `windows` (devices, 2 or more) are when each device was observed, from and to, NaN where it is unknown. They count
+    as times; where one is far from all others, the device's own first start or last end takes its place.
     """
+    count = len(parts[0])
+    windows = np.full((count, 2), np.nan) if windows is None else windows[:, :2]
     times = np.concatenate([column for part in parts for column in (part.starts, part.ends)])
-    first, last = bulk(times)
-    # A side that is given cuts intervals, and makes none of them stray.
-    begin, end = (first if since is None else -np.inf), (last if until is None else np.inf)
-    kept = [part.where((part.starts >= begin) & (part.ends <= end)) for part in parts]
-    stray = sum(len(part.starts) for part in parts) - sum(len(part.starts) for part in kept)
+    first, last = bulk(np.concatenate([times, windows[np.isfinite(windows)]]))
+    begin, end = (first if since is None else min(first, since)), (last if until is None else max(last, until))
+    low, high = (-np.inf if since is None else since), (np.inf if until is None else until)
+    kept, stray, outside = list[Spans](), 0, 0
+    for part in parts:
+        other = (part.ends <= low) | (part.starts >= high)
+        far = ~other & ((part.starts < begin) | (part.ends > end))
+        kept.append(part.where(~(other | far)))
+        stray, outside = stray + int(far.sum()), outside + int(other.sum())
+    windows = np.where((windows < begin) | (windows > end), [[np.inf, -np.inf]], windows)
     if stray:  # what the stray intervals had inside of the bulk is gone with them
-        first = min(float(part.starts.min(initial=np.inf)) for part in kept)
-        last = max(float(part.ends.max(initial=-np.inf)) for part in kept)
-    return Extent(first if since is None else since, last if until is None else until, stray, kept)
+        near = windows[np.isfinite(windows)]
+        first = min(float(each.min(initial=np.inf)) for each in (near, *(part.starts for part in kept)))
+        last = max(float(each.max(initial=-np.inf)) for each in (near, *(part.ends for part in kept)))
+    first, last = (first if since is None else since), (last if until is None else until)
+    opened, closed = np.full(count, np.inf), np.full(count, -np.inf)
+    for part in kept:
+        np.minimum.at(opened, part.devices, part.starts)
+        np.maximum.at(closed, part.devices, part.ends)
+    opened = np.where(windows[:, 0] == np.inf, opened, np.nan_to_num(windows[:, 0], nan=first))
+    closed = np.where(windows[:, 1] == -np.inf, closed, np.nan_to_num(windows[:, 1], nan=last))
+    seen = clip(Spans(np.arange(count + 1), opened, closed), first, last)
+    return Extent(first, last, stray, outside, kept, seen)
 
 
 def bulk(times: Floats) -> tuple[float, float]:
