@@ -74,7 +74,7 @@ def plan_command(
     planned, directory = _planned(
         options.load_scenario(file, override, seed, allow_plugins, allow_outside), override, out
     )
-    first = [point.scenario for point in planned.points[:_LOOKED_AT]]
+    first = [each.scenario for each in planned.points[:_LOOKED_AT] if each.scenario.server.deadline is not None]
     for note in sorted({note for each in first for note in of_deadline(each, build_population(each))}):
         complain(f"note: {note}")
     with on_stderr() as progress:
@@ -119,7 +119,8 @@ def _write_scaled(scenario: "Scenario", scale: str, file: Path, out: Path | None
         raise BadParameter(message, param_hint="--out")
     found = scale_down(scenario, factor)
     preflight(found.scenario)
-    text = as_yaml(found.scenario.as_written) + "\n"
+    written = {key: value for key, value in found.scenario.as_written.items() if value is not None}
+    text = as_yaml(written) + "\n"
     if would_replace(out, text):
         raise BadParameter(f"{out} is there already", param_hint="--out")
     write_text(out, text)

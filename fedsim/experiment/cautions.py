@@ -1,6 +1,5 @@
 """Warnings that a run cannot measure bias: too short, separations too long, shocks."""
 
-import math
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -104,14 +103,16 @@ def of_paid_rounds(metrics: Mapping[str, float]) -> Iterator[str]:
 
 def of_deadline(scenario: Scenario, population: Population) -> Iterator[str]:
     """Warn of a deadline that the median session misses."""
-    deadline, some = to_ms(scenario.server.deadline or math.inf), sample(population.group, _SAMPLED).clients
+    if scenario.server.deadline is None:
+        return
+    deadline, some = to_ms(scenario.server.deadline), sample(population.group, _SAMPLED).clients
     draws = stream(scenario.seed, 0, Purpose.SESSION)
     lengths = session_lengths(scenario, population, draws)(np.arange(len(population)) if some is None else some, 0)
     late, median = float((lengths > deadline).mean()), float(np.median(lengths)) / 1000
     if late >= 0.5:
         yield (
             f"{'every session' if late == 1 else f'{late:.0%} of the sessions'} would be late: the median takes "
-            f"{readable_time(median)}, and the deadline is {readable_time(scenario.server.deadline or 0.0)}"
+            f"{readable_time(median)}, and the deadline is {readable_time(scenario.server.deadline)}"
         )
 
 

@@ -4,6 +4,8 @@ Separations, which are counted in rounds, and all times stay. Each client then t
 keep their values except for chance (docs/scaling.md has measurements).
 """
 
+import copy
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
@@ -37,7 +39,7 @@ def parse_scale(text: str) -> int:
 def scale_down(scenario: Scenario, factor: int) -> Scaled:
     """Return the scenario with a `factor`-th of the devices and of the cohort.
 
-    A `ScenarioError` says what cannot be made smaller: numbers written for each device, or a sweep over the size.
+    Swept sizes are divided too. A `ScenarioError` says what cannot be made smaller: numbers written for each device.
     """
     mistakes = []
     for index, group in enumerate(scenario.population):
@@ -45,10 +47,6 @@ def scale_down(scenario: Scenario, factor: int) -> Scaled:
             if source.kind in {"list", "column"}:
                 message = "has a value for each device, which a smaller population cannot keep: give a law instead"
                 mistakes.append(scenario.mistake(("population", index, *path), message))
-    for path in scenario.sweep.paths if scenario.sweep is not None else ():
-        if path.rpartition(".")[2] in _SCALED:
-            message = f"sweeps {path}, which would undo the scale: leave it out"
-            mistakes.append(scenario.mistake(("sweep",), message))
     if mistakes:
         raise ScenarioError(mistakes)
     values: dict[str, Any] = {
@@ -60,9 +58,29 @@ def scale_down(scenario: Scenario, factor: int) -> Scaled:
     if scenario.records.transitions:
         kept = [client for client in scenario.records.transitions if client < devices]
         values["records.transitions"] = kept
+    values |= dict(_swept(scenario, factor))
     values["name"] = f"{scenario.name} at 1/{factor}"[:200]
     smaller = scenario.with_values(values)
     return Scaled(smaller, list(_notes(scenario, smaller, factor)))
+
+
+def _swept(scenario: Scenario, factor: int) -> Iterator[tuple[str, Any]]:
+    """Yield the sweep with its devices and cohorts divided, each value once."""
+    if scenario.sweep is None or not any(path.rpartition(".")[2] in _SCALED for path in scenario.sweep.paths):
+        return
+    sweep = copy.deepcopy(scenario.as_written["sweep"])
+    for swept in (sweep.get(kind) or {} for kind in ("grid", "zip")):
+        for path in swept:
+            if path.rpartition(".")[2] in _SCALED:
+                divided = [_part(size, factor) if isinstance(size, int) else size for size in swept[path]]
+                swept[path] = divided if swept is sweep.get("zip") else list(dict.fromkeys(divided))
+    for entry in sweep.get("exclude") or []:
+        for path, value in entry.items():
+            if path.rpartition(".")[2] in _SCALED:
+                many = isinstance(value, list)
+                parts = [_part(size, factor) for size in (value if many else [value])]
+                entry[path] = parts if many else parts[0]
+    yield "sweep", sweep
 
 
 def _part(size: int, factor: int) -> int:

@@ -26,9 +26,10 @@ from fedsim.simulation import Enough, simulate_log
 
 _FEWEST_ROUNDS = 4
 _WHOLE_DAY = 3.0  # times its budget a pilot may take to see a whole day
-_FIRST_ROUNDS, _STEP = 4, 4  # of the log that are evaluated, and how many times more then
+_FIRST_ROUNDS = 4  # of the log that are measured, before all are
 # Factors of uncertainty: of a run that was done whole, of one seen for a day or by rounds, of one seen for less.
-_NOISE, _SEEN, _UNSEEN = 1.25, 1.5, 2.5
+_NOISE, _SEEN, _UNSEEN = 1.25, 1.5, 1.7
+_WIDEST = 3.0**0.5  # from the estimate to either end of its range
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,8 @@ def _pilot(scenario: Scenario, budget_s: float) -> Estimate:
         more_s, more_rounds = _rest(points[since], points[-1], scenario.stop)
         guesses.append(simulated + more_s + fixed + of_a_round * (rounds + more_rounds))
     off = _UNSEEN if daily and not day else _SEEN
-    return Estimate(guesses[0], min(guesses) / off, max(guesses) * off)
+    low, high = min(guesses) / off, max(guesses) * off
+    return Estimate(guesses[0], max(low, guesses[0] / _WIDEST), min(high, guesses[0] * _WIDEST))
 
 
 def _window(instants: Floats) -> tuple[int, bool]:
@@ -133,20 +135,40 @@ def _rest(since: NDArray[np.float64], last: NDArray[np.float64], stop: Stop) -> 
 def _evaluation(scenario: Scenario, ready: Ready, log: Log, budget_s: float) -> tuple[float, float]:
     """Return seconds that measuring (and training on) a log takes at all, and seconds for each of its rounds."""
     rounds = len(log.rounds)
-    # Training may take long for each round, and is tried on more and more of them; metrics do not, and where there are
-    # more clients than participations it is the clients that take time.
-    few = scenario.learning is None and len(log.participations) < len(ready.population)
-    number = rounds if few else min(_FIRST_ROUNDS, rounds)
+    if scenario.learning is not None:
+        return _training(scenario, ready, log, budget_s)
+    # Where there are more clients than participations it is the clients that take time.
+    number = rounds if len(log.participations) < len(ready.population) else min(_FIRST_ROUNDS, rounds)
     first = seconds = _evaluated(scenario, ready, log, number)
-    while number < rounds and seconds - first < budget_s:
-        number = rounds if scenario.learning is None else min(rounds, _STEP * number)
-        seconds = _evaluated(scenario, ready, log, number)
+    if number < rounds:
+        seconds, number = _evaluated(scenario, ready, log, rounds), rounds
     slope = max(0.0, seconds - first) / max(1, number - _FIRST_ROUNDS)
     return max(0.0, seconds - slope * number), slope
 
 
+def _training(scenario: Scenario, ready: Ready, log: Log, budget_s: float) -> tuple[float, float]:
+    """Return the same of a log that is trained on: what comes before may take long, and is done once."""
+    seen: list[tuple[float, float]] = []  # rounds, processor time
+    rounds, began = len(log.rounds), time.process_time()
+
+    def look(what: str, share: float, _beside: str = "", /) -> None:
+        if what == "training" and share:
+            seen.append((share * rounds, time.process_time()))
+            if seen[-1][1] - seen[0][1] > budget_s:
+                raise Enough
+
+    with suppress(Enough):
+        evaluate(scenario, ready, log, report=look)
+    spent = time.process_time() - began
+    if len(seen) < 2:
+        return spent, 0.0
+    (first, since), (last, until) = seen[0], seen[-1]
+    slope = (until - since) / max(1.0, last - first)
+    return max(0.0, spent - slope * last), slope
+
+
 def _evaluated(scenario: Scenario, ready: Ready, log: Log, rounds: int) -> float:
-    """Measure the first rounds of a log, and train on them; return processor seconds."""
+    """Measure the first rounds of a log; return processor seconds."""
     whole = rounds == len(log.rounds)
     ended_s = log.ended_s if whole else float(log.rounds["closed_s"][rounds - 1])
     participations = log.participations.filter(pl.col("round") < rounds)

@@ -35,8 +35,8 @@ _WITHOUT_EFFECT = ("name", "description", "question", "seed", "sweep", "decide",
 _MOST_PILOTS = 40
 _MOST_S, _ALL_S = 3.0, 15.0
 """Processor seconds for the rounds of a pilot, and of all of them together, before they are stretched to a day."""
-_PATIENCE_S, _LONGEST_S = 100.0, 120.0
-"""A pilot is begun only if it is likely to end within the former; the latter is the most that one may take."""
+_PATIENCE_S, _LONGEST_S, _FEWEST = 60.0, 120.0, 3
+"""After the fewest, a pilot is begun only if it is likely to end within the first; the second is the most for one."""
 _QUICK = 100_000
 """Most devices of a scenario with which the process is warmed up."""
 LEAST_S, TIMES, OTHERWISE_S = 600.0, 20.0, DAY_S
@@ -173,21 +173,21 @@ def estimated_times(plan: Plan, report: Report = silent) -> list[Estimate | None
     """Return how long a run of each point is likely to take on this machine, alone on a processor.
 
     Pilots, the beginnings of up to 40 runs, are tried one after the other in a process of their own, as far as they end
-    within 100 s; every other point is taken to be like the nearest of these. None where a pilot fails, or does not end
-    within two minutes. `report` is called with the share of pilots that were tried.
+    within a minute, but three at least; every other point is taken to be like the nearest of these. None where a pilot
+    fails, or does not end within two minutes. `report` is called with the share of pilots that were tried.
     """
     waiting = deque(_tried_first(len(plan.points)))
     among, budget_s = len(waiting), min(_MOST_S, _ALL_S / max(1, len(waiting)))
     found: dict[int, Estimate | None] = {}
     began, longest_s = time.monotonic(), 0.0
-    while waiting and (not found or time.monotonic() - began + longest_s < _PATIENCE_S):
+    while waiting and (len(found) < _FEWEST or time.monotonic() - began + longest_s < _PATIENCE_S):
         pilots = LocalProcesses(1)
         with suppress(TimeoutError), leaving_no_process(partial(pilots.shutdown, wait=False, cancel_futures=True)):
             first = plan.points[waiting[0]].with_seed(plan.seeds[0])
             if first.devices <= _QUICK:
                 with suppress(WorkerLostError):
                     pilots.submit(warm_up, first).result(_LONGEST_S)
-            while waiting and (not found or time.monotonic() - began + longest_s < _PATIENCE_S):
+            while waiting and (len(found) < _FEWEST or time.monotonic() - began + longest_s < _PATIENCE_S):
                 since = time.monotonic()
                 report("trying", len(found) / among, f"{len(found)} of {among} points")
                 index = waiting.popleft()

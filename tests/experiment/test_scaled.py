@@ -75,8 +75,24 @@ def test_what_cannot_be_made_smaller_is_refused(write: Write) -> None:
     listed = LARGE.replace("{name: b, devices: 1_000, separation: 5}", "{name: b, devices: 2, weight: [1, 2]}")
     with pytest.raises(ScenarioError, match=r"population\[1\].weight: has a value for each device"):
         scale_down(Scenario.load(write(listed)), 2)
-    with pytest.raises(ScenarioError, match=r"sweeps server.cohort, which would undo the scale"):
-        scale_down(Scenario.load(write(LARGE + "sweep: {grid: {server.cohort: [10, 20]}}\n")), 2)
+
+
+def test_swept_sizes_are_divided_too(write: Write) -> None:
+    swept = "sweep: {grid: {server.cohort: [12, 20, 30], population.*.separation: [1, 2]}, exclude: [%s]}\n"
+    large = Scenario.load(write(LARGE + swept % "{server.cohort: [12, 30], population.*.separation: 1}"))
+    sweep = scale_down(large, 10).scenario.sweep
+    assert sweep is not None
+    assert sweep.grid == {"server.cohort": [1, 2, 3], "population.*.separation": [1, 2]}
+    assert sweep.exclude == [{"server.cohort": [1, 3], "population.*.separation": 1}]
+
+
+def test_a_sweep_can_be_added_to_what_was_written(write: Write, tmp_path: Path) -> None:
+    """``--set sweep=null`` left an empty key in the file, which made the added one a duplicate."""
+    out = tmp_path / "small.fedsim.yaml"
+    done = fedsim("plan", str(write(LARGE)), "--set", "sweep=null", "--scale", "1/10", "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    out.write_text(out.read_text() + "sweep: {grid: {server.cohort: [5, 6]}}\n")
+    assert Scenario.load(out).sweep is not None
 
 
 @pytest.mark.parametrize("text", ["0.01", "2/100", "1/1", "1/", "100", "1/x", "1/9999999", "1/-5"])

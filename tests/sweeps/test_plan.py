@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fedsim.common.progress import silent
 from fedsim.experiment.evaluation import evaluate
 from fedsim.experiment.run import simulate
 from fedsim.scenario import Scenario
@@ -46,9 +47,9 @@ class Work:
 
             return simulate_log(scenario, population, replicate, working, devices)
 
-        def evaluated(scenario, ready, log):  # type: ignore[no-untyped-def]
+        def evaluated(scenario, ready, log, report=silent):  # type: ignore[no-untyped-def]
             self.now += 1.0 + training_s * len(log.rounds)
-            return evaluate(scenario, ready, log)
+            return evaluate(scenario, ready, log, report=report)
 
         monkeypatch.setattr("fedsim.sweeps.pilot.simulate_log", simulated)
         monkeypatch.setattr("fedsim.sweeps.pilot.evaluate", evaluated)
@@ -135,11 +136,10 @@ def test_points_that_are_not_tried_are_like_the_nearest(small: Load, monkeypatch
     tried.clear()
     monkeypatch.setattr(planning, "_PATIENCE_S", 1e-9)
     said_of: list[str] = []
-    assert {each.seconds for each in estimated_times(plan, lambda *words: said_of.append(str(words[-1]))) if each} == {
-        1
-    }
-    assert tried == [1]
-    assert said_of[-1] == "1 of 40 points"
+    found_few = estimated_times(plan, lambda *words: said_of.append(str(words[-1])))
+    assert {each.seconds for each in found_few if each} == set(tried)
+    assert len(tried) == 3
+    assert said_of[-1] == "3 of 40 points"
 
 
 @pytest.mark.long
@@ -185,3 +185,23 @@ def test_an_interrupt_ends_with_one_line_and_no_orphans(write: Write, everyone: 
         assert (driver.returncode, out) == (130, "")
         assert said.removeprefix("trying: 0%, 0 of 1 points\n") == "interrupted\n"
         until(lambda: not session(driver.pid), 20)
+
+
+def test_what_precedes_training_is_done_once_by_a_pilot(small: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was done for 4, 16, 64, ... rounds, and what it took by chance counted as the pace of training."""
+    work, calls = Work(monkeypatch, 0.1, 0.001), list[int]()
+
+    def trained(scenario, ready, log, report=silent):  # type: ignore[no-untyped-def]
+        calls.append(len(log.rounds))
+        work.now += 20.0
+        for done in range(1, len(log.rounds) + 1):
+            work.now += 0.01
+            report("training", done / len(log.rounds))
+
+    monkeypatch.setattr("fedsim.sweeps.pilot.evaluate", trained)
+    learning = "learning={problem: {kind: robust_regression, samples: 5}, optimizers: [fedavg], step_size: 0.1}"
+    estimate = pilot(small("stop={rounds: 5000}", learning), 1.0)
+    assert len(calls) == 1
+    assert estimate is not None
+    assert estimate.seconds == pytest.approx(0.1 + 5000 * 0.011 + 20.0, rel=0.02)
+    assert estimate.high <= 3.001 * estimate.low
