@@ -253,6 +253,8 @@ def compare_command(
     """Show what differs between two runs or sweeps: configuration, and metrics paired by seed."""
     import polars as pl
 
+    from fedsim.findings.comparison import comparison_answer, comparison_title, judged
+    from fedsim.findings.finding import as_plain
     from fedsim.report import comparison_figures, report_comparison
     from fedsim.sweeps.compare import compare
 
@@ -278,7 +280,10 @@ def compare_command(
     if as_json:
         changed = [{"path": path, "a": ours, "b": theirs} for path, ours, theirs in found.configuration]
         missed = {side: list(map(vars, limits)) for side, limits in zip("ab", found.missed, strict=True)}
-        say_json({"configuration": changed, "metrics": metrics.to_dicts(), "notes": found.notes, "missed": missed})
+        looks = judged(found)
+        findings = [as_plain(each) for each in comparison_answer(found, looks)]
+        said = {"answer": comparison_title(looks), "findings": findings, "notes": found.notes, "missed": missed}
+        say_json({"configuration": changed, "metrics": metrics.to_dicts(), **said})
     else:
         _show_comparison(found, metrics, errors=bool(metric))
     if found.nothing:

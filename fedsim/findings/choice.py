@@ -205,7 +205,15 @@ def cost_findings(found: SweepChoice) -> Iterator[Finding]:
         how = "twice" if abs(times - 2) < 0.05 else f"{percent(times)} of"
         more = f"{how} the device-hours per round of the cheapest setting"
         text += f"; {names[row]} spends {more if times > 1 + _SAME else 'the fewest device-hours per round'}"
-    yield Finding(f"{text}.", COST, name="cost.pace", quantity=PACE, scope=names[row], value=float(paces[row]))
+    yield Finding(
+        f"{text}.",
+        COST,
+        brief=f"{re.split(r'; | [(]', text)[0]}.",
+        name="cost.pace",
+        quantity=PACE,
+        scope=names[row],
+        value=float(paces[row]),
+    )
     if found.open and found.front is not None and len(found.front.rows) > 2:
         between = found.front.rows[1:-1].tolist()
         ways = [
@@ -225,7 +233,8 @@ def sure_findings(found: SweepChoice) -> Iterator[Finding]:
     shown = listing([f"`{' '.join(each.text.split())}`" for each in found.conditions])
     if not found.feasible.sure[best]:
         text = f"Whether {names[best]} keeps {shown} is not sure: an interval reaches beyond a limit."
-        yield Finding(text, TRUST, warns=True)
+        brief = f"Whether {names[best]} keeps every condition is not sure: an interval reaches beyond a limit."
+        yield Finding(text, TRUST, warns=True, brief=brief)
     tied = [int(row) for row in ranking.order[1:] if ranking.tied[row]]
     others = [int(row) for row in ranking.order[1:] if not ranking.tied[row]]
     if tied:
@@ -238,7 +247,8 @@ def sure_findings(found: SweepChoice) -> Iterator[Finding]:
             detectable(float(ranking.half[row]), found.seeds, found.looks) if np.isfinite(ranking.half[row]) else None
         )
         seen = f"; they would have seen {found.wording.apart(least)}" if least and not same else ""
-        yield _apart(found, row, f"{ways} {verb} with {names[best]}: {why}{seen}.", Certainty.NOT_TOLD, least)
+        tie = _apart(found, row, f"{ways} {verb} with {names[best]}: {why}{seen}.", Certainty.NOT_TOLD, least)
+        yield replace(tie, brief=f"{count(len(tied), 'setting')} {verb} with {names[best]}: {why}.")
     if others:
         row = others[0]
         apart = difference(found.wording, float(ranking.difference[row]), float(ranking.half[row]))
@@ -274,7 +284,7 @@ def next_findings(found: SweepChoice) -> Iterator[Finding]:
         needed = seeds_needed(apart, half, found.seeds, found.looks)
         what = f"tell {names[row]} from {names[best]} ({found.wording.apart(abs(apart))})"
         text = f"About {count(needed)} seeds would {what}." if needed else f"Not even 1,000 seeds would {what}."
-        yield Finding(text, NEXT)
+        yield Finding(text, NEXT, brief=f"{text.partition(' (')[0]}.")
     yield from _decide(found)
     yield from _finer(found)
     yield from _without_conditions(found)
@@ -289,7 +299,7 @@ def _decide(found: SweepChoice) -> Iterator[Finding]:
     if row is not None:
         key = f"`decide: {{minimize: {found.wording.metric}, subject_to: [{PACE} >= {least:g}]}}`"
         text = f"Say what pace is worth: {key} chooses {found.names[row]} ({found.at(row)})."
-        yield Finding(text, NEXT)
+        yield Finding(text, NEXT, brief="Say in `decide` what pace is worth, such as a least number of rounds per day.")
 
 
 def _finer(found: SweepChoice) -> Iterator[Finding]:
@@ -349,10 +359,10 @@ def loss_parts(sweep: FinishedSweep) -> tuple[LossParts, ...]:
     return tuple(found)
 
 
-def parts_findings(sweep: FinishedSweep, found: tuple[LossParts, ...]) -> Iterator[Finding]:
+def parts_findings(sweep: FinishedSweep, parts: tuple[LossParts, ...]) -> Iterator[Finding]:
     """Say where each optimizer ends closest to the optimum, how sure that is, and which part is the largest."""
     names = sweep.names
-    for each in found:
+    for each in parts:
         best, (means, halves) = each.ranking.best, interval(each.total)
         if best is None or len(names) < 2:
             continue
@@ -361,9 +371,8 @@ def parts_findings(sweep: FinishedSweep, found: tuple[LossParts, ...]) -> Iterat
         sure, told = _how_sure(each.ranking, names)
         text = f"“{each.name}” ends closest to the optimum at {names[best]}: its loss is {number(mean, 3)}{margin}"
         named = (f"closest.{each.name}", f"learning.{each.name}.{_TOTAL}", names[best], mean)
-        yield with_half(
-            half, Finding(f"{text} above it; {sure}.", MODEL, False, *named, test=SETTINGS_TEST, certainty=told)
-        )
+        found = Finding(f"{text} above it; {sure}.", MODEL, False, *named, test=SETTINGS_TEST, certainty=told)
+        yield with_half(half, replace(found, brief=f"{text} above it."))
         if largest := _largest(each, best):
             yield Finding(f"The largest part of it is {largest}.", MODEL)
 

@@ -201,12 +201,8 @@ def comparison_answer(found: Comparison, looks: Sequence[Judged]) -> Iterator[Fi
     elif looks:
         if not all(each.told.all() for each in looks):
             yield Finding("More seeds would tell smaller differences (`sweep.seeds`).", NEXT)
-        number = sum(len(each.rows) for each in looks)
-        yield Finding(
-            f"Differences are paired by seed; {count(number, 'test')} ({COMPARISON_TEST}).",
-            TRUST,
-            test=COMPARISON_TEST,
-        )
+        paired = f"Differences are paired by seed; {count(sum(len(each.rows) for each in looks), 'test')}"
+        yield Finding(f"{paired} ({COMPARISON_TEST}).", TRUST, test=COMPARISON_TEST, brief=f"{paired} with correction.")
 
 
 def misses(found: Comparison) -> Iterator[Finding]:
@@ -219,7 +215,9 @@ def misses(found: Comparison) -> Iterator[Finding]:
             grave = ", a warning" if each.severity == "warn" else ""
             limits.append(f"{' '.join(each.check.split())}{runs} ({worst}{grave})")
         if limits:
-            yield Finding(f"{letter} misses {listing_of(limits, _NAMED, 'more limit')}.", TRUST, warns=True)
+            brief = f"{letter} misses {count(len(limits), 'limit')} of its own scenario."
+            text = f"{letter} misses {listing_of(limits, _NAMED, 'more limit')}."
+            yield Finding(text, TRUST, warns=True, brief=brief)
 
 
 def binding_settings(letter: str, run: FinishedRun) -> Iterator[Finding]:
@@ -247,7 +245,8 @@ def _change(each: Judged) -> Finding:
     """Say how a metric differs, and whether that is told from chance."""
     wording, row, apart = each.wording, each.rows.row(0, named=True), float(each.apart[0])
     if len(each.rows) > 1:
-        return Finding(f"{_settings(each)}.", wording.about, quantity=wording.metric, test=COMPARISON_TEST)
+        brief = f"{_settings(each).replace(f'{wording.words} in B is', 'B is')}."
+        return Finding(f"{_settings(each)}.", wording.about, quantity=wording.metric, test=COMPARISON_TEST, brief=brief)
     first, second, half = wording.write(row["baseline_mean"]), wording.write(row["mean"]), float(each.half[0])
     if not apart:
         return Finding(f"{capitalized(wording.words)} is {second} in both.", wording.about, quantity=wording.metric)
@@ -255,7 +254,12 @@ def _change(each: Judged) -> Finding:
     chance = "" if told is Certainty.TOLD else f", {told}"
     text = f"{capitalized(wording.words)} goes from {first} in A to {second} in B"
     named = (wording.about, False, "difference", wording.metric, "B less A", apart)
-    finding = Finding(f"{text} ({difference(wording, apart, half)}{chance}).", *named, reference=0.0, against="A")
+    by = f"({difference(wording, apart, half)}{chance})."
+    what = wording.words.removeprefix("the ").replace("the one under uniform participation", "unbiased training")
+    brief = f"{capitalized(what)}: {first} in A, {second} in B {by}"
+    if wording.about == BIAS:
+        brief = f"{first} from uniform in A, {second} in B {by}"
+    finding = Finding(f"{text} {by}", *named, reference=0.0, against="A", brief=brief)
     return with_half(half, replace(finding, test=COMPARISON_TEST, certainty=told))
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fedsim.common.files import portable
+from fedsim.findings.finding import LONGEST
 from fedsim.findings.finished_run import Json
-from fedsim.findings.formatting import NO_VALUE, count, cut, duration, fixed, number, percent
+from fedsim.findings.formatting import NO_VALUE, count, cut, duration, fixed, listing_of, number, percent
 
 SHOWN = 40  # conditions of one kind shown at most
 _LONGEST = 120  # characters of a place shown at most
@@ -58,11 +59,20 @@ def verdict_of(outcomes: Sequence[ConditionOutcome], headline: str, noun: str, f
     return Verdict(ordered[0].status, headline, tuple(attention[:SHOWN]), tuple(met[:SHOWN]), omitted)
 
 
+def kept(text: str, checks: Sequence[str]) -> str:
+    """Say which conditions are met, as far as a line has room for them."""
+    every = [" ".join(each.split()) for each in checks]
+    ways = (listing_of(every, most) for most in range(len(every), 0, -1))
+    return next((line for way in ways if len(line := f"{text}: {way}.") <= LONGEST), f"{text}.")
+
+
 def _headline(conditions: Sequence[ConditionOutcome]) -> str:
     numbers, whole = Counter(condition.status for condition in conditions), len(conditions)
     if numbers["pass"] == whole:
         who = {1: "The one expectation is", 2: "Both expectations are"}
-        return f"{who.get(whole, f'All {count(whole)} expectations are')} met."
+        return kept(
+            f"{who.get(whole, f'All {count(whole)} expectations are')} met", [each.check for each in conditions]
+        )
     missed, of_all = numbers["fail"], count(whole, "expectation")
     verb = "is" if missed == 1 else "are"
     parts = [f"{count(missed)} of {of_all} {verb} missed" if missed else f"{count(numbers['pass'])} of {of_all} met"]

@@ -7,9 +7,14 @@ from itertools import groupby
 from math import isfinite
 from typing import TypeAlias
 
+from fedsim.findings.formatting import cut
+
 # What findings are about: the questions of a reader, in their order
-WHAT, BIAS, MODEL = "What happens", "How biased", "What it does to the model"
-COST, TRUST, NEXT = "At what cost", "Can I trust it", "What to do next"
+WHAT, BIAS, MODEL = "What happens", "How biased", "To the model"
+COST, TRUST, NEXT = "At what cost", "Can I trust it", "Do this next"
+
+LONGEST = 90
+"""Characters of a line of the first screen: with five of them, that of a phone shows all."""
 
 Plain: TypeAlias = str | float | bool | None
 
@@ -42,6 +47,12 @@ class Finding:
     test: str = ""  # how it was judged: the test, its level, and for how many looks it is corrected
     certainty: Certainty = Certainty.EXACT
     visible: float | None = None  # the least difference from the reference that the test sees four times in five
+    brief: str = ""  # the same in a line of the first screen, where the sentence is too long for that
+
+    @property
+    def line(self) -> str:
+        """What the first screen says."""
+        return self.text if len(self.text) <= LONGEST else cut(self.brief or self.text, LONGEST)
 
 
 @dataclass(frozen=True)

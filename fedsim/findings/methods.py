@@ -15,9 +15,10 @@ from fedsim.analysis.verdict import Look, compare_values
 from fedsim.common.arrays import Floats
 from fedsim.findings.finding import MODEL, Certainty, Finding
 from fedsim.findings.finished_run import INITIAL_ROUND, FinishedRun
-from fedsim.findings.formatting import count, give_or_take, listing, number, percent
+from fedsim.findings.formatting import count, cut, give_or_take, listing, number, percent
 
 _SPANS = 10
+_SHORT = 24  # characters of a name in a line
 _REFERENCE = "_uniform"  # ends the name of an optimizer that was trained under uniform participation
 
 
@@ -115,15 +116,16 @@ def model_findings(run: FinishedRun) -> Iterator[Finding]:
     private = run.scenario.divisor is not None
     if paired and not private:
         reference = next(iter(paired))
-        methods = compare_losses(run, own, reference)
+        methods, start = compare_losses(run, own, reference), initial_loss(run, reference)
+        gained = 0.0 if start is None else start - known[reference]
         unbiased = f"unbiased training ({paired[reference]} under uniform participation)"
         yield _first(
             " ".join(_beside_unbiased(methods, f"{unbiased}, whose loss is {number(known[reference])}")),
             methods,
             unbiased,
+            gained,
         )
-        start, worst = initial_loss(run, reference), max(methods, key=lambda each: each.excess)
-        gained = 0.0 if start is None else start - known[reference]
+        worst = max(methods, key=lambda each: each.excess)
         if worst.apart and worst.excess > 0 and gained > 0:
             missed = percent(worst.excess / gained) if worst.excess < gained else "more than all"
             yield Finding(f"What “{worst.name}” misses is {missed} of what unbiased training gained.", MODEL)
@@ -131,7 +133,9 @@ def model_findings(run: FinishedRun) -> Iterator[Finding]:
         best = min(own, key=lambda name: known[name])
         others = compare_losses(run, [name for name in own if name != best], best)
         text = " ".join(_beside_best(others, best, known[best]))
-        yield Finding(text, MODEL, name=f"loss.{best}", quantity="loss", scope=best, value=known[best])
+        brief = f"“{cut(best, _SHORT)}” has the lowest loss, {number(known[best])}"
+        brief += ", by more than chance." if all(each.apart for each in others) else ", not told from all others."
+        yield Finding(text, MODEL, name=f"loss.{best}", quantity="loss", scope=best, value=known[best], brief=brief)
     else:
         start = initial_loss(run, own[0])
         fell = f", from {number(start, 3)} before training" if start is not None else ""
@@ -159,9 +163,19 @@ def _noisy(run: FinishedRun) -> bool:
     return run.scenario.privacy is not None and run.scenario.privacy.training == "noise"
 
 
-def _first(text: str, methods: Sequence[Method], against: str) -> Finding:
+def _first(text: str, methods: Sequence[Method], against: str, gained: float) -> Finding:
     """Return the finding on the method that lies farthest off."""
     worst = max(methods, key=lambda each: each.excess)
+    farthest = max((each for each in methods if each.apart), key=lambda each: abs(each.excess), default=worst)
+    brief = f"“{cut(farthest.name, _SHORT)}” ends {farthest.distance} unbiased training"
+    if worst.look is None:
+        brief += " (too few evaluations to test)."
+    elif not farthest.apart:
+        brief = f"No loss differs from unbiased training by more than chance (“{cut(worst.name, _SHORT)}” "
+        brief += f"{worst.difference})."
+    else:
+        share = abs(farthest.excess) / gained if gained > 0 else math.inf
+        brief += f": {percent(share)} of what that gained." if share < 1 else ", more than chance."
     certainty = Certainty.TOLD if worst.apart else Certainty.NOT_TOLD
     test = f"Student's t of {_SPANS} spans of the last half, Holm over {count(len(methods), 'method')}"
     found = Finding(
@@ -173,6 +187,7 @@ def _first(text: str, methods: Sequence[Method], against: str) -> Finding:
         value=worst.excess,
         reference=0.0,
         against=against,
+        brief=brief,
     )
     if worst.look is None:
         return replace(found, certainty=Certainty.UNTESTED)

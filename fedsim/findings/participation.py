@@ -148,10 +148,12 @@ def bias_findings(run: FinishedRun, bias: Bias) -> Iterator[Finding]:
 def _of_the_whole(bias: Bias, selections: bool) -> Finding:
     """Return the finding about the distance from uniform."""
     own, fair = percent(bias.measured), f"where equal chances would give {percent(bias.fair)}"
-    seen, certainty = "", Certainty.TOLD if bias.whole else Certainty.NOT_TOLD
+    seen, more, certainty = "", "", Certainty.TOLD if bias.whole else Certainty.NOT_TOLD
+    brief = f"{own} from uniform, more even than chance (equal chances: {percent(bias.fair)})."
     corrected = bias.whole and bias.corrected is not None
     if bias.visible is not None and bias.visible < 1:
         seen = f"; {percent(bias.visible)} beyond chance would show in four of five such runs"
+        more = f"; {percent(bias.visible)} more would show"
     if bias.seen is Seen.EVEN:
         text, certainty = (
             f"All took part equally often, but for one participation: {own} from uniform (total variation).",
@@ -167,14 +169,18 @@ def _of_the_whole(bias: Bias, selections: bool) -> Finding:
         of = "participations" if selections else "reports"
         text = f"{percent(bias.tv)} of the {of}{within} would have to come from other clients for all to give equally "
         text += f"many (total variation distance), {fair}: more than chance."
+        within = within.replace(" with 95 %", "")
+        brief = f"{percent(bias.tv)} from uniform{within}, more than chance (equal chances: {percent(bias.fair)})."
     elif bias.seen is Seen.UNTESTED:
         text = f"Bias cannot be tested with {bias.why}: participation is {own} away from uniform (total "
         text, certainty = f"{text}variation distance), {fair}.", Certainty.UNTESTED
+        brief = f"{own} from uniform (equal chances: {percent(bias.fair)}); not tested with {bias.why}."
     elif bias.more_even:
         text = f"Participation is {own} away from uniform (total variation distance), {fair}: more even than chance."
     else:
         but = "For all clients together, chance" if bias.seen is Seen.BIAS else "Chance"
         text = f"{but} explains the distance from uniform, {own} (total variation), {fair}{seen}."
+        brief = f"Chance explains {own} from uniform (equal chances: {percent(bias.fair)}){more}."
     return Finding(
         text,
         BIAS,
@@ -188,6 +194,7 @@ def _of_the_whole(bias: Bias, selections: bool) -> Finding:
         certainty=certainty,
         test="Pearson's test, and the noise of the run" if certainty in {Certainty.TOLD, Certainty.NOT_TOLD} else "",
         visible=bias.visible,
+        brief=brief,
     )
 
 

@@ -19,7 +19,7 @@ from fedsim.findings.bias import (
 )
 from fedsim.findings.finding import BIAS, WHAT, Certainty, Finding, Tile
 from fedsim.findings.finished_run import FinishedRun
-from fedsim.findings.formatting import capitalized, count, from_to, number, percent
+from fedsim.findings.formatting import capitalized, count, count_range, duration, equation, from_to, number, percent
 from fedsim.findings.methods import model_findings
 from fedsim.findings.participation import bias_findings, failure_of, what_happened
 from fedsim.findings.run_advice import advice, spent_findings, training_findings
@@ -36,6 +36,7 @@ class RunAnswer:
     findings: tuple[Finding, ...]  # by question; the first one about each is its line on the first screen
     facts: tuple[Finding, ...]  # what was found of each group, time zone and tenth
     tiles: tuple[Tile, ...]  # the key figures, at most five, the most important first
+    setup: str  # what was simulated, in a few words
 
 
 def run_answer(run: FinishedRun) -> RunAnswer:
@@ -48,7 +49,19 @@ def run_answer(run: FinishedRun) -> RunAnswer:
         found += (*spent_findings(run), *advice(run, bias))
     looks = sum(math.isfinite(part.visible) for part in bias.parts)
     facts = tuple(_fact(part, looks) for part in bias.parts)
-    return RunAnswer(bias, _title(run, bias, model), found, facts, tuple(_tiles(run, bias, model))[:5])
+    return RunAnswer(bias, _title(run, bias, model), found, facts, tuple(_tiles(run, bias, model))[:5], _setup(run))
+
+
+def _setup(run: FinishedRun) -> str:
+    """Say what was simulated: devices, separation, cohort, rounds, seed."""
+    server, separation = run.scenario.server, run.clients["separation"]
+    cooldown_s = float(run.clients["cooldown_s"].max() or 0.0)  # type: ignore[arg-type]
+    ends = count_range(int(separation.min() or 0), int(separation.max() or 0))  # type: ignore[arg-type]
+    parts = [count(len(run.clients), "device") + (f" in {count(run.groups)} groups" if run.groups > 1 else "")]
+    parts += [equation("R", ends), *([f"cool-down {duration(cooldown_s)}"] if cooldown_s else [])]
+    parts.append(f"buffer of {server.buffer}" if server.buffer else equation("cohort", run.scenario.sync_server.cohort))
+    parts += [count(len(run.rounds), run.noun), f"seed {run.manifest.get('seed')}"]
+    return ", ".join(parts)
 
 
 def _fact(part: ClientShare, looks: int) -> Finding:
@@ -97,7 +110,9 @@ def _title(run: FinishedRun, bias: Bias, model: Sequence[Finding]) -> str:
         who = _favoured(run, bias)
         if not bias.whole:
             return f"{capitalized(who)}, which is more than chance."
-        return f"Participation is {percent(bias.tv)} away from uniform (total variation){f'; {who}' if who else ''}."
+        if who and not _OF_BIAS.search(run.scenario.question):
+            return f"{capitalized(who)}."
+        return f"Participation is {percent(bias.tv)} away from uniform{f'; {who}' if who else ' (total variation)'}."
     if bias.seen is Seen.NONE and (bias.more_even or bias.measured <= bias.fair / 2):
         return "Participation is more even than equal chances would make it."
     if bias.seen is Seen.NONE and bias.visible is not None and bias.visible > 2 * _SMALL:
@@ -121,6 +136,7 @@ def _asked_of(name: str, question: str) -> bool:
     return len(name) > 2 and re.search(rf"\b{re.escape(name)}\b", question, re.IGNORECASE) is not None
 
 
+_OF_BIAS = re.compile(r"even|bias|skew|uniform|fair", re.IGNORECASE)
 _OF_MODELS = ("model", "loss", "learn", "train", "method", "optimizer")
 
 
@@ -163,6 +179,7 @@ def _tiles(run: FinishedRun, bias: Bias, model: Sequence[Finding]) -> Iterator[T
             yield Tile(
                 f"{number(ends[0].times / ends[1].times, 2)}\N{MULTIPLICATION SIGN}",
                 f"{ends[0].words} compared with {ends[1].words}",
+                f"{number(ends[0].times, 3)} and {number(ends[1].times, 3)} times a fair share",
             )
     elif (coverage := metric("participation.coverage")) is not None and bias.seen not in NOBODY:
         never = f"{percent(1 - coverage)} never" if coverage < 1 else ""

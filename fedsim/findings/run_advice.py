@@ -3,12 +3,13 @@
 import math
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 from fedsim.common.errors import FedsimError
 from fedsim.common.instants import HOUR_S, time_unit
 from fedsim.experiment.cautions import of_paid_rounds, of_separation, of_shocks, of_training, why_nothing
 from fedsim.findings.bias import ROUNDING, Bias, Seen, turn_share
-from fedsim.findings.finding import COST, MODEL, NEXT, TRUST, Finding
+from fedsim.findings.finding import COST, LONGEST, MODEL, NEXT, TRUST, Finding
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import capitalized, count, duration, listing, many, number, percent
 from fedsim.findings.methods import initial_loss, optimizer_figures, slow_descents
@@ -31,24 +32,24 @@ def training_findings(run: FinishedRun) -> Iterator[Finding]:
 
 
 # What rounds that lack clients do, by the scenario's `shortage`
-
-
 _SHORT = {"wait": ", and waited for more", "proceed": ", and went on with fewer", "skip": ", and were skipped"}
 
 
 def spent_findings(run: FinishedRun) -> Iterator[Finding]:
     """Say what the run took of devices and time, and how rounds fared."""
-    metric, server, said = run.metrics.get, run.scenario.server, list[str]()
+    metric, server, said, brief = run.metrics.get, run.scenario.server, list[str](), list[str]()
     if hours := metric("sessions.device_hours"):
         wasted = metric("sessions.wasted_share")
         vain = f", {percent(wasted)} of that without a report that was taken" if wasted else ""
         said.append(f"{number(hours, 3)} device-hours in sessions{vain}")
+        brief.append(f"{number(hours, 3)} device-hours{f', {percent(wasted)} of that in vain' if wasted else ''}")
     if (pace := metric("rounds.per_day")) is not None:
         typical = metric("rounds.duration.p50")
         median = f" (the median {run.noun} took {duration(typical)})" if typical is not None else ""
         said.append(f"{many(pace, run.noun)} per simulated day{median}")
+        brief.append(f"{many(pace, run.noun)} per simulated day")
     if said:
-        yield Finding(f"{capitalized('; '.join(said))}.", COST)
+        yield Finding(f"{capitalized('; '.join(said))}.", COST, brief=f"{'; '.join(brief)}.")
     if waiting := metric("rounds.waiting_share"):
         waited_s, longest = waiting * run.simulated_s, metric("rounds.wait.max")
         size, unit = (HOUR_S, "h") if waited_s >= HOUR_S else time_unit(waited_s)
@@ -75,8 +76,16 @@ def spent_findings(run: FinishedRun) -> Iterator[Finding]:
 def advice(run: FinishedRun, bias: Bias) -> Iterator[Finding]:
     """Say how far to trust the figures, warnings first, and what to do next."""
     worse = _worse(run)
-    yield from sorted(_trust(run, bias, worse), key=lambda each: not each.warns)
+    for each in sorted(_trust(run, bias, worse), key=lambda each: not each.warns):
+        yield replace(each, brief=each.brief or f"{_begin(each.text)}.")
     yield from _next(run, bias, worse)
+
+
+def _begin(text: str) -> str:
+    """Return as many of the first clauses of a sentence as a line has room for, else the last of these."""
+    for end in (": ", "; ", ", and ", " ("):
+        text = text if len(text) < LONGEST else text.partition(end)[0]
+    return capitalized(text.removesuffix(".") if len(text) < LONGEST else text.rpartition(", ")[2])
 
 
 def _trust(run: FinishedRun, bias: Bias, worse: list[str]) -> Iterator[Finding]:
@@ -101,10 +110,13 @@ def _trust(run: FinishedRun, bias: Bias, worse: list[str]) -> Iterator[Finding]:
             text = f"Measured and theoretical frequencies are {turn_share(apart)} apart (total variation)"
             far = apart > 2 * noise + ROUNDING
             text += f", where {by_chance}"
-            yield Finding(f"{text}: the theory does not describe this run." if far else f"{text}.", TRUST, warns=far)
+            brief = f"Measurement and theory are {turn_share(apart)} apart; {by_chance}."
+            brief = f"{brief[:-1]}: the theory does not describe this run." if far else brief
+            text = f"{text}: the theory does not describe this run." if far else f"{text}."
+            yield Finding(text, TRUST, warns=far, brief=brief)
     elif not meant and not run.scenario.shocks and bias.seen not in {Seen.ONCE, Seen.UNTESTED}:
         yield Finding(
-            "One run with one seed: intervals are of the chance within it; other seeds (`sweep.seeds`) tell the rest.",
+            "One run with one seed: intervals are of chance within it; other seeds (`sweep.seeds`) tell more.",
             TRUST,
         )
     if noise is None and bias.seen in {Seen.NONE, Seen.BIAS}:
@@ -166,7 +178,7 @@ def _next(run: FinishedRun, bias: Bias, worse: list[str]) -> Iterator[Finding]:
     metric, server = run.metrics.get, run.scenario.server
     said, noun, trained = list[str](), run.noun, optimizer_figures(run, "loss")
     if run.manifest.get("stalled"):
-        said.append("Lower the separation, the cohort or the caps, or let rounds go on with fewer clients (`shortage`)")
+        said.append("Lower the separation, cohort or caps, or let rounds go on with fewer clients (`shortage`)")
     elif why_nothing(run.metrics) or bias.seen is Seen.NOBODY:
         late = server.deadline is not None and metric("sessions.late_share")
         said.append("Set a longer `deadline`" if late else "See below how sessions ended, and why no report was taken")

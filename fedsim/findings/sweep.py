@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -20,7 +20,7 @@ from fedsim.findings.choice import (
     parts_findings,
     sure_findings,
 )
-from fedsim.findings.finding import BIAS, COST, MODEL, TRUST, WHAT, Finding, Tile, with_half
+from fedsim.findings.finding import BIAS, COST, MODEL, TRUST, WHAT, Certainty, Finding, Tile, with_half
 from fedsim.findings.finished_sweep import COMPLETE, Axis, FinishedSweep, names_of
 from fedsim.findings.formatting import capitalized, count, count_range, duration, listing, listing_of
 from fedsim.findings.metric_wording import (
@@ -33,10 +33,10 @@ from fedsim.findings.metric_wording import (
     tv,
     wording_of,
 )
-from fedsim.findings.tournament import Tournament, tournament_findings, tournament_next
+from fedsim.findings.tournament import Tournament, tournament_findings, tournament_next, tournament_tiles
 from fedsim.scenario.models import Group
 from fedsim.scenario.server import SyncServer
-from fedsim.sweeps.decision import told_apart
+from fedsim.sweeps.decision import holm, p_values, told_apart
 
 LINES = 6  # shown at most
 _NAMED = 4  # settings without a result that are named at most
@@ -105,17 +105,22 @@ def sweep_answer(sweep: FinishedSweep, found: SweepChoice, methods: Tournament |
         yield from tournament_next(methods)
         yield from what_was_simulated(sweep)
         return
-    yield from _bias(sweep, found)
-    yield from _model(sweep)
+    losses = dict[str, str]()
+    for metric in (each for what in ("excess_loss", "loss") for each in sweep.metrics if _ends(each, what)):
+        losses.setdefault(metric.rpartition(".")[0], metric)
+    courses = courses_of(sweep, [sweep.bias_metric, *list(losses.values())[:_LOSSES], PACE])
+    model = [*parts_findings(sweep, loss_parts(sweep)), *(each for each in courses if each.about == MODEL)]
+    yield from _bias(sweep, found, [each for each in courses if each.about == BIAS])
+    yield from model or [Finding("No model was trained.", MODEL)]
     yield from cost_findings(found)
-    yield from course_of(sweep, wording_of(PACE))
-    doubts = [*trust_findings(sweep), *chance_warning(sweep), *sure_findings(found)]
+    yield from (each for each in courses if each.about == COST)
+    doubts = [*trust_findings(sweep), *chance_warning(sweep, found.chosen), *sure_findings(found)]
     yield from sorted(doubts, key=lambda each: not each.warns)
     yield from next_findings(found) if len(sweep.points) > 1 else ()
     yield from what_was_simulated(sweep)
 
 
-def _bias(sweep: FinishedSweep, found: SweepChoice) -> Iterator[Finding]:
+def _bias(sweep: FinishedSweep, found: SweepChoice, courses: Sequence[Finding]) -> Iterator[Finding]:
     """Say how biased the choice is, by what reached the model; of selections and pulls where these differ."""
     wording, known = wording_of(sweep.bias_metric), sweep.estimates(sweep.bias_metric)
     if not np.isfinite(known.mean).any():
@@ -131,8 +136,10 @@ def _bias(sweep: FinishedSweep, found: SweepChoice) -> Iterator[Finding]:
         if worst != row and known.mean[worst] > mean:
             text += f"; the least even, {sweep.names[worst]}, {wording.write(float(known.mean[worst]))}"
         named = ("choice.bias", wording.metric, sweep.names[row], mean)
-        yield with_half(half, Finding(f"{text}.", BIAS, False, *named, against="uniform"))
-    yield from course_of(sweep, wording)
+        brief = f"{own} from uniform at {sweep.names[row]}"
+        brief += f"; {wording.write(known.mean[worst])} at {sweep.names[worst]}" if worst != row else ""
+        yield with_half(half, Finding(f"{text}.", BIAS, False, *named, against="uniform", brief=f"{brief}."))
+    yield from courses
     others = {"selections": L1, "the pull on the model (clients of smaller rounds count more)": PULL}
     for words, metric in others.items():
         theirs = sweep.estimates(metric).mean
@@ -153,50 +160,63 @@ def _spread(sweep: FinishedSweep) -> Iterator[Finding]:
             yield Finding(f"Over the cases, {wording.words} is {ends}.", wording.about, quantity=metric)
 
 
-def _model(sweep: FinishedSweep) -> Iterator[Finding]:
-    """Say what the settings do to the model: the parts of the loss, else how far each optimizer ends from unbiased."""
-    found = list(parts_findings(sweep, loss_parts(sweep)))
-    losses = dict[str, str]()
-    for metric in (each for what in ("excess_loss", "loss") for each in sweep.metrics if _ends(each, what)):
-        losses.setdefault(metric.rpartition(".")[0], metric)
-    for metric in list(losses.values())[:_LOSSES]:
-        found += course_of(sweep, wording_of(metric))
-    yield from found or [Finding("No model was trained.", MODEL)]
-
-
 def _ends(metric: str, what: str) -> bool:
     return re.fullmatch(rf"learning\.(?!.*_uniform\.).+\.{what}", metric) is not None
 
 
-def course_of(sweep: FinishedSweep, wording: MetricWording) -> Iterator[Finding]:
-    """Say how a metric goes from one end of each of the outer lines to the other, where it is known."""
-    data = line_data(sweep, wording.metric)
-    if data is None:
-        return
-    same = {wording.write(float(mean)) for line in data.lines for mean in line.mean}
-    if len(same) == 1 and not data.omitted:
-        known = sum(len(line.points) for line in data.lines)
-        some = "" if known == len(sweep.points) else " that has it"
-        text = f"{wording.words} is {same.pop()} at every setting{some}"
-    else:
-        text = "; ".join(_along(sweep, wording, data, line) for line in dict.fromkeys((data.lines[0], data.lines[-1])))
-    yield Finding(f"{capitalized(text)}.", wording.about, name="course", quantity=wording.metric)
+def courses_of(sweep: FinishedSweep, metrics: Sequence[str]) -> list[Finding]:
+    """Say how metrics go from one end of each of the outer lines to the other, tested together."""
+    ways = list[tuple[MetricWording, Line | None, Finding]]()
+    for metric in metrics:
+        data, wording = line_data(sweep, metric), wording_of(metric)
+        if data is None:
+            continue
+        same = {wording.write(float(mean)) for line in data.lines for mean in line.mean}
+        if len(same) == 1 and not data.omitted:
+            known = sum(len(line.points) for line in data.lines)
+            some = "" if known == len(sweep.points) else " that has it"
+            text = f"{capitalized(wording.words)} is {same.pop()} at every setting{some}."
+            ways.append((wording, None, Finding(text, wording.about, name="course", quantity=metric)))
+            continue
+        for line in dict.fromkeys((data.lines[0], data.lines[-1])):
+            ways.append((wording, line, _along(sweep, wording, data.along, line)))
+    ends = [(wording.metric, line) for wording, line, _ in ways if line is not None]
+    apart = [sweep.samples(metric)[line.points[-1]] - sweep.samples(metric)[line.points[0]] for metric, line in ends]
+    p = p_values(np.array(apart)) if apart else np.empty(0)
+    told, test = iter(zip(holm(p), p, strict=True)), f"{SETTINGS_TEST} over {count(len(p), 'line')}"
+    return [each if line is None else _judged(each, *next(told), test) for _, line, each in ways]
 
 
-def _along(sweep: FinishedSweep, wording: MetricWording, data: Lines, line: Line) -> str:
+def _judged(found: Finding, told: bool, p: float, test: str) -> Finding:
+    """Say of a course whether a test tells it from chance."""
+    if found.value is None or np.isnan(p):
+        return replace(found, certainty=Certainty.UNTESTED)
+    if not told and found.value:
+        text, brief = (re.sub(r"\)\.$", ", not told from chance).", each) for each in (found.text, found.brief))
+        found = replace(found, text=text, brief=brief)
+    return replace(found, test=test, certainty=Certainty.TOLD if told else Certainty.NOT_TOLD)
+
+
+def _along(sweep: FinishedSweep, wording: MetricWording, along: Axis, line: Line) -> Finding:
+    """Say how a metric goes from one end of a line to the other; the value of the finding is the difference."""
     first, last = int(line.points[0]), int(line.points[-1])
     where = f" with {line.name}" if line.name else ""
     start, end = wording.write(float(line.mean[0])), wording.write(float(line.mean[-1]))
-    x, y = data.along.named(float(line.x[0])), data.along.named(float(line.x[-1]))
+    x, y = along.named(float(line.x[0])), along.named(float(line.x[-1]))
+    named = (wording.about, False, "course", wording.metric)
     if first == last:
-        return f"{wording.words} is {start} at {x}{where}"
+        return Finding(f"{capitalized(wording.words)} is {start} at {x}{where}.", *named)
     apart = sweep.differences(wording.metric, first)
     mean, half = float(apart.mean[last]), float(apart.half[last])
-    chance = ", not told from chance" if np.isfinite(half) and abs(mean) <= half else ""
-    change = f" ({difference(wording, mean, half)}{chance})" if np.isfinite(mean) else ""
+    change = f" ({difference(wording, mean, half)})" if np.isfinite(mean) else ""
     if start == end and (mean == 0 or not change):
-        return f"{wording.words} is {start} at {x} and at {y}{where}"
-    return f"from {x} to {y}{where}, {wording.words} goes from {start} to {end}{change}"
+        return Finding(f"{capitalized(wording.words)} is {start} at {x} and at {y}{where}.", *named)
+    text = f"From {x} to {y}{where}, {wording.words} goes from {start} to {end}{change}."
+    brief = f"{capitalized(wording.words.removeprefix('the '))}: {start} at {x}, {end} at {y}{where}{change}."
+    if not np.isfinite(mean):
+        return Finding(text, *named, brief=brief)
+    scope = f"{y} less {x}{where}"
+    return with_half(half, Finding(text, *named, scope, mean, reference=0.0, against=x, brief=brief))
 
 
 def trust_findings(sweep: FinishedSweep) -> Iterator[Finding]:
@@ -205,7 +225,7 @@ def trust_findings(sweep: FinishedSweep) -> Iterator[Finding]:
     done = runs.group_by("point").agg(pl.col("seed").filter(pl.col("status") == COMPLETE).sort())["seed"]
     if len(without):
         text = f"{count(len(without))} of {count(len(runs), 'run')} {'has' if len(without) == 1 else 'have'} no result"
-        yield Finding(f"{text}: {_missing(sweep, without)}.", TRUST, warns=True)
+        yield Finding(f"{text}: {_missing(sweep, without)}.", TRUST, warns=True, brief=f"{text}.")
     numbers, unequal = done.list.len().to_list(), done.n_unique() > 1
     least, most = min(numbers, default=0), max(numbers, default=0)
     test = f"± is half of a 95\N{NARROW NO-BREAK SPACE}% interval; settings are compared by a {SETTINGS_TEST}"
@@ -216,12 +236,14 @@ def trust_findings(sweep: FinishedSweep) -> Iterator[Finding]:
         text = f"Settings have {have}: means are over the seeds that each has, differences over those that both have"
         text += f"; {test}"
     else:
-        every = "Every run completed. " if without.is_empty() else ""
-        text = f"{every}Every setting has the same {count(most, 'seed')}; {test}"
-    yield Finding(f"{text}.", TRUST, warns=most < 2 or unequal, test=SETTINGS_TEST)
+        every = "Every run completed, with" if without.is_empty() else "Every setting has"
+        at = " at every setting" if without.is_empty() else ""
+        text = f"{every} the same {count(most, 'seed')}{at}; {test}"
+    brief = text.partition("; ")[0].partition(": ")[0]
+    yield Finding(f"{text}.", TRUST, warns=most < 2 or unequal, test=SETTINGS_TEST, brief=f"{brief}.")
 
 
-def chance_warning(sweep: FinishedSweep) -> Iterator[Finding]:
+def chance_warning(sweep: FinishedSweep, chosen: int | None = None) -> Iterator[Finding]:
     """Warn of settings with so few reports that chance alone would give at least half of their distance."""
     devices = sweep.scenario.devices
     if any("devices" in name or name == "population" for name in sweep.swept):
@@ -231,12 +253,14 @@ def chance_warning(sweep: FinishedSweep) -> Iterator[Finding]:
     fair = np.array([by_chance(round(each), devices) for each in reports.tolist()])
     few = np.flatnonzero((bias > 0) & (bias < 2 * fair) & (reports > 0) & (reports < FEW * devices)).tolist()
     if few:
-        worst = max(few, key=lambda row: float(fair[row] / bias[row]))
+        worst = max(few, key=lambda row: (row == chosen, float(fair[row] / bias[row])))
         more = f", and half of the distance or more at {count(len(few) - 1, 'other setting')}" if few[1:] else ""
         text = f"Runs are short: equal chances alone would give {tv(fair[worst])} at {sweep.names[worst]}"
         explained = "it" if bias[worst] <= fair[worst] else "a part of it"
         text += f" (measured: {tv(bias[worst])}){more}. Chance explains {explained}."
-        yield Finding(text, TRUST, warns=True)
+        where = f"{sweep.names[worst]} (measured: {tv(bias[worst])})"
+        brief = f"Runs are short: chance alone would give {tv(fair[worst])} at {where}."
+        yield Finding(text, TRUST, warns=True, brief=brief)
 
 
 def _missing(sweep: FinishedSweep, without: pl.DataFrame) -> str:
@@ -262,6 +286,16 @@ def what_was_simulated(sweep: FinishedSweep) -> Iterator[Finding]:
     yield Finding(f"{settings} with {_seeds(sweep)} each, {count(len(sweep.runs), 'run')}{choice}.", WHAT)
     if text := _base(sweep):
         yield Finding(text, WHAT)
+
+
+def sweep_setup(sweep: FinishedSweep, methods: Tournament | None = None) -> str:
+    """Say in a few words what was simulated."""
+    axes = [axis.name for axis in sweep.axes if axis.size > 1]
+    cases = "case" if methods is not None else "setting"
+    of = f" of {listing(axes)}" if axes and methods is None else ""
+    said = f"{count(len(sweep.points), cases)}{of}, {_seeds(sweep)} each"
+    base = re.sub(r" \(.*?\)", "", _base(sweep).removeprefix("Every run simulates ").removesuffix("."))
+    return f"{said}; {base}" if base else said
 
 
 def _seeds(sweep: FinishedSweep) -> str:
@@ -304,5 +338,10 @@ def sweep_tiles(sweep: FinishedSweep, found: SweepChoice, methods: Tournament | 
         text = wording.write(float(mean[row])).removesuffix(PACE_UNIT)
         yield Tile(text, words, spread if len(sweep.points) > 1 else "")
     points, complete = len(sweep.points), sweep.runs.filter(status=COMPLETE).height
-    yield Tile(count(points), "settings" if points != 1 else "setting", ", ".join(names_of(sweep.parameters).values()))
-    yield Tile(count(complete), "runs complete", f"of {count(len(sweep.runs))}, {_seeds(sweep)} a setting")
+    if methods is not None:
+        yield from tournament_tiles(methods)
+        yield Tile(count(points), "cases" if points != 1 else "case", f"{_seeds(sweep)} each")
+    else:
+        names = ", ".join(names_of(sweep.parameters).values())
+        yield Tile(count(points), "settings" if points != 1 else "setting", f"of {names}" if names else "")
+    yield Tile(count(complete), "runs complete", f"of {count(len(sweep.runs))}, {_seeds(sweep)} each")

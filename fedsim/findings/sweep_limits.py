@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedsim.findings.expectations import ConditionOutcome, Verdict, verdict_of
+from fedsim.findings.expectations import kept as shown
 from fedsim.findings.finished_sweep import COMPLETE, FinishedSweep
 from fedsim.findings.formatting import NO_VALUE, count, listing_of
 from fedsim.findings.metric_wording import wording_of
@@ -21,7 +22,7 @@ def sweep_verdict(sweep: FinishedSweep) -> Verdict | None:
     done = [complete[point] for point in sweep.points["point"].to_list()]
     if not sweep.scenario.expect or not any(done):
         return None
-    outcomes, missed_by = [], []
+    outcomes, missed_by, checks = [], [], []
     for each in sweep.scenario.expect:
         if each.over != "every":
             note = "speaks of replicates, which `fedsim replay` runs"
@@ -36,13 +37,14 @@ def sweep_verdict(sweep: FinishedSweep) -> Verdict | None:
                 told = NO_VALUE if worst is None else write(worst)
                 notes.append(f"{name} ({missed[-1]} of {count(runs, 'run')}, worst {told})")
         missed_by.append(missed)
+        checks.append(each.check)
         status = "pass" if not notes else "warn" if each.severity == "warn" else "fail"
         note = f"missed at {listing_of(notes, _NAMED, 'more setting')}" if notes else ""
         outcomes.append(ConditionOutcome(status, each.check, each.why, "", (), note))
-    return verdict_of(outcomes, _headline(np.array(done) > 0, missed_by), "more limit", "sweep.json")
+    return verdict_of(outcomes, _headline(np.array(done) > 0, missed_by, checks), "more limit", "sweep.json")
 
 
-def _headline(done: np.ndarray, missed_by: Sequence[Sequence[int]]) -> str:
+def _headline(done: np.ndarray, missed_by: Sequence[Sequence[int]], checks: Sequence[str]) -> str:
     if not missed_by:
         return "No limit is judged: all speak of replicates, which `fedsim replay` runs."
     kept, settings = int((done & (np.array(missed_by) == 0).all(axis=0)).sum()), int(done.sum())
@@ -53,4 +55,5 @@ def _headline(done: np.ndarray, missed_by: Sequence[Sequence[int]]) -> str:
     else:
         keep = f"{count(kept)} of {count(settings, 'setting')} {'keeps' if kept == 1 else 'keep'}"
     without = f"; {count(left)} without a result" if (left := len(done) - settings) else ""
-    return f"{keep} {'every' if len(missed_by) > 1 else 'the'} limit in every run{without}."
+    text = f"{keep} {'every' if len(missed_by) > 1 else 'the'} limit in every run{without}"
+    return shown(text, checks) if kept == settings else f"{text}."

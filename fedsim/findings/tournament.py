@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsim.common.arrays import Bools, Floats
-from fedsim.findings.finding import MODEL, NEXT, Certainty, Finding, with_half
+from fedsim.findings.finding import MODEL, NEXT, Certainty, Finding, Tile, with_half
 from fedsim.findings.finished_sweep import FinishedSweep
-from fedsim.findings.formatting import count, listing, listing_of
+from fedsim.findings.formatting import count, cut, listing, listing_of, number
 from fedsim.sweeps.decision import interval, seeds_needed, told_apart
 
 # What optimizers are compared by, the first that is known: distance of the mean model from the optimum, and losses
@@ -18,6 +18,12 @@ _FIGURES = {
     "excess_loss": "the loss above the one under uniform participation",
     "loss": "the loss",
 }
+_EFFECTS = {
+    "bias": "ends {} from the optimum",
+    "excess_loss": "ends {} above the loss under uniform participation",
+    "loss": "ends at a loss of {}",
+}
+_SHORT = 20  # characters of a name in a line
 _FEWEST = 3  # optimizers of one run; two are compared at every setting
 _NAMED = 3
 _WORLDS = {"population", "server", "learning.problem", "name"}  # keys whose values are cases, and no choice
@@ -97,6 +103,20 @@ def _of_optimizers(parameters: Sequence[str]) -> bool:
     )
 
 
+def _typical(found: Tournament) -> Floats:
+    """Return the figure of each optimizer: the median over the cases of the means over the seeds."""
+    return np.asarray(np.nanmedian(interval(found.values)[0], axis=1))
+
+
+def tournament_tiles(found: Tournament) -> Iterator[Tile]:
+    """Return the figures of the first and of the last."""
+    order, typical = leaders(found.values)[0], _typical(found)
+    for place, row in (("first", order[0]), ("last", order[-1])):
+        label = found.words.removeprefix("the ").replace("distance of the mean model", "distance")
+        detail = f"“{found.names[row]}”, {place} of {count(len(order))}"
+        yield Tile(number(typical[row], 2), label, f"{detail}; median case" if len(found.cases) > 1 else detail)
+
+
 def tournament_title(found: Tournament) -> str:
     """Say which optimizers lead."""
     first = leaders(found.values)[1]
@@ -121,7 +141,12 @@ def tournament_findings(found: Tournament) -> Iterator[Finding]:
     """Say who leads, how sure that is, and who is worst."""
     by_seed, (order, first) = ranks(found.values), leaders(found.values)
     mean, half = interval(by_seed)
-    best, last = order[0], order[-1]
+    best, last, typical = order[0], order[-1], _typical(found)
+    names = [f"“{cut(found.names[row], _SHORT)}”" for row in (best, last)]
+    effect = f"{names[0]} {_EFFECTS[found.figure].format(number(typical[best], 2))}"
+    in_case = "In the median case " if len(found.cases) > 1 else ""
+    text = f"{in_case}{effect}; {names[1]}, the last, {number(typical[last], 2)}."
+    yield Finding(text, MODEL, name="tournament.effect")
     ways = listing_of([f"“{found.names[row]}” {mean[row]:.1f}" for row in first], _NAMED, "more optimizer")
     seeds = by_seed.shape[1]
     tied = "" if len(first) == 1 else ", not told apart" if seeds > 1 else ", not tested"

@@ -39,7 +39,7 @@ _SETTINGS = 80  # settings shown at most
 _ROUNDING = 1e-12
 _ROWS = 250  # rows of figures shown at most
 QUESTIONS = (BIAS, MODEL, COST, TRUST, NEXT, WHAT)
-_FULL = "Full dots are told from chance."
+_TOLD = ("told from chance", "not told from chance")
 _OWN = ("seeds", "baseline_mean", "mean", "difference", "standard_error", "low", "high")
 
 
@@ -105,8 +105,10 @@ def _differences(looks: Sequence[Judged]) -> Iterator[Chart]:
         values = (zip(*(map(value_text, many.rows[name]) for name in parameters), strict=True)) if parameters else []
         names = tuple(", ".join(map(equation, map(short_name, parameters), row)) for row in values)[shown]
         apart, half, told = many.apart[shown], many.half[shown], many.told[shown]
-        data = IntervalRows(names, wording.scale * apart, wording.scale * half, told, f"{wording.short}, B less A", 0.0)
-        yield interval_chart(data, NAMES[2], f"How {wording.words} differs", [_FULL])
+        data = IntervalRows(
+            names, wording.scale * apart, wording.scale * half, told, _TOLD, f"{wording.short}, B less A", 0.0
+        )
+        yield interval_chart(data, NAMES[2], f"How {wording.words} differs")
         return
     rows = [each for each in looks if each.tested() and each.rows["baseline_mean"][0]]
     if rows:
@@ -115,8 +117,8 @@ def _differences(looks: Sequence[Judged]) -> Iterator[Chart]:
         apart, half, told = (
             np.array([each[0] for each in own]) for own in zip(*((e.apart, e.half, e.told) for e in rows), strict=True)
         )
-        data = IntervalRows(names, scale * apart, scale * half, told, "change from A to B, in % of A", 0.0)
-        yield interval_chart(data, NAMES[2], "What changes from A to B, with intervals", [_FULL])
+        data = IntervalRows(names, scale * apart, scale * half, told, _TOLD, "change from A to B, in % of A", 0.0)
+        yield interval_chart(data, NAMES[2], "What changes from A to B, with intervals")
 
 
 def _side(path: Path) -> tuple[str, ReportProvenance, FinishedRun | None]:

@@ -4,7 +4,7 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -43,6 +43,7 @@ class ReportDocument:
     name: str  # what it is about, as a person wrote it: text, never markup
     finding: str = ""  # what was found, in one sentence: the title of the page, which is the name where there is none
     question: str = ""  # what it was to answer, as the scenario says; empty where it does not
+    setup: str = ""  # what was simulated, in a few words
     # What a person wrote of it, and how far it got; empty where there is nothing to say
     description: str = ""
     status: object = ""
@@ -117,7 +118,7 @@ def render(document: ReportDocument, pictures: Mapping[str, Picture]) -> str:
         picture=None if first is None or own else (first, pictures[first.name]),
         tiles=document.tiles[:MOST_TILES],
         lines=shown,
-        further=[each for each in document.answer if each not in shown],
+        further=[each for each in document.answer if each not in shown or each.line != each.text],
         sections=sections,
         absent=[chart for section in document.sections for chart in section.charts if isinstance(chart, Absent)],
         **document.context,
@@ -209,6 +210,7 @@ def json_summary(document: ReportDocument) -> str:
         "kind": document.kind,
         "name": document.name,
         "question": document.question,
+        "setup": document.setup,
         "answer": document.finding,
         "expectations": None if verdict is None else {"status": verdict.status, "text": verdict.headline},
         "tiles": [vars(tile) for tile in document.tiles],
@@ -222,17 +224,19 @@ def markdown_summary(document: ReportDocument) -> str:
     parts = [f"### {escape(document.name)} ({document.kind})"]
     if document.question:
         parts.append(f"*{escape(document.question)}*")
-    if document.finding:
-        parts.append(f"**{escape(document.finding)}**")
+    parts += [f"**{escape(document.finding)}**"] if document.finding else []
+    parts += [escape(document.setup)] if document.setup else []
     if (verdict := document.verdict) is not None:
         parts += [f"{_MARKS[verdict.status]} **{escape(verdict.headline)}**", _conditions(verdict)]
     shown = list(lines(document.answer))
-    parts.append(_told(shown))
+    parts.append(_told([replace(each, text=each.line) for each in shown]))
     if tiles := document.tiles[:MOST_TILES]:
         rows = [(escape(tile.label), f"**{escape(tile.value)}**", escape(tile.detail)) for tile in tiles]
         parts.append(table(("figure", "value", ""), rows))
     parts += [_plain_table(each) for each in document.tables if each is not None]
-    folded = {"In more detail": _told([each for each in document.answer if each not in shown])}
+    folded = {
+        "In more detail": _told([each for each in document.answer if each not in shown or each.line != each.text])
+    }
     if (origin := document.origin) is not None and origin.command:
         folded["Run it again"] = block(printable(origin.command, None))
     parts += [f"<details><summary>{title}</summary>\n\n{text}\n\n</details>" for title, text in folded.items() if text]

@@ -47,6 +47,7 @@ def run_document(run: FinishedRun, plugins: bool = False) -> ReportDocument:
         name=run.name,
         finding=said.title,
         question=run.scenario.question,
+        setup=said.setup,
         description=run.scenario.description,
         status=run.manifest.get("status"),
         verdict=verdict(run.manifest.get("verdict")),

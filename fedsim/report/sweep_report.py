@@ -10,7 +10,7 @@ from fedsim.findings.choice import SweepChoice, choice_of, choice_title, loss_pa
 from fedsim.findings.finished_sweep import FinishedSweep
 from fedsim.findings.formatting import capitalized, count
 from fedsim.findings.metric_wording import L1, PACE, wording_of
-from fedsim.findings.sweep import line_data, moves, sweep_answer, sweep_tiles
+from fedsim.findings.sweep import line_data, moves, sweep_answer, sweep_setup, sweep_tiles
 from fedsim.findings.sweep_limits import sweep_verdict
 from fedsim.findings.tournament import Tournament, leaders, ranks, tournament_of, tournament_title
 from fedsim.report import sweep_tables as tables
@@ -52,6 +52,7 @@ def sweep_document(sweep: FinishedSweep) -> ReportDocument:
         name=sweep.name,
         finding=choice_title(found) if methods is None else tournament_title(methods),
         question=sweep.scenario.question,
+        setup=sweep_setup(sweep, methods),
         description=sweep.scenario.description,
         status=sweep.meta.get("status", ""),
         verdict=sweep_verdict(sweep),
@@ -119,8 +120,9 @@ def _method_charts(methods: Tournament) -> Iterator[Chart]:
     by_seed, (order, first) = ranks(methods.values), leaders(methods.values)
     mean, half = interval(by_seed)
     names, told = tuple(methods.names[row] for row in order), np.array([row in first for row in order])
-    data = IntervalRows(names, mean[order], half[order], told, f"mean rank of {len(order)} (1 is the best)", None)
-    notes = [f"By {methods.words}. Full dots: not told from the first by paired tests over the seeds."]
+    unit, legend = f"mean rank of {len(order)} (1 is the best)", ("not told from the first", "worse")
+    data = IntervalRows(names, mean[order], half[order], told, legend, unit, None)
+    notes = [f"By {methods.words}; told by paired tests over the seeds."]
     over = f"{count(len(order), 'optimizer')} over {count(len(methods.cases), 'case')}"
     yield interval_chart(data, "ranks", f"Mean ranks of {over}", notes)
     if len(methods.cases) > 1:

@@ -44,9 +44,9 @@ def test_what_was_missed_comes_first() -> None:
 @pytest.mark.parametrize(
     ("statuses", "headline"),
     [
-        (["pass"], "The one expectation is met."),
-        (["pass", "pass"], "Both expectations are met."),
-        (["pass"] * 3, "All 3 expectations are met."),
+        (["pass"], "The one expectation is met: participation.l1_chain < 0.05."),
+        (["pass", "pass"], "Both expectations are met: participation.l1_chain < 0.05 and 1 more."),
+        (["pass"] * 3, "All 3 expectations are met: participation.l1_chain < 0.05 and 2 more."),
         (["pass", "warn"], "1 of 2 expectations met, 1 warning."),
         (["fail", "fail"], "2 of 2 expectations are missed."),
         (["pass", "of the future"], "1 of 2 expectations met, 1 not judged."),

@@ -20,7 +20,8 @@ MOST_BYTES = 250_000
 MOST_TILES = 5
 FEWEST_COUNTS = 30  # of either side of a ratio
 TOLD = "told from chance"
-LONGEST_LINE = 330  # characters of what the first screen says of one question
+LONGEST_LINE = 90  # characters of what the first screen says of one question
+LONGEST_TITLE = 140
 
 _BLOCKS = {"p", "li", "dt", "dd", "h1", "h2", "h3", "h4", "th", "td", "caption", "summary", "text", "title", "desc"}
 _VOID = {"meta", "br", "input", "use", "path", "rect", "line", "circle", "link", "img", "hr", "col"}
@@ -238,7 +239,7 @@ def check_form(page: Page, size: int) -> Iterator[Fault]:
         yield Fault("a page too large", f"{size:,} bytes")
     if not page.title:
         yield Fault("no title", "")
-    elif len(page.title) > 200:
+    elif len(page.title) > LONGEST_TITLE:
         yield Fault("a long title", page.title)
 
 
@@ -368,17 +369,26 @@ _DENIES = re.compile(
 
 
 def check_lines(findings: Sequence[Mapping[str, Any]], run: Measured) -> Iterator[Fault]:
-    """Refuse a run whose first screen leaves one of the questions without an answer, or answers it at length."""
-    asked = ["What it does to the model", "At what cost", "Can I trust it", "What to do next"]
+    """Refuse a run whose first screen leaves one of the questions without an answer."""
+    asked = ["To the model", "At what cost", "Can I trust it", "Do this next"]
     asked += ["How biased"] if run.reports.sum() and len(run.clients) > 1 else []
     first = dict[str, str]()
     for each in findings:
         first.setdefault(str(each.get("about")), str(each["text"]))
     if len(run.rounds):
         yield from (Fault("a question without an answer", about) for about in asked if about not in first)
-    yield from (
-        Fault("a long line", text) for about, text in first.items() if about in asked and len(text) > LONGEST_LINE
-    )
+
+
+def check_length(findings: Sequence[Mapping[str, Any]]) -> Iterator[Fault]:
+    """Refuse a line of the first screen that a phone has no room for."""
+    first = dict[str, Mapping[str, Any]]()
+    for each in findings:
+        first.setdefault(str(each.get("about")), each)
+    first.pop("What happens", None)  # which the title and what is below it say
+    for each in first.values():
+        text, brief = str(each["text"]), str(each.get("brief", ""))
+        if len(text) > LONGEST_LINE and not 0 < len(brief) <= LONGEST_LINE:
+            yield Fault("a long line", brief or text)
 
 
 def check_contradictions(
@@ -451,7 +461,7 @@ def lint(
         each.parent.name for each in directories
     }
     found = [*check_words(read, names), *check_form(read, len(text.encode())), *check_ratios(read, runs)]
-    found += check_contradictions(read, findings, runs)
+    found += [*check_contradictions(read, findings, runs), *check_length(findings)]
     for run in runs:
         found += check_mentions(" ".join(read.prose), run) if len(runs) == 1 else ()
         found += [Fault("a wrong metric", wrong) for wrong in run.wrong_metrics()]
@@ -463,7 +473,11 @@ def lint(
         found += check_findings(findings, runs[0], right)
         found += check_lines(findings, runs[0])
         said = Said(runs[0])
-        texts = [read.title, *read.key_figures, *(str(each["text"]) for each in findings)]
+        texts = [
+            read.title,
+            *read.key_figures,
+            *(str(each[key]) for each in findings for key in ("text", "brief") if key in each),
+        ]
         parts = dict.fromkeys(part for text in texts for part in sentences(" ".join(text.split())))
         found += [Fault("a wrong number", wrong) for part in parts for wrong in said.wrong(part, right)]
     return found

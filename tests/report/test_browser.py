@@ -52,6 +52,16 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
 
 
+@pytest.mark.parametrize("kind", ["run", "sweep", "comparison"])
+def test_a_phone_shows_every_answer_at_once(pages: dict[str, Path], visit: Open, kind: str) -> None:
+    page = visit(pages[kind], 390, "light")
+    ends = page.evaluate(
+        "[...document.querySelectorAll('.first .said > .answer p')].map(p => p.getBoundingClientRect().bottom)"
+    )
+    assert len(ends) >= 4
+    assert max(ends) <= 844
+
+
 def check_page(page: Any) -> None:
     """Check what must hold for every report: as it opens, and with everything unfolded."""
     check_width(page)

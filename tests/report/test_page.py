@@ -104,7 +104,7 @@ def test_the_page_is_self_contained_and_accessible(page: str) -> None:
 
 def test_the_title_is_the_finding_and_the_name_stands_above(page: str) -> None:
     shown = Page(page)
-    found = "Participation is 23.3"
+    found = "A client of “group 0” takes part 5.5"
     assert shown.inside("h1")[0].startswith(found)
     assert shown.inside("title")[0].startswith(f"paper-synthetic: {found}")
     assert shown.inside("title")[0].endswith(" · fedsim report")
@@ -144,7 +144,9 @@ def test_expectations_that_are_met_take_one_line_that_unfolds(run_directory: Pat
     met = {"check": "rounds.count > 5", "status": "pass", "observed": 60, "limit": 5, "margin": 55, "place": "a:1:2"}
     write_manifest(run_directory, verdict=[met] * 3)
     shown = Page(write_report(run_directory).read_text(encoding="utf-8"))
-    assert "All 3 expectations are met." in shown.inside("summary")
+    assert "All 3 expectations are met: rounds.count > 5, rounds.count > 5 and rounds.count > 5." in shown.inside(
+        "summary"
+    )
     assert any("observed 60 · limit 5" in text for text in shown.inside("span"))
 
 

@@ -289,7 +289,7 @@ def test_limits_that_all_keep_are_said_to_be_kept(tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path, ORDINARY, {"expect": [LIMITS["expect"][1]]})
     verdict = sweep_verdict(sweep)
     assert verdict is not None
-    assert verdict.headline == "All 4 settings keep the limit in every run."
+    assert verdict.headline == "All 4 settings keep the limit in every run: participation.l1_uniform < 2."
 
 
 def test_a_limit_on_what_has_no_value_is_missed_and_one_without_runs_is_not_judged(tmp_path: Path) -> None:

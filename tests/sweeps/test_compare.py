@@ -113,6 +113,8 @@ def test_the_console_says_what_it_does_and_what_is_missed(write: Write, tmp_path
     assert "l1_uniform_se" in asked.stdout
     data = json.loads(fedsim("compare", tmp_path / "a", tmp_path / "b", "--json").stdout)
     assert data["missed"]["a"][0]["check"] == "rounds.count < 10"
+    assert "The loss of “fedavg” goes from " in " ".join(each["text"] for each in data["findings"])
+    assert data["answer"]
 
 
 def test_what_cannot_be_compared_is_said(folders: tuple[Path, Path], write: Write, tmp_path: Path) -> None:

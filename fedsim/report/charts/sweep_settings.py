@@ -114,12 +114,13 @@ class IntervalRows:
     names: tuple[str, ...]
     value: Floats
     half: Floats  # half of the 95 % interval, NaN where it is not known
-    told: Bools  # drawn full where a test tells them, else hollow
+    told: Bools  # drawn full where it holds, else hollow
+    legend: tuple[str, str]  # what full and hollow dots are
     unit: str
     reference: float | None  # the dotted line
 
 
-def interval_chart(data: IntervalRows, name: str, title: str, notes: Sequence[str]) -> Chart:
+def interval_chart(data: IntervalRows, name: str, title: str, notes: Sequence[str] = ()) -> Chart:
     """Make a chart with a dot and an interval in each row."""
     pairs = zip(data.names, data.value.tolist(), data.half.tolist(), strict=True)
     rows = tuple((name, number(value), number(half, 2)) for name, value, half in pairs)
@@ -138,12 +139,14 @@ def _draw_intervals(data: IntervalRows, axes: Axes) -> None:
     rows = marks.named_rows(axes, [marks.shortened(each, 30) for each in data.names])
     style: dict[str, Any] = {"linestyle": "", "color": marks.SERIES[0], "capsize": 3, "linewidth": 1.2}
     axes.errorbar(data.value, rows, xerr=np.nan_to_num(data.half), **style)
-    for told, face in ((data.told, marks.SERIES[0]), (~data.told, marks.PAPER)):
-        marks.dots(axes, data.value[told], rows[told], marks.SERIES[0], 6, markerfacecolor=face)
+    entries = list[tuple[Artist, str]]()
+    for told, face, words in zip((data.told, ~data.told), (marks.SERIES[0], marks.PAPER), data.legend, strict=True):
+        dots = marks.dots(axes, data.value[told], rows[told], marks.SERIES[0], 6, markerfacecolor=face)
+        entries += [(dots, words)] if told.any() else []
     if data.reference is not None:
         marks.rule(axes, x=data.reference)
     marks.linear(axes, "x")
-    marks.finish(axes, data.unit, "")
+    marks.finish(axes, data.unit, "", entries)
 
 
 TRADE_OFF = "trade-off"

@@ -198,7 +198,9 @@ def _draw_rows(data: ClientParts, rows: Ints, axes: Axes) -> None:
         theory = marks.dots(axes, data.theory[rows], at, marks.SERIES[1], 9, marker="|", markeredgewidth=1.8, zorder=5)
         entries.append((theory, "theory"))
     for y, value in zip(at, share, strict=True):
-        axes.text(1.02, y, fixed(float(value), 2), transform=axes.get_yaxis_transform(), va="center")
+        axes.text(
+            1.02, y, fixed(float(value), 2 if value >= 1 else 3), transform=axes.get_yaxis_transform(), va="center"
+        )
     marks.finish(axes, _SHARE, "", [*entries, (band[0], "equal chances")])
 
 
