@@ -18,7 +18,7 @@ heaviest first, and counts cannot tell that from a long-run difference. 1/6 of a
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -34,6 +34,7 @@ _TURNS = 10  # that a client has in a cycle of the fastest contrast, on average
 _PARTS = 64  # of a participation that can be in one span, the others being in the next
 _BLOCK = 1 << 12
 _ROUNDING = 1e-9
+_TAPER = 1.5  # variance of a count that is smooth at the ends of the run over that at frequency zero
 _LEAST = 1e-9  # variance of a count
 _LEVELS = 50  # parts of the clients, by count, whose variance is pooled
 _BEGIN = 1 / 6  # participations
@@ -106,8 +107,22 @@ class SpanCounts:
         taken, clients = int(counts.sum()), len(counts)
         if not self._told or not taken or clients < 2:
             return None
+        weights = self._weights(taken / clients)
+        found, levels, _ = self._noise(counts.astype(np.float64), weights)
+        if self._by_day or not len(weights) or not levels.coarse:
+            return found
+        rate = 1.0 - np.cos(2.0 * np.pi * np.arange(self._spans) / self._spans)
+        smooth = np.concatenate([rate @ counted for _, counted in self._blocks()])
+        smooth = np.rint(smooth * (taken / smooth.sum() * _PARTS)) / _PARTS
+        known, levels, place = self._noise(smooth, weights, _TAPER)
+        l1 = np.mean([np.abs(counts - mean[place]).sum() for mean in levels.spread(1.0 - 1.0 / _TAPER)])
+        return replace(known, l1=float(l1) / taken, se=found.se)
+
+    def _noise(self, counts: Floats, weights: Floats, taper: float = 1.0) -> "tuple[SamplingNoise, _Levels, Ints]":
+        """Return it, from counts or from smooth ones, with the levels of counts and the level of each client."""
         level, place, size = np.unique(counts, return_inverse=True, return_counts=True)
-        weights, share = self._weights(taken / clients), level / taken
+        taken = float(counts.sum())
+        share = level / taken
         summed = weights @ self._counted.sum(axis=1, dtype=np.float64)
         squares = np.zeros((len(weights), len(level)))
         for block, counted in self._blocks():
@@ -115,7 +130,7 @@ class SpanCounts:
             contrast -= summed[:, None] * share[place[block]]
             np.square(contrast, out=contrast)
             squares += np.reshape([np.bincount(place[block], row, len(level)) for row in contrast], squares.shape)
-        variance = squares.mean(axis=0) if len(weights) else level.astype(np.float64) * size
+        variance = squares.mean(axis=0) if len(weights) else level * size
 
         def projected(slope: Floats) -> float:
             """Return the variance of sum_i slope_i n_i."""
@@ -124,8 +139,8 @@ class SpanCounts:
                 moved += counted @ slope[place[block]]
             return float(np.square(weights @ moved - summed * float(size @ (share * slope))).mean())
 
-        levels = _Levels(level, size, variance)
-        return levels.noise(projected if len(weights) else None, len(weights), self._together, drawn=self._by_day)
+        levels = _Levels(level, size, variance, len(weights), taper)
+        return levels.noise(projected if len(weights) else None, self._together, drawn=self._by_day), levels, place
 
     def _blocks(self) -> Iterator[tuple[slice, Floats]]:
         """Yield some clients at a time, which stay in a cache, and their counts by span."""
@@ -140,8 +155,8 @@ class SpanCounts:
         slow = DEGREES if self._by_day else max(1, int(turns / _TURNS))
         cycles = min((self._spans - 1) // 2, DEGREES // 2, slow)
         halves = np.arange(1, 2 * cycles + 2)
-        waves = np.sin(np.pi * halves[:, None] * (np.arange(self._spans) + 0.5) / self._spans)
-        waves /= np.sqrt(np.square(waves).sum(axis=1, keepdims=True))
+        place = np.pi * (np.arange(self._spans) + 0.5 * self._by_day) / self._spans
+        waves = np.linalg.qr((np.sin(halves[:, None] * place) * np.sin(place)).T)[0].T
         weights = np.linalg.svd(waves.sum(axis=1)[None])[2][1:] @ waves  # those whose sum is 0
         after = weights if self._by_day else np.roll(weights, -1, axis=1)  # a triangle is between two spans
         power = (np.square(weights) + weights * after + np.square(after)).mean(axis=1, keepdims=True) / 3.0
@@ -152,34 +167,47 @@ class SpanCounts:
 class _Levels:
     """The clients by count: those of one level are taken to have the same mean, and the same variance."""
 
-    def __init__(self, count: Ints, size: Ints, variance: Floats) -> None:
-        self.size, self.clients, self.taken = size, int(size.sum()), int(count @ size)
+    def __init__(self, count: Floats, size: Ints, variance: Floats, degrees: int, taper: float) -> None:
+        self.taper, self.size, self.clients, self.taken = taper, size, int(size.sum()), float(count @ size)
         self.even = self.taken / self.clients
         self.away, self.kept = count - self.even, 0.0
         _, part = np.unique((np.cumsum(size) - size) * _LEVELS // self.clients, return_inverse=True)
         mass, overall = np.bincount(part, count * size), np.full(part[-1] + 1, variance.sum() / self.taken)
         dispersion = np.divide(np.bincount(part, variance), mass, out=overall, where=mass > 0.0)[part]
-        self.together = np.bincount(part, size)[part]  # clients whose variance is known together
         self.random = np.minimum(dispersion, 1.0)  # 1 of Poisson counts, 0 of regular ones
         for _ in range(2):
             smooth = dispersion * (self.even + self.kept * self.away)
-            rounding = self.law(self.kept, np.asarray(np.sqrt(smooth))).variance - smooth
+            rounding = _Law(self.means(self.kept), np.sqrt(smooth)).variance - smooth
             self.deviation = np.sqrt(np.maximum(smooth - np.square(self.random) * rounding, 0.0))
-            self.variance = self.law(self.kept, self.deviation).variance
+            self.variance = self.law(self.kept).variance
             # Counts lie farther apart than their means: a mean is expected so much nearer to that of all.
             noise = float(size @ self.variance) * (1.0 + math.sqrt(2.0 / self.clients))  # what is no more may be chance
             self.kept = max(0.0, 1.0 - noise / max(float(size @ np.square(self.away)), 1e-300))
+        self.degrees, self.coarse = degrees, size @ self.variance > _TAPER * (size @ np.square(self.deviation))
+        if degrees:  # a root of an estimate is too small
+            self.deviation *= 1.0 + 1.0 / (4.0 * degrees * np.bincount(part, size)[part])
 
-    def law(self, kept: float, deviation: Floats | None = None) -> "_Law":
-        """Return the law of counts whose means are `kept` times as far apart as the counts that there are."""
-        return _Law(np.asarray(self.even + kept * self.away), self.deviation if deviation is None else deviation)
+    def means(self, kept: float) -> Floats:
+        """Return means that are `kept` times as far apart as the counts that there are."""
+        return np.asarray(self.even + kept * self.away)
 
-    def noise(
-        self, projected: Callable[[Floats], float] | None, degrees: int, alike: int, *, drawn: bool
-    ) -> SamplingNoise:
+    def spread(self, unknown: float = 1.0) -> list[Floats]:
+        """Return equally likely means."""
+        apart = self.kept * float(self.size @ np.square(self.away)) / self.clients  # variance of means
+        kept = apart / (apart + np.maximum(self.variance, _LEAST))
+        around = np.sqrt(unknown * kept * self.variance)
+        return [self.even + kept * self.away + place * around for place in (_PLACES if self.kept else (0.0,))]
+
+    def law(self, kept: float) -> "_Law":
+        """Return the law of the counts, or of smooth counts, with those means."""
+        smooth = self.taper > 1.0
+        return _Law(self.means(kept), math.sqrt(self.taper) * self.deviation, rounded=not smooth)
+
+    def noise(self, projected: Callable[[Floats], float] | None, alike: int, *, drawn: bool) -> SamplingNoise:
         from scipy.optimize import brentq  # takes long to import
 
-        size, measured, root = self.size, float(self.size @ np.abs(self.away)), math.sqrt(self.kept)
+        size, degrees = self.size, self.degrees
+        measured, root = float(size @ np.abs(self.away)), math.sqrt(self.kept)
         quantile = float(student_quantile(degrees + 1)) / _NORMAL if degrees else 1.0
         known = alike / (2.0 * degrees * self.clients) if degrees else 0.0  # variance of what the noise is taken to be
 
@@ -192,7 +220,9 @@ class _Levels:
             law = self.law(kept)
             _, slope, rest = law.distance(self.even)
             own = float(size @ rest) * alike
-            common = float(size @ (law.variance * np.square(slope))) if projected is None else projected(slope)
+            common = float(size @ (law.variance * np.square(slope)))
+            if projected is not None:
+                common = self.taper * projected(slope)
             if drawn and kept:  # another seed has other people
                 common = max(0.0, common - float(size @ (np.square(slope) * self.variance)))
                 apart = np.abs(self.away) - measured / self.clients
@@ -200,8 +230,8 @@ class _Levels:
                 own = float(size @ np.square(apart))
             doubt = (expected(kept) - kept * measured) * math.sqrt(known + (_DOUBT / min(1.0, self.even) ** 2) ** 2)
             begin = _BEGIN * float(size @ (np.abs(slope - float(size @ slope) / self.clients) * (1.0 - self.random)))
-            own += doubt**2
-            return math.sqrt(common + own), math.sqrt(common * quantile**2 + own + begin**2)
+            allowed = common * quantile**2 + own + doubt**2 + (begin**2 if self.taper == 1.0 else 0.0)
+            return math.sqrt(common + own), math.sqrt(allowed)
 
         def distance(wanted: float) -> float:
             """Return the distance between means at which so much is expected."""
@@ -210,11 +240,8 @@ class _Levels:
             most = 1.001 * wanted / measured
             return measured / self.taken * float(brentq(lambda kept: expected(kept) - wanted, 0.0, most, xtol=1e-9))
 
-        # Means are spread about those that are expected, and a root of an estimate is too small.
-        spread, middle = np.sqrt(self.kept * self.variance), self.even + self.kept * self.away
-        laws = [_Law(middle + place * spread, self.deviation) for place in (_PLACES if self.kept else (0.0,))]
-        wider = 1.0 + 1.0 / (4.0 * degrees * self.together) if degrees else 1.0
-        noise = float(np.mean([(size * wider) @ law.distance(law.mean)[0] for law in laws])) / self.taken
+        laws = [_Law(mean, self.deviation) for mean in self.spread()]
+        noise = float(np.mean([size @ law.distance(law.mean)[0] for law in laws])) / self.taken
         alone, (_, near), (se, here) = expected(0.0), errors(0.0), errors(root)
         excess = measured - alone
         below = min(1.0, max(0.0, _bounds(excess / here)[0] * here / excess)) if excess > 0.0 else 0.0
@@ -227,9 +254,9 @@ class _Levels:
 class _Law:
     """The law of counts of some means, by the deviation of what was rounded: both are arrays (levels,)."""
 
-    def __init__(self, mean: Floats, deviation: Floats) -> None:
+    def __init__(self, mean: Floats, deviation: Floats, *, rounded: bool = True) -> None:
         exact = mean + _NODES[:, None] * deviation
-        below = np.floor(exact)
+        below = np.floor(exact) if rounded else exact
         over = exact - below
         self.mean, self._numbers = mean, np.concatenate([below, below + 1.0])
         self._shares = np.concatenate([1.0 - over, over]) * np.tile(_SHARES, 2)[:, None]
