@@ -176,7 +176,7 @@ class World:
                 if now - opened > ms(86400 * 20):
                     raise StuckError
             if many >= least:
-                cohort = self.choose(pool, min(wanted, many) if many else wanted)
+                cohort = self.choose(pool, wanted if server["law"] == "poisson" else min(wanted, many or wanted))
                 self.after = cohort[-1] if cohort else self.after
                 sessions = [(*self.start(i, now), i) for i in cohort]
                 target = len(cohort) if server["law"] in {"poisson", "bernoulli"} else server["cohort"]

@@ -12,8 +12,11 @@ numbers are 1 % off for m from 0.7 on, and 8 % for 0.3; intervals allow for that
 The L1 distance from uniform is too large by noise: E|x + e| > |x|. With long-run frequencies k times as far from it as
 measured ones, a distance is expected that grows with k; the k for which it is the measured one gives the distance
 without noise. Its interval is that of a normal mean that cannot be below 0 (Feldman and Cousins 1998), and covers at
-uniformity too. Where counts differ by one or two it covers too often: a run in which all are ready at first takes the
-heaviest first, and counts cannot tell that from a long-run difference. 1/6 of a participation is allowed for it.
+uniformity too. A run in which all are ready at first takes the heaviest first, and counts cannot tell that from a
+long-run difference: 1/6 of a participation is allowed for it.
+
+Where rounding is most of a count's variance, the interval is that of smooth counts, weighted by 1 - cos(2 pi t/T): the
+ends of the run do not touch them either. Their variance is 1.5 times that at frequency zero.
 """
 
 import math
@@ -229,8 +232,11 @@ class _Levels:
                 apart -= float(size @ (slope * (self.even + self.away))) / self.taken * self.away
                 own = float(size @ np.square(apart))
             doubt = (expected(kept) - kept * measured) * math.sqrt(known + (_DOUBT / min(1.0, self.even) ** 2) ** 2)
-            begin = _BEGIN * float(size @ (np.abs(slope - float(size @ slope) / self.clients) * (1.0 - self.random)))
-            allowed = common * quantile**2 + own + doubt**2 + (begin**2 if self.taper == 1.0 else 0.0)
+            steep = np.abs(slope - float(size @ slope) / self.clients)
+            if self.taper > 1.0:  # the weight of the first turn: a taper grows with the square of time
+                steep = np.full_like(slope, (2.0 * math.pi) ** 2 / 6.0 / max(1.0, self.even) ** 2)
+            begin = _BEGIN * float(size @ (steep * (1.0 - self.random)))
+            allowed = common * quantile**2 + own + doubt**2 + begin**2
             return math.sqrt(common + own), math.sqrt(allowed)
 
         def distance(wanted: float) -> float:

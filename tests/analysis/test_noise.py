@@ -28,6 +28,8 @@ CHAINS: dict[str, tuple[float, int, int | tuple[int, ...], int, int, str]] = {
     "R = M - 2, few clients": (1.0, 10, 8, 1, 2_000, "midzuno"),
     "R = M - 2, counts that differ by one": (0.0, 30, 28, 1, 2_000, "midzuno"),
     "R = M - 2, unequal weights, counts that differ by one": (1.0, 30, 28, 1, 2_000, "midzuno"),
+    "R = M - 2, of many": (0.0, 100, 98, 1, 3_000, "midzuno"),
+    "R = M - 2, of many, unequal weights": (1.0, 100, 98, 1, 3_000, "midzuno"),
     "few turns": (0.5, 1_000, 0, 10, 200, "midzuno"),
 }
 
@@ -110,6 +112,14 @@ def test_near_cyclic_participation_has_little_noise() -> None:
     assert 0.005 < found.l1 < 0.010
     assert found.low == 0.0
     assert found.high < 0.01
+
+
+def test_five_turns_of_each_client_exclude_no_long_run() -> None:
+    """All have the same counts but for a few: intervals were 0 to 0, and the truth is 0.0009."""
+    question = ask(1 / np.arange(1.0, 401), np.full(400, 38), 10, "midzuno")
+    chosen = np.stack([each.chosen[0] for each in islice(rounds_of(reduced(question), range(1), seed=5), 200)])
+    found, pi = noise_of(chosen, np.zeros(200)), stationary(*question.asked).pi
+    assert found.low <= float(np.abs(pi - 1 / 400).sum()) <= found.high
 
 
 def test_independent_rounds_have_the_noise_of_the_binomial_law() -> None:
