@@ -8,12 +8,14 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from fedsim.availability.batch import Batch, PossibleClients, Reasons, Spells, concatenate
 from fedsim.availability.civil import Place
 from fedsim.availability.model import AvailabilityModel, Batched, Pieces, pieces
 from fedsim.availability.models import availability_models
+from fedsim.availability.trace import RecordedAvailability
 from fedsim.common.arrays import Bits, Bools, Ints
 from fedsim.common.instants import FOREVER
 from fedsim.common.keyed import Stream
@@ -103,6 +105,17 @@ class Strata:
     places: Sequence[Place]
     names: Sequence[tuple[str, str]]  # names of each stratum's group and of its time zone
     of_client: Ints  # (N,) stratum of each client
+
+
+def recorded_names(devices: Strata, draws: Stream) -> pl.Series | None:
+    """Return (N,) the name of the recorded device that each client replays, null without; None where nobody has one."""
+    known, codes = list[str | None]([None]), np.zeros(len(devices.of_client), dtype=np.int64)
+    for index, model in enumerate(devices.models):
+        if isinstance(model, RecordedAvailability):
+            members = np.flatnonzero(devices.of_client == index)
+            codes[members] = len(known) + model.assigned(members, draws)
+            known += model.pattern.names
+    return pl.Series(known, dtype=pl.String).gather(codes) if len(known) > 1 else None
 
 
 def strata(scenario: Scenario, population: Population, models: Sequence[AvailabilityModel] | None = None) -> Strata:

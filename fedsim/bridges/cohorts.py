@@ -10,13 +10,14 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.bridges.schedule_format import COLUMNS, FORMAT, VERSION
+from fedsim.bridges.schedule_format import ABOUT, COLUMNS, FORMAT, VERSION
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.errors import RunError
 from fedsim.common.json_files import read_object
@@ -133,21 +134,26 @@ def _read_json(file: Path) -> tuple[Any, list[_Row]]:
 def _read_csv(file: Path) -> tuple[Any, list[_Row]]:
     with file.open(encoding="utf-8", newline="") as lines:
         first = next(lines, "")
-        if not first.startswith("# "):
-            raise ValueError("its first line does not begin with '# '")
-        about = json.loads(first[2:])
-        found = csv.reader(lines)
-        if tuple(next(found, ())) != COLUMNS:
-            raise ValueError(f"its second line is not {','.join(COLUMNS)}")
+        old = first.startswith("# ")  # as version 0.2 wrote it
+        about, above, columns = (
+            json.loads(first[2:] if old else "null"),
+            int(old),
+            (*COLUMNS, *(() if old else [ABOUT])),
+        )
+        found = csv.reader(lines if old else chain([first], lines))
+        if tuple(next(found, ())) != columns:
+            raise ValueError(f"line {1 + above} is not {','.join(columns)}")
         kinds = (int, float, int, int, str, float, int)
         rows: list[_Row] = []
         for row in found:
-            if len(row) != len(COLUMNS):
-                raise ValueError(f"line {found.line_num + 1} has {len(row)} fields, not {len(COLUMNS)}")
+            if len(row) != len(columns):
+                raise ValueError(f"line {found.line_num + above} has {len(row)} fields, not {len(columns)}")
             try:
-                rows.append(tuple(kind(text) if text else None for kind, text in zip(kinds, row, strict=True)))
+                about = json.loads(row[-1]) if not old and row[-1] else about
+                if any(row[: len(kinds)]):
+                    rows.append(tuple(kind(text) if text else None for kind, text in zip(kinds, row, strict=False)))
             except ValueError as error:
-                raise ValueError(f"line {found.line_num + 1}: {error}") from None
+                raise ValueError(f"line {found.line_num + above}: {error}") from None
     return about, rows
 
 

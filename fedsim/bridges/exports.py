@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from fedsim._version import __version__
-from fedsim.bridges.schedule_format import COLUMNS, FORMAT, VERSION
+from fedsim.bridges.schedule_format import ABOUT, COLUMNS, FORMAT, VERSION
 from fedsim.common.errors import RunError
 from fedsim.common.files import read_table, write_bytes, write_text
 from fedsim.common.outcomes import COUNTED_OUTCOMES
@@ -84,11 +84,11 @@ def _write_json(out: Path, schedule: pl.DataFrame, about: dict[str, Any]) -> Non
 
 
 def _write_csv(out: Path, schedule: pl.DataFrame, about: dict[str, Any]) -> None:
-    text = io.StringIO()
-    text.write(f"# {json.dumps(about)}\n")
+    text, said = io.StringIO(), json.dumps(about)
     written = csv.writer(text, lineterminator="\n")
-    written.writerow(COLUMNS)
-    written.writerows(schedule.iter_rows())
+    written.writerow((*COLUMNS, ABOUT))
+    rows = schedule.rows() or [(None,) * len(COLUMNS)]
+    written.writerows((*row, "" if number else said) for number, row in enumerate(rows))
     write_text(out, text.getvalue())
 
 

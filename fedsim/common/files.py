@@ -4,12 +4,12 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -80,10 +80,15 @@ def would_replace(path: Path, text: str) -> bool:
         return not isinstance(error, FileNotFoundError)
 
 
-def write_table(path: Path, table: pl.DataFrame, *, passing: bool = False) -> None:
+About: TypeAlias = Callable[[Sequence[str]], dict[str, str]]
+"""Returns what a Parquet file says of itself, for its columns: keys and values of its metadata."""
+
+
+def write_table(path: Path, table: pl.DataFrame, *, passing: bool = False, about: About | None = None) -> None:
     """Write a table as Parquet at once; one that is only passing is compressed with less effort."""
+    said = None if about is None else about(table.columns)
     with _temporary_file(path) as partial:
-        table.write_parquet(partial, compression="lz4" if passing else "zstd", row_group_size=ROWS)
+        table.write_parquet(partial, compression="lz4" if passing else "zstd", row_group_size=ROWS, metadata=said)
 
 
 def read_table(path: Path, remedy: str = "is this a run directory?") -> pl.DataFrame:
@@ -118,10 +123,12 @@ def slices(table: pl.DataFrame | pl.LazyFrame, *columns: str) -> Iterator[pl.Dat
             yield part
 
 
-def join_tables(path: Path, parts: Sequence[Path]) -> None:
+def join_tables(path: Path, parts: Sequence[Path], about: About | None = None) -> None:
     """Write a table that lies in several files, in their order, as one: the same bytes as if it had been in memory."""
+    whole = pl.scan_parquet(list(parts), glob=False)
+    said = None if about is None else about(whole.collect_schema().names())
     with _temporary_file(path) as partial:
-        pl.scan_parquet(list(parts), glob=False).sink_parquet(partial, compression="zstd", row_group_size=ROWS)
+        whole.sink_parquet(partial, compression="zstd", row_group_size=ROWS, metadata=said)
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -12,7 +12,8 @@ from fedsim.analysis.metrics.metric import Setting
 from fedsim.analysis.metrics.own import Own
 from fedsim.analysis.participation import available_time, clients_table
 from fedsim.analysis.tally import Watch
-from fedsim.availability.population import Strata
+from fedsim.availability.population import Strata, recorded_names
+from fedsim.common.keyed import Purpose, stream
 from fedsim.common.progress import Report, silent
 from fedsim.experiment.cautions import by_day, drawn_together
 from fedsim.experiment.finished import Outcome
@@ -90,6 +91,8 @@ def evaluate(
             watches.append(training.watch)
         tallies = tally_of(log, setting, watches)
         clients = clients_table(population, tallies.run, pi, method)
+        recorded = recorded_names(devices, stream(scenario.seed, replicate, Purpose.AVAILABILITY))
+        clients = clients if recorded is None else clients.with_columns(device=recorded)
         available = available_time(scenario, population, log.ended_s, replicate, devices)
         metrics = measure(log, clients, setting, tallies, ready.own, available)
         study = scenario.theory.convergence

@@ -20,7 +20,14 @@ from fedsim.experiment.evaluation import Ready, evaluate
 from fedsim.experiment.finished import MANIFEST, METRICS, UNFINISHED, open_finished
 from fedsim.experiment.preflight import made_ready, notes_of
 from fedsim.experiment.result import PageData, Result, write_run_report
-from fedsim.experiment.run_directory import Provenance, check_identity, identity, open_run_directory, write_run
+from fedsim.experiment.run_directory import (
+    Provenance,
+    about_tables,
+    check_identity,
+    identity,
+    open_run_directory,
+    write_run,
+)
 from fedsim.log.journal import STATE, TABLES, Journal, stored_log
 from fedsim.scenario import Scenario, as_scenario
 from fedsim.simulation import Progress, simulate_into, simulate_log
@@ -170,7 +177,7 @@ def record(
                 )
             except StalledError as error:
                 ended_s, stalled = error.ended_s, str(error)
-            journal.close(directory, ended_s, stalled)
+            journal.close(directory, ended_s, stalled, about_tables(scenario, 0))
         else:
             tell("the simulation is over; going on with what follows")
             ended_s = journal.ended_s

@@ -17,7 +17,7 @@ import polars as pl
 from fedsim._version import __version__
 from fedsim.analysis.metrics.own import Own, made_metrics
 from fedsim.common.errors import RunError
-from fedsim.common.files import hash_of, name_of_file, pasteable, write_table, write_text
+from fedsim.common.files import About, hash_of, name_of_file, pasteable, write_table, write_text
 from fedsim.common.json_files import as_json, finite, read_object
 from fedsim.common.regular_files import check_replaceable
 from fedsim.experiment.finished import CHECKSUMS, MANIFEST, METRICS, UNFINISHED, Outcome, checksums
@@ -72,7 +72,7 @@ def write_run(
     scenario, metrics, named = outcome.scenario, outcome.metrics, outcome.by_name()
     for name, table in named.items():
         if name not in there and isinstance(table, pl.DataFrame):
-            write_table(folder / f"{name}.parquet", table)
+            write_table(folder / f"{name}.parquet", table, about=about_tables(scenario, outcome.replicate))
     figures = as_json(finite(metrics))
     write_text(folder / METRICS, figures)
     own = made_metrics(scenario)[0] if own is None else own
@@ -94,6 +94,23 @@ def write_run(
         "simulated_s": outcome.simulated_s,
     }
     write_text(folder / MANIFEST, as_json({**manifest, CHECKSUMS: checksums(manifest, figures)}))
+
+
+def about_tables(scenario: Scenario, replicate: int) -> About:
+    """Return what each table says of itself in its metadata, under ``fedsim`` and where pandas keeps `attrs`."""
+    known = {
+        "fedsim": __version__,
+        "name": scenario.name,
+        "start": scenario.model_dump(mode="json")["start"],
+        "seed": scenario.seed,
+        "replicate": replicate,
+    }
+
+    def about(columns: Sequence[str]) -> dict[str, str]:
+        said = json.dumps({**known, "units": {name: "s" for name in columns if name.endswith("_s")}})
+        return {"fedsim": said, "PANDAS_ATTRS": said}
+
+    return about
 
 
 def identity(scenario: Scenario, replicate: int) -> dict[str, Any]:

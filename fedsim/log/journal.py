@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from fedsim.common.errors import RunError
-from fedsim.common.files import UNREADABLE, join_tables, remove, write_arrays, write_table
+from fedsim.common.files import UNREADABLE, About, join_tables, remove, write_arrays, write_table
 from fedsim.common.regular_files import open_regular, regular
 from fedsim.log import StoredLog
 from fedsim.log.columns import Arrays
@@ -80,10 +80,11 @@ class Journal:
         """Why the run ended before its stop; "" if it did not, or is under way."""
         return str(self.state["stalled"]) if self.ended_s is not None and self.state is not None else ""
 
-    def close(self, directory: Path, ended_s: float, stalled: str = "") -> None:
+    def close(self, directory: Path, ended_s: float, stalled: str = "", about: About | None = None) -> None:
         """Put the tables of the log, which is whole now, into a directory."""
         for name in TABLES:
-            join_tables(directory / f"{name}.parquet", [self._part(name, number) for number in range(self._parts)])
+            written = [self._part(name, number) for number in range(self._parts)]
+            join_tables(directory / f"{name}.parquet", written, about)
         parts = self._files()
         self._hashes = [_hash(directory / f"{name}.parquet") for name in TABLES]
         self._write({"ended_s": np.array(ended_s), "stalled": np.array(stalled)})

@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fedsim.availability import availability_models, available_at
+from fedsim import simulate
+from fedsim.availability import availability_models, available_at, between, intervals
 from fedsim.availability.population import strata
 from fedsim.availability.trace import RecordedAvailability
 from fedsim.common.errors import ScenarioError
@@ -18,7 +19,7 @@ from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 from tests.command import fedsim
-from tests.conftest import Write
+from tests.conftest import Load, Write
 
 STUDY = Path("scenarios/studies/trace-replay.fedsim.yaml")
 HOUR = 3600.0
@@ -216,3 +217,18 @@ def test_mistakes_on_the_command_line(arguments: list[str], complaint: str) -> N
     assert (done.returncode, done.stdout) == (2, "")
     assert complaint in " ".join(done.stderr.replace("│", " ").split())
     assert "Traceback" not in done.stderr
+
+
+def test_who_is_who(write: Write, small: Load, tmp_path: Path) -> None:
+    """`clients.parquet` names the device of the file that each client replays; only with a trace it has this column."""
+    rows = "".join(f"d{n},0,{40_000 + n}\n" for n in range(9))
+    path = case(write, tmp_path, ", repeat: day, assign: without_replacement", 4, rows=rows)
+    result = simulate(Scenario.load(path))
+    named = result.clients["device"].to_list()
+    assert len({*named}) == 4
+    living = strata(result.scenario, build_population(result.scenario))
+    draws = stream(result.scenario.seed, 0, Purpose.AVAILABILITY)
+    (model,), (place,) = living.models, living.places
+    ends = [between(intervals(model, client, place, draws), 0.0, 80_000.0)[0][1] for client in range(4)]
+    assert ends == [40_000 + int(name[1:]) for name in named]
+    assert "device" not in simulate(small()).clients.columns

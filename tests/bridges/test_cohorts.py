@@ -155,8 +155,27 @@ def test_a_line_that_is_wrong_is_named(tmp_path: Path, line: str, message: str) 
     about = json.dumps({"format": "fedsim-schedule", "version": 1, "clients": 3, "rounds": 1})
     columns = "round,opened_s,position,client,outcome,duration_s,staleness"
     path = tmp_path / "schedule.csv"
-    path.write_text(f"# {about}\n{columns}\n{line}\n", encoding="utf-8")
+    path.write_text(f"# {about}\n{columns}\n{line}\n", encoding="utf-8")  # as version 0.2 wrote it
     with pytest.raises(RunError, match=message):
+        read_schedule(path)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("0,0.0,0,1,{}", "line 2 has 5 fields, not 8"),
+        ("0,0.0,0,one,reported,1.0,0,null", "line 2: invalid literal"),
+        ("0,0.0,0,1,reported,1.0,0,", "does not say that its format is"),
+    ],
+)
+def test_a_line_that_is_wrong_is_named_today(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "schedule.csv"
+    columns = "round,opened_s,position,client,outcome,duration_s,staleness,about"
+    path.write_text(f"{columns}\n{line}\n", encoding="utf-8")
+    with pytest.raises(RunError, match=message):
+        read_schedule(path)
+    path.write_text(f"{columns[:-6]}\n{line}\n", encoding="utf-8")
+    with pytest.raises(RunError, match=f"line 1 is not {columns}"):
         read_schedule(path)
 
 

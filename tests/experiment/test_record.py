@@ -10,9 +10,10 @@ import time
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
-from fedsim import load, simulate
+from fedsim import __version__, load, simulate
 from fedsim.common.errors import RunError
 from fedsim.common.keyed import Purpose, stream
 from fedsim.experiment.finished import UNFINISHED
@@ -272,3 +273,16 @@ def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
         command = [sys.executable, "-c", MEASURED, str(rounds), str(tmp_path / str(rounds))]
         peaks.append(float(subprocess.run(command, capture_output=True, check=True, text=True, timeout=LIMIT_S).stdout))
     assert peaks[1] < peaks[0] + 60
+
+
+def test_tables_say_what_they_are(small: Load, tmp_path: Path) -> None:
+    """Start, units, version and name stand in the metadata, which pandas (`attrs`), DuckDB and R show."""
+    record(small(), tmp_path / "run", Provenance())
+    for path in (tmp_path / "run").glob("*.parquet"):
+        said = pl.read_parquet_metadata(path)
+        about = json.loads(said["fedsim"])
+        assert said["PANDAS_ATTRS"] == said["fedsim"]
+        assert (about["name"], about["fedsim"]) == (small().name, __version__)
+        assert about["start"] == small().model_dump(mode="json")["start"]
+        columns = pl.read_parquet(path).columns
+        assert about["units"] == {name: "s" for name in columns if name.endswith("_s")}
