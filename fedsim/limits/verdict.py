@@ -254,7 +254,20 @@ def judge(scenario: Scenario, replicates: Sequence[Metrics], own: Sequence[Own] 
     With fewer than the scenario asks for, conditions on the mean or the 95 % of replicates stay unjudged. `own` are the
     scenario's own metrics, if they are made already.
     """
-    return [_judge(*expected, replicates, scenario.replicates) for expected in expectations(scenario, own)]
+    return [
+        _judge(*each, replicates, scenario.replicates, _covered(each[0].metric, scenario))
+        for each in expectations(scenario, own)
+    ]
+
+
+def _covered(metric: str, scenario: Scenario) -> str:
+    """Say what an epsilon covers; "" for another metric."""
+    if scenario.privacy is None or not metric.startswith("privacy.epsilon"):
+        return ""
+    from fedsim.privacy.guarantee import scope_of  # takes long to import
+
+    secret = scenario.privacy.amplification != "none" and metric != "privacy.epsilon_if_known"
+    return f"for {scope_of(secret)}; delta = {scenario.privacy.delta:g}"
 
 
 def failed(judgements: Iterable[Judgement]) -> bool:
@@ -263,7 +276,12 @@ def failed(judgements: Iterable[Judgement]) -> bool:
 
 
 def _judge(
-    condition: MetricCondition, expectation: Expectation, place: str, replicates: Sequence[Metrics], wanted: int
+    condition: MetricCondition,
+    expectation: Expectation,
+    place: str,
+    replicates: Sequence[Metrics],
+    wanted: int,
+    covered: str,
 ) -> Judgement:
     missed: _Status = "warn" if expectation.severity == "warn" else "fail"
     observed = margin = None
@@ -280,6 +298,7 @@ def _judge(
         observed, kept, note = _over(condition, values, expectation.over)
         margin = condition.margin(observed)
         status = "pass" if kept else missed
+        note = "; ".join(filter(None, (note, covered)))
     return Judgement(
         **expectation.model_dump(),
         observed=observed,

@@ -23,6 +23,11 @@ UNIT = "one client; adjacency: zero-out (all that it contributes is replaced by 
 SECRET = "with amplification by sampling, which holds only if the schedule stays secret"
 
 
+def scope_of(secret: bool) -> str:
+    """Return what stands beside epsilon: to whom the promise is made, and whether it counts on a secret schedule."""
+    return f"{UNIT}; {SECRET}" if secret else UNIT
+
+
 class Secret(NamedTuple):
     """What else is known of an epsilon that counts on a secret schedule."""
 
@@ -53,7 +58,7 @@ class Guarantee:
     @property
     def scope(self) -> str:
         """What stands beside epsilon: to whom the promise is made, and what it counts on."""
-        return UNIT if self.amplified is None else f"{UNIT}; {SECRET}"
+        return scope_of(self.amplified is not None)
 
     @property
     def shown(self) -> dict[str, float]:

@@ -23,6 +23,7 @@ from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, WHAT, Findin
 from fedsim.findings.finished_run import FinishedRun, read_run
 from fedsim.findings.finished_sweep import short_name, value_text
 from fedsim.findings.formatting import NO_VALUE, count, equation, number, percent, signed
+from fedsim.privacy.guarantee import scope_of
 from fedsim.report.charts import Absent, Chart
 from fedsim.report.charts.side_by_side import NAMES, frequency_chart, loss_chart
 from fedsim.report.charts.sweep_settings import IntervalRows, interval_chart
@@ -178,5 +179,8 @@ def _figure_table(figures: pl.DataFrame, caption: str, rows: int = _ROWS, rest: 
     interval = ("± 95 %",) if several else ()
     header = ("Metric", *map(short_name, parameters), "A", "B", "B \N{MINUS SIGN} A", *interval, "Change")
     left = len(figures) - len(cells)
-    note = f"{count(left, 'more figure')} {rest}." if left > 0 else ""
-    return Table(caption, header, tuple(cells), words=1 + len(parameters), note=note)
+    notes = [f"{count(left, 'more figure')} {rest}."] if left > 0 else []
+    shown = {row[0] for row in cells}
+    if any(name.startswith("privacy.epsilon") for name in shown):
+        notes.append(f"Epsilon is for {scope_of('privacy.epsilon_if_known' in set(figures['metric']))}.")
+    return Table(caption, header, tuple(cells), words=1 + len(parameters), note=" ".join(notes))

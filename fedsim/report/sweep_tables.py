@@ -13,7 +13,7 @@ from fedsim.findings.formatting import NO_VALUE, capitalized, count, duration, n
 from fedsim.findings.metric_wording import PACE, difference, tv
 from fedsim.findings.sweep import moves
 from fedsim.findings.tournament import Tournament, leaders, ranks
-from fedsim.privacy.guarantee import SECRET, UNIT
+from fedsim.privacy.guarantee import scope_of
 from fedsim.report.tables import Table
 from fedsim.sweeps.decision import interval
 
@@ -134,7 +134,7 @@ def privacy_table(sweep: FinishedSweep) -> Table | None:
     note = (
         "n rounds, at least b rounds from one participation of a client to its next, at most k of them. Only what is "
         "promised, because the server enforces it, counts for epsilon; what was observed is luck where it is better. "
-        f"Epsilon is for {UNIT}, at the scenario's delta{f'; {SECRET}, this page included' * secret}."
+        f"Epsilon is for {scope_of(secret)}{', this page included' * secret}, at the scenario's delta."
     )
     return _setting_table(sweep, "What is promised to privacy, and what the runs had", columns, note=note)
 

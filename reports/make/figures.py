@@ -1,5 +1,6 @@
 """The learning figures of the paper: a scenario at several separations, its page, and what one run says of a claim."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +14,7 @@ from fedsim import Scenario
 from fedsim.common.arrays import Floats
 from fedsim.findings.finding import BIAS, MODEL, NEXT, TRUST, Finding
 from fedsim.findings.finished_sweep import Axis
-from fedsim.findings.formatting import capitalized, listing, number, signed
+from fedsim.findings.formatting import capitalized, count, listing, number, signed
 from fedsim.findings.metric_wording import L1, tv
 from fedsim.findings.sweep import Line, Lines
 from fedsim.report.charts import Chart
@@ -175,24 +176,34 @@ def figure_page(name: str, results: Results, tables: Mapping[int, pl.DataFrame])
         facts=(("Scenario file", f"scenarios/paper/{name}.fedsim.yaml"), ("Seed", str(scenario.seed))),
         command=f"python -m reports.make pages {name}",
         name=name,
+        setup=_setup(scenario, results),
         finding="; ".join(f"“{each.claim}” {each.verdict}" for each in claims),
         answer=[*_participation(results), *_answer(claims)],
     )
 
 
+def _setup(scenario: Scenario, results: Results) -> str:
+    ways = listing([str(r) for r in sorted(results)])
+    devices, rounds = count(scenario.devices, "device"), count(scenario.stop.rounds or 0, "round")
+    return f"R = {ways}; {devices}, cohort {scenario.sync_server.cohort}, {rounds}, one seed"
+
+
 def _participation(results: Results) -> Iterator[Finding]:
     """Say how far participation is from uniform at the first separation and at the last."""
-    ways = [f"{tv(found[L1])} at R = {r}" for r, found in sorted(results.items()) if L1 in found]
+    ways = [(tv(found[L1]), f"at R = {r}") for r, found in sorted(results.items()) if L1 in found]
     if ways:
-        text = listing(list(dict.fromkeys((ways[0], ways[-1]))))
-        yield Finding(f"The distance of participation from uniform (TV) is {text}.", BIAS, quantity=L1)
+        last = f", {' '.join(ways[-1])}" if len(ways) > 1 else ""
+        yield Finding(f"Participation is {ways[0][0]} from uniform (TV) {ways[0][1]}{last}.", BIAS, quantity=L1)
 
 
 def _answer(claims: Sequence[Claim]) -> Iterator[Finding]:
     for each in claims:
-        yield Finding(f"{capitalized(each.measured)}.", MODEL, warns=each.status != "pass")
+        what, _, values = each.measured.partition(": ")
+        first, *_, last = re.split(r"(?<=\)), ", values) if ", " in values else ("", values)
+        brief = f"{capitalized(what)}: {first}{' to ' if first else ''}{last}."
+        yield Finding(f"{capitalized(each.measured)}.", MODEL, warns=each.status != "pass", brief=brief)
     yield Finding("One run with one seed at each R: small differences are not told from chance.", TRUST)
-    yield Finding("docs/paper-results.md has the same over many draws of the data.", NEXT)
+    yield Finding("Compare with docs/paper-results.md, which has many draws of the data.", NEXT)
 
 
 def _bias(results: Results, names: Sequence[str]) -> tuple[Chart, ...]:

@@ -19,6 +19,7 @@ from jinja2 import Environment, StrictUndefined, select_autoescape
 
 from fedsim import Scenario
 from fedsim.common.markup import escape
+from fedsim.findings.finding import BIAS, MODEL, NEXT, TRUST, Finding, lines
 from fedsim.report.document import ReportDocument
 from fedsim.report.page import entry, write_document
 from fedsim.report.render import picture
@@ -199,10 +200,15 @@ def write_list(tested: Sequence[Claim], sections: Mapping[str, Sequence[ReportDo
         drawn = {} if chart is None else {"picture": picture(replace(chart, name=f"{name}-{chart.name}"))}
         cards.append({**entry(f"{name}.html", document), "title": title, **drawn})
     met, partly, missed = (sum(claim.status == status for claim in tested) for status in ("pass", "warn", "fail"))
-    told = (
-        f"The paper's claims: of {len(tested)} with a page, {met} hold{'s' * (met == 1)}, {partly} in part, {missed} "
-        f"{'does' if missed == 1 else 'do'} not"
-    )
+    came = f"{met} hold{'s' * (met == 1)}, {partly} in part, {missed} {'does' if missed == 1 else 'do'} not"
+    told, synthetic = f"The paper's claims: of {len(tested)} with a page, {came}", documents["synthetic"]
+    of = {each.about: each.line for each in lines(synthetic.answer)}
+    answer = [
+        Finding(f"In the paper's experiment, {of[BIAS].partition(' (')[0]}.", BIAS),
+        Finding(of[MODEL], MODEL),
+        Finding(f"Of {len(tested)} claims of the paper that have a page, {came}.", TRUST),
+        Finding("Run it: fedsim run scenarios/paper/synthetic.fedsim.yaml", NEXT),
+    ]
     claimed = [
         {"href": f"{each.figure}.html", "title": each.claim, "outcome": each.verdict, "status": each.status}
         | {"text": each.measured}
@@ -211,4 +217,5 @@ def write_list(tested: Sequence[Claim], sections: Mapping[str, Sequence[ReportDo
     rest = {title: [entry(f"{each.name}.html", each) for each in listed] for title, listed in sections.items()}
     context = {"listed": {"": cards, told: claimed, **rest}}
     title = "Who takes part in federated learning, and what that does to the model"
-    write_document(ReportDocument("index", title, description=FEDSIM, context=context), REPORTS / "index.html")
+    page = ReportDocument("index", title, description=FEDSIM, answer=answer, context=context)
+    write_document(page, REPORTS / "index.html")

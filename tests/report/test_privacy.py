@@ -9,6 +9,8 @@ import pytest
 from fedsim import Scenario, simulate
 from fedsim.analysis.contributions import contributions
 from fedsim.findings.finished_run import FinishedRun, read_run
+from fedsim.privacy.guarantee import UNIT
+from fedsim.report.comparison_report import comparison_document
 from fedsim.report.run_report import privacy_section
 from tests.command import fedsim
 from tests.conftest import SMALL, Load, Write
@@ -74,5 +76,10 @@ def test_the_page_has_the_section_only_with_privacy(tmp_path: Path, write: Write
     missed = fedsim("run", file, "--set", PRIVATE, "--set", limits % 5.99, "--out", tmp_path / "missed")
     assert missed.returncode == 1
     assert "privacy.epsilon" in missed.stdout + missed.stderr
+    for text in (page, missed.stdout + missed.stderr, (tmp_path / "missed" / "report.html").read_text("utf-8")):
+        assert f"for {UNIT}; delta = " in text
+    compared = comparison_document(tmp_path / "kept", tmp_path / "missed").sections[-1].tables[0]
+    assert compared is not None
+    assert f"Epsilon is for {UNIT}." in compared.note
     fedsim("run", file, "--out", tmp_path / "plain")
     assert 'id="privacy"' not in (tmp_path / "plain" / "report.html").read_text(encoding="utf-8")
