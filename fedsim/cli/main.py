@@ -11,6 +11,7 @@ from typer import Abort, Argument, Exit, Option, Typer
 
 from fedsim._version import __version__
 from fedsim.cli import options
+from fedsim.cli.design import design_command
 from fedsim.cli.pages import export_app, playground_command, report_command
 from fedsim.cli.plugin import plugin_app
 from fedsim.cli.replay import replay_command, show_verdict
@@ -275,7 +276,8 @@ def _check_charts(scenario: "Scenario") -> None:
 
 
 _COMMANDS = (
-    *(chain_command, playground_command, privacy_command, solve_command, plan_command, sweep_command, compare_command),
+    *(chain_command, playground_command, privacy_command, solve_command, design_command),
+    *(plan_command, sweep_command, compare_command),
     *(init_command, validate_command, schema_command, metrics_command, run_command, replay_command, report_command),
 )
 for _command in _COMMANDS:

@@ -80,7 +80,7 @@ def solve(
     except (ConditionError, UnknownMetricError) as wrong:
         raise ChainError(f"{condition}: {wrong}") from None
     values = _values(low, high, step)
-    base = scenario.with_values(_quiet(scenario, wanted.metric))
+    base = scenario.with_values(quiet(scenario, wanted.metric))
     tried: dict[int, Tried] = {}
 
     def at(index: int) -> Tried:
@@ -99,8 +99,8 @@ def solve(
     return Solution(answer, [tried[index] for index in sorted(tried)])
 
 
-def _quiet(scenario: Scenario, metric: str) -> dict[str, Any]:
-    """Return the changes that leave out everything the condition does not depend on."""
+def quiet(scenario: Scenario, metric: str) -> dict[str, Any]:
+    """Return the changes that leave out everything a metric does not depend on."""
     changes: dict[str, Any] = {"sweep": None, "decide": None, "expect": [], "drift": {}}
     if metric.startswith("learning.") or scenario.learning is None:
         return changes

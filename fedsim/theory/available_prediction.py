@@ -55,7 +55,14 @@ _SURE = 255
 def available_participation(
     scenario: Scenario, population: Population, rounds: pl.DataFrame, replicate: int = 0
 ) -> Floats:
-    """Return each device's pull on the model that the mean field expects, (N,), sum 1.
+    """Return each device's pull on the model that the mean field expects, (N,), sum 1: `by_weights` of its weights."""
+    return by_weights(scenario, population, rounds, replicate)(population.weight)
+
+
+def by_weights(
+    scenario: Scenario, population: Population, rounds: pl.DataFrame, replicate: int = 0
+) -> Callable[[Floats], Floats]:
+    """Return each device's pull on the model that the mean field expects, (N,), sum 1, as a function of the weights.
 
     That is its share of the reports where the server divides by a fixed number.
 
@@ -94,10 +101,14 @@ def available_participation(
     selections = Selections(began["round"].to_numpy().astype(np.int64), instants, sizes)
     rests, law = (population.separation, population.cooldown_s), law_of(server)
     means = scenario.divisor is None
-    expected = expected_reports(population.weight, *rests, law, selections, reporting, means=means)
-    if not expected.any():
-        raise ChainError("the mean field of devices that come and go expects no report of anybody")
-    return np.asarray(expected / expected.sum())
+
+    def pulls(weights: Floats) -> Floats:
+        expected = expected_reports(weights, *rests, law, selections, reporting, means=means)
+        if not expected.any():
+            raise ChainError("the mean field of devices that come and go expects no report of anybody")
+        return np.asarray(expected / expected.sum())
+
+    return pulls
 
 
 def why_not(scenario: Scenario, population: Population) -> str | None:

@@ -50,22 +50,31 @@ def stationary(
     """
     if method not in METHODS:
         raise ChainError(f"there is no method {method!r}: choose one of {', '.join(METHODS)}")
-    if law == POISSON and method in {"auto", "closed-form"}:
-        return renewals(weights, separation, cohort)
-    if method == "closed-form" or (method == "auto" and has_closed_form(ask(weights, separation, cohort, law))):
-        return closed_form(weights, separation, cohort, law)
-    if method == "exact":
-        return exact(weights, separation, cohort, law)
     if method == "auto":
-        try:
-            return exact(weights, separation, cohort, law, limit=EXACT_UP_TO)
-        except ChainTooLargeError:
-            pass
-    if method in {"auto", "mean-field"}:
-        found = mean_field(weights, separation, cohort, law)
-        if method == "mean-field" or (found.error_bound is not None and found.error_bound <= _GOOD_ENOUGH):
+        found = without_draws(weights, separation, cohort, law)
+        if found.method != "mean-field" or (found.error_bound is not None and found.error_bound <= _GOOD_ENOUGH):
             return found
+    elif method == "closed-form":
+        return (
+            renewals(weights, separation, cohort) if law == POISSON else closed_form(weights, separation, cohort, law)
+        )
+    elif method == "exact":
+        return exact(weights, separation, cohort, law)
+    elif method == "mean-field":
+        return mean_field(weights, separation, cohort, law)
     return monte_carlo(weights, separation, cohort, law, seed=seed)
+
+
+def without_draws(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: str = "midzuno") -> Stationary:
+    """Return the answer of the closed form, else of up to 20,000 states, else of the mean field, however good it is."""
+    if law == POISSON:
+        return renewals(weights, separation, cohort)
+    if has_closed_form(ask(weights, separation, cohort, law)):
+        return closed_form(weights, separation, cohort, law)
+    try:
+        return exact(weights, separation, cohort, law, limit=EXACT_UP_TO)
+    except ChainTooLargeError:
+        return mean_field(weights, separation, cohort, law)
 
 
 def answer(result: Stationary) -> dict[str, Any]:

@@ -1,0 +1,123 @@
+"""The command ``fedsim design``: weights of the server for a wanted participation."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import BadParameter, Option
+
+from fedsim.cli import options
+from fedsim.common.messages import as_yaml, complain, say, say_json
+
+if TYPE_CHECKING:
+    from fedsim.common.arrays import Floats
+    from fedsim.experiment.design import Design
+    from fedsim.scenario import Scenario
+
+_NAMED = 3
+
+
+def design_command(
+    file: options.ScenarioPath,
+    out: Annotated[
+        Path, Option(metavar="NEW", help="The scenario to write, NEW.fedsim.yaml; its weights stand beside it as CSV.")
+    ],
+    target: Annotated[
+        str, Option(metavar="uniform|FILE", help="A CSV or Parquet file with a column `target`, a row for each client.")
+    ] = "uniform",
+    override: options.Overrides = None,
+    seed: options.Seed = None,
+    allow_plugins: options.AllowPlugins = False,
+    allow_outside: options.AllowOutside = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Find the server's weights under which clients take part as you want, and what that costs in pace."""
+    from fedsim.common.progress import on_stderr
+    from fedsim.experiment.design import design
+
+    scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
+    if not out.name.endswith((".yaml", ".yml")):
+        raise BadParameter(f"{str(out)!r} must end in .fedsim.yaml", param_hint="--out")
+    if out.absolute().parent != scenario.folder.absolute():
+        raise BadParameter(f"must be in the folder of {file}, whose files it names", param_hint="--out")
+    wanted = None if target == "uniform" else options.parse_option(_read_target, (target, allow_outside), "--target")
+    with on_stderr() as report:
+        found = design(scenario, wanted, report)
+    _write(scenario, found, out)
+    if as_json:
+        say_json(
+            {
+                "file": str(out),
+                "method": found.method,
+                "weights": found.weights.tolist(),
+                "wanted": found.wanted.tolist(),
+                "expected": found.expected.tolist(),
+                "missed": found.missed.nonzero()[0].tolist(),
+                "before": vars(found.before),
+                "after": vars(found.after),
+            }
+        )
+        return
+    before, after = found.before, found.after
+    low, high = (found.weights[each] for each in (found.weights.argmin(), found.weights.argmax()))
+    say(f"weights: {low:.3g} to {high:.3g} times their mean, by {found.method}")
+    say(
+        f"distance from the target (TV), simulated: {before.tv:.2%}, and {after.tv:.2%} with these weights; "
+        f"expected: {found.expected_tv:.2%}, without chance"
+    )
+    say(
+        f"pace: {before.rounds_per_day:.4g} rounds per day, and {after.rounds_per_day:.4g} with these weights "
+        f"({after.rounds_per_day / before.rounds_per_day - 1:+.1%})"
+    )
+    for line in _missed(found):
+        complain(line)
+    if found.missed.any() and scenario.server.selection.kind == "midzuno" and scenario.server.wanted > 1:
+        complain("note: midzuno takes one client of a round by weight; with `selection: successive` weights do more")
+    say(str(out))
+
+
+def _missed(found: "Design") -> list[str]:
+    """Say which clients cannot have what is wanted."""
+    where = found.missed.nonzero()[0]
+    if not len(where):
+        return []
+    part = found.expected[where] / found.wanted[where]
+    few, many = int((part < 1).sum()), int((part > 1).sum())
+    said = [f"{few:,} have less, down to {part.min():.2f} of it"] if few else []
+    said += [f"{many:,} have more, up to {part.max():.2f} times it"] if many else []
+    first = ", ".join(map(str, where[:_NAMED].tolist())) + (", ..." if len(where) > _NAMED else "")
+    which = f"client{'s' if len(where) > 1 else ''} {first}"
+    return [
+        f"note: with these weights {len(where):,} of {len(found.wanted):,} clients are more than 1 % away from what is "
+        f"wanted: {'; '.join(said)} ({which}); separations, cool-downs and availability limit what weights can do"
+    ]
+
+
+def _read_target(asked: tuple[str, bool]) -> "Floats":
+    """Return the column `target` of a file."""
+    import numpy as np
+
+    from fedsim.population.files import read_numbers
+    from fedsim.scenario.sources import Column
+
+    path, _ = asked
+    column = Column(kind="column", file=path, column="target")
+    return np.asarray(read_numbers(column, Path), dtype=np.float64)
+
+
+def _write(scenario: "Scenario", found: "Design", out: Path) -> None:
+    """Write the weights of each group as CSV, and the scenario that reads them."""
+    from fedsim.common.files import would_replace, write_text
+
+    stem, first, texts, values = out.name.partition(".")[0], 0, {}, dict[str, Any]()
+    for number, group in enumerate(scenario.population):
+        weights = found.weights[first : first + group.devices]
+        first += group.devices
+        name = f"{stem}.weights.csv" if len(scenario.population) == 1 else f"{stem}.weights-{number + 1}.csv"
+        texts[out.with_name(name)] = "weight\n" + "\n".join(f"{each:.12g}" for each in weights.tolist()) + "\n"
+        values[f"population.{number}.weight"] = {"kind": "column", "file": name, "column": "weight"}
+    texts[out] = as_yaml(scenario.with_values(values).as_written) + "\n"
+    for path, text in texts.items():
+        if would_replace(path, text):
+            raise BadParameter(f"{path} is there already", param_hint="--out")
+    for path, text in texts.items():
+        write_text(path, text)

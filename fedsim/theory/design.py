@@ -1,0 +1,158 @@
+r"""The inverse question: weights p under which the long-run participation pi(p, R) is a wanted one.
+
+For B = 1 and a common R the leaders of R + 1 rounds are a conditional Poisson sample of n = R + 1 clients, whose
+inclusion probabilities n pi_i are the gradient of log e_n(p) with respect to log p. That function is convex, strictly
+but for the scale of p, so each wanted pi with n pi_i < 1 is had by one p, up to its scale (Chen, Dempster and Liu,
+Biometrika 81, 1994). Larger Midzuno cohorts are affine in these probabilities, so that the same holds between two
+limits. With other laws, and separations that differ, existence and uniqueness are conjectured: `weights_for` was tried
+on random systems, against enumeration (``tests/theory/test_design.py``).
+
+No client can have more than 1 / (B (1 + R_i)) of the participations: it rests. Under Midzuno, none can have less than
+its chance in the second draws, which are uniform.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedsim.common.arrays import Bools, Floats
+from fedsim.common.errors import ChainError
+from fedsim.theory.closed_form import POISSON
+from fedsim.theory.question import ask, normalised, separations
+from fedsim.theory.stationary import stationary, without_draws
+
+INVERTIBLE = ("midzuno", "successive", "bernoulli", POISSON)
+"""Laws whose participation weights can set."""
+EXACT = 1e-10
+"""How close participation comes to what is wanted, relative, where theory is not a trial."""
+_STEPS = 400
+_LEAST = 1e-9  # weight, of the mean, below which none is tried
+_ROOM = 0.02  # of a limit, that is kept free
+_ROUNDS, _HALVINGS = 5, 60  # of the search for what is within the limits
+
+
+@dataclass(frozen=True, eq=False)
+class Designed:
+    """Weights for a wanted participation."""
+
+    weights: Floats  # (N,), mean 1
+    shares: Floats  # (N,) that theory expects under them, sum 1
+    target: Floats  # (N,) shares that were aimed at, sum 1: those wanted, as far as they can be had
+    cut: Bools  # (N,) clients that cannot have what was wanted
+    error: float  # largest relative difference of `shares` from `target`, of clients that are not `cut`
+
+
+def weights_for(
+    target: ArrayLike, separation: ArrayLike, cohort: int = 1, law: str = "midzuno", *, means: bool = True
+) -> Designed:
+    """Find weights under which always-available clients participate as `target` (N,) says, in proportion.
+
+    With `means` the target is of their pulls on a model that moves by the mean of a round, which is the same where all
+    cohorts have one size. What cannot be had is replaced by a limit, and the others keep their proportions.
+
+    Raises
+    ------
+    ChainError
+        If the question makes no sense, weights do not matter to the law, or theory has no answer by numbers alone.
+    """
+    shares = normalised(target)
+    if law not in INVERTIBLE:
+        raise ChainError(f"law {law!r} does not take clients by their weights alone: use {', '.join(INVERTIBLE)}")
+    rounds = np.broadcast_to(np.asarray(separations(separation, len(shares))), shares.shape).astype(np.float64)
+    if law == POISSON:
+        wanted, cut = shares, np.zeros(len(shares), dtype=np.bool_)
+    else:
+        ask(shares, separation, cohort, law)  # whether the clients can fill the cohorts at all
+        wanted, cut = _within_limits(shares, rounds, cohort, law)
+
+    method = without_draws(wanted, separation, cohort, law).method
+
+    def expected(weights: Floats) -> Floats:
+        found = stationary(weights, separation, cohort, law, method)
+        return found.pi if found.pull is None or not means else found.pull
+
+    def ready(share: Floats) -> Floats:
+        return share if law == POISSON else _rule_of_thumb(share, rounds, cohort, law)
+
+    weights = fitted(expected, wanted, ready(wanted), ready)
+    reached = expected(weights)
+    apart = np.abs(reached / wanted - 1.0)[~cut]
+    return Designed(weights, reached, wanted, cut, float(apart.max(initial=0.0)))
+
+
+def fitted(
+    expected: Callable[[Floats], Floats],
+    target: Floats,
+    start: Floats,
+    ready: Callable[[Floats], Floats] = lambda share: share,
+    close: float = EXACT,
+    steps: int = _STEPS,
+) -> Floats:
+    """Return weights (N,), mean 1, whose `expected` shares are the target, or the closest that was met on the way.
+
+    Each step multiplies the weights by ready(target) / ready(expected), to a power that is halved where a step has led
+    away. `ready` returns the weights that a rule of thumb takes for shares.
+    """
+    weights: Floats = start / start.mean()
+    best, aim, power, least, way = weights, ready(target), 1.0, np.inf, np.ones(len(target))
+    for _ in range(steps):
+        shares = expected(weights)
+        apart = float(np.abs(shares / target - 1.0).max())
+        if apart < least:
+            best, least, power, way = weights, apart, min(1.0, 1.5 * power), aim / ready(shares)
+        else:
+            power /= 2  # again from the best, not as far
+        if least < close or power < 1e-3:
+            break
+        weights = best * way**power
+        weights = np.maximum(weights / weights.mean(), _LEAST)
+    return best
+
+
+def _rule_of_thumb(shares: Floats, rounds: Floats, cohort: int, law: str) -> Floats:
+    """Return the odds of a leader, where R is common and the law Midzuno's, else what the mean field would weigh."""
+    if law == "midzuno" and np.ptp(rounds) == 0.0:
+        size = rounds[0] + 1.0
+        others = (cohort - 1) / max(len(shares) - size, 1.0)
+        leads = (cohort * shares - others) / (1.0 / size - others)
+        leads = np.clip(leads, 1e-12, 1.0 - 1e-12)
+        return np.asarray(leads / (1.0 - leads))
+    taken = np.minimum(cohort * shares, (1.0 - 1e-9) / (1.0 + rounds))
+    ready = 1.0 - rounds * taken
+    chance = taken / ready
+    if law == "bernoulli":
+        first = chance / cohort
+    elif law == "successive":
+        first = -np.expm1(np.log1p(-chance) / cohort)
+    else:
+        second = _second(ready, cohort)
+        first = (chance - second) / (1.0 - second)
+    first = np.maximum(first, 0.02 * chance)
+    return np.asarray(first / np.maximum(1.0 - first * (1.0 - ready), 1e-9))
+
+
+def _second(ready: Floats, cohort: int) -> Floats:
+    """Return the chance of a ready client in the second draws of Midzuno selection."""
+    return np.asarray((cohort - 1) / np.maximum(ready.sum() - ready, cohort - 1))
+
+
+def _within_limits(shares: Floats, rounds: Floats, cohort: int, law: str) -> tuple[Floats, Bools]:
+    """Return the shares in proportion that can be had, but for clients at a limit, and which clients these are."""
+    high, low = (1.0 - _ROOM) / (cohort * (1.0 + rounds)), np.zeros(len(shares))
+    wanted = shares
+    for _ in range(_ROUNDS if law == "midzuno" and cohort > 1 else 1):
+        if law == "midzuno" and cohort > 1:
+            ready = 1.0 - rounds * np.minimum(cohort * wanted, 1.0 / (1.0 + rounds))
+            second = (cohort - 1) / np.maximum(ready.sum() - 1.0, cohort - 1)  # exact for a common R
+            low = (1.0 + _ROOM) * second / (1.0 + rounds * second) / cohort
+        if not low.sum() < 1.0 < high.sum():
+            raise ChainError("whatever their weights, these clients take part in nearly the same shares")
+        below, above = -800.0, 800.0  # of the logarithm of the common factor
+        for _ in range(_HALVINGS):
+            middle = (below + above) / 2
+            enough = np.clip(shares * np.exp(middle), low, high).sum() > 1.0
+            below, above = (below, middle) if enough else (middle, above)
+        wanted = np.clip(shares * np.exp(above), low, high)
+    return wanted / wanted.sum(), (wanted <= low) | (wanted >= high)

@@ -1,0 +1,93 @@
+"""`fedsim design`: the weights that it writes give what was wanted, when they are simulated."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from fedsim import Scenario, simulate
+from fedsim.analysis.contributions import pulls
+from fedsim.analysis.noise import by_chance
+from tests.command import fedsim
+
+CHAIN = """\
+stop: {rounds: 4000}
+population: [{devices: 40, separation: 3, weight: {kind: zipf, exponent: 1}}]
+server: {cohort: 4, selection: successive}
+"""
+COMING_AND_GOING = """\
+stop: {rounds: 3000}
+population:
+  - {name: often, devices: 60, availability: {kind: renewal, on: 3h, off: 1h}, separation: 2}
+  - {name: seldom, devices: 60, availability: {kind: renewal, on: 1h, off: 2h}, separation: 2}
+server: {cohort: 4, selection: successive, pause: 5m}
+"""
+
+
+def shares(file: Path) -> tuple[np.ndarray, int]:
+    result = simulate(Scenario.load(file))
+    taken = result.participations
+    return pulls(taken, result.scenario.devices), len(taken)
+
+
+@pytest.mark.parametrize(("text", "devices", "slack"), [(CHAIN, 40, 1.0), (COMING_AND_GOING, 120, 1.6)])
+def test_new_weights_give_what_was_wanted(tmp_path: Path, text: str, devices: int, slack: float) -> None:
+    (tmp_path / "case.fedsim.yaml").write_text(text)
+    target = 1.0 + np.arange(devices) / devices
+    pl.DataFrame({"target": target}).write_csv(tmp_path / "target.csv")
+    before, _ = shares(tmp_path / "case.fedsim.yaml")
+    done = fedsim(
+        "design",
+        tmp_path / "case.fedsim.yaml",
+        "--target",
+        tmp_path / "target.csv",
+        "--out",
+        tmp_path / "new.fedsim.yaml",
+        "--json",
+    )
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    after, taken = shares(tmp_path / "new.fedsim.yaml")
+    wanted = target / target.sum()
+    # what independent draws would give by chance; a separation leaves less of it, and availability more
+    assert np.abs(after - wanted).sum() < slack * by_chance(taken, devices) < np.abs(before - wanted).sum() / 2
+    assert said["after"]["tv"] == pytest.approx(np.abs(after - wanted).sum() / 2)
+    assert said["missed"] == []
+    assert said["after"]["rounds_per_day"] > 0
+
+
+def test_what_weights_cannot_do_is_said(tmp_path: Path) -> None:
+    (tmp_path / "case.fedsim.yaml").write_text(CHAIN.replace("successive", "midzuno"))
+    pl.DataFrame({"target": [3.0] + [1.0] * 39}).write_csv(tmp_path / "t.csv")
+    call = ("design", tmp_path / "case.fedsim.yaml", "--target", tmp_path / "t.csv", "--out", tmp_path / "new.yaml")
+    done = fedsim(*call)
+    assert done.returncode == 0, done.stderr
+    assert " of 40 clients are more than 1 % away from what is wanted: 1 have less" in done.stderr.replace(",", "")
+    assert "`selection: successive` weights do more" in done.stderr
+    assert "expected:" in done.stdout
+    assert fedsim(*call).returncode == 0  # the same again replaces nothing
+    again = fedsim(*call, "--set", "population.0.separation=2")
+    assert again.returncode == 2
+    assert "is there already" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "said"),
+    [
+        (("successive", "uniform"), (), "does not take clients by their weights"),
+        (("", ""), ("--target", "none.csv"), "none.csv"),
+        (("", ""), ("--target", "case.fedsim.yaml"), "case.fedsim.yaml"),
+        (("separation: 3", "separation: 3, participations: {most: 4}"), (), "cap"),
+    ],
+)
+def test_what_has_no_answer_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: tuple[str, str], options: tuple[str, ...], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "case.fedsim.yaml").write_text(CHAIN.replace(*change) if change[0] else CHAIN)
+    done = fedsim("design", "case.fedsim.yaml", *options, "--out", "new.fedsim.yaml")
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert not (tmp_path / "new.fedsim.yaml").exists()

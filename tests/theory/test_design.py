@@ -1,0 +1,94 @@
+"""Weights for a wanted participation: against enumeration of small chains, at the limits, and for many clients."""
+
+import numpy as np
+import pytest
+
+from fedsim.common.arrays import Floats, Ints
+from fedsim.common.errors import ChainError
+from fedsim.theory import exact, stationary
+from fedsim.theory.design import weights_for
+
+
+def system(draws: np.random.Generator, number: int) -> tuple[Floats, int | Ints, int, str]:
+    """Return a wanted participation that can be had, separations, a cohort and a law."""
+    clients = int(draws.integers(3, 7))
+    law = ("midzuno", "successive")[number % 2]
+    cohort = int(draws.integers(1, clients // 2 + 1)) if law == "successive" else 1
+    if number % 3:
+        separation: int | Ints = int(draws.integers(0, clients // cohort))
+        share = np.full(clients, 1.0 + separation)
+    else:
+        separation = draws.integers(0, 2, clients)
+        share = 1.0 + separation
+    target = draws.dirichlet(np.full(clients, 4.0))
+    limit = 0.95 / (cohort * share)
+    for _ in range(100):  # towards uniform, until all are within 95 % of the limit
+        if (target <= limit).all():
+            break
+        target = 0.9 * target + 0.1 / clients
+    return target, separation, cohort, law
+
+
+@pytest.mark.parametrize("first", [0, pytest.param(40, marks=pytest.mark.long)])
+def test_enumeration_finds_what_was_wanted(first: int) -> None:
+    draws, tried = np.random.default_rng(first), 0
+    for number in range(first, first + (40 if not first else 260)):
+        target, separation, cohort, law = system(draws, number)
+        supply = (1.0 / (1.0 + np.broadcast_to(np.asarray(separation), target.shape))).sum()
+        if (target > 0.96 / (cohort * (1.0 + np.asarray(separation)))).any() or cohort > 0.8 * supply:
+            continue
+        found = weights_for(target, separation, cohort, law)
+        if found.cut.any():
+            continue
+        tried += 1
+        pi = exact(found.weights, separation, cohort, law).pi
+        np.testing.assert_allclose(pi, target, rtol=1e-9)
+    assert tried >= 20
+
+
+def test_uniform_weights_are_what_uniform_participation_needs() -> None:
+    np.testing.assert_allclose(weights_for(np.ones(30), 4, 3).weights, 1.0, rtol=1e-9)
+
+
+def test_poisson_and_bernoulli_too() -> None:
+    target = np.arange(1.0, 31.0) + 10
+    target /= target.sum()
+    for law, separation in (("poisson", 3), ("bernoulli", 0)):
+        found = weights_for(target, separation, 4, law, means=False)
+        np.testing.assert_allclose(stationary(found.weights, separation, 4, law).pi, target, rtol=1e-8)
+
+
+def test_separations_that_differ_are_made_up_for() -> None:
+    separation = np.where(np.arange(400) % 2, 20, 0)
+    found = weights_for(np.ones(400), separation, 10, "successive")
+    assert found.error < 1e-9
+    assert stationary(np.ones(400), separation, 10, "successive", "mean-field").tv_uniform > 0.1
+    assert stationary(found.weights, separation, 10, "successive", "mean-field").tv_uniform < 1e-9
+
+
+def test_who_cannot_have_it_gets_nearly_the_limit_and_the_others_keep_their_proportions() -> None:
+    target = np.array([8.0, 2.0, 1.0, 1.0, 2.0, 2.0, 1.0, 1.0])
+    found = weights_for(target, 3)
+    assert found.cut.tolist() == [True] + [False] * 7
+    assert found.shares[0] == pytest.approx(0.98 / 4, rel=1e-6)
+    np.testing.assert_allclose(found.shares[1:] / found.shares[1], target[1:] / 2.0, rtol=1e-6)
+
+
+def test_many_clients() -> None:
+    target = np.random.default_rng(2).gamma(4.0, size=50_000)
+    found = weights_for(target, 50, 100, "successive")
+    assert found.error < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ((np.ones(6), 1, 1, "uniform"), "does not take clients by their weights"),
+        ((np.ones(6), 9, 1, "midzuno"), "can wait at most"),
+        ((np.ones(6), 5, 1, "midzuno"), "nearly the same shares"),
+        ((np.array([1.0, -1.0]), 0, 1, "midzuno"), "must be positive"),
+    ],
+)
+def test_what_cannot_be_answered_is_said(question: tuple[object, ...], said: str) -> None:
+    with pytest.raises(ChainError, match=said):
+        weights_for(*question)  # type: ignore[arg-type]
