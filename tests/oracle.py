@@ -2,7 +2,8 @@
 
 It reads a scenario as plain data and shares no code with fedsim. It knows devices that are always available, or come
 and go at exponential times, sessions of constant or exponential lengths, the laws of selection without a memory,
-deadlines, over-selection, shortages, separations, cool-downs, caps and buffered servers.
+deadlines, over-selection, shortages, separations, cool-downs, caps, buffered servers, sessions from work with what they
+take, and secure aggregation.
 """
 
 import math
@@ -32,6 +33,8 @@ class Device:
         self.most, self.phases, self.draws = group.get("most") or FOREVER, group["phases"], draws
         self.taken, self.free_round, self.free_at, self.busy = 0, 0, 0, False
         self.selected = self.reported = 0
+        self.work: Json = group.get("work") or {}
+        self.parts, self.began, self.took = list[float](), 0, [0.0, 0.0, 0.0]
         # Instants at which it comes and goes by turns: even places are beginnings.
         self.edges, self.on_off, self.place = [0, FOREVER], group["on_off"], 0
         if self.on_off is not None:
@@ -53,7 +56,24 @@ class Device:
         return place % 2 == 1, self.edge(place)
 
     def length(self) -> int:
+        if self.work:
+            down, up = (
+                speed * math.exp(sigma * self.draws.gauss(0, 1))
+                for speed, sigma in (self.work["down"], self.work["up"])
+            )
+            self.parts = [8 * self.work["model"] / down, self.work["train"], 8 * self.work["update"] / up]
+            return ms(sum(self.parts))
         return ms(sum(x if fixed else self.draws.expovariate(1 / x) for fixed, x in self.phases) / self.speed)
+
+    def spend(self, until: int) -> None:
+        """Add what the session that has begun last takes if it ends then: bytes down and up, and Wh."""
+        left = (until - self.began) / 1000
+        for phase, length in enumerate(self.parts):
+            part = length if until - self.began >= ms(sum(self.parts)) else min(left, length)
+            left -= part
+            self.took[2] += self.work["watts"][phase] * part / 3600
+            if phase != 1:
+                self.took[phase // 2] += self.work[["model", "", "update"][phase]] * part / length
 
     def rest(self, number: int, now: int) -> None:
         self.taken, self.free_round, self.free_at = self.taken + 1, number + 1 + self.separation, now + self.cooldown
@@ -118,6 +138,7 @@ class World:
         """Begin a session; return when it ends if nothing cuts it short, and whether with a report."""
         device, length = self.devices[i], self.devices[i].length()
         leaves, device.selected, device.busy = device.spell(now)[1], device.selected + 1, True
+        device.began = now
         return min(leaves, now + length), leaves > now + length
 
     def over(self, now: int) -> list[tuple[int, bool, int]]:
@@ -126,6 +147,7 @@ class World:
         for each in ended:
             self.running.remove(each)
             self.devices[each[2]].busy = False
+            self.devices[each[2]].spend(each[0])
         return ended
 
     def next_change(self, now: int) -> int:
@@ -145,6 +167,8 @@ class World:
                     if taken == server["buffer"]:
                         version, taken, self.closed = version + 1, 0, now
             if version >= self.data["rounds"]:
+                for _, _, i in self.running:
+                    self.devices[i].spend(now)
                 return
             pool, limit = self.pool(version, now), now + ms(server["deadline"] or 1e12)
             count = min(server["concurrency"] - len(self.running), len(pool))
@@ -186,15 +210,31 @@ class World:
                         self.devices[i].rest(number, now)
                 reached = reports[target - 1] if target and len(reports) >= target else FOREVER
                 closed = min(reached, max([now, *(end for end, _, _ in sessions)]), now + deadline)
+                came = [i for end, whole, i in sessions if whole and end <= closed]
+                taken, unmasked = self.passes(came, closed)
                 for end, whole, i in sessions:
                     if closed == reached and end > closed:
                         self.devices[i].busy = False  # aborted
+                        self.devices[i].spend(closed)
                         continue
                     self.running.append((end, whole, i))
                     if whole and end <= closed:
-                        self.devices[i].reported += 1
+                        self.devices[i].reported += taken
                         if server["cooldown_from"] == "reported":
                             self.devices[i].rest(number, end)
-                now = closed
+                now = unmasked
             self.closed = now
             now += ms(server["pause"])
+        self.over(FOREVER)
+
+    def passes(self, came: list[int], closed: int) -> tuple[bool, int]:
+        """Say whether the sum of those who came is unmasked, and when."""
+        gate = self.server.get("gate")
+        if gate is None:
+            return True, closed
+        threshold, unmasking_s, drop_out = gate
+        unmasked, stay = closed + ms(unmasking_s), 0
+        for i in came:
+            there, until = self.devices[i].spell(closed)
+            stay += there and until > unmasked and self.draws.random() >= drop_out
+        return stay >= threshold, unmasked

@@ -9,9 +9,47 @@ from fedsim.scenario import Scenario
 times = st.sampled_from(["0s", "1s", "10s", "1m"])
 
 
+rates = st.sampled_from(["1Mbps", "4Mbps", "800kbps", {"kind": "lognormal", "median": "2Mbps", "sigma": 1.0}])
+
+
+def works(*, needs: bool = True) -> st.SearchStrategy[dict[str, Any]]:
+    """Sessions from work: of fixed or drawn speeds, on one class of devices or several, some short of memory."""
+    mixed = {"snapdragon-888": 1, "snapdragon-660": 2, "raspberry-pi-3": 0.5}
+    samples = [
+        200,
+        1000,
+        {"kind": "lognormal", "median": 300, "sigma": 0.8},
+        {"kind": "uniform", "low": 1, "high": 900},
+    ]
+    return st.fixed_dictionaries(
+        {
+            "model": st.sampled_from(["1MB", "125kB", "2MiB"]),
+            "update": st.sampled_from([None, "500kB"]),
+            "samples": st.sampled_from(samples),
+            "cost": st.sampled_from([1, 0.25]),
+            "device": st.sampled_from(["snapdragon-888", "jetson-nano", mixed]),
+            "link": st.fixed_dictionaries({"down": rates, "up": rates}),
+            "needs": st.sampled_from([None, None, "2GB"] if needs else [None]),
+        }
+    )
+
+
+def gates(cohort: int) -> st.SearchStrategy[dict[str, Any]]:
+    """Gates of secure aggregation, at instants at which other things happen, too."""
+    return st.fixed_dictionaries(
+        {
+            "threshold": st.integers(1, cohort),
+            "unmasking": st.sampled_from(["0s", "10s", "1m"]),
+            "drop_out": st.sampled_from([0, 0.2]),
+        }
+    )
+
+
 @st.composite
 def sessions(draw: st.DrawFn) -> dict[str, Any]:
-    """Session lengths: constant, so that many things happen at one instant, or drawn."""
+    """Session lengths: constant, so that many things happen at one instant, or drawn; or from work."""
+    if draw(st.integers(0, 2)) == 0:
+        return draw(works(needs=False))
     return {
         "download": draw(times),
         "train": draw(st.sampled_from(["10s", "30s", {"kind": "exponential", "mean": "30s"}])),
@@ -55,6 +93,7 @@ def scenarios(draw: st.DrawFn, *, always: bool | None = None) -> Scenario:
             "cohort": cohort,
             "over_select": over_select,
             "minimum_reports": draw(st.sampled_from([0, 0, cohort])),
+            "secure_aggregation": draw(st.one_of(st.none(), gates(cohort))),
             "deadline": draw(st.sampled_from([None, "30s", "1m"])),
             "pause": draw(st.sampled_from(["0s", "7s"])) if shortage != "skip" else "7s",
             "selection": law,

@@ -130,4 +130,4 @@ def test_capacities_become_speeds_that_a_scenario_reads(tmp_path: Path) -> None:
     (tmp_path / "case.fedsim.yaml").write_text(text)
     scenario = Scenario.load(tmp_path / "case.fedsim.yaml")
     assert build_population(scenario).speed == pytest.approx([1, 2, 34 / 152])
-    assert scenario.population[0].session.train.model_dump()["value"] == "34s"
+    assert scenario.model_dump()["population"][0]["session"]["train"]["value"] == "34s"

@@ -16,24 +16,29 @@ from subprocess import PIPE
 import numpy as np
 import pytest
 
+from fedsim.analysis.fleet import Taken, fleet_of
 from fedsim.common.errors import StalledError
-from fedsim.population import build_population, check_feasible
+from fedsim.log import Log
+from fedsim.population import Population, build_population, check_feasible
+from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 from fedsim.theory.prediction import theory_or_why_not
 from tests.oracle import StuckError, World
-from tests.worlds import scenario, world
+from tests.worlds import scenario, with_fleet, world
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(7200)]
 TIMES, FROM = int(os.environ.get("FEDSIM_ORACLE", "1")), int(os.environ.get("FEDSIM_ORACLE_FROM", "0"))
 REPLICATES, ROUNDS = 20, 300
 
 
-def figures(number: int, engine: str) -> tuple[np.ndarray, np.ndarray] | None:
+def figures(number: int, engine: str, *, fleet: bool = False) -> tuple[np.ndarray, np.ndarray] | None:
     """Return what fedsim and the oracle measure of a world in each replicate; None where one of them stalls.
 
-    How often each client was selected, and reported, and when the last round closed, in seconds.
+    How often each client was selected, and reported, and when the last round closed, in seconds; with a `fleet` also
+    the bytes down and up, and the Wh, in all.
     """
     data = world(number, buffered=number % 4 == 0)
+    data = with_fleet(data, number) if fleet else data
     case = scenario(data, engine=engine, seed=number)
     population = build_population(case)
     if check_feasible(case, population):
@@ -45,17 +50,31 @@ def figures(number: int, engine: str) -> tuple[np.ndarray, np.ndarray] | None:
             rows = log.participations
             done = rows.filter(outcome="reported")
             counts = [np.bincount(each["client"].to_numpy(), minlength=len(population)) for each in (rows, done)]
-            ours.append(np.append(np.concatenate(counts), log.rounds["closed_s"][-1]))
+            ours.append(
+                np.concatenate([*counts, [log.rounds["closed_s"][-1]], taken(case, population, log, replicate)])
+            )
             other = World(data, seed=1000 * number + replicate)
             (other.versions if "buffer" in data["server"] else other.rounds)()
             counted = [[getattr(each, name) for each in other.devices] for name in ("selected", "reported")]
-            theirs.append(np.append(np.concatenate(counted), other.closed / 1000))
+            totals = np.sum([each.took for each in other.devices], axis=0).tolist() if fleet else []
+            theirs.append(np.concatenate([*counted, [other.closed / 1000], totals]))
     except (StalledError, StuckError):
         return None
     return np.array(ours), np.array(theirs)
 
 
-def test_an_independent_simulator_agrees() -> None:
+def taken(case: Scenario, population: Population, log: Log, replicate: int) -> list[float]:
+    """Return the bytes down and up, and the Wh, of a run with a fleet."""
+    if (fleet := fleet_of(case, population, replicate)) is None:
+        return [0.0, 0.0, 0.0]
+    found = Taken(fleet)
+    found.add(log.participations)
+    measured = found.figures(len(log.rounds))
+    return [measured[f"fleet.{name}"] for name in ("bytes_down", "bytes_up", "energy")]
+
+
+@pytest.mark.parametrize("fleet", [False, True], ids=["times", "fleet"])
+def test_an_independent_simulator_agrees(fleet: bool) -> None:
     """The z of all means have rms 1, within 0.03 for 400 worlds; the seeds are fixed.
 
     Figures of a world go together: where who simulated what is shuffled, the rms has a standard deviation of 0.013.
@@ -64,7 +83,7 @@ def test_an_independent_simulator_agrees() -> None:
     worlds = 0
     while worlds < wanted:
         number += 1
-        measured = figures(number, ["process", "vectorized"][number % 2])
+        measured = figures(number, ["process", "vectorized"][number % 2], fleet=fleet)
         if measured is None:
             stalled += 1
             continue
@@ -72,8 +91,11 @@ def test_an_independent_simulator_agrees() -> None:
         ours, theirs = measured
         spread = np.sqrt((ours.var(axis=0, ddof=1) + theirs.var(axis=0, ddof=1)) / REPLICATES)
         apart = ours.mean(axis=0) - theirs.mean(axis=0)
-        assert np.abs(apart[spread == 0.0]).max(initial=0.0) < 1e-9, f"world {number}"
-        z = apart[spread > 0.0] / spread[spread > 0.0] * np.sqrt((2 * REPLICATES - 4) / (2 * REPLICATES - 2))
+        # Bytes are whole numbers in each session, and energy whole mJ.
+        size = 1.0 + np.abs(theirs.mean(axis=0))
+        certain = spread < 1e-12 * size
+        assert np.abs(apart / size)[certain].max(initial=0.0) < (1e-5 if fleet else 1e-11), f"world {number}"
+        z = apart[~certain] / spread[~certain] * np.sqrt((2 * REPLICATES - 4) / (2 * REPLICATES - 2))
         assert np.abs(z).max(initial=0.0) < 6.0, f"world {number}: {z.round(1)}"
         found += z.tolist()
     rms = float(np.sqrt(np.mean(np.square(found))))
@@ -168,7 +190,15 @@ population:
     availability: {kind: renewal, on: 2h, off: 1h}
     session: {train: {kind: exponential, mean: 60s}}
   - {devices: 30, cooldown: 10m, session: {speed: 0.2}}
-server: {cohort: 4, deadline: 3m, over_select: 1.5}
+  - devices: 30
+    session:
+      model: 2MB
+      samples: 900
+      device: {snapdragon-410: 1, raspberry-pi-zero-2: 1, snapdragon-660: 3}
+      needs: 1GB
+      link: {down: {kind: lognormal, median: 2Mbps, sigma: 1}, up: 1Mbps}
+server: {cohort: 4, deadline: 3m, over_select: 1.5, secure_aggregation: {threshold: 3, unmasking: 20s, drop_out: 0.1}}
+prices: {gigabyte: 0.1, carbon: 400g}
 """
 
 

@@ -10,6 +10,30 @@ PHASES = ("download", "train", "upload")
 Json = dict[str, Any]
 
 
+KINDS = {
+    "snapdragon-888": (0.02289, [0.3626, 5.5, 1.739]),
+    "raspberry-pi-4": (0.18564, [3.0, 3.0, 3.0]),
+    "snapdragon-410": (0.246, [0.3626, 3.6, 1.739]),
+}
+"""Classes of devices: seconds of a training step, and watts while it downloads, trains and uploads."""
+
+
+def with_fleet(data: Json, number: int) -> Json:
+    """Return a world in which sessions are from work, in some groups, and rounds pass a gate, in some worlds."""
+    draws = random.Random(10**6 + number)
+    for each in data["groups"]:
+        kind, samples = draws.choice(list(KINDS)), draws.choice([100, 400])
+        link: Json = {way: (draws.choice([1e6, 4e6]), draws.choice([0.0, 0.8])) for way in ("down", "up")}
+        if draws.random() < 0.8:
+            work = {"device": kind, "samples": samples, "train": samples * KINDS[kind][0], "watts": KINDS[kind][1]}
+            each["work"] = link | work | {"model": draws.choice([10**6, 4 * 10**6]), "update": 5 * 10**5}
+            each["speed"] = 1
+    if "buffer" not in data["server"] and draws.random() < 0.5:
+        cohort = data["server"]["cohort"]
+        data["server"]["gate"] = (draws.randint(1, cohort), draws.choice([0.0, 5.0, 30.0]), draws.choice([0.0, 0.2]))
+    return data
+
+
 def world(number: int, *, always: bool = False, rounds: int = 25, buffered: bool = False) -> Json:
     """Return world `number`: groups of devices and a server; durations are seconds."""
     draws = random.Random(number)
@@ -56,6 +80,8 @@ def scenario(data: Json, **top: Any) -> Scenario:
     server = {**data["server"], "selection": data["server"]["law"]}
     server |= {key: f"{server[key]}s" for key in ("deadline", "pause") if server[key] is not None}
     del server["law"]
+    if (gate := server.pop("gate", None)) is not None:
+        server["secure_aggregation"] = {"threshold": gate[0], "unmasking": f"{gate[1]}s", "drop_out": gate[2]}
     if "buffer" in server:
         wanted = ("concurrency", "buffer", "deadline", "selection", "cooldown_from")
         server = {"mode": "buffered"} | {key: server[key] for key in wanted}
@@ -67,6 +93,15 @@ def scenario(data: Json, **top: Any) -> Scenario:
         }
         own = {key: each[key] for key in ("devices", "weight", "separation")} | {"cooldown": f"{each['cooldown']}s"}
         own["session"] = session | {"speed": each["speed"]}
+        if (work := each.get("work")) is not None:
+            own["session"] = {
+                **{key: work[key] for key in ("samples", "device")},
+                **{key: f"{work[key]}B" for key in ("model", "update")},
+                "link": {
+                    way: {"kind": "lognormal", "median": f"{work[way][0]:.0f}bps", "sigma": work[way][1]}
+                    for way in ("down", "up")
+                },
+            }
         if each["most"] is not None:
             own["participations"] = {"most": each["most"]}
         if each["on_off"] is not None:

@@ -26,7 +26,7 @@ from fedsim.common.messages import complain, keep_quiet, never_wait_on_stderr, s
 if TYPE_CHECKING:
     from fedsim.scenario import Scenario
 
-Template = Literal["phones", "paper", "buffered", "privacy", "trace"]
+Template = Literal["phones", "paper", "buffered", "privacy", "trace", "fleet"]
 
 BAD_USAGE, CRASHED = 2, 3
 
@@ -112,7 +112,7 @@ def init_command(
         Option(
             help="phones: devices with habits, in time zones. paper: always available clients with unequal weights. "
             "buffered: a server without rounds. privacy: which separation serves a private federation best. trace: "
-            "recorded devices."
+            "recorded devices. fleet: sessions from work, in gigabytes, watt-hours and money."
         ),
     ] = "phones",
     force: Annotated[bool, Option("--force", help="Replace a file that is there.")] = False,

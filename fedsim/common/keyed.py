@@ -63,6 +63,9 @@ class Purpose(IntEnum):
     SHOCK = 20
     SHOCK_HIT = 21
     SHOCK_RECOVERY = 22
+    DEVICE = 23
+    SAMPLES = 24
+    UNMASKING = 25
 
 
 def _mix(word: NDArray[np.uint64]) -> NDArray[np.uint64]:

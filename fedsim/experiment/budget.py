@@ -12,6 +12,9 @@ from fedsim.common.memory import SHARE, free_bytes, library_bytes, readable_byte
 from fedsim.population.distributions import distribution
 from fedsim.scenario import Scenario
 from fedsim.scenario.component import Choice
+from fedsim.scenario.devices import DEVICE_CLASSES
+from fedsim.scenario.models import AnySession
+from fedsim.scenario.work import Work
 
 DEVICE_BYTES, ROUND_BYTES, GAUGE_BYTES, ROW_BYTES = 400, 40, 60, 36
 """Of a device, a round, the counts of a group at an instant, and a participation in a log in memory."""
@@ -102,11 +105,16 @@ def _round_count(scenario: Scenario) -> float:
 
 def _round_s(scenario: Scenario) -> float:
     """Return about how long a round takes without waiting for clients, by the shortest session."""
-    sessions = (
-        sum(_typical(part) for part in (group.session.download, group.session.train, group.session.upload))
-        for group in scenario.population
-    )
+    sessions = (_session_s(group.session) for group in scenario.population)
     return scenario.server.turn_s(min(sessions), scenario.devices)
+
+
+def _session_s(session: AnySession) -> float:
+    if isinstance(session, Work):
+        step_s, link = min(each.step_s for each in DEVICE_CLASSES), session.link
+        network = 8 * session.model / _typical(link.down) + 8 * session.sent / _typical(link.up)
+        return network + session.cost * step_s
+    return sum(map(_typical, (session.download, session.train, session.upload)))
 
 
 def _typical(source: Choice) -> float:

@@ -116,6 +116,15 @@ def of_deadline(scenario: Scenario, population: Population) -> Iterator[str]:
         )
 
 
+def of_memory(scenario: Scenario, population: Population) -> Iterator[str]:
+    """Tell how many devices of each group have too little memory to train."""
+    small = np.bincount(population.group[population.barred], minlength=len(scenario.population))
+    for group, count in zip(scenario.population, small.tolist(), strict=True):
+        if count:
+            share = f"{count:,} of {group.devices:,} devices ({count / group.devices:.1%})"
+            yield f"session.needs: {share} of group {group.name!r} have less memory and never take part"
+
+
 def why_nothing(metrics: Mapping[str, float]) -> str:
     """Say that no report was taken, and what became of the sessions; "" where one was, or if that is not known."""
     sessions, rounds = (round(metrics.get(name, -1)) for name in ("sessions.count", "rounds.count"))

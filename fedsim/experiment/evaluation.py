@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from fedsim.analysis.fleet import fleet_of
 from fedsim.analysis.metrics import measure, tally_of
 from fedsim.analysis.metrics.metric import Setting
 from fedsim.analysis.metrics.own import Own
@@ -34,7 +35,7 @@ class Ready:
     notes: Sequence[str]
 
 
-def setting_of(scenario: Scenario, population: Population) -> Setting:
+def setting_of(scenario: Scenario, population: Population, replicate: int = 0) -> Setting:
     """Return what metrics read of a scenario and its population."""
     living = residence(population)
     groups: dict[str, dict[str, int]] = {name: {} for name in population.group_names}
@@ -57,6 +58,7 @@ def setting_of(scenario: Scenario, population: Population) -> Setting:
         fixed_divisor=scenario.divisor is not None,
         by_day=by_day(scenario),
         together=drawn_together(scenario),
+        fleet=fleet_of(scenario, population, replicate),
     )
 
 
@@ -80,7 +82,7 @@ def evaluate(
     transitions = None
     if chosen:
         transitions = transitions_table(scenario, population, chosen, log.ended_s, replicate, devices)
-    setting = setting_of(scenario, population)
+    setting = setting_of(scenario, population, replicate)
     watches = [] if watched_by is None else [watched_by(transitions)]
     with ExitStack() as opened:
         training = None

@@ -14,7 +14,7 @@ from fedsim.availability.trace import RecordedAvailability
 from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
 from fedsim.common.registry import Findings, is_own
 from fedsim.experiment.budget import check_budget
-from fedsim.experiment.cautions import of_deadline, of_separation, of_shocks, of_shortage, of_theory
+from fedsim.experiment.cautions import of_deadline, of_memory, of_separation, of_shocks, of_shortage, of_theory
 from fedsim.experiment.evaluation import Ready
 from fedsim.experiment.repeated import unrepeatable
 from fedsim.limits.verdict import check_study
@@ -152,7 +152,7 @@ def notes_of(scenario: Scenario, population: Population) -> list[str]:
         notes = [f"privacy: {each}" for each in caveats(scenario, population)]
     cautions: Iterable[str] = of_separation(scenario, population.separation, population.cooldown_s)
     cautions = [*of_shortage(scenario, population), *of_theory(scenario, population), *cautions]
-    cautions = [*cautions, *of_deadline(scenario, population)]
+    cautions = [*of_memory(scenario, population), *cautions, *of_deadline(scenario, population)]
     return [*notes, *describe_shocks(scenario), *of_shocks(scenario), *cautions]
 
 

@@ -57,8 +57,10 @@ def spent_findings(run: FinishedRun) -> Iterator[Finding]:
         text += f", the longest {duration(longest)}" if longest else ""
         yield Finding(f"Rounds spent {percent(waiting)} of the time waiting for clients ({text}).", COST)
     if failed := metric("rounds.failed_share"):
-        least = run.scenario.sync_server.minimum_reports
-        text = f"{percent(failed)} of the rounds failed: fewer than {count(least, 'report')} came, and none was taken"
+        least, gate = run.scenario.sync_server.minimum_reports, run.scenario.sync_server.secure_aggregation
+        too_few = [f"fewer than {count(least, 'report')} came"] if least or gate is None else []
+        too_few += [] if gate is None else [f"fewer than {count(gate.threshold, 'client')} stayed to unmask their sum"]
+        text = f"{percent(failed)} of the rounds failed: {' or '.join(too_few)}, and none was taken"
         yield Finding(f"{text}.", COST, warns=True)
     if (shortage := metric("rounds.shortage_share")) and server.shortage is not None:
         text = f"{percent(shortage)} of the rounds found fewer eligible clients than they wanted to select"

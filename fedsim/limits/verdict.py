@@ -22,7 +22,7 @@ from fedsim.scenario.sweep import Expectation
 from fedsim.scenario.units import format_duration
 
 _PLACE = re.compile(r"(?P<file>.*):(?P<line>\d+):(?P<column>\d+)", re.DOTALL)
-_PLAIN_UNITS = ("s", "rounds", "clients", "1/d")
+_PLAIN_UNITS = ("s", "rounds", "clients", "1/d", "B", "Wh", "g")
 _OWNERS = {"learning": "OPTIMIZER", "group": "GROUP"}
 _MOST_SUGGESTED = 5_000
 Metrics = Mapping[str, float | None]

@@ -204,10 +204,19 @@ class Recorder:
         """Discard the reports of the open round if they are fewer than `least`, and say whether they are."""
         if self._rounds.of(self.closed, "reported") >= least:
             return False
-        reported = (self._rows.get("round") == self.closed) & (self._rows.get("outcome") == CODES["reported"])
-        self._rows.put(self._rows.first + np.flatnonzero(reported), "outcome", CODES["failed"])
-        self._rounds.count(self.closed, "reported", -int(reported.sum()))
+        reported = self._reported()
+        self._rows.put(reported, "outcome", CODES["failed"])
+        self._rounds.count(self.closed, "reported", -len(reported))
         return True
+
+    def reporters(self) -> Ints:
+        """Return the clients that have reported in the open round, in the order of their positions."""
+        found: Ints = self._rows.of(self._reported(), "client")
+        return found.astype(np.int64)
+
+    def _reported(self) -> Ints:
+        reported = (self._rows.get("round") == self.closed) & (self._rows.get("outcome") == CODES["reported"])
+        return self._rows.first + np.flatnonzero(reported)
 
     def _count_ended(self, number: int, count: int) -> None:
         self._running[number] -= count

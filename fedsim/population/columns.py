@@ -13,14 +13,17 @@ from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
 from fedsim.common.instants import each_to_ms, each_to_seconds
 from fedsim.common.keyed import Purpose, stream
 from fedsim.population.distributions import check_laws
-from fedsim.population.sources import Codes, Members, counts, numbers, rounds, seconds, zones
+from fedsim.population.sources import Codes, Members, counts, devices, numbers, rounds, seconds, zones
 from fedsim.scenario import Scenario
+from fedsim.scenario.devices import DEVICE_CLASSES
 from fedsim.scenario.model import Model
+from fedsim.scenario.work import Work
 
 # Paths of the quantities in a group of the scenario.
 WEIGHT, SEPARATION, COOLDOWN = ("weight",), ("separation",), ("cooldown",)
 _MOST = ("participations", "most")
 TIME_ZONE, SESSION, SPEED = ("time_zone",), ("session",), ("session", "speed")
+_DEVICE, _SAMPLES = ("session", "device"), ("session", "samples")
 UNCAPPED = 1 << 62
 
 
@@ -37,8 +40,12 @@ class Population:
     zone: NDArray[np.int16]  # index into `zone_names`
     zone_names: tuple[str, ...]  # IANA names of the time zones that occur
     most: Ints | None = None
-    """Participations after which a client is out for good, `UNCAPPED` in a group without a cap; None where no group has
-    one."""
+    """Participations after which a client is out for good, `UNCAPPED` without a cap, 0 where its memory is too small;
+    None where nobody has a cap."""
+    device: NDArray[np.int8] | None = None
+    """Place of each device's class in `DEVICE_CLASSES`, -1 where sessions have plain times; None where all have."""
+    train_s: Floats | None = None
+    """Seconds of training in a session from work; None where there are none."""
 
     def __len__(self) -> int:
         return len(self.weight)
@@ -50,6 +57,11 @@ class Population:
         """
         fitting = -(-rounds // (self.separation + 1 - lag))
         return fitting if self.most is None else np.minimum(fitting, self.most)
+
+    @property
+    def barred(self) -> Ints:
+        """Return the clients that can never take part: their memory is too small."""
+        return np.empty(0, dtype=np.int64) if self.most is None else np.flatnonzero(self.most == 0)
 
     @property
     def common_separation(self) -> int | None:
@@ -91,6 +103,7 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
     sizes = [group.devices for group in scenario.population]
     starts = np.cumsum([0, *sizes])
     capped = any(group.participations is not None for group in scenario.population)
+    any_works = any(isinstance(group.session, Work) for group in scenario.population)
     codes: Codes = {}
     columns: dict[KeyPath, list[NDArray[Any]]] = {}
     mistakes: list[Mistake] = []
@@ -101,8 +114,17 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
             SEPARATION: partial(rounds, group.separation, members, streams[Purpose.SEPARATION]),
             COOLDOWN: partial(seconds, group.cooldown, members, streams[Purpose.COOLDOWN]),
             TIME_ZONE: partial(zones, group.time_zone, members, streams[Purpose.TIME_ZONE], codes),
-            SPEED: partial(numbers, group.session.speed, members, streams[Purpose.SPEED]),
         }
+        if isinstance(group.session, Work):
+            work = group.session
+            sources[_DEVICE] = partial(devices, work.device, members, streams[Purpose.DEVICE])
+            sources[_SAMPLES] = partial(numbers, work.samples, members, streams[Purpose.SAMPLES])
+            sources[SPEED] = partial(np.ones, group.devices)
+        else:
+            sources[SPEED] = partial(numbers, group.session.speed, members, streams[Purpose.SPEED])
+            if any_works:
+                sources[_DEVICE] = partial(np.full, group.devices, -1, np.int8)
+                sources[_SAMPLES] = partial(np.zeros, group.devices)
         parts: dict[KeyPath, Model] = {
             WEIGHT: group.weight,
             SEPARATION: group.separation,
@@ -125,6 +147,14 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
                 mistakes.append(scenario.mistake(("population", index, *path), str(error)))
     if mistakes:
         raise ScenarioError(mistakes)
+    most = np.concatenate(columns[_MOST]) if capped else None
+    device = train_s = None
+    if any_works:
+        device, samples = np.concatenate(columns[_DEVICE]), np.concatenate(columns[_SAMPLES])
+        step_s = np.array([each.step_s for each in DEVICE_CLASSES])[device]
+        cost = [group.session.cost if isinstance(group.session, Work) else 0.0 for group in scenario.population]
+        train_s = samples * step_s * np.repeat(cost, sizes)
+        most = _barred(scenario, device, starts, most)
     return Population(
         group=np.repeat(np.arange(len(sizes)), sizes),
         group_names=tuple(group.name for group in scenario.population),
@@ -134,8 +164,28 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
         speed=np.concatenate(columns[SPEED]),
         zone=np.concatenate(columns[TIME_ZONE]),
         zone_names=tuple(codes),
-        most=np.concatenate(columns[_MOST]) if capped else None,
+        most=most,
+        device=device,
+        train_s=train_s,
     )
+
+
+def _barred(scenario: Scenario, device: NDArray[np.int8], starts: Ints, most: Ints | None) -> Ints | None:
+    """Return the caps (N,) with 0 for devices whose memory is too small; a `ScenarioError` if a group has no other."""
+    memory = np.array([each.memory for each in DEVICE_CLASSES])[device]
+    for index, group in enumerate(scenario.population):
+        own = slice(starts[index], starts[index + 1])
+        if not isinstance(group.session, Work) or group.session.needs is None:
+            continue
+        small = memory[own] < group.session.needs
+        if small.all():
+            largest = f"{memory[own].max() / 1e9:g}GB"
+            message = f"no device of the group has so much memory: the largest has {largest}"
+            raise ScenarioError([scenario.mistake(("population", index, "session", "needs"), message)])
+        if small.any():
+            most = np.full(len(device), UNCAPPED) if most is None else most
+            most[own][small] = 0
+    return most
 
 
 def _normalised(weight: Floats, scenario: Scenario) -> Floats:

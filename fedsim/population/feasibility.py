@@ -8,6 +8,7 @@ import numpy as np
 from fedsim.common.errors import KeyPath, Mistake
 from fedsim.population.columns import Population
 from fedsim.scenario import Scenario
+from fedsim.scenario.work import Work
 
 _CERTAIN = 6.0  # standard deviations of how many clients random cohorts have together
 _TRIED = 32  # numbers of rounds for which participations are counted
@@ -30,7 +31,8 @@ class _Need(NamedTuple):
 
 def check_feasible(scenario: Scenario, population: Population) -> list[Mistake]:
     """Return the mistakes that make it certain that a round can never be filled."""
-    server, clients, mistakes = scenario.server, len(population), list[Mistake]()
+    server, mistakes = scenario.server, list[Mistake]()
+    clients = len(population) - len(population.barred)
     if not server.selects_once and scenario.theory.convergence is not None:
         message = "the study of convergence is about synchronous rounds, and this server is buffered"
         mistakes.append(scenario.mistake(("theory", "convergence"), message))
@@ -40,6 +42,7 @@ def check_feasible(scenario: Scenario, population: Population) -> list[Mistake]:
         wanted, cohort = server.wanted, server.cohort
         chosen = f"{wanted:,}" if wanted == cohort else f"{wanted:,} (cohort {cohort:,}, over-selected)"
         message = f"a round wants {chosen} clients, but the population has {clients:,}"
+        message += " with enough memory" * bool(len(population.barred))
         return [*mistakes, scenario.mistake(("server", "cohort"), message)]
     short = shortage(scenario, population)
     if not mistakes and short is not None and short.rounds <= _sure_rounds(scenario, population):
@@ -102,6 +105,8 @@ def _sure_rounds(scenario: Scenario, population: Population) -> float:
         return 0 if stop.duration is not None else stop.rounds or math.inf
     longest = 0.0
     for index, group in enumerate(scenario.population):
+        if isinstance(group.session, Work):
+            return 0
         phases = (group.session.download, group.session.train, group.session.upload)
         own = sum(each.value if each.kind == "constant" else math.inf for each in phases)
         longest = max(longest, own / float(population.speed[population.group == index].min()))
@@ -114,8 +119,8 @@ def _told(scenario: Scenario, population: Population, short: Shortage) -> Mistak
     server, clients, common, need = scenario.server, len(population), population.common_separation, _need(scenario)
     path: KeyPath = ("population", int(population.group[population.separation.argmax()]), "separation")
     if population.most is not None:
-        first = next(i for i, group in enumerate(scenario.population) if group.participations is not None)
-        path = ("population", first, "participations", "most")
+        caps = [i for i, group in enumerate(scenario.population) if group.participations is not None]
+        path = ("population", caps[0], "participations", "most") if caps else ("population",)
     elif not server.selects_once and need.kept > clients:
         message = (
             f"a step takes {need.kept:,} reports, a client gives one in each version at most, and the population has "

@@ -12,8 +12,10 @@ from fedsim.common.keyed import Stream
 from fedsim.population.distributions import distribution
 from fedsim.population.distributions.distribution import Distribution, normal_probabilities
 from fedsim.scenario.component import Choice
+from fedsim.scenario.devices import PLACES, check_device_class
 from fedsim.scenario.sources import Column, ConstantZone, Listed, ListedZones, Mixture, ZoneMixture
 from fedsim.scenario.units import check_time_zone
+from fedsim.scenario.work import ConstantDevice, DeviceShares, DeviceSource
 
 VALUE, PART = 0, 1
 """Indices of a client's draws for one quantity: its value, and the part of a mixture that it belongs to."""
@@ -152,6 +154,33 @@ def _check(values: Floats, count: int, good: Bools, wanted: str) -> None:
     if not good.all():
         first = int(np.argmin(good))
         raise ValueError(f"must be {wanted}, but value {first} is {values[first]:.12g}")
+
+
+def devices(source: DeviceSource, members: Members, draws: Stream) -> NDArray[np.int8]:
+    """Return the place (n,) of the class of each client's device, of those that are known; parameters as in `numbers`.
+
+    Raises a `ValueError` if there are not n names, or one is unknown; the message says which.
+    """
+    match source:
+        case ConstantDevice():
+            return np.full(len(members), PLACES[source.value], dtype=np.int8)
+        case DeviceShares():
+            places = np.array([PLACES[name] for name in source.shares], dtype=np.int8)
+            until = np.cumsum(list(source.shares.values()))
+            chosen = np.searchsorted(until / until[-1], draws.uniforms(members.clients, VALUE), side="right")
+            return places[np.minimum(chosen, len(places) - 1)]
+        case Column():
+            from fedsim.population.files import read_words
+
+            names = read_words(source, members.locate).to_list()
+    if len(names) != len(members):
+        raise ValueError(f"has {len(names):,} values for {len(members):,} devices")
+    for index, name in enumerate(names):
+        try:
+            check_device_class(name)
+        except ValueError as error:
+            raise ValueError(f"value {index}: {error}") from None
+    return np.array([PLACES[name] for name in names], dtype=np.int8)
 
 
 Zones = ConstantZone | ListedZones | ZoneMixture | Column

@@ -130,8 +130,8 @@ def _sampling(scenario: Scenario, population: Population, cycle: int) -> Samplin
         why = f"here {scenario.absences} decides who takes part"
     elif (population.cooldown_s > 0).any():
         why = "here cool-downs by the clock decide who can be drawn, and how long rounds take shows who takes part"
-    elif server.minimum_reports > 1:
-        why = "with minimum_reports a round fails or not by a single client's coin"
+    elif server.minimum_reports > 1 or server.secure_aggregation is not None:
+        why = "with minimum_reports or secure_aggregation a round fails or not by a single client's coin"
     elif outlasts(lengths_of(scenario, population), population.separation, population.cooldown_s, server):
         why = "here late sessions keep devices away, for a time that depends on who else takes part"
     else:

@@ -6,7 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    Discriminator,
+    Field,
+    PrivateAttr,
+    Tag,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from fedsim.common.arguments import path_of, short_repr, whole
 from fedsim.common.errors import KeyPath, Mistake
@@ -25,6 +34,7 @@ from fedsim.scenario.stop import Stop
 from fedsim.scenario.sweep import Decide, Drift, ExpectationItem, Sweep
 from fedsim.scenario.trace import Trace
 from fedsim.scenario.units import Instant, PositiveDuration
+from fedsim.scenario.work import Prices, Work
 
 MAX_DEVICES = MOST_CLIENTS
 _LONGEST_SHOWN = 300  # characters of a value in a notebook
@@ -50,6 +60,14 @@ class Session(Model):
     def instant(self) -> bool:
         """Whether a session surely takes no time."""
         return all(part.kind == "constant" and part.value == 0 for part in (self.download, self.train, self.upload))
+
+
+def _kind_of_session(session: Any) -> str:
+    worked = Work.model_fields.keys() if isinstance(session, dict) else ()
+    return "work" if isinstance(session, Work) or any(key in session for key in worked) else "times"
+
+
+AnySession = Annotated[Annotated[Session, Tag("times")] | Annotated[Work, Tag("work")], Discriminator(_kind_of_session)]
 
 
 class Participations(Model):
@@ -79,8 +97,8 @@ class Group(SparseModel):
     """Whose civil time each device lives by, an IANA name such as Europe/Berlin."""
     availability: Availability = Field(default="always", validate_default=True)
     """When the devices can take part."""
-    session: Session = Field(default_factory=Session)
-    """How long a participation takes."""
+    session: AnySession = Field(default_factory=Session)
+    """How long a participation takes: in plain times, or from what there is to transfer and to train."""
 
     unwritten = frozenset({"participations"})
 
@@ -152,6 +170,8 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
     """Studies of the chain that the report shows beside the run."""
     records: Records = Field(default_factory=Records)
     """What is recorded beside the rounds and participations."""
+    prices: Prices | None = None
+    """Prices of what sessions from work take; no money is counted, where they are not given."""
     sweep: Sweep | None = None
     """What-ifs that `fedsim sweep` runs and compares; a single run takes no notice of it."""
     decide: Decide | None = None
@@ -188,7 +208,7 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
 
     _document: Document = PrivateAttr(default_factory=Document)
 
-    unwritten = frozenset({"question", "metrics", "charts", "decide", "privacy", "shocks"})
+    unwritten = frozenset({"question", "metrics", "charts", "decide", "privacy", "shocks", "prices"})
 
     @property
     def devices(self) -> int:
@@ -246,6 +266,8 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
         if unknown:
             last = self.devices - 1
             raise ValueError(f"records.transitions names client {unknown[0]}; clients are numbered 0 to {last}")
+        if self.prices is not None and not any(isinstance(group.session, Work) for group in self.population):
+            raise ValueError("prices are of sessions from work, and no group has one (session.model, samples, ...)")
         server = self.server
         if self.stop.rounds is not None or server.pause:
             return self

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 
 from fedsim.common.hints import did_you_mean
 from fedsim.scenario.component import BuiltIn, Choice, Component, Kinds
-from fedsim.scenario.model import Model
+from fedsim.scenario.model import Model, SparseModel
 from fedsim.scenario.units import Duration, PositiveDuration
 
 MOST_CLIENTS = 10_000_000
@@ -31,8 +31,22 @@ def _known_mode(mode: Any) -> Any:
     return mode
 
 
-class SyncServer(Model):
+class SecureAggregation(Model):
+    """What a round needs after its last report: enough of those that reported, to unmask the sum of their reports."""
+
+    threshold: Annotated[int, Field(ge=1, le=MOST_CLIENTS)]
+    """Clients that reported and are still there when the sum is unmasked; with fewer the round has failed."""
+    unmasking: Duration = Field(default="0s", validate_default=True)
+    """How long that takes, from the last report that is waited for: those whose device becomes unavailable until then
+    drop out, and the round closes only then."""
+    drop_out: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Chance that a client drops out meanwhile for any other reason, each for itself."""
+
+
+class SyncServer(SparseModel):
     """Rounds, one after the other."""
+
+    unwritten = frozenset({"secure_aggregation"})
 
     elsewhere: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("concurrency", "buffer", "max_staleness"), "is for mode: buffered; this server runs rounds of one cohort each"
@@ -61,6 +75,8 @@ class SyncServer(Model):
     """Clients selected for each report wanted; the round closes at `cohort` reports."""
     minimum_reports: Annotated[int, Field(ge=0, le=MOST_CLIENTS)] = 0
     """A round that closes with fewer reports has failed: the server takes none of them, as secure aggregation needs."""
+    secure_aggregation: SecureAggregation | None = None
+    """A gate that a round has to pass before its reports are taken; none, where it is not given."""
     deadline: PositiveDuration | None = None
     """Longest time from selection until the round closes without those that are late."""
     pause: Duration = Field(default="0s", validate_default=True)
@@ -91,7 +107,9 @@ class SyncServer(Model):
         """Fewest clients with which a round can start."""
         if self.selection.kind in COIN_LAWS:
             return 0
-        return max(1, self.minimum_reports) if self.shortage == "proceed" else self.wanted
+        gate = self.secure_aggregation
+        needed = max(1, self.minimum_reports, 0 if gate is None else gate.threshold)
+        return needed if self.shortage == "proceed" else self.wanted
 
     @property
     def fixed_size(self) -> bool:
@@ -113,6 +131,11 @@ class SyncServer(Model):
                 f"minimum_reports is {self.minimum_reports:,}, and a round closes at {self.cohort:,} reports (cohort), "
                 "so every round would fail"
             )
+        if self.secure_aggregation is not None and self.secure_aggregation.threshold > self.cohort:
+            raise ValueError(
+                f"secure_aggregation.threshold is {self.secure_aggregation.threshold:,}, and a round closes at "
+                f"{self.cohort:,} reports (cohort), so every round would fail"
+            )
         return self
 
 
@@ -124,6 +147,7 @@ class BufferedServer(Model):
         "once, `buffer` how many reports make a step",
         "over_select": "is for mode: sync; a buffered server replaces every session that ends, and aborts none",
         "minimum_reports": "is for mode: sync; a buffered server makes a step of exactly `buffer` reports",
+        "secure_aggregation": "is for mode: sync; a buffered server makes a step of exactly `buffer` reports",
         "pause": "is for mode: sync; a buffered server has no rounds to pause between",
         "shortage": "is for mode: sync; a buffered server fills a free place as soon as somebody is eligible",
     }

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from fedsim.scenario.component import BuiltIn, Choice, Component, Kinds, Use
 from fedsim.scenario.model import Model, Positive, value_as
-from fedsim.scenario.units import Duration, PositiveDuration, TimeZone
+from fedsim.scenario.units import BitRate, Duration, PositiveDuration, TimeZone
 
 Rounds = Annotated[int, Field(ge=0, le=10**9)]
 _T = TypeVar("_T")
@@ -51,6 +51,8 @@ def _of_numbers(name: str, value: Any) -> Use:
 NUMBER, ROUNDS = _of_numbers("number", Positive), _of_numbers("rounds", Rounds)
 CLIENT_TIME = _of_lengths("client_time", 50, Drawn)
 TIME, INTERVAL = _of_lengths("time", 10), _of_lengths("interval", 10)
+_SPREAD = Annotated[float, Field(ge=0, le=5)]
+RATE = Use("rate", {"value": BitRate, "scale": BitRate, "spread": _SPREAD}, defaults=False, unit="bps")
 
 
 class Listed(Choice, Generic[_T]):
@@ -130,6 +132,7 @@ RoundsSource = Annotated[
 ]
 
 TimeSource = Annotated[BuiltIn | Component, Kinds(short_source, Duration, "law", TIME)]
+RateSource = Annotated[BuiltIn | Component, Kinds(short_source, BitRate, "law", RATE)]
 
 
 class ListedTimes(Listed[Duration]):

@@ -1,4 +1,4 @@
-"""Quantities as people write them: durations with a unit, instants with a zone, times of day, and time zones.
+"""Quantities as people write them: durations, bytes and speeds with a unit, instants with a zone, times of day, zones.
 
 Durations and instants of a scenario are rounded to whole milliseconds, the unit of simulated time.
 """
@@ -6,7 +6,7 @@ Durations and instants of a scenario are rounded to whole milliseconds, the unit
 import functools
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Annotated
 from zoneinfo import ZoneInfo, available_timezones
@@ -93,6 +93,29 @@ def positive_duration_of(value: object, info: ValidationInfo) -> float:
     return seconds
 
 
+class _Measure:
+    """A positive amount with a unit, of which the first is that of the number itself."""
+
+    def __init__(self, units: Mapping[str, float], *examples: str) -> None:
+        self._units, self._examples = units, ", ".join(examples)
+        self._pattern = re.compile(rf"^{_NUMBER} ?({'|'.join(units)})$")
+        self.schema = WithJsonSchema({"type": "string", "pattern": self._pattern.pattern, "examples": list(examples)})
+        self.read, self.write = BeforeValidator(self._read), PlainSerializer(self._write, return_type=str)
+
+    def _read(self, value: object, info: ValidationInfo) -> float:
+        if isinstance(value, int | float) and not isinstance(value, bool) and info.context != IN_A_FILE:
+            return float(value)
+        match = self._pattern.match(value.strip()) if isinstance(value, str) else None
+        if match is None:
+            raise ValueError(f"must have a unit, such as {self._examples}, not {short_repr(value)}")
+        return float(match[1]) * self._units[match[2]]
+
+    def _write(self, value: float) -> str:
+        fitting = [name for name, unit in self._units.items() if value % unit == 0]
+        last = fitting[-1] if fitting else next(iter(self._units))
+        return f"{np.format_float_positional(value / self._units[last], trim='-')}{last}"
+
+
 def format_duration(seconds: float) -> str:
     """Write seconds so that `parse_duration` reads the very same number: the largest unit that divides them."""
     for name, unit in (("d", 86_400), ("h", 3_600), ("m", 60)):
@@ -172,6 +195,13 @@ _WRITTEN = PlainSerializer(format_duration, return_type=str)
 
 Duration = Annotated[float, Field(ge=0), BeforeValidator(duration_of), _WRITTEN, _DURATION_SCHEMA]
 PositiveDuration = Annotated[float, Field(gt=0), BeforeValidator(positive_duration_of), _WRITTEN, _DURATION_SCHEMA]
+_BYTES = {"B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "kB": 1e3, "MB": 1e6, "GB": 1e9}
+_SIZE = _Measure(_BYTES, "500kB", "5MB", "3GiB")
+_SPEED = _Measure({"bps": 1.0, "kbps": 1e3, "Mbps": 1e6, "Gbps": 1e9}, "800kbps", "20Mbps", "1Gbps")
+_WEIGHT = _Measure({"g": 1.0, "kg": 1e3}, "400g", "0.4kg")
+Size = Annotated[float, Field(gt=0, le=1e15), _SIZE.read, _SIZE.write, _SIZE.schema]
+BitRate = Annotated[float, Field(gt=0, le=1e15), _SPEED.read, _SPEED.write, _SPEED.schema]
+Grams = Annotated[float, Field(gt=0, le=1e9), _WEIGHT.read, _WEIGHT.write, _WEIGHT.schema]
 Instant = Annotated[
     datetime,
     BeforeValidator(parse_instant),

@@ -8,8 +8,10 @@ import simpy
 
 from fedsim.common.errors import StalledError
 from fedsim.common.instants import FOREVER, to_ms
+from fedsim.common.keyed import Purpose, stream
 from fedsim.log.recorder import CODES
-from fedsim.scenario.server import BufferedServer
+from fedsim.population.sessions import session_key
+from fedsim.scenario.server import BufferedServer, SecureAggregation
 from fedsim.simulation.arrays.world import ArrayRound, ArrayWorld
 from fedsim.simulation.processes.world import ProcessRound, ProcessWorld
 from fedsim.simulation.world import EndedSession, Trial, Turn, in_words
@@ -64,8 +66,14 @@ def serve(world: Federation, opening: Callable[[int], None], number: int = 0) ->
                     f"round {number:,} has waited {in_words(to_ms(limit))} for reports, which is the server's patience"
                 )
                 raise StalledError(f"{lasted}. What helps: set server.deadline, or raise server.patience")
-            # 5. Close the round; at the target those still at work are no longer needed.
-            _close(world, round_, round_.outcome)
+            # 5. Close the round, once the sum is unmasked; at the target those still at work are no longer needed.
+            outcome = round_.outcome
+            round_.close(outcome)
+            passed = True
+            if (gate := server.secure_aggregation) is not None:
+                passed = _stay(world, number, gate) >= gate.threshold
+                yield clock.at(clock.now + to_ms(gate.unmasking), Turn.SERVER)
+            _record(world, outcome, passed=passed)
         # 6. Pause.
         if pause:
             yield clock.at(clock.now + pause, Turn.SERVER)
@@ -75,7 +83,8 @@ def serve(world: Federation, opening: Callable[[int], None], number: int = 0) ->
 def stop_now(world: Federation) -> None:
     """Close the open round, if there is one, because the run's duration is over."""
     if world.last_round is not None and world.last_round.open:
-        _close(world, world.last_round, "stopped")
+        world.last_round.close("stopped")
+        _record(world, "stopped")
     elif world.recorder.open:
         world.recorder.close_round(world.clock.now, "stopped")
     world.stop()
@@ -124,9 +133,20 @@ def _start(world: Federation, number: int, trial: Trial) -> OpenRound:
     return world.start(number, cohort, row, target)
 
 
-def _close(world: Federation, round_: OpenRound, outcome: str) -> None:
-    round_.close(outcome)
-    if world.recorder.discard_fewer(world.scenario.sync_server.minimum_reports) and outcome != "stopped":
+def _stay(world: Federation, number: int, gate: SecureAggregation) -> int:
+    """Count the clients that reported in the open round and stay until the sum is unmasked."""
+    clients, now = world.recorder.reporters(), world.clock.now
+    draws = stream(world.scenario.seed, world.replicate, Purpose.UNMASKING)
+    clients = clients[draws.uniforms(clients, number) >= gate.drop_out]
+    clients = clients[world.availability.at(clients, now)]
+    until = np.full(len(clients), now + to_ms(gate.unmasking))
+    return int((world.availability.ends(clients, now, until) > until).sum())
+
+
+def _record(world: Federation, outcome: str, *, passed: bool = True) -> None:
+    """Complete the row of a round that is closed; its reports are discarded where too few came, or too few stayed."""
+    least = world.scenario.sync_server.minimum_reports
+    if world.recorder.discard_fewer(least if passed else FOREVER) and outcome != "stopped":
         outcome = "failed"
     world.recorder.close_round(world.clock.now, outcome)
 
@@ -231,7 +251,7 @@ class BufferedRun:
         self._selected_at = version
         self._selections += 1
         row = world.recorder.select(version, cohort, world.clock.now, eligible)
-        self._sessions.start(version, key, cohort, row)
+        self._sessions.start(version, session_key(world.scenario, key, world.clock.now), cohort, row)
         if self._server.cooldown_from == "selected":
             world.cool_down(cohort, version)
         return len(cohort)

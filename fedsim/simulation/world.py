@@ -20,7 +20,7 @@ from fedsim.common.registry import is_own
 from fedsim.log.columns import Arrays, part_of, with_prefix
 from fedsim.log.recorder import Recorder
 from fedsim.population import Population
-from fedsim.population.distributions import Constant, distribution
+from fedsim.population.sessions import session_phases
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import Server
 from fedsim.scenario.units import format_duration
@@ -29,7 +29,6 @@ from fedsim.selection import Candidates, Eligibility, Remembering, Request, sele
 LengthFunction: TypeAlias = Callable[[Ints, int], Ints]
 """How long the sessions of clients (n,) take, in the round or selection of that number: milliseconds (n,)."""
 
-_PHASES = 3
 NEVER: Final = 1 << 62
 """The round from which a client may be selected again that has taken part as often as it may."""
 _WORDS = (
@@ -92,26 +91,13 @@ def in_words(ms: int) -> str:
 
 
 def session_lengths(scenario: Scenario, population: Population, draws: Stream) -> LengthFunction:
-    """Return the function for how long sessions take if nothing ends them: (download + train + upload) / speed.
-
-    The draw of phase j from the stream `draws` is keyed by (client, 3 * number + j), number being that of the round, or
-    of a buffered server's selection.
-    """
-    laws = [
-        [distribution(source) for source in (each.session.download, each.session.train, each.session.upload)]
-        for each in scenario.population
-    ]
+    """Return the function for how long sessions take if nothing ends them: (download + train + upload) / speed."""
+    phases = session_phases(scenario, population, draws)
     equally_fast = bool((population.speed == 1.0).all())
 
     def lengths(clients: Ints, number: int) -> Ints:
-        total, group = np.zeros(len(clients)), population.group[clients]
-        for index in range(len(laws)) if len(laws) == 1 else np.unique(group).tolist():
-            here = slice(None) if len(laws) == 1 else group == index
-            for phase, law in enumerate(laws[index]):
-                if isinstance(law, Constant):
-                    total[here] += law.value
-                else:
-                    total[here] += law.draw(draws.uniforms(clients[here], _PHASES * number + phase))
+        download, train, upload = phases(clients, number)
+        total = download + train + upload
         return each_to_ms(total if equally_fast else total / population.speed[clients])
 
     return lengths

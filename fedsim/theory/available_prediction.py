@@ -42,7 +42,7 @@ from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import SyncServer
 from fedsim.selection.laws import law_of, theory_of
-from fedsim.theory.prediction import cap_binds, session_values
+from fedsim.theory.prediction import cap_binds, session_kinds
 
 _MOST_NUMBERS = 1 << 27  # chances that are remembered at once: of every device in the rounds for which one may rest
 _MOST_BYTES = 1 << 28  # one for each device and round that is looked at
@@ -121,8 +121,14 @@ def why_not(scenario: Scenario, population: Population) -> str | None:
         return f"the selection law {server.selection.kind!r}; it knows {', '.join(_LAWS)}"
     if server.wanted > server.cohort:
         return "server.over_select above 1, where the slowest reports are not taken"
+    if server.secure_aggregation is not None:
+        return "server.secure_aggregation, by which rounds fail"
     if server.cooldown_from == "reported" and rests:
         return "cool-downs that only a report starts (server.cooldown_from)"
+    try:
+        session_kinds(scenario, population)
+    except ChainError as error:
+        return str(error)
     return "a cap on participations that can be reached" if cap_binds(scenario, population) else None
 
 
@@ -132,7 +138,7 @@ def _codes(
     """Return for each instant and device 0 where it is not available, else 1 + 254 times the chance that it reports."""
     size, rounds = len(population), len(instants)
     codes = np.zeros((rounds, size), dtype=np.uint8)
-    lengths = _lengths(scenario)[population.group]
+    lengths = _lengths(scenario, population)
     limit = FOREVER if server.deadline is None else to_ms(server.deadline)
     place = strata(scenario, population)
     step = max(1, _AT_ONCE // (rounds + 1))
@@ -164,13 +170,13 @@ def _covered(
     return np.cumsum(steps, axis=1, dtype=np.int32)[:, :instants]
 
 
-def _lengths(scenario: Scenario) -> Floats:
-    """Return equally likely lengths of a session at speed 1, (groups, n)."""
-    values = [session_values(group.session) for group in scenario.population]
-    if all(len(each) == 1 for each in values):
-        return np.array(values)
-    middles = (np.arange(_LENGTHS) + 0.5) / _LENGTHS
-    return np.array([np.quantile(each, middles) for each in values])
+def _lengths(scenario: Scenario, population: Population) -> Floats:
+    """Return equally likely lengths of each client's session at speed 1, (N, n)."""
+    kind, values = session_kinds(scenario, population)
+    if not all(len(each) == 1 for each in values):
+        middles = (np.arange(_LENGTHS) + 0.5) / _LENGTHS
+        values = [np.quantile(each, middles) for each in values]
+    return np.array(values)[kind]
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from fedsim.common.instants import DAY_S, HOUR_S
 from fedsim.population import Population
 from fedsim.population.distributions import distribution
 from fedsim.scenario import Scenario
-from fedsim.scenario.models import ConvergenceStudy, Session
+from fedsim.scenario.models import AnySession, ConvergenceStudy
 from fedsim.scenario.server import BufferedServer, SyncServer
+from fedsim.scenario.work import Work
 from fedsim.selection.laws import law_of
 from fedsim.theory import METHODS, Stationary, convergence, stationary
 from fedsim.theory.buffered import Asynchronous, Flow, LengthDistribution, asynchronous
@@ -24,6 +25,8 @@ from fedsim.theory.question import separations
 _MOST = 100_000
 _TRUSTED = 0.1
 _NODES = {0: 1, 1: 4096, 2: 256, 3: 40}
+_FINE = 16  # quantiles of a speed for each equally likely time
+_MOST_KINDS = 64
 """Values of each random phase of a session, by how many phases are random."""
 
 
@@ -88,6 +91,8 @@ def before_the_chain(scenario: Scenario, population: Population) -> Stationary |
     server = scenario.server
     if not scenario.always_available:
         return f"devices are not always there ({scenario.absences})"
+    if len(population.barred):
+        return "some devices have too little memory ever to take part (session.needs)"
     if cap_binds(scenario, population):
         return "a client can reach its cap on participations"
     if len(population) > _MOST:
@@ -118,7 +123,8 @@ def _busy(
     """
     cooldown_s = population.cooldown_s
     rests = bool(separation.any() or cooldown_s.any())
-    if rests and server.cooldown_from == "reported" and server.minimum_reports and server.deadline is not None:
+    fails = server.secure_aggregation is not None or (server.minimum_reports and server.deadline is not None)
+    if rests and server.cooldown_from == "reported" and fails:
         raise ChainError("only reports keep clients out (server.cooldown_from), and those of failed rounds do not")
     sessions = lengths_of(scenario, population)
     if outlasts(sessions, separation, cooldown_s, server):
@@ -131,9 +137,9 @@ def _busy(
 
 def lengths_of(scenario: Scenario, population: Population) -> LengthDistribution:
     """Return how long the clients' sessions take."""
-    values = [session_values(group.session) for group in scenario.population]
+    kind, values = session_kinds(scenario, population)
     limit_s = np.inf if scenario.server.deadline is None or scenario.server.selects_once else scenario.server.deadline
-    return LengthDistribution.of(population.group, population.speed, values, limit_s)
+    return LengthDistribution.of(kind, population.speed, values, limit_s)
 
 
 def pull_of(scenario: Scenario, population: Population, found: Stationary) -> Floats | None:
@@ -156,11 +162,16 @@ def all_report(scenario: Scenario, population: Population) -> bool:
     server = scenario.server
     if server.max_staleness is not None or (server.selects_once and server.wanted > server.cohort):
         return False
-    lengths = [session_values(group.session) for group in scenario.population] if server.deadline is not None else []
-    return all(
-        len(each) == 1 and each[0] <= (server.deadline or 0.0) * population.speed[population.group == index].min()
-        for index, each in enumerate(lengths)
-    )
+    if server.selects_once and server.secure_aggregation is not None:
+        return False
+    if server.deadline is None:
+        return True
+    try:
+        sessions = lengths_of(scenario, population)
+    except ChainError:
+        return False
+    longest = np.array([each[0] if len(each) == 1 else np.inf for each in sessions.values])[sessions.group]
+    return bool((longest <= server.deadline * population.speed).all())
 
 
 def cap_binds(scenario: Scenario, population: Population) -> bool:
@@ -250,8 +261,41 @@ def flow_summary(flow: Flow, server: BufferedServer, population: Population) -> 
     }
 
 
-def session_values(session: Session) -> Floats:
-    """Return equally likely lengths of a session at speed 1: quantiles of each phase, in all combinations."""
+def session_kinds(scenario: Scenario, population: Population) -> tuple[Ints, list[Floats]]:
+    """Return the kind (N,) of each client's sessions, and their equally likely lengths at speed 1 by kind.
+
+    A kind is a group or, of sessions from work, those of a group that train equally long. A `ChainError` is raised
+    where there are too many.
+    """
+    if population.train_s is None:
+        return population.group, [session_values(group.session) for group in scenario.population]
+    kind, values = np.empty(len(population), dtype=np.int64), list[Floats]()
+    for index, group in enumerate(scenario.population):
+        own = population.group == index
+        lengths, place = np.unique(population.train_s[own], return_inverse=True)
+        if len(lengths) > _MOST_KINDS:
+            raise ChainError(
+                f"devices train for {len(lengths):,} different times, and theory knows up to {_MOST_KINDS}"
+            )
+        kind[own] = len(values) + place
+        values += [session_values(group.session, float(each)) for each in lengths]
+    return kind, values
+
+
+def session_values(session: AnySession, train_s: float = 0.0) -> Floats:
+    """Return equally likely lengths of a session at speed 1: quantiles of each phase, in all combinations.
+
+    With work, training takes `train_s`.
+    """
+    if isinstance(session, Work):
+        transfers = [(session.link.down, 8 * session.model), (session.link.up, 8 * session.sent)]
+        network = [(law, bits) for law, bits in transfers if law.kind != "constant"]
+        total = np.array([train_s + sum(bits / law.value for law, bits in transfers if law.kind == "constant")])
+        for speed, bits in network:
+            nodes = _NODES[len(network)]
+            times = np.sort(bits / distribution(speed).draw((np.arange(_FINE * nodes) + 0.5) / (_FINE * nodes)))
+            total = np.add.outer(total, times.reshape(-1, _FINE).mean(axis=1)).ravel()
+        return total
     phases = (session.download, session.train, session.upload)
     drawn = [phase for phase in phases if phase.kind != "constant"]
     total = np.array([sum(phase.value for phase in phases if phase.kind == "constant")])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fedsim.common.errors import Mistake, ScenarioError
 from fedsim.experiment.preflight import preflight
-from fedsim.scenario import Scenario
+from fedsim.scenario import Scenario, starter
 from tests.command import fedsim
 
 ANSWERED, READ = 1_000, 4_000
@@ -22,6 +22,7 @@ MOST_DEVICES = 20_000
 MOST_RUN = 300
 MOST_MEMORY = 8 * 2**30
 TEXTS = [file.read_text(encoding="utf-8") for file in sorted(Path("scenarios").rglob("*.fedsim.yaml"))]
+TEXTS += [starter("case", "fleet")]
 
 _LISTED = """
 0 | -1 | 1.5 | 1e400 | -.inf | .nan | 1_000_000_000_000 | 0x | 0o9 | 12:30 | true | no | null | ~ | '' | " | ' | []
@@ -32,6 +33,7 @@ _LISTED = """
 !!python/object:os.system x | {kind: renewal, on: 0s, off: 1s} | {kind: trace, file: x.csv} | {kind: zipf, exponent: 9}
 {kind: uniform, low: 3, high: 1} | {kind: column, file: ../../../etc/passwd, column: p} | {grid: {seed: [1, 2]}}
 rounds.count < 5 | [rounds.count <] | {check: a.b == 1 +- } | [1 < 2] | {figures: [x], fingerprint: [rounds]}
+5MB | 5 MB | 0MB | 1e9GB | 20Mbps | {jetson-nano: 1} | {iphone-5s: 0} | {model: 5MB} | {down: 1bps, up: 0bps} | 400g
 {kind: fedavg, x: 1} | synthetic.fedsim.yaml | case.fedsim.yaml | [../paper/synthetic.fedsim.yaml] | {kind: lognormal}
 """
 VALUES = [
@@ -57,6 +59,7 @@ KEYS = [
         "sweep",
         "decide",
     ),
+    *("prices", "needs", "device", "link", "samples", "model"),
     *("records", "theory", "devices", "weight", "separation", "availability", "session", "cohort", "selection"),
 ]
 ACCIDENTS = ("value", "value", "value", "key", "delete", "double", "indent", "insert", "cut", "swap")

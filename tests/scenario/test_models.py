@@ -68,5 +68,5 @@ def test_the_schema_offers_kinds_of_ones_own_without_refusing_the_built_in_ones(
 
 @pytest.mark.parametrize("name", ["my-first", "a: b # c", "true", "12"])
 def test_a_starter_is_a_scenario(write: Write, name: str) -> None:
-    for template in ("phones", "paper", "buffered", "privacy"):
+    for template in ("phones", "paper", "buffered", "privacy", "fleet"):
         assert Scenario.load(write(starter(name, template))).name == name

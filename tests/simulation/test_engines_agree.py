@@ -166,7 +166,9 @@ def worlds(draw: st.DrawFn, of: st.SearchStrategy[Scenario] | None = None) -> di
             group["cooldown"] = "2h"  # longer than a waiting server looks ahead at first
         if not draw(st.integers(0, 3)):
             group["participations"] = {"most": draw(st.sampled_from([2, {"kind": "uniform", "low": 1, "high": 6}]))}
-        if draw(st.booleans()):
+        if "model" in group["session"]:
+            group["session"]["needs"] = draw(st.sampled_from([None, None, "2GB"]))
+        elif draw(st.booleans()):
             group["session"]["speed"] = {"kind": "uniform", "low": 0.5, "high": 2}
     if any(
         group["availability"]["kind"] != "renewal"

@@ -104,19 +104,25 @@ def check_rounds(scenario: Scenario, log: Log) -> None:
         assert row["selected"] <= row["eligible"]
         assert bernoulli or row["selected"] == server.wanted or server.shortage == "proceed"
         came = row["reported"] + (members["outcome"] == "failed").sum()
-        assert row["reported"] == (came if came >= server.minimum_reports else 0)
-        assert (row["outcome"] == "failed") == (came < server.minimum_reports) or row["outcome"] == "stopped"
+        gate, too_few = server.secure_aggregation, came < server.minimum_reports
+        if gate is not None:
+            too_few |= came < gate.threshold or (came > 0 and row["reported"] == 0)
+        if gate is None or row["outcome"] != "stopped":
+            assert row["reported"] == (0 if too_few else came)
+        assert (row["outcome"] == "failed") == too_few or row["outcome"] == "stopped"
         target = row["selected"] if bernoulli else server.cohort
         assert (row["outcome"] == "empty") == (row["selected"] == 0) or row["outcome"] in {"stopped", "failed"}
         reached = row["reported"] >= target > 0
         assert (row["outcome"] == "target") == reached or row["outcome"] in {"stopped", "failed"}
         last = members.filter(pl.col("outcome") != "late")["ended_s"].max()
+        taken_s = row["closed_s"] - (0.0 if gate is None or row["outcome"] == "stopped" else gate.unmasking)
         if row["outcome"] in {"target", "empty", "exhausted"}:
-            assert (last if row["selected"] else row["selected_s"]) == row["closed_s"]
+            assert (last if row["selected"] else row["selected_s"]) == pytest.approx(taken_s)
         if row["outcome"] == "deadline":
-            assert row["closed_s"] == pytest.approx(row["selected_s"] + server.deadline, abs=1e-6)
+            assert taken_s == pytest.approx(row["selected_s"] + server.deadline, abs=1e-6)
         late = members.filter(pl.col("outcome") == "late")["ended_s"].to_numpy()
-        assert (late > row["closed_s"]).all() or row["outcome"] in {"deadline", "failed"}
+        stopped_unmasking = gate is not None and row["outcome"] == "stopped"
+        assert (late > taken_s).all() or row["outcome"] in {"deadline", "failed"} or stopped_unmasking
     for before, after in pairwise(rows):
         assert after["opened_s"] == pytest.approx(before["closed_s"] + server.pause, abs=1e-6)
 

@@ -28,6 +28,7 @@ BUILTIN: Final = {
     "separation": f"{_ROOM}.participation:Separation",
     "population": f"{_ROOM}.population:PopulationMetrics",
     "places": f"{_ROOM}.rounds:Places",
+    "fleet": f"{_ROOM}.fleet:FleetMetrics",
     "theory": f"{_ROOM}.participation:AgainstTheory",
     "privacy": f"{_ROOM}.participation:Promised",
     "groups": f"{_ROOM}.participation:GroupShares",
@@ -46,7 +47,7 @@ METRICS: Final = Registry[Measurement](
 _READING_ORDER = (
     *("rounds", "sessions", "staleness", "versions", "concurrency", "participation.l1_uniform", "participation.tv"),
     *("participation.reported", "participation.l1_uniform_theory", "participation.l1_chain", "participation"),
-    *("privacy", "population", "selection", "group", "learning"),
+    *("privacy", "fleet", "population", "selection", "group", "learning"),
 )
 """In which order lists show the metrics: by the longest of these beginnings that a name has; the others are last."""
 MOST_GROUPS = 200

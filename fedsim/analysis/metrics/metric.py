@@ -7,6 +7,7 @@ from typing import Protocol
 
 import polars as pl
 
+from fedsim.analysis.fleet import Fleet
 from fedsim.analysis.participation import AvailableTime
 from fedsim.analysis.tally import Tally
 from fedsim.common.files import slices
@@ -25,6 +26,7 @@ class Setting:
     fixed_divisor: bool = False  # whether the server divides changes by a fixed number, and not by that of the reports
     by_day: bool = False  # whether availability follows the clock
     together: int = 1  # clients that are drawn at once
+    fleet: Fleet | None = None  # what sessions from work take; None where there are none
 
 
 @dataclass(frozen=True)
@@ -84,8 +86,8 @@ def mean(column: pl.Series) -> float:
 class Metric:
     """A named figure of a run; words in capitals stand for a name: an optimizer's, a group's, a metric's, an hour.
 
-    Units are ``s``, ``rounds``, ``clients``, ``share`` (0 to 1), ``L1`` (0 to 2), ``1/d``, ``1/h``, or empty for a
-    number.
+    Units are ``s``, ``rounds``, ``clients``, ``share`` (0 to 1), ``L1`` (0 to 2), ``1/d``, ``1/h``, ``B`` (bytes),
+    ``Wh``, ``g``, or empty for a number.
     """
 
     name: str  # as in metrics.json

@@ -17,7 +17,7 @@ class RoundMetrics:
         selected_mean | clients | Clients selected in a round, on average over rounds that selected any.
         reported_mean | clients | Reports taken in a round, on average over rounds that selected any.
         target_share | share | Rounds that closed because as many as `cohort` had reported.
-        failed_share | share | Rounds that failed, because fewer than `minimum_reports` had reported.
+        failed_share | share | Rounds that failed: too few reported (minimum_reports) or stayed (secure_aggregation).
         shortage_share | share | Synchronous rounds that waited, were skipped or went on with fewer clients than wanted.
         wait.mean | s | From the opening of a synchronous round until it selects, on average.
         wait.p95 | s | From the opening of a synchronous round until it selects, 95th percentile.

@@ -43,9 +43,9 @@ class Distribution(ABC):
     """Whether all values are the same, so that they cannot be correlated with anything."""
     of_a_group: ClassVar[bool] = False
     """Whether values depend on how many clients there are, so that it cannot be a part of a mixture."""
-    uses: ClassVar[tuple[str, ...]] = ("number", "rounds", "client_time", "time", "interval")
+    uses: ClassVar[tuple[str, ...]] = ("number", "rounds", "client_time", "time", "interval", "rate")
     """Where a scenario may name it: weights and speeds; numbers of rounds; a length of time for each client; one that
-    is drawn each time; lengths on and off by turns."""
+    is drawn each time; lengths on and off by turns; speeds of a link."""
 
     @abstractmethod
     def quantile(self, p: Floats) -> Floats:

@@ -18,7 +18,7 @@ class Constant(Distribution):
     """The same for every client of the group, or every time."""
 
     fixed = True
-    uses = ("number", "rounds", "client_time", "time")
+    uses = ("number", "rounds", "client_time", "time", "rate")
 
     value: Value
     """What it is."""
@@ -31,7 +31,7 @@ class Constant(Distribution):
 class Uniform(Distribution):
     """Uniform between low and high: low + (high - low) p."""
 
-    uses: ClassVar[tuple[str, ...]] = ("number", "client_time")
+    uses: ClassVar[tuple[str, ...]] = ("number", "client_time", "rate")
 
     low: Value
     """Least possible value."""

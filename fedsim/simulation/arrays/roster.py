@@ -50,6 +50,10 @@ class ArrayRoster:
         self._mask: Bools | None = None
         self._ineligible: Bits | None = None
 
+    def bar(self, clients: Ints) -> None:
+        """Keep clients out for good, before the run begins."""
+        self._free_round[clients] = NEVER
+
     def open_round(self, number: int) -> None:
         """Let in those whose separation is over in this round."""
         self._number = number

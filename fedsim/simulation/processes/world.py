@@ -211,6 +211,8 @@ class ProcessWorld(World):
         super().__post_init__()
         scenario, clock, devices = self.scenario, self.clock, self.devices
         self.roster = Roster(clock, devices.of_client, scenario.server.block)
+        for client in self.population.barred.tolist():
+            self.roster.hold(client, SPENT)
         self.selector = Selector(scenario, self.population, self.roster, self.recorder, self.replicate)
         self._sessions: dict[int, SessionProcess] = {}  # the running ones, by client
         self.last_round: ProcessRound | None = None
@@ -224,6 +226,8 @@ class ProcessWorld(World):
                 without = int(REASON_OF[name])
                 self.roster.hold(client, without)
                 clock.process(condition(clock, self.roster, client, holds, without, self._drop_out))
+        # Its own, for the server: models that are followed step by step cannot go back.
+        self.availability = availability_of(scenario, devices, self.replicate)
         leaving, horizon = np.flatnonzero(availability.may_leave), scenario.stop.horizon
         clock.process(departures(clock, self.roster, availability, leaving, horizon))
         clock.process(self.roster.keep_time(to_ms(scenario.server.patience)))

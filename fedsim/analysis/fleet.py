@@ -1,0 +1,138 @@
+"""What sessions from work take: bytes, energy, a share of the battery; cut where a session ended before its time."""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.instants import each_to_ms
+from fedsim.common.keyed import Purpose, stream
+from fedsim.population import Population
+from fedsim.population.sessions import PhaseFunction, session_phases
+from fedsim.scenario import Scenario
+from fedsim.scenario.devices import DEVICE_CLASSES
+from fedsim.scenario.work import Prices, Work
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """The devices of a scenario as their sessions are paid for; arrays are (N,)."""
+
+    phases: PhaseFunction
+    by_instant: bool  # whether sessions are keyed by the instant of their selection, and not by the round
+    group: Ints
+    device: Ints  # place of the class; -1 where sessions have plain times
+    speed: Floats
+    model: Floats  # (groups,) bytes that are downloaded
+    update: Floats  # and uploaded
+    prices: Prices | None
+    small: int  # devices whose memory is too small
+
+
+def fleet_of(scenario: Scenario, population: Population, replicate: int) -> Fleet | None:
+    """Return the fleet of a scenario; None where no session is from work."""
+    if population.device is None:
+        return None
+    works = [group.session if isinstance(group.session, Work) else None for group in scenario.population]
+    return Fleet(
+        session_phases(scenario, population, stream(scenario.seed, replicate, Purpose.SESSION)),
+        not scenario.server.selects_once,
+        population.group,
+        population.device.astype(np.int64),
+        population.speed,
+        np.array([0.0 if work is None else work.model for work in works]),
+        np.array([0.0 if work is None else work.sent for work in works]),
+        scenario.prices,
+        len(population.barred),
+    )
+
+
+@dataclass
+class Taken:
+    """What the sessions of a run have taken; sums are whole numbers, which no order of adding changes."""
+
+    fleet: Fleet
+    down: int = 0  # bytes
+    up: int = 0
+    wasted_down: int = 0  # in sessions whose report was not taken
+    wasted_up: int = 0
+    wasted_mj: int = 0  # mJ
+    spent_ms: int = 0  # by devices of the fleet
+    peak: int = 0  # sessions at once, all groups
+    battery: list[Floats] = field(default_factory=list)  # share of it that each session takes
+
+    def __post_init__(self) -> None:
+        self.of_device = np.zeros(len(self.fleet.device), dtype=np.int64)  # mJ
+        self._running: Ints = np.empty(0, dtype=np.int64)  # when sessions end that ran at the last selection
+
+    def add(self, part: pl.DataFrame) -> None:
+        """Take the next participations, in order."""
+        client, number = (part[name].to_numpy().astype(np.int64) for name in ("client", "round"))
+        selected, ended = (each_to_ms(part[name].to_numpy()) for name in ("selected_s", "ended_s"))
+        self._count(selected, ended)
+        fleet = self.fleet
+        own = fleet.device[client] >= 0
+        client, number, spent = client[own], (selected if fleet.by_instant else number)[own], (ended - selected)[own]
+        wasted: Bools = (part["outcome"] != "reported").to_numpy()[own]
+        lengths = fleet.phases(client, number)
+        whole = spent >= each_to_ms(lengths[0] + lengths[1] + lengths[2])
+        begins = np.cumsum(lengths, axis=0) - lengths
+        parts = np.where(whole, lengths, np.clip(spent / 1000 - begins, 0.0, lengths))
+        done = np.divide(parts, lengths, out=np.where(whole, 1.0, 0.0) + np.zeros_like(parts), where=lengths > 0)
+        group, classes = fleet.group[client], fleet.device[client]
+        down = np.rint(fleet.model[group] * done[0]).astype(np.int64)
+        up = np.rint(fleet.update[group] * done[2]).astype(np.int64)
+        energy = np.rint(1000 * (_POWER_W[classes].T * parts).sum(axis=0)).astype(np.int64)
+        np.add.at(self.of_device, client, energy)
+        self.down, self.up = self.down + int(down.sum()), self.up + int(up.sum())
+        self.wasted_down += int(down[wasted].sum())
+        self.wasted_up += int(up[wasted].sum())
+        self.wasted_mj += int(energy[wasted].sum())
+        self.spent_ms += int(spent.sum())
+        powered = _BATTERY_WH[classes] > 0
+        self.battery.append(energy[powered] / _MJ_PER_WH / _BATTERY_WH[classes][powered])
+
+    def _count(self, selected: Ints, ended: Ints) -> None:
+        """Count the sessions that run at each selection; one that ends there does not."""
+        ends = np.sort(np.concatenate([self._running, ended]))
+        begun = len(self._running) + np.searchsorted(selected, selected, side="right")
+        running = begun - np.searchsorted(ends, selected, side="right")
+        self.peak = max(self.peak, int(running.max(initial=0)))
+        self._running = ends[ends > selected[-1]] if len(selected) else ends
+
+    def figures(self, rounds: int) -> dict[str, float]:
+        """Return the metrics; `rounds` have selected somebody."""
+        fleet, prices = self.fleet, self.fleet.prices
+        total_wh, took_part = int(self.of_device.sum()) / _MJ_PER_WH, self.of_device[self.of_device > 0]
+        found = {
+            "bytes_down": float(self.down),
+            "bytes_up": float(self.up),
+            "wasted_bytes_down": float(self.wasted_down),
+            "wasted_bytes_up": float(self.wasted_up),
+            "energy": total_wh,
+            "wasted_energy": self.wasted_mj / _MJ_PER_WH,
+            "peak_sessions": float(self.peak),
+            "too_small_share": fleet.small / max(1, int((fleet.device >= 0).sum())),
+        }
+        if len(took_part):
+            found |= {
+                "energy_per_round": total_wh / rounds,
+                "energy_per_device.mean": total_wh / len(took_part),
+                "energy_per_device.max": float(took_part.max()) / _MJ_PER_WH,
+            }
+        if len(battery := np.concatenate([np.empty(0), *self.battery])):
+            found |= {"battery_share.mean": math.fsum(battery) / len(battery), "battery_share.max": battery.max()}
+        if prices is not None:
+            of_bytes = prices.gigabyte * (self.down + self.up) / 1e9
+            hours = prices.device_hour * self.spent_ms / 3_600_000
+            found["cost"] = of_bytes + prices.kilowatt_hour * total_wh / 1000 + hours
+            if prices.carbon is not None:
+                found["carbon"] = prices.carbon * total_wh / 1000
+        return {f"fleet.{name}": float(value) for name, value in found.items()}
+
+
+_MJ_PER_WH = 3.6e6
+_POWER_W = np.array([(each.down_w, each.train_w, each.up_w) for each in DEVICE_CLASSES])
+_BATTERY_WH = np.array([each.battery_wh for each in DEVICE_CLASSES])

@@ -1,0 +1,110 @@
+"""Classes of devices, sessions from work, and memory that keeps devices out."""
+
+import numpy as np
+import pytest
+
+from fedsim.common.errors import ScenarioError
+from fedsim.experiment.preflight import notes_of
+from fedsim.population import build_population, check_feasible
+from fedsim.scenario import Scenario
+from fedsim.scenario.devices import DEVICE_CLASSES, PLACES
+from tests.conftest import Write
+
+LINK = "link: {down: 8Mbps, up: 4Mbps}"
+WORK = f"model: 1MB, samples: 100, {LINK}"
+
+
+def loaded(write: Write, session: str, *overrides: str) -> Scenario:
+    text = f"stop: {{rounds: 5}}\npopulation:\n  - {{devices: 400, session: {{{session}}}}}\nserver: {{cohort: 1}}\n"
+    return Scenario.load(write(text), overrides)
+
+
+def complaint(write: Write, session: str, *overrides: str) -> str:
+    with pytest.raises(ScenarioError) as caught:
+        build_population(loaded(write, session, *overrides))
+    return str(caught.value)
+
+
+def test_twenty_classes_have_figures_in_order() -> None:
+    assert len(DEVICE_CLASSES) >= 16
+    for each in DEVICE_CLASSES:
+        assert 0.008 < each.step_s < 0.5, each
+        assert 5e8 <= each.memory <= 16e9
+        assert min(each.down_w, each.train_w, each.up_w) > 0
+
+
+def test_training_takes_samples_times_cost_times_the_class(write: Write) -> None:
+    made = build_population(loaded(write, f"{WORK}, cost: 2, device: {{jetson-nano: 1, raspberry-pi-4: 3}}"))
+    assert made.device is not None
+    assert made.device.dtype == np.int8
+    assert made.train_s is not None
+    steps = {PLACES[name]: DEVICE_CLASSES[PLACES[name]].step_s for name in ("jetson-nano", "raspberry-pi-4")}
+    assert made.train_s == pytest.approx([200 * steps[each] for each in made.device.tolist()])
+    # A fair share is off by more than 4 standard deviations once in 16,000 seeds.
+    assert (made.device == PLACES["raspberry-pi-4"]).mean() == pytest.approx(0.75, abs=4 * np.sqrt(0.75 * 0.25 / 400))
+
+
+def test_a_column_names_classes(write: Write) -> None:
+    source = f"{WORK}, device: {{kind: column, file: fleet.csv, column: phone}}"
+    folder = write("stop: {rounds: 1}\n").parent
+    (folder / "fleet.csv").write_text("phone\n" + "jetson-nano\niphone-5s\n" * 200)
+    made = build_population(loaded(write, source))
+    assert made.device is not None
+    assert made.device[:2].tolist() == [PLACES["jetson-nano"], PLACES["iphone-5s"]]
+    (folder / "fleet.csv").write_text("phone\n" + "jetson-nano\n" * 399 + "iphone\n")
+    assert "session.device: value 399: unknown class of devices 'iphone'; did you mean 'iphone-5s'?" in complaint(
+        write, source
+    )
+
+
+def test_memory_keeps_devices_out_for_good(write: Write) -> None:
+    case = loaded(write, f"{WORK}, device: {{iphone-5s: 1, kirin-970: 1}}, needs: 2GB")
+    made = build_population(case)
+    assert made.device is not None
+    small = made.device == PLACES["iphone-5s"]
+    assert made.barred.tolist() == np.flatnonzero(small).tolist()
+    (note,) = [each for each in notes_of(case, made) if "session.needs" in each and "of 400" in each]
+    assert note.startswith(f"session.needs: {small.sum()} of 400 devices ({small.mean():.1%}) of group 'everyone'")
+    wide = case.with_values({"server.cohort": 390})
+    (mistake,) = check_feasible(wide, made)
+    assert f"the population has {400 - small.sum()} with enough memory" in mistake.message
+
+
+TIMES = "is of a session in plain times; this one follows from work"
+SPEEDS = "model: 1MB, samples: 1, device: iphone-5s, link: {down: DOWN, up: 1Mbps}"
+MISTAKES = {
+    f"{WORK}, device: iphone-6": "session.device: unknown class of devices 'iphone-6'; did you mean 'iphone-5s'?",
+    f"{WORK}, device: iphone-5s, train: 60s": f"session.train: {TIMES}",
+    f"{WORK}, device: iphone-5s, needs: 2GB": "needs: no device of the group has so much memory: the largest has 1GB",
+    "model: 5, device: iphone-5s": "session.model: must have a unit, such as 500kB, 5MB, 3GiB, not 5",
+    "model: 0MB, device: iphone-5s": "session.model: must be above 0",
+    f"{WORK}, device: {{iphone-5s: 0}}": "session.device.iphone-5s: must be above 0",
+    SPEEDS.replace("DOWN", "20"): "session.link.down: must have a unit, such as",
+    SPEEDS.replace("DOWN", "{kind: uniform, low: 2Mbps, high: 1Mbps}"): "low is 2000000bps, above high, 1000000bps",
+    "model: 1MB, device: iphone-5s": "session.samples: is required",
+}
+
+
+@pytest.mark.parametrize("session", MISTAKES)
+def test_mistakes_are_told_with_their_place(write: Write, session: str) -> None:
+    said = complaint(write, session)
+    assert MISTAKES[session] in said
+    assert "case.fedsim.yaml:3:" in said
+
+
+def test_prices_want_work(write: Write) -> None:
+    assert "prices are of sessions from work, and no group has one" in complaint(
+        write, "train: 60s", "prices.gigabyte=1"
+    )
+
+
+def test_units_are_written_as_they_are_read(write: Write) -> None:
+    case = loaded(
+        write, f"{WORK}, device: iphone-5s, update: 1536KiB, needs: 0.25GB", "prices={gigabyte: 0.05, carbon: 0.4kg}"
+    )
+    dumped = case.model_dump(mode="json")
+    session = dumped["population"][0]["session"]
+    assert [session[key] for key in ("model", "update", "needs")] == ["1MB", "1536KiB", "250MB"]
+    assert session["link"]["down"] == {"kind": "constant", "value": "8Mbps"}
+    assert dumped["prices"]["carbon"] == "400g"
+    assert Scenario.model_validate(dumped) == case
