@@ -101,7 +101,8 @@ def test_an_independent_simulator_agrees(fleet: bool) -> None:
     rms = float(np.sqrt(np.mean(np.square(found))))
     told = f"{worlds} worlds, {stalled} more refused or stalled, {len(found):,} figures, z rms {rms:.3f}"
     sys.stdout.write(f"oracle: {told}\n")
-    assert abs(rms - 1.0) < max(0.03, 1.9 / np.sqrt(len(found)))
+    # Bytes, energy and the last close of a fleet go together even more.
+    assert abs(rms - 1.0) < max(0.03, (3.0 if fleet else 1.9) / np.sqrt(len(found)))
 
 
 def test_theory_is_attached_only_where_it_holds() -> None:
