@@ -185,7 +185,8 @@ class World:
     def rounds(self) -> None:
         server, now = self.server, 0
         wanted, deadline = math.ceil(round(server["cohort"] * server["over_select"], 9)), ms(server["deadline"] or 1e12)
-        least = {"proceed": 1}.get(server["shortage"], wanted) if server["law"] != "poisson" else 0
+        needed = max(1, server["gate"][0]) if server.get("gate") else 1
+        least = {"proceed": needed}.get(server["shortage"], wanted) if server["law"] != "poisson" else 0
         for number in range(self.data["rounds"]):
             opened = now
             while True:
