@@ -29,6 +29,7 @@ class Look:
     high: float
     told: bool  # whether it differs from the reference by more than chance: whether the interval excludes that
     visible: float  # the least difference from the reference that is told four times in five
+    level: float  # at which it was judged, with a correction for the other looks
 
 
 def compare_values(
@@ -39,9 +40,10 @@ def compare_values(
 
     away = np.abs(values - reference)
     p = np.asarray(2.0 * stdtr(degrees, -away / np.maximum(errors, 1e-300)), dtype=np.float64)
-    quantile = -stdtrit(degrees, holm_levels(p, level) / 2)
+    own = holm_levels(p, level)
+    quantile = -stdtrit(degrees, own / 2)
     half = quantile * errors
-    return _looks(values, values - half, values + half, away > half, (quantile + POWER) * errors)
+    return _looks(values, values - half, values + half, away > half, (quantile + POWER) * errors, own)
 
 
 def compare_shares(
@@ -59,12 +61,12 @@ def compare_shares(
     low = np.where(hits > 0, betaincinv(least, others + 1, own / 2), 0.0)
     high = np.where(draws > hits, betaincinv(hits + 1, others, 1 - own / 2), 1.0)
     visible = (POWER - ndtri(own / 2)) * np.sqrt(fair * (1 - fair) / draws)
-    return _looks(shares, low, high, (fair < low) | (fair > high), visible)
+    return _looks(shares, low, high, (fair < low) | (fair > high), visible, own)
 
 
 def _looks(*columns: Floats | Bools) -> tuple[Look, ...]:
     rows: Sequence[Sequence[float]] = list(zip(*(column.tolist() for column in columns), strict=True))
-    return tuple(Look(value, low, high, bool(told), visible) for value, low, high, told, visible in rows)
+    return tuple(Look(value, low, high, bool(told), *rest) for value, low, high, told, *rest in rows)
 
 
 def holm_levels(p: Floats, level: float = LEVEL) -> Floats:

@@ -55,6 +55,7 @@ class ClientShare:
     high: float = math.inf
     visible: float = math.inf
     told: bool = False  # whether it differs from 1 by more than chance
+    level: float = LEVEL  # at which that was judged, with a correction for the other looks
 
     @property
     def words(self) -> str:
@@ -221,6 +222,7 @@ def _parts(run: FinishedRun, system: _System, wide: bool) -> Iterator[ClientShar
         if known:
             look = next(looks)
             part = replace(part, low=look.low / own, high=look.high / own, visible=look.visible / own, told=look.told)
+            part = replace(part, level=look.level)
         yield part
 
 

@@ -13,7 +13,7 @@ from fedsim.findings.formatting import cut
 WHAT, BIAS, MODEL = "What happens", "How biased", "To the model"
 COST, TRUST, NEXT = "At what cost", "Can I trust it", "Do this next"
 
-LONGEST = 90
+LONGEST = 88
 """Characters of a line of the first screen: with five of them, that of a phone shows all."""
 
 Plain: TypeAlias = str | float | bool | None

@@ -60,7 +60,7 @@ def _setup(run: FinishedRun) -> str:
     parts = [count(len(run.clients), "device") + (f" in {count(run.groups)} groups" if run.groups > 1 else "")]
     parts += [equation("R", ends), *([f"cool-down {duration(cooldown_s)}"] if cooldown_s else [])]
     parts.append(f"buffer of {server.buffer}" if server.buffer else equation("cohort", run.scenario.sync_server.cohort))
-    parts += [count(len(run.rounds), run.noun), f"seed {run.manifest.get('seed')}"]
+    parts += [count(len(run.rounds), run.noun), f"seed\N{NO-BREAK SPACE}{run.manifest.get('seed')}"]
     return ", ".join(parts)
 
 

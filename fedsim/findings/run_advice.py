@@ -118,7 +118,7 @@ def _trust(run: FinishedRun, bias: Bias, worse: list[str]) -> Iterator[Finding]:
             yield Finding(text, TRUST, warns=far, brief=brief)
     elif not meant and not run.scenario.shocks and bias.seen not in {Seen.ONCE, Seen.UNTESTED}:
         yield Finding(
-            "One run with one seed: intervals are of chance within it; other seeds (`sweep.seeds`) tell more.",
+            "Intervals are of chance within this one run; other seeds (`sweep.seeds`) tell the rest.",
             TRUST,
         )
     if noise is None and bias.seen in {Seen.NONE, Seen.BIAS}:
@@ -214,4 +214,4 @@ def _against_bias(run: FinishedRun, trained: Iterable[str]) -> Iterator[str]:
     if uneven and run.scenario.always_available and once:
         yield "Sweep the separation: a longer one makes participation more even"
     elif run.scenario.learning is None:
-        yield "Sweep the separation or the cool-down to see what evens participation out, and what it costs"
+        yield "Sweep the separation or the cool-down to see what evens participation out"

@@ -20,7 +20,7 @@ MOST_BYTES = 250_000
 MOST_TILES = 5
 FEWEST_COUNTS = 30  # of either side of a ratio
 TOLD = "told from chance"
-LONGEST_LINE = 90  # characters of what the first screen says of one question
+LONGEST_LINE = 88  # characters of what the first screen says of one question
 LONGEST_TITLE = 140
 
 _BLOCKS = {"p", "li", "dt", "dd", "h1", "h2", "h3", "h4", "th", "td", "caption", "summary", "text", "title", "desc"}

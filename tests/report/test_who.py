@@ -15,7 +15,7 @@ from fedsim.findings.bias import bias_of
 from fedsim.findings.finished_run import FinishedRun, read_run
 from fedsim.findings.gathered import Asked, gather
 from fedsim.report.charts import Absent, Chart
-from fedsim.report.charts.who import ClientParts, around_uniform, in_order, parts_of, who_charts
+from fedsim.report.charts.who import ClientParts, around_uniform, in_order, judged_rows, parts_of, who_charts
 from fedsim.scenario.component import Choice
 from fedsim.theory import stationary
 
@@ -82,6 +82,21 @@ def test_groups_are_in_multiples_of_their_share_with_theory_and_intervals(run: F
     assert (np.abs(rows.shares - rows.theory) < 2 * rows.margins).all()
     assert rows.draws == counts.sum() / SIZE  # groups of five are drawn as one
     assert [chart.name for chart in charts_of(two)][:2] == ["who", "who-groups"]
+
+
+def test_bars_leave_out_equal_shares_where_the_verdict_does(run: FinishedRun) -> None:
+    """Bars are those of the verdict, which are not symmetric."""
+    group = pl.when(pl.col("client") < 60).then(pl.lit("a")).otherwise(pl.lit("b"))
+    for given in (run, living(run, group=group)):
+        bias = bias_of(given)
+        for rows in (judged_rows(each, bias) for each in parts_of(given)):
+            assert rows.ends is not None
+            low, high = rows.ends.tolist()
+            assert ((rows.ends[0] < rows.shares) & (rows.shares < rows.ends[1])).all()
+            for part in bias.of(rows.name.removeprefix("who-").removesuffix("s")):
+                at = rows.names.index(part.name)
+                assert (low[at], high[at]) == (part.low, part.high)
+                assert (low[at] > 1 or high[at] < 1) is part.told
 
 
 def test_time_zones_are_shown_where_they_are_not_the_groups(run: FinishedRun) -> None:

@@ -29,7 +29,7 @@ class Series:
     x: NDArray[np.floating[Any]]
     y: NDArray[np.floating[Any]]
     color: str = marks.SERIES[0]
-    look: Literal["line", "dashed", "dots", "steps"] = "line"
+    look: Literal["line", "marked", "dashed", "dots", "ring", "steps"] = "line"
     low: NDArray[np.floating[Any]] | None = None
     high: NDArray[np.floating[Any]] | None = None
 
@@ -96,14 +96,16 @@ def draw_lines(
     entries: list[tuple[Artist, str]] = []
     ends: list[tuple[float | None, float, str]] = []  # x of what is labelled beside it, y, and colour
     for each in series:
-        are_dots, single = each.look == "dots", len(each.x) == 1
-        if each.low is not None and each.high is not None and are_dots:
+        are_dots, single = each.look in {"dots", "ring"}, len(each.x) == 1
+        if each.low is not None and each.high is not None and (are_dots or single):
             marks.error_bars(axes, each.x, each.y, each.y - each.low, each.high - each.y, each.color)
         elif each.low is not None and each.high is not None:
             axes.fill_between(each.x, each.low, each.high, color=each.color, alpha=0.16, linewidth=0)
-        style: dict[str, Any] = {"linestyle": {"dots": "", "dashed": marks.DASHED}.get(each.look, "-")}
+        style: dict[str, Any] = {"linestyle": {"dots": "", "ring": "", "dashed": marks.DASHED}.get(each.look, "-")}
         style |= {"drawstyle": "steps-mid" if each.look == "steps" else "default", "zorder": 4 if are_dots else 2}
-        style |= {"marker": "o" if are_dots or single else "", "markersize": 5 if len(each.x) < 60 else 2.6}
+        marked = are_dots or single or each.look == "marked"
+        style |= {"marker": "o" if marked else "", "markersize": 5 if len(each.x) < 60 else 2.6}
+        style |= {"markersize": 12, "markeredgewidth": 2, "markerfacecolor": "none"} if each.look == "ring" else {}
         (artist,) = axes.plot(each.x, each.y, color=each.color, **style)
         entries.append((artist, each.name))
         ends.append(

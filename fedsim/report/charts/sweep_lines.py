@@ -1,12 +1,10 @@
 """A figure along a sweep: means over the seeds as a line with intervals; and the parts of a loss, as lines too."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator
 
@@ -18,7 +16,7 @@ from fedsim.findings.finished_sweep import FinishedSweep
 from fedsim.findings.formatting import count, listing, number
 from fedsim.findings.metric_wording import MetricWording
 from fedsim.findings.sweep import Line, Lines, line_data
-from fedsim.report.charts import Absent, Chart, marks
+from fedsim.report.charts import Absent, Chart, marks, plot
 from fedsim.report.tables import thinned
 from fedsim.sweeps.decision import interval
 
@@ -71,41 +69,36 @@ def lines_chart(data: Lines, name: str, title: str, notes: Sequence[str]) -> Cha
         for k, x in enumerate(line.x.tolist())
     ]
     header = ("Line", data.along.name, "Mean", "± 95 %", *(("Theory",) if predicted else ()))
-    return Chart(
-        name=name,
-        title=title,
-        description=f"{data.metric} along {data.along.name}: {listing(ways)}.",
+    chart = plot.line_plot(
+        name,
+        title,
+        list(_series(data)),
+        (marks.shortened(data.along.label, 44), "linear"),
+        (data.metric, "log" if data.logarithmic else "linear"),
         notes=(*notes, *left),
-        table=thinned(f"{data.metric} along the sweep", header, rows),
-        draw=partial(_draw_lines, data),
+        after=partial(_scale, data),
     )
+    description = f"{data.metric} along {data.along.name}: {listing(ways)}."
+    return replace(chart, description=description, table=thinned(f"{data.metric} along the sweep", header, rows))
 
 
-def _draw_lines(data: Lines, axes: Axes) -> None:
-    """Draw the lines with their bands; theory, where there is one, dashed; a ring around the choice."""
-    entries: list[tuple[Artist, str]] = []
-    dashed: Artist | None = None
+def _series(data: Lines) -> Iterator[plot.Series]:
+    """Yield the lines with their bands; theory, where there is one, dashed; a ring around the choice."""
+    once = {"theory", "choice"}  # names that stand at the first of several
     for index, line in enumerate(data.lines):
         color, (low, high) = marks.series_color(index), band(line, data.most)
         shown = line.mean > 0 if data.logarithmic else np.isfinite(line.mean)
-        if data.logarithmic:
-            low = np.maximum(low, 0.1 * np.abs(line.mean))
-        known = np.isfinite(line.half) & shown
-        axes.fill_between(line.x, low, high, where=known.tolist(), color=color, alpha=0.18, linewidth=0)
-        mean = line.mean[known]
-        marks.error_bars(axes, line.x[known], mean, mean - low[known], high[known] - mean, color)
-        (drawn,) = axes.plot(line.x[shown], line.mean[shown], color=color, marker="o", markersize=4.2)
-        entries.append((drawn, line.name or "measured"))
+        low = np.maximum(low, 0.1 * np.abs(line.mean)) if data.logarithmic else low
+        if shown.any():
+            ends, name = (low[shown], high[shown]), line.name or "measured"
+            yield plot.Series(name, line.x[shown], line.mean[shown], color, "marked", *ends)
         if line.theory is not None:
-            (dashed,) = axes.plot(line.x, line.theory, color=color, linestyle=marks.DASHED, linewidth=1.1)
+            yield plot.Series("theory" if "theory" in once else "", line.x, line.theory, color, "dashed")
+            once.discard("theory")
         if len(at := np.flatnonzero(line.points == data.chosen)) and (index == 0 or not data.logarithmic):
-            ringed: dict[str, Any] = {"markeredgewidth": 2, "markerfacecolor": "none"}
-            ring = marks.dots(axes, line.x[at], line.mean[at], marks.SERIES[1], 12, **ringed)
-            entries += [(ring, "choice")] if all(words != "choice" for _, words in entries) else []
-    if dashed is not None:
-        entries.append((dashed, "theory"))
-    _scale(data, axes)
-    marks.finish(axes, marks.shortened(data.along.label, 44), data.metric, entries if len(entries) > 1 else ())
+            name = "choice" if "choice" in once else ""
+            yield plot.Series(name, line.x[at], line.mean[at], marks.SERIES[1], "ring")
+            once.discard("choice")
 
 
 def band(line: Line, most: float | None) -> tuple[Floats, Floats]:
@@ -118,7 +111,6 @@ def _scale(data: Lines, axes: Axes) -> None:
     low, high = axes.get_ylim()
     if not data.logarithmic and low > 0 and low < 0.7 * high:
         axes.set_ylim(0, high)
-    marks.set_scale(axes, "y", data.logarithmic)
     if ticks := data.along.ticks:
         axes.set_xlim(-0.5, len(ticks) - 0.5)
         axes.xaxis.set_major_locator(FixedLocator(list(range(len(ticks)))))

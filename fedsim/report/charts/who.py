@@ -11,6 +11,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from fedsim.common.arrays import Floats, Ints
+from fedsim.common.intervals import student_quantile
 from fedsim.experiment.cautions import drawn_together
 from fedsim.findings.bias import NORMAL, Bias, fair_counts
 from fedsim.findings.finished_run import FinishedRun
@@ -38,6 +39,8 @@ class ClientParts:
     shares: Floats  # its share of the participations over that
     draws: float  # how many there were
     margins: Floats | None = None  # half of the 95 % interval of `shares`; None where it is not known
+    spans: int = 2  # of the run, by which they are known
+    ends: Floats | None = None  # (2, rows): those of the intervals by which shares are judged
     theory: Floats | None = None  # what theory says of `shares`; None where it says nothing
 
     @property
@@ -108,16 +111,24 @@ def _rows(
         shares=np.bincount(part, taken) / taken.sum() / sizes,
         draws=draws,
         margins=None if margins is None else margins / sizes,
+        spans=2 if counts is None else len(counts),
         theory=None if pi.null_count() else np.bincount(part, pi.to_numpy()) / sizes,
     )
 
 
-def _judged(rows: ClientParts, bias: Bias) -> ClientParts:
-    """Give rows the intervals by which they were judged, which exclude 1 where they are told from chance."""
-    own = {part.name: (part.high - part.low) / 2 for part in bias.of(_KINDS[rows.name]) if np.isfinite(part.visible)}
-    if not set(rows.names) <= set(own):
+def judged_rows(rows: ClientParts, bias: Bias) -> ClientParts:
+    """Give rows the intervals by which they were judged, which exclude 1 where they are told; others the same level."""
+    own = {part.name: part for part in bias.of(_KINDS[rows.name]) if np.isfinite(part.visible)}
+    if not own or (rows.margins is None and not set(rows.names) <= set(own)):
         return rows
-    return replace(rows, margins=np.array([own[name] for name in rows.names]))
+    level = min(part.level for part in own.values())
+    wider = student_quantile(rows.spans, 1 - level) / student_quantile(rows.spans)
+    half = 0.0 if rows.margins is None else wider * rows.margins
+    ends = np.stack([np.maximum(rows.shares - half, 0.0), rows.shares + half])
+    for row, name in enumerate(rows.names):
+        if name in own:
+            ends[:, row] = own[name].low, own[name].high
+    return replace(rows, ends=ends)
 
 
 def who_charts(run: FinishedRun, bias: Bias) -> list[Chart | Absent]:
@@ -127,7 +138,7 @@ def who_charts(run: FinishedRun, bias: Bias) -> list[Chart | Absent]:
     """
     if not run.clients["participations"].sum():
         return [Absent("who", "Who takes part", "Nobody took part in this run.")]
-    ways = [_judged(each, bias) for each in parts_of(run)]
+    ways = [judged_rows(each, bias) for each in parts_of(run)]
     kinds = {part.kind for part in bias.parts if part.told}
     widest = bias.contrast[0].kind if bias.contrast else ""
     told = [each for each in ways if _KINDS[each.name] in kinds]
@@ -147,8 +158,8 @@ def _row_chart(run: FinishedRun, data: ClientParts, name: str) -> Chart:
     what = "participations" if run.selected is None else "reports taken"
     notes = [f"Participation share: the share of the {what} over the share of the clients. 1 is equal shares for all."]
     notes.append(f"Grey: where equal chances for everybody would put 19 of 20 {data.noun}s.")
-    if data.margins is not None:
-        notes.append("Bars: 95\N{NARROW NO-BREAK SPACE}% intervals, of groups and time zones for all of them together.")
+    if data.ends is not None:
+        notes.append("Bars: intervals at the level of the verdict, 95\N{NARROW NO-BREAK SPACE}% for all looks.")
     if len(rows) < len(data.names):
         notes.append(f"{count(len(rows))} of the {count(len(data.names), data.noun)}: those at both ends.")
     by = {"zone": "time zone", "availability": "available time"}.get(_KINDS[data.name], _KINDS[data.name])
@@ -168,9 +179,10 @@ def _row_chart(run: FinishedRun, data: ClientParts, name: str) -> Chart:
 def _row_table(data: ClientParts, rows: Ints) -> Table:
     columns = {"Share of clients": [percent(each) for each in data.sizes[rows]]}
     columns["Participation share"] = [number(each) for each in data.shares[rows]]
-    for head, values in (("± 95\N{NARROW NO-BREAK SPACE}%", data.margins), ("Theory", data.theory)):
-        if values is not None:
-            columns[head] = [number(each) for each in values[rows]]
+    if data.ends is not None:
+        columns["Interval"] = [f"{number(low, 3)} to {number(high, 3)}" for low, high in data.ends[:, rows].T.tolist()]
+    if data.theory is not None:
+        columns["Theory"] = [number(each) for each in data.theory[rows]]
     columns["Equal chances"] = [f"1 ± {number(each, 2)}" for each in data.chance[rows]]
     cells = zip([data.names[row] for row in rows], *columns.values(), strict=True)
     return Table("Participation shares", (data.noun.capitalize(), *columns), tuple(cells))
@@ -182,16 +194,16 @@ def _draw_rows(data: ClientParts, rows: Ints, axes: Axes) -> None:
     at = marks.named_rows(axes, [marks.shortened(data.names[row], _LABEL) for row in rows])
     values = np.concatenate([share, np.ones(1), *([] if data.theory is None else [data.theory[rows]])])
     far = marks.spans_decades(values, ratio=8)
-    if data.margins is not None:
-        half = data.margins[rows]
-        values = np.concatenate([values, np.maximum(share - half, share / 2 if far else 0), share + half])
+    if data.ends is not None:
+        low, high = data.ends[:, rows]
+        values = np.concatenate([values, np.maximum(low, share / 2 if far else 0), high])
     least, most = float(values.min()), max(float(values.max()), 1.1)
     axes.set_xlim(*((least / 1.2, most * 1.2) if far else (0.9 * min(least, 0.9) if least > 0.6 else 0, 1.05 * most)))
-    low = np.maximum(1 - chance, axes.get_xlim()[0])
-    band = axes.barh(at, 1 + chance - low, 1.0, left=low, color=marks.MUTED, alpha=0.28, linewidth=0)
+    left = np.maximum(1 - chance, axes.get_xlim()[0])
+    band = axes.barh(at, 1 + chance - left, 1.0, left=left, color=marks.MUTED, alpha=0.28, linewidth=0)
     marks.rule(axes, x=1)
-    if data.margins is not None:
-        axes.errorbar(share, at, xerr=data.margins[rows], linestyle="", color=marks.SERIES[0], linewidth=1.4, zorder=3)
+    if data.ends is not None:
+        axes.hlines(at, low, high, color=marks.SERIES[0], linewidth=1.4, zorder=3)
     entries: list[tuple[Artist, str]] = [(marks.dots(axes, share, at, marks.SERIES[0], 5.5, zorder=4), "measured")]
     marks.set_scale(axes, "x", far)
     if data.theory is not None:
