@@ -3,7 +3,7 @@
 It reads a scenario as plain data and shares no code with fedsim. It knows devices that are always available, or come
 and go at exponential times, sessions of constant or exponential lengths, the laws of selection without a memory,
 deadlines, over-selection, shortages, separations, cool-downs, caps, buffered servers, sessions from work with what they
-take, and secure aggregation.
+take, secure aggregation, and devices that join and leave.
 """
 
 import math
@@ -33,6 +33,9 @@ class Device:
         self.most, self.phases, self.draws = group.get("most") or FOREVER, group["phases"], draws
         self.taken, self.free_round, self.free_at, self.busy = 0, 0, 0, False
         self.selected = self.reported = 0
+        self.joins, self.leaves = ms(own(group.get("joins", 0))), FOREVER
+        if "leaves" in group:
+            self.leaves = self.joins + ms(own(group["leaves"]))
         self.work: Json = group.get("work") or {}
         self.parts, self.began, self.took = list[float](), 0, [0.0, 0.0, 0.0]
         # Instants at which it comes and goes by turns: even places are beginnings.
@@ -49,11 +52,15 @@ class Device:
 
     def spell(self, now: int) -> tuple[bool, int]:
         """Say whether it is there, and until when this stays so."""
+        if now < self.joins:
+            return False, self.joins
+        if now >= self.leaves:
+            return False, FOREVER
         place = self.place
         while self.edge(place) <= now:
             place += 1
         self.place = max(place - 2, 0)
-        return place % 2 == 1, self.edge(place)
+        return place % 2 == 1, min(self.edge(place), self.leaves)
 
     def length(self) -> int:
         if self.work:

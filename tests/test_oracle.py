@@ -192,6 +192,8 @@ population:
     session: {train: {kind: exponential, mean: 60s}}
   - {devices: 30, cooldown: 10m, session: {speed: 0.2}}
   - devices: 30
+    joins: {kind: uniform, low: 0s, high: 2h}
+    leaves: {kind: exponential, mean: 40h}
     session:
       model: 2MB
       samples: 900

@@ -19,7 +19,7 @@ KINDS = {
 
 
 def with_fleet(data: Json, number: int) -> Json:
-    """Return a world in which sessions are from work, in some groups, and rounds pass a gate, in some worlds."""
+    """Return a world in which some groups have sessions from work, some churn, and some rounds pass a gate."""
     draws = random.Random(10**6 + number)
     for each in data["groups"]:
         kind, samples = draws.choice(list(KINDS)), draws.choice([100, 400])
@@ -28,6 +28,10 @@ def with_fleet(data: Json, number: int) -> Json:
             work = {"device": kind, "samples": samples, "train": samples * KINDS[kind][0], "watts": KINDS[kind][1]}
             each["work"] = link | work | {"model": draws.choice([10**6, 4 * 10**6]), "update": 5 * 10**5}
             each["speed"] = 1
+    for each in data["groups"]:
+        if draws.random() < 0.4:
+            each["joins"] = [draws.choice([0, 0, 60, 500]) for _ in range(each["devices"])]
+            each["leaves"] = [draws.choice([10**8, 10**8, 10**8, 2500]) for _ in range(each["devices"])]
     if "buffer" not in data["server"] and draws.random() < 0.5:
         cohort = data["server"]["cohort"]
         data["server"]["gate"] = (draws.randint(1, cohort), draws.choice([0.0, 5.0, 30.0]), draws.choice([0.0, 0.2]))
@@ -102,6 +106,7 @@ def scenario(data: Json, **top: Any) -> Scenario:
                     for way in ("down", "up")
                 },
             }
+        own |= {key: [f"{x}s" for x in each[key]] for key in ("joins", "leaves") if key in each}
         if each["most"] is not None:
             own["participations"] = {"most": each["most"]}
         if each["on_off"] is not None:

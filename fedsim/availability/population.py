@@ -105,6 +105,9 @@ class Strata:
     places: Sequence[Place]
     names: Sequence[tuple[str, str]]  # names of each stratum's group and of its time zone
     of_client: Ints  # (N,) stratum of each client
+    # (N,) instants at which each client joins and leaves for good; None where nobody does
+    joins: Ints | None = None
+    leaves: Ints | None = None
 
 
 def recorded_names(devices: Strata, draws: Stream) -> pl.Series | None:
@@ -132,6 +135,8 @@ def strata(scenario: Scenario, population: Population, models: Sequence[Availabi
         [places[each] for _, each in pairs],
         [(population.group_names[each], population.zone_names[where]) for each, where in pairs],
         of_client,
+        population.joins,
+        population.leaves,
     )
 
 

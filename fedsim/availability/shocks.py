@@ -136,15 +136,18 @@ class Layer:
 
 @dataclass(frozen=True)
 class Outages:
-    """All shocks of a run; `stratum` (N,) is that of each device.
+    """All that has devices of a run out beside their own life; `stratum` (N,) is that of each device.
 
-    The draws of `hits` choose the devices that a shock hits, those of `recoveries` how long they stay out.
+    The draws of `hits` choose the devices that a shock hits, those of `recoveries` how long they stay out. `joins` and
+    `leaves` (N,) are the instants between which each device is one of the population; None for always.
     """
 
     layers: Sequence[Layer]
     stratum: Ints
     hits: Stream
     recoveries: Stream
+    joins: Ints | None = None
+    leaves: Ints | None = None
 
     def at(self, clients: Ints, instant: int) -> Bools:
         """Return whether each client is out because of a shock."""
@@ -163,6 +166,8 @@ class Outages:
         """
         own = replace(self, layers=[layer for layer in self.layers if layer.strata[self.stratum[client]]])
         last = max((layer.times.last for layer in own.layers), default=-1)
+        if self.joins is not None and self.leaves is not None:
+            last = max(last, *(int(each[client]) for each in (self.joins, self.leaves) if each[client] < FOREVER))
         free, reached = since, since  # no shock is known to have it out from `free` on
         while free < FOREVER:
             _, starts, ends = own.spells(np.array([client]), reached, reached + _WINDOW)
@@ -186,6 +191,11 @@ class Outages:
         return found
 
     def _spells(self, clients: Ints, since: int, until: int) -> Iterator[Spells]:
+        if self.joins is not None and self.leaves is not None:
+            joins, leaves = self.joins[clients], self.leaves[clients]
+            early, gone = np.flatnonzero(joins > since), np.flatnonzero(leaves < until)
+            yield Spells(early, np.zeros_like(early), joins[early])
+            yield Spells(gone, leaves[gone], np.full_like(gone, FOREVER))
         for layer in self.layers:
             # A device that recovers may be out long after the shock.
             happening = layer.times.within(since if layer.recovery is None else -FOREVER, until)
@@ -249,13 +259,15 @@ def check_shocks(scenario: Scenario, population: Population) -> list[Mistake]:
 
 
 def outages_of(scenario: Scenario, devices: Strata, replicate: int) -> Outages | None:
-    """Return the outages of a valid scenario's devices in one replicate; None without shocks."""
+    """Return the outages of a valid scenario's devices in one replicate; None without shocks and churn."""
     draws, hits, recoveries = (
         stream(scenario.seed, replicate, purpose)
         for purpose in (Purpose.SHOCK, Purpose.SHOCK_HIT, Purpose.SHOCK_RECOVERY)
     )
     layers = [layer for shock in scenario.shocks for layer in _layers(shock, devices, draws)]
-    return Outages(layers, devices.of_client, hits, recoveries) if layers else None
+    if not layers and devices.joins is None:
+        return None
+    return Outages(layers, devices.of_client, hits, recoveries, devices.joins, devices.leaves)
 
 
 def server_outages(scenario: Scenario, replicate: int) -> ServerOutages:
@@ -342,8 +354,10 @@ class ShockedAvailability(PopulationAvailability):
 
     @property
     def may_leave(self) -> Bools:
-        endless: Bools = np.logical_or.reduce([layer.strata & layer.endless for layer in self.outages.layers])
-        return super().may_leave | endless[self.stratum]
+        found = super().may_leave
+        for layer in self.outages.layers:
+            found = found | (layer.strata & layer.endless)[self.stratum]
+        return found if self.outages.leaves is None else found | (self.outages.leaves < FOREVER)
 
     def at(self, clients: Ints, instant: int) -> Bools:
         answer = super().at(clients, instant)

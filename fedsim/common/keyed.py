@@ -66,6 +66,8 @@ class Purpose(IntEnum):
     DEVICE = 23
     SAMPLES = 24
     UNMASKING = 25
+    JOINS = 26
+    LEAVES = 27
 
 
 def _mix(word: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -1,8 +1,7 @@
 """The population as one array per quantity, client by client, group after group."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,19 +9,20 @@ from numpy.typing import NDArray
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
-from fedsim.common.instants import each_to_ms, each_to_seconds
+from fedsim.common.instants import FOREVER, each_to_ms, each_to_seconds
 from fedsim.common.keyed import Purpose, stream
 from fedsim.population.distributions import check_laws
 from fedsim.population.sources import Codes, Members, counts, devices, numbers, rounds, seconds, zones
 from fedsim.scenario import Scenario
 from fedsim.scenario.devices import DEVICE_CLASSES
-from fedsim.scenario.model import Model
+from fedsim.scenario.models import Group
 from fedsim.scenario.work import Work
 
 # Paths of the quantities in a group of the scenario.
 WEIGHT, SEPARATION, COOLDOWN = ("weight",), ("separation",), ("cooldown",)
 _MOST = ("participations", "most")
 TIME_ZONE, SESSION, SPEED = ("time_zone",), ("session",), ("session", "speed")
+_JOINS, _LEAVES = ("joins",), ("leaves",)
 _DEVICE, _SAMPLES = ("session", "device"), ("session", "samples")
 UNCAPPED = 1 << 62
 
@@ -44,6 +44,10 @@ class Population:
     None where nobody has a cap."""
     device: NDArray[np.int8] | None = None
     """Place of each device's class in `DEVICE_CLASSES`, -1 where sessions have plain times; None where all have."""
+    joins: Ints | None = None
+    """Instant at which each device joins, in ms; None where all are there from the beginning."""
+    leaves: Ints | None = None
+    """Instant at which it leaves for good, `FOREVER` for never; None where nobody does."""
     train_s: Floats | None = None
     """Seconds of training in a session from work; None where there are none."""
 
@@ -93,6 +97,36 @@ def residence(population: Population) -> Residence:
     return Residence(pairs // zones, pairs % zones, of_client.astype(np.int64, copy=False))
 
 
+_DEFAULTS: Mapping[KeyPath, Any] = {
+    SPEED: 1.0,
+    _MOST: UNCAPPED,
+    _JOINS: 0.0,
+    _LEAVES: np.inf,
+    _DEVICE: np.int8(-1),
+    _SAMPLES: 0.0,
+}
+"""What clients have in a group that does not ask for a quantity which others ask for."""
+
+
+def _asked(group: Group) -> dict[KeyPath, tuple[Callable[..., NDArray[Any]], Any, Purpose]]:
+    """Return how each quantity that a group asks for is read, from which source, with which draws."""
+    asked: dict[KeyPath, tuple[Callable[..., NDArray[Any]], Any, Purpose]] = {
+        WEIGHT: (numbers, group.weight, Purpose.WEIGHT),
+        SEPARATION: (rounds, group.separation, Purpose.SEPARATION),
+        COOLDOWN: (seconds, group.cooldown, Purpose.COOLDOWN),
+        TIME_ZONE: (zones, group.time_zone, Purpose.TIME_ZONE),
+        _JOINS: (seconds, group.joins, Purpose.JOINS),
+        _LEAVES: (seconds, group.leaves, Purpose.LEAVES),
+        _MOST: (counts, group.participations and group.participations.most, Purpose.PARTICIPATIONS),
+    }
+    if isinstance(group.session, Work):
+        asked[_DEVICE] = (devices, group.session.device, Purpose.DEVICE)
+        asked[_SAMPLES] = (numbers, group.session.samples, Purpose.SAMPLES)
+    else:
+        asked[SPEED] = (numbers, group.session.speed, Purpose.SPEED)
+    return {path: each for path, each in asked.items() if each[1] is not None}
+
+
 def build_population(scenario: Scenario, replicate: int = 0) -> Population:
     """Draw or read every client's numbers.
 
@@ -102,54 +136,38 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
     streams = {purpose: stream(scenario.seed, replicate, purpose) for purpose in Purpose}
     sizes = [group.devices for group in scenario.population]
     starts = np.cumsum([0, *sizes])
-    capped = any(group.participations is not None for group in scenario.population)
-    any_works = any(isinstance(group.session, Work) for group in scenario.population)
     codes: Codes = {}
-    columns: dict[KeyPath, list[NDArray[Any]]] = {}
+    asked = [_asked(group) for group in scenario.population]
+    wanted = dict.fromkeys(path for each in asked for path in each)
+    columns: dict[KeyPath, list[NDArray[Any]]] = {path: [] for path in wanted}
     mistakes: list[Mistake] = []
     for index, group in enumerate(scenario.population):
         members = Members(np.arange(starts[index], starts[index + 1]), streams[Purpose.AVAILABILITY], scenario.locate)
-        sources: dict[KeyPath, Callable[[], NDArray[Any]]] = {
-            WEIGHT: partial(numbers, group.weight, members, streams[Purpose.WEIGHT]),
-            SEPARATION: partial(rounds, group.separation, members, streams[Purpose.SEPARATION]),
-            COOLDOWN: partial(seconds, group.cooldown, members, streams[Purpose.COOLDOWN]),
-            TIME_ZONE: partial(zones, group.time_zone, members, streams[Purpose.TIME_ZONE], codes),
-        }
-        if isinstance(group.session, Work):
-            work = group.session
-            sources[_DEVICE] = partial(devices, work.device, members, streams[Purpose.DEVICE])
-            sources[_SAMPLES] = partial(numbers, work.samples, members, streams[Purpose.SAMPLES])
-            sources[SPEED] = partial(np.ones, group.devices)
-        else:
-            sources[SPEED] = partial(numbers, group.session.speed, members, streams[Purpose.SPEED])
-            if any_works:
-                sources[_DEVICE] = partial(np.full, group.devices, -1, np.int8)
-                sources[_SAMPLES] = partial(np.zeros, group.devices)
-        parts: dict[KeyPath, Model] = {
-            WEIGHT: group.weight,
-            SEPARATION: group.separation,
-            COOLDOWN: group.cooldown,
-            SESSION: group.session,
-        }
-        if group.participations is not None:
-            parts[_MOST] = group.participations.most
-            sources[_MOST] = partial(counts, group.participations.most, members, streams[Purpose.PARTICIPATIONS])
-        elif capped:
-            sources[_MOST] = partial(np.full, group.devices, UNCAPPED)
+        parts = {path: source for path, (_, source, _) in asked[index].items()} | {SESSION: group.session}
+        del parts[TIME_ZONE]
         wrong = [((*path, *inner), message) for path, part in parts.items() for inner, message in check_laws(part)]
         mistakes += [scenario.mistake(("population", index, *path), message) for path, message in wrong]
-        for path, source in sources.items():
+        for path in wanted:
             if any(found[: len(path)] == path for found, _ in wrong):
                 continue
             try:
-                columns.setdefault(path, []).append(source())
+                if path not in asked[index]:
+                    columns[path].append(np.full(group.devices, _DEFAULTS[path]))
+                    continue
+                read, source, purpose = asked[index][path]
+                own = (codes,) if path == TIME_ZONE else ()
+                columns[path].append(read(source, members, streams[purpose], *own))
             except (ValueError, PluginError) as error:
                 mistakes.append(scenario.mistake(("population", index, *path), str(error)))
     if mistakes:
         raise ScenarioError(mistakes)
-    most = np.concatenate(columns[_MOST]) if capped else None
-    device = train_s = None
-    if any_works:
+    most = np.concatenate(columns[_MOST]) if _MOST in columns else None
+    device = train_s = joins = leaves = None
+    if _JOINS in columns or _LEAVES in columns:
+        lasting = np.concatenate(columns.get(_LEAVES, [np.full(starts[-1], np.inf)]))
+        joins = each_to_ms(np.concatenate(columns.get(_JOINS, [np.zeros(starts[-1])])))
+        leaves = np.minimum(joins + each_to_ms(lasting), FOREVER)
+    if _DEVICE in columns:
         device, samples = np.concatenate(columns[_DEVICE]), np.concatenate(columns[_SAMPLES])
         step_s = np.array([each.step_s for each in DEVICE_CLASSES])[device]
         cost = [group.session.cost if isinstance(group.session, Work) else 0.0 for group in scenario.population]
@@ -161,11 +179,13 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
         weight=_normalised(np.concatenate(columns[WEIGHT]), scenario),
         separation=np.concatenate(columns[SEPARATION]),
         cooldown_s=each_to_seconds(each_to_ms(np.concatenate(columns[COOLDOWN]))),
-        speed=np.concatenate(columns[SPEED]),
+        speed=np.concatenate(columns.get(SPEED, [np.ones(starts[-1])])),
         zone=np.concatenate(columns[TIME_ZONE]),
         zone_names=tuple(codes),
         most=most,
         device=device,
+        joins=joins,
+        leaves=leaves,
         train_s=train_s,
     )
 

@@ -93,6 +93,11 @@ class Group(SparseModel):
     """Wall-clock time before a client may take part again, beside the separation."""
     participations: Participations | None = None
     """How often each may take part; as often as it is selected, where this is not given."""
+    joins: ClientTimeSource | None = None
+    """When each device joins, after the run's beginning: of a law such as uniform, the roll-out of an app. All are
+    there from the beginning, where this is not given."""
+    leaves: ClientTimeSource | None = None
+    """How long after it joined each device leaves for good; never, where this is not given."""
     time_zone: ZoneSource = Field(default="UTC", validate_default=True)
     """Whose civil time each device lives by, an IANA name such as Europe/Berlin."""
     availability: Availability = Field(default="always", validate_default=True)
@@ -100,7 +105,12 @@ class Group(SparseModel):
     session: AnySession = Field(default_factory=Session)
     """How long a participation takes: in plain times, or from what there is to transfer and to train."""
 
-    unwritten = frozenset({"participations"})
+    unwritten = frozenset({"participations", "joins", "leaves"})
+
+    @property
+    def churns(self) -> bool:
+        """Whether devices join or leave during the run."""
+        return self.joins is not None or self.leaves is not None
 
 
 class Records(Model):
@@ -230,7 +240,8 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
     def absences(self) -> str:
         """What keeps devices from being always available, as sentences call it: empty where nothing does."""
         habits = any(group.availability.kind != "always" for group in self.population)
-        return " and ".join([*["availability"] * habits, *["shocks"] * bool(self.shocks)])
+        churn = any(group.churns for group in self.population)
+        return " and ".join([*["availability"] * habits, *["shocks"] * bool(self.shocks), *["churn"] * churn])
 
     @property
     def sync_server(self) -> SyncServer:

@@ -37,7 +37,7 @@ _WORDS = (
     (Reason.GONE, "never available again"),
     (Reason.IN_SESSION, "in a session"),
     (Reason.COOLDOWN, "in their wall-clock cool-down"),
-    (Reason.SHOCK, "out in a shock"),
+    (Reason.SHOCK, "out in a shock or not joined yet"),
     (Reason.NO_CHARGER, "on no charger"),
     (Reason.NO_NETWORK, "with no network"),
     (Reason.IN_USE, "in use"),

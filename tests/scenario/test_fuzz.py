@@ -59,7 +59,7 @@ KEYS = [
         "sweep",
         "decide",
     ),
-    *("prices", "needs", "device", "link", "samples", "model"),
+    *("prices", "needs", "device", "link", "samples", "model", "joins", "leaves", "secure_aggregation"),
     *("records", "theory", "devices", "weight", "separation", "availability", "session", "cohort", "selection"),
 ]
 ACCIDENTS = ("value", "value", "value", "key", "delete", "double", "indent", "insert", "cut", "swap")

@@ -131,6 +131,18 @@ def rests(devices: int) -> st.SearchStrategy[Any]:
     return st.sampled_from(sources)
 
 
+churn = st.sampled_from(
+    [
+        *([{}] * 4),
+        {"joins": "3m"},
+        {"joins": {"kind": "uniform", "low": "0s", "high": "20m"}, "leaves": "5h"},
+        {"leaves": {"kind": "exponential", "mean": "40m"}},
+        {"leaves": {"kind": "mixture", "parts": [{"share": 1, "source": "10m"}, {"share": 1, "source": "1000d"}]}},
+    ]
+)
+"""Devices that join and leave, some of them on whole minutes."""
+
+
 def shocks() -> st.SearchStrategy[list[dict[str, Any]]]:
     """Shocks of every kind, so frequent that short runs meet them, and some that end on whole minutes."""
     minutes = {"begin": "2026-01-05T00:05:00Z", "end": "2026-01-05T00:09:00Z"}
@@ -166,6 +178,7 @@ def worlds(draw: st.DrawFn, of: st.SearchStrategy[Scenario] | None = None) -> di
             group["cooldown"] = "2h"  # longer than a waiting server looks ahead at first
         if not draw(st.integers(0, 3)):
             group["participations"] = {"most": draw(st.sampled_from([2, {"kind": "uniform", "low": 1, "high": 6}]))}
+        group.update(draw(churn))
         if "model" in group["session"]:
             group["session"]["needs"] = draw(st.sampled_from([None, None, "2GB"]))
         elif draw(st.booleans()):

@@ -1,0 +1,74 @@
+"""Devices that join and leave: who is there when, in both engines, and what is refused."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedsim.availability.batch import Spells
+from fedsim.availability.population import strata
+from fedsim.availability.shocks import availability_of
+from fedsim.common.errors import StalledError
+from fedsim.common.instants import FOREVER
+from fedsim.population import build_population
+from fedsim.scenario import Scenario
+from fedsim.simulation import simulate_log
+from fedsim.theory.prediction import theory_or_why_not
+
+CONSTANT = {"download": "0s", "train": "10s", "upload": "0s"}
+
+
+def case(group: dict[str, Any], **changes: Any) -> Scenario:
+    base = {
+        "stop": {"rounds": 20},
+        "population": [{"devices": 4, "session": CONSTANT, **group}],
+        "server": {"cohort": 2, "selection": "cyclic"},
+        "records": {"gauges": None},
+    }
+    return Scenario.model_validate(base | changes)
+
+
+@pytest.mark.parametrize("engine", ["process", "vectorized"])
+def test_who_is_there_when(engine: str) -> None:
+    """Clients 2 and 3 join after 25 s; client 1 leaves for good after 35 s, and drops out of its session."""
+    churn = {"joins": ["0s", "0s", "25s", "25s"], "leaves": ["1d", "35s", "1d", "1d"]}
+    log = simulate_log(scenario := case(churn, engine=engine), build_population(scenario))
+    by_round = log.participations.group_by("round", maintain_order=True).agg("client", "outcome")
+    assert by_round["client"].to_list()[:3] == [[0, 1]] * 3
+    ended = log.participations.filter(client=1)["ended_s"].max()
+    assert ended == 30.0 or log.participations.filter(client=1)["outcome"][-1] == "dropped"
+    assert set(log.participations.filter(log.participations["selected_s"] >= 35)["client"]) == {0, 2, 3}
+    assert log.participations.filter(log.participations["client"] >= 2)["selected_s"].min() >= 25.0
+
+
+@pytest.mark.parametrize("engine", ["process", "vectorized"])
+def test_a_server_whose_devices_have_all_left_stalls(engine: str) -> None:
+    scenario = case({"leaves": "1m"}, engine=engine)
+    with pytest.raises(StalledError, match="at most 0 can become eligible"):
+        simulate_log(scenario, build_population(scenario))
+
+
+def test_spells_are_cut_and_leaving_is_known() -> None:
+    scenario = case({"joins": "5s", "leaves": ["7s", "1h", "2h", "1000d"], "availability": "always"})
+    population = build_population(scenario)
+    assert population.joins is not None
+    assert population.leaves is not None
+    assert population.joins.tolist() == [5000] * 4
+    found = availability_of(scenario, strata(scenario, population), 0)
+    everyone = np.arange(4)
+    spells: Spells = found.spells(everyone, 0, 20_000)
+    order = np.argsort(spells.who)
+    assert spells.starts[order].tolist() == [5000] * 4
+    assert spells.ends[order][0] == 12_000
+    assert found.leaves(everyone, 0, 20_000).tolist() == [12_000, FOREVER, FOREVER, FOREVER]
+    assert found.at(everyone, 4_999).tolist() == [False] * 4
+    assert found.at(everyone, 12_000).tolist() == [False, True, True, True]
+    assert "churn" in str(theory_or_why_not(scenario, population))
+
+
+def test_a_roll_out_is_a_law_of_joining() -> None:
+    """Half of the devices have the app after half of the time: 4 standard deviations, once in 16,000 seeds."""
+    scenario = case({"devices": 1000, "joins": {"kind": "uniform", "low": "0s", "high": "14d"}})
+    joins = build_population(scenario).joins
+    assert joins is not None
+    assert abs((joins < 7 * 86_400_000).mean() - 0.5) < 4 * 0.5 / np.sqrt(1000)
