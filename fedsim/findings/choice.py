@@ -372,7 +372,8 @@ def parts_findings(sweep: FinishedSweep, parts: tuple[LossParts, ...]) -> Iterat
         text = f"“{each.name}” ends closest to the optimum at {names[best]}: its loss is {number(mean, 3)}{margin}"
         named = (f"closest.{each.name}", f"learning.{each.name}.{_TOTAL}", names[best], mean)
         found = Finding(f"{text} above it; {sure}.", MODEL, False, *named, test=SETTINGS_TEST, certainty=told)
-        yield with_half(half, replace(found, brief=f"{text.replace(': its loss is', ', by a loss')} above it."))
+        brief = f"“{each.name}” ends closest to the optimum at {names[best]} (loss {number(mean, 3)}{margin} above)."
+        yield with_half(half, replace(found, brief=brief))
         if largest := _largest(each, best):
             yield Finding(f"The largest part of it is {largest}.", MODEL)
 

@@ -36,7 +36,6 @@ class RunAnswer:
     findings: tuple[Finding, ...]  # by question; the first one about each is its line on the first screen
     facts: tuple[Finding, ...]  # what was found of each group, time zone and tenth
     tiles: tuple[Tile, ...]  # the key figures, at most five, the most important first
-    setup: str  # what was simulated, in a few words
 
 
 def run_answer(run: FinishedRun) -> RunAnswer:
@@ -49,11 +48,11 @@ def run_answer(run: FinishedRun) -> RunAnswer:
         found += (*spent_findings(run), *advice(run, bias))
     looks = sum(math.isfinite(part.visible) for part in bias.parts)
     facts = tuple(_fact(part, looks) for part in bias.parts)
-    return RunAnswer(bias, _title(run, bias, model), found, facts, tuple(_tiles(run, bias, model))[:5], _setup(run))
+    return RunAnswer(bias, _title(run, bias, model), found, facts, tuple(_tiles(run, bias, model))[:5])
 
 
-def _setup(run: FinishedRun) -> str:
-    """Say what was simulated: devices, separation, cohort, rounds, seed."""
+def setup_of(run: FinishedRun) -> list[str]:
+    """Say what was simulated, in a few words each: devices, separation, cohort, rounds, seed."""
     server, separation = run.scenario.server, run.clients["separation"]
     cooldown_s = float(run.clients["cooldown_s"].max() or 0.0)  # type: ignore[arg-type]
     ends = count_range(int(separation.min() or 0), int(separation.max() or 0))  # type: ignore[arg-type]
@@ -61,7 +60,7 @@ def _setup(run: FinishedRun) -> str:
     parts += [equation("R", ends), *([f"cool-down {duration(cooldown_s)}"] if cooldown_s else [])]
     parts.append(f"buffer of {server.buffer}" if server.buffer else equation("cohort", run.scenario.sync_server.cohort))
     parts += [count(len(run.rounds), run.noun), f"seed\N{NO-BREAK SPACE}{run.manifest.get('seed')}"]
-    return ", ".join(parts)
+    return parts
 
 
 def _fact(part: ClientShare, looks: int) -> Finding:

@@ -23,6 +23,7 @@ from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, WHAT, Findin
 from fedsim.findings.finished_run import FinishedRun, read_run
 from fedsim.findings.finished_sweep import short_name, value_text
 from fedsim.findings.formatting import NO_VALUE, count, equation, number, percent, signed
+from fedsim.findings.run import setup_of
 from fedsim.privacy.guarantee import scope_of
 from fedsim.report.charts import Absent, Chart
 from fedsim.report.charts.side_by_side import NAMES, frequency_chart, loss_chart
@@ -67,10 +68,12 @@ def comparison_document(a: Path, b: Path, confidence: float = 0.95) -> ReportDoc
     sides = (_side(a), _side(b))
     names, runs = [name for name, _, _ in sides], [run for _, _, run in sides if run is not None]
     answer = list(comparison_answer(found, looks))
+    setup = f"{count(max(found.metrics['seeds'], default=0), 'seed')} in common"
     charts: tuple[Chart | Absent, ...] = tuple(_differences(looks))
     if len(runs) == 2:
         answer += [each for letter, run in zip("AB", runs, strict=True) for each in binding_settings(letter, run)]
         charts = (frequency_chart(runs, "AB"), loss_chart(runs, "AB"), *charts)
+        setup = ", ".join(["one run each", *(each for each in setup_of(runs[0]) if each in setup_of(runs[1]))])
         if runs[0].manifest.get("seed") == runs[1].manifest.get("seed"):
             text = "The seed is the same, so devices that are described alike live the same lives."
             answer.append(Finding(text, TRUST))
@@ -81,6 +84,7 @@ def comparison_document(a: Path, b: Path, confidence: float = 0.95) -> ReportDoc
         name=f"{names[0]}: A against B" if names[0] == names[1] else " against ".join(names),
         finding=comparison_title(looks),
         question=what_differs(found),
+        setup=setup,
         answer=tuple(sorted(answer, key=lambda each: QUESTIONS.index(each.about))),
         tiles=tuple(comparison_tiles(looks)),
         description="; ".join(

@@ -123,8 +123,7 @@ def _method_charts(methods: Tournament) -> Iterator[Chart]:
     unit, legend = f"mean rank of {len(order)} (1 is the best)", ("not told from the first", "worse")
     data = IntervalRows(names, mean[order], half[order], told, legend, unit, None)
     notes = [f"By {methods.words}; told by paired tests over the seeds."]
-    over = f"{count(len(order), 'optimizer')} over {count(len(methods.cases), 'case')}"
-    yield interval_chart(data, "ranks", f"Mean ranks of {over}", notes)
+    yield interval_chart(data, "ranks", f"Mean ranks over {count(len(methods.cases), 'case')}", notes)
     if len(methods.cases) > 1:
         every = interval(methods.values)[0][order][::-1]
         far = bool(np.nanmin(every) >= 0 and np.nanmax(every) > 20 * np.nanmin(every))

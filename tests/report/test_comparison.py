@@ -57,6 +57,9 @@ def test_the_answer_names_the_change_and_warns_of_different_worlds(pair: tuple[P
         "told from chance)." in text
     )
     assert "different seeds" in text
+    setup = document.setup.replace("\N{NO-BREAK SPACE}", " ")
+    assert "one run each, 100 devices" in setup
+    assert not any(word in setup for word in ("seed 1", "60 rounds", "cohort"))
     assert [each.warns for each in document.answer].count(True) == 1
 
 

@@ -178,11 +178,6 @@ def dots(axes: Axes, x: Any, y: Any, color: str, size: float, marker: str = "o",
     return artist
 
 
-def error_bars(axes: Axes, x: Any, y: Any, low: Any, high: Any, color: str) -> None:
-    """Draw how far intervals reach below and above some points."""
-    axes.errorbar(x, y, yerr=np.stack([low, high]), linestyle="", color=color, capsize=2.5, linewidth=1)
-
-
 def time_scale(longest_s: float) -> tuple[float, str]:
     """Choose the unit for times up to so many seconds: its length in seconds, and its name in the plural."""
     size, unit = time_unit(longest_s)

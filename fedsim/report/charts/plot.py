@@ -98,7 +98,7 @@ def draw_lines(
     for each in series:
         are_dots, single = each.look in {"dots", "ring"}, len(each.x) == 1
         if each.low is not None and each.high is not None and (are_dots or single):
-            marks.error_bars(axes, each.x, each.y, each.y - each.low, each.high - each.y, each.color)
+            axes.vlines(each.x, each.low, each.high, color=each.color, linewidth=1)
         elif each.low is not None and each.high is not None:
             axes.fill_between(each.x, each.low, each.high, color=each.color, alpha=0.16, linewidth=0)
         style: dict[str, Any] = {"linestyle": {"dots": "", "ring": "", "dashed": marks.DASHED}.get(each.look, "-")}
