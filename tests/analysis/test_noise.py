@@ -116,10 +116,10 @@ def test_near_cyclic_participation_has_little_noise() -> None:
 
 def test_five_turns_of_each_client_exclude_no_long_run() -> None:
     """All have the same counts but for a few: intervals were 0 to 0, and the truth is 0.0009."""
-    question = ask(1 / np.arange(1.0, 401), np.full(400, 38), 10, "midzuno")
-    chosen = np.stack([each.chosen[0] for each in islice(rounds_of(reduced(question), range(1), seed=5), 200)])
-    found, pi = noise_of(chosen, np.zeros(200)), stationary(*question.asked).pi
-    assert found.low <= float(np.abs(pi - 1 / 400).sum()) <= found.high
+    question = ask(1 / np.arange(1.0, 1_001), np.full(1_000, 98), 10, "midzuno")
+    chosen = np.stack([each.chosen[0] for each in islice(rounds_of(reduced(question), range(1), seed=5), 500)])
+    found, pi = noise_of(chosen, np.zeros(500)), stationary(*question.asked).pi
+    assert found.low <= float(np.abs(pi - 1 / 1_000).sum()) <= found.high
 
 
 def test_independent_rounds_have_the_noise_of_the_binomial_law() -> None:
