@@ -142,8 +142,8 @@ class SpanCounts:
                 moved += counted @ slope[place[block]]
             return float(np.square(weights @ moved - summed * float(size @ (share * slope))).mean())
 
-        levels = _Levels(level, size, variance, len(weights), taper)
-        return levels.noise(projected if len(weights) else None, self._together, drawn=self._by_day), levels, place
+        levels = _Levels(level, size, variance, len(weights), taper, by_day=self._by_day)
+        return levels.noise(projected if len(weights) else None, self._together), levels, place
 
     def _blocks(self) -> Iterator[tuple[slice, Floats]]:
         """Yield some clients at a time, which stay in a cache, and their counts by span."""
@@ -170,14 +170,18 @@ class SpanCounts:
 class _Levels:
     """The clients by count: those of one level are taken to have the same mean, and the same variance."""
 
-    def __init__(self, count: Floats, size: Ints, variance: Floats, degrees: int, taper: float) -> None:
-        self.taper, self.size, self.clients, self.taken = taper, size, int(size.sum()), float(count @ size)
+    def __init__(
+        self, count: Floats, size: Ints, variance: Floats, degrees: int, taper: float, *, by_day: bool
+    ) -> None:
+        self.taper, self.by_day, self.size = taper, by_day, size
+        self.clients, self.taken = int(size.sum()), float(count @ size)
         self.even = self.taken / self.clients
         self.away, self.kept = count - self.even, 0.0
         _, part = np.unique((np.cumsum(size) - size) * _LEVELS // self.clients, return_inverse=True)
         mass, overall = np.bincount(part, count * size), np.full(part[-1] + 1, variance.sum() / self.taken)
         dispersion = np.divide(np.bincount(part, variance), mass, out=overall, where=mass > 0.0)[part]
-        self.random = np.minimum(dispersion, 1.0)  # 1 of Poisson counts, 0 of regular ones
+        # 1 of Poisson counts, 0 of regular ones, which the ends of a run cut; days are counted whole.
+        self.random = np.ones_like(dispersion) if by_day else np.minimum(dispersion, 1.0)
         for _ in range(2):
             smooth = dispersion * (self.even + self.kept * self.away)
             rounding = _Law(self.means(self.kept), np.sqrt(smooth)).variance - smooth
@@ -206,7 +210,7 @@ class _Levels:
         smooth = self.taper > 1.0
         return _Law(self.means(kept), math.sqrt(self.taper) * self.deviation, rounded=not smooth)
 
-    def noise(self, projected: Callable[[Floats], float] | None, alike: int, *, drawn: bool) -> SamplingNoise:
+    def noise(self, projected: Callable[[Floats], float] | None, alike: int) -> SamplingNoise:
         from scipy.optimize import brentq  # takes long to import
 
         size, degrees = self.size, self.degrees
@@ -226,7 +230,7 @@ class _Levels:
             common = float(size @ (law.variance * np.square(slope)))
             if projected is not None:
                 common = self.taper * projected(slope)
-            if drawn and kept:  # another seed has other people
+            if self.by_day and kept:  # another seed has other people
                 common = max(0.0, common - float(size @ (np.square(slope) * self.variance)))
                 apart = np.abs(self.away) - measured / self.clients
                 apart -= float(size @ (slope * (self.even + self.away))) / self.taken * self.away

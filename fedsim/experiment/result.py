@@ -16,6 +16,7 @@ from fedsim.analysis.tally import Watch
 from fedsim.common.arguments import path_of, short_repr
 from fedsim.common.files import read_table, sole_writer
 from fedsim.common.instants import readable_time
+from fedsim.experiment.cautions import why_nothing
 from fedsim.experiment.finished import Outcome, declared_by, open_finished
 from fedsim.experiment.run_directory import Provenance, open_run_directory, write_run
 from fedsim.limits.verdict import Judgement, judge
@@ -55,8 +56,9 @@ class Result(Outcome):
 
     def __repr__(self) -> str:
         """Return some lines with what was run and its key figures."""
-        figures = figure_lines(self.metrics)
-        lines = [f"  {line}" for line in figures[:_MOST_SHOWN]]
+        figures, nothing = figure_lines(self.metrics), why_nothing(self.metrics)
+        lines = [f"  error: {nothing}"] if nothing else []
+        lines += [f"  {line}" for line in figures[:_MOST_SHOWN]]
         lines += [f"  and {len(figures) - _MOST_SHOWN} more"] if len(figures) > _MOST_SHOWN else []
         clients, sessions = len(self.clients), len(self.participations)
         size = f"{len(self.rounds):,} rounds, {clients:,} clients, {sessions:,} participations"

@@ -17,7 +17,7 @@ from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, Certainty, F
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.finished_sweep import short_name, value_text
 from fedsim.findings.formatting import capitalized, count, cut, equation, listing, listing_of, percent
-from fedsim.findings.methods import references
+from fedsim.findings.methods import references, without_loss
 from fedsim.findings.metric_wording import (
     L1,
     PACE,
@@ -187,7 +187,8 @@ def comparison_answer(found: Comparison, looks: Sequence[Judged]) -> Iterator[Fi
             if each.wording.about == about:
                 yield _change(each)
         if about == MODEL and not trained:
-            yield Finding("No model was trained.", MODEL)
+            lost = pl.col("metric").str.ends_with(".diverged") & (pl.max_horizontal("baseline_mean", "mean") > 0)
+            yield without_loss(diverged=not found.metrics.filter(lost).is_empty())
     if len(trained) == _NAMED:
         yield Finding("Further optimizers are in the table of figures.", MODEL)
     yield from misses(found)

@@ -34,6 +34,14 @@ def references(names: Sequence[str]) -> Mapping[str, str]:
     return {name + _REFERENCE: name for name in names if name + _REFERENCE in names}
 
 
+def without_loss(*, diverged: bool) -> Finding:
+    """Say why no loss is compared."""
+    if diverged:
+        words = "Training diverged, so no loss can be compared: try a smaller step (learning.step_size)."
+        return Finding(words, MODEL, quantity="learning.diverged")
+    return Finding("No model was trained.", MODEL)
+
+
 def optimizer_figures(run: FinishedRun, figure: str) -> dict[str, float]:
     """Return a figure of each optimizer that has it: ``loss``, the mean over the last half of the run, and others.
 

@@ -23,6 +23,7 @@ from fedsim.findings.choice import (
 from fedsim.findings.finding import BIAS, COST, MODEL, TRUST, WHAT, Certainty, Finding, Tile, with_half
 from fedsim.findings.finished_sweep import COMPLETE, Axis, FinishedSweep, names_of
 from fedsim.findings.formatting import capitalized, count, count_range, duration, listing, listing_of
+from fedsim.findings.methods import without_loss
 from fedsim.findings.metric_wording import (
     L1,
     PACE,
@@ -111,7 +112,7 @@ def sweep_answer(sweep: FinishedSweep, found: SweepChoice, methods: Tournament |
     courses = courses_of(sweep, [sweep.bias_metric, *list(losses.values())[:_LOSSES], PACE])
     model = [*parts_findings(sweep, loss_parts(sweep)), *(each for each in courses if each.about == MODEL)]
     yield from _bias(sweep, found, [each for each in courses if each.about == BIAS])
-    yield from model or [Finding("No model was trained.", MODEL)]
+    yield from model or [without_loss(diverged=any(_ends(each, "diverged_round") for each in sweep.metrics))]
     yield from cost_findings(found)
     yield from (each for each in courses if each.about == COST)
     doubts = [*trust_findings(sweep), *chance_warning(sweep, found.chosen), *sure_findings(found)]

@@ -153,6 +153,12 @@ def test_a_result_is_shown_on_a_screen(small: Load) -> None:
     assert max(map(len, lines)) <= 120
 
 
+def test_a_result_without_a_report_says_so_first(small: Load) -> None:
+    sessions = "population=[{devices: 12, session: {train: 20m}}]"
+    shown = repr(fedsim.simulate(small("server={cohort: 3, deadline: 10m}", sessions))).splitlines()
+    assert shown[1] == "  error: no report was taken in 60 rounds (sessions: 180 late)"
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("server", ["{cohort: 3}", "{mode: buffered, buffer: 2, concurrency: 4}"])
 def test_a_directory_of_0_2_is_still_read(small: Load, tmp_path: Path, server: str) -> None:

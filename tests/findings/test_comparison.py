@@ -146,6 +146,15 @@ def test_limits_that_one_side_misses_are_said() -> None:
     assert list(misses(comparison())) == []
 
 
+def test_a_model_that_diverged_was_trained() -> None:
+    def model(*diverged: float) -> str:
+        found = comparison([("learning.fedavg.diverged", *diverged, None)] if diverged else ())
+        return next(text for text in said(found) if "model" in text or "iverged" in text)
+
+    assert model(1.0, 0.0).startswith("Training diverged, so no loss can be compared: try a smaller step")
+    assert model() == "No model was trained."
+
+
 def test_notes_are_warnings() -> None:
     assert "Only the 2 seeds that both have are compared." in said(
         comparison(notes=["only the 2 seeds that both have are compared"])

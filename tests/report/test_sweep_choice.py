@@ -70,6 +70,13 @@ def test_without_an_objective_bias_is_set_against_pace(tmp_path: Path) -> None:
         assert fact in text
 
 
+def test_models_that_diverged_were_trained(tmp_path: Path) -> None:
+    diverged = {"learning.fedavg.diverged": 1.0, "learning.fedavg.diverged_round": 3.0}
+    text = said(sweep_of(tmp_path, ORDINARY, more=diverged))[1]
+    assert "Training diverged, so no loss can be compared" in text
+    assert "No model" not in text
+
+
 def test_what_no_slower_setting_betters_beyond_chance_is_the_choice(tmp_path: Path) -> None:
     title, text = said(sweep_of(tmp_path, [(0.4001, 900), (0.4, 700)], noise=0.05))
     assert title == "R = 0 is the fastest, and no setting is more even beyond chance"
