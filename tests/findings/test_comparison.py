@@ -147,12 +147,10 @@ def test_limits_that_one_side_misses_are_said() -> None:
 
 
 def test_a_model_that_diverged_was_trained() -> None:
-    def model(*diverged: float) -> str:
-        found = comparison([("learning.fedavg.diverged", *diverged, None)] if diverged else ())
-        return next(text for text in said(found) if "model" in text or "iverged" in text)
-
-    assert model(1.0, 0.0).startswith("Training diverged, so no loss can be compared: try a smaller step")
-    assert model() == "No model was trained."
+    diverged = said(comparison([("learning.fedavg.diverged", 1.0, 0.0, None)]))
+    assert any(text.startswith("Training diverged, so no loss can be compared") for text in diverged)
+    assert "No model was trained." not in diverged
+    assert "No model was trained." in said(comparison())
 
 
 def test_notes_are_warnings() -> None:
