@@ -18,7 +18,7 @@ from fedsim.scenario import Scenario
 from fedsim.scenario.permissions import NOTHING, Permissions, locate
 
 _LARGEST_FILE = 16 * 2**20
-_WITHOUT_EFFECT = {"name", "description", "question", "sweep", "decide", "expect", "drift", "schema_version"}
+_WITHOUT_EFFECT = {"name", "description", "question", "sweep", "choose", "decide", "expect", "drift", "schema_version"}
 _V = TypeVar("_V", float, str)
 _Metrics = Mapping[str, float | None]
 _Status = Literal["keep", "drift", "missing", "unused", "error"]

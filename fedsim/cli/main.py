@@ -11,6 +11,7 @@ from typer import Abort, Argument, Exit, Option, Typer
 
 from fedsim._version import __version__
 from fedsim.cli import options
+from fedsim.cli.decide import decide_command
 from fedsim.cli.design import design_command
 from fedsim.cli.pages import export_app, playground_command, report_command
 from fedsim.cli.plugin import plugin_app
@@ -26,7 +27,7 @@ from fedsim.common.messages import complain, keep_quiet, never_wait_on_stderr, s
 if TYPE_CHECKING:
     from fedsim.scenario import Scenario
 
-Template = Literal["phones", "paper", "buffered", "privacy", "trace", "fleet"]
+Template = Literal["phones", "paper", "buffered", "privacy", "trace", "fleet", "decide"]
 
 BAD_USAGE, CRASHED = 2, 3
 
@@ -112,7 +113,8 @@ def init_command(
         Option(
             help="phones: devices with habits, in time zones. paper: always available clients with unequal weights. "
             "buffered: a server without rounds. privacy: which separation serves a private federation best. trace: "
-            "recorded devices. fleet: sessions from work, in gigabytes, watt-hours and money."
+            "recorded devices. fleet: sessions from work, in gigabytes, watt-hours and money. "
+            "decide: which separation and cohort to choose."
         ),
     ] = "phones",
     force: Annotated[bool, Option("--force", help="Replace a file that is there.")] = False,
@@ -134,7 +136,7 @@ def init_command(
     for file, text in written.items():
         write_text(file, text)
     say(str(path))
-    command = "sweep" if template == "privacy" else "run"
+    command = {"privacy": "sweep", "decide": "decide"}.get(template, "run")
     complain(f"Wrote {', '.join(map(str, written))}. Run it: fedsim {command} {shlex.quote(str(path))}")
 
 
@@ -279,6 +281,7 @@ _COMMANDS = (
     *(chain_command, playground_command, privacy_command, solve_command, design_command),
     *(plan_command, sweep_command, compare_command),
     *(init_command, validate_command, schema_command, metrics_command, run_command, replay_command, report_command),
+    decide_command,
 )
 for _command in _COMMANDS:
     app.command(_command.__name__.removesuffix("_command"))(_command)

@@ -40,6 +40,16 @@ AllowPlugins = Annotated[
 ]
 AllowOutside = Annotated[bool, Option("--allow-outside", help="Let scenarios read files outside their folder.")]
 
+Executor = Annotated[
+    str, Option(metavar="WHERE", help="process, dask=ADDRESS, ray=ADDRESS or package.module:function.")
+]
+Workers = Annotated[int | None, Option(min=1, metavar="N", help="Runs at once; by default one for each processor.")]
+Retries = Annotated[int, Option(min=0, metavar="N", help="Further attempts for a run that is lost.")]
+Timeout = Annotated[
+    str | None,
+    Option(metavar="DURATION", help="Of a run; by default 20 times what is planned for it, at least 10 min."),
+]
+
 Figures = Annotated[Path | None, Option(metavar="FOLDER", help="Write the figures into a folder, and nothing else.")]
 FigureFormat = Annotated[str | None, Option("--format", metavar="FORMAT", help="Of figures: png, svg or pdf.")]
 Width = Annotated[

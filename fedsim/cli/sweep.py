@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, BadParameter, Exit, Option
 
 from fedsim.cli import options
-from fedsim.common.messages import complain, keep_quiet, say, say_json, text_table
+from fedsim.common.messages import complain, keep_quiet, plain, say, say_json, text_table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,7 +24,6 @@ _ROWS = 30
 
 _Seed = Annotated[int | None, Option(help="Override the seed; those of the sweep count up from it.")]
 _Out = Annotated[Path | None, Option(metavar="DIR", help="Sweep directory; by default sweeps/NAME.")]
-_Workers = Annotated[int | None, Option(min=1, metavar="N", help="Runs at once; by default one for each processor.")]
 _Scale = Annotated[
     str | None,
     Option(
@@ -54,7 +53,7 @@ def plan_command(
     override: options.Overrides = None,
     seed: _Seed = None,
     out: _Out = None,
-    workers: _Workers = None,
+    workers: options.Workers = None,
     scale: _Scale = None,
     allow_plugins: options.AllowPlugins = False,
     allow_outside: options.AllowOutside = False,
@@ -148,15 +147,10 @@ def sweep_command(
     override: options.Overrides = None,
     seed: _Seed = None,
     out: _Out = None,
-    executor: Annotated[
-        str, Option(metavar="WHERE", help="process, dask=ADDRESS, ray=ADDRESS or package.module:function.")
-    ] = "process",
-    workers: _Workers = None,
-    retries: Annotated[int, Option(min=0, metavar="N", help="Further attempts for a run that is lost.")] = _RETRIES,
-    timeout: Annotated[
-        str | None,
-        Option(metavar="DURATION", help="Of a run; by default 20 times what is planned for it, at least 10 min."),
-    ] = None,
+    executor: options.Executor = "process",
+    workers: options.Workers = None,
+    retries: options.Retries = _RETRIES,
+    timeout: options.Timeout = None,
     compact: Annotated[bool, Option("--compact", help="Merge the runs into results.parquet at the end.")] = False,
     report: Annotated[
         bool, Option("--report/--no-report", help="Write the page of the sweep, report.html, at the end.")
@@ -304,12 +298,12 @@ def _show_comparison(found: "Comparison", metrics: "pl.DataFrame", *, errors: bo
         say("the configurations are the same")
     looks = judged(found)
     if (title := comparison_title(looks)) and len(looks[0].rows) == 1:
-        say(_plain(f"{title}."))
+        say(plain(f"{title}."))
     differing = [
         each for each in comparison_answer(found, looks) if each.about in {BIAS, MODEL, COST} and each.quantity
     ]
     for sentence in [*differing, *misses(found)]:
-        say(_plain(sentence.text))
+        say(plain(sentence.text))
     if not errors:
         left = [name for name in metrics["metric"] if not is_standard_error(name)]
         metrics = metrics.filter(pl.col("metric").is_in(left))
@@ -364,18 +358,13 @@ def _show(directory: Path) -> None:
     if table is not None:
         complain(f"{table.caption}:")
         sides = "<" * table.words + ">" * (len(table.header) - table.words)
-        complain(_plain(text_table(sides, [table.header, *table.rows[:_ROWS]])))
+        complain(plain(text_table(sides, [table.header, *table.rows[:_ROWS]])))
         if len(table.rows) > _ROWS:
             complain(f"... and {_count(len(table.rows) - _ROWS, 'setting')} more in the report")
     methods = tournament_of(finished)
-    complain(_plain(choice_title(found) if methods is None else tournament_title(methods)) + ".")
+    complain(plain(choice_title(found) if methods is None else tournament_title(methods)) + ".")
     for each in lines(sweep_answer(finished, found)):
-        complain(_plain(f"{each.about}: {each.text}"))
-
-
-def _plain(text: str) -> str:
-    """Replace no-break spaces, which would keep words from being found in a terminal."""
-    return text.replace("\N{NO-BREAK SPACE}", " ").replace("\N{NARROW NO-BREAK SPACE}", " ")
+        complain(plain(f"{each.about}: {each.text}"))
 
 
 def _page(directory: Path) -> Path | None:

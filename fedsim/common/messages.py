@@ -43,6 +43,11 @@ def as_yaml(data: Any) -> str:
     return text.getvalue().rstrip("\n")
 
 
+def plain(text: str) -> str:
+    """Replace no-break spaces, which would keep words from being found in a terminal."""
+    return text.replace("\N{NO-BREAK SPACE}", " ").replace("\N{NARROW NO-BREAK SPACE}", " ")
+
+
 def text_table(sides: str, rows: Iterable[Sequence[object]]) -> str:
     """Return a table whose columns are as wide as their widest cell.
 

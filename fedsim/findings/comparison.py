@@ -35,7 +35,7 @@ _VALUE = 28  # characters of a value in a title
 _LONGEST = 160  # characters of a setting shown at most
 _BESIDE = {
     *("name", "description", "question", "decide", "expect", "drift", "sweep", "records", "replicates", "engine"),
-    "schema_version",
+    *("schema_version", "choose"),
 }
 _LOSS = re.compile(r"learning\.(.+)\.(loss|excess_loss)")
 COMPARISON_TEST = (

@@ -31,7 +31,7 @@ from fedsim.scenario.server import COIN_LAWS, MOST_CLIENTS, Server, SyncServer
 from fedsim.scenario.shocks import Shock
 from fedsim.scenario.sources import ClientTimeSource, NumberSource, Rounds, RoundsSource, TimeSource, ZoneSource
 from fedsim.scenario.stop import Stop
-from fedsim.scenario.sweep import Decide, Drift, ExpectationItem, Sweep
+from fedsim.scenario.sweep import Choose, Decide, Drift, ExpectationItem, Sweep
 from fedsim.scenario.trace import Trace
 from fedsim.scenario.units import Instant, PositiveDuration
 from fedsim.scenario.work import Prices, Work
@@ -184,8 +184,10 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
     """Prices of what sessions from work take; no money is counted, where they are not given."""
     sweep: Sweep | None = None
     """What-ifs that `fedsim sweep` runs and compares; a single run takes no notice of it."""
+    choose: Choose = Field(default_factory=dict)
+    """Values by path, such as `population.*.separation: [0, 10, 20]`, of which `fedsim decide` chooses one each."""
     decide: Decide | None = None
-    """What makes one setting of a sweep better than another; a single run takes no notice of it."""
+    """What makes one setting better than another, to `fedsim sweep` and `decide`; a single run takes no notice."""
     expect: Annotated[list[ExpectationItem], Field(max_length=10_000)] = Field(default_factory=list)
     """Limits that each run must keep."""
     drift: Drift | None = None
@@ -218,7 +220,7 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
 
     _document: Document = PrivateAttr(default_factory=Document)
 
-    unwritten = frozenset({"question", "metrics", "charts", "decide", "privacy", "shocks", "prices"})
+    unwritten = frozenset({"question", "metrics", "charts", "choose", "decide", "privacy", "shocks", "prices"})
 
     @property
     def devices(self) -> int:

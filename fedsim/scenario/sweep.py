@@ -5,17 +5,19 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from fedsim.common.hints import did_you_mean
-from fedsim.scenario.model import Model, SparseModel, each_once, word_as
+from fedsim.scenario.model import Model, Positive, SparseModel, each_once, word_as
 
 MAX_POINTS = 100_000
 MAX_SEEDS = 100_000
+MAX_CHOICES = 1_000
 
 _Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Values = Annotated[list[Any], Field(min_length=1)]
 _KEPT = {"sweep", "seed", "schema_version", "name", "description", "question", "decide", "expect", "drift", "extends"}
+_KEPT |= {"choose"}
 Tolerance = Annotated[float, Field(ge=0, le=1e300)]
 MetricName = Annotated[str, Field(min_length=1, max_length=300)]
 TableName = Literal["rounds", "participations", "clients", "gauges", "learning", "transitions", "convergence"]
@@ -118,6 +120,20 @@ def matches(value: Any, wanted: Any) -> bool:
     return bool(value == wanted) and isinstance(value, bool) == isinstance(wanted, bool)
 
 
+def _checked_choice(chosen: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    if (count := math.prod(map(len, chosen.values()))) > MAX_CHOICES:
+        raise ValueError(f"has {count:,} settings; at most {MAX_CHOICES:,} are possible")
+    for path, values in chosen.items():
+        written = [json.dumps(value) for value in values]
+        if twice := [each for each in written if written.count(each) > 1]:
+            raise ValueError(f"has {twice[0]} twice for {path!r}")
+    Sweep(grid=chosen)
+    return chosen
+
+
+Choose = Annotated[dict[str, Values], Field(max_length=100), AfterValidator(_checked_choice)]
+
+
 class Expectation(Model):
     """A limit on a named metric."""
 
@@ -162,8 +178,13 @@ class Drift(Model):
     """Tables that must be the same to the last bit."""
 
 
-class Decide(Model):
+Tuned = Literal["local_step_size", "server.step_size", "update_clip"]
+
+
+class Decide(SparseModel):
     """Which setting of a sweep is the best: that with the least or most of a metric where all conditions hold."""
+
+    unwritten = frozenset({"tune", "seeds", "tuning_seeds"})
 
     minimize: MetricName | None = None
     """The metric of which less is better, such as ``participation.l1_uniform``; `fedsim metrics` lists the names."""
@@ -173,6 +194,13 @@ class Decide(Model):
         default_factory=list
     )
     """Conditions as in `expect`, such as ``rounds.per_day >= 200``: the mean over the seeds must keep them."""
+    tune: Annotated[dict[Tuned, Annotated[list[Positive], Field(min_length=1)]], Field(max_length=3)] | None = None
+    """`fedsim decide` tries these values of the optimizer that the metric names at every setting, each with each; by
+    default five around the scenario's step and, with privacy in training, five around its clip. {} tunes nothing."""
+    seeds: Annotated[int, Field(ge=1, le=MAX_SEEDS)] | None = None
+    """With how many seeds `fedsim decide` compares settings at most; 8, where it is not given."""
+    tuning_seeds: Annotated[int, Field(ge=1, le=1_000)] | None = None
+    """With how many other seeds it tunes each setting; 3, where it is not given."""
 
     @model_validator(mode="after")
     def _one_objective(self) -> Self:

@@ -31,7 +31,8 @@ _MAX_RUNS = 1_000_000
 _MOST_MISTAKES = 100
 _POINT_BYTES, _VALUE_BYTES = 20_000, 1_000  # of a point, and for each key or value that is written
 # Keys of a scenario that change no figure of a run.
-_WITHOUT_EFFECT = ("name", "description", "question", "seed", "sweep", "decide", "expect", "drift", "replicates")
+_WITHOUT_EFFECT = {"name", "description", "question", "seed", "sweep", "choose", "decide", "expect", "drift"}
+_WITHOUT_EFFECT |= {"replicates"}
 _MOST_PILOTS = 40
 _MOST_S, _ALL_S = 3.0, 15.0
 """Processor seconds for the rounds of a pilot, and of all of them together, before they are stretched to a day."""

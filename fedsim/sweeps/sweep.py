@@ -113,11 +113,13 @@ def run_sweep(
     report: Report = silent,
     tell: _Tell = lambda _: None,
     job: Callable[[Task], RunOutcome] = work,
+    command: str | None = None,
 ) -> Swept:
     """Do the runs of a plan that are missing in a directory; everything else, errors included, is as in `sweep`.
 
     The directory is new, or that of an earlier call, whose runs are kept, on a file system that all workers share. It
-    states the command with these `options`. `job` is what a worker does with a task.
+    states the command, ``fedsim sweep`` with these `options` unless it is given. `job` is what a worker does
+    with a task.
     """
     provenance = provenance or Provenance(permissions=plan.scenario.permissions)
     folder = store.open_sweep_directory(directory).absolute()
@@ -128,6 +130,7 @@ def run_sweep(
         missing = list({run.run_id: run for run in plan.runs if run.run_id not in there}.values())
         kept = sum(run.run_id in there for run in plan.runs)
         about = _about(plan, Path(directory), provenance, options)
+        about |= {} if command is None else {"command": command}
         store.write_sweep(folder, about | {"status": "running"})
         store.forget_crashes(folder, [run.run_id for run in plan.runs])
         status, crashed = "interrupted", {}

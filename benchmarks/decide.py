@@ -1,0 +1,107 @@
+"""How often ``fedsim decide`` finds the setting that is known to be the best, in synthetic cases.
+
+Run ``python benchmarks/decide.py`` (100 cases, a few minutes; ``--cases N`` takes fewer). In each case 3 to 8 settings
+have losses that are known for every step size: a best step of their own, and a loss above it that grows with the
+distance from it. Seeds add noise that all settings share, and noise of their own. What is done is all that the command
+does, but for the runs themselves, whose losses are computed. Counted are the cases in which the best setting is chosen,
+or ties with the one that is. Target: 95 of 100.
+"""
+
+import argparse
+import tempfile
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fedsim.findings.decided import decided_of
+from fedsim.findings.finished_sweep import read_finished_sweep
+from fedsim.scenario import Scenario
+from fedsim.sweeps.decide import decide
+from fedsim.sweeps.executors import Backend
+from fedsim.sweeps.store import write_run_results
+from fedsim.sweeps.worker import RunOutcome, Task
+
+SCENARIO = """\
+stop: {{rounds: 5}}
+population: [{{devices: 40, separation: 0}}]
+server: {{cohort: 2}}
+learning: {{problem: {{kind: quadratic, dimension: 2}}, optimizers: [fedavg], step_size: 0.1}}
+choose: {{"population.*.separation": {settings}}}
+decide: {{minimize: learning.fedavg.loss}}
+"""
+STEPS = (0.01, 0.03, 0.1, 0.3, 1.0)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A synthetic case."""
+
+    least: np.ndarray  # the loss of each setting at its best step
+    step: np.ndarray  # that step
+    noise: float  # of a setting and seed
+    shared: float  # of a seed
+
+    def loss(self, setting: int, step: float, seed: int) -> float:
+        """Return the loss of a setting with a step and a seed."""
+        draws = np.random.default_rng([seed, 1])
+        common = self.shared * draws.standard_normal()
+        own = self.noise * np.random.default_rng([seed, 2, setting]).standard_normal()
+        return float(self.least[setting] + 0.3 * np.log10(step / self.step[setting]) ** 2 + common + own)
+
+
+def case_of(number: int) -> Case:
+    """Draw a case; every tenth has two best settings."""
+    draws = np.random.default_rng([number, 7])
+    count = int(draws.integers(3, 9))
+    least = 1.0 + np.cumsum(draws.exponential(0.1, count))
+    if number % 10 == 0:
+        least[1] = least[0]
+    draws.shuffle(least)
+    return Case(least, draws.choice(STEPS, count), float(draws.uniform(0.01, 0.2)), float(draws.uniform(0, 1)))
+
+
+def found_in(number: int, folder: Path, executor: Executor | None = None) -> tuple[bool, int]:
+    """Say whether a best setting was chosen or ties with the choice, and how many settings are in the tie."""
+    case = case_of(number)
+
+    def job(task: Task) -> RunOutcome:
+        learning, group = task.scenario.learning, task.scenario.population[0]
+        assert learning is not None
+        setting = int(group.separation.value)  # type: ignore[union-attr]
+        seed = task.scenario.seed
+        losses = {
+            f"learning.{each.label}.loss": case.loss(
+                setting, 0.1 if each.local_step_size is None else each.local_step_size(0), seed
+            )
+            for each in learning.optimizers
+        }
+        write_run_results(Path(task.folder), task.run_id, seed, losses)
+        return RunOutcome()
+
+    file = folder / f"case-{number}.fedsim.yaml"
+    file.write_text(SCENARIO.format(settings=list(range(len(case.least)))), encoding="utf-8")
+    scenario = Scenario.load(file, seed=1000 * number)
+    backend = Backend("threads", lambda: executor or ThreadPoolExecutor(1), lambda _: 1)
+    done = decide(scenario, folder / f"case-{number}", backend, job=job)
+    found = decided_of(read_finished_sweep(done.final))
+    open_ = [found.best, *np.flatnonzero(found.choice.ranking.tied).tolist()]
+    best = np.flatnonzero(case.least == case.least.min()).tolist()
+    return any(row in open_ for row in best), len(open_)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", type=int, default=100)
+    count = parser.parse_args().cases
+    with tempfile.TemporaryDirectory() as folder:
+        found = [found_in(number, Path(folder)) for number in range(count)]
+    right, sizes = [each for each, _ in found], [size for _, size in found]
+    print(f"{sum(right)} of {count} cases have a best setting in the answer")
+    print(f"{sizes.count(1)} answers name one setting; an answer names {np.mean(sizes):.2f} on average")
+    print(f"missed: {[number for number, each in enumerate(right) if not each]}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""The command ``fedsim decide``: which setting to choose, each tuned fairly, and what it costs."""
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import BadParameter, Exit, Option
+
+from fedsim.cli import options
+from fedsim.common.messages import complain, keep_quiet, plain, say, say_json, text_table
+
+_CRASHED, _ROWS = 3, 30
+
+
+def decide_command(
+    file: options.ScenarioPath,
+    override: options.Overrides = None,
+    seed: options.Seed = None,
+    out: Annotated[Path | None, Option(metavar="DIR", help="Folder to write; by default decisions/NAME.")] = None,
+    executor: options.Executor = "process",
+    workers: options.Workers = None,
+    retries: options.Retries = 2,
+    timeout: options.Timeout = None,
+    allow_plugins: options.AllowPlugins = False,
+    allow_outside: options.AllowOutside = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Choose among settings (`choose`) by `decide`: tune each, drop what is worse; a second call does the rest."""
+    from fedsim.common.progress import on_stderr
+    from fedsim.experiment.run_directory import Provenance
+    from fedsim.findings.finding import as_plain, lines
+    from fedsim.report.decision_report import decision_document, decision_lines
+    from fedsim.report.page import PAGE, write_document
+    from fedsim.sweeps.decide import decide, default_decision_directory
+    from fedsim.sweeps.executors import backend_of
+
+    limit_s = options.duration_option(timeout, "--timeout")
+    if limit_s is not None and limit_s <= 0:
+        raise BadParameter("must be longer than nothing", param_hint="--timeout")
+    backend = backend_of(executor, workers)
+    scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
+    directory = out if out is not None else default_decision_directory(scenario)
+    provenance = Provenance(str(file), override or [], seed, permissions=scenario.permissions)
+    try:
+        with on_stderr(quiet=quiet) as progress:
+            done = decide(
+                scenario,
+                directory,
+                backend,
+                retries=retries,
+                timeout=limit_s,
+                provenance=provenance,
+                report=progress,
+                tell=complain,
+            )
+    except KeyboardInterrupt:
+        complain("interrupted: the same command does the rest")
+        raise
+    page = write_document(decision_document(done.final), directory / PAGE)
+    title, table, findings = decision_lines(done.final)
+    if as_json:
+        rows = [dict(zip(table.header, row, strict=True)) for row in table.rows]
+        said = {"directory": str(directory), "report": str(page), "answer": title, "settings": rows}
+        say_json({**said, "findings": [as_plain(each) for each in findings]})
+    else:
+        hear = keep_quiet if quiet else complain
+        hear(f"{table.caption}:")
+        sides = "<" * table.words + ">" * (len(table.header) - table.words)
+        hear(plain(text_table(sides, [table.header, *table.rows[:_ROWS]])))
+        for each in lines(findings):
+            hear(plain(f"{each.about}: {each.text}"))
+        hear(f"Report: {page}")
+        complain(plain(f"{title}."))
+        say(str(directory))
+    if done.crashed:
+        raise Exit(_CRASHED)

@@ -1,0 +1,136 @@
+"""What `fedsim decide` found: which setting to choose, what ties with it, at what cost, and what would tell more."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from fedsim.analysis.metrics import describe
+from fedsim.common.arrays import Bools, Floats
+from fedsim.findings.choice import SweepChoice, choice_of, next_findings, sure_findings
+from fedsim.findings.finding import COST, TRUST, Finding
+from fedsim.findings.finished_sweep import FinishedSweep
+from fedsim.findings.formatting import count, duration, listing_of, number, percent
+from fedsim.findings.metric_wording import difference
+from fedsim.sweeps.decide import reached
+from fedsim.sweeps.decision import interval, rank
+
+_NAMED = 3  # settings that a sentence names at most
+_TIED, _DROPPED = "tied", "dropped"
+_FIGURES = (
+    ("learning.NAME.time_to_target", "To the target"),
+    ("sessions.device_hours", "Device-hours"),
+    ("fleet.*", ""),
+    ("privacy.epsilon", "Epsilon"),
+    ("participation.tv_uniform", "TV from uniform"),
+    ("participation.coverage", "Left out"),
+)
+"""Metrics of the table, by patterns of their names, and their heads; by their own names where there is none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Decided:
+    """The settings, with the choice among those that are still open."""
+
+    choice: SweepChoice
+    seeds: Floats  # of each setting
+    dropped: Bools  # those that were given no further seeds
+
+    @property
+    def best(self) -> int | None:
+        """The row of the setting to choose; None where no setting keeps the conditions."""
+        return self.choice.ranking.best
+
+    def standing(self, row: int) -> str:
+        """Say how a setting stands, in a word."""
+        stands = self.choice.standings[row]
+        return stands or (_DROPPED if self.dropped[row] else "worse")
+
+
+def decided_of(sweep: FinishedSweep) -> Decided:
+    """Compute the choice from the sweep that decides; a setting that was dropped cannot be the best."""
+    found = choice_of(sweep)
+    planned = dict(sweep.runs.group_by("point").len().iter_rows())
+    seeds = np.array([planned.get(point, 0) for point in sweep.points["point"]], dtype=np.float64)
+    dropped = seeds < seeds.max(initial=0)
+    kept = found.feasible.kept & ~dropped
+    eligible = kept & reached(found.wording.metric, found.values, kept)
+    # Those that are open have the same seeds: what one saw before others were dropped is compared with nothing.
+    ranking = rank(found.values, eligible, maximize=found.maximize)
+    return Decided(replace(found, ranking=ranking), seeds, dropped)
+
+
+def decided_title(found: Decided) -> str:
+    """Say which setting to choose, by what, and what ties with it."""
+    choice, best = found.choice, found.best
+    if best is None:
+        missing = not np.isfinite(choice.mean).any()
+        return f"No run has a value of {choice.wording.metric}" if missing else "No setting keeps every condition"
+    names, half = choice.names, float(interval(choice.values)[1][best])
+    margin = f" ± {choice.wording.apart(half)}" if np.isfinite(half) and half else ""
+    way = "highest" if choice.maximize else "lowest"
+    what = f"it has the {way} {choice.wording.words.removeprefix('the ')} ({choice.at(best)}{margin})"
+    tied = [int(row) for row in choice.ranking.order[1:] if choice.ranking.tied[row]]
+    if tied:
+        others = listing_of([names[row] for row in tied], _NAMED, "more setting")
+        verb = "ties" if len(tied) == 1 else "tie"
+        return f"Choose {names[best]}: {what}; {others} {verb} with it"
+    return f"Choose {names[best]}: {what}" + (", and every other is told to be worse" if len(names) > 1 else "")
+
+
+def decided_findings(found: Decided) -> Iterator[Finding]:
+    """Say how sure the choice is, what it costs beside its ties, what was dropped, and what to do next."""
+    choice, best = found.choice, found.best
+    yield from _costs(found)
+    yield from sure_findings(choice)
+    if best is not None and (rows := np.flatnonzero(found.dropped).tolist()):
+        apart, half = interval(choice.values - choice.values[best])
+        known = [row for row in rows if np.isfinite(apart[row])]
+        ways = [f"{choice.names[row]} ({difference(choice.wording, apart[row], half[row])})" for row in known]
+        names = listing_of(ways or [choice.names[row] for row in rows], _NAMED, "more setting")
+        early = f"{count(len(rows), 'setting')} had no further seeds, worse than the best or missing a condition"
+        yield Finding(f"{early}: {names}.", TRUST)
+    yield from next_findings(choice)
+
+
+def _costs(found: Decided) -> Iterator[Finding]:
+    """Say which of the settings that tie with the best is the cheapest."""
+    choice, best = found.choice, found.best
+    hours = interval(choice.sweep.samples("sessions.device_hours"))[0]
+    if best is None or not np.isfinite(hours[best]):
+        return
+    names, open_ = choice.names, [best, *np.flatnonzero(choice.ranking.tied).tolist()]
+    cheapest = min(open_, key=lambda row: float(np.nan_to_num(hours[row], nan=np.inf)))
+    text = f"{names[best]} spends {number(float(hours[best]), 3)} device-hours"
+    if cheapest != best and hours[cheapest] < 0.99 * hours[best]:
+        less = percent(1 - float(hours[cheapest] / hours[best]))
+        text += f"; of those that tie with it {names[cheapest]} spends the fewest, {less} less"
+    yield Finding(f"{text}.", COST)
+
+
+def figures_of(found: Decided) -> Iterator[tuple[str, str]]:
+    """Yield the metrics that the table shows beside the one to choose by, and their heads; those that have a value."""
+    choice, metric = found.choice, found.choice.wording.metric
+    shown, owner = {metric}, metric.split(".")[1] if metric.startswith("learning.") else "*"
+    patterns = [*((each.metric, "") for each in choice.conditions), *_FIGURES]
+    for pattern, head in patterns:
+        for name in choice.sweep.metrics:
+            if name not in shown and fnmatchcase(name, pattern.replace("NAME", owner)):
+                shown.add(name)
+                yield name, head or name
+
+
+def figure_text(metric: str, mean: float, half: float) -> str:
+    """Write a mean of a metric with half of its interval; coverage as the share that it leaves out."""
+    known = describe(metric)
+    if metric == "participation.coverage":
+        mean = 1 - mean
+    if not np.isfinite(mean):
+        return "none"
+    unit = "" if known is None else known.unit
+
+    def write(value: float) -> str:
+        return duration(value) if unit == "s" else percent(value) if unit == "share" else number(value, 3)
+
+    return write(mean) + (f" ± {write(half)}" if np.isfinite(half) and half > 1e-3 * abs(mean) else "")

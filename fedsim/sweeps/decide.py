@@ -1,0 +1,317 @@
+"""Which of several settings to choose: each is tuned on seeds of its own, and compared with the others on fresh ones.
+
+Participation does not depend on training, so one run of a setting trains every variant (step size, clip) over its log.
+After each tuning seed the best third of the variants goes on. The settings, each with its best variant, are then run
+with seeds that tuned nothing, a few at first; those told to be worse than the best, or to miss a condition, stop.
+Every stage is a sweep in a folder of its own, which a second call finds done.
+"""
+
+import copy
+import itertools
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from fedsim.common.arrays import Bools, Floats
+from fedsim.common.errors import ScenarioError
+from fedsim.common.files import name_of_file, pasteable
+from fedsim.common.progress import Report, silent
+from fedsim.experiment.run_directory import Provenance
+from fedsim.limits.grammar import parse_condition
+from fedsim.scenario import Scenario
+from fedsim.scenario.learning import OptimizerChoice
+from fedsim.sweeps.decision import feasible, holm, p_values, rank
+from fedsim.sweeps.executors import Backend
+from fedsim.sweeps.plan import plan_sweep
+from fedsim.sweeps.results import read_results
+from fedsim.sweeps.sweep import Swept, run_sweep
+from fedsim.sweeps.worker import RunOutcome, Task, work
+
+FINAL = "final"
+"""The folder of the sweep that decides."""
+_STEPS, _CLIPS = (0.1, 0.3, 1.0, 3.0, 10.0), (0.25, 0.5, 1.0, 2.0, 4.0)
+"""By what the scenario's own step size and clip are multiplied, where `decide.tune` says nothing."""
+_KEPT = 3  # one of so many variants goes on to the next tuning seed
+_SEEDS, _TUNING_SEEDS = 8, 3
+_FIRST, _MORE = 3, 2  # seeds at first, and with each further stage
+_APART = 10**6  # of the tuning seeds from the others
+_TRAINED = re.compile(r"learning\.(.+)\.([a-z_]+)")
+_ALIKE = {"above_optimum": "loss", "excess_loss": "loss", "average_excess_loss": "average_loss"}
+"""What is least for the same variant, and needs no further training."""
+_RISING = {"accuracy"}  # metrics of which more is better
+_REACHED = re.compile(r"learning\..+_to_target")
+_Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What became of a decision."""
+
+    directory: Path  # holds the folders of the stages
+    stages: tuple[Swept, ...]
+
+    @property
+    def final(self) -> Path:
+        """The sweep that decides."""
+        return self.directory / FINAL
+
+    @property
+    def crashed(self) -> int:
+        """How many runs failed for good."""
+        return sum(len(stage.crashed) for stage in self.stages)
+
+
+@dataclass(frozen=True)
+class _Tuning:
+    """What is tuned: an optimizer's variants, and by which of its metrics."""
+
+    index: int  # of the optimizer
+    figure: str  # the last part of the metric's name
+    variants: tuple[dict[str, float], ...]  # by key: ``local_step_size``, ``server.step_size``, ``update_clip``
+
+
+@dataclass(frozen=True)
+class _Stages:
+    """Runs sweeps, one after the other."""
+
+    directory: Path
+    backend: Backend
+    provenance: Provenance
+    how: Mapping[str, Any]
+    report: Report
+    done: list[Swept]
+
+    def run(self, scenario: Scenario, folder: str, words: str, chosen: Callable[[int, int], bool]) -> pl.DataFrame:
+        """Do those runs of a sweep whose point and place among the seeds are `chosen`; return all its results."""
+        plan = plan_sweep(scenario)
+        runs = [run for run in plan.runs if chosen(run.point, plan.seeds.index(run.seed))]
+
+        def told(_what: str, share: float, beside: str = "", /) -> None:
+            self.report(words, share, beside)
+
+        place = self.directory / folder
+        command = self.provenance.command("decide", "--out", pasteable(str(self.directory)))
+        swept = run_sweep(
+            replace(plan, runs=runs),
+            place,
+            self.backend,
+            provenance=self.provenance,
+            report=told,
+            command=command,
+            **self.how,
+        )
+        self.done.append(swept)
+        return read_results(place)
+
+
+def decide(
+    scenario: Scenario,
+    directory: str | Path,
+    backend: Backend,
+    *,
+    retries: int = 2,
+    timeout: float | None = None,
+    provenance: Provenance | None = None,
+    report: Report = silent,
+    tell: _Tell = lambda _: None,
+    job: Callable[[Task], RunOutcome] = work,
+) -> Decision:
+    """Choose among the settings of a scenario (`choose`), by its `decide`; a second call does only what is missing.
+
+    The arguments, and what is raised, are those of `fedsim.sweeps.sweep.run_sweep`; a `ScenarioError` also says
+    that the scenario does not say what may be chosen, or by what.
+    """
+    for key, example in (("choose", "population.*.separation: [0, 10, 20]"), ("decide", "minimize: METRIC")):
+        if not getattr(scenario, key):
+            raise ScenarioError([scenario.mistake((), f"has no `{key}`, such as `{key}: {{{example}}}`")])
+    provenance = provenance or Provenance(permissions=scenario.permissions)
+    how = {"retries": retries, "timeout": timeout, "tell": tell, "job": job}
+    stages = _Stages(Path(directory), backend, provenance, how, report, [])
+    settings = [dict(zip(scenario.choose, row, strict=True)) for row in itertools.product(*scenario.choose.values())]
+    tuned = _tune(scenario, settings, stages)
+    _compare(scenario, settings, tuned, stages)
+    return Decision(Path(directory), tuple(stages.done))
+
+
+def default_decision_directory(scenario: Scenario) -> Path:
+    """Return where a decision is kept unless another folder is asked for: ``decisions/NAME``."""
+    return Path("decisions") / name_of_file(scenario.name, "decision")
+
+
+def _swept(scenario: Scenario, values: Mapping[str, list[Any]], seeds: list[int], **changes: Any) -> Scenario:
+    """Return the scenario with a sweep over settings, whose values by path go together; what is not chosen is tuned."""
+    sweep = {"zip": values, "tuned": [path for path in values if path not in scenario.choose], "seeds": seeds}
+    place = scenario.mistake(("choose",), "").place
+    changes = {"choose": {}, "sweep": sweep, "expect": [], "drift": None, "charts": [], **changes}
+    return scenario.with_values(changes, dict.fromkeys(changes, place))
+
+
+def _columns(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    return {path: [each[path] for each in settings] for path in settings[0]}
+
+
+def _tune(scenario: Scenario, settings: list[dict[str, Any]], stages: _Stages) -> list[dict[str, float]]:
+    """Return the best variant at each setting; nothing, where nothing is to be tuned."""
+    tuning = _tuning(scenario)
+    if tuning is None:
+        return [{} for _ in settings]
+    assert scenario.decide is not None
+    alive = [list(range(len(tuning.variants))) for _ in settings]
+    scores = np.full((len(settings), len(tuning.variants), scenario.decide.tuning_seeds or _TUNING_SEEDS), np.nan)
+    for stage in range(scores.shape[2]):
+        values = _columns(settings)
+        values["learning.optimizers"] = [
+            [_variant(scenario, setting, tuning, k) for k in own] for setting, own in zip(settings, alive, strict=True)
+        ]
+        quiet = {"decide": None, "learning.reference": "none", "learning.loss_parts": False, "records.gauges": None}
+        seed = (scenario.seed + _APART + stage) % 2**63
+        words = f"tuning {stage + 1} of {scores.shape[2]}: {max(map(len, alive))} variants at {len(settings)} settings"
+        found = stages.run(_swept(scenario, values, [seed], **quiet), f"tuning-{stage + 1}", words, lambda *_: True)
+        wanted = pl.col("metric").str.extract(rf"^learning\.v(\d+)\.{tuning.figure}$").cast(pl.Int64)
+        for point, k, value in found.select("point", wanted.alias("k"), "value").drop_nulls("k").iter_rows():
+            scores[point, k, stage] = math.nan if value is None else value
+        for row, own in enumerate(alive):
+            order = _best_first(scores[row, own, : stage + 1], maximize=tuning.figure in _RISING)
+            alive[row] = [own[at] for at in order[: max(1, -(-len(own) // _KEPT))]]
+    return [dict(tuning.variants[own[0]]) for own in alive]
+
+
+def _best_first(scores: Floats, *, maximize: bool) -> list[int]:
+    """Order variants by their mean score (variants, seeds); those without one for some seed come last."""
+    missing = np.isnan(scores).sum(axis=1)
+    mean = np.where(missing < scores.shape[1], np.nansum(scores, axis=1) / np.maximum(1, scores.shape[1] - missing), 0)
+    order: list[int] = np.lexsort((-mean if maximize else mean, missing)).tolist()
+    return order
+
+
+def _tuning(scenario: Scenario) -> _Tuning | None:
+    """Find what `decide` is about, and the variants of that optimizer."""
+    decide, learning = scenario.decide, scenario.learning
+    assert decide is not None
+    if learning is None:
+        return None
+    labels = [each.label for each in learning.optimizers]
+    metrics = [decide.metric, *(parse_condition(each).metric for each in decide.subject_to)]
+    trained = [(found[1], found[2]) for each in metrics if (found := _TRAINED.fullmatch(each)) and found[1] in labels]
+    if not trained:
+        return None
+    name, figure = trained[0]
+    index, figure = labels.index(name), _ALIKE.get(figure, figure)
+    grid = _default_grid(scenario, learning.optimizers[index]) if decide.tune is None else decide.tune
+    variants = [dict(zip(grid, row, strict=True)) for row in itertools.product(*grid.values())]
+    return _Tuning(index, figure, tuple(variants)) if len(variants) > 1 else None
+
+
+def _default_grid(scenario: Scenario, optimizer: OptimizerChoice) -> dict[str, list[float]]:
+    """Return values around those of the scenario: of the server's step, else the clients'; and of the clip."""
+    learning, privacy, found = scenario.learning, scenario.privacy, dict[str, list[float]]()
+    assert learning is not None
+    step = None if optimizer.server is None else optimizer.server.options.get("step_size")
+    local = optimizer.local_step_size or learning.step_size
+    own: Any = step or (local.initial if local.kind == "constant" else None)
+    key = "server.step_size" if step else "local_step_size"
+    if isinstance(own, int | float):
+        found[key] = [float(f"{own * factor:.3g}") for factor in _STEPS]
+    if privacy is not None and privacy.training != "none" and (clip := optimizer.update_clip or privacy.clip):
+        found["update_clip"] = [float(f"{clip * factor:.3g}") for factor in _CLIPS]
+    return found
+
+
+def _variant(scenario: Scenario, setting: Mapping[str, Any], tuning: _Tuning, k: int) -> dict[str, Any]:
+    """Return what a setting's `learning.optimizers` has for a variant, called ``v`` and its number."""
+    written = _optimizers(scenario, setting)[tuning.index]
+    return _with_values(written, tuning.variants[k]) | {"name": f"v{k}"}
+
+
+def _optimizers(scenario: Scenario, setting: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+    """Return the optimizers as they are written, as mappings."""
+    there = scenario.with_values({"choose": {}, **(setting or {})}).as_written["learning"]["optimizers"]
+    return [{"kind": each} if isinstance(each, str) else each for each in there]
+
+
+def _with_values(written: dict[str, Any], values: Mapping[str, float]) -> dict[str, Any]:
+    found = copy.deepcopy(written)
+    for path, value in values.items():
+        *above, key = path.split(".")
+        for part in above:
+            inner = found.get(part)
+            found[part] = inner if isinstance(inner, dict) else {"kind": inner or "sgd"}
+        (found[above[0]] if above else found)[key] = value
+    return found
+
+
+def _compare(
+    scenario: Scenario, settings: list[dict[str, Any]], tuned: Sequence[Mapping[str, float]], stages: _Stages
+) -> None:
+    """Run the settings, each as it was tuned, on fresh seeds, and give those that are told to be worse no more."""
+    decide, tuning, values = scenario.decide, _tuning(scenario), _columns(settings)
+    assert decide is not None
+    changes: dict[str, Any] = {"decide": {"minimize" if decide.minimize else "maximize": decide.metric}}
+    changes["decide"]["subject_to"] = list(decide.subject_to)
+    if tuning is not None:
+        changes["learning.optimizers"] = _optimizers(scenario)
+        for key in tuned[0]:
+            values[f"learning.optimizers.{tuning.index}.{key}"] = [each[key] for each in tuned]
+    count = decide.seeds or _SEEDS
+    final = _swept(scenario, values, [(scenario.seed + k) % 2**63 for k in range(count)], **changes)
+    given = np.full(len(settings), min(_FIRST, count))  # seeds of each setting
+    looks = 1 + max(0, -(-(count - _FIRST) // _MORE))
+    while True:
+        at = int(given.max())
+        going = int((given == at).sum())
+        words = f"comparing {going} of {len(settings)} settings on {at} seeds"
+        frame = stages.run(final, FINAL, words, lambda point, seed: seed < given[point])
+        left = still_open(frame, final, given == at, at, looks)
+        if at >= count or left.sum() < 2:
+            return
+        given[left] = min(count, at + _MORE)
+
+
+def still_open(frame: pl.DataFrame, scenario: Scenario, going: Bools, seeds: int, looks: int) -> Bools:
+    """Say which of the settings that are `going` may be the best, at one of several looks: the best, and its ties."""
+    decide = scenario.decide
+    assert decide is not None
+    points = len(going)
+    conditions = [parse_condition(each) for each in decide.subject_to]
+    values = samples(frame, decide.metric, points, seeds)
+    judged = feasible(conditions, [samples(frame, each.metric, points, seeds) for each in conditions], points)
+    maximize = decide.minimize is None
+    eligible = going & judged.kept & reached(decide.metric, values, going & judged.kept)
+    best = rank(values, eligible, maximize=maximize).best
+    if best is None:
+        return going & ~(judged.sure & ~judged.kept)
+    p = p_values(values - values[best]) * looks
+    p[best] = np.nan
+    without = np.isnan(values).all(axis=1) & (np.isfinite(values[best]).sum() > 1)
+    p[~going] = np.nan
+    still: Bools = going & ~(holm(p) | without | (judged.sure & ~judged.kept))
+    return still
+
+
+def reached(metric: str, values: Floats, kept: Bools) -> Bools:
+    """Say which settings have a value for every seed, where the metric is one of a target that some runs never reach.
+
+    Where no setting that is `kept` has, and of other metrics, all count.
+    """
+    there = np.isfinite(values)
+    whole: Bools = there.sum(axis=1) == there.any(axis=0).sum()
+    if _REACHED.fullmatch(metric) is None or not (whole & kept).any():
+        return np.ones(len(values), dtype=bool)
+    return whole
+
+
+def samples(frame: pl.DataFrame, metric: str, points: int, seeds: int) -> Floats:
+    """Return a metric as (settings, seeds), the seeds in the order of the results; NaN where there is no value."""
+    own = frame.filter(pl.col("metric") == metric)
+    known = sorted(frame["seed"].unique().to_list())[:seeds]
+    found = np.full((points, seeds), np.nan)
+    for point, seed, value in own.select("point", "seed", "value").iter_rows():
+        if value is not None and seed in known:
+            found[point, known.index(seed)] = value
+    return found
