@@ -21,7 +21,11 @@ _TIED, _DROPPED = "tied", "dropped"
 _FIGURES = (
     ("learning.NAME.time_to_target", "To the target"),
     ("sessions.device_hours", "Device-hours"),
-    ("fleet.*", ""),
+    ("fleet.bytes_down", "GB down"),
+    ("fleet.bytes_up", "GB up"),
+    ("fleet.energy", "Wh"),
+    ("fleet.peak_sessions", "Peak sessions"),
+    ("fleet.cost", "Cost"),
     ("privacy.epsilon", "Epsilon"),
     ("participation.tv_uniform", "TV from uniform"),
     ("participation.coverage", "Left out"),
@@ -122,10 +126,12 @@ def figures_of(found: Decided) -> Iterator[tuple[str, str]]:
 
 
 def figure_text(metric: str, mean: float, half: float) -> str:
-    """Write a mean of a metric with half of its interval; coverage as the share that it leaves out."""
+    """Write a mean of a metric with half of its interval; coverage as the share that it leaves out, bytes in GB."""
     known = describe(metric)
     if metric == "participation.coverage":
         mean = 1 - mean
+    if metric.startswith("fleet.bytes_"):
+        mean, half = mean / 1e9, half / 1e9
     if not np.isfinite(mean):
         return "none"
     unit = "" if known is None else known.unit
