@@ -3,7 +3,7 @@
 It reads a scenario as plain data and shares no code with fedsim. It knows devices that are always available, or come
 and go at exponential times, sessions of constant or exponential lengths, the laws of selection without a memory,
 deadlines, over-selection, shortages, separations, cool-downs, caps, buffered servers, sessions from work with what they
-take, secure aggregation, and devices that join and leave.
+take, secure aggregation, devices that join and leave, and check-ins.
 """
 
 import math
@@ -105,10 +105,17 @@ class World:
         self.devices = [Device(g, k, self.draws) for g in data["groups"] for k in range(g["devices"])]
         self.total = sum(d.weight for d in self.devices)
         self.after, self.closed = -1, 0
+        self.every, self.window = None, 0
+        if "check_ins" in data["server"]:
+            self.every, self.window = (ms(each) for each in data["server"]["check_ins"])
+            self.phases = [self.draws.randrange(self.every) for _ in self.devices]
         self.running: list[tuple[int, bool, int]] = []  # sessions: when they end, whether with a report, whose they are
 
     def pool(self, number: int, now: int) -> list[int]:
-        return [i for i, device in enumerate(self.devices) if device.ready(number, now)]
+        return [i for i, device in enumerate(self.devices) if device.ready(number, now) and self.connected(i, now)]
+
+    def connected(self, i: int, now: int) -> bool:
+        return self.every is None or (now - self.phases[i]) % self.every < self.window
 
     def whole(self, pool: list[int], count: int) -> list[int]:
         return [b for b in range(len(self.devices) // count) if all(b * count + k in pool for k in range(count))]
@@ -160,6 +167,8 @@ class World:
     def next_change(self, now: int) -> int:
         """Return the next instant at which somebody may become ready."""
         later = [e for e, _, _ in self.running if e > now] + [d.free_at for d in self.devices if d.free_at > now]
+        if self.every is not None:
+            later += [now + self.every - (now - phase) % self.every for phase in self.phases]
         return min(later + [d.spell(now)[1] for d in self.devices if d.taken < d.most], default=FOREVER)
 
     def versions(self) -> None:

@@ -200,7 +200,12 @@ population:
       device: {snapdragon-410: 1, raspberry-pi-zero-2: 1, snapdragon-660: 3}
       needs: 1GB
       link: {down: {kind: lognormal, median: 2Mbps, sigma: 1}, up: 1Mbps}
-server: {cohort: 4, deadline: 3m, over_select: 1.5, secure_aggregation: {threshold: 3, unmasking: 20s, drop_out: 0.1}}
+server:
+  cohort: 4
+  deadline: 3m
+  over_select: 1.5
+  secure_aggregation: {threshold: 3, unmasking: 20s, drop_out: 0.1}
+  check_ins: {every: 20m, window: 5m}
 prices: {gigabyte: 0.1, carbon: 400g}
 """
 

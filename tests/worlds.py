@@ -19,7 +19,7 @@ KINDS = {
 
 
 def with_fleet(data: Json, number: int) -> Json:
-    """Return a world in which some groups have sessions from work, some churn, and some rounds pass a gate."""
+    """Return a world in which groups may have sessions from work, or churn, and servers gates, or check-ins."""
     draws = random.Random(10**6 + number)
     for each in data["groups"]:
         kind, samples = draws.choice(list(KINDS)), draws.choice([100, 400])
@@ -32,6 +32,8 @@ def with_fleet(data: Json, number: int) -> Json:
         if draws.random() < 0.4:
             each["joins"] = [draws.choice([0, 0, 60, 500]) for _ in range(each["devices"])]
             each["leaves"] = [draws.choice([10**8, 10**8, 10**8, 2500]) for _ in range(each["devices"])]
+    if data["server"]["law"] != "groups" and draws.random() < 0.3:
+        data["server"]["check_ins"] = draws.choice([(300, 100), (120, 60)])
     if "buffer" not in data["server"] and draws.random() < 0.5:
         cohort = data["server"]["cohort"]
         data["server"]["gate"] = (draws.randint(1, cohort), draws.choice([0.0, 5.0, 30.0]), draws.choice([0.0, 0.2]))
@@ -86,9 +88,11 @@ def scenario(data: Json, **top: Any) -> Scenario:
     del server["law"]
     if (gate := server.pop("gate", None)) is not None:
         server["secure_aggregation"] = {"threshold": gate[0], "unmasking": f"{gate[1]}s", "drop_out": gate[2]}
+    if "check_ins" in server:
+        server["check_ins"] = {key: f"{x}s" for key, x in zip(("every", "window"), server["check_ins"], strict=True)}
     if "buffer" in server:
-        wanted = ("concurrency", "buffer", "deadline", "selection", "cooldown_from")
-        server = {"mode": "buffered"} | {key: server[key] for key in wanted}
+        wanted = ("concurrency", "buffer", "deadline", "selection", "cooldown_from", "check_ins")
+        server = {"mode": "buffered"} | {key: server[key] for key in wanted if key in server}
     groups = []
     for each in data["groups"]:
         phases = zip(PHASES, each["phases"], strict=True)

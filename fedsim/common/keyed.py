@@ -68,6 +68,7 @@ class Purpose(IntEnum):
     UNMASKING = 25
     JOINS = 26
     LEAVES = 27
+    CHECK_IN = 28
 
 
 def _mix(word: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -24,6 +24,8 @@ class Reason(IntFlag):
     """It has taken part as often as it may."""
     GONE = 512
     """Its device will never be available again."""
+    NOT_CONNECTED = 1024
+    """It has not come to a server at which devices check in."""
 
 
 OF_DEVICES: Final = Reason.NO_CHARGER | Reason.NO_NETWORK | Reason.IN_USE | Reason.UNAVAILABLE | Reason.SHOCK

@@ -58,6 +58,7 @@ def setting_of(scenario: Scenario, population: Population, replicate: int = 0) -
         fixed_divisor=scenario.divisor is not None,
         by_day=by_day(scenario),
         together=drawn_together(scenario),
+        check_in_s=None if server.check_ins is None else server.check_ins.every,
         fleet=fleet_of(scenario, population, replicate),
     )
 

@@ -243,7 +243,9 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
         """What keeps devices from being always available, as sentences call it: empty where nothing does."""
         habits = any(group.availability.kind != "always" for group in self.population)
         churn = any(group.churns for group in self.population)
-        return " and ".join([*["availability"] * habits, *["shocks"] * bool(self.shocks), *["churn"] * churn])
+        checks = self.server.check_ins is not None
+        said = {"availability": habits, "shocks": bool(self.shocks), "churn": churn, "check-ins": checks}
+        return " and ".join(each for each, is_so in said.items() if is_so)
 
     @property
     def sync_server(self) -> SyncServer:

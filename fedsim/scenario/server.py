@@ -43,10 +43,25 @@ class SecureAggregation(Model):
     """Chance that a client drops out meanwhile for any other reason, each for itself."""
 
 
+class CheckIns(Model):
+    """Devices come to the server, again and again, and only those that are connected can be selected."""
+
+    every: PositiveDuration
+    """From one check-in of a device to the next, as the server tells it; each device begins at a random time."""
+    window: PositiveDuration
+    """How long a device stays connected each time, so that a round can be filled from those who came."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.window > self.every:
+            raise ValueError("window is longer than every: a device would come again before it has gone")
+        return self
+
+
 class SyncServer(SparseModel):
     """Rounds, one after the other."""
 
-    unwritten = frozenset({"secure_aggregation"})
+    unwritten = frozenset({"secure_aggregation", "check_ins"})
 
     elsewhere: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("concurrency", "buffer", "max_staleness"), "is for mode: buffered; this server runs rounds of one cohort each"
@@ -83,6 +98,8 @@ class SyncServer(SparseModel):
     """From the close of a round until the next one opens."""
     selection: Selection = Field(default="midzuno", validate_default=True)
     """The law of one round."""
+    check_ins: CheckIns | None = None
+    """When devices come to the server; it sees every device at any time, where this is not given."""
     shortage: Literal["wait", "proceed", "skip"] = "wait"
     """Fewer eligible clients than the round wants: wait for them, proceed with those there are (one, or
     `minimum_reports`, at least), or skip the round."""
@@ -124,6 +141,8 @@ class SyncServer(SparseModel):
     def _consistent(self) -> Self:
         if self.selection.kind == "groups" and self.wanted != self.cohort:
             raise ValueError("selection by groups takes exactly one group a round: leave over_select at 1")
+        if self.selection.kind == "groups" and self.check_ins is not None:
+            raise ValueError("selection by groups takes whole groups, whose devices do not check in together")
         if self.selection.kind == "groups" and self.shortage == "proceed":
             raise ValueError("selection by groups takes a whole group or none: shortage must be wait or skip")
         if self.minimum_reports > self.cohort:
@@ -139,8 +158,10 @@ class SyncServer(SparseModel):
         return self
 
 
-class BufferedServer(Model):
+class BufferedServer(SparseModel):
     """No rounds: a new model version after every `buffer` reports, and a replacement for every session that ends."""
+
+    unwritten = frozenset({"check_ins"})
 
     elsewhere: ClassVar[Mapping[str, str]] = {
         "cohort": "is for mode: sync; a buffered server has no rounds: `concurrency` says how many sessions may run at "
@@ -175,6 +196,8 @@ class BufferedServer(Model):
     """Longest time of a session; the server gives it up then, and its place is free."""
     selection: Selection = Field(default="midzuno", validate_default=True)
     """The law of one selection, of as many clients as there are free places."""
+    check_ins: CheckIns | None = None
+    """When devices come to the server; it sees every device at any time, where this is not given."""
     cooldown_from: CooldownFrom = "selected"
     """What starts a cool-down: being selected, or only a report that the server took."""
     patience: PositiveDuration = Field(default="30d", validate_default=True)

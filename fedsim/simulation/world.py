@@ -25,6 +25,7 @@ from fedsim.scenario import Scenario
 from fedsim.scenario.server import Server
 from fedsim.scenario.units import format_duration
 from fedsim.selection import Candidates, Eligibility, Remembering, Request, selection_law
+from fedsim.simulation.check_ins import connections_of
 
 LengthFunction: TypeAlias = Callable[[Ints, int], Ints]
 """How long the sessions of clients (n,) take, in the round or selection of that number: milliseconds (n,)."""
@@ -42,6 +43,7 @@ _WORDS = (
     (Reason.NO_NETWORK, "with no network"),
     (Reason.IN_USE, "in use"),
     (Reason.UNAVAILABLE, "not available"),
+    (Reason.NOT_CONNECTED, "not checked in"),
 )
 _COUNTED = (
     Reason.NO_CHARGER,
@@ -266,6 +268,7 @@ class World:
     def __post_init__(self) -> None:
         scenario = self.scenario
         self.outages = server_outages(scenario, self.replicate)
+        self.connections = connections_of(scenario, len(self.population), self.replicate)
         draws = stream(scenario.seed, self.replicate, Purpose.SESSION)
         self.lengths = session_lengths(scenario, self.population, draws)
         self._cooldowns = Cooldowns(scenario.server, self.population)

@@ -121,6 +121,8 @@ def why_not(scenario: Scenario, population: Population) -> str | None:
         return f"the selection law {server.selection.kind!r}; it knows {', '.join(_LAWS)}"
     if server.wanted > server.cohort:
         return "server.over_select above 1, where the slowest reports are not taken"
+    if server.check_ins is not None:
+        return "server.check_ins, by which only connected devices are seen"
     if server.secure_aggregation is not None:
         return "server.secure_aggregation, by which rounds fail"
     if server.cooldown_from == "reported" and rests:

@@ -131,6 +131,13 @@ def rests(devices: int) -> st.SearchStrategy[Any]:
     return st.sampled_from(sources)
 
 
+CHECK_INS = [
+    None,
+    None,
+    {"every": "10m", "window": "1m"},
+    {"every": "3m", "window": "3m"},
+    {"every": "7s", "window": "2s"},
+]
 churn = st.sampled_from(
     [
         *([{}] * 4),
@@ -165,6 +172,8 @@ def worlds(draw: st.DrawFn, of: st.SearchStrategy[Scenario] | None = None) -> di
     data: dict[str, Any] = draw(scenarios() if of is None else of).model_dump(mode="json")
     data["start"] = draw(st.sampled_from(STARTS))
     data["shocks"] = draw(st.one_of(st.just([]), shocks()))
+    if data["server"]["selection"]["kind"] != "groups":
+        data["server"]["check_ins"] = draw(st.sampled_from(CHECK_INS))
     for group in data["population"]:
         group["time_zone"] = draw(time_zones(group["devices"]))
         if draw(st.integers(0, 3)):

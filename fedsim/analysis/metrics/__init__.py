@@ -27,6 +27,7 @@ BUILTIN: Final = {
     "tenths": f"{_ROOM}.participation:Tenths",
     "separation": f"{_ROOM}.participation:Separation",
     "population": f"{_ROOM}.population:PopulationMetrics",
+    "check_ins": f"{_ROOM}.population:CheckInMetrics",
     "places": f"{_ROOM}.rounds:Places",
     "fleet": f"{_ROOM}.fleet:FleetMetrics",
     "theory": f"{_ROOM}.participation:AgainstTheory",

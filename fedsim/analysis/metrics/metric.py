@@ -26,6 +26,7 @@ class Setting:
     fixed_divisor: bool = False  # whether the server divides changes by a fixed number, and not by that of the reports
     by_day: bool = False  # whether availability follows the clock
     together: int = 1  # clients that are drawn at once
+    check_in_s: float | None = None  # from one check-in of a device to the next; None where devices do not check in
     fleet: Fleet | None = None  # what sessions from work take; None where there are none
 
 

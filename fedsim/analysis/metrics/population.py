@@ -48,6 +48,26 @@ class PopulationMetrics:
         return metrics
 
 
+class CheckInMetrics:
+    """How many requests the server answers from devices that check in, by the gauges."""
+
+    metrics = described(
+        "check_ins",
+        """
+        per_second.mean | | Check-ins a second, on average: available devices over the time from one to the next.
+        per_second.max | | Check-ins of devices a second when most devices were available.
+    """,
+    )
+
+    def measure(self, run: LogView) -> dict[str, float]:
+        """Return both; nothing where devices do not check in, or were not counted."""
+        if run.setting.check_in_s is None or not len(run.gauges):
+            return {}
+        available = run.gauges.group_by("time_s", maintain_order=True).agg(pl.col("available").sum())["available"]
+        rate = available.to_numpy() / run.setting.check_in_s
+        return {"check_ins.per_second.mean": float(rate.mean()), "check_ins.per_second.max": float(rate.max())}
+
+
 def hours_of(times_s: Floats, start: datetime, zone: ZoneInfo) -> Ints:
     """Return the civil hour (0 to 23) in a zone of each time, (n,) seconds since `start`, with its daylight saving."""
     base = start.astimezone(UTC)

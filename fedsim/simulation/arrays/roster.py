@@ -12,6 +12,7 @@ from fedsim.common.instants import DAY, FOREVER, MINUTE
 from fedsim.common.reasons import Reason
 from fedsim.log.columns import Arrays
 from fedsim.simulation.arrays.precomputed import PrecomputedAvailability
+from fedsim.simulation.check_ins import Connections
 from fedsim.simulation.world import KINDS, NEVER, Clock, Cooldown, Turn, count_by_group, explain
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 14  # clients that are looked at together, which bounds the memory
 _FIRST_WINDOW, _LONGEST_WINDOW = 5 * MINUTE, DAY  # of a wait
 _SEPARATION, _COOLDOWN, _SPENT = np.uint16(Reason.SEPARATION), np.uint16(Reason.COOLDOWN), np.uint16(Reason.SPENT)
+_NOT_CONNECTED = np.uint16(Reason.NOT_CONNECTED)
 _IN_SESSION, _GONE = np.uint16(Reason.IN_SESSION), np.uint16(Reason.GONE)
 
 
@@ -43,6 +45,7 @@ class ArrayRoster:
         # Who is in a session, until when, and until when a wall-clock cool-down lasts that has begun with it.
         self._busy: Ints = np.empty(0, dtype=np.int64)
         self._busy_until, self._busy_rest = self._busy, self._busy
+        self.connections: Connections | None = None  # None: the server sees everyone
         self._number = 0
         self._excluded: ExcludedClients | None = None
         # What was found out about everyone, and the round and the instant that it belongs to.
@@ -129,8 +132,9 @@ class ArrayRoster:
         return self._ineligible
 
     def _free(self, clients: Ints) -> Bools:
-        """Say of each of the clients whether neither a session nor a cool-down keeps it out."""
-        return (self._free_at[clients] <= self._clock.now) & (self._free_round[clients] <= self._number)
+        """Say of each of the clients whether it is connected, and neither a session nor a cool-down keeps it out."""
+        free = (self._free_at[clients] <= self._clock.now) & (self._free_round[clients] <= self._number)
+        return free if self.connections is None else free & self.connections.at(clients, self._clock.now)
 
     def all_eligible(self) -> Bools:
         """Return the mask (N,) of eligible clients."""
@@ -192,7 +196,10 @@ class ArrayRoster:
             # A block whose last member is free later cannot be ready in this window.
             some = np.flatnonzero(np.repeat((free < until).reshape(-1, block).all(axis=1), block))
             if len(some) >= units * block:
-                who, starts, ends = self._availability.spells(clients[some], since, until)
+                spells = self._availability.spells(clients[some], since, until)
+                if self.connections is not None:
+                    spells = self.connections.cut(clients[some], spells, since, until)
+                who, starts, ends = spells
                 starts = np.maximum(starts, free[some[who]])
                 ready = starts < ends
                 who, starts, ends = who[ready], starts[ready], ends[ready]
@@ -234,6 +241,8 @@ class ArrayRoster:
             if not self._after_report:
                 begun |= own[place] & (_SEPARATION | _SPENT)
             own[place] = begun | _IN_SESSION
+        if self.connections is not None:
+            own[~self.connections.at(clients, now)] |= _NOT_CONNECTED
         return found | own
 
     def explain(self, turn: str = "round") -> str:
@@ -252,6 +261,8 @@ class ArrayRoster:
         self._look()
         if self._mask is None and (everyone := self._availability.everyone(self._clock.now)) is not None:
             self._mask = everyone & (self._free_at <= self._clock.now) & (self._free_round <= self._number)
+            if self.connections is not None:
+                self._mask &= self.connections.at(np.arange(self._clients), self._clock.now)
         if self._mask is None:
             self._mask = np.concatenate([self.eligible(clients) for clients in _chunks(np.arange(self._clients))])
         return self._mask

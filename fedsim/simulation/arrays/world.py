@@ -136,6 +136,7 @@ class ArrayWorld(World):
         after_report = server.cooldown_from == "reported"
         self.roster = ArrayRoster(self.clock, self.availability, server.block, self._horizon, after_report=after_report)
         self.roster.bar(self.population.barred)
+        self.roster.connections = self.connections
         self.selector = Selector(scenario, self.population, self.roster, self.recorder, self.replicate)
         self.last_round: ArrayRound | None = None
         # Sessions that end after the stop, unless it comes too late to matter.

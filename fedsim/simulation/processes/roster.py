@@ -14,7 +14,7 @@ from fedsim.simulation.world import Clock, Turn, count_by_group, explain
 
 # Numbers, which are much faster than an IntFlag.
 SEPARATION, COOLDOWN, SPENT = int(Reason.SEPARATION), int(Reason.COOLDOWN), int(Reason.SPENT)
-IN_SESSION, GONE = int(Reason.IN_SESSION), int(Reason.GONE)
+IN_SESSION, GONE, NOT_CONNECTED = int(Reason.IN_SESSION), int(Reason.GONE), int(Reason.NOT_CONNECTED)
 
 
 class Roster:

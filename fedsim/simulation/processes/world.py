@@ -14,7 +14,8 @@ from fedsim.common.keyed import Purpose, stream
 from fedsim.common.reasons import REASON_OF
 from fedsim.log.columns import Arrays
 from fedsim.log.recorder import CODES
-from fedsim.simulation.processes.roster import GONE, IN_SESSION, SPENT, Roster
+from fedsim.simulation.check_ins import Connections
+from fedsim.simulation.processes.roster import GONE, IN_SESSION, NOT_CONNECTED, SPENT, Roster
 from fedsim.simulation.world import NEVER, Clock, EndedSession, Selector, Turn, World
 
 
@@ -45,6 +46,21 @@ def condition(
     if there:
         roster.hold(client, without)
         drop_out(client)
+
+
+def connection(
+    clock: Clock, roster: Roster, client: int, connections: Connections
+) -> Generator[simpy.Event, None, None]:
+    """Follow when a client is connected to the server; it is held for that at first."""
+    phase, every, window = int(connections.phase[client]), connections.every, connections.window
+    while True:
+        since = (clock.now - phase) % every
+        if since < window:
+            roster.lift(client, NOT_CONNECTED)
+            yield clock.at(clock.now + window - since, Turn.DEVICE)
+        if window < every:
+            roster.hold(client, NOT_CONNECTED)
+            yield clock.at(clock.now + every - (clock.now - phase) % every, Turn.DEVICE)
 
 
 def departures(
@@ -226,6 +242,10 @@ class ProcessWorld(World):
                 without = int(REASON_OF[name])
                 self.roster.hold(client, without)
                 clock.process(condition(clock, self.roster, client, holds, without, self._drop_out))
+        for client in range(0 if self.connections is None else len(self.population)):
+            assert self.connections is not None
+            self.roster.hold(client, NOT_CONNECTED)
+            clock.process(connection(clock, self.roster, client, self.connections))
         # Its own, for the server: models that are followed step by step cannot go back.
         self.availability = availability_of(scenario, devices, self.replicate)
         leaving, horizon = np.flatnonzero(availability.may_leave), scenario.stop.horizon
