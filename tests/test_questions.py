@@ -69,3 +69,15 @@ def test_debias() -> None:
     assert (short, long) == (["warning", "pass"], ["pass", "pass"])
     rare = printed("debias")[1]
     assert figure(rare, r"loss of debiased_fedavg\s+([\d.]+)") < figure(rare, r"loss of fedavg_uniform\s+([\d.]+)")
+
+
+def test_log() -> None:
+    """What was planted lies in the intervals that are printed."""
+    _, found = printed("log")
+    for pattern, planted in (
+        (r"median [\d.]+ \(([\d.]+) to ([\d.]+)\)", 240),
+        (r"session \(([\d.]+) to ([\d.]+)\)", 0.5),
+    ):
+        ends = re.search(pattern, found)
+        assert ends is not None
+        assert float(ends[1]) < planted < float(ends[2])

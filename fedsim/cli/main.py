@@ -11,6 +11,7 @@ from typer import Abort, Argument, Exit, Option, Typer
 
 from fedsim._version import __version__
 from fedsim.cli import options
+from fedsim.cli.calibrate import calibrate_command
 from fedsim.cli.decide import decide_command
 from fedsim.cli.design import design_command
 from fedsim.cli.pages import export_app, playground_command, report_command
@@ -282,6 +283,7 @@ _COMMANDS = (
     *(plan_command, sweep_command, compare_command),
     *(init_command, validate_command, schema_command, metrics_command, run_command, replay_command, report_command),
     decide_command,
+    calibrate_command,
 )
 for _command in _COMMANDS:
     app.command(_command.__name__.removesuffix("_command"))(_command)

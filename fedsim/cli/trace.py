@@ -1,7 +1,7 @@
 """The commands ``fedsim trace import | show | fit``: recorded availability from others' files, looked at, modelled."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
@@ -69,10 +69,11 @@ def import_command(
     from fedsim.availability.trace.rows import Policy
     from fedsim.scenario.units import format_instant, parse_instant
     from fedsim.traces.imports import Cleaning, Form, import_trace, write_trace
+    from fedsim.traces.table_form import ROLES
 
     chosen: Form = _one_of(form, Form, "--format")
     rule: Policy = _one_of(policy, Policy, "--policy")
-    named = _columns(columns)
+    named = pairs_option(columns, ROLES, "--columns")
     cleaning = Cleaning(
         *_part(since, until),
         duration_option(join_gaps, "--join-gaps") or 0.0,
@@ -80,7 +81,7 @@ def import_command(
     )
     if out is not None and out.suffix.lower() not in {".parquet", ".pq", ".csv"}:
         raise BadParameter(f"{str(out)!r} must end in .parquet or .csv", param_hint="--out")
-    with _mistakes():
+    with mistakes_of_traces():
         instant = None if base is None else parse_option(parse_instant, base, "--base")
         imported = import_trace(sources, chosen, instant, rule, columns=named, cleaning=cleaning)
     as_it_is = imported.plain and cleaning == Cleaning()
@@ -191,7 +192,7 @@ def fit_command(
         if line:
             complain(f"{file}: {line}")
     fits = []
-    with _mistakes():
+    with mistakes_of_traces():
         for each in kinds:
             try:
                 fits.append(fit(once, each, intervals=intervals))
@@ -256,7 +257,7 @@ def _laid_out(
     zone = ZoneInfo(parse_option(check_time_zone, time_zone, "--time-zone")) if time_zone is not None else None
     instant = parse_option(parse_instant, base, "--base")
     laps: list[Repeat] = ["none", lap]
-    with _mistakes():
+    with mistakes_of_traces():
         trace = clean(read_rows(file), rule, keep_empty=True)
         strict = rule == "strict"
         once, laid = (
@@ -266,7 +267,7 @@ def _laid_out(
 
 
 @contextmanager
-def _mistakes() -> Iterator[None]:
+def mistakes_of_traces() -> Iterator[None]:
     """Turn a `TraceError` into a mistake with its place."""
     from fedsim.availability.trace import TraceError
 
@@ -299,16 +300,15 @@ def _part(since: str | None, until: str | None) -> tuple[float | None, float | N
     return part
 
 
-def _columns(text: str | None) -> dict[str, str] | None:
-    from fedsim.traces.table_form import ROLES
-
+def pairs_option(text: str | None, roles: Iterable[str], option: str) -> dict[str, str] | None:
+    """Return what ``device=id,start=from`` says of some roles, None where nothing is given."""
     if text is None:
         return None
     named = {}
     for pair in text.split(","):
         role, equals, name = (part.strip() for part in pair.partition("="))
         if not equals or not name or role in named:
-            message = f"must be such as device=id,start=from,end=to, each once, not {text!r}"
-            raise BadParameter(message, param_hint="--columns")
-        named[_one_of(role, ROLES, "--columns")] = name
+            example = ",".join(f"{each}=NAME" for each in [*roles][:3])
+            raise BadParameter(f"must be such as {example}, each once, not {text!r}", param_hint=option)
+        named[_one_of(role, tuple(roles), option)] = name
     return named

@@ -1,8 +1,9 @@
 """A renewal or habits model fitted to a trace, with how well it fits."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -82,11 +83,7 @@ def fit(pattern: Pattern, kind: FitKind, *, intervals: bool = False) -> Fit:
     intervals of the parameters of a renewal model, which takes twenty more fits. Raises a `TraceError` if the trace is
     too short for it.
     """
-    model = _fit_renewal if kind == "renewal" else _fit_habits
-    try:
-        found = model(pattern)
-    except ValueError as error:
-        raise TraceError(f"cannot be fitted by {kind}: {error}") from None
+    found = _fitted(pattern, kind)
     seen = seconds_by_hour(pattern.seen)
     conditions = {
         name: misfit(habits_shares(Habits.model_validate({**found.availability, "require": [name]})), recorded, seen)
@@ -94,7 +91,7 @@ def fit(pattern: Pattern, kind: FitKind, *, intervals: bool = False) -> Fit:
     }
     out_of_sample, by_hour = None, np.empty(0)
     try:
-        curve, rest = model(_every_other(pattern, 0)).curve, _every_other(pattern, 1)
+        curve, rest = _MODELS[kind](_every_other(pattern, 0)).curve, _every_other(pattern, 1)
         judged = hourly_shares(rest.spans, rest.seen)
         out_of_sample, by_hour = misfit(curve, judged, seconds_by_hour(rest.seen)), curve - judged
     except ValueError as error:
@@ -117,6 +114,19 @@ def fit(pattern: Pattern, kind: FitKind, *, intervals: bool = False) -> Fit:
         by_hour.tolist(),
         stated,
     )
+
+
+def error_of(pattern: Pattern, kind: FitKind, rest: Pattern) -> float:
+    """Return how far a model fitted to one part of a trace is from the hours of another, on average."""
+    curve = _fitted(pattern, kind).curve
+    return misfit(curve, hourly_shares(rest.spans, rest.seen), seconds_by_hour(rest.seen)).mean
+
+
+def _fitted(pattern: Pattern, kind: FitKind) -> _Fitted:
+    try:
+        return _MODELS[kind](pattern)
+    except ValueError as error:
+        raise TraceError(f"cannot be fitted by {kind}: {error}") from None
 
 
 def _every_other(pattern: Pattern, first: int) -> Pattern:
@@ -148,7 +158,7 @@ def _fit_renewal(pattern: Pattern) -> _Fitted:
     ]
     if pattern.never:
         notes.append(f"{pattern.never:,} devices are never available, and no renewal model is so")
-    written = {name: _written(laws[name][0].source) for name in ("on", "off")}
+    written = {name: written_law(laws[name][0].source) for name in ("on", "off")}
     tried = {name: laws[name] for name in ("on", "off")}
     return _Fitted({"kind": "renewal", **written}, np.full(24, share), tried, {}, notes)
 
@@ -187,6 +197,9 @@ def _fit_habits(pattern: Pattern) -> _Fitted:
         notes.append("`spread` of charging, how much persons differ in how often they charge, keeps its default")
     recorded = {name: hourly_shares(spans, pattern.seen) for name, spans in curves.items()}
     return _Fitted(model, habits_shares(Habits.model_validate(model)), {}, recorded, notes)
+
+
+_MODELS: Final[dict[FitKind, Callable[[Pattern], _Fitted]]] = {"renewal": _fit_renewal, "habits": _fit_habits}
 
 
 def hourly_shares(spans: Spans, seen: Spans) -> Floats:
@@ -234,8 +247,8 @@ def misfit(model: Floats, trace: Floats, seconds: Floats) -> Misfit:
     return Misfit(float(apart.mean()), float(apart.max()), *means)
 
 
-def _written(source: dict[str, Any]) -> dict[str, Any]:
-    """Write a law as in a scenario: times with a unit, to the second, other numbers to four digits."""
+def written_law(source: dict[str, Any], digits: int = 0) -> dict[str, Any]:
+    """Write a law as in a scenario: times with a unit, to so many digits of a second, other numbers to four digits."""
     written = {key: value if key == "kind" else float(f"{value:.4g}") for key, value in source.items()}
     times = source.keys() & {"mean", "median"}
-    return written | {key: format_duration(max(float(round(source[key])), 1.0)) for key in times}
+    return written | {key: format_duration(max(float(round(source[key], digits)), 10.0**-digits)) for key in times}

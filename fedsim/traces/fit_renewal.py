@@ -10,7 +10,7 @@ lengths into account in the same way.
 """
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -99,7 +99,7 @@ def fit_laws(lengths: CensoredLengths, mean: float | None = None) -> list[Fitted
     least = float(whole.min())
     halves = [CensoredLengths(whole[side::2], cut[side::2]) for side in (0, 1)]
     found = []
-    for fitted in _FITTED.values():
+    for fitted in FITTED.values():
         law = fitted(lengths, mean, least)
         by_half = [fitted(half, mean, least) for half in halves]
         if law is None or None in by_half:
@@ -108,7 +108,7 @@ def fit_laws(lengths: CensoredLengths, mean: float | None = None) -> list[Fitted
             _likelihood(other.law, judged) for other, judged in zip(by_half, halves[::-1], strict=True) if other
         )
         score = (held_out - law.parameters) / (len(whole) + len(cut))
-        found.append(FittedLaw(law.source, float(law.law.mean()), score, _distance(lengths, law.law.sf)))
+        found.append(FittedLaw(law.source, float(law.law.mean()), score, distance(lengths, law.law.sf)))
     return sorted(found, key=lambda each: -each.log_likelihood)
 
 
@@ -186,7 +186,7 @@ def _pareto(lengths: CensoredLengths, mean: float | None, least: float) -> _Law 
     return _Law({"kind": "pareto", "mean": float(law.mean()), "shape": steepness}, law, 1 + (mean is None))
 
 
-_FITTED: Final[dict[str, Callable[[CensoredLengths, float | None, float], _Law | None]]] = {
+FITTED: Final[dict[str, Callable[[CensoredLengths, float | None, float], _Law | None]]] = {
     "exponential": _exponential,
     "weibull": _weibull,
     "lognormal": _lognormal,
@@ -207,7 +207,7 @@ def _likeliest(law_of: Callable[[float], Any], lengths: CensoredLengths, low: fl
     return float(np.exp(found.x))
 
 
-def _distance(lengths: CensoredLengths, survival: Any) -> float:
+def distance(lengths: CensoredLengths, survival: Any) -> float:
     """Return the largest distance between a survival function and the Kaplan-Meier estimate."""
     times = np.unique(lengths.whole)
     every = np.sort(np.concatenate([lengths.whole, lengths.cut]))
@@ -242,11 +242,17 @@ def renewal_intervals(pattern: Pattern, kinds: Mapping[str, str], open_: str) ->
         if any(source is None for source in sources):
             continue
         for parameter in sources[0] or {}:
-            logs = np.log([source[parameter] for source in sources if source is not None])
-            error = np.sqrt((GROUPS - 1) / GROUPS * ((logs - logs.mean()) ** 2).sum())
-            low, high = np.exp(logs.mean() + _STUDENT * error * np.array([-1.0, 1.0]))
-            found[name][parameter] = (float(low), float(high))
+            values = [source[parameter] for source in sources if source is not None]
+            found[name][parameter] = interval_of(
+                values, float(np.exp(np.log(values).mean())), (GROUPS - 1) / GROUPS**0.5
+            )
     return found
+
+
+def interval_of(values: Sequence[float], centre: float, scale: float) -> tuple[float, float]:
+    """Return a 95 % interval by Student's law: the standard error of the logarithm is their deviation times `scale`."""
+    reach = _STUDENT * scale * float(np.log(values).std(ddof=1))
+    return centre * float(np.exp(-reach)), centre * float(np.exp(reach))
 
 
 def _fit_kept(
@@ -259,7 +265,7 @@ def _fit_kept(
     mean = None
     for name in ("off", "on") if open_ == "on" else ("on", "off"):
         whole = lengths[name].whole
-        law = _FITTED[kinds[name]](lengths[name], mean, float(whole.min())) if len(whole) >= _FEWEST else None
+        law = FITTED[kinds[name]](lengths[name], mean, float(whole.min())) if len(whole) >= _FEWEST else None
         if law is None or not 0.0 < share < 1.0:
             break
         found[name] = {key: value for key, value in law.source.items() if key != "kind"}

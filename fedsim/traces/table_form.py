@@ -43,19 +43,26 @@ class ForeignTable:
     plain: bool
 
 
-def read_foreign_table(path: Path, columns: Mapping[str, str] | None = None, *, lenient: bool = False) -> ForeignTable:
+def read_foreign_table(
+    path: Path,
+    columns: Mapping[str, str] | None = None,
+    *,
+    lenient: bool = False,
+    says: Mapping[str, str] | None = None,
+) -> ForeignTable:
     """Read a CSV or Parquet file.
 
     `columns` has the name of the column for each of `ROLES`; other columns are ignored. By default, and where one is
     not given: device, start_s, end_s and, if there are such, condition, seen_from_s, seen_to_s and cycle_s. A time that
-    cannot be read is a missing one if `lenient`. Raises a `TraceError` with the row of what is wrong.
+    cannot be read is a missing one if `lenient`. `says` has the words for roles in messages, if others. Raises a
+    `TraceError` with the row of what is wrong.
     """
     check_file(path)
     source, csv = str(path), path.suffix.lower() == ".csv"
     try:
         lazy = pl.scan_csv(path, infer_schema=False) if csv else pl.scan_parquet(path)
         schema = lazy.collect_schema()
-        names = _names(schema.names(), columns, source)
+        names = _names(schema.names(), columns, source, says or {})
         count = int(lazy.select(pl.len()).collect().item())
         if not 0 < count <= MOST_INTERVALS:
             raise TraceError(f"has {count:,} rows; 1 to {MOST_INTERVALS:,} are possible", source)
@@ -89,7 +96,7 @@ def read_foreign_table(path: Path, columns: Mapping[str, str] | None = None, *, 
     return ForeignTable(rows, kind, kind == "numeric" and set(schema.names()) <= set(_USUAL.values()) and not columns)
 
 
-def _names(found: list[str], columns: Mapping[str, str] | None, source: str) -> dict[str, str]:
+def _names(found: list[str], columns: Mapping[str, str] | None, source: str, says: Mapping[str, str]) -> dict[str, str]:
     given = columns or {}
     names = {
         role: given.get(role, usual)
@@ -100,7 +107,7 @@ def _names(found: list[str], columns: Mapping[str, str] | None, source: str) -> 
         if name not in found:
             message = (
                 f"has no column {name!r}{did_you_mean(name, found)}; it has {', '.join(found)[:200]}. "
-                f"--columns {role}=NAME says which one it is"
+                f"--columns {says.get(role, role)}=NAME says which one it is"
             )
             raise TraceError(message, source)
     return names

@@ -1,0 +1,294 @@
+"""A scenario from the log of a federation: how long sessions take, how they end, when devices can take part.
+
+*Durations*: a session that reported shows its length; one that ended otherwise is censored, as all that is known is
+that it would have taken longer. *Drop-outs* have a rate: how many there are in the time that sessions last.
+*Availability* comes from check-ins, by the model that predicts the hours of held-out days better. What is independent
+is the clients: dealt into twenty groups, their spread gives the intervals (by Student's law, of logarithms).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import polars as pl
+
+from fedsim.availability.civil import offset_at
+from fedsim.availability.trace.pattern import Pattern, build_pattern
+from fedsim.availability.trace.rows import CleanTrace, TraceError
+from fedsim.availability.trace.unions import extent, select
+from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.files import UNREADABLE
+from fedsim.common.hints import did_you_mean
+from fedsim.common.instants import DAY_S, HOUR_S
+from fedsim.scenario.units import format_duration, format_instant
+from fedsim.traces.fit import FitKind, error_of, fit, written_law
+from fedsim.traces.fit_renewal import FITTED, GROUPS, CensoredLengths, distance, fit_laws, interval_of
+from fedsim.traces.table_form import read_foreign_table, since_base
+
+LOG_ROLES = ("client", "selected", "ended", "outcome", "class", "weight", "round")
+USUAL: Final = {role: f"{role}_s" if role in {"selected", "ended"} else role for role in LOG_ROLES}
+"""The columns of a log, as a run's ``participations.parquet`` calls them."""
+OUTCOMES: Final = {"reported": ("reported", "stale", "failed"), "dropped": ("dropped",), "cut": ("late", "aborted")}
+"""How a session ends, and the words for it: it reported, its device dropped out, or the server ended it."""
+_FEWEST, _MOST_TRIED, _TRAINED = 50, 2_000, 0.8
+_FEWEST_DAYS = 4
+_ALIKE = 1e-3  # the least sigma that is fitted: all lengths are the same
+
+
+@dataclass(frozen=True)
+class SessionLog:
+    """The sessions of a log (n,), in the order of their selection; times in seconds since `base`."""
+
+    base: datetime
+    clients: tuple[str, ...]
+    classes: tuple[str, ...]
+    client: Ints
+    of_class: Ints
+    selected: Floats
+    lengths: Floats
+    ended: Ints  # index into `OUTCOMES`
+    weights: Floats  # NaN where the log has none
+    rounds: Ints | None
+    left_out: int  # rows without a whole session
+
+    def of(self, which: Bools) -> tuple[CensoredLengths, int]:
+        """Return the lengths of some sessions, and how many of them dropped out."""
+        lengths, ended = self.lengths[which], self.ended[which]
+        return CensoredLengths(lengths[ended == 0], lengths[ended > 0]), int((ended == 1).sum())
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A scenario as plain data, and what was found of each class: figures with their intervals, and held-out errors."""
+
+    scenario: dict[str, Any]
+    found: dict[str, dict[str, Any]]
+
+
+def read_sessions(
+    path: Path,
+    columns: Mapping[str, str] | None = None,
+    outcomes: Mapping[str, str] | None = None,
+    base: datetime | None = None,
+) -> SessionLog:
+    """Read a log, CSV or Parquet, one row for each session.
+
+    `columns` names those of `LOG_ROLES`, of which the last three may be missing; `outcomes` says what words mean,
+    beside those of `OUTCOMES`. Times are as in `read_foreign_table`. Raises a `TraceError` with the place of a mistake.
+    """
+    names = USUAL | dict(columns or {})
+    times = {"device": names["client"], "start": names["selected"], "end": names["ended"]}
+    table = read_foreign_table(path, times, says={"device": "client", "start": "selected", "end": "ended"})
+    (rows,), base = since_base([table], base)
+    if base is None:
+        raise TraceError("has times in seconds; --base says from which instant", str(path))
+    scan = pl.scan_csv(path, infer_schema=False) if path.suffix.lower() == ".csv" else pl.scan_parquet(path)
+    there = scan.collect_schema().names()
+    for role in LOG_ROLES[3:]:
+        if names[role] not in there and (role == "outcome" or role in (columns or {})):
+            hint = did_you_mean(names[role], there)
+            raise TraceError(
+                f"has no column {names[role]!r}{hint}; --columns {role}=NAME says which one it is", str(path)
+            )
+    known = {role: names[role] for role in LOG_ROLES[3:] if names[role] in there}
+    try:
+        more = scan.select(pl.col(name).cast(pl.String).alias(role) for role, name in known.items()).collect()
+        numbers = more.select(pl.col({"weight", "round"} & {*known}).cast(pl.Float64))
+    except UNREADABLE as error:
+        raise TraceError(str(error).strip().partition("\n")[0], str(path)) from None
+    meant = {word: how for how, words in OUTCOMES.items() for word in words} | dict(outcomes or {})
+    words = more["outcome"].fill_null("")
+    if strange := sorted({*words.unique()} - {*meant}):
+        asked = f"--outcomes reported={strange[0]},dropped=..."
+        told = f"column {names['outcome']!r} has {', '.join(map(repr, strange[:5]))}"
+        raise TraceError(f"{told}, and a session ends as {', '.join(meant)}; {asked} says what is meant", str(path))
+    lengths = rows.ends - rows.starts
+    whole = np.flatnonzero(np.isfinite(lengths) & (lengths >= 0))
+    order = whole[np.argsort(rows.starts[whole], kind="stable")]
+    if not len(order):
+        raise TraceError("has no session with a begin and an end", str(path))
+    kinds = more["class"].fill_null("") if "class" in known else pl.Series(["devices"] * len(words))
+    classes = sorted(kinds.unique())
+    coded = {word: list(OUTCOMES).index(how) for word, how in meant.items()}
+    count = len(words)
+    return SessionLog(
+        base,
+        rows.names,
+        tuple(classes),
+        rows.devices[order],
+        kinds.replace_strict({name: code for code, name in enumerate(classes)}, return_dtype=pl.Int64).to_numpy()[
+            order
+        ],
+        rows.starts[order],
+        np.maximum(lengths[order], 1e-3),
+        words.replace_strict(coded, return_dtype=pl.Int64).to_numpy()[order],
+        (numbers["weight"].fill_null(np.nan).to_numpy() if "weight" in known else np.full(count, np.nan))[order],
+        numbers["round"].fill_null(-1).cast(pl.Int64).to_numpy()[order] if "round" in known else None,
+        count - len(order),
+    )
+
+
+def calibrate(log: SessionLog, check_ins: CleanTrace | None = None, time_zone: str | None = None) -> Calibrated:
+    """Make a scenario of a log, with a group for each class of devices.
+
+    `check_ins` are when devices could take part, in seconds since the log's base. Raises a `TraceError` if a class has
+    too few sessions.
+    """
+    groups, found = list[dict[str, Any]](), dict[str, dict[str, Any]]()
+    for code, name in enumerate(log.classes):
+        mine = log.of_class == code
+        clients = np.unique(log.client[mine])
+        try:
+            group, about = _session(log, mine, time_zone)
+        except ValueError as error:
+            raise TraceError(f"class {name!r}: {error}") from None
+        devices, rate = len(clients), about["drop_outs_per_hour"]
+        group["availability"] = "always"
+        if check_ins is not None:
+            names = {log.clients[client] for client in clients} if len(log.classes) > 1 else {*check_ins.names}
+            keep = np.array([each in names for each in check_ins.names], dtype=np.bool_)
+            if not keep.any():
+                raise TraceError(f"no client of class {name!r} has a check-in")
+            group["availability"], about["availability"] = _availability(_only(check_ins, keep), log.base, time_zone)
+            devices = max(devices, int(keep.sum()))
+        elif rate:
+            on = format_duration(round(HOUR_S / rate, 3))
+            group["availability"] = {"kind": "renewal", "on": on, "off": "1m"}
+        zone = {} if time_zone is None else {"time_zone": time_zone}
+        groups.append({"name": name or "unnamed", "devices": devices, **zone, **group})
+        found[name] = about
+    cohort = 1 if log.rounds is None else int(np.median(np.unique(log.rounds, return_counts=True)[1]))
+    days = max(1, round(float((log.selected + log.lengths).max() - log.selected.min()) / DAY_S))
+    scenario = {
+        "start": format_instant(log.base),
+        "stop": {"duration": f"{days}d"},
+        "population": groups,
+        "server": {"cohort": cohort},
+    }
+    return Calibrated(scenario, found)
+
+
+def _session(log: SessionLog, mine: Bools, time_zone: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the session and the weight of a class as in a scenario, and what was found of it."""
+    lengths, _ = log.of(mine)
+    if len(lengths.whole) < _FEWEST:
+        raise ValueError(f"{len(lengths.whole)} sessions reported; at least {_FEWEST} are needed")
+    every = max(1, len(lengths.whole) // _MOST_TRIED)
+    kind = fit_laws(CensoredLengths(lengths.whole[::every], lengths.cut[::every]))[0].source["kind"]
+
+    def fitted(which: Bools) -> tuple[Any, dict[str, float]]:
+        own, lost = log.of(which)
+        law = FITTED[kind](own, None, float(own.whole.min()))
+        if law is None:
+            raise ValueError(f"too few sessions for the law {kind}")
+        figures = {key: value for key, value in law.source.items() if key != "kind"}
+        return law.law, figures | {"per_hour": lost / _hours(own)}
+
+    _, best = fitted(mine)
+    try:  # clients are what is independent
+        parts = [fitted(mine & (log.client % GROUPS == number))[1] for number in range(GROUPS)]
+        stated = {
+            name: interval_of([part[name] for part in parts], value, GROUPS**-0.5)
+            for name, value in best.items()
+            if all(part[name] > 0 for part in parts)
+        }
+    except ValueError:
+        stated = {}
+    split = np.quantile(log.selected[mine], _TRAINED)
+    (law, early), (judged, seen) = fitted(mine & (log.selected < split)), log.of(mine & (log.selected >= split))
+    about: dict[str, Any] = {
+        "sessions": int(mine.sum()),
+        "clients": len(np.unique(log.client[mine])),
+        "ended": {how: int((log.ended[mine] == code).sum()) for code, how in enumerate(OUTCOMES)},
+        "duration": {"kind": kind, **{name: value for name, value in best.items() if name != "per_hour"}},
+        "drop_outs_per_hour": best["per_hour"],
+        "intervals": stated,
+        "held_out": {
+            "ks": distance(judged, law.sf) if len(judged.whole) else None,
+            "drop_outs": seen,
+            "expected": early["per_hour"] * _hours(judged),
+        },
+        "by_hour": _by_hour(log, mine, time_zone),
+    }
+    train = written_law(about["duration"], 3)
+    if best.get("sigma", 1.0) <= _ALIKE:
+        train = train["median"]
+    group: dict[str, Any] = {"session": {"download": "0s", "train": train, "upload": "0s"}}
+    weights = pl.DataFrame({"client": log.client[mine], "weight": log.weights[mine]}).fill_nan(None).drop_nulls()
+    logs = np.log(weights.filter(pl.col("weight") > 0).group_by("client").agg(pl.col("weight").mean())["weight"])
+    if len(logs):
+        median, sigma = float(np.exp(logs.mean())), float(logs.std(ddof=0) or 0.0)
+        law = {"kind": "lognormal", "median": float(f"{median:.4g}"), "sigma": float(f"{sigma:.4g}")}
+        group["weight"] = law if sigma > 1e-9 else law["median"]
+        error = 1.96 * sigma / np.sqrt(len(logs))
+        about["weight"] = {"median": median, "sigma": sigma, "interval": [median * np.exp(s * error) for s in (-1, 1)]}
+    return group, about
+
+
+def _hours(lengths: CensoredLengths) -> float:
+    return float(lengths.whole.sum() + lengths.cut.sum()) / HOUR_S
+
+
+def _by_hour(log: SessionLog, mine: Bools, time_zone: str | None) -> dict[str, Any]:
+    """Return the median length of reported sessions in each of the 24 hours, and whether more than chance differs."""
+    from scipy import stats  # takes long to import
+
+    own = mine & (log.ended == 0)
+    zone = log.base.tzinfo if time_zone is None else ZoneInfo(time_zone)
+    assert zone is not None, "an instant has a zone"
+    since = log.base.timestamp() + log.selected[own]
+    offsets = np.array([offset_at(zone, instant) for instant in np.unique(since // HOUR_S) * HOUR_S])
+    civil = since + offsets[np.unique(since // HOUR_S, return_inverse=True)[1]]
+    hours, lengths = (civil // HOUR_S % 24).astype(np.int64), log.lengths[own]
+    parts = [lengths[hours == hour] for hour in range(24)]
+    several = [np.log(part) for part in parts if len(part) > 1]
+    chance = float(stats.f_oneway(*several).pvalue) if len(several) > 1 else None
+    medians = [float(np.median(part)) if len(part) else None for part in parts]
+    return {"medians": medians, "p": chance if chance is not None and np.isfinite(chance) else None}
+
+
+def _only(trace: CleanTrace, keep: Bools) -> CleanTrace:
+    names = tuple(name for name, kept in zip(trace.names, keep, strict=True) if kept)
+    spans = {condition: select(part, keep) for condition, part in trace.spans.items()}
+    return CleanTrace(names, spans, trace.report, None if trace.seen is None else trace.seen[keep])
+
+
+def _availability(trace: CleanTrace, base: datetime, time_zone: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the model that predicts held-out days better, fitted to all, and how far each kind is from these days."""
+    zone = None if time_zone is None else ZoneInfo(time_zone)
+    first, last, *_ = extent(list(trace.spans.values()), windows=trace.seen)
+
+    def part(since: float, until: float) -> Pattern:
+        return build_pattern(trace, base, zone, "none", since=since, until=until, keep_empty=True)
+
+    whole, errors, problems = part(first, last), dict[FitKind, float](), list[str]()
+    days = int((last - first) // DAY_S)
+    split = first + round(_TRAINED * days) * DAY_S if days >= _FEWEST_DAYS else None
+    kinds: tuple[FitKind, ...] = ("renewal", "habits")
+    for kind in kinds:
+        try:
+            if split is None:
+                judged = fit(whole, kind).out_of_sample
+                errors[kind] = np.inf if judged is None else judged.mean
+            else:
+                errors[kind] = error_of(part(first, split), kind, part(split, last))
+        except TraceError as error:
+            problems.append(error.message)
+    if not errors:
+        raise TraceError("; ".join(problems))
+    best = min(errors, key=lambda kind: errors[kind])
+    found = fit(whole, best, intervals=True)
+    on = whole.spans
+    ends = int((on.ends < (whole.begin + whole.covered)).sum())
+    return found.availability, {
+        "held_out": {kind: errors[kind] for kind in errors},
+        "judged_by": "other devices" if split is None else f"the last {days - round(_TRAINED * days)} days",
+        "intervals": found.intervals,
+        "share": found.hours.of_trace,
+        "ends_per_hour": ends / float((on.ends - on.starts).sum()) * HOUR_S,
+        "problems": problems,
+    }
