@@ -5,11 +5,14 @@ Speed. `ms` is the time of one pass of MobileNet-V2 (224 x 224 pixels, batch 1) 
 training step on a sample is taken for three passes: one forward, and a backward one that costs twice as much. For
 another model a scenario gives the cost of a sample beside this.
 
-Memory and battery are those of the device that stands for the class, by its maker's data sheet, at 3.85 V. Power while
-training: phones, the CPUs of Kim and Wu, *AutoFL* (MICRO 2021), table of devices: 5.5 W where cores are Cortex-A73 or
-later, else 3.6 W; Raspberry Pis, 5 V times the typical current of a board in the maker's documentation; Jetsons, the
-maker's power mode. Phones receive with 98 mA and send with 470 mA at 3.7 V, an entry of Android's power profiles;
-boards draw on the network what they draw while they train.
+Memory and battery are those of the device that stands for the class. Memory of the phones from 2016 to 2019 is as AI
+Benchmark lists it (January 2020, the copy in github.com/PKU-Chengxu/FLASH; its CPU scores put these phones in the same
+order but for the snapdragon-675); the rest is from the makers' data sheets, batteries at 3.85 V.
+
+Power while training. Phones: the CPUs in the table of devices of Kim and Wu, *AutoFL* (MICRO 2021), 5.5 W where cores
+are Cortex-A73 or later, else 3.6 W. Raspberry Pis: 5 V times the typical current of a board in the maker's
+documentation. Jetsons: the maker's power mode. Phones receive with 98 mA and send with 470 mA at 3.7 V, an entry of
+Android's power profiles; boards draw on the network what they draw while they train.
 """
 
 from collections.abc import Mapping
