@@ -222,6 +222,21 @@ def test_measurements_far_from_theory_are_a_warning(run: FinishedRun) -> None:
     assert "the theory does not describe this run" in warning
 
 
+def test_lines_are_the_first_clauses_of_what_is_said(run: FinishedRun) -> None:
+    counts = pl.when(pl.col("client") < 30).then(1).otherwise(0)
+    once = run.clients.with_columns(participations=counts, separation=pl.lit(400))
+    given = replace(with_metrics(run, participation__l1_uniform=1.4), clients=once)
+    first = next(each for each in run_answer(given).findings if each.about == TRUST)
+    assert first.line == "Every client can take part once at most."
+    assert len(first.line) <= 88
+
+
+def test_a_question_about_bias_is_answered_by_the_distance(run: FinishedRun) -> None:
+    asked = replace(run, scenario=run.scenario.model_copy(update={"question": "How uneven is it?"}))
+    assert run_answer(asked).title.startswith("Participation is 23.3")
+    assert run_answer(run).title.startswith("A client of “group 0” takes part 5.5 times as often")
+
+
 def test_what_has_not_converged_is_named(run: FinishedRun) -> None:
     one = with_metrics(run, learning__fedavg__converged=0.0)
     said = "The loss of fedavg has NOT converged: it shows how far training got, not where it would end."

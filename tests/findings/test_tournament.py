@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedsim.findings.finished_sweep import read_finished_sweep
-from fedsim.findings.tournament import Tournament, leaders, ranks, tournament_of, tournament_title
+from fedsim.findings.tournament import Tournament, leaders, ranks, tournament_findings, tournament_of, tournament_title
 from fedsim.report import write_report
 from fedsim.report.page import document_of
 
@@ -35,7 +35,12 @@ def test_several_optimizers_over_worlds_are_ranked(tmp_path: Path) -> None:
     assert set(found.names) == {"fedau", "fedavg", "mifa"}
     assert found.values.shape == (3, 3, 3)
     assert tournament_title(found) == "“fedau” has the lowest loss, by mean rank over 3 cases"
+    effect, ranked, *_ = (each.text for each in tournament_findings(found))
+    assert effect == "In the median case “fedau” ends at a loss of 1; “mifa”, the last, 3."
+    assert "“fedau” has the least mean rank of 3 optimizers (1.0); last is “mifa” (3.0)." in ranked
     document = document_of(folder)
+    assert [(tile.value, tile.label) for tile in document.tiles][:3] == [("1", "loss"), ("3", "loss"), ("3", "cases")]
+    assert document.setup == "3 cases, 3 seeds each; 200 devices over 400 rounds"
     assert [chart.name for chart in document.charts] == ["ranks", "methods"]
     check(write_report(folder).read_text(encoding="utf-8"))
 

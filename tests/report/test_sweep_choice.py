@@ -267,6 +267,9 @@ def test_short_runs_are_told_from_bias(tmp_path: Path) -> None:
     few = "Runs are short: equal chances alone would give 27.0 % at R = 1 (measured: 20.0 %)"
     assert f"{few}, and half of the distance or more at 3 other settings. Chance explains it." in short
     assert "Runs are short" not in long
+    sweep = sweep_of(tmp_path / "brief", ORDINARY, BASE, more={"sessions.count": 400.0})
+    lines = [plain(each.line) for each in sweep_answer(sweep, choice_of(sweep)) if each.warns]
+    assert lines == ["Runs are short: chance alone would give 27.0 % at R = 1 (measured: 20.0 %)."]  # the choice
 
 
 LIMITS = {
