@@ -199,8 +199,10 @@ def _participation(results: Results) -> Iterator[Finding]:
 def _answer(claims: Sequence[Claim]) -> Iterator[Finding]:
     for each in claims:
         what, _, values = each.measured.partition(": ")
-        first, *_, last = re.split(r"(?<=\)), ", values) if ", " in values else ("", values)
-        brief = f"{capitalized(what)}: {first}{' to ' if first else ''}{last}."
+        ways = re.split(r"(?<=\)), ", values.partition("; ")[0])
+        brief = (
+            f"{capitalized(what.replace(' from the optimum', ''))}: {' to '.join(dict.fromkeys((ways[0], ways[-1])))}."
+        )
         yield Finding(f"{capitalized(each.measured)}.", MODEL, warns=each.status != "pass", brief=brief)
     yield Finding("One run with one seed at each R: small differences are not told from chance.", TRUST)
     yield Finding("Compare with docs/paper-results.md, which has many draws of the data.", NEXT)
