@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import fedsim
+from fedsim.scenario import starter
 from tests.consoles import consoles
 
 FOLDER = Path("docs/questions")
@@ -81,3 +82,14 @@ def test_log() -> None:
         ends = re.search(pattern, found)
         assert ends is not None
         assert float(ends[1]) < planted < float(ends[2])
+
+
+def test_decide() -> None:
+    """What the page shows of the template's file is in it, and the choice is the first row of the table."""
+    page = (FOLDER / "decide.md").read_text(encoding="utf-8")
+    shown = next(found["text"] for found in consoles.BLOCK.finditer(page) if found["kind"] == "yaml")
+    assert shown in starter("choice", "decide")
+    told = next(found["text"] for found in consoles.BLOCK.finditer(page) if found["kind"] == "text").splitlines()
+    separation, cohort, standing = told[1].split()[:3]
+    assert standing == "best"
+    assert told[-1].startswith(f"Choose R = {separation}, cohort = {cohort}: ")

@@ -171,7 +171,7 @@ def _tune(scenario: Scenario, settings: list[dict[str, Any]], stages: _Stages) -
         ]
         quiet = {"decide": None, "learning.reference": "none", "learning.loss_parts": False, "records.gauges": None}
         seed = (scenario.seed + _APART + stage) % 2**63
-        words = f"tuning {stage + 1} of {scores.shape[2]}: {max(map(len, alive))} variants at {len(settings)} settings"
+        words = f"tuning {stage + 1} of {scores.shape[2]}, {max(map(len, alive))} variants at {len(settings)} settings"
         found = stages.run(_swept(scenario, values, [seed], **quiet), f"tuning-{stage + 1}", words, lambda *_: True)
         wanted = pl.col("metric").str.extract(rf"^learning\.v(\d+)\.{tuning.figure}$").cast(pl.Int64)
         for point, k, value in found.select("point", wanted.alias("k"), "value").drop_nulls("k").iter_rows():

@@ -132,7 +132,7 @@ def test_from_the_command_line(write: Write, tmp_path: Path) -> None:
     assert done.stdout.strip() == str(out)
     lines = done.stderr.splitlines()
     assert lines[-1].startswith("Choose R = ")
-    assert any(line.startswith("tuning 1 of 2: 5 variants at 4 settings") for line in lines)
+    assert any(line.startswith("tuning 1 of 2, 5 variants at 4 settings") for line in lines)
     assert any(line.startswith("comparing 4 of 4 settings on 3 seeds") for line in lines)
     assert "Device-hours" in done.stderr
     page = (out / "report.html").read_bytes()
