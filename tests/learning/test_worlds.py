@@ -1,8 +1,9 @@
 """Random worlds whose cohorts vary in size: where models come to rest is foreseen, and Debiased FedAvg corrects it."""
 
 import os
+from collections.abc import Callable
 from io import StringIO
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from ruamel.yaml import YAML
 from fedsim import Scenario, simulate
 from tests.conftest import Write
 
+Biases: TypeAlias = dict[str, float]
 ZONES = ["Europe/Berlin", "Asia/Kolkata", "America/Chicago", "Asia/Tokyo"]
 KINDS = ["proceed", "poisson", "bernoulli", "drop-outs", "minimum"]
 OPTIMIZERS = [
@@ -66,7 +68,7 @@ def world(number: int) -> dict[str, Any]:
     }
 
 
-def biases_of(write: Write, scenario: dict[str, Any]) -> dict[str, float]:
+def biases_of(write: Write, scenario: dict[str, Any]) -> Biases:
     """Return measured (``fedavg``), predicted (``fedavg predicted``) and last (``fedavg last``) biases by optimizer."""
     text = StringIO()
     YAML().dump(scenario, text)
@@ -78,16 +80,25 @@ def biases_of(write: Write, scenario: dict[str, Any]) -> dict[str, float]:
     return found
 
 
+def biases_of_one_with_bias(write: Write, draw: Callable[[int], dict[str, Any]], number: int, least: float) -> Biases:
+    """Return those of a world; where less bias of FedAvg is predicted than `least`, of the next of its kind from 20 on.
+
+    Where all groups pull nearly alike, what noise leaves of any bias is more than a fifth of FedAvg's.
+    """
+    while (found := biases_of(write, draw(number)))["fedavg predicted"] < least:
+        number = max(number, 15 + number % 5) + 5
+    return found
+
+
 MANY = "FEDSIM_ORACLE" in os.environ
 """`make oracle` tries all worlds, and not one or two of each kind."""
 
 
-# In world 19 all groups pull so nearly alike that what noise leaves of any bias is more than a fifth of FedAvg's.
 @pytest.mark.long
-@pytest.mark.parametrize("number", [*range(19), 24] if MANY else range(5))
+@pytest.mark.parametrize("number", range(20) if MANY else range(5))
 def test_where_models_rest_is_foreseen(write: Write, number: int) -> None:
     """Predictions are within a tenth of FedAvg's bias, of which Debiased FedAvg leaves less than a fifth."""
-    found = biases_of(write, world(number))
+    found = biases_of_one_with_bias(write, world, number, 0.55)
     for name in ("fedavg", "debiased_fedavg", "oracle_weighted"):
         assert found[name] == pytest.approx(found[f"{name} predicted"], abs=0.1 * found["fedavg"])
     assert found["debiased_fedavg"] < found["fedavg"] / 5
@@ -135,12 +146,10 @@ def another(number: int) -> dict[str, Any]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "number", [*range(10), *range(11, 20)] if MANY else [3, 4]
-)  # in world 10 all pull nearly alike
+@pytest.mark.parametrize("number", range(20) if MANY else [3, 4])
 def test_where_models_rest_is_foreseen_in_other_worlds(write: Write, number: int) -> None:
     """As above, of curvatures that differ and several local steps; after 3,000 rounds 4 of 20 have not settled."""
-    found = biases_of(write, another(number))
+    found = biases_of_one_with_bias(write, another, number, 0.2)
     for name in ("fedavg", "debiased_fedavg", "oracle_weighted"):
         assert found[name] == pytest.approx(found[f"{name} predicted"], abs=0.1 * found["fedavg"])
     assert found["debiased_fedavg"] < found["fedavg"] / 5
