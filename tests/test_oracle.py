@@ -50,9 +50,8 @@ def figures(number: int, engine: str, *, fleet: bool = False) -> tuple[np.ndarra
             rows = log.participations
             done = rows.filter(outcome="reported")
             counts = [np.bincount(each["client"].to_numpy(), minlength=len(population)) for each in (rows, done)]
-            ours.append(
-                np.concatenate([*counts, [log.rounds["closed_s"][-1]], taken(case, population, log, replicate)])
-            )
+            totals = taken(case, population, log, replicate) if fleet else []
+            ours.append(np.concatenate([*counts, [log.rounds["closed_s"][-1]], totals]))
             other = World(data, seed=1000 * number + replicate)
             (other.versions if "buffer" in data["server"] else other.rounds)()
             counted = [[getattr(each, name) for each in other.devices] for name in ("selected", "reported")]
