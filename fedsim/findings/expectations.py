@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fedsim.common.files import portable
-from fedsim.findings.finding import LONGEST
 from fedsim.findings.finished_run import Json
 from fedsim.findings.formatting import NO_VALUE, count, cut, duration, fixed, listing_of, number, percent
 
 SHOWN = 40  # conditions of one kind shown at most
 _LONGEST = 120  # characters of a place shown at most
+_HEADLINE = 110  # characters of the line that names what is met
 _WORDS = {"fail": "missed", "warn": "warning", "unjudged": "not judged", "pass": "met"}
 _DURATION = re.compile(r"\d\s*(?:ms|s|m|h|d|w)\b")
 
@@ -63,7 +63,7 @@ def kept(text: str, checks: Sequence[str]) -> str:
     """Say which conditions are met, as far as a line has room for them."""
     every = [" ".join(each.split()) for each in checks]
     ways = (listing_of(every, most) for most in range(len(every), 0, -1))
-    return next((line for way in ways if len(line := f"{text}: {way}.") <= LONGEST), f"{text}.")
+    return next((line for way in ways if len(line := f"{text}: {way}.") <= _HEADLINE), f"{text}.")
 
 
 def _headline(conditions: Sequence[ConditionOutcome]) -> str:
