@@ -45,8 +45,14 @@ def test_what_was_missed_comes_first() -> None:
     ("statuses", "headline"),
     [
         (["pass"], "The one expectation is met: participation.l1_chain < 0.05."),
-        (["pass", "pass"], "Both expectations are met: participation.l1_chain < 0.05 and 1 more."),
-        (["pass"] * 3, "All 3 expectations are met: participation.l1_chain < 0.05 and 2 more."),
+        (
+            ["pass", "pass"],
+            "Both expectations are met: participation.l1_chain < 0.05 and participation.l1_chain < 0.05.",
+        ),
+        (
+            ["pass"] * 3,
+            "All 3 expectations are met: participation.l1_chain < 0.05, participation.l1_chain < 0.05 and 1 more.",
+        ),
         (["pass", "warn"], "1 of 2 expectations met, 1 warning."),
         (["fail", "fail"], "2 of 2 expectations are missed."),
         (["pass", "of the future"], "1 of 2 expectations met, 1 not judged."),
