@@ -22,9 +22,7 @@ def calibrate_command(
     ] = None,
     outcomes: Annotated[
         str | None,
-        Option(
-            metavar="reported=WORD,...", help="What words of the outcome mean: reported, dropped or cut; repeatable."
-        ),
+        Option(metavar="reported=WORD|...,...", help="What words of the outcome mean: reported, dropped or cut."),
     ] = None,
     check_ins: Annotated[
         Path | None, Option(metavar="TRACE", help="When devices could take part: any file that trace import reads.")
@@ -72,16 +70,12 @@ def calibrate_command(
         lines.append(f"left out {sessions.left_out:,} rows without a begin and an end in order")
     if sessions.rounds is None:
         lines.append("the log has no column round: the cohort is a placeholder")
-    text = as_yaml(made.scenario)
-    if out is None:
-        for line in lines:
-            say(f"# {line}")
-        say(text)
-        return
     for line in lines:
-        complain(line)
-    write_text(out, text + "\n")
-    say(str(out))
+        complain(f"# {line}")
+    text = as_yaml(made.scenario)
+    if out is not None:
+        write_text(out, text + "\n")
+    say(text if out is None else str(out))
 
 
 def _lines(name: str, about: dict[str, Any]) -> Iterator[str]:

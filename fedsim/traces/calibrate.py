@@ -182,9 +182,9 @@ def _session(log: SessionLog, mine: Bools, time_zone: str | None) -> tuple[dict[
 
     def fitted(which: Bools) -> tuple[Any, dict[str, float]]:
         own, lost = log.of(which)
-        law = FITTED[kind](own, None, float(own.whole.min()))
+        law = FITTED[kind](own, None, float(own.whole.min())) if len(own.whole) > 1 else None
         if law is None:
-            raise ValueError(f"too few sessions for the law {kind}")
+            raise ValueError(f"a part of its sessions is too few to fit the law {kind} to")
         figures = {key: value for key, value in law.source.items() if key != "kind"}
         return law.law, figures | {"per_hour": lost / _hours(own)}
 

@@ -108,7 +108,9 @@ def test_the_command_writes_a_scenario_that_runs(tmp_path: Path) -> None:
     low, high = facts["found"]["phone"]["intervals"]["per_hour"]
     assert low < 0.5 < high
     assert facts["scenario"]["population"][0]["availability"]["off"] == "1m"
-    assert "`off` a placeholder" in fedsim("calibrate", *asked).stdout
+    plain = fedsim("calibrate", *asked)
+    assert "`off` a placeholder" in plain.stderr
+    assert plain.stdout.startswith("start: '2026-01-05T00:00:00Z'\n")
 
 
 @pytest.mark.long
@@ -156,6 +158,10 @@ def test_a_run_is_a_log(tmp_path: Path) -> None:
         ),
         ("client,selected_s,ended_s,outcome\na,1,x,reported\n", ":2:5: ended_s must be a number of seconds or a date"),
         ("client,selected_s,ended_s,outcome\na,3,2,reported\n", "has no session with a begin and an end"),
+        (
+            "client,selected_s,ended_s,outcome\n" + "a,1,2,reported\n" * 60,
+            "class 'devices': a part of its sessions is too",
+        ),
         ("client,selected_s,ended_s,outcome\na,1,2,reported\n", "class 'devices': 1 sessions reported; at least 50"),
     ],
 )
