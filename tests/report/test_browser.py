@@ -54,12 +54,22 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.mark.parametrize("kind", ["run", "sweep", "comparison"])
 def test_a_phone_shows_every_answer_at_once(pages: dict[str, Path], visit: Open, kind: str) -> None:
-    page = visit(pages[kind], 390, "light")
-    ends = page.evaluate(
-        "[...document.querySelectorAll('.first .said > .answer p')].map(p => p.getBoundingClientRect().bottom)"
-    )
+    ends = ends_of_lines(visit(pages[kind], 390, "light"))
     assert len(ends) >= 4
     assert max(ends) <= 844
+
+
+@pytest.mark.long
+def test_a_phone_shows_every_answer_of_the_pages_of_the_repository(visit: Open) -> None:
+    ends = {each.stem: ends_of_lines(visit(each.absolute(), 390, "light")) for each in Path("reports").glob("*.html")}
+    assert {name: max(each) for name, each in ends.items() if len(each) < 4 or max(each) > 844} == {}
+
+
+def ends_of_lines(page: Any) -> list[float]:
+    """Return where each line of the first screen ends, in pixels from the top."""
+    lines = "[...document.querySelectorAll('.first .said > .answer p')]"
+    found: list[float] = page.evaluate(f"{lines}.map(line => line.getBoundingClientRect().bottom)")
+    return found
 
 
 def check_page(page: Any) -> None:
