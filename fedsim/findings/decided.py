@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from itertools import product
 
 import numpy as np
 
@@ -95,7 +96,21 @@ def decided_findings(found: Decided) -> Iterator[Finding]:
         names = listing_of(ways or [choice.names[row] for row in rows], _NAMED, "more setting")
         early = f"{count(len(rows), 'setting')} had no further seeds, worse than the best or missing a condition"
         yield Finding(f"{early}: {names}.", TRUST)
+    yield from _ends(found)
     yield from next_findings(choice)
+
+
+def _ends(found: Decided) -> Iterator[Finding]:
+    """Warn of values of the best setting that are the least or the most of those that were tried in tuning it."""
+    sweep, best, decide = found.choice.sweep, found.best, found.choice.sweep.scenario.decide
+    if best is None or decide is None:
+        return
+    for (key, tried), path in product((decide.tune or {}).items(), sweep.tuned):
+        values = sweep.numbers(path) if path.endswith(f".{key}") and len(tried) > 1 else None
+        if values is not None and values[best] in {min(tried), max(tried)}:
+            which = "least" if values[best] == min(tried) else "most"
+            text = f"{key} of {found.choice.names[best]} is {number(float(values[best]))}, the {which} that was tried"
+            yield Finding(f"{text}: `decide.tune` can have others.", TRUST, warns=True)
 
 
 def _costs(found: Decided) -> Iterator[Finding]:

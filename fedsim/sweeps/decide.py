@@ -73,7 +73,12 @@ class _Tuning:
 
     index: int  # of the optimizer
     figure: str  # the last part of the metric's name
-    variants: tuple[dict[str, float], ...]  # by key: ``local_step_size``, ``server.step_size``, ``update_clip``
+    grid: dict[str, list[float]]  # by key: ``local_step_size``, ``server.step_size``, ``update_clip``
+
+    @property
+    def variants(self) -> list[dict[str, float]]:
+        """Every combination of the values."""
+        return [dict(zip(self.grid, row, strict=True)) for row in itertools.product(*self.grid.values())]
 
 
 @dataclass(frozen=True)
@@ -204,8 +209,11 @@ def _tuning(scenario: Scenario) -> _Tuning | None:
     name, figure = trained[0]
     index, figure = labels.index(name), _ALIKE.get(figure, figure)
     grid = _default_grid(scenario, learning.optimizers[index]) if decide.tune is None else decide.tune
-    variants = [dict(zip(grid, row, strict=True)) for row in itertools.product(*grid.values())]
-    return _Tuning(index, figure, tuple(variants)) if len(variants) > 1 else None
+    return (
+        _Tuning(index, figure, {str(key): list(values) for key, values in grid.items()})
+        if math.prod(map(len, grid.values())) > 1
+        else None
+    )
 
 
 def _default_grid(scenario: Scenario, optimizer: OptimizerChoice) -> dict[str, list[float]]:
@@ -256,6 +264,7 @@ def _compare(
     changes["decide"]["subject_to"] = list(decide.subject_to)
     if tuning is not None:
         changes["learning.optimizers"] = _optimizers(scenario)
+        changes["decide"]["tune"] = tuning.grid
         for key in tuned[0]:
             values[f"learning.optimizers.{tuning.index}.{key}"] = [each[key] for each in tuned]
     count = decide.seeds or _SEEDS

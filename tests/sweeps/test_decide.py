@@ -189,3 +189,11 @@ def test_what_is_not_about_training_is_not_tuned(write: Write, tmp_path: Path) -
     done = decide(Scenario.load(file), tmp_path / "out", THREAD)
     assert done.stages[0].directory.name == "final"
     assert not (tmp_path / "out" / "tuning-1").exists()
+
+
+def test_a_value_at_the_end_of_those_tried_is_told(tmp_path: Path) -> None:
+    numbers = [number for number in range(12) if case_of(number).step[np.argmin(case_of(number).least)] in {0.01, 1.0}]
+    found_in(numbers[0], tmp_path)
+    found = decided_of(read_finished_sweep(tmp_path / f"case-{numbers[0]}" / "final"))
+    assert found.best == int(np.argmin(case_of(numbers[0]).least))
+    assert any("that was tried" in each.text for each in decided_findings(found) if each.warns)
