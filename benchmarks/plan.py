@@ -3,7 +3,8 @@
 Run ``python benchmarks/plan.py`` (some minutes; ``--only 2 5`` takes some of them). Each estimate and each run is made
 as `plan` and `sweep` do, in a process of its own on one processor, after a first round that imports what is needed.
 Printed are the processor seconds that were estimated, with their range, those that the run took, and how many times as
-many these are. Target: within a factor of 1.5.
+many these are. Targets: within a factor of 1.5; of 50 scenarios
+(``--sizes 5``: each kind with five numbers of devices), 90 % within the stated range, and no range wider than 3 times.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import os
 import shutil
 import tempfile
 import time
+from itertools import product
 from pathlib import Path
 
 from fedsim.experiment.run import simulate
@@ -19,7 +21,7 @@ from fedsim.sweeps.executors.local import LocalProcesses
 from fedsim.sweeps.pilot import warm_up
 from fedsim.sweeps.plan import estimated_times, plan_sweep
 
-TARGET = 1.5
+TARGET, SIZES = 1.5, (1.0, 0.5, 0.7, 1.4, 2.0)
 STUDIES = Path("scenarios/studies").resolve()
 KINDS = {
     "always available, by rounds": """\
@@ -109,16 +111,19 @@ def measured(scenario: Scenario) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", type=int, nargs="+", metavar="NUMBER", help="which of the ten, from 1")
-    only = parser.parse_args().only or range(1, len(KINDS) + 1)
+    parser.add_argument("--sizes", type=int, default=1, metavar="N", help="how many numbers of devices, up to five")
+    asked = parser.parse_args()
+    only = list(product(asked.only or range(1, len(KINDS) + 1), SIZES[: asked.sizes]))
     print(f"{'':<42}{'estimated s':>12}{'range':>20}{'run s':>10}{'times':>8}{'plan s':>9}")
-    worst, within = 1.0, 0
-    for number in only:
+    worst, within, inside, widest = 1.0, 0, 0, 1.0
+    for number, size in only:
         kind, text = list(KINDS.items())[number - 1]
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "kind.fedsim.yaml")
             file.write_text(text, encoding="utf-8")
             shutil.copy(STUDIES / "phones.parquet", folder)
             scenario = Scenario.load(file)
+            scenario = scenario.with_values({"population.0.devices": round(scenario.devices * size)})
             began = time.monotonic()
             [estimate] = estimated_times(plan_sweep(scenario))
             planned = time.monotonic() - began
@@ -126,9 +131,11 @@ def main() -> None:
             seconds = measured(scenario)
         times = seconds / estimate.seconds
         worst, within = max(worst, times, 1 / times), within + (1 / TARGET <= times <= TARGET)
+        inside, widest = inside + (estimate.low <= seconds <= estimate.high), max(widest, estimate.high / estimate.low)
         about = f"{estimate.seconds:>12.2f}{f'{estimate.low:.1f} to {estimate.high:.1f}':>20}"
         print(f"{kind:<42}{about}{seconds:>10.2f}{times:>8.2f}{planned:>9.1f}", flush=True)
     load = os.getloadavg()[0]
+    print(f"within the stated range: {inside} of {len(only)}; the widest range: {widest:.2f} times")
     print(f"within a factor of {TARGET}: {within} of {len(only)}; the worst: {worst:.2f}; load {load:.1f}")
 
 
