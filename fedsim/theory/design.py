@@ -27,6 +27,7 @@ INVERTIBLE = ("midzuno", "successive", "bernoulli", POISSON)
 """Laws whose participation weights can set."""
 EXACT = 1e-10
 """How close participation comes to what is wanted, relative, where theory is not a trial."""
+_NEARLY = 1e-7  # where theory is an approximation
 _STEPS = 400
 _LEAST = 1e-9  # weight, of the mean, below which none is tried
 _ROOM = 0.02  # of a limit, that is kept free
@@ -76,7 +77,7 @@ def weights_for(
     def ready(share: Floats) -> Floats:
         return share if law == POISSON else _rule_of_thumb(share, rounds, cohort, law)
 
-    weights = fitted(expected, wanted, ready(wanted), ready)
+    weights = fitted(expected, wanted, ready(wanted), ready, _NEARLY if method == "mean-field" else EXACT)
     reached = expected(weights)
     apart = np.abs(reached / wanted - 1.0)[~cut]
     return Designed(weights, reached, wanted, cut, float(apart.max(initial=0.0)))
