@@ -299,11 +299,6 @@ def by_chance(taken: int, clients: int) -> float:
     return 2 * above * math.exp(logarithm) * clients / taken
 
 
-def chance_spread(taken: int) -> float:
-    """Return the standard deviation of that distance: of a sum of N nearly independent folded normal deviations."""
-    return math.sqrt((1.0 - 2.0 / math.pi) / taken) if taken else 0.0
-
-
 def _bounds(observed: float) -> tuple[float, float]:
     """Return the 95 % interval of Feldman and Cousins of a mean that is not below 0, in standard errors."""
     if observed > 4.0:

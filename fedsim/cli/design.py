@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from fedsim.experiment.design import Design
     from fedsim.scenario import Scenario
 
-_NAMED = 3
-
 
 def design_command(
     file: options.ScenarioPath,
@@ -39,27 +37,21 @@ def design_command(
         raise BadParameter(f"{str(out)!r} must end in .fedsim.yaml", param_hint="--out")
     if out.absolute().parent != scenario.folder.absolute():
         raise BadParameter(f"must be in the folder of {file}, whose files it names", param_hint="--out")
-    wanted = None if target == "uniform" else options.parse_option(_read_target, (target, allow_outside), "--target")
+    wanted = None if target == "uniform" else options.parse_option(_read_target, target, "--target")
     with on_stderr() as report:
         found = design(scenario, wanted, report)
     _write(scenario, found, out)
     if as_json:
-        say_json(
-            {
-                "file": str(out),
-                "method": found.method,
-                "weights": found.weights.tolist(),
-                "wanted": found.wanted.tolist(),
-                "expected": found.expected.tolist(),
-                "missed": found.missed.nonzero()[0].tolist(),
-                "before": vars(found.before),
-                "after": vars(found.after),
-            }
-        )
+        plain = {name: getattr(found, name).tolist() for name in ("weights", "wanted", "expected")}
+        plain |= {
+            "missed": found.missed.nonzero()[0].tolist(),
+            "before": vars(found.before),
+            "after": vars(found.after),
+        }
+        say_json({"file": str(out), "method": found.method, **plain})
         return
     before, after = found.before, found.after
-    low, high = (found.weights[each] for each in (found.weights.argmin(), found.weights.argmax()))
-    say(f"weights: {low:.3g} to {high:.3g} times their mean, by {found.method}")
+    say(f"weights: {found.weights.min():.3g} to {found.weights.max():.3g} times their mean, by {found.method}")
     say(
         f"distance from the target (TV), simulated: {before.tv:.2%}, and {after.tv:.2%} with these weights; "
         f"expected: {found.expected_tv:.2%}, without chance"
@@ -68,40 +60,31 @@ def design_command(
         f"pace: {before.rounds_per_day:.4g} rounds per day, and {after.rounds_per_day:.4g} with these weights "
         f"({after.rounds_per_day / before.rounds_per_day - 1:+.1%})"
     )
-    for line in _missed(found):
-        complain(line)
-    if found.missed.any() and scenario.server.selection.kind == "midzuno" and scenario.server.wanted > 1:
-        complain("note: midzuno takes one client of a round by weight; with `selection: successive` weights do more")
+    if found.missed.any():
+        complain(_missed(found))
+        if scenario.server.selection.kind == "midzuno" and scenario.server.wanted > 1:
+            complain("note: midzuno takes one client of a round by weight; `selection: successive` takes all")
     say(str(out))
 
 
-def _missed(found: "Design") -> list[str]:
-    """Say which clients cannot have what is wanted."""
-    where = found.missed.nonzero()[0]
-    if not len(where):
-        return []
-    part = found.expected[where] / found.wanted[where]
+def _missed(found: "Design") -> str:
+    """Say how many clients cannot have what is wanted, and how much of it they have."""
+    part = (found.expected / found.wanted)[found.missed]
     few, many = int((part < 1).sum()), int((part > 1).sum())
     said = [f"{few:,} have less, down to {part.min():.2f} of it"] if few else []
     said += [f"{many:,} have more, up to {part.max():.2f} times it"] if many else []
-    first = ", ".join(map(str, where[:_NAMED].tolist())) + (", ..." if len(where) > _NAMED else "")
-    which = f"client{'s' if len(where) > 1 else ''} {first}"
-    return [
-        f"note: with these weights {len(where):,} of {len(found.wanted):,} clients are more than 1 % away from what is "
-        f"wanted: {'; '.join(said)} ({which}); separations, cool-downs and availability limit what weights can do"
-    ]
+    return (
+        f"note: with these weights {len(part):,} of {len(found.wanted):,} clients are more than 1 % away from what is "
+        f"wanted: {'; '.join(said)}; separations, cool-downs and availability limit what weights can do"
+    )
 
 
-def _read_target(asked: tuple[str, bool]) -> "Floats":
+def _read_target(path: str) -> "Floats":
     """Return the column `target` of a file."""
-    import numpy as np
-
     from fedsim.population.files import read_numbers
     from fedsim.scenario.sources import Column
 
-    path, _ = asked
-    column = Column(kind="column", file=path, column="target")
-    return np.asarray(read_numbers(column, Path), dtype=np.float64)
+    return read_numbers(Column(kind="column", file=path, column="target"), Path).astype("float64")
 
 
 def _write(scenario: "Scenario", found: "Design", out: Path) -> None:

@@ -108,27 +108,8 @@ def distances(weights: ArrayLike, separations: Sequence[int], cohort: int = 1, l
     ------
     ChainError
         As `closed_form`, for any of the separations.
-
-    Notes
-    -----
-    Many separations share recurrences that cost O(N^2); a few are answered one by one.
     """
-    questions = [ask_common(weights, rounds, cohort, law) for rounds in _widest(separations)]
-    if not questions:
-        return np.zeros(0)
-    question = questions[0]
-    _require(question)
-    chosen = np.asarray(separations, dtype=np.int64)
-    units = reduced(question)
-    p, size = units.weights, units.cohort
-    if _is_uniform(units):
-        return np.zeros(chosen.size)
-    if p.size > 16 * chosen.size + 256:
-        return np.array([closed_form(weights, int(rounds), cohort, law).l1_uniform for rounds in chosen])
-    n = chosen + 1
-    spread = _spreads(p)[n - 1]
-    room = p.size - n * size
-    return np.asarray(np.where(room > 0, spread * room / (n * np.maximum(p.size - n, 1) * size), 0.0))
+    return np.array([closed_form(weights, int(rounds), cohort, law).l1_uniform for rounds in separations])
 
 
 def smallest_separation(
@@ -182,14 +163,6 @@ def smallest_separation(
     return closed_form(weights, smallest, cohort, law)
 
 
-def _widest(separations: Sequence[int]) -> Sequence[int]:
-    """Return the separations to check: of integers, the extremes are as good as all of them."""
-    values = np.asarray(separations)
-    if values.size and values.dtype.kind in "iu" and values.ndim == 1:
-        return [int(values.max()), int(values.min())]
-    return separations
-
-
 def _require(question: Question) -> None:
     if not has_closed_form(question):
         raise ChainError(
@@ -216,41 +189,3 @@ def _participation(question: Question) -> tuple[Floats, float]:
         pi += (1.0 - c) * ((size - 1) / (count - n))
         pi /= size
     return per_client(question, pi), _ROUNDING + 10.0 * defect
-
-
-def _spreads(weights: Floats) -> Floats:
-    """Return sum_i abs(c_i(n) - n/N) for n = 1..N, in O(N^2) time and O(N) memory.
-
-    The inclusion probabilities of consecutive sample sizes are tied by c_i(n) = a (1 - c_i(n - 1)), a = p_i / rho_n
-    (Chen, Dempster and Liu 1994). Since c_i increases with n, c_i(n - 1) <= 1/2 while a <= 1: going up keeps full
-    precision there. Where a >= 1, 1 - c_i(n) <= 1/2, and going down from c_i(N) = 1 keeps it.
-    """
-    p = np.sort(weights)[::-1]
-    count = p.size
-    rho = _ratios(p)
-    heavy = np.searchsorted(-p, -rho, side="left")  # how many weights are above rho_n: those go down, the rest up
-    total = np.zeros(count)
-    c = np.zeros(count)
-    for n in range(1, count + 1):
-        light = slice(heavy[n - 1], count)
-        c[light] = p[light] / rho[n - 1] * (1.0 - c[light])
-        total[n - 1] = np.abs(c[light] - n / count).sum()
-    rest = np.zeros(count)  # 1 - c_i(n) of the heavy ones
-    for n in range(count - 1, 0, -1):
-        known = slice(0, heavy[n])
-        rest[known] = (1.0 - rest[known]) * (rho[n] / p[known])
-        total[n - 1] += np.abs((1.0 - n / count) - rest[: heavy[n - 1]]).sum()
-    return total
-
-
-def _ratios(weights: Floats) -> Floats:
-    """Return rho_k = e_k / e_{k-1} of elementary symmetric polynomials, k = 1..N, to a few N rounding units.
-
-    Adding a unit of weight p gives rho_k <- (rho_k + p) rho_{k-1} / (rho_{k-1} + p), in which nothing cancels.
-    """
-    rho = np.zeros(weights.size)
-    for count, p in enumerate(weights.tolist()):
-        before = rho[:count]
-        rho[1 : count + 1] = (rho[1 : count + 1] + p) * (before / (before + p))  # in this order nothing underflows
-        rho[0] += p
-    return rho

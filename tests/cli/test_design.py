@@ -65,7 +65,7 @@ def test_what_weights_cannot_do_is_said(tmp_path: Path) -> None:
     done = fedsim(*call)
     assert done.returncode == 0, done.stderr
     assert " of 40 clients are more than 1 % away from what is wanted: 1 have less" in done.stderr.replace(",", "")
-    assert "`selection: successive` weights do more" in done.stderr
+    assert "`selection: successive` takes all" in done.stderr
     assert "expected:" in done.stdout
     assert fedsim(*call).returncode == 0  # the same again replaces nothing
     again = fedsim(*call, "--set", "population.0.separation=2")

@@ -10,6 +10,7 @@ from fedsim.common.errors import ChainError
 from fedsim.theory import closed_form, distances, exact
 from fedsim.theory.question import normalised
 
+from .recurrences import distances_by_recurrence
 from .reference import conditional_poisson, largest_relative_error, midzuno_windows, participation
 
 TWENTY_GROUPS = np.arange(1.0, 21.0) ** -1.5
@@ -156,22 +157,21 @@ def test_only_ratios_of_weights_matter() -> None:
 
 
 @pytest.mark.parametrize(("clients", "cohort", "law"), [(300, 1, "midzuno"), (300, 7, "midzuno"), (60, 3, "groups")])
-def test_many_distances_at_once_equal_the_distances_one_by_one(clients: int, cohort: int, law: str) -> None:
-    """The recurrence over sample sizes and the inverted characteristic function are independent."""
+def test_distances_are_those_of_recurrences_over_sample_sizes(clients: int, cohort: int, law: str) -> None:
+    """The recurrence and the inverted characteristic function are independent."""
     rng = np.random.default_rng(clients)
     for weights in (rng.random(clients), 10.0 ** rng.uniform(-12.0, 0.0, clients)):
-        every = range(clients // cohort)
-        alone = [closed_form(weights, rounds, cohort, law).l1_uniform for rounds in every]
-        np.testing.assert_allclose(distances(weights, every, cohort, law), alone, rtol=1e-11, atol=1e-14)
+        found = distances(weights, range(clients // cohort), cohort, law)
+        np.testing.assert_allclose(distances_by_recurrence(weights, cohort, law), found, rtol=1e-11, atol=1e-14)
 
 
-def test_many_distances_hold_at_weights_near_the_smallest_allowed() -> None:
+def test_distances_hold_at_weights_near_the_smallest_allowed() -> None:
     weights = np.r_[1.0, np.full(4, 1e-280), 1e-290, 1e-150]
-    alone = [closed_form(weights, rounds).l1_uniform for rounds in range(7)]
-    np.testing.assert_allclose(distances(weights, range(7)), alone, rtol=1e-12, atol=1e-15)
+    by_recurrence = distances_by_recurrence(weights, 1, "midzuno")
+    np.testing.assert_allclose(by_recurrence, distances(weights, range(7)), rtol=1e-12, atol=1e-15)
 
 
-def test_a_few_distances_of_a_large_population_are_answered_one_by_one() -> None:
+def test_distances_are_of_the_separations_asked_for() -> None:
     weights = np.random.default_rng(6).random(5_000)
     few = [4000, 3, 3]
     alone = [closed_form(weights, rounds).l1_uniform for rounds in few]

@@ -10,7 +10,7 @@ from fedsim.report.charts import Chart, marks, plot
 from fedsim.theory import distances
 
 _POINTS = 60  # values of R at most, for large populations
-_ALL_UP_TO = 1_000  # with so few clients every R is evaluated
+_ALL_UP_TO = 200  # with so few clients every R is evaluated
 _FLAT = 1e-9  # distances below are 0 but for rounding
 LARGEST_CURVE = 100_000
 """Most clients for which theory is computed at many R: more would take longer than the rest of the report."""

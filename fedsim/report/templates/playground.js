@@ -3,7 +3,7 @@
    Theory is the closed form of docs/closed-form.md for clients that all wait R rounds between two participations.
    The leaders of R + 1 consecutive cohorts are a conditional Poisson sample of n = R + 1 clients. Its recurrences are used
    forwards from the empty sample where p / rho <= 1, and backwards from the full one beyond: sums of positive terms, and
-   no division by a small difference. fedsim/theory/recurrence.py has the same two, with the reason why they are stable. */
+   no division by a small difference; docs/closed-form.md says why they are stable. */
 
 /** Return rho[k] = e_k / e_(k-1) for k = 1..N, e_k being the elementary symmetric polynomials of the N weights. */
 function ratios(weights) {
