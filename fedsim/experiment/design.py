@@ -16,6 +16,7 @@ from fedsim.experiment.evaluation import Ready
 from fedsim.experiment.preflight import made_ready
 from fedsim.experiment.run import progress_reporter
 from fedsim.experiment.solve import quiet
+from fedsim.learning.cohorts import frequencies
 from fedsim.scenario import Scenario
 from fedsim.selection.laws import law_of
 from fedsim.simulation.engine import simulate_log
@@ -118,11 +119,8 @@ def _trial(
 
     population = replace(ready.population, weight=weights / weights.sum())
     log = simulate_log(scenario, population, 0, progress_reporter(scenario, told), ready.devices)
-    if scenario.divisor is None:
-        shares = pulls(log.participations, len(wanted))
-    else:
-        taken = log.participations.filter(pl.col("outcome").cast(pl.String) == "reported")["client"].to_numpy()
-        shares = np.bincount(taken, minlength=len(wanted)) / max(1, len(taken))
+    share = pulls if scenario.divisor is None else frequencies
+    shares = share(log.participations, len(wanted))
     days = log.ended_s / DAY_S
     return SimulatedShares(
         float(np.abs(shares - wanted).sum()) / 2, len(log.rounds) / days if days else np.nan
