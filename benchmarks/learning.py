@@ -154,9 +154,7 @@ def together() -> None:
     alone = [by_fedsim(problem, courses)[0].table["loss"][-1] for courses in one_by_one]
     same = "the same losses to the last bit" if list(chain.from_iterable(losses)) == alone else "LOSSES DIFFER"
     once, each = in_turn(
-        3,
-        lambda: by_fedsim(problem, all_at_once),
-        lambda: [by_fedsim(problem, courses) for courses in one_by_one],
+        3, lambda: by_fedsim(problem, all_at_once), lambda: [by_fedsim(problem, courses) for courses in one_by_one]
     )
     line("24 trainings together", rounds, once, f"{each[0] / once[0]:.1f} times one by one; {same}")
     line("24 trainings one by one", rounds, each)
@@ -231,9 +229,7 @@ def digits_by_hand() -> None:
         [trained] = replay_together(ours, work, evaluate_every=NEVER)
         apart = max(float(np.abs(trained.ends[name].last - ends[name]).max()) for name in ends)
         fast, hand = in_turn(
-            5,
-            partial(replay_together, ours, work, evaluate_every=NEVER),
-            partial(by_hand, problem, chosen, batch_size),
+            5, partial(replay_together, ours, work, evaluate_every=NEVER), partial(by_hand, problem, chosen, batch_size)
         )
         kind = "full gradients" if batch_size is None else f"minibatches of {batch_size}"
         line(f"fedsim, {kind}", rounds, fast, f"{hand[0] / fast[0]:.2f} times by hand")

@@ -20,10 +20,7 @@ from statistics import median
 from typing import Any
 
 DAY = 86_400.0
-AVAILABILITIES: dict[str, Any] = {
-    "renewal": {"kind": "renewal", "on": "1h", "off": "2h"},
-    "habits": "habits",
-}
+AVAILABILITIES: dict[str, Any] = {"renewal": {"kind": "renewal", "on": "1h", "off": "2h"}, "habits": "habits"}
 
 
 def engine(devices: int, availability: str) -> tuple[float, int]:

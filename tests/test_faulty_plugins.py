@@ -61,11 +61,7 @@ FAULTS: list[tuple[str, str, str]] = [  # role, code, what is said; the line tha
     ("selection", "class It:\n" + SELECT.format("", "candidates.weight([-7])  # here"), "clients are whole numbers"),
     ("selection", "class It:  # here\n    def choose(self): pass\n", "it lacks the methods select"),
     ("selection", "import numpy as np\nimport no_such_module  # here\nclass It: pass\n", "No module named"),
-    (
-        "availability",
-        f"class It:\n{INTERVALS}\n        yield 0, 9\n        yield {{}}['x']  # here\n",
-        "KeyError: 'x'",
-    ),
+    ("availability", f"class It:\n{INTERVALS}\n        yield 0, 9\n        yield {{}}['x']  # here\n", "KeyError: 'x'"),
     ("availability", f"class It:\n{INTERVALS}\n        yield 0, 60\n        yield 5, 9  # here\n", "must be disjoint"),
     ("availability", f"class It:\n{INTERVALS}  # here\n        return 7\n", "TypeError: 'int' object is not iterable"),
     ("weight", "class It:\n    def quantile(self, p):\n        return p / (1 // 0)  # here\n", "ZeroDivisionError"),
@@ -74,27 +70,15 @@ FAULTS: list[tuple[str, str, str]] = [  # role, code, what is said; the line tha
     ("metric", "class It:\n    def measure(self, run):\n        return run.rounds['no'].sum()  # here\n", "NotFound"),
     ("metric", "class It:\n    def measure(self, run):  # here\n        return 'many'\n", "is not a number"),
     ("chart", "class It:\n    def draw(self, run, axes):\n        axes.plot([1], [1, 2])  # here\n", "ValueError"),
-    (
-        "problem",
-        PROBLEM + "    def gradients(self, c, x):  # here\n        return x[:, 0]\n",
-        "has the shape",
-    ),
-    (
-        "problem",
-        PROBLEM + "    def evaluate(self, x):  # here\n        return {'loss': np.nan}\n",
-        "expected",
-    ),
+    ("problem", PROBLEM + "    def gradients(self, c, x):  # here\n        return x[:, 0]\n", "has the shape"),
+    ("problem", PROBLEM + "    def evaluate(self, x):  # here\n        return {'loss': np.nan}\n", "expected"),
     (
         "optimizer",
         OPTIMIZER + "    def apply(self, state, model, cohort, deltas):  # here\n        return model\n",
         "must return (state, model), and returned ndarray",
     ),
     ("server update", f"class It:\n{UPDATE}  # here\n        return state, None\n", "server update: "),
-    (
-        "mechanism",
-        "class It:\n    def coefficients(self, of):  # here\n        return [-1.0]\n",
-        "must be positive",
-    ),
+    ("mechanism", "class It:\n    def coefficients(self, of):  # here\n        return [-1.0]\n", "must be positive"),
     (
         "optimizer",
         OPTIMIZER + "    def memory(self, n, d):\n        return n / 0  # here\n",

@@ -33,11 +33,7 @@ def test_every_region_is_in_a_page_and_ends() -> None:
 
 @pytest.mark.parametrize(
     ("page", "settings"),
-    [
-        ("docs/paper-results.md", {"0.02"}),
-        ("docs/studies.md", {"4.565", "4.65"}),
-        ("reports/README.md", set()),
-    ],
+    [("docs/paper-results.md", {"0.02"}), ("docs/studies.md", {"4.565", "4.65"}), ("reports/README.md", set())],
 )
 def test_what_is_measured_is_written_by_the_script(page: str, settings: set[str]) -> None:
     """Beside what is written between the marks, decimal numbers are settings: a step size, a target, an optimum."""

@@ -102,7 +102,8 @@ def _annotation(remark: Remark) -> str:
     match = _PLACE.fullmatch(remark.place)
     parts = match.groupdict() if match is not None else {"file": remark.place}
     parts |= {"file": _from_workspace(parts["file"]), "title": remark.name or "fedsim"}
-    properties = ",".join(f"{name}={_property(printable(value))}" for name, value in parts.items() if value)
+    shown = {name: _message(printable(value)).replace(":", "%3A").replace(",", "%2C") for name, value in parts.items()}
+    properties = ",".join(f"{name}={value}" for name, value in shown.items() if value)
     return f"::{remark.level} {properties}::{_message(printable(remark.text))}"
 
 
@@ -117,10 +118,6 @@ def _from_workspace(file: str) -> str:
 
 def _message(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _message(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def write_junit(path: Path, outcomes: Sequence[FileOutcome]) -> None:
@@ -184,7 +181,10 @@ def summary(outcomes: Sequence[FileOutcome]) -> str:
         [escape(outcome.status.upper()), code(str(outcome.file)), f"{outcome.wall_s:.1f} s"] for outcome in outcomes
     ]
     found = [remark for outcome in outcomes for remark in remarks(outcome) if remark.level in {"error", "warning"}]
-    lines = [_markdown(remark) for remark in found[:_MOST]]
+    lines = [
+        f"- **{each.level}** {code(each.place)} {': '.join(escape(part) for part in (each.name, each.text) if part)}"
+        for each in found[:_MOST]
+    ]
     if len(found) > _MOST:
         lines.append(f"- and {len(found) - _MOST:,} more")
     parts = [
@@ -193,8 +193,3 @@ def summary(outcomes: Sequence[FileOutcome]) -> str:
         "\n".join(lines),
     ]
     return "\n\n".join(part for part in parts if part) + "\n\n"
-
-
-def _markdown(remark: Remark) -> str:
-    said = ": ".join(escape(part) for part in (remark.name, remark.text) if part)
-    return f"- **{remark.level}** {code(remark.place)} {said}"

@@ -29,6 +29,7 @@ def design_command(
     as_json: options.AsJson = False,
 ) -> None:
     """Find the server's weights under which clients take part as you want, and what that costs in pace."""
+    from fedsim.analysis.participation import l1
     from fedsim.common.progress import on_stderr
     from fedsim.experiment.design import design
 
@@ -54,7 +55,7 @@ def design_command(
     say(f"weights: {found.weights.min():.3g} to {found.weights.max():.3g} times their mean, by {found.method}")
     say(
         f"distance from the target (TV), simulated: {before.tv:.2%}, and {after.tv:.2%} with these weights; "
-        f"expected: {found.expected_tv:.2%}, without chance"
+        f"expected: {l1(found.expected, found.wanted) / 2:.2%}, without chance"
     )
     say(
         f"pace: {before.rounds_per_day:.4g} rounds per day, and {after.rounds_per_day:.4g} with these weights "

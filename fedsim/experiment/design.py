@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from fedsim.analysis.contributions import pulls
+from fedsim.analysis.participation import l1
 from fedsim.common.arrays import Bools, Floats
 from fedsim.common.errors import ChainError
 from fedsim.common.instants import DAY_S
@@ -54,11 +55,6 @@ class Design:
     def missed(self) -> Bools:
         """Clients whose expected share is more than 1 % away from the wanted one."""
         return np.abs(self.expected / self.wanted - 1.0) > REACHED
-
-    @property
-    def expected_tv(self) -> float:
-        """The distance of the expected shares from the wanted ones."""
-        return float(np.abs(self.expected - self.wanted).sum()) / 2
 
 
 def design(scenario: Scenario, target: Floats | None = None, report: Report = silent) -> Design:
@@ -122,6 +118,4 @@ def _trial(
     share = pulls if scenario.divisor is None else frequencies
     shares = share(log.participations, len(wanted))
     days = log.ended_s / DAY_S
-    return SimulatedShares(
-        float(np.abs(shares - wanted).sum()) / 2, len(log.rounds) / days if days else np.nan
-    ), log.rounds
+    return SimulatedShares(l1(shares, wanted) / 2, len(log.rounds) / days if days else np.nan), log.rounds

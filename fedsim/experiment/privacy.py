@@ -55,15 +55,7 @@ class Promises(list[Row]):
     """What several separations promise: a list that a notebook shows as a table."""
 
     def _repr_html_(self) -> str:
-        header = (
-            "R",
-            "cohort",
-            "b",
-            "k",
-            *self[0].guarantee.shown,
-            "noise of the mean",
-            "L1 from uniform, theory",
-        )
+        header = ("R", "cohort", "b", "k", *self[0].guarantee.shown, "noise of the mean", "L1 from uniform, theory")
         rows = [
             (
                 "per client" if row.separation is None else f"{row.separation:,}",

@@ -14,17 +14,7 @@ from fedsim.findings.finished_sweep import FinishedSweep
 from fedsim.findings.formatting import capitalized, count, listing, listing_of, number, percent
 from fedsim.findings.metric_wording import PACE, MetricWording, difference, wording_of
 from fedsim.limits.grammar import ConditionError, MetricCondition, parse_condition
-from fedsim.sweeps.decision import (
-    Feasible,
-    Front,
-    Ranking,
-    detectable,
-    feasible,
-    front,
-    interval,
-    rank,
-    seeds_needed,
-)
+from fedsim.sweeps.decision import Feasible, Front, Ranking, detectable, feasible, front, interval, rank, seeds_needed
 
 _NAMED = 3  # settings that a sentence names at most
 _SAME = 0.01  # device-hours that differ by no more than this share are called the same

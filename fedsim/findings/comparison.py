@@ -18,15 +18,7 @@ from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.finished_sweep import short_name, value_text
 from fedsim.findings.formatting import capitalized, count, cut, equation, listing, listing_of, percent
 from fedsim.findings.methods import references, without_loss
-from fedsim.findings.metric_wording import (
-    L1,
-    PACE,
-    PACE_UNIT,
-    REPORTED,
-    MetricWording,
-    difference,
-    wording_of,
-)
+from fedsim.findings.metric_wording import L1, PACE, PACE_UNIT, REPORTED, MetricWording, difference, wording_of
 from fedsim.sweeps.compare import Comparison
 from fedsim.sweeps.decision import holm, p_of_mean
 

@@ -153,7 +153,8 @@ def model_findings(run: FinishedRun) -> Iterator[Finding]:
         )
     if paired and private:
         twin = listing(list(paired))
-        what = "clipping and noise" if _noisy(run) else "clipping"
+        asked = run.scenario.privacy
+        what = "clipping and noise" if asked is not None and asked.training == "noise" else "clipping"
         yield Finding(
             f"Training has the {what} of privacy and {twin} has not: the difference of their losses is no measure of "
             "what participation does.",
@@ -165,10 +166,6 @@ def model_findings(run: FinishedRun) -> Iterator[Finding]:
         shown = [f"{name} {number(distances[name], 2)}" for name in sorted(distances, key=distances.__getitem__)]
         text = f"Distance from the optimum, of the mean model over the last half of the run: {listing(shown)}"
         yield Finding(f"{text} (losses are of the models as the server had them).", MODEL)
-
-
-def _noisy(run: FinishedRun) -> bool:
-    return run.scenario.privacy is not None and run.scenario.privacy.training == "noise"
 
 
 def _first(text: str, methods: Sequence[Method], against: str, gained: float) -> Finding:

@@ -4,16 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from fedsim.experiment.cautions import why_nothing
-from fedsim.findings.bias import (
-    NOBODY,
-    ROUNDING,
-    Bias,
-    ClientShare,
-    Seen,
-    contrast_words,
-    never_by_chance,
-    turn_share,
-)
+from fedsim.findings.bias import NOBODY, ROUNDING, Bias, ClientShare, Seen, contrast_words, never_by_chance, turn_share
 from fedsim.findings.finding import BIAS, WHAT, Certainty, Finding
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import capitalized, count, duration, equation, listing, many, number, percent

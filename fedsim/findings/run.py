@@ -92,7 +92,9 @@ def _title(run: FinishedRun, bias: Bias, model: Sequence[Finding]) -> str:
         return failure_of(run)
     if (learnt := _learnt(model)) and any(word in run.scenario.question.lower() for word in _OF_MODELS):
         return learnt
-    if len(named := [part for part in bias.parts if _asked_of(part.name, run.scenario.question)]) == 1:
+    asked = run.scenario.question
+    named = [each for each in bias.parts if len(each.name) > 2 and re.search(rf"(?i)\b{re.escape(each.name)}\b", asked)]
+    if len(named) == 1:
         (part,), digits = named, 3
         while (
             named[0].told
@@ -129,10 +131,6 @@ def _title(run: FinishedRun, bias: Bias, model: Sequence[Finding]) -> str:
         Seen.UNTESTED: f"Too short to tell bias from chance: the run has {bias.why}.",
         Seen.NONE: f"No bias to be seen: participation is as even as equal chances make it{shows}.",
     }[bias.seen]
-
-
-def _asked_of(name: str, question: str) -> bool:
-    return len(name) > 2 and re.search(rf"\b{re.escape(name)}\b", question, re.IGNORECASE) is not None
 
 
 _OF_BIAS = re.compile(r"even|bias|skew|uniform|fair", re.IGNORECASE)

@@ -117,10 +117,7 @@ def _trust(run: FinishedRun, bias: Bias, worse: list[str]) -> Iterator[Finding]:
             text = f"{text}: the theory does not describe this run." if far else f"{text}."
             yield Finding(text, TRUST, warns=far, brief=brief)
     elif not meant and not run.scenario.shocks and bias.seen not in {Seen.ONCE, Seen.UNTESTED}:
-        yield Finding(
-            "Intervals are of chance within this one run; other seeds (`sweep.seeds`) tell the rest.",
-            TRUST,
-        )
+        yield Finding("Intervals are of chance within this one run; other seeds (`sweep.seeds`) tell the rest.", TRUST)
     if noise is None and bias.seen in {Seen.NONE, Seen.BIAS}:
         yield Finding(f"Chance was judged by the run itself{_why_not(run) and ', since no theory covers it'}.", TRUST)
     yield from _convergence(run, worse)

@@ -24,16 +24,7 @@ from fedsim.findings.finding import BIAS, COST, MODEL, TRUST, WHAT, Certainty, F
 from fedsim.findings.finished_sweep import COMPLETE, Axis, FinishedSweep, names_of
 from fedsim.findings.formatting import capitalized, count, count_range, duration, listing, listing_of
 from fedsim.findings.methods import without_loss
-from fedsim.findings.metric_wording import (
-    L1,
-    PACE,
-    PACE_UNIT,
-    PULL,
-    MetricWording,
-    difference,
-    tv,
-    wording_of,
-)
+from fedsim.findings.metric_wording import L1, PACE, PACE_UNIT, PULL, MetricWording, difference, tv, wording_of
 from fedsim.findings.tournament import Tournament, tournament_findings, tournament_next, tournament_tiles
 from fedsim.scenario.models import Group
 from fedsim.scenario.server import SyncServer

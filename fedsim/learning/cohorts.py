@@ -43,10 +43,7 @@ class Cohorts:
 
     @staticmethod
     def read(
-        rounds: pl.DataFrame,
-        participations: pl.DataFrame | pl.LazyFrame,
-        clients: int,
-        buffer: int | None = None,
+        rounds: pl.DataFrame, participations: pl.DataFrame | pl.LazyFrame, clients: int, buffer: int | None = None
     ) -> "Cohorts":
         """Return what training needs of a log with N clients; rounds out of order are sorted in memory.
 

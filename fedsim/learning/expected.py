@@ -78,11 +78,7 @@ def can_be_expected(optimizer: type) -> bool:
 
 
 def expected_optimizer(
-    optimizer: Optimizer,
-    work: LocalWork,
-    frequency: Floats,
-    clip: float | None = None,
-    divisor: int | None = None,
+    optimizer: Optimizer, work: LocalWork, frequency: Floats, clip: float | None = None, divisor: int | None = None
 ) -> Optimizer:
     """Return an optimizer that is given the expected change of each round, behind the same server update.
 

@@ -85,9 +85,7 @@ class _Way:
 
     def _loss(self, x: Floats) -> Floats:
         """Return the privacy loss of removing a client where a step's sum is x."""
-        return np.asarray(
-            np.logaddexp(math.log1p(-self.chance), math.log(self.chance) + (x - 0.5) / self.sigma**2),
-        )
+        return np.asarray(np.logaddexp(math.log1p(-self.chance), math.log(self.chance) + (x - 0.5) / self.sigma**2))
 
     def _reach(self, t: float) -> tuple[float, float]:
         """Return from where to where a step's sum makes a difference, with weights e^{t L}."""

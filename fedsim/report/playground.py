@@ -99,7 +99,7 @@ def playground_document(scenario: Scenario | None = None, file: Path | None = No
         context={
             "playground": vars(start)
             | {"largest": max(IN_PAGE, start.clients), "most": start.most, "privacy": privacy}
-            | {"mechanism": "independent", "delta": DELTAS.index("1e-8")},
+            | {"mechanism": "independent", "delta": DELTAS.index("1e-8")}
         },
         failures=tuple(start.notes),
     )

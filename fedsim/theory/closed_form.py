@@ -171,16 +171,13 @@ def _require(question: Question) -> None:
         )
 
 
-def _is_uniform(units: Question) -> bool:
-    return units.law == "cyclic" or bool(units.weights.min() == units.weights.max())
-
-
 def _participation(question: Question) -> tuple[Floats, float]:
     """Return pi and its error bound."""
     units = reduced(question)
     count, size, rounds = units.clients, units.cohort, units.separation
     # Where n cohorts hold the whole population, everyone takes part in every n rounds.
-    if _is_uniform(units) or not isinstance(rounds, int) or (rounds + 1) * size == count:
+    alike = units.law == "cyclic" or units.weights.min() == units.weights.max()
+    if alike or not isinstance(rounds, int) or (rounds + 1) * size == count:
         return np.full(question.clients, 1.0 / question.clients), 0.0
     n = rounds + 1
     c, defect = inclusion(units.weights, n)

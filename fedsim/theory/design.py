@@ -42,7 +42,6 @@ class Designed:
     shares: Floats  # (N,) that theory expects under them, sum 1
     target: Floats  # (N,) shares that were aimed at, sum 1: those wanted, as far as they can be had
     cut: Bools  # (N,) clients that cannot have what was wanted
-    error: float  # largest relative difference of `shares` from `target`, of clients that are not `cut`
 
 
 def weights_for(
@@ -78,9 +77,7 @@ def weights_for(
         return share if law == POISSON else _rule_of_thumb(share, rounds, cohort, law)
 
     weights = fitted(expected, wanted, ready(wanted), ready, _NEARLY if method == "mean-field" else EXACT)
-    reached = expected(weights)
-    apart = np.abs(reached / wanted - 1.0)[~cut]
-    return Designed(weights, reached, wanted, cut, float(apart.max(initial=0.0)))
+    return Designed(weights, expected(weights), wanted, cut)
 
 
 def fitted(
@@ -128,15 +125,10 @@ def _rule_of_thumb(shares: Floats, rounds: Floats, cohort: int, law: str) -> Flo
     elif law == "successive":
         first = -np.expm1(np.log1p(-chance) / cohort)
     else:
-        second = _second(ready, cohort)
+        second = (cohort - 1) / np.maximum(ready.sum() - ready, cohort - 1)  # chance in the second draws
         first = (chance - second) / (1.0 - second)
     first = np.maximum(first, 0.02 * chance)
     return np.asarray(first / np.maximum(1.0 - first * (1.0 - ready), 1e-9))
-
-
-def _second(ready: Floats, cohort: int) -> Floats:
-    """Return the chance of a ready client in the second draws of Midzuno selection."""
-    return np.asarray((cohort - 1) / np.maximum(ready.sum() - ready, cohort - 1))
 
 
 def _within_limits(shares: Floats, rounds: Floats, cohort: int, law: str) -> tuple[Floats, Bools]:

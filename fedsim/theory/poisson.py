@@ -132,7 +132,7 @@ def _inverted(weights: Floats, size: int, scale: float, variance: float) -> Floa
     theta, share = _nodes(weights.size, variance)
     w = -2.0 * np.sin(theta / 2.0) ** 2 + 1j * np.sin(theta)  # exp(i theta) - 1
     reach = float(np.abs(w).max())
-    terms = _terms(min(_SERIES, reach / 2.0))
+    terms = max(2, int(np.ceil(_EXPONENT / -np.log(min(_SERIES, reach / 2.0)))))
 
     phase = np.zeros_like(w)  # logarithm of E exp(i theta (K - n))
     product = np.ones_like(w)
@@ -174,10 +174,6 @@ def _nodes(count: int, variance: float) -> tuple[Floats, Floats]:
     # |E exp(i theta K)| <= exp(-variance (1 - cos theta)), and leaving one unit out takes at most 1/4 away
     kept = (variance - 0.25) * 2.0 * np.sin(theta / 2.0) ** 2 <= _EXPONENT
     return theta[kept], share[kept]
-
-
-def _terms(ratio: float) -> int:
-    return max(2, int(np.ceil(_EXPONENT / -np.log(ratio))))
 
 
 def _sorted_by_size(block: Floats, scale: float, reach: float) -> tuple[Floats, Floats, Bools, Bools, Bools]:

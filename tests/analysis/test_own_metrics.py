@@ -179,10 +179,7 @@ def test_mistakes_are_told_before_anything_runs(own: Write, text: str, complaint
 def test_a_scenario_without_any_is_written_as_ever(own: Write) -> None:
     assert not {"metrics", "charts"} & set(load(own("")).model_dump(mode="json"))
     dumped = load(own(BOTH)).model_dump(mode="json")
-    assert dumped["metrics"] == [
-        {"kind": "own_metrics:NightShare"},
-        {"kind": "own_metrics:Tail", "quantile": 0.5},
-    ]
+    assert dumped["metrics"] == [{"kind": "own_metrics:NightShare"}, {"kind": "own_metrics:Tail", "quantile": 0.5}]
 
 
 def test_the_built_in_ones_go_through_the_same_door() -> None:

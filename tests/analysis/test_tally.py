@@ -105,11 +105,7 @@ def test_nothing_to_tally(small: Load) -> None:
     assert found.least_separation is None
 
 
-@given(
-    st.lists(st.integers(0, 9), min_size=1, max_size=60).filter(any),
-    st.floats(0.0, 1.0),
-    st.booleans(),
-)
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=60).filter(any), st.floats(0.0, 1.0), st.booleans())
 def test_the_distance_of_repeated_numbers_is_their_exact_sum_rounded_once(
     counts: list[int], right: float, alike: bool
 ) -> None:

@@ -25,12 +25,7 @@ GROUPS = [
         "availability": {
             "kind": "habits",
             "require": ["network"],
-            "network": {
-                "home": 1,
-                "weekday": ALWAYS_AT_HOME,
-                "weekend": ALWAYS_AT_HOME,
-                "drop_outs": {"per_hour": 0},
-            },
+            "network": {"home": 1, "weekday": ALWAYS_AT_HOME, "weekend": ALWAYS_AT_HOME, "drop_outs": {"per_hour": 0}},
         },
     },
     {

@@ -9,11 +9,7 @@ from tests.command import fedsim
 
 @pytest.mark.parametrize(
     ("typed", "word", "offered"),
-    [
-        ("fedsim va", 1, ["validate"]),
-        ("fedsim run --se", 2, ["--set", "--seed"]),
-        ("fedsim export s", 2, ["schedule"]),
-    ],
+    [("fedsim va", 1, ["validate"]), ("fedsim run --se", 2, ["--set", "--seed"]), ("fedsim export s", 2, ["schedule"])],
 )
 def test_completion(typed: str, word: int, offered: list[str]) -> None:
     done = fedsim(_FEDSIM_COMPLETE="complete_bash", COMP_WORDS=typed, COMP_CWORD=str(word))

@@ -35,11 +35,7 @@ def test_a_separation_for_b_and_one_for_k(write: Write) -> None:
     every = [
         max(
             simulate(
-                Scenario.load(
-                    write(CASE),
-                    [f"population.0.separation={R}", "learning=null", "privacy=null"],
-                    seed=seed,
-                )
+                Scenario.load(write(CASE), [f"population.0.separation={R}", "learning=null", "privacy=null"], seed=seed)
             ).metrics["participation.most"]
             for seed in (0, 1)
         )

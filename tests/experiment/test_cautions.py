@@ -6,13 +6,7 @@ import polars as pl
 import pytest
 
 from fedsim import simulate
-from fedsim.experiment.cautions import (
-    of_deadline,
-    of_separation,
-    of_shortage,
-    of_training,
-    why_nothing,
-)
+from fedsim.experiment.cautions import of_deadline, of_separation, of_shortage, of_training, why_nothing
 from fedsim.experiment.preflight import preflight
 from fedsim.scenario import Scenario
 from tests.conftest import Load

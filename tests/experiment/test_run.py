@@ -119,10 +119,7 @@ def test_a_run_replaces_an_earlier_one(small: Load, tmp_path: Path) -> None:
 
 
 def test_theory_stays_silent_where_it_does_not_apply(small: Load) -> None:
-    for override in (
-        "population.0.availability={kind: renewal, on: 5h, off: 1m}",
-        "population.0.cooldown=1h",
-    ):
+    for override in ("population.0.availability={kind: renewal, on: 5h, off: 1m}", "population.0.cooldown=1h"):
         result = simulate(small(override))
         assert result.clients["pi"].null_count() == 12
         assert "participation.l1_chain" not in result.metrics

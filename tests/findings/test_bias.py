@@ -67,11 +67,7 @@ CLIENT = pl.col("client")
             Seen.BIAS,
             "Participation is 5.0 % away from uniform (total variation).",
         ),
-        (
-            pl.when(CLIENT < 20).then(0).otherwise(25),
-            Seen.BIAS,
-            "20.0 % of the clients never take part.",
-        ),
+        (pl.when(CLIENT < 20).then(0).otherwise(25), Seen.BIAS, "20.0 % of the clients never take part."),
         (
             pl.when(CLIENT < 50).then(38).otherwise(2),
             Seen.BIAS,

@@ -170,10 +170,7 @@ def test_notes_are_warnings() -> None:
             [(L1, 0.4, 0.8, 0.02), (PACE, 9.0, 9.0, 0.0)],
             "B is 20.0 points farther from uniform than A, at the same pace",
         ),
-        (
-            [(L1, 0.8, 0.79, 0.2)],
-            f"A and B are not told apart in {DISTANCE} (-0.5 ± 10.0 points)",
-        ),
+        ([(L1, 0.8, 0.79, 0.2)], f"A and B are not told apart in {DISTANCE} (-0.5 ± 10.0 points)"),
         ([(L1, 0.8, 0.4, None)], "B is 20.0 points closer to uniform than A (one run each, not tested)"),
         ([(L1, 0.8, 0.8, None)], f"The {DISTANCE[4:]} is the same in A and B"),
         (

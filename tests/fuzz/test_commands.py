@@ -193,7 +193,7 @@ def trace(draw: random.Random, folder: Path) -> list[Done]:
 
 
 KINDS: list[tuple[Callable[[random.Random, Path], list[Done]], int]] = [
-    *((scenario, 6), (private, 1), (data, 2), (lock, 2), (finished, 5), (interrupted, 2), (sweep, 3), (trace, 3)),
+    *((scenario, 6), (private, 1), (data, 2), (lock, 2), (finished, 5), (interrupted, 2), (sweep, 3), (trace, 3))
 ]
 
 

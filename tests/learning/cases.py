@@ -53,10 +53,7 @@ class Quadratic:
 
     def evaluate(self, model: NDArray[np.float64]) -> Mapping[str, float]:
         away = model - self.centres
-        return {
-            "loss": float((away**2).sum(axis=1).mean() / 2),
-            "grad_norm": float(np.linalg.norm(away.mean(axis=0))),
-        }
+        return {"loss": float((away**2).sum(axis=1).mean() / 2), "grad_norm": float(np.linalg.norm(away.mean(axis=0)))}
 
 
 def quadratic(clients: int = 6, dimension: int = 3, seed: int = 0) -> Quadratic:

@@ -183,13 +183,7 @@ def test_reports_of_a_buffer_that_never_filled_move_nothing() -> None:
     cut = participations.filter(~((pl.col("round") + pl.col("staleness") == 19) & (pl.col("outcome") == "reported")))
     one = participations.filter(pl.col("round") + pl.col("staleness") == 19).head(1)
     short = replay(
-        quadratic(7),
-        {"it": FedBuff()},
-        rounds,
-        pl.concat([cut, one]),
-        local_steps=3,
-        step_size=0.1,
-        buffer=2,
+        quadratic(7), {"it": FedBuff()}, rounds, pl.concat([cut, one]), local_steps=3, step_size=0.1, buffer=2
     )
     assert short["loss"][:-1].to_list() == whole.table["loss"][:-1].to_list()
     assert short["loss"][-1] == short["loss"][-2] != whole.table["loss"][-1]

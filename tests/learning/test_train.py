@@ -40,13 +40,7 @@ def test_the_table_has_a_row_for_each_round_and_optimizer() -> None:
     """Columns and types are those of the contract; rows go by round, then as the optimizers were given."""
     learning = run()
     assert learning.schema == pl.Schema(
-        {
-            "round": pl.Int32,
-            "closed_s": pl.Float64,
-            "optimizer": pl.String,
-            "loss": pl.Float64,
-            "grad_norm": pl.Float64,
-        }
+        {"round": pl.Int32, "closed_s": pl.Float64, "optimizer": pl.String, "loss": pl.Float64, "grad_norm": pl.Float64}
     )
     assert learning["round"].to_list() == [t for t in range(-1, 5) for _ in BOTH]
     assert learning["closed_s"].to_list() == [60.0 * (t + 1) for t in range(-1, 5) for _ in BOTH]
@@ -206,12 +200,7 @@ def test_everyone_may_diverge() -> None:
     """The replay ends all the same, and progress is reported to the end."""
     done: list[int] = []
     learning = replay(
-        quadratic(),
-        {"boom": Exploding(at=0)},
-        *tables(COHORTS),
-        local_steps=1,
-        step_size=0.1,
-        progress=done.append,
+        quadratic(), {"boom": Exploding(at=0)}, *tables(COHORTS), local_steps=1, step_size=0.1, progress=done.append
     )
     assert learning["round"].to_list() == [-1, 0]
     assert done == [1, 2, 3, 4, 5]
@@ -248,27 +237,15 @@ class FlatStart(Quadratic):
 @pytest.mark.parametrize(
     ("problem", "message"),
     [
-        (
-            FailingGradients,
-            r"^problem, round 0: ZeroDivisionError: no gradient today for 0 at \[0. 0. 0.\] " + HERE,
-        ),
+        (FailingGradients, r"^problem, round 0: ZeroDivisionError: no gradient today for 0 at \[0. 0. 0.\] " + HERE),
         (
             FailingEvaluation,
             r"^problem, evaluation of optimizer 'fedavg', round 0: "
             r"the evaluation has the entries loss; expected grad_norm, loss " + HERE,
         ),
-        (
-            NoLoss,
-            r"round -1: the evaluation has the entries accuracy; expected accuracy, grad_norm, loss " + HERE,
-        ),
-        (
-            InfiniteStart,
-            r"^problem: the loss of the initial model is not finite " + HERE,
-        ),
-        (
-            FlatStart,
-            r"^problem, initial model: the model has the shape \(1,\), expected \(3,\) " + HERE,
-        ),
+        (NoLoss, r"round -1: the evaluation has the entries accuracy; expected accuracy, grad_norm, loss " + HERE),
+        (InfiniteStart, r"^problem: the loss of the initial model is not finite " + HERE),
+        (FlatStart, r"^problem, initial model: the model has the shape \(1,\), expected \(3,\) " + HERE),
     ],
 )
 def test_a_problem_that_fails_is_named(problem: type[Quadratic], message: str) -> None:
@@ -306,14 +283,8 @@ class MatrixModel(FedAvg):
 @pytest.mark.parametrize(
     ("optimizer", "message"),
     [
-        (
-            FailingInit(),
-            r"^optimizer 'mine', init: MemoryError: too many clients " + HERE,
-        ),
-        (
-            FailingApply(),
-            r"^optimizer 'mine', apply, round 3: KeyError: 'momentum' " + HERE,
-        ),
+        (FailingInit(), r"^optimizer 'mine', init: MemoryError: too many clients " + HERE),
+        (FailingApply(), r"^optimizer 'mine', apply, round 3: KeyError: 'momentum' " + HERE),
         (
             OneScale(),
             r"^optimizer 'mine', prepare, round 0: "

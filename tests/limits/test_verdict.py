@@ -93,10 +93,7 @@ def test_one_run_of_several_leaves_the_mean_unjudged(write: Write) -> None:
             "rounds.count < 5m",
             "6:20: error: expect[0]: rounds.count has no unit, and cannot be compared with a duration",
         ),
-        (
-            "rounds.wait.p95 < 5",
-            "6:23: error: expect[0]: rounds.wait.p95 is a time, so the limit needs a unit: ",
-        ),
+        ("rounds.wait.p95 < 5", "6:23: error: expect[0]: rounds.wait.p95 is a time, so the limit needs a unit: "),
         ("rounds.wait.p95 < 5%", "6:23: error: expect[0]: rounds.wait.p95 is in s, and cannot be compared with a perc"),
         ("rounds.count < ", "6:19: error: expect[0]: expected a number, a percentage or a duration after '<'"),
         ("{check: rounds.count = 1}", "6:26: error: expect[0]: '=' is no comparison; did you mean '=='?"),

@@ -7,13 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.privacy.epsilon import (
-    epsilon_of,
-    epsilon_of_rho,
-    log_delta,
-    noise_for,
-    rho_of,
-)
+from fedsim.privacy.epsilon import epsilon_of, epsilon_of_rho, log_delta, noise_for, rho_of
 
 SIGMAS = st.floats(math.log(0.3), math.log(20.0)).map(math.exp)
 DELTAS = st.floats(math.log(1e-12), math.log(1e-3)).map(math.exp)

@@ -25,12 +25,7 @@ DELTA = 1e-8
 @pytest.mark.parametrize(
     ("epsilon", "b", "by_renyi", "by_losses"),
     # N = 50,000, B = 40, n = 3,200. By Renyi divergences: a published table. By losses: dp-accounting, fine cells.
-    [
-        (8, 1, 0.490, 0.4658),
-        (8, 101, 0.877, 0.8314),
-        (8, 451, 1.250, 1.1847),
-        (1, 101, 2.965, 2.796),
-    ],
+    [(8, 1, 0.490, 0.4658), (8, 101, 0.877, 0.8314), (8, 451, 1.250, 1.1847), (1, 101, 2.965, 2.796)],
 )
 def test_noise_of_a_published_table(epsilon: float, b: int, by_renyi: float, by_losses: float) -> None:
     chance, steps = 40 * b / 50_000, math.ceil(3_200 / b)

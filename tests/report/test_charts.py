@@ -235,8 +235,7 @@ def test_names_stand_beside_lines_without_lying_on_each_other_or_above_the_chart
 
 
 @pytest.mark.parametrize(
-    ("spoil", "absent"),
-    [(one_client, set()), (zero_reports, {"who"}), (no_rounds, {"who"}), (diverged, set())],
+    ("spoil", "absent"), [(one_client, set()), (zero_reports, {"who"}), (no_rounds, {"who"}), (diverged, set())]
 )
 def test_charts_without_data_say_so(run_directory: Path, spoil: Callable[[Path], None], absent: set[str]) -> None:
     spoil(run_directory)

@@ -66,12 +66,7 @@ def test_duration() -> None:
 
 def test_counts_and_listings() -> None:
     assert (count(1, "round"), count(8000, "round")) == ("1 round", "8,000 rounds")
-    assert [listing(items) for items in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
-        "",
-        "a",
-        "a and b",
-        "a, b and c",
-    ]
+    assert [listing(items) for items in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == ["", "a", "a and b", "a, b and c"]
 
 
 @pytest.mark.parametrize(

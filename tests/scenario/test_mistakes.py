@@ -75,10 +75,7 @@ def complaints(path: Path, *overrides: str) -> list[str]:
             "FILE:3:13: error: population[0].weight: low is 3, above high, 2",
         ),
         (("stop: {rounds: 10}", "stop: {}"), "FILE:1:7: error: stop: needs rounds, duration or both"),
-        (
-            ("cohort: 2", "cohort: 2, shortage: skip"),
-            None,
-        ),
+        (("cohort: 2", "cohort: 2, shortage: skip"), None),
         (
             ("cohort: 2", "cohort: 2, selection: groups, over_select: 2"),
             "FILE:4:9: error: server: selection by groups takes exactly one group a round: leave over_select at 1",

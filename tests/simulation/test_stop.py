@@ -11,10 +11,7 @@ from fedsim.simulation import simulate_log
 
 _DAY_S = 86_400.0
 ENGINES = ["process", "vectorized"]
-SERVERS = {
-    "rounds": {"cohort": 3, "pause": "1m"},
-    "buffered": {"mode": "buffered", "concurrency": 4, "buffer": 3},
-}
+SERVERS = {"rounds": {"cohort": 3, "pause": "1m"}, "buffered": {"mode": "buffered", "concurrency": 4, "buffer": 3}}
 
 
 class ParticipationStop(Stop):

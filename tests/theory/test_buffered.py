@@ -130,10 +130,7 @@ def test_a_simulated_server_agrees(name: str) -> None:
     slow = [part % 2 == 0 for part in np.array_split(chosen[late], batches)]
     shares = np.array([part.mean() for part in slow])
     pace = np.diff(when[late][np.linspace(0, late.sum() - 1, batches + 1).astype(int)]) / (late.sum() / batches)
-    for found, predicted in (
-        (shares, float(flow.stationary.pi[::2].sum())),
-        (pace, 1.0 / float(flow.rate.sum())),
-    ):
+    for found, predicted in ((shares, float(flow.stationary.pi[::2].sum())), (pace, 1.0 / float(flow.rate.sum()))):
         error = found.std(ddof=1) / np.sqrt(batches)
         estimate = flow.stationary.error_bound
         assert estimate is not None

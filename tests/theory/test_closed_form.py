@@ -14,16 +14,7 @@ from .recurrences import distances_by_recurrence
 from .reference import conditional_poisson, largest_relative_error, midzuno_windows, participation
 
 TWENTY_GROUPS = np.arange(1.0, 21.0) ** -1.5
-REFERENCE_L1 = {
-    0: 1.139611,
-    1: 1.001403,
-    4: 0.715145,
-    8: 0.458147,
-    12: 0.262346,
-    16: 0.103121,
-    18: 0.033107,
-    19: 0.0,
-}
+REFERENCE_L1 = {0: 1.139611, 1: 1.001403, 4: 0.715145, 8: 0.458147, 12: 0.262346, 16: 0.103121, 18: 0.033107, 19: 0.0}
 SMALL = [(n, b, r) for n in range(1, 9) for b in (1, 2, 3) if b <= n for r in range(n // b)]
 
 
@@ -72,10 +63,7 @@ def test_relative_error_of_every_client_is_below_1e_10_on_hard_inputs(
 
 
 @settings(deadline=None, max_examples=100)
-@given(
-    exponents=st.lists(st.floats(-12.0, 0.0), min_size=2, max_size=14),
-    data=st.data(),
-)
+@given(exponents=st.lists(st.floats(-12.0, 0.0), min_size=2, max_size=14), data=st.data())
 def test_relative_error_is_below_1e_10_wherever_hypothesis_looks(exponents: list[float], data: st.DataObject) -> None:
     weights = normalised(10.0 ** np.array(exponents))
     n = data.draw(st.integers(1, weights.size))
@@ -101,11 +89,7 @@ def test_groups_are_the_chain_on_groups_shared_equally_inside() -> None:
 
 
 @settings(deadline=None)
-@given(
-    weights=st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=40),
-    cohort=st.integers(1, 5),
-    data=st.data(),
-)
+@given(weights=st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=40), cohort=st.integers(1, 5), data=st.data())
 def test_shares_sum_to_one_and_follow_the_weights(weights: list[float], cohort: int, data: st.DataObject) -> None:
     """Clients of larger weight take part at least as often, whatever R; all between 0 and 1/B."""
     cohort = min(cohort, len(weights))

@@ -40,13 +40,7 @@ NAN, INF = float("nan"), float("inf")
         ([1.0, 2.0], 0, 1, "lottery", "no selection law 'lottery'"),
         ([1.0] * 5, 0, 2, "groups", "5 clients do not divide into groups of 2"),
         ([1.0] * 4, [0, 1, 2, 1], 2, "cyclic", "separation of client 2 is 2"),
-        (
-            [1.0] * 4,
-            [1, 1, 1, 2],
-            2,
-            "midzuno",
-            "at most 1.83333 participations a round.*lower the cohort to 1",
-        ),
+        ([1.0] * 4, [1, 1, 1, 2], 2, "midzuno", "at most 1.83333 participations a round.*lower the cohort to 1"),
         ([1.0] * 2, [2, 3], 1, "midzuno", "no cohort is small enough"),
     ],
 )

@@ -137,11 +137,7 @@ class Replay(Strategy):
     """
 
     def __init__(
-        self,
-        strategy: Strategy | type[Strategy],
-        schedule: Schedule | str | os.PathLike[str],
-        *,
-        wait_s: float = 60.0,
+        self, strategy: Strategy | type[Strategy], schedule: Schedule | str | os.PathLike[str], *, wait_s: float = 60.0
     ) -> None:
         self.strategy = strategy() if isinstance(strategy, type) else strategy
         self.schedule = as_schedule(schedule)

@@ -185,10 +185,7 @@ def eligible_chart(run: FinishedRun) -> Chart | None:
     return plot.line_plot(
         "eligible",
         "Clients that could be selected",
-        [
-            plot.Series.of("available", available, marks.MUTED),
-            plot.Series.of("eligible", eligible, marks.SERIES[0]),
-        ],
+        [plot.Series.of("available", available, marks.MUTED), plot.Series.of("eligible", eligible, marks.SERIES[0])],
         (f"simulated time ({unit})", "linear"),
         ("clients", "linear"),
         rules=[plot.Rule(f"{count(run.wanted)} wanted", run.wanted)] if run.wanted else [],

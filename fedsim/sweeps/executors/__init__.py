@@ -129,11 +129,7 @@ def backend_of(name: str, workers: int | None = None) -> Backend:
         return Backend(name, lambda: LocalProcesses(here), lambda _: here)
     if kind in _CLUSTERS and equals and address:
         connect = _connector(kind)
-        return Backend(
-            name,
-            lambda: connect(address, workers),
-            lambda executor: workers or executor.worker_count(),
-        )
+        return Backend(name, lambda: connect(address, workers), lambda executor: workers or executor.worker_count())
     if ":" in name and not equals:
         return Backend(name, _factory(name, here), lambda _: here)
     raise RunError(f"unknown executor {name!r}; known are {_KNOWN}")

@@ -65,10 +65,7 @@ def test_a_condition_that_holds_for_ever_leaves_no_event_behind() -> None:
     assert (clock.now, roster.eligible_count) == (4, 1)
 
 
-@given(
-    lengths=st.lists(st.integers(0, 3), min_size=1, max_size=12),
-    since=st.integers(0, 12),
-)
+@given(lengths=st.lists(st.integers(0, 3), min_size=1, max_size=12), since=st.integers(0, 12))
 def test_at_every_instant_the_reason_stands_where_no_piece_holds(lengths: list[int], since: int) -> None:
     """Also from the middle on, as after a resumption."""
     edges = np.cumsum([0, *lengths]).tolist()
