@@ -109,7 +109,7 @@ def distances(weights: ArrayLike, separations: Sequence[int], cohort: int = 1, l
     ChainError
         As `closed_form`, for any of the separations.
     """
-    return np.array([closed_form(weights, int(rounds), cohort, law).l1_uniform for rounds in separations])
+    return np.array([closed_form(weights, rounds, cohort, law).l1_uniform for rounds in separations])
 
 
 def smallest_separation(
