@@ -13,6 +13,7 @@ from typing import Any
 
 from fedsim.common.errors import ScenarioError
 from fedsim.scenario import Scenario
+from fedsim.scenario.work import Work
 
 _FEW = 10
 _TOLERATED = 0.01
@@ -88,10 +89,11 @@ def _part(size: int, factor: int) -> int:
 
 
 def _sources(group: Any) -> Any:
-    for path in (("weight",), ("separation",), ("cooldown",), ("time_zone",), ("session", "speed")):
-        yield path, reduce(getattr, path, group)
-    if group.participations is not None:
-        yield ("participations", "most"), group.participations.most
+    of_session = ("samples", "device") if isinstance(group.session, Work) else ("speed",)
+    paths = (("weight",), ("separation",), ("cooldown",), ("time_zone",), *(("session", key) for key in of_session))
+    for path in (*paths, ("joins",), ("leaves",), ("participations", "most")):
+        if getattr(group, path[0]) is not None:
+            yield path, reduce(getattr, path, group)
 
 
 def _notes(large: Scenario, small: Scenario, factor: int) -> Any:

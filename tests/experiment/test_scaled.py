@@ -140,3 +140,19 @@ def test_a_figure_is_kept_divided_or_neither() -> None:
     assert placeholders.verdict("rounds.per_day", "1/10", other) == "**no**"
     other["1/10"]["rounds.per_day"] = [27.14 + seed / 1000 for seed in range(8)]
     assert placeholders.verdict("rounds.per_day", "1/10", other) == "divided"
+
+
+def test_a_fleet_is_made_smaller_too(write: Write) -> None:
+    written = """\
+stop: {duration: 1d}
+population:
+  - devices: 400
+    joins: {kind: uniform, low: 0s, high: 1d}
+    session: {model: 5MB, samples: 400, device: {kirin-970: 1, jetson-nano: 2}, link: {down: 40Mbps, up: 10Mbps}}
+server: {cohort: 40}
+"""
+    small = scale_down(Scenario.load(write(written)), 10).scenario
+    assert (small.devices, small.server.wanted) == (40, 4)
+    column = written.replace("samples: 400", "samples: {kind: column, file: n.csv, column: n}")
+    with pytest.raises(ScenarioError, match=r"session\.samples: has a value for each device"):
+        scale_down(Scenario.load(write(column)), 10)

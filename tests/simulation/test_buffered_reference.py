@@ -15,6 +15,7 @@ from fedsim.common.keyed import Purpose, stream
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import BufferedServer
+from fedsim.scenario.work import Work
 from fedsim.selection import Candidates, Request, selection_law
 from fedsim.simulation import simulate_log
 from fedsim.simulation.world import session_lengths
@@ -100,7 +101,9 @@ class Loop:
         request = Request(self.selections, min(free, ready), self.version, draws, self.after, everyone)
         cohort = self.law.select(request, Candidates(Among(mask), self.population, self.last_version))
         draws = stream(self.scenario.seed, 0, Purpose.SESSION)
-        ends = self.now + session_lengths(self.scenario, self.population, draws)(cohort, self.selections)
+        works = any(isinstance(group.session, Work) for group in self.scenario.population)
+        number = self.now if works else self.selections  # sessions from work are drawn by the instant of the log
+        ends = self.now + session_lengths(self.scenario, self.population, draws)(cohort, number)
         limit = self.now + to_ms(self.server.deadline or math.inf)
         for client, end in zip(cohort.tolist(), ends.tolist(), strict=True):
             position = sum(row["version"] == self.version for row in self.rows)
