@@ -18,10 +18,19 @@ from tests.fuzz.mutations import mutate
 
 LENGTHS = ["1s", "20s", "90s", "5m", "30m", "1h", "8h", "PT8H", "1d12h", "0.5m"]
 FIGURES = ["rounds.count", "participation.most", "rounds.duration.mean", "participation.p99"]
-LISTED = ["weight", "separation", "cooldown", "time_zone", "speed", "most"]
+LISTED = ["weight", "separation", "cooldown", "time_zone", "speed", "most", "samples", "device", "joins", "leaves"]
 TRACE = [("device", "start_s", "end_s")] + [(f"d{d}", 7200 * h, 7200 * h + 5400) for d in range(4) for h in range(12)]
 OPTIONS = {"batch_size": 3, "local_steps": 2, "replicas": 40, "devices": 20, "cohort": 3, "concurrency": 3, "buffer": 2}
-OPTIONS |= {"rounds": 20, "replicates": 2, "separations": 5, "separation": 4, "most": 9, "evaluate_every": 4}
+OPTIONS |= {
+    "rounds": 20,
+    "replicates": 2,
+    "minimum_reports": 1,
+    "threshold": 1,
+    "separations": 5,
+    "separation": 4,
+    "most": 9,
+    "evaluate_every": 4,
+}
 """The largest of whole numbers, so that no case takes long."""
 PROBLEMS: list[Any] = ["quadratic", "robust_regression", {"kind": "softmax_regression", "data": "digits"}]
 PROBLEMS[2]["data"] = {"kind": "npz", "path": "d.npz"}
@@ -48,6 +57,8 @@ class Maker:
             "Decide": lambda: {draw.choice(["minimize", "maximize"]): draw.choice(FIGURES[:3])},
             "Drift": lambda: {"figures": draw.sample(FIGURES, draw.randint(0, 2)), "fingerprint": ["rounds"]},
             "Privacy": self.privacy,
+            "CheckIns": lambda: {"every": draw.choice(["30m", "1h"]), "window": draw.choice(["1m", "20m"])},
+            "DeviceShares": lambda: {"kind": "shares", "shares": {"kirin-970": 1.0, "jetson-nano": 0.5}},
         }
 
     def scenario(self) -> dict[str, Any]:
@@ -56,6 +67,8 @@ class Maker:
         made.pop("extends", None)
         if made.get("decide") and not made.get("sweep"):
             made.pop("decide")
+        if not any("samples" in (group.get("session") or {}) for group in made["population"]):
+            made.pop("prices", None)
         return made
 
     def mapping(self, found: dict[str, Any], chance: float = 0.3) -> dict[str, Any]:
@@ -92,7 +105,7 @@ class Maker:
             case "boolean":
                 return draw.random() < 0.5
             case "integer":
-                least = found.get("minimum", 0)
+                least = 1 if key == "most" else found.get("minimum", 0)
                 return draw.randint(least, max(least, OPTIONS.get(key, 6)))
             case "number":
                 return self.number(found)
@@ -103,6 +116,8 @@ class Maker:
                 few = min(few, found.get("maxItems", few))
                 many = self.devices if key in LISTED or key == "values" else few
                 return [self.value(found["items"], key) for _ in range(many)]
+            case _ if "propertyNames" in found:
+                return {"kirin-970": 1.0, "jetson-nano": 0.5}
             case _:
                 return self.mapping(found)
 
@@ -190,7 +205,15 @@ class Maker:
         return made | draw.choice([{}, {"seeds": 2}, {"seeds": [1, 7]}])
 
     def column(self, key: str) -> dict[str, Any]:
-        value = {"separation": 2, "most": 5, "cooldown": "90s", "time_zone": "UTC"}.get(key, 1.5)
+        value = {
+            "separation": 2,
+            "most": 5,
+            "cooldown": "90s",
+            "time_zone": "UTC",
+            "joins": 20,
+            "leaves": 28_800,
+            "device": "kirin-970",
+        }.get(key, 1.5)
         name = f"{key}{len(self.files)}.{self.draw.choice(['csv', 'parquet'])}"
         self.files[name] = [(key,), *[(value,)] * self.devices]
         return {"kind": "column", "file": name, "column": key}

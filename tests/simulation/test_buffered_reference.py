@@ -102,7 +102,7 @@ class Loop:
         cohort = self.law.select(request, Candidates(Among(mask), self.population, self.last_version))
         draws = stream(self.scenario.seed, 0, Purpose.SESSION)
         works = any(isinstance(group.session, Work) for group in self.scenario.population)
-        number = self.now if works else self.selections  # sessions from work are drawn by the instant of the log
+        number = int(self.now) if works else self.selections  # sessions from work are drawn by the instant of the log
         ends = self.now + session_lengths(self.scenario, self.population, draws)(cohort, number)
         limit = self.now + to_ms(self.server.deadline or math.inf)
         for client, end in zip(cohort.tolist(), ends.tolist(), strict=True):
