@@ -28,7 +28,7 @@ import numpy as np
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import DAY_S
-from fedsim.common.intervals import student_quantile
+from fedsim.common.intervals import bisected, normal_below, student_quantile
 
 _SPANS, _FEW_SPANS, _MANY = 80, 20, 20_000  # the last: clients, of which there are few spans
 DEGREES = 12  # most contrasts
@@ -211,8 +211,6 @@ class _Levels:
         return _Law(self.means(kept), math.sqrt(self.taper) * self.deviation, rounded=not smooth)
 
     def noise(self, projected: Callable[[Floats], float] | None, alike: int) -> SamplingNoise:
-        from scipy.optimize import brentq  # takes long to import
-
         size, degrees = self.size, self.degrees
         measured, root = float(size @ np.abs(self.away)), math.sqrt(self.kept)
         quantile = float(student_quantile(degrees + 1)) / _NORMAL if degrees else 1.0
@@ -248,7 +246,7 @@ class _Levels:
             if wanted <= alone or not measured:
                 return 0.0
             most = 1.001 * wanted / measured
-            return measured / self.taken * float(brentq(lambda kept: expected(kept) - wanted, 0.0, most, xtol=1e-9))
+            return measured / self.taken * bisected(lambda kept: expected(kept) < wanted, 0.0, most, 1e-9)
 
         laws = [_Law(mean, self.deviation) for mean in self.spread()]
         noise = float(np.mean([size @ law.distance(law.mean)[0] for law in laws])) / self.taken
@@ -310,13 +308,11 @@ def _bounds(observed: float) -> tuple[float, float]:
 @cache
 def _acceptance() -> tuple[Floats, Floats, Floats]:
     """Return means, and the least and the most that is observed with 95 %, in the order of the ratio of likelihoods."""
-    from scipy.special import ndtr
-
     mean = np.linspace(1e-6, 8.0, 4_001)
     narrow, wide = np.zeros_like(mean), np.full_like(mean, 6.0)
     for _ in range(50):
         half = (narrow + wide) / 2.0
         least = np.where(half <= mean, mean - half, (mean - np.square(half) / mean) / 2.0)
-        inside = ndtr(half) - ndtr(least - mean) < 0.95
+        inside = normal_below(half) - normal_below(least - mean) < 0.95
         narrow, wide = np.where(inside, half, narrow), np.where(inside, wide, half)
     return mean, least, mean + half

@@ -6,18 +6,21 @@ Shares get the interval of Clopper and Pearson with an effective number of draws
 of its estimate (Korn and Graubard, Survey Methodology 24, 1998).
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.intervals import beta_below, beta_logit, normal_quantile, student_below, student_quantile
 
 LEVEL = 0.05
 """False alarms of one family of looks."""
 POWER = 0.8416
 """Quantile of the normal law: four in five."""
-_MOST = 1e12  # effective draws
+_MOST, _LEAST = 1e12, 1e-3  # effective draws
+_LARGE = 1e18
 
 
 @dataclass(frozen=True)
@@ -36,12 +39,9 @@ def compare_values(
     values: Floats, errors: Floats, degrees: float, reference: float = 0.0, level: float = LEVEL
 ) -> tuple[Look, ...]:
     """Compare values that have standard errors, of so many degrees of freedom, with a reference by Student's t."""
-    from scipy.special import stdtr, stdtrit  # takes long to import
-
     away = np.abs(values - reference)
-    p = np.asarray(2.0 * stdtr(degrees, -away / np.maximum(errors, 1e-300)), dtype=np.float64)
-    own = holm_levels(p, level)
-    quantile = -stdtrit(degrees, own / 2)
+    own = holm_levels(2.0 * student_below(-away / np.maximum(errors, 1e-300), degrees), level)
+    quantile = student_quantile(degrees + 1, 1 - own)
     half = quantile * errors
     return _looks(values, values - half, values + half, away > half, (quantile + POWER) * errors, own)
 
@@ -50,18 +50,21 @@ def compare_shares(
     shares: Floats, fair: Floats, draws: Floats, degrees: Floats, level: float = LEVEL
 ) -> tuple[Look, ...]:
     """Compare shares with what is fair; `draws` are the independent draws that know as much, `degrees` of these."""
-    from scipy.special import betainc, betaincinv, ndtri, stdtrit
-
-    strictest = level / max(1, len(shares)) / 2
-    draws = np.minimum(draws, _MOST) * np.square(ndtri(strictest) / stdtrit(degrees, strictest))
+    strictest = level / max(1, len(shares))
+    draws = np.minimum(draws, _MOST)
+    draws *= np.square(normal_quantile(strictest / 2) / student_quantile(degrees + 1, 1 - strictest))
     hits = np.clip(shares, 0.0, 1.0) * draws
-    least, others = np.maximum(hits, 1e-9), np.maximum(draws - hits, 1e-9)
-    above, below = betainc(least, others + 1, fair), 1 - betainc(hits + 1, others, fair)
+    least, others, logit = np.maximum(hits, _LEAST), np.maximum(draws - hits, _LEAST), np.log(fair / (1 - fair))
+    above, below = beta_below(least, draws - hits + 1, logit), 1 - beta_below(hits + 1, others, logit)
     own = holm_levels(np.minimum(1.0, 2 * np.minimum(above, below)), level)
-    low = np.where(hits > 0, betaincinv(least, others + 1, own / 2), 0.0)
-    high = np.where(draws > hits, betaincinv(hits + 1, others, 1 - own / 2), 1.0)
-    visible = (POWER - ndtri(own / 2)) * np.sqrt(fair * (1 - fair) / draws)
+    low = np.where(hits > 0, _share(beta_logit(least, draws - hits + 1, own / 2)), 0.0)
+    high = np.where(draws > hits, _share(beta_logit(hits + 1, others, 1 - own / 2)), 1.0)
+    visible = (POWER - normal_quantile(own / 2)) * np.sqrt(fair * (1 - fair) / draws)
     return _looks(shares, low, high, (fair < low) | (fair > high), visible, own)
+
+
+def _share(logit: Floats) -> Floats:
+    return np.asarray((1 + np.tanh(logit / 2)) / 2)
 
 
 def _looks(*columns: Floats | Bools) -> tuple[Look, ...]:
@@ -116,8 +119,8 @@ def evenness(counts: Ints, left: float, together: int = 1) -> tuple[float, float
 
     `left` is what `without_replacement` returns, and `together` how many are drawn at once. The test is Pearson's.
     """
-    from scipy.special import chdtr, chdtrc
-
     units, mean = len(counts) / together, float(counts.mean())
     square = float(np.square(counts - mean).sum()) / mean / together / max(left, 1e-9)
-    return float(chdtrc(units - 1, square)), float(chdtr(units - 1, square))
+    # The law of half the square is Gamma(a), of b x where x is Beta(a, b) and b large.
+    narrower = float(beta_below((units - 1) / 2, _LARGE, math.log(max(square, 1e-300) / 2 / _LARGE)))
+    return 1 - narrower, narrower

@@ -1,18 +1,64 @@
-"""Confidence intervals of means, by Student's t."""
+"""Confidence intervals of means by Student's t, and the laws behind them: importing scipy's outlasts a small run."""
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedsim.common.arrays import Floats
 
+normal_below = np.vectorize(NormalDist().cdf, otypes=[float])
+normal_quantile = np.vectorize(NormalDist().inv_cdf, otypes=[float])
 
-def student_quantile(n: ArrayLike, confidence: float = 0.95) -> Floats:
+
+def student_quantile(n: ArrayLike, confidence: ArrayLike = 0.95) -> Floats:
     """Return half of the two-sided interval of a mean of `n` values in standard errors: t with n - 1 degrees."""
-    from scipy.special import stdtrit  # takes long to import
+    half = np.subtract(n, 1) / 2
+    logit = np.where(
+        half > 0, beta_logit(np.maximum(half, 0.5), np.maximum(half, 0.5), np.add(1, confidence) / 2), np.nan
+    )
+    return np.asarray(np.sqrt(2 * half) * np.sinh(logit / 2))
 
-    return np.asarray(stdtrit(np.subtract(n, 1), (1 + confidence) / 2), dtype=np.float64)
+
+def student_below(t: ArrayLike, degrees: float) -> Floats:
+    """Return the probability that Student's t is no more."""
+    return np.asarray(beta_below(degrees / 2, degrees / 2, 2 * np.arcsinh(np.divide(t, math.sqrt(degrees)))))
 
 
 def half_width(standard_error: float, n: int) -> float:
     """Return half of the 95 % interval of a mean of `n` values, such as batch means, from its standard error."""
     return float(student_quantile(n) * standard_error)
+
+
+def bisected(too_low: Callable[[float], bool], low: float, high: float, within: float = 0.0) -> float:
+    """Return the least number that is not too low, by default to the last bit; `low` is too low, and `high` is not."""
+    while low < (middle := 0.5 * (low + high)) < high and high - low > within:
+        low, high = (middle, high) if too_low(middle) else (low, middle)
+    return high
+
+
+@lru_cache(maxsize=64)
+def _beta(a: float, b: float) -> tuple[Floats, Floats]:
+    """Return logits of x, and the probabilities of no more than each: sums of the density, by Euler and Maclaurin."""
+    far = 8 * math.sqrt((a + b) / a / b)
+    logits = math.log(a / b) + np.linspace(-far - 30 / a, far + 30 / b, 16_001)
+    logarithms = -a * np.logaddexp(0, -logits) - b * np.logaddexp(0, logits)
+    density = np.exp(logarithms - logarithms.max())
+    return logits, (np.cumsum(density) - density / 2 - np.gradient(density) / 12) / density.sum()
+
+
+def _cubic(at: float, x: Floats, y: Floats) -> float:
+    """Interpolate between the four points around a place; those at the ends stand for what is beyond."""
+    at = min(max(at, x[1]), x[-2])
+    first = min(max(int(np.searchsorted(x, at)), 2), len(x) - 2) - 2
+    x, y = x[first : first + 4], y[first : first + 4]
+    return float(sum(y[j] * np.prod((at - np.delete(x, j)) / (x[j] - np.delete(x, j))) for j in range(4)))
+
+
+beta_below = np.vectorize(lambda a, b, logit: _cubic(logit, *_beta(a, b)), otypes=[float])
+"""The probability that x of the law Beta(a, b) is no more than the number with a logit."""
+beta_logit = np.vectorize(lambda a, b, share: _cubic(share, *_beta(a, b)[::-1]), otypes=[float])
+"""The logit of the number that x of the law Beta(a, b) is no more than with a probability."""

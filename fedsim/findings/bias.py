@@ -11,6 +11,7 @@ import polars as pl
 from fedsim.analysis.noise import by_chance
 from fedsim.analysis.verdict import LEVEL, POWER, compare_shares, effective_draws, evenness, without_replacement
 from fedsim.common.arrays import Floats, Ints
+from fedsim.common.intervals import normal_quantile
 from fedsim.experiment.cautions import by_day, drawn_together
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import count, cut, number, percent
@@ -173,11 +174,9 @@ class _System:
 
 def _whole(run: FinishedRun, system: _System, counts: Ints) -> tuple[bool, float, float | None]:
     """Return whether the whole is told biased, how probable so even a spread is, and the least TV that is told."""
-    from scipy.special import ndtri  # takes long to import
-
     wider, narrower = evenness(counts, system.left, system.together)
     level = LEVEL / 2 if system.independent else LEVEL / 4
-    quantile = float(-ndtri(level))
+    quantile = -float(normal_quantile(level))
     told, visible = system.steady and wider <= level, None
     if system.steady:
         units = len(counts) / system.together

@@ -10,7 +10,8 @@ Canonne, Kamath and Steinke, *The Discrete Gaussian for Differential Privacy*, 2
 """
 
 import math
-from collections.abc import Callable
+
+from fedsim.common.intervals import bisected
 
 
 def rho_of(sigma: float) -> float:
@@ -75,10 +76,3 @@ def epsilon_of_rho(rho: float, delta: float) -> float:
     around = 0.5 * math.log(-math.log(delta) / rho)  # where the older conversion is least
     found = minimize_scalar(at, bounds=(around - 10.0, around + 10.0), method="bounded", options={"xatol": 1e-9})
     return max(0.0, float(found.fun))
-
-
-def bisected(too_low: Callable[[float], bool], low: float, high: float) -> float:
-    """Return the least number that is not too low, to the last bit; `low` is too low, and `high` is not."""
-    while low < (middle := 0.5 * (low + high)) < high:
-        low, high = (middle, high) if too_low(middle) else (low, middle)
-    return high

@@ -23,7 +23,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.common.arrays import Floats
-from fedsim.privacy.epsilon import bisected, epsilon_of, epsilon_of_rho, noise_for, rho_of
+from fedsim.common.intervals import bisected
+from fedsim.privacy.epsilon import epsilon_of, epsilon_of_rho, noise_for, rho_of
 
 _TOLERANCE = 1e-3  # of epsilon, by the grid
 _CELLS = 1 << 20

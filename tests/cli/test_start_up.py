@@ -20,13 +20,13 @@ sys.argv = ["fedsim", "run", "small.fedsim.yaml", "--out", "run"]
 try:
     main()
 finally:
-    print("loaded:", sorted({"numba", "scipy.optimize", "scipy.sparse", "scipy.stats"} & set(sys.modules)))
+    print("loaded:", sorted({"numba", "scipy"} & set(sys.modules)))
 """
 
 
 @pytest.mark.long
-def test_a_small_run_loads_no_compiler_and_of_scipy_its_functions_alone(tmp_path: Path) -> None:
-    """Importing them would take longer than simulating a thousand rounds; the verdict needs the laws of its tests."""
+def test_a_small_run_loads_neither_a_compiler_nor_scipy(tmp_path: Path) -> None:
+    """Importing them would take longer than simulating a thousand rounds."""
     (tmp_path / "small.fedsim.yaml").write_text(RUN)
     done = subprocess.run(
         [sys.executable, "-c", CODE], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=LIMIT_S
