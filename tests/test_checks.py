@@ -74,7 +74,8 @@ def test_lemmas_of_the_appendices() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("name", "words"), [("mixing_conjecture", "5        never  0.000"), ("fedvarp_bias", "FedVARP 0.0000 (0.0000)")]
+    ("name", "words"),
+    [("mixing_conjecture", "5        never            0.000"), ("fedvarp_bias", "FedVARP 0.0000 (0.0000)")],
 )
 def test_a_script_prints_its_finding(name: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
     script(name).main()

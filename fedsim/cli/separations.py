@@ -24,6 +24,7 @@ _ANSWER_BYTES = 50  # memory of one client's number in an answer
 _BROKEN = 1
 _BOUNDS, _BESIDE = ("separation", "cohort", "b", "k", "sensitivity"), ("rows of Z", "of mean", "L1 uniform")
 _NOT_MET = 1
+_ROUNDS = 1_000  # for which the deviation of counts is told
 _TRIED = ("value", "holds", "b promised", "b seen", "k promised", "k seen", "rounds/day")
 
 
@@ -118,6 +119,11 @@ def _extra_lines(found: Mapping[str, Any]) -> Iterator[str]:
         quickest = min((each for each in rounds if each is not None), default=None)
         best = "" if quickest is None else f", {quickest:,} for the quickest"
         yield f"{words}{best} ({found['fluctuation']['method']})"
+        every, spread = found["fluctuation"]["rounds_for_all"], found["fluctuation"]["relative_deviation"]
+        if every is not None:
+            ends = " to ".join(f"{100 * end / math.sqrt(_ROUNDS):.3g}" for end in (min(spread), max(spread)))
+            words = f"{every:,} rounds until the counts of all clients at once are"
+            yield f"{words}; after {_ROUNDS:,} rounds a count's standard deviation is {ends} % of its mean"
     if "convergence" in found:
         tv, floor = found["convergence"]["tv"], found["convergence"]["noise_floor"]
         shown = sorted({0, len(tv) // 4, len(tv) // 2, 3 * len(tv) // 4, len(tv) - 1})

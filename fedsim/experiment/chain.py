@@ -131,9 +131,15 @@ def _more(
     more: dict[str, Any] = {}
     if precision is not None:
         fluctuation = theory.asymptotic_variance(*question, seed=seed)
+        every = theory.rounds_for_all(fluctuation, precision)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            deviation = np.sqrt(fluctuation.variance) / fluctuation.pi
         more["fluctuation"] = {
             **_plain(fluctuation, "method", "variance"),
             "precision": precision,
+            # of a count after T rounds, over its mean, times sqrt(T)
+            "relative_deviation": [each if np.isfinite(each) else None for each in deviation.tolist()],
+            "rounds_for_all": int(every) if np.isfinite(every) else None,
             "rounds_needed": [
                 int(each) if np.isfinite(each) else None  # there is a client for which no number of rounds is enough
                 for each in theory.rounds_needed(fluctuation, precision).tolist()

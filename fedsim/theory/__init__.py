@@ -3,7 +3,7 @@
 from fedsim.theory.closed_form import closed_form, distances, smallest_separation
 from fedsim.theory.convergence import Convergence, RunningFrequencies, convergence, running_frequencies
 from fedsim.theory.exact import Mixing, exact, mixing
-from fedsim.theory.fluctuation import Fluctuation, asymptotic_variance, rounds_needed
+from fedsim.theory.fluctuation import Fluctuation, asymptotic_variance, rounds_for_all, rounds_needed
 from fedsim.theory.mean_field import mean_field
 from fedsim.theory.monte_carlo import monte_carlo
 from fedsim.theory.question import CHAIN_LAWS, Stationary, largest_separation
@@ -27,6 +27,7 @@ __all__ = [
     "mean_field",
     "mixing",
     "monte_carlo",
+    "rounds_for_all",
     "rounds_needed",
     "running_frequencies",
     "smallest_separation",

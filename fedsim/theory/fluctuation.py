@@ -1,8 +1,9 @@
 """How much a client's measured frequency fluctuates, and how many rounds until it is known well enough.
 
-The frequency lambda_i(T) = (participations of i in T rounds) / (T E abs(S)) has variance sigma_i^2 / T for large T, by
-the central limit theorem for Markov chains. The debiasing weights of Sun et al. (2025, algorithm 1) are
-1 / (N lambda_i), so to first order their relative error is that of lambda_i: sigma_i / (pi_i sqrt T).
+The frequencies lambda_i(T) = (participations of i in T rounds) / (T E abs(S)) are jointly normal for large T, by the
+central limit theorem for Markov chains: sqrt(T) (lambda(T) - pi) has a covariance, whose diagonal is sigma_i^2. The
+debiasing weights of Sun et al. (2025, algorithm 1) are 1 / (N lambda_i), so to first order their relative error is that
+of lambda_i, and that of the count itself: sigma_i / (pi_i sqrt T).
 """
 
 from dataclasses import dataclass
@@ -18,8 +19,8 @@ from fedsim.theory.question import ChainTooLargeError, Question, ask, per_client
 from fedsim.theory.stationary import stationary
 from fedsim.theory.windows import Windows, enumerate_windows
 
-_LARGEST = 1_500  # recurrent states whose dense matrix is inverted
-_METHODS = ("auto", "exact", "mean-field", "monte-carlo")
+_LARGEST = 1_500  # recurrent states, or clients, that have a dense matrix
+_METHODS = ("auto", "closed-form", "exact", "mean-field", "monte-carlo")
 
 
 @dataclass(frozen=True)
@@ -27,14 +28,16 @@ class Fluctuation:
     """Asymptotic variance of every client's frequency, per round.
 
     `pi`, (N,), are the limits of the frequencies, and `variance`, (N,), is sigma_i^2, the limit of T Var lambda_i(T).
-    The method is ``exact``; ``mean-field``: renewal theory, which leaves out how clients depend on one another; or
-    ``monte-carlo``, for which alone there is a `standard_error`, (N,), of the variance.
+    The method is ``exact``; ``closed-form``; ``mean-field``: renewal theory, which leaves out how clients depend on one
+    another; or ``monte-carlo``, for which alone there is a `standard_error`, (N,), of the variance. `covariance`,
+    (N, N), is the limit of T Cov(lambda_i(T), lambda_j(T)): of ``exact`` and ``closed-form``, up to 1,500 clients.
     """
 
     pi: Floats
     variance: Floats
     method: str
     standard_error: Floats | None = None
+    covariance: Floats | None = None
 
 
 def asymptotic_variance(
@@ -50,9 +53,10 @@ def asymptotic_variance(
 ) -> Fluctuation:
     """Asymptotic variance of each client's participation frequency, per round.
 
-    The question is as in `stationary`. The method is ``exact`` (up to 1,500 recurrent states), ``mean-field``,
-    ``monte-carlo``, which takes the variance, over the replicas, of the frequency in so many rounds after as many of
-    burn-in, or ``auto``: exact where it can be, else the mean field.
+    The question is as in `stationary`. The method is ``closed-form`` (R = 1 for all, and one client or group a
+    round), ``exact`` (up to 1,500 recurrent states and clients), ``mean-field``, ``monte-carlo``, which takes the
+    variance, over the replicas, of the frequency in so many rounds after as many of burn-in, or ``auto``: the first of
+    these that can answer.
 
     Raises
     ------
@@ -61,9 +65,11 @@ def asymptotic_variance(
 
     Notes
     -----
-    Exact: with X_t = 1 if i is in S_t, h(y) = P(i in S_t given state y), P_i its mean, and g the solution of Poisson's
-    equation (I - P) g = h - P_i with mean 0, E|S|^2 sigma_i^2 = P_i (1 - P_i) + 2 E[X_0 g(Y_1)]; g by the fundamental
-    matrix (Kemeny and Snell 1960, chapter 4). Mean field: a cycle is R_i rounds and a geometric wait of chance h_i, so
+    Exact: with X_i = 1 if i is in S_0, h_i(y) = P(i in S_0 given state y), P_i its mean, and g_i the solution of
+    Poisson's equation (I - P) g_i = h_i - P_i with mean 0, the covariance of i and j times E|S|^2 is E[X_i X_j] - P_i
+    P_j + E[X_i g_j(Y_1)] + E[X_j g_i(Y_1)]; g by the fundamental matrix (Kemeny and Snell 1960, chapter 4). Closed
+    form: with m = sum_k pi_k p_k the covariance is 1{i = j} pi_i (1 - 2 p_i) - pi_i pi_j (1 - 2 p_i - 2 p_j + 2 m),
+    proved in ``docs/closed-form.md``. Mean field: a cycle is R_i rounds and a geometric wait of chance h_i, so
     E|S|^2 sigma_i^2 = P_i^3 (1 - h_i) / h_i^2 = P_i (1 - h_i) w_i^2 with w_i = 1 - R_i P_i = P_i / h_i (renewal central
     limit theorem), P_i being that of the best method for `pi`. With no separation, Midzuno and Bernoulli rounds are
     independent and it is exact.
@@ -71,12 +77,18 @@ def asymptotic_variance(
     if method not in _METHODS:
         raise ChainError(f"there is no method {method!r} for the variance: choose one of {', '.join(_METHODS)}")
     question = ask(weights, separation, cohort, law)
+    units = reduced(question)
+    closed = (units.law, units.cohort) == ("midzuno", 1) and bool((units.separations == 1).all())
     if method == "monte-carlo":
         return _counted(question, seed, replicas, rounds)
+    if closed and method in {"auto", "closed-form"}:
+        return _closed(question, units)
+    if method == "closed-form":
+        raise ChainError("the variance has a closed form where all wait 1 round, and one is chosen by weight a round")
     if method == "mean-field":
         return _renewal(question, seed)
     try:
-        return _exact(question)
+        return _exact(question, units)
     except ChainTooLargeError:
         if method == "exact":
             raise
@@ -107,11 +119,45 @@ def rounds_needed(fluctuation: Fluctuation, precision: float = 0.05, confidence:
     return np.where(fluctuation.pi > 0.0, np.maximum(1.0, np.ceil(needed)), np.inf)
 
 
-def _exact(question: Question) -> Fluctuation:
+def rounds_for_all(fluctuation: Fluctuation, precision: float = 0.1, confidence: float = 0.95) -> float:
+    """Return how many rounds it takes until the counts of all clients at once are within a relative `precision`.
+
+    It is the least whole T with prod_i P(abs(Z) <= precision pi_i sqrt(T) / sigma_i) >= confidence, Z standard normal:
+    by Sidak's inequality (1967) a bound on the joint probability, however clients depend on one another. It is infinite
+    if a client was never seen.
+
+    Raises
+    ------
+    ChainError
+        If `precision` or `confidence` is out of range.
+    """
+    most = float(rounds_needed(fluctuation, precision, confidence).max())
+    if not np.isfinite(most):
+        return most
+    from scipy.special import erf  # takes long to import
+
+    moving = fluctuation.variance > 0.0
+    apart = precision * fluctuation.pi[moving] / np.sqrt(2.0 * fluctuation.variance[moving])
+
+    def enough(rounds: float) -> bool:
+        with np.errstate(divide="ignore"):
+            return float(np.log(erf(np.sqrt(rounds) * apart)).sum()) >= np.log(confidence)
+
+    low = 0.0
+    while not enough(most):
+        low, most = most, 2.0 * most
+    while most - low > 1.0:
+        middle = (low + most) // 2.0
+        low, most = (low, middle) if enough(middle) else (middle, most)
+    return most
+
+
+def _exact(question: Question, units: Question) -> Fluctuation:
     if question.law == "cyclic":
         uniform = np.full(question.clients, 1.0 / question.clients)
-        return Fluctuation(uniform, np.zeros_like(uniform), "exact")
-    units = reduced(question)
+        return _answer(question, uniform, np.broadcast_to(0.0, (uniform.size, uniform.size)), "exact")
+    if units.clients > _LARGEST:
+        raise ChainTooLargeError(f"the exact variance goes up to {_LARGEST} clients: use the method 'mean-field'")
     windows = enumerate_windows(units)
     matrix = windows.matrix()
     found = []
@@ -123,13 +169,22 @@ def _exact(question: Question) -> Fluctuation:
             )
         inside = matrix[states][:, states]
         found.append(_in_class(windows, states, inside.toarray(), stationary_vector(inside).law))
-    pi, variance = found[0]
-    if any(np.abs(other - pi).max() > 1e-9 or np.abs(v - variance).max() > 1e-9 for other, v in found[1:]):
+    pi, covariance = found[0]
+    if any(np.abs(other - pi).max() > 1e-9 or np.abs(v - covariance).max() > 1e-9 for other, v in found[1:]):
         raise ChainError(
             f"the chain has {len(found)} recurrent classes that fluctuate differently: which one it ends up in is "
             f"chance, so there is no one asymptotic variance; lower the separations or the cohort"
         )
-    return Fluctuation(per_client(question, pi), _spread_out(question, variance), "exact")
+    return _answer(question, pi, covariance, "exact")
+
+
+def _answer(question: Question, pi: Floats, covariance: Floats, method: str) -> Fluctuation:
+    variance, members = np.maximum(_spread_out(question, covariance.diagonal()), 0.0), np.arange(question.clients)
+    if question.law == "groups":
+        members = members // question.cohort
+        covariance = covariance / question.cohort**2
+    known = covariance[np.ix_(members, members)] if question.clients <= _LARGEST else None
+    return Fluctuation(per_client(question, pi), variance, method, covariance=known)
 
 
 def _spread_out(question: Question, variance: Floats) -> Floats:
@@ -143,19 +198,29 @@ def _in_class(windows: Windows, states: NDArray[np.intp], dense: Floats, law: Fl
     held = np.flatnonzero(number[windows.source] >= 0)
     source, target = number[windows.source[held]], number[windows.target[held]]
     chance, cohort = windows.chance[held], windows.cohort[held]
-    variance = np.empty(windows.waits.shape[1])
-    chances = np.empty_like(variance)
-    fundamental = np.linalg.inv(np.eye(len(states)) - dense + law)
-    for client in range(variance.size):
-        takes_part = windows.members[cohort, client] * chance
-        h = np.bincount(source, weights=takes_part, minlength=len(states))
-        mean = float(law @ h)
-        g = fundamental @ (h - mean)
-        follow = float((law[source] * takes_part) @ g[target])
-        chances[client] = mean
-        variance[client] = max(0.0, mean * (1.0 - mean) + 2.0 * follow)
+    flow = law[source] * chance
+    takes_part, leads_to = np.zeros((2, windows.waits.shape[1], len(states)))
+    for client, (own, after) in enumerate(zip(takes_part, leads_to, strict=True)):
+        member = windows.members[cohort, client]
+        own[:] = np.bincount(source, weights=member * chance, minlength=len(states))
+        after[:] = np.bincount(target, weights=member * flow, minlength=len(states))
+    chances = takes_part @ law
+    solved = np.linalg.solve(np.eye(len(states)) - dense + law, (takes_part - chances[:, None]).T)
+    follow = leads_to @ solved
+    each = np.bincount(cohort, weights=flow, minlength=len(windows.members))
+    together = windows.members.T @ (each[:, None] * windows.members) - np.multiply.outer(chances, chances)
     size = float(chances.sum())
-    return chances / size, variance / size**2
+    return chances / size, (together + follow + follow.T) / size**2
+
+
+def _closed(question: Question, units: Question) -> Fluctuation:
+    p = units.weights
+    pi = p * (1.0 - p) / float((p * (1.0 - p)).sum())
+    if units.clients > _LARGEST:
+        variance = pi * (1.0 - 2.0 * p) - pi**2 * (1.0 - 4.0 * p + 2.0 * float(pi @ p))
+        return Fluctuation(per_client(question, pi), _spread_out(question, variance), "closed-form")
+    common = 1.0 - 2.0 * np.add.outer(p, p) + 2.0 * float(pi @ p)
+    return _answer(question, pi, np.diag(pi * (1.0 - 2.0 * p)) - np.multiply.outer(pi, pi) * common, "closed-form")
 
 
 def _renewal(question: Question, seed: int) -> Fluctuation:

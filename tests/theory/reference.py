@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, permutations
 from math import comb
 
 import numpy as np
@@ -72,3 +72,48 @@ def participation(c: Sequence[Fraction], clients: int, cohort: int, size: int) -
 def largest_relative_error(found: NDArray[np.float64], reference: Sequence[Fraction]) -> float:
     """Largest abs(found / reference - 1), computed in rational arithmetic."""
     return max(float(abs(Fraction(float(a)) / b - 1)) for a, b in zip(found, reference, strict=True))
+
+
+def summed_covariance(
+    weights: NDArray[np.float64], separations: Sequence[int], cohort: int, law: str
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Shares pi, and sum over all k of Cov(X_0, X_k) / B^2: autocovariances, added up by doubling.
+
+    The state is each client's remaining wait. Law `midzuno` or `successive`, over cohorts written out in full.
+    """
+    start = (0,) * weights.size
+    number, queue, moves = {start: 0}, [start], []
+    for waits in queue:
+        free = [i for i, wait in enumerate(waits) if not wait]
+        for chosen in combinations(free, cohort):
+            if law == "midzuno":
+                chance = sum(weights[i] for i in chosen) / comb(len(free) - 1, cohort - 1) / weights[free].sum()
+            else:
+                chance = 0.0
+                for order in permutations(chosen):
+                    drawn, left = 1.0, weights[free].sum()
+                    for i in order:
+                        drawn, left = drawn * weights[i] / left, left - weights[i]
+                    chance += drawn
+            after = tuple(separations[i] if i in chosen else max(0, wait - 1) for i, wait in enumerate(waits))
+            if after not in number:
+                number[after] = len(queue)
+                queue.append(after)
+            moves.append((number[waits], number[after], chance, chosen))
+    count = len(queue)
+    matrix = np.zeros((count, count))
+    for source, target, chance, _ in moves:
+        matrix[source, target] += chance
+    law_of = np.linalg.matrix_power(matrix, 1 << 20)[0]
+    taken, leads_to = np.zeros((count, weights.size)), np.zeros((weights.size, count))
+    together = np.zeros((weights.size, weights.size))
+    for source, target, chance, chosen in moves:
+        taken[source, list(chosen)] += chance
+        leads_to[list(chosen), target] += law_of[source] * chance
+        together[np.ix_(chosen, chosen)] += law_of[source] * chance
+    mean = law_of @ taken
+    power, summed = matrix - law_of, np.eye(count) - law_of
+    while np.abs(power).max() > 1e-17:
+        summed, power = summed + power @ summed, power @ power
+    follow = leads_to @ summed @ taken
+    return mean / cohort, (together - np.multiply.outer(mean, mean) + follow + follow.T) / cohort**2

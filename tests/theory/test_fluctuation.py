@@ -1,12 +1,13 @@
-"""Asymptotic variances: by hand, against one another, and against replicas; and the rounds that they call for."""
+"""Asymptotic covariances: by hand, by brute force, and against replicas; and the rounds that they call for."""
 
 import numpy as np
 import pytest
 
 from fedsim.common.errors import ChainError
-from fedsim.theory import Fluctuation, asymptotic_variance, exact, rounds_needed
+from fedsim.theory import Fluctuation, asymptotic_variance, exact, rounds_for_all, rounds_needed
 from fedsim.theory.monte_carlo import rounds_of
 from fedsim.theory.question import ask, reduced
+from tests.theory.reference import summed_covariance
 
 WEIGHTS = np.array([0.5, 1.0, 2.0, 0.3, 1.5, 0.7])
 
@@ -45,12 +46,76 @@ def test_one_waiting_client_is_a_renewal_process() -> None:
 )
 def test_exact_variance_agrees_with_replicas(rounds: list[int], cohort: int, law: str) -> None:
     """400 replicas of 400 rounds, 5 standard errors of a variance (7 %): a false alarm in 1 of 10,000 runs."""
-    found = asymptotic_variance(WEIGHTS, rounds, cohort, law)
+    found = asymptotic_variance(WEIGHTS, rounds, cohort, law, "exact")
     sampled = asymptotic_variance(WEIGHTS, rounds, cohort, law, "monte-carlo", seed=1, replicas=400, rounds=400)
     assert (found.method, sampled.method) == ("exact", "monte-carlo")
     assert sampled.standard_error is not None
     assert (np.abs(sampled.variance - found.variance) < 5.0 * sampled.standard_error).all()
     np.testing.assert_allclose(found.pi, exact(WEIGHTS, rounds, cohort, law).pi, rtol=1e-9)
+
+
+def test_covariance_is_the_sum_of_autocovariances() -> None:
+    """320 random systems of 3 to 7 clients, in which no round stalls: every entry to 1e-9."""
+    rng = np.random.default_rng(38)
+    closed = 0
+    for _ in range(320):
+        clients = int(rng.integers(3, 8))
+        cohort = int(rng.integers(1, 3)) if clients > 4 else 1
+        longest = min((clients - 1 - (cohort > 1)) // cohort, 3 if clients < 7 else 2)
+        separations = (
+            rng.integers(0, longest, clients) if rng.random() < 0.5 else np.full(clients, rng.integers(longest))
+        )
+        law = ("midzuno", "successive")[int(rng.integers(2))]
+        weights = 10.0 ** rng.uniform(-1.0, 1.0, clients)
+        pi, covariance = summed_covariance(weights, separations.tolist(), cohort, law)
+        found = asymptotic_variance(weights, separations, cohort, law)
+        closed += found.method == "closed-form"
+        assert found.covariance is not None
+        np.testing.assert_allclose(found.pi, pi, atol=1e-9)
+        np.testing.assert_allclose(found.covariance, covariance, atol=1e-9)
+        np.testing.assert_allclose(found.covariance.diagonal(), found.variance, atol=1e-15)
+    assert closed > 10
+
+
+def test_counts_have_the_stated_covariance_and_are_normal() -> None:
+    """2,000 replicas of 200 rounds: covariances within 6 standard errors and 3 %, and 95 % of the standardised in 1.96.
+
+    A false alarm in 1 of 10,000 runs; 3 % and 2 % are allowed for what 200 rounds leave of the limit and for rounding.
+    """
+    found = asymptotic_variance(WEIGHTS, 2)
+    assert found.covariance is not None
+    counts = np.zeros((2_000, 6))
+    for now, played in zip(range(250), rounds_of(reduced(ask(WEIGHTS, 2)), range(2_000), 5), strict=False):
+        counts += played.chosen * (now >= 50)
+    away = (counts / 200 - found.pi) * np.sqrt(200)
+    sigma2 = found.covariance
+    error = np.sqrt((np.outer(sigma2.diagonal(), sigma2.diagonal()) + sigma2**2) / 2_000)
+    assert (np.abs(away.T @ away / 2_000 - sigma2) < 6.0 * error + 0.03 * found.variance.max()).all()
+    within = np.abs(away / np.sqrt(found.variance)) < 1.96
+    assert within.mean() == pytest.approx(0.95, abs=0.02)
+
+
+def test_groups_that_wait_one_round_have_the_closed_form() -> None:
+    closed, exactly = (asymptotic_variance(WEIGHTS, 1, 2, "groups", method=m) for m in ("closed-form", "exact"))
+    assert closed.covariance is not None
+    assert exactly.covariance is not None
+    np.testing.assert_allclose(closed.covariance, exactly.covariance, atol=1e-15)
+    weights = np.linspace(1.0, 2.0, 2_000)  # more than have a matrix: near renewal theory
+    large = asymptotic_variance(weights, 1)
+    assert (large.method, large.covariance) == ("closed-form", None)
+    np.testing.assert_allclose(large.variance, asymptotic_variance(weights, 1, method="mean-field").variance, rtol=1e-5)
+
+
+def test_the_variance_may_grow_with_the_separation_but_not_in_relation_to_the_frequency() -> None:
+    """By hand for a dominating client; of relative variances a conjecture, tested on 60 systems here, to 1e-9."""
+    free, waiting = (asymptotic_variance([98.0, 1.0, 1.0], separation) for separation in (0, 1))
+    assert free.variance.max() == pytest.approx(0.98 * 0.02)
+    assert waiting.variance.max() > 6.0 * free.variance.max()
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        weights, cohort = 10.0 ** rng.uniform(-1.0, 1.0, 6), int(rng.integers(1, 3))
+        relative = [f.variance / f.pi**2 for f in (asymptotic_variance(weights, r, cohort) for r in range(4 // cohort))]
+        assert (np.diff(relative, axis=0) < 1e-9).all()
 
 
 @pytest.mark.parametrize("separation", [1, 2, 3])
@@ -94,6 +159,21 @@ def test_rounds_needed_follow_the_formula() -> None:
     assert rounds_needed(unseen).tolist() == [float("inf"), 1.0]
 
 
+def test_rounds_for_all_counts_at_once() -> None:
+    """By 20,000 normal draws of frequencies: all are within 10 % in 95 % or more, and not much more; 0.6 % of noise."""
+    found = asymptotic_variance(WEIGHTS, 1)
+    assert found.covariance is not None
+    rounds = rounds_for_all(found)
+    assert rounds > rounds_needed(found, 0.1).max()
+    drawn = np.random.default_rng(1).multivariate_normal(found.pi, found.covariance / rounds, 20_000)
+    within = (np.abs(drawn / found.pi - 1.0) <= 0.1).all(axis=1).mean()
+    assert 0.944 < within < 0.98
+    one = Fluctuation(pi=np.array([0.1]), variance=np.array([0.09]), method="exact")
+    assert rounds_for_all(one, 0.05, 0.9) == rounds_needed(one, 0.05, 0.9)[0]
+    assert rounds_for_all(asymptotic_variance(WEIGHTS, 2, 2)) == 1.0
+    assert rounds_for_all(Fluctuation(np.array([0.0, 1.0]), np.zeros(2), "monte-carlo")) == float("inf")
+
+
 @pytest.mark.parametrize(
     ("precision", "confidence", "words"),
     [(0.0, 0.9, "precision is 0.0"), (float("nan"), 0.9, "precision is nan"), (0.1, 1.0, "confidence is 1.0")],
@@ -106,6 +186,10 @@ def test_senseless_precision_is_refused(precision: float, confidence: float, wor
 def test_questions_without_an_answer_are_refused() -> None:
     with pytest.raises(ChainError, match="no method 'guess'"):
         asymptotic_variance(WEIGHTS, 0, method="guess")
+    with pytest.raises(ChainError, match="closed form where all wait 1 round"):
+        asymptotic_variance(WEIGHTS, 2, method="closed-form")
+    with pytest.raises(ChainError, match="up to 1500 clients"):
+        asymptotic_variance(np.ones(1_501), 0, method="exact")
     with pytest.raises(ChainError, match=r"too many for the exact variance|limit of the exact method"):
         asymptotic_variance(np.ones(10), 4, method="exact")
     with pytest.raises(ChainError, match="number of replicas is 2"):

@@ -111,6 +111,7 @@ def test_public_names() -> None:
         "mean_field",
         "mixing",
         "monte_carlo",
+        "rounds_for_all",
         "rounds_needed",
         "running_frequencies",
         "smallest_separation",
