@@ -7,6 +7,7 @@ of lambda_i, and that of the count itself: sigma_i / (pi_i sqrt T).
 """
 
 from dataclasses import dataclass
+from math import log
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -141,7 +142,7 @@ def rounds_for_all(fluctuation: Fluctuation, precision: float = 0.1, confidence:
 
     def enough(rounds: float) -> bool:
         with np.errstate(divide="ignore"):
-            return float(np.log(erf(np.sqrt(rounds) * apart)).sum()) >= np.log(confidence)
+            return float(np.log(erf(np.sqrt(rounds) * apart)).sum()) >= log(confidence)
 
     low = 0.0
     while not enough(most):
