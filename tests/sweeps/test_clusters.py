@@ -34,6 +34,7 @@ from tests.sweeps.sweeping import (
     started,
     until,
 )
+from tests.sweeps.test_decide import TRAINED
 
 needs_dask = pytest.mark.skipif(not find_spec("distributed"), reason="needs dask[distributed]: pip install '.[dask]'")
 needs_ray = pytest.mark.skipif(not find_spec("ray"), reason="needs ray: pip install '.[ray]'")
@@ -200,6 +201,20 @@ def check_resume(cluster: Cluster, slow: Path, folder: Path) -> None:
     assert_frame_equal(results(folder), done_here(Scenario.load(slow)))
 
 
+def check_decision(cluster: Cluster, file: Path, folder: Path) -> None:
+    """Decide on the cluster: the answer and every result are those of this machine."""
+    told = []
+    for name, executor in (("there", cluster.executor), ("here", THREADS)):
+        done = fedsim("decide", file, "--out", folder / name, "--executor", executor)
+        assert done.returncode == 0, done.stderr
+        told.append(done.stderr.splitlines()[-1])
+    assert told[0] == told[1]
+    assert told[0].startswith("Choose R = ")
+    here, there = (sorted((folder / name).rglob("runs/*.parquet")) for name in ("here", "there"))
+    assert [each.name for each in here] == [each.name for each in there]
+    assert [each.read_bytes() for each in here] == [each.read_bytes() for each in there]
+
+
 @needs_dask
 def test_dask_with_a_worker_killed(dask: Cluster, write: Write, tmp_path: Path, local: Path) -> None:
     check_sweep(dask, write(SLOW, "slow.fedsim.yaml"), tmp_path / "s", local)
@@ -213,8 +228,9 @@ def test_dask_with_code_of_one_s_own(dask: Cluster, write: Write) -> None:
 
 
 @needs_dask
-def test_dask_with_the_driver_killed(dask: Cluster, write: Write, tmp_path: Path) -> None:
+def test_dask_with_the_driver_killed_and_a_decision(dask: Cluster, write: Write, tmp_path: Path) -> None:
     check_resume(dask, write(SLOW, "slow.fedsim.yaml"), tmp_path / "s")
+    check_decision(dask, write(TRAINED, "decide.fedsim.yaml"), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -275,8 +291,9 @@ def test_ray_with_code_of_one_s_own_and_then_without_its_head(ray: Cluster, writ
 
 
 @needs_ray
-def test_ray_with_the_driver_killed(ray: Cluster, write: Write, tmp_path: Path) -> None:
+def test_ray_with_the_driver_killed_and_a_decision(ray: Cluster, write: Write, tmp_path: Path) -> None:
     check_resume(ray, write(SLOW, "slow.fedsim.yaml"), tmp_path / "s")
+    check_decision(ray, write(TRAINED, "decide.fedsim.yaml"), tmp_path)
 
 
 @needs_ray
