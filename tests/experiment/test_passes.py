@@ -29,7 +29,7 @@ GROUPS = "population=[{name: a, devices: 9}, {name: b, devices: 9}]"
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """List what polars reads of the participations of a run directory: a list, since training reads in a thread ahead."""
+    """List what polars reads of the participations of a run directory; training reads in a thread ahead."""
     found: list[str] = []
     collect, collect_all, read = pl.LazyFrame.collect, pl.collect_all, pl.read_parquet
 
