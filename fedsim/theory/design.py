@@ -64,7 +64,7 @@ def weights_for(
     if law == POISSON:
         wanted, cut = shares, np.zeros(len(shares), dtype=np.bool_)
     else:
-        ask(shares, separation, cohort, law)  # whether the clients can fill the cohorts at all
+        ask(shares, separation, cohort)  # whether the clients can fill the cohorts at all
         wanted, cut = _within_limits(shares, rounds, cohort, law)
 
     method = without_draws(wanted, separation, cohort, law).method

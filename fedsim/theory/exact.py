@@ -49,12 +49,14 @@ def exact(
     windows = enumerate_windows(reduced(question), limit)
     matrix = windows.matrix()
     classes = recurrent_classes(matrix)
-    shares, periods, error = [], [], 0.0
+    shares, pulls, periods, error = [], [], [], 0.0
     for states in classes:
         inside = matrix[states][:, states]
         vector = stationary_vector(inside)
         periods.append(period(inside))
-        shares.append(_participation(windows, states, vector.law))
+        chances = _participation(windows, states, vector.law)
+        shares.append(chances / chances.sum())
+        pulls.append(_participation(windows, states, vector.law, mean=True))
         least = float(shares[-1].min())
         further = vector.absolute / least if least > vector.absolute else float(vector.absolute > 0.0)
         error = max(error, vector.relative + further)
@@ -65,6 +67,7 @@ def exact(
             f"long-run participation of a client differs between them by up to {spread:.3g}, so there is no one "
             f"stationary law; lower the separations or the cohort"
         )
+    pull = _reached(matrix, classes) @ pulls
     return Stationary(
         per_client(question, shares[0]),
         *question.asked,
@@ -73,19 +76,18 @@ def exact(
         period=int(np.gcd.reduce(periods)),
         recurrent_classes=len(classes),
         states=windows.count,
-        pull=_participation(windows, states, vector.law, mean=True) if question.law == "bernoulli" else None,
+        pull=pull / pull.sum() if question.law == "bernoulli" else None,
     )
 
 
 def _participation(windows: Windows, states: NDArray[np.intp], law: Floats, *, mean: bool = False) -> Floats:
-    """Return each unit's share of participations, or its pull on a mean, when the chain lives on `states`."""
+    """Return each unit's participations a round, or its pull on their mean, when the chain lives on `states`."""
     full = np.zeros(windows.count)
     full[states] = law
     flow = full[windows.source] * windows.chance
     if mean:
         flow /= np.maximum(windows.members.sum(axis=1)[windows.cohort], 1)
-    chances = windows.participation(flow)
-    return np.asarray(chances / chances.sum())
+    return windows.participation(flow)
 
 
 @dataclass(frozen=True)
@@ -194,6 +196,19 @@ def recurrent_classes(matrix: "csr_array[np.float64, tuple[int, int]]") -> list[
     leaves = np.zeros(count, dtype=np.bool_)
     leaves[source[source != target]] = True
     return [np.flatnonzero(of == k) for k in np.flatnonzero(~leaves)]
+
+
+def _reached(matrix: "csr_array[np.float64, tuple[int, int]]", classes: list[NDArray[np.intp]]) -> Floats:
+    """Return how likely the chain ends up in each class, from state 0."""
+    from scipy.sparse import eye_array
+    from scipy.sparse.linalg import spsolve
+
+    passing = np.setdiff1d(np.arange(matrix.shape[0]), np.concatenate(classes))
+    if len(classes) == 1 or not passing.size:
+        return np.ones(1)
+    inside = matrix[passing][:, passing]
+    visits = spsolve((eye_array(len(passing)) - inside).T.tocsc(), np.arange(len(passing)) == 0)
+    return np.array([float(visits @ matrix[passing][:, states].sum(axis=1)) for states in classes])
 
 
 def period(matrix: "csr_array[np.float64, tuple[int, int]]") -> int:

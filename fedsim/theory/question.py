@@ -51,9 +51,9 @@ def ask(weights: ArrayLike, separation: ArrayLike, cohort: object = 1, law: str 
     Raises
     ------
     ChainError
-        If a number makes no sense, or the clients cannot fill a cohort every round: a common R must be at most
-        floor(N / B) - 1, and always-available clients of separations R_i can supply at most sum_i 1 / (1 + R_i)
-        participations a round.
+        If a number makes no sense, or the clients cannot fill a cohort every round, as all laws but ``bernoulli`` need
+        it: a common R must be at most floor(N / B) - 1, and always-available clients of separations R_i can supply at
+        most sum_i 1 / (1 + R_i) participations a round.
     """
     if law == "poisson":
         raise ChainError("law 'poisson' is answered exactly for any separations, by the method 'closed-form' alone")
@@ -191,6 +191,8 @@ def _integer(value: object, what: str) -> int:
 
 
 def _check_supply(question: Question) -> None:
+    if question.law == "bernoulli":  # it takes all that are ready, where these are too few
+        return
     clients, cohort, rounds = question.clients, question.cohort, question.separation
     most = largest_separation(clients, cohort)
     if isinstance(rounds, int):
@@ -241,8 +243,10 @@ class Stationary:
         states were visited. With a larger period, or several classes, `pi` is the long-run average over time.
     pull
         (N,) the clients' pulls on a model that moves by the mean of a round, E[1{i in S}/|S|] over the rounds that
-        select anyone; sums to 1. None where cohorts have one size, and it is `pi`. caveats What the answer leaves out,
-        in sentences: ``mean-field`` with separations that differ does not see stalls.
+        select anyone; sums to 1. None where cohorts have one size, and it is `pi`. Where chance decides who meets whom
+        for ever, it is that of all runs together in which all are ready at first.
+    caveats
+        What the answer leaves out, in sentences: ``mean-field`` with separations that differ does not see stalls.
     """
 
     pi: Floats
