@@ -89,6 +89,7 @@ def test_bernoulli_takes_all_that_are_ready_where_these_are_too_few(
     assert found.recurrent_classes is not None
     assert (found.recurrent_classes > 1) == several
     assert found.pull is not None
+    assert drawn.pull is not None
     np.testing.assert_allclose(found.pi, drawn.pi, atol=0.002)
     np.testing.assert_allclose(found.pull, drawn.pull, atol=0.01)
     if several:  # all found a time of their own, and take part as often as they may
