@@ -8,7 +8,7 @@ from typer import BadParameter, Exit, Option
 from fedsim.cli import options
 from fedsim.common.messages import complain, keep_quiet, plain, say, say_json, text_table
 
-_CRASHED, _ROWS = 3, 30
+_NO_ANSWER, _CRASHED, _ROWS = 1, 3, 30
 
 
 def decide_command(
@@ -57,7 +57,7 @@ def decide_command(
         complain("interrupted: the same command does the rest")
         raise
     page = write_document(decision_document(done.final), directory / PAGE)
-    title, table, findings = decision_lines(done.final)
+    title, table, findings, chosen = decision_lines(done.final)
     if as_json:
         rows = [dict(zip(table.header, row, strict=True)) for row in table.rows]
         said = {"directory": str(directory), "report": str(page), "answer": title, "settings": rows}
@@ -74,3 +74,5 @@ def decide_command(
         say(str(directory))
     if done.crashed:
         raise Exit(_CRASHED)
+    if not chosen:
+        raise Exit(_NO_ANSWER)

@@ -53,7 +53,7 @@ def _read(name: str, file: Path) -> pl.Series:
     try:
         if parquet:
             # A few bytes can stand for any number of equal values, so these are counted before they are unpacked.
-            kinds = pl.read_parquet_schema(file)
+            kinds = pl.scan_parquet(file, glob=False).collect_schema()
             names = list(kinds)
             if name in kinds and kinds[name].is_nested():
                 raise ValueError(f"column {name!r} of {str(file)!r} holds neither numbers nor text")

@@ -46,10 +46,10 @@ def decision_document(final: Path) -> ReportDocument:
     )
 
 
-def decision_lines(final: Path) -> tuple[str, Table, tuple[Finding, ...]]:
-    """Return what a terminal shows of a decision: its sentence, its table, and its findings."""
+def decision_lines(final: Path) -> tuple[str, Table, tuple[Finding, ...], bool]:
+    """Return what a terminal shows of a decision: its sentence, its table, its findings, and if a setting is chosen."""
     found = decided_of(read_finished_sweep(final))
-    return decided_title(found), decision_table(found), tuple(decided_findings(found))
+    return decided_title(found), decision_table(found), tuple(decided_findings(found)), found.best is not None
 
 
 def _order(found: Decided) -> list[int]:

@@ -20,7 +20,7 @@ import polars as pl
 
 from fedsim.common.arrays import Bools, Floats
 from fedsim.common.errors import ScenarioError
-from fedsim.common.files import name_of_file, pasteable
+from fedsim.common.files import name_of_file, pasteable, sole_writer
 from fedsim.common.progress import Report, silent
 from fedsim.experiment.run_directory import Provenance
 from fedsim.limits.grammar import parse_condition
@@ -139,8 +139,8 @@ def decide(
     how = {"retries": retries, "timeout": timeout, "tell": tell, "job": job}
     stages = _Stages(Path(directory), backend, provenance, how, report, [])
     settings = [dict(zip(scenario.choose, row, strict=True)) for row in itertools.product(*scenario.choose.values())]
-    tuned = _tune(scenario, settings, stages)
-    _compare(scenario, settings, tuned, stages)
+    with sole_writer(stages.directory, "decision"):
+        _compare(scenario, settings, _tune(scenario, settings, stages), stages)
     return Decision(Path(directory), tuple(stages.done))
 
 

@@ -27,7 +27,7 @@ from fedsim.common.instants import DAY_S, HOUR_S
 from fedsim.scenario.units import format_duration, format_instant
 from fedsim.traces.fit import FitKind, error_of, fit, written_law
 from fedsim.traces.fit_renewal import FITTED, GROUPS, CensoredLengths, distance, fit_laws, interval_of
-from fedsim.traces.table_form import read_foreign_table, since_base
+from fedsim.traces.table_form import read_foreign_table, scan_table, since_base
 
 LOG_ROLES = ("client", "selected", "ended", "outcome", "class", "weight", "round")
 USUAL: Final = {role: f"{role}_s" if role in {"selected", "ended"} else role for role in LOG_ROLES}
@@ -35,7 +35,7 @@ USUAL: Final = {role: f"{role}_s" if role in {"selected", "ended"} else role for
 OUTCOMES: Final = {"reported": ("reported", "stale", "failed"), "dropped": ("dropped",), "cut": ("late", "aborted")}
 """How a session ends, and the words for it: it reported, its device dropped out, or the server ended it."""
 _FEWEST, _MOST_TRIED, _TRAINED = 50, 2_000, 0.8
-_FEWEST_DAYS = 4
+_FEWEST_DAYS, _LONGEST_NAME = 4, 200
 _ALIKE = 1e-3  # the least sigma that is fitted: all lengths are the same
 
 
@@ -52,7 +52,7 @@ class SessionLog:
     lengths: Floats
     ended: Ints  # index into `OUTCOMES`
     weights: Floats  # NaN where the log has none
-    rounds: Ints | None
+    rounds: Floats | None  # NaN where none is known
     left_out: int  # rows without a whole session
 
     def of(self, which: Bools) -> tuple[CensoredLengths, int]:
@@ -86,7 +86,7 @@ def read_sessions(
     (rows,), base = since_base([table], base)
     if base is None:
         raise TraceError("has times in seconds; --base says from which instant", str(path))
-    scan = pl.scan_csv(path, infer_schema=False) if path.suffix.lower() == ".csv" else pl.scan_parquet(path)
+    scan = scan_table(path)
     there = scan.collect_schema().names()
     for role in LOG_ROLES[3:]:
         if names[role] not in there and (role == "outcome" or role in (columns or {})):
@@ -127,7 +127,7 @@ def read_sessions(
         np.maximum(lengths[order], 1e-3),
         words.replace_strict(coded, return_dtype=pl.Int64).to_numpy()[order],
         (numbers["weight"].fill_null(np.nan).to_numpy() if "weight" in known else np.full(count, np.nan))[order],
-        numbers["round"].fill_null(-1).cast(pl.Int64).to_numpy()[order] if "round" in known else None,
+        numbers["round"].fill_null(np.nan).to_numpy()[order] if "round" in known else None,
         count - len(order),
     )
 
@@ -159,15 +159,16 @@ def calibrate(log: SessionLog, check_ins: CleanTrace | None = None, time_zone: s
             on = format_duration(round(HOUR_S / rate, 3))
             group["availability"] = {"kind": "renewal", "on": on, "off": "1m"}
         zone = {} if time_zone is None else {"time_zone": time_zone}
-        groups.append({"name": name or "unnamed", "devices": devices, **zone, **group})
+        groups.append({"name": name[:_LONGEST_NAME] or "unnamed", "devices": devices, **zone, **group})
         found[name] = about
-    cohort = 1 if log.rounds is None else int(np.median(np.unique(log.rounds, return_counts=True)[1]))
+    rounds = np.empty(0) if log.rounds is None else log.rounds[np.isfinite(log.rounds)]
+    cohort = int(np.median(np.unique(rounds, return_counts=True)[1])) if len(rounds) else 1
     days = max(1, round(float((log.selected + log.lengths).max() - log.selected.min()) / DAY_S))
     scenario = {
         "start": format_instant(log.base),
         "stop": {"duration": f"{days}d"},
         "population": groups,
-        "server": {"cohort": cohort},
+        "server": {"cohort": min(cohort, sum(group["devices"] for group in groups))},
     }
     return Calibrated(scenario, found)
 
@@ -219,13 +220,18 @@ def _session(log: SessionLog, mine: Bools, time_zone: str | None) -> tuple[dict[
         train = train["median"]
     group: dict[str, Any] = {"session": {"download": "0s", "train": train, "upload": "0s"}}
     weights = pl.DataFrame({"client": log.client[mine], "weight": log.weights[mine]}).fill_nan(None).drop_nulls()
-    logs = np.log(weights.filter(pl.col("weight") > 0).group_by("client").agg(pl.col("weight").mean())["weight"])
+    logs = np.log(
+        weights.filter(pl.col("weight").is_between(1e-300, 1e300))
+        .group_by("client")
+        .agg(pl.col("weight").mean())["weight"]
+    )
     if len(logs):
         median, sigma = float(np.exp(logs.mean())), float(logs.std(ddof=0) or 0.0)
         law = {"kind": "lognormal", "median": float(f"{median:.4g}"), "sigma": float(f"{sigma:.4g}")}
         group["weight"] = law if sigma > 1e-9 else law["median"]
         error = 1.96 * sigma / np.sqrt(len(logs))
-        about["weight"] = {"median": median, "sigma": sigma, "interval": [median * np.exp(s * error) for s in (-1, 1)]}
+        ends = np.exp(np.clip(logs.mean() + error * np.array([-1.0, 1.0]), -700, 700)).tolist()
+        about["weight"] = {"median": median, "sigma": sigma, "interval": ends}
     return group, about
 
 
@@ -285,7 +291,7 @@ def _availability(trace: CleanTrace, base: datetime, time_zone: str | None) -> t
     on = whole.spans
     ends = int((on.ends < (whole.begin + whole.covered)).sum())
     return found.availability, {
-        "held_out": {kind: errors[kind] for kind in errors},
+        "held_out": {kind: error for kind, error in errors.items() if np.isfinite(error)},
         "judged_by": "other devices" if split is None else f"the last {days - round(_TRAINED * days)} days",
         "intervals": found.intervals,
         "share": found.hours.of_trace,

@@ -43,6 +43,13 @@ class ForeignTable:
     plain: bool
 
 
+def scan_table(path: Path) -> pl.LazyFrame:
+    """Open a table whose columns are read where they are asked for; those of a CSV file are text."""
+    if path.suffix.lower() == ".csv":
+        return pl.scan_csv(path, infer_schema=False, glob=False)
+    return pl.scan_parquet(path, glob=False)
+
+
 def read_foreign_table(
     path: Path,
     columns: Mapping[str, str] | None = None,
@@ -60,7 +67,7 @@ def read_foreign_table(
     check_file(path)
     source, csv = str(path), path.suffix.lower() == ".csv"
     try:
-        lazy = pl.scan_csv(path, infer_schema=False) if csv else pl.scan_parquet(path)
+        lazy = scan_table(path)
         schema = lazy.collect_schema()
         names = _names(schema.names(), columns, source, says or {})
         count = int(lazy.select(pl.len()).collect().item())

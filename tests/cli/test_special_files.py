@@ -23,6 +23,9 @@ drift: {figures: [rounds.count]}
 """
 SWEEP = "stop: {rounds: 6}\npopulation: [{devices: 6}]\nserver: {cohort: 2}\n"
 SWEEP += "sweep: {grid: {server.cohort: [1, 2]}, seeds: 2}\n"
+WEIGHED = "stop: {rounds: 6}\npopulation: [{devices: 4}]\nserver: {cohort: 1, selection: successive}\n"
+CHOICE = "stop: {rounds: 6}\npopulation: [{devices: 6}]\nserver: {cohort: 2}\nchoose: {server.cohort: [1, 2]}\n"
+CHOICE += "decide: {minimize: participation.tv_uniform, seeds: 2}\n"
 HERE = "--executor concurrent.futures:ThreadPoolExecutor --workers 1 --no-report"
 TRACE = "device,start_s,end_s\n" + "".join(f"d{d},{3600 * h},{3600 * h + 3000}\n" for d in range(4) for h in range(24))
 KINDS: dict[str, Callable[[Path], None]] = {
@@ -48,6 +51,9 @@ COMMANDS = {
     "replay a.fedsim.yaml": "a.fedsim.lock.json",
     "trace show t.csv --base 2026-01-05T00:00:00Z": "t.csv",
     "trace import t.csv --out imported.parquet": "t.csv imported.parquet",
+    "design w.fedsim.yaml --target target.csv --out new.fedsim.yaml": "w.fedsim.yaml target.csv new.*",
+    "calibrate log.csv --base 2026-01-05T00:00:00Z --check-ins t.csv --out mine.yaml": "log.csv t.csv mine.yaml",
+    f"decide c.fedsim.yaml --out d {HERE[:-12]}": "c.fedsim.yaml d/report.html d/*/sweep.json d/final/runs/*",
     "sweep s.fedsim.yaml --out sweep --workers 1": "s.fedsim.yaml sweep/* sweep/runs/*",
 }
 """Each command, and the files that it reads or writes."""
@@ -57,7 +63,11 @@ COMMANDS = {
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What all commands read and write."""
     folder = tmp_path_factory.mktemp("kept")
-    texts = {"a.fedsim.yaml": RUN, "s.fedsim.yaml": SWEEP, "p.csv": "p\n" + "1.5\n" * 8, "t.csv": TRACE}
+    log = "client,selected_s,ended_s,outcome\n" + "".join(
+        f"d{k % 4},{9 * k},{9 * k + 1 + k % 5},reported\n" for k in range(99)
+    )
+    texts = {"w.fedsim.yaml": WEIGHED, "target.csv": "target\n1\n1\n2\n3\n", "log.csv": log, "c.fedsim.yaml": CHOICE}
+    texts |= {"a.fedsim.yaml": RUN, "s.fedsim.yaml": SWEEP, "p.csv": "p\n" + "1.5\n" * 8, "t.csv": TRACE}
     for name, text in texts.items():
         (folder / name).write_text(text)
     with pytest.MonkeyPatch.context() as patch:
@@ -101,12 +111,14 @@ def test_no_special_file_is_waited_for_or_replaced(
         ("run r.fedsim.yaml --out run", "run/figures", "one.png"),
         ("run r.fedsim.yaml --out run --resume", "run/log.partial", "rounds.parquet"),
         (f"sweep s.fedsim.yaml --out sweep {HERE}", "sweep/runs", "a.parquet"),
+        (f"decide c.fedsim.yaml --out d {HERE[:-12]}", "d/final", "a.parquet"),
     ],
 )
 def test_nothing_is_removed_through_a_link_to_a_folder(tmp_path: Path, command: str, name: str, content: str) -> None:
     """It was: an earlier run's figures, and what a run that was interrupted had left."""
     (tmp_path / "r.fedsim.yaml").write_text(SWEEP.partition("sweep")[0])
     (tmp_path / "s.fedsim.yaml").write_text(SWEEP)
+    (tmp_path / "c.fedsim.yaml").write_text(CHOICE)
     (mine := tmp_path / "mine").mkdir()
     (mine / content).write_text("mine")
     (tmp_path / name).parent.mkdir()

@@ -17,6 +17,9 @@ TEXT = "stop: {rounds: 2}\npopulation: [{devices: 5, availability: always}]\nser
 SWEEP = TEXT + "sweep: {grid: {server.cohort: [1, 2]}}\n"
 LEARNING = TEXT + "learning: {problem: quadratic, optimizers: [fedavg], step_size: 0.1}\n"
 LOCKED = TEXT + "drift: {figures: [participation.l1_uniform]}\n"
+WEIGHED = TEXT.replace("cohort: 1", "cohort: 1, selection: successive")
+CHOICE = TEXT + "choose: {server.cohort: [1, 2]}\ndecide: {minimize: participation.tv_uniform, seeds: 2}\n"
+LOG = "client,selected_s,ended_s,outcome\n" + "".join(f"d,{9 * k},{9 * k + 1 + k % 5},reported\n" for k in range(99))
 COMMANDS = (
     "init new.fedsim.yaml",
     "validate learning.fedsim.yaml",
@@ -32,6 +35,9 @@ COMMANDS = (
     "plan sweep.fedsim.yaml --workers 2",
     "sweep sweep.fedsim.yaml --workers 2 --out sweep",
     "report sweep",
+    "design weighed.fedsim.yaml --out new.yaml",
+    "calibrate log.csv --base 2026-01-05T00:00:00Z",
+    "decide choice.fedsim.yaml --workers 2 --out decision",
     "replay locked.fedsim.yaml plain.fedsim.yaml --update --workers 2",
 )
 
@@ -56,7 +62,9 @@ def test_modules_in_the_working_folder_do_not_run(tmp_path: Path, program: str) 
     entry.mkdir()
     (entry / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n", encoding="utf-8")
     (entry / "entry_points.txt").write_text("[fedsim]\nmine = antigravity:Law\n", encoding="utf-8")
-    for name, text in {"plain": TEXT, "sweep": SWEEP, "learning": LEARNING, "locked": LOCKED}.items():
+    (folder / "log.csv").write_text(LOG, encoding="utf-8")
+    texts = {"plain": TEXT, "sweep": SWEEP, "learning": LEARNING, "locked": LOCKED, "weighed": WEIGHED}
+    for name, text in (texts | {"choice": CHOICE}).items():
         (folder / f"{name}.fedsim.yaml").write_text(text, encoding="utf-8")
     theirs = TEXT.replace("cohort: 1", "cohort: 1, selection: mine")
     (folder / "theirs.fedsim.yaml").write_text(theirs, encoding="utf-8")

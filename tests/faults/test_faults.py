@@ -53,6 +53,19 @@ sweep: {grid: {server.cohort: [1, 2]}, seeds: 2}
 P = "stop: {rounds: 6}\npopulation: [{devices: 6, separation: 1}]\nserver: {cohort: 2}\n"
 P += "privacy: {noise_multiplier: 1.0, delta: 1.0e-5, mechanism: sqrt}\n"
 EVENTS = "".join(f"2026-01-05 {hour:02}:00:00\tbattery_charged_o{'ff' if hour % 2 else 'n'}\n" for hour in range(20))
+CHOICE = """\
+stop: {rounds: 6}
+population: [{devices: 8, weight: {kind: zipf, exponent: 1}}]
+server: {cohort: 2}
+learning: {problem: {kind: quadratic, dimension: 2}, optimizers: [fedavg], step_size: 0.1, loss_parts: true}
+choose: {server.cohort: [2, 3]}
+decide: {minimize: learning.fedavg.above_optimum, tune: {local_step_size: [0.1, 0.2]}, seeds: 4, tuning_seeds: 1}
+"""
+WEIGHED = "stop: {rounds: 20}\npopulation: [{devices: 5, separation: 1}, {devices: 3, separation: 1}]\n"
+WEIGHED += "server: {cohort: 2, selection: successive}\n"
+SESSIONS = "client,selected_s,ended_s,outcome\n" + "".join(
+    f"c{n % 40},{600 * n},{600 * n + 100 + 7 * n % 50},reported\n" for n in range(200)
+)
 
 
 @dataclass(frozen=True)
@@ -154,6 +167,21 @@ SUBJECTS = [
         )
         for form in ("csv", "parquet")
     ),
+    Subject(
+        "design",
+        ["design", "OUT/case.fedsim.yaml", "--out", "OUT/new.fedsim.yaml"],
+        before={"case.fedsim.yaml": WEIGHED},
+    ),
+    Subject(
+        "calibrate",
+        ["calibrate", "IN/log.csv", "--base", "2026-01-05T00:00:00Z", "--out", "OUT/mine.fedsim.yaml"],
+        before={"log.csv": SESSIONS},
+    ),
+    Subject(
+        "decide",
+        ["decide", "IN/case.fedsim.yaml", "--out", "OUT/d", *THREADS[:-1]],
+        before={"case.fedsim.yaml": CHOICE},
+    ),
     Subject("export --perfetto", ["export", "OUT/run", "--perfetto", "OUT/p.json"], needs=_RUN),
     *(
         Subject(f"export {form}", ["export", "schedule", "OUT/run", "--out", f"OUT/s.{form}"], needs=_RUN)
@@ -178,7 +206,7 @@ def set_up(subject: Subject, place: Path, kept: Path) -> list[str]:
     inside.mkdir()
     for name, text in subject.before.items():
         (outside / name).write_text(text)
-        if subject.name.startswith("replay"):
+        if subject.name.startswith(("replay", "design")):
             (inside / name).write_text(text)
     for name in subject.needs:
         shutil.copytree(kept / name, inside / name)

@@ -14,15 +14,18 @@ import struct
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
+from fedsim.availability.trace import TraceError
 from fedsim.ci.lock import LockError, read_lock
 from fedsim.common.errors import where
 from fedsim.log import journal
+from fedsim.traces.calibrate import read_sessions
 from tests.command import Done, fedsim, limited
 from tests.fuzz.mutations import mutate
 
@@ -52,6 +55,13 @@ EVENTS = "".join(
     for hour in range(30)
 )
 INTERVALS = '{"a": [[0, 3600], [7200, 9000]], "b": [[100, 200]]}'
+SESSIONS = "client,selected_s,ended_s,outcome,class,weight,round\n" + "".join(
+    f"c{k % 20},{600 * k},{600 * k + 100 + 7 * k % 50},{'reported' if k % 9 else 'late'},{k % 2},{1 + k % 4},{k // 5}\n"
+    for k in range(250)
+)
+WEIGHED = "stop: {rounds: 9}\npopulation: [{devices: 4}, {devices: 4}]\nserver: {cohort: 2, selection: successive}\n"
+CHOICE = "stop: {rounds: 6}\npopulation: [{devices: 6}]\nserver: {cohort: 2}\nchoose: {server.cohort: [1, 2]}\n"
+CHOICE += "decide: {minimize: participation.tv_uniform, seeds: 2}\n"
 IMAGES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte.gz")
 
 
@@ -65,6 +75,8 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("kept")
     texts = {"case.fedsim.yaml": SCENARIO, "sweep.fedsim.yaml": SWEPT, "p.csv": "p\n" + "1.5\n" * 8}
     texts |= {"t.csv": TRACE, "t.tsv": EVENTS, "t.json": INTERVALS, "private.fedsim.yaml": PRIVATE}
+    texts |= {"log.csv": SESSIONS, "target.csv": "target\n" + "1\n2\n" * 4, "weighed.fedsim.yaml": WEIGHED}
+    texts["choice.fedsim.yaml"] = CHOICE
     texts["npz.fedsim.yaml"] = LEARNING.replace("DATA", "{kind: npz, path: d.npz}")
     texts["idx.fedsim.yaml"] = LEARNING.replace("DATA", "{kind: mnist, path: idx}")
     for name, text in texts.items():
@@ -97,7 +109,8 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def _data(folder: Path) -> None:
     """Write a trace in other forms, and samples as an archive and as IDX files."""
-    pl.read_csv(folder / "t.csv").write_parquet(folder / "t.parquet")
+    for name in ("t", "log"):
+        pl.read_csv(folder / f"{name}.csv").write_parquet(folder / f"{name}.parquet")
     inputs, targets = np.arange(24.0).reshape(8, 3), np.arange(8) % 2
     np.savez_compressed(folder / "d.npz", x_train=inputs, y_train=targets, x_test=inputs[:2], y_test=targets[:2])
     (folder / "idx").mkdir()
@@ -192,8 +205,42 @@ def trace(draw: random.Random, folder: Path) -> list[Done]:
     return [fedsim("trace", "import", file, "--out", folder / "new.csv", *more)]
 
 
+def log(draw: random.Random, folder: Path) -> list[Done]:
+    """The log of a federation; what fits laws to it takes longest, so that most are only read."""
+    file = folder / draw.choice(["log.csv", "log.parquet"])
+    mutate(draw, file)
+    if draw.random() < 0.2:
+        return [fedsim("calibrate", file, "--base", "2026-01-05T00:00:00Z", "--out", folder / "mine.fedsim.yaml")]
+    try:
+        read_sessions(file, base=datetime(2026, 1, 5, tzinfo=UTC))
+    except TraceError:
+        return [Done(2, "", "")]
+    return [Done(0, "", "")]
+
+
+def chosen(draw: random.Random, folder: Path) -> list[Done]:
+    """A wanted participation, and a choice."""
+    if draw.random() < 0.5:
+        mutate(draw, draw.choice([target := folder / "target.csv", file := folder / "weighed.fedsim.yaml"]))
+        return [fedsim("design", file, "--target", target, "--out", folder / "new.fedsim.yaml")]
+    mutate(draw, file := folder / "choice.fedsim.yaml")
+    here = ("--executor", "concurrent.futures:ThreadPoolExecutor", "--workers", "1")
+    return [fedsim(*draw.choice([("validate", file), ("decide", file, "--out", folder / "decision", *here)]))]
+
+
 KINDS: list[tuple[Callable[[random.Random, Path], list[Done]], int]] = [
-    *((scenario, 6), (private, 1), (data, 2), (lock, 2), (finished, 5), (interrupted, 2), (sweep, 3), (trace, 3))
+    *(
+        (scenario, 6),
+        (private, 1),
+        (data, 2),
+        (lock, 2),
+        (finished, 5),
+        (interrupted, 2),
+        (sweep, 3),
+        (trace, 3),
+        (log, 2),
+        (chosen, 1),
+    )
 ]
 
 

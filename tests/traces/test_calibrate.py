@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from fedsim.availability.trace import TraceError
+from fedsim.availability.trace.rows import read_rows
 from fedsim.scenario import Scenario
 from fedsim.scenario.habits import Habits
 from fedsim.scenario.units import parse_duration
@@ -174,3 +175,50 @@ def test_mistakes_have_places(tmp_path: Path, text: str, complaint: str) -> None
     done = fedsim("calibrate", path, "--base", "2026-01-05T00:00:00Z")
     assert (done.returncode, complaint.rpartition(": ")[2] in done.stderr) == (2, True)
     assert "Traceback" not in done.stderr
+
+
+def log_of(path: Path, **columns: Any) -> Path:
+    """Write a log of 200 sessions of three clients."""
+    ends = [600.0 * k + 100 + 7 * k % 50 for k in range(200)]
+    usual = {"client": [k % 3 for k in range(200)], "selected_s": [600.0 * k for k in range(200)], "ended_s": ends}
+    table = pl.DataFrame(usual | {"outcome": ["reported"] * 200} | columns)
+    table.write_parquet(path) if path.suffix == ".parquet" else table.write_csv(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"round": [k // 50 for k in range(200)]},  # more sessions in a round than there are clients
+        {"round": [None, float("inf"), 2.0**63, *[float("nan")] * 197]},
+        {"weight": [float("inf"), 1e308, *[1e-320] * 198], "class": ["x" * 300] * 200},
+    ],
+)
+def test_what_odd_logs_give_can_be_read(tmp_path: Path, columns: dict[str, Any]) -> None:
+    """They gave a cohort larger than the population, a name too long, infinite figures, or a traceback."""
+    log, out = log_of(tmp_path / "log.parquet", **columns), tmp_path / "mine.fedsim.yaml"
+    done = fedsim("calibrate", log, "--base", "2026-01-05T00:00:00Z", "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert Scenario.load(out).devices == 3
+    said = fedsim("calibrate", log, "--base", "2026-01-05T00:00:00Z", "--json").stdout
+    json.loads(said, parse_constant=pytest.fail)
+
+
+@pytest.mark.parametrize("name", ["log[1].csv", "log*.csv", "log[1].parquet"])
+def test_marks_in_the_name_of_a_log_choose_no_other_files(tmp_path: Path, name: str) -> None:
+    """``log*.csv`` was read together with all others of such a name, and ``log[1].csv`` was not found."""
+    log = log_of(tmp_path / name)
+    log_of(tmp_path / "logs.csv")
+    assert len(read_sessions(log, base=START).lengths) == 200
+    trace = pl.DataFrame({"device": ["a"], "start_s": [0.0], "end_s": [60.0]})
+    trace.write_parquet(log) if log.suffix == ".parquet" else trace.write_csv(log)
+    assert read_rows(log).names == import_trace(log, base=START).trace.names == ("a",)
+
+
+def test_the_log_is_not_replaced(tmp_path: Path) -> None:
+    log = log_of(tmp_path / "log.csv")
+    (tmp_path / "link.csv").symlink_to(log)
+    before = log.read_bytes()
+    for out in (log, tmp_path / "link.csv"):
+        done = fedsim("calibrate", log, "--base", "2026-01-05T00:00:00Z", "--out", out)
+        assert (done.returncode, "is read" in done.stderr, log.read_bytes() == before) == (2, True, True)

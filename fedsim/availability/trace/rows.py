@@ -256,6 +256,8 @@ def check_file(path: Path) -> None:
         raise TraceError("is empty", source, 1, 1)
     if status.st_size > LARGEST_FILE:
         raise TraceError(f"is larger than {LARGEST_FILE // 2**20} MiB", source)
+    if path.suffix.lower() == ".csv" and (packed := packed_as(path)):
+        raise TraceError(f"is compressed ({packed}); unpack it, or write Parquet", source, 1, 1)
 
 
 def _check_columns(columns: list[str], source: str, line: int) -> None:
@@ -276,7 +278,8 @@ def _check_columns(columns: list[str], source: str, line: int) -> None:
 
 def _read_parquet(path: Path) -> pl.DataFrame:
     source = str(path)
-    schema = pl.read_parquet_schema(path)
+    lazy = pl.scan_parquet(path, glob=False)
+    schema = lazy.collect_schema()
     _check_columns(list(schema), source, 0)
     numbers = [name for name in _COLUMNS if name in schema and name not in {"device", "condition"}]
     for name in numbers:
@@ -284,7 +287,6 @@ def _read_parquet(path: Path) -> pl.DataFrame:
             raise TraceError(f"column {name!r} holds {schema[name]}, not numbers of seconds", source)
     if not (schema["device"].is_integer() or schema["device"] in (pl.String, pl.Categorical, pl.Enum)):
         raise TraceError(f"column 'device' holds {schema['device']}, not text or whole numbers", source)
-    lazy = pl.scan_parquet(path)
     _check_size(int(lazy.select(pl.len()).collect().item()), MOST_INTERVALS, source)
     text = [pl.col(name).cast(pl.String) for name in ("device", "condition") if name in schema]
     return lazy.select(*text, pl.col(numbers).cast(pl.Float64)).collect()
@@ -298,8 +300,6 @@ def _check_size(count: int, most: int, source: str) -> None:
 
 
 def _read_csv(path: Path) -> pl.DataFrame:
-    if packed := packed_as(path):
-        raise TraceError(f"is compressed ({packed}); unpack it, or write Parquet", str(path), 1, 1)
     with path.open("rb") as file:
         head = file.readline(10_000)
         count = 0
@@ -311,7 +311,7 @@ def _read_csv(path: Path) -> pl.DataFrame:
     except (UnicodeDecodeError, csv.Error):
         raise TraceError("is not CSV text: its first line cannot be read", str(path), 1, 1) from None
     _check_columns(columns, str(path), 1)
-    table = pl.read_csv(path, infer_schema=False)
+    table = pl.read_csv(path, infer_schema=False, glob=False)
     timed = [name for name in columns if name not in {"device", "condition"}]
     numbers = table.with_columns(pl.col(timed).str.strip_chars().cast(pl.Float64, strict=False))
     for name in timed:
