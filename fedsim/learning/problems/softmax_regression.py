@@ -60,11 +60,11 @@ class SoftmaxRegression(ChosenData):
         clients, samples, cohorts = repeated_cohort(clients, samples)
         own = self._members[clients] if samples is None else self._members[clients[:, None], samples]
         inputs, targets = self._inputs.take(own, axis=0), self._targets.take(own, axis=0)
-        transposed = _mean_of(inputs)
+        transposed, spare = _mean_of(inputs), np.empty((cohorts, *targets.shape))
 
         def gradients(models: Floats) -> Floats:
             weights = models.reshape(cohorts, len(models) // cohorts, -1, self.classes)
-            misses = _probabilities(inputs @ weights)
+            misses = _probabilities(np.matmul(inputs, weights, spare))
             misses -= targets
             slopes = transposed @ misses
             slopes += self.l2 * weights
@@ -72,30 +72,6 @@ class SoftmaxRegression(ChosenData):
             return flat
 
         return gradients
-
-    def descend(
-        self, clients: Ints, models: Floats, step_sizes: Floats, steps: int, minibatches: Ints | None = None
-    ) -> Floats:
-        clients, minibatches, cohorts = repeated_cohort(clients, minibatches)
-        own = self._members[clients] if minibatches is None else self._members[clients[:, None], minibatches]
-        local = models.copy()
-        weights = local.reshape(cohorts, len(clients), -1, self.classes)
-        lengths = step_sizes.repeat(self.dimension).reshape(weights.shape)
-        slopes, shrinkage = np.empty(weights.shape), np.empty(weights.shape)
-        misses = np.empty((cohorts, len(clients), own.shape[-1], self.classes))
-        for step in range(steps):
-            if step == 0 or minibatches is not None:
-                rows = own if minibatches is None else own[step]
-                inputs = self._inputs.take(rows, axis=0)
-                targets = np.concatenate([self._targets.take(rows, axis=0)] * cohorts).reshape(misses.shape)
-                transposed = _mean_of(inputs)
-            np.subtract(_probabilities(np.matmul(inputs, weights, misses)), targets, misses)
-            np.matmul(transposed, misses, slopes)
-            np.add(slopes, np.multiply(weights, self.l2, shrinkage), slopes)
-            np.multiply(slopes, lengths, slopes)
-            np.subtract(weights, slopes, weights)
-        local -= models
-        return local
 
     def evaluate(self, model: Floats) -> Mapping[str, float]:
         loss, slope = self._whole(model)
