@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.files import slices
@@ -102,7 +101,6 @@ class Separations:
         self.least: int | None = None
         self.client, self.at_round = -1, -1
         self._last: Ints = np.full(clients, -1, dtype=np.int64)
-        self._prompt = True  # all so far were taken in the round of their selection
 
     @property
     def last_round(self) -> int:
@@ -113,7 +111,9 @@ class Separations:
         """Take the next contributions, in the order of selection; `staleness` below 0 is none."""
         if not len(client):
             return
-        client, at = _ordered(client, number + np.maximum(staleness, 0))
+        at = number + np.maximum(staleness, 0)
+        order = np.lexsort((at, client))
+        client, at = client[order], at[order]
         again = np.concatenate([np.zeros(1, dtype=bool), client[1:] == client[:-1]])
         before = np.where(again, np.concatenate([[-1], at[:-1]]), self._last[client])
         between = np.where(before >= 0, at - before, np.iinfo(np.int64).max)
@@ -121,25 +121,3 @@ class Separations:
         if before[place] >= 0 and (self.least is None or between[place] < self.least):
             self.least, self.at_round, self.client = int(between[place]), int(at[place]), int(client[place])
         self._last[client] = at  # the last one of a client stands last
-
-    def within_reach(self, staleness: NDArray[np.int32], gap: NDArray[np.int32]) -> bool:
-        """Say whether one of the next contributions may come sooner after another than any before.
-
-        One that is prompt, as all before it, comes no sooner than its gap since the client's last selection. Staleness
-        and gap are of the next sessions, those that do not contribute included; negative is none.
-        """
-        self._prompt &= int(staleness.max(initial=0)) <= 0
-        sooner = gap >= 0 if self.least is None else (gap >= 0) & (gap < self.least)
-        return not self._prompt or bool(sooner.any())
-
-    def go_on(self, client: Ints, number: Ints) -> None:
-        """Take the next contributions, of which none is `within_reach`."""
-        self._last[client] = number  # the last one of a client stands last
-
-
-def _ordered(client: Ints, at: Ints) -> tuple[Ints, Ints]:
-    """Return clients and rounds in the order of both: as one number each, they are sorted several times faster."""
-    first = int(at.min())
-    bits = np.int64(int(at.max() - first).bit_length())
-    both = np.sort((client << bits) | (at - first))
-    return both >> bits, (both & ((np.int64(1) << bits) - 1)) + first

@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
@@ -147,7 +147,7 @@ def tally(
     whole = _Part(SpanCounts(chosen_in, clients, most, days, together))
     groups = [
         _Part(SpanCounts(chosen, last - first, most, days, together))
-        for chosen, (first, last) in _of_groups(participations, rounds, spans)
+        for chosen, (first, last) in zip(_of_groups(participations, rounds, spans), spans, strict=True)
     ]
     heard = SpanCounts(chosen_in, clients, most, days, together) if int(rounds["reported"].sum()) < most else None
     counts, reported = np.zeros((2, clients), dtype=np.int64)
@@ -164,10 +164,7 @@ def tally(
         pulls.add(client, number + np.maximum(rows.staleness[taken], 0))
         if heard is not None:
             heard.add(number, client, rows.selected_s[taken], once=not (rows.gap == 0).any())
-        if separations.within_reach(rows.staleness, rows.gap):
-            separations.add(client, number, rows.staleness[taken].astype(np.int64))
-        else:
-            separations.go_on(client, number)
+        separations.add(client, number, rows.staleness[taken].astype(np.int64))
         for group, (first, _), own in zip(groups, spans, _places(rows.client, spans), strict=False):
             group.add(rows.at(own, first))
     of_groups, pull = zip(groups, (slice(*span) for span in spans), strict=True), pulls.pulls()
@@ -210,23 +207,21 @@ def _places(client: Ints, spans: Sequence[tuple[int, int]]) -> list[Ints]:
     """Return where in a column of clients those of each group stand, in their order."""
     if not spans:
         return []
-    group = np.searchsorted([first for first, _ in spans[1:]], client, side="right").astype(np.int16)
+    group = _group_of(client, spans)
     cuts = np.cumsum(np.bincount(group, minlength=len(spans)))[:-1]
     return np.split(np.argsort(group, kind="stable"), cuts)  # numpy sorts small numbers by radix
 
 
+def _group_of(client: Ints, spans: Sequence[tuple[int, int]]) -> NDArray[np.int16]:
+    return np.searchsorted([first for first, _ in spans[1:]], client, side="right").astype(np.int16)
+
+
 def _of_groups(
     participations: pl.DataFrame | pl.LazyFrame, rounds: pl.DataFrame, spans: Sequence[tuple[int, int]]
-) -> Iterator[tuple[Ints, tuple[int, int]]]:
-    """Yield the numbers of the rounds that selected anyone of each group, with its clients; not read without groups."""
-    if not spans:
-        return
+) -> list[Ints]:
+    """Return the numbers of the rounds that selected anyone of each group; nothing is read without groups."""
     number = rounds["round"].to_numpy()
-    chosen = np.zeros((len(spans), -(-len(number) // 8)), dtype=np.uint8)  # a bit for each round: they may be many
-    for part in slices(participations, "round", "client"):
-        places = np.searchsorted(number, part["round"].to_numpy())
-        for bits, own in zip(chosen, _places(part["client"].to_numpy(), spans), strict=True):
-            those = np.unique(places[own])
-            np.bitwise_or.at(bits, those >> 3, np.uint8(128) >> (those & 7).astype(np.uint8))
-    for bits, span in zip(chosen, spans, strict=True):
-        yield number[np.unpackbits(bits, count=len(number)).astype(bool)], span
+    chosen = np.zeros((len(spans), len(number)), dtype=np.bool_)
+    for part in slices(participations, "round", "client") if spans else ():
+        chosen[_group_of(part["client"].to_numpy(), spans), np.searchsorted(number, part["round"].to_numpy())] = True
+    return [number[own] for own in chosen]
