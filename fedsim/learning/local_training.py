@@ -19,9 +19,6 @@ StepSchedule: TypeAlias = Callable[[int], float]
 """The local step size alpha_t of round t = 0, 1, ..., counted in rounds of the log."""
 
 
-_DRAWS = 1 << 14  # at a time: enough to spread the cost of a call, few enough for a processor's cache
-
-
 @dataclass(frozen=True)
 class Altered:
     """How M clients deviate from K plain steps."""
@@ -178,35 +175,9 @@ def with_minibatches(
 ) -> Iterator[tuple[Reports, Ints | None]]:
     """Yield the reports of each row of a log, in order, with the minibatches of their clients' steps.
 
-    These are the samples of each step as `LocalWork.minibatches` draws them for these clients alone, shape
-    (K, B, batch size), or None for full gradients; those of some rows are drawn in one call. `rounds`, (T,), are the
-    numbers of the log's rounds or versions.
+    These are as `LocalWork.minibatches` draws them. `rounds`, (T,), are the numbers of the log's rounds or versions.
     """
-    if work.batch_size is None:
-        yield from zip(turns, repeat(None))
-        return
-    chunk, count, enough = list[tuple[int, Reports]](), 0, _DRAWS / (work.steps * work.batch_size)
-    for row, reports in enumerate(turns):
-        chunk.append((row, reports))
-        count += len(reports.clients)
-        if count >= enough:
-            yield from _with_drawn(chunk, rounds, work, draws)
-            chunk, count = [], 0
-    if chunk:
-        yield from _with_drawn(chunk, rounds, work, draws)
-
-
-def _with_drawn(
-    chunk: Sequence[tuple[int, Reports]], rounds: Ints, work: LocalWork, draws: Stream
-) -> Iterator[tuple[Reports, Ints | None]]:
-    """Yield the reports of some rows with their minibatches."""
-    clients, begun = list[Ints](), list[Ints]()
-    for row, each in chunk:
+    for row, each in enumerate(turns):
         # A client's second session from the same version draws as a client past the last, so with other samples.
-        clients.append(each.clients if each.repeats is None else each.clients + work.problem.clients * each.repeats)
-        begun.append(np.full(len(each.clients), row) if each.begun is None else each.begun)
-    minibatches = work.minibatches(draws, rounds[np.concatenate(begun)], np.concatenate(clients))
-    end = 0
-    for _, each in chunk:
-        own = slice(end, end := end + len(each.clients))
-        yield each, None if minibatches is None else minibatches[:, own]
+        clients = each.clients if each.repeats is None else each.clients + work.problem.clients * each.repeats
+        yield each, work.minibatches(draws, rounds[row if each.begun is None else each.begun], clients)

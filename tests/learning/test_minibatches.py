@@ -1,13 +1,12 @@
-"""Minibatches of several rows at a time are those of each row alone."""
+"""Minibatches of the rows of a log are those of each row alone."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fedsim.common.keyed import Purpose, stream
-from fedsim.learning import LocalWork, local_training
+from fedsim.learning import LocalWork
 from fedsim.learning.cohorts import Cohorts, Reports
 from fedsim.learning.local_training import with_minibatches
 from fedsim.learning.problems.robust_regression import RobustRegression
@@ -22,14 +21,12 @@ def same(found: NDArray[np.int64] | None, expected: NDArray[np.int64] | None) ->
     return found is not None and expected is not None and np.array_equal(found, expected)
 
 
-@given(st.lists(st.lists(st.integers(0, 8), max_size=4, unique=True), max_size=12), st.integers(1, 80))
-def test_rounds_have_the_samples_that_each_draws_alone(cohorts: list[list[int]], at_a_time: int) -> None:
-    """Empty rounds among them, whatever is drawn at a time; numbers of rounds need not be consecutive."""
+@given(st.lists(st.lists(st.integers(0, 8), max_size=4, unique=True), max_size=12))
+def test_rounds_have_the_samples_that_each_draws_alone(cohorts: list[list[int]]) -> None:
+    """Empty rounds among them; numbers of rounds need not be consecutive."""
     turns = [Reports(np.array(cohort, dtype=np.int64)) for cohort in cohorts]
     numbers = 3 * np.arange(len(turns)) + 5
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(local_training, "_DRAWS", at_a_time)
-        found = list(with_minibatches(turns, numbers, WORK, DRAWS))
+    found = list(with_minibatches(turns, numbers, WORK, DRAWS))
     assert [reports for reports, _ in found] == turns
     for (reports, drawn), number in zip(found, numbers.tolist(), strict=True):
         assert same(drawn, WORK.minibatches(DRAWS, number, reports.clients))
