@@ -68,11 +68,14 @@ def plan_command(
     from fedsim.common.progress import on_stderr
     from fedsim.experiment.cautions import of_deadline
     from fedsim.population import build_population
+    from fedsim.sweeps.decide import with_all_runs
     from fedsim.sweeps.plan import plan_data
 
-    planned, directory = _planned(
-        options.load_scenario(file, override, seed, allow_plugins, allow_outside), override, out
-    )
+    scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
+    if scenario.choose and scenario.decide and scenario.sweep is None:
+        complain("note: all runs of `fedsim decide`, if it drops no setting; tuning trains variants too")
+        scenario = with_all_runs(scenario)
+    planned, directory = _planned(scenario, override, out)
     first = [each.scenario for each in planned.points[:_LOOKED_AT] if each.scenario.server.deadline is not None]
     for note in sorted({note for each in first for note in of_deadline(each, build_population(each))}):
         complain(f"note: {note}")

@@ -5,13 +5,13 @@ keep their values except for chance (docs/scaling.md has measurements).
 """
 
 import copy
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 from typing import Any
 
 from fedsim.common.errors import ScenarioError
+from fedsim.privacy.epsilon import noise_for
 from fedsim.scenario import Scenario
 from fedsim.scenario.work import Work
 
@@ -59,29 +59,39 @@ def scale_down(scenario: Scenario, factor: int) -> Scaled:
     if scenario.records.transitions:
         kept = [client for client in scenario.records.transitions if client < devices]
         values["records.transitions"] = kept
-    values |= dict(_swept(scenario, factor))
+    values |= _swept(scenario, factor) | _noise(scenario, values)
     values["name"] = f"{scenario.name} at 1/{factor}"[:200]
     smaller = scenario.with_values(values)
     return Scaled(smaller, list(_notes(scenario, smaller, factor)))
 
 
-def _swept(scenario: Scenario, factor: int) -> Iterator[tuple[str, Any]]:
-    """Yield the sweep with its devices and cohorts divided, each value once."""
-    if scenario.sweep is None or not any(path.rpartition(".")[2] in _SCALED for path in scenario.sweep.paths):
-        return
-    sweep = copy.deepcopy(scenario.as_written["sweep"])
-    for swept in (sweep.get(kind) or {} for kind in ("grid", "zip")):
+def _swept(scenario: Scenario, factor: int) -> dict[str, Any]:
+    """Return the sweep, and what may be chosen, with devices and cohorts divided, each value once."""
+    found = {key: copy.deepcopy(scenario.as_written.get(key)) or {} for key in ("sweep", "choose")}
+    together = found["sweep"].get("zip") or {}
+    for swept in (found["sweep"].get("grid") or {}, together, found["choose"]):
         for path in swept:
             if path.rpartition(".")[2] in _SCALED:
                 divided = [_part(size, factor) if isinstance(size, int) else size for size in swept[path]]
-                swept[path] = divided if swept is sweep.get("zip") else list(dict.fromkeys(divided))
-    for entry in sweep.get("exclude") or []:
+                swept[path] = divided if swept is together else list(dict.fromkeys(divided))
+    for entry in found["sweep"].get("exclude") or []:
         for path, value in entry.items():
             if path.rpartition(".")[2] in _SCALED:
                 many = isinstance(value, list)
                 parts = [_part(size, factor) for size in (value if many else [value])]
                 entry[path] = parts if many else parts[0]
-    yield "sweep", sweep
+    return {key: value for key, value in found.items() if value}
+
+
+def _noise(scenario: Scenario, sizes: dict[str, Any]) -> dict[str, Any]:
+    """Return the noise multiplier with which the noise of a round's mean update is that of the large federation."""
+    privacy, paths = scenario.privacy, [*scenario.choose, *(scenario.sweep.paths if scenario.sweep else ())]
+    if privacy is None or privacy.amplification != "none" or any(path.startswith("privacy.") for path in paths):
+        return {}
+    sigma = privacy.noise_multiplier or noise_for(privacy.epsilon or 1.0, privacy.delta)
+    size = scenario.server.sizes[-1]
+    sigma *= sizes[f"server.{size}"] / getattr(scenario.server, size)
+    return {"privacy.noise_multiplier": float(f"{sigma:.6g}"), "privacy.epsilon": None}
 
 
 def _part(size: int, factor: int) -> int:
@@ -122,7 +132,9 @@ def _notes(large: Scenario, small: Scenario, factor: int) -> Any:
         yield "a trace gives the small population fewer of its devices: which ones is another draw"
     if large.expect or large.drift is not None:
         yield "its limits and drift are those of the large scenario"
-    if large.privacy is not None:
+    if large.privacy is not None and small.privacy is not None and small.privacy.epsilon is None:
+        yield "privacy: the noise of a round's mean update is kept, and epsilon is that of the large federation"
+    elif large.privacy is not None:
         yield "privacy is promised to each client of a cohort: noise is larger beside a smaller sum"
     if large.learning is not None:
         yield "learning on fewer clients has other data and noisier steps: losses are not kept"

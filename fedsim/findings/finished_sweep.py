@@ -145,7 +145,8 @@ class FinishedSweep:
         for (metric,), own in table.partition_by("metric", as_dict=True).items():
             found[str(metric)] = np.full((len(points), len(seeds)), np.nan)
             values = own["value"].to_numpy()
-            values = np.where(np.abs(values) < MOST, values, np.nan)  # a model that diverged has no value
+            if str(metric).startswith("learning."):  # a model that diverged has no value
+                values = np.where(np.abs(values) < MOST, values, np.nan)
             found[str(metric)][own["row"].to_numpy(), own["seed"].to_numpy()] = values
         return found
 

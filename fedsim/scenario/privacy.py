@@ -28,7 +28,7 @@ class Privacy(Model):
 
     mechanism: Annotated[Component, Named("privacy mechanism")] = Field(default="banded", validate_default=True)
     """How the noise of the rounds is correlated."""
-    noise_multiplier: Annotated[float, Field(ge=0.01, le=1e6)] | None = None
+    noise_multiplier: Annotated[float, Field(ge=1e-6, le=1e6)] | None = None
     """Standard deviation of the noise over clip norm and sensitivity; this or epsilon."""
     epsilon: Annotated[float, Field(ge=1e-3, le=1e3)] | None = None
     """What is to be promised; the noise multiplier is the smallest that does."""

@@ -144,6 +144,15 @@ def decide(
     return Decision(Path(directory), tuple(stages.done))
 
 
+def with_all_runs(scenario: Scenario) -> Scenario:
+    """Return the scenario with a sweep that has as many runs as its decision, if that drops no setting."""
+    decide = scenario.decide
+    assert decide is not None
+    tuned = 0 if _tuning(scenario) is None else decide.tuning_seeds or _TUNING_SEEDS
+    sweep = {"grid": dict(scenario.choose), "seeds": tuned + (decide.seeds or _SEEDS)}
+    return scenario.with_values({"choose": {}, "sweep": sweep})
+
+
 def default_decision_directory(scenario: Scenario) -> Path:
     """Return where a decision is kept unless another folder is asked for: ``decisions/NAME``."""
     return Path("decisions") / name_of_file(scenario.name, "decision")

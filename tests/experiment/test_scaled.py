@@ -9,6 +9,9 @@ import pytest
 from fedsim.common.errors import ScenarioError
 from fedsim.experiment.run import simulate
 from fedsim.experiment.scaled import parse_scale, scale_down
+from fedsim.population import build_population
+from fedsim.privacy.bounds import enforced_bounds
+from fedsim.privacy.guarantee import guarantee
 from fedsim.scenario import Scenario
 from reports.make import placeholders, studies
 from reports.make.kept import read_store
@@ -84,6 +87,24 @@ def test_swept_sizes_are_divided_too(write: Write) -> None:
     assert sweep is not None
     assert sweep.grid == {"server.cohort": [1, 2, 3], "population.*.separation": [1, 2]}
     assert sweep.exclude == [{"server.cohort": [1, 3], "population.*.separation": 1}]
+
+
+def test_what_may_be_chosen_is_divided_and_the_noise_of_a_mean_is_kept(write: Write) -> None:
+    """A private federation at 1/10 had ten times the noise in each mean, and chose among cohorts of the large one."""
+    chosen = "choose: {server.cohort: [12, 30, 60]}\nprivacy: {epsilon: 8, delta: 1.0e-6}\n"
+    large = Scenario.load(write(LARGE + chosen))
+    small, notes = scale_down(large, 10).scenario, scale_down(large, 10).notes
+    assert small.choose == {"server.cohort": [1, 3, 6]}
+    means = []
+    for each in (large, small):
+        assert each.privacy is not None
+        promised = guarantee(each.privacy, enforced_bounds(each, build_population(each)))
+        means.append(promised.noise_multiplier * promised.sensitivity / each.server.wanted)
+    assert means[1] == pytest.approx(means[0], rel=1e-5)
+    assert any("the noise of a round's mean update is kept" in note for note in notes)
+    swept = scale_down(large.with_values({"choose": {"privacy.epsilon": [1, 8]}}), 10)
+    assert swept.scenario.privacy == large.privacy
+    assert any("noise is larger" in note for note in swept.notes)
 
 
 def test_a_sweep_can_be_added_to_what_was_written(write: Write, tmp_path: Path) -> None:

@@ -145,6 +145,14 @@ def test_where_nothing_moves_nothing_but_bias_is_drawn(tmp_path: Path) -> None:
     assert "There is one setting" in absent.reason
 
 
+def test_the_bytes_of_a_large_fleet_are_no_divergence(tmp_path: Path) -> None:
+    """Over 10^12 of anything had no value, which was meant for models that diverged: 2.6 TB were shown as none."""
+    metrics = {"fleet.bytes_down": 2.6e12, "learning.fedavg.loss": 2.6e12}
+    found = read_finished_sweep(write_points(tmp_path / "s", [{SEPARATION: 0}], lambda *_: {L1: 0.5, **metrics}))
+    assert (found.samples("fleet.bytes_down") == 2.6e12).all()
+    assert np.isnan(found.samples("learning.fedavg.loss")).all()
+
+
 def test_every_title_can_be_read_alone(tmp_path: Path) -> None:
     points = [{SEPARATION: r} for r in (0, 4)]
     measured = ("rounds.duration.p50", "learning.fedavg.loss")

@@ -143,6 +143,13 @@ def test_from_the_command_line(write: Write, tmp_path: Path) -> None:
     assert (out / "report.html").read_bytes() == page
 
 
+def test_all_its_runs_are_planned(write: Write) -> None:
+    """Each of four settings is tuned on two seeds and compared on four: it was planned as one run."""
+    done = fedsim("plan", str(write(TRAINED.replace("rounds: 30", "rounds: 3"))))
+    assert "note: all runs of `fedsim decide`" in done.stderr
+    assert "4 points x 6 seeds = 24 runs" in done.stderr
+
+
 @pytest.mark.long
 def test_a_decision_that_is_killed_and_repeated_is_the_same(write: Write, tmp_path: Path) -> None:
     file = write(TRAINED.replace("rounds: 30", "rounds: 300"))
