@@ -6,6 +6,7 @@ from fedsim.theory.exact import Mixing, exact, mixing
 from fedsim.theory.fluctuation import Fluctuation, asymptotic_variance, rounds_for_all, rounds_needed
 from fedsim.theory.mean_field import mean_field
 from fedsim.theory.monte_carlo import monte_carlo
+from fedsim.theory.quadratic import mean_model
 from fedsim.theory.question import CHAIN_LAWS, Stationary, largest_separation
 from fedsim.theory.stationary import METHODS, answer, stationary
 
@@ -25,6 +26,7 @@ __all__ = [
     "exact",
     "largest_separation",
     "mean_field",
+    "mean_model",
     "mixing",
     "monte_carlo",
     "rounds_for_all",

@@ -74,15 +74,18 @@ def largest_relative_error(found: NDArray[np.float64], reference: Sequence[Fract
     return max(float(abs(Fraction(float(a)) / b - 1)) for a, b in zip(found, reference, strict=True))
 
 
-def summed_covariance(
-    weights: NDArray[np.float64], separations: Sequence[int], cohort: int, law: str
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Shares pi, and sum over all k of Cov(X_0, X_k) / B^2: autocovariances, added up by doubling.
+Move = tuple[int, int, float, tuple[int, ...]]  # from a state to another, with a chance, by a cohort
 
-    The state is each client's remaining wait. Law `midzuno` or `successive`, over cohorts written out in full.
+
+def moves_of(
+    weights: NDArray[np.float64], separations: Sequence[int], cohort: int, law: str
+) -> tuple[list[Move], NDArray[np.float64], NDArray[np.float64]]:
+    """Transitions between the clients' remaining waits, over cohorts written out in full; their matrix; its limit law.
+
+    Law `midzuno` or `successive`.
     """
     start = (0,) * weights.size
-    number, queue, moves = {start: 0}, [start], []
+    number, queue, moves = {start: 0}, [start], list[Move]()
     for waits in queue:
         free = [i for i, wait in enumerate(waits) if not wait]
         for chosen in combinations(free, cohort):
@@ -100,11 +103,18 @@ def summed_covariance(
                 number[after] = len(queue)
                 queue.append(after)
             moves.append((number[waits], number[after], chance, chosen))
-    count = len(queue)
-    matrix = np.zeros((count, count))
+    matrix = np.zeros((len(queue), len(queue)))
     for source, target, chance, _ in moves:
         matrix[source, target] += chance
-    law_of = np.linalg.matrix_power(matrix, 1 << 20)[0]
+    return moves, matrix, np.linalg.matrix_power(matrix, 1 << 20)[0]
+
+
+def summed_covariance(
+    weights: NDArray[np.float64], separations: Sequence[int], cohort: int, law: str
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Shares pi, and sum over all k of Cov(X_0, X_k) / B^2: autocovariances, added up by doubling."""
+    moves, matrix, law_of = moves_of(weights, separations, cohort, law)
+    count = len(matrix)
     taken, leads_to = np.zeros((count, weights.size)), np.zeros((weights.size, count))
     together = np.zeros((weights.size, weights.size))
     for source, target, chance, chosen in moves:
@@ -117,3 +127,16 @@ def summed_covariance(
         summed, power = summed + power @ summed, power @ power
     follow = leads_to @ summed @ taken
     return mean / cohort, (together - np.multiply.outer(mean, mean) + follow + follow.T) / cohort**2
+
+
+def mean_of_model(
+    moves: list[Move], law_of: NDArray[np.float64], pulls: NDArray[np.float64], optima: NDArray[np.float64]
+) -> float:
+    """Mean of x in the limit of x <- x + mean over cohorts of u_i (c_i - x), one coordinate: a series, by doubling."""
+    shrink, gain = np.zeros((len(law_of), len(law_of))), np.zeros(len(law_of))
+    for source, target, chance, chosen in moves:
+        shrink[target, source] += chance * (1.0 - sum(pulls[i] for i in chosen) / len(chosen))
+        gain[target] += law_of[source] * chance * sum(pulls[i] * optima[i] for i in chosen) / len(chosen)
+    while np.abs(shrink).max() > 1e-18:
+        gain, shrink = gain + shrink @ gain, shrink @ shrink
+    return float(gain.sum())

@@ -109,6 +109,7 @@ def test_public_names() -> None:
         "exact",
         "largest_separation",
         "mean_field",
+        "mean_model",
         "mixing",
         "monte_carlo",
         "rounds_for_all",
