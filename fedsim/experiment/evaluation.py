@@ -5,7 +5,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 import numpy as np
-import polars as pl
 
 from fedsim.analysis.fleet import fleet_of
 from fedsim.analysis.metrics import measure, tally_of
@@ -69,12 +68,12 @@ def evaluate(
     log: Recorded,
     replicate: int = 0,
     report: Report = silent,
-    watched_by: Callable[[pl.DataFrame | None], Watch] | None = None,
+    watched_by: Callable[[], Watch] | None = None,
 ) -> Outcome:
     """Measure the participation of a log against theory, and train the scenario's optimizers over it.
 
-    The participations are read some rows at a time. `watched_by` gets the table of transitions, if the scenario records
-    them, and returns a callback for each part of the participations. Errors are those of `simulate`.
+    The participations are read some rows at a time. `watched_by` returns a callback for each part of them.
+    Errors are those of `simulate`.
     """
     population, devices = ready.population, ready.devices
     theory = applicable(scenario, population)
@@ -84,7 +83,7 @@ def evaluate(
     if chosen:
         transitions = transitions_table(scenario, population, chosen, log.ended_s, replicate, devices)
     setting = setting_of(scenario, population, replicate)
-    watches = [] if watched_by is None else [watched_by(transitions)]
+    watches = [] if watched_by is None else [watched_by()]
     with ExitStack() as opened:
         training = None
         if scenario.learning is not None:

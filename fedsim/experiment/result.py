@@ -163,11 +163,11 @@ class PageData:
         self.fingerprint = Fingerprint(log.participations.lazy().collect_schema())
         self.gatherer: Gatherer | None = None
 
-    def begin(self, transitions: pl.DataFrame | None) -> Watch:
-        """Return what is given the participations; `transitions` are of the clients whose sessions the page shows."""
+    def begin(self) -> Watch:
+        """Return what is given the participations."""
         from fedsim.findings.gathered import Asked, gatherer_of
 
-        asked = Asked.of(self._scenario, transitions, self._log.rounds, self._log.ended_s)
+        asked = Asked.of(self._scenario, self._log.rounds, self._log.ended_s)
         gatherer = self.gatherer = gatherer_of(self._population, asked)
 
         def watch(part: pl.DataFrame) -> None:

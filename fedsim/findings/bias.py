@@ -306,6 +306,7 @@ def contrast_words(high: ClientShare, low: ClientShare) -> str:
     less = f"one of {low.words}" if group else other
     if not low.taken and low.told:
         return f"{other} never takes part"
+    one = f"by selection weight, {one}" if high.kind == "weight" else one
     if min(high.taken, low.taken) >= FEW:
         times = high.times / low.times
         many = count(times) if times >= TENTH else number(times, 2 if times >= 1.1 else 3)

@@ -9,8 +9,8 @@ import numpy as np
 
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import RunError
-from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, Certainty, Finding, with_half
-from fedsim.findings.finished_sweep import FinishedSweep
+from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, Certainty, Finding, command_of, with_half
+from fedsim.findings.finished_sweep import Axis, FinishedSweep
 from fedsim.findings.formatting import capitalized, count, listing, listing_of, number, percent
 from fedsim.findings.metric_wording import PACE, MetricWording, difference, wording_of
 from fedsim.limits.grammar import ConditionError, MetricCondition, parse_condition
@@ -238,12 +238,21 @@ def sure_findings(found: SweepChoice) -> Iterator[Finding]:
         )
         seen = f"; they would have seen {found.wording.apart(least)}" if least and not same else ""
         tie = _apart(found, row, f"{ways} {verb} with {names[best]}: {why}{seen}.", Certainty.NOT_TOLD, least)
-        yield replace(tie, brief=f"{count(len(tied), 'setting')} {verb} with {names[best]}: {why}.")
+        who = names[tied[0]] if len(tied) == 1 else count(len(tied), "setting")
+        why = why.replace("these seeds", count(found.seeds, "seed")) + (" (paired t test)" if not same else "")
+        yield replace(tie, brief=f"{who} {verb} with {names[best]}: {why}.")
     if others:
         row = others[0]
         apart = difference(found.wording, float(ranking.difference[row]), float(ranking.half[row]))
+        less = apart.lstrip("+\N{MINUS SIGN}")
+        tested = bool(np.isfinite(ranking.half[row]))
         text = f"Next best is {names[row]} with {found.at(row)} ({apart})."
-        yield _apart(found, row, text, Certainty.TOLD if np.isfinite(ranking.half[row]) else Certainty.UNTESTED)
+        if tested and not tied:
+            by = f"by {less} (paired t test over {count(found.seeds, 'seed')})"
+            text = f"{names[best]} is better than {names[row]}, the next best with {found.at(row)}, {by}."
+        told = _apart(found, row, text, Certainty.TOLD if tested else Certainty.UNTESTED)
+        brief = f"{names[best]} is better than {names[row]}, the next best, by {less} (paired t test)."
+        yield replace(told, brief=brief if tested and not tied else "")
     if not found.asked and found.front is not None and (beaten := int(found.front.dominated.sum())):
         text = f"{count(beaten, 'setting')} {'is' if beaten == 1 else 'are'} worse than another in bias or pace"
         yield Finding(f"{text}, and better in neither.", TRUST)
@@ -261,12 +270,13 @@ def next_findings(found: SweepChoice) -> Iterator[Finding]:
     """Say what to do next: run what is missing, more seeds, a finer grid, an objective."""
     sweep, ranking, names, best = found.sweep, found.ranking, found.names, found.ranking.best
     if missing := len(sweep.failed):
-        yield Finding(f"Run the same command again: it does the {count(missing, 'run')} that are missing.", NEXT)
+        text = f"Run the same command again: it does the {count(missing, 'run')} that are missing."
+        yield Finding(text, NEXT, command=command_of(sweep.meta, "sweep"))
     if best is None or len(names) < 2:
         yield from _without_conditions(found)
         return
     if found.seeds < 2 and len(ranking.order) > 1:
-        yield Finding("Sweep several seeds (`sweep.seeds: 5`): one tells nothing of chance.", NEXT)
+        yield several_seeds(sweep)
     tied = [int(row) for row in ranking.order[1:] if ranking.tied[row] and ranking.difference[row]]
     if tied and np.isfinite(ranking.half[tied[-1]]):
         row = tied[-1]
@@ -274,10 +284,17 @@ def next_findings(found: SweepChoice) -> Iterator[Finding]:
         needed = seeds_needed(apart, half, found.seeds, found.looks)
         what = f"tell {names[row]} from {names[best]} ({found.wording.apart(abs(apart))})"
         text = f"About {count(needed)} seeds would {what}." if needed else f"Not even 1,000 seeds would {what}."
-        yield Finding(text, NEXT, brief=f"{text.partition(' (')[0]}.")
+        more = command_of(sweep.meta, "sweep", f"sweep.seeds={needed}") if needed else ""
+        yield Finding(text, NEXT, command=more, brief=f"{text.partition(' (')[0]}.")
     yield from _decide(found)
     yield from _finer(found)
     yield from _without_conditions(found)
+
+
+def several_seeds(sweep: FinishedSweep) -> Finding:
+    """Say that one seed is too few."""
+    text = "Sweep several seeds: one tells nothing of chance."
+    return Finding(text, NEXT, command=command_of(sweep.meta, "sweep", "sweep.seeds=5"))
 
 
 def _decide(found: SweepChoice) -> Iterator[Finding]:
@@ -300,10 +317,26 @@ def _finer(found: SweepChoice) -> Iterator[Finding]:
     values = np.unique(along.x)
     place = int(np.searchsorted(values, along.x[row]))
     if 0 < place < len(values) - 1:
-        text = f"Try values of {along.name} around {along.at(values[place])}, "
-        yield Finding(f"{text}from {along.at(values[place - 1])} to {along.at(values[place + 1])}.", NEXT)
+        low, middle, high = values[place - 1 : place + 2]
+        text = f"Try values of {along.name} around {along.at(middle)}, from {along.at(low)} to {along.at(high)}"
+        command = _grid(found.sweep, along, (low + middle) / 2, middle, (middle + high) / 2)
+        if found.sweep.tuned:
+            text += ", each tuned anew; or confirm it with more seeds"
+            command = command_of(found.sweep.meta, "sweep", f"sweep.seeds={2 * found.seeds}")
+        yield Finding(f"{text}.", NEXT, command=command)
     elif place:
-        yield Finding(f"The choice is at the end of the grid: try {along.name} above {along.at(values[-1])}.", NEXT)
+        text = f"The choice is at the end of the grid: try {along.name} above {along.at(values[-1])}."
+        yield Finding(text, NEXT, command=_grid(found.sweep, along, values[-1], 2 * values[-1] - values[-2]))
+
+
+def _grid(sweep: FinishedSweep, along: Axis, *values: float) -> str:
+    """Return the command that sweeps one parameter over other values; "" where more is swept, or tuned."""
+    swept = sweep.scenario.sweep
+    whole = bool((along.x == along.x.astype(int)).all())
+    shown = ", ".join(f"{round(each) if whole else each:g}" for each in values)
+    grid = f"sweep.grid={{{along.parameters[0]}: [{shown}]}}"
+    alone = swept is not None and swept.paths == list(swept.grid) == [along.parameters[0]]
+    return command_of(sweep.meta, "sweep", grid) if alone else ""
 
 
 def _without_conditions(found: SweepChoice) -> Iterator[Finding]:
@@ -358,28 +391,18 @@ def parts_findings(sweep: FinishedSweep, parts: tuple[LossParts, ...]) -> Iterat
             continue
         mean, half = float(means[best]), float(halves[best])
         margin = f" ± {number(half, 2)}" if np.isfinite(half) else ""
-        sure, told = _how_sure(each.ranking, names)
-        text = f"“{each.name}” ends closest to the optimum at {names[best]}: its loss is {number(mean, 3)}{margin}"
+        largest = _largest(each, best)
+        text = f"“{each.name}” ends closest to the optimum at {names[best]} (loss {number(mean, 3)}{margin} above it)"
         named = (f"closest.{each.name}", f"learning.{each.name}.{_TOTAL}", names[best], mean)
-        found = Finding(f"{text} above it; {sure}.", MODEL, False, *named, test=SETTINGS_TEST, certainty=told)
-        brief = f"“{each.name}” ends closest to the optimum at {names[best]} (loss {number(mean, 3)}{margin} above)."
-        yield with_half(half, replace(found, brief=brief))
-        if largest := _largest(each, best):
-            yield Finding(f"The largest part of it is {largest}.", MODEL)
-
-
-def _how_sure(ranking: Ranking, names: tuple[str, ...]) -> tuple[str, Certainty]:
-    """Say which settings may be as good as the best."""
-    others = len(ranking.order) - 1
-    if not np.isfinite(ranking.half[ranking.order[1:]]).any():
-        return "one seed does not tell whether another is as good", Certainty.UNTESTED
-    tied = np.flatnonzero(ranking.tied).tolist()
-    if not tied:
-        return f"{'the other setting is' if others == 1 else 'all other settings are'} worse (paired)", Certainty.TOLD
-    if len(tied) == others:
-        return "these seeds tell no other setting from it", Certainty.NOT_TOLD
-    which = listing_of([names[row] for row in tied], _NAMED, "more setting")
-    return f"these seeds do not tell it from {which}", Certainty.NOT_TOLD
+        brief = f"“{each.name}” at {names[best]}: loss {number(mean, 3)} above the optimum"
+        brief += f", largest part {largest}" * bool(largest)
+        told = Certainty.NOT_TOLD if each.ranking.tied.any() else Certainty.TOLD
+        told = told if np.isfinite(each.ranking.half[each.ranking.order[1:]]).any() else Certainty.UNTESTED
+        sure = {Certainty.TOLD: ", all others are worse (paired)", Certainty.NOT_TOLD: ", others tie with it"}
+        text += sure.get(told, "")
+        text += f"; the largest part is {largest}." if largest else "."
+        found = Finding(text, MODEL, False, *named, test=SETTINGS_TEST, certainty=told)
+        yield with_half(half, replace(found, brief=f"{brief}."))
 
 
 def _largest(each: LossParts, row: int) -> str:

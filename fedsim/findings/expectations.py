@@ -1,31 +1,35 @@
-"""What became of the conditions that a person wrote: observed, limit, margin, place, as text for the first screen."""
+"""What became of the conditions that a person wrote: observed value, place, as text for the first screen."""
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fedsim.common.files import portable
 from fedsim.findings.finished_run import Json
-from fedsim.findings.formatting import NO_VALUE, count, cut, duration, fixed, listing_of, number, percent
+from fedsim.findings.formatting import count, cut, listing_of
+from fedsim.findings.metric_wording import read_condition
 
 SHOWN = 40  # conditions of one kind shown at most
 _LONGEST = 120  # characters of a place shown at most
-_HEADLINE = 110  # characters of the line that names what is met
+_HEADLINE = 140  # characters of the line that names what is met
 _WORDS = {"fail": "missed", "warn": "warning", "unjudged": "not judged", "pass": "met"}
-_DURATION = re.compile(r"\d\s*(?:ms|s|m|h|d|w)\b")
 
 
 @dataclass(frozen=True)
 class ConditionOutcome:
-    """One condition and what became of it; every figure is text."""
+    """One condition and what became of it."""
 
     status: str  # ``pass``, ``warn``, ``fail`` or ``unjudged``
     check: str  # the condition as the scenario has it
     why: str  # the reason that the scenario gives
     place: str  # ``FILE:LINE:COLUMN``
-    figures: tuple[tuple[str, str], ...]  # (what, value) pairs: observed, limit, margin
+    observed: str  # the value; empty where there is none
     note: str  # what else there is to say
+
+    @property
+    def words(self) -> str:
+        """The condition in words."""
+        return read_condition(self.check)[0]
 
     @property
     def outcome(self) -> str:
@@ -61,7 +65,7 @@ def verdict_of(outcomes: Sequence[ConditionOutcome], headline: str, noun: str, f
 
 def kept(text: str, checks: Sequence[str]) -> str:
     """Say which conditions are met, as far as a line has room for them."""
-    every = [" ".join(each.split()) for each in checks]
+    every = [read_condition(each)[0] for each in checks]
     ways = (listing_of(every, most) for most in range(len(every), 0, -1))
     return next((line for way in ways if len(line := f"{text}: {way}.") <= _HEADLINE), f"{text}.")
 
@@ -86,30 +90,17 @@ def _headline(conditions: Sequence[ConditionOutcome]) -> str:
 def _condition(entry: Mapping[str, Json]) -> ConditionOutcome:
     check, status = _text(entry.get("check")), _text(entry.get("status"))
     status = status if status in _WORDS else "unjudged"
-    figures = [(name.capitalize(), _value(entry.get(name), check)) for name in ("observed", "limit", "margin")]
+    observed = entry.get("observed")
     return ConditionOutcome(
         status=status,
         check=check,
         why=_text(entry.get("why")),
         # One that is no place in a file is a whole override.
         place=cut(portable(_text(entry.get("place"))), _LONGEST),
-        figures=tuple((name, value) for name, value in figures if value != NO_VALUE),
+        observed=read_condition(check)[1](observed) if isinstance(observed, int | float) else "",
         note=_text(entry.get("note")),
     )
 
 
 def _text(value: Json) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _value(value: Json, check: str) -> str:
-    """Write a figure in the form in which the condition has it: as a percentage, a time, or a number."""
-    if isinstance(value, list):
-        return " to ".join(_value(each, check) for each in value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return NO_VALUE
-    if "%" in check:
-        return percent(value)
-    if _DURATION.search(check):
-        return duration(value)
-    return fixed(value, 4) if 1e-3 <= abs(value) < 10 and value != round(value) else number(value, 5)

@@ -1,10 +1,12 @@
 """Findings: each one fact, its interval, test and sentence, from which pages, summaries and JSON are made."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from itertools import groupby
 from math import isfinite
+from shlex import join, split
 from typing import TypeAlias
 
 from fedsim.findings.formatting import cut
@@ -47,6 +49,7 @@ class Finding:
     test: str = ""  # how it was judged: the test, its level, and for how many looks it is corrected
     certainty: Certainty = Certainty.EXACT
     visible: float | None = None  # the least difference from the reference that the test sees four times in five
+    command: str = ""  # what does what the sentence says, for a shell
     brief: str = ""  # the same in a line of the first screen, where the sentence is too long for that
 
     @property
@@ -62,6 +65,15 @@ class Tile:
     value: str
     label: str
     detail: str = ""
+
+
+def command_of(known: Mapping[str, object], verb: str, *settings: str) -> str:
+    """Return the command of a manifest or `sweep.json` with another verb and more settings; "" where it has none."""
+    with suppress(ValueError):  # what a shell cannot read
+        words = split(str(known.get("command") or ""))
+        if words[:1] == ["fedsim"] and words[1:2] in (["run"], ["sweep"]) and len(words) > 2:
+            return join(["fedsim", verb, *words[2:], *(word for each in settings for word in ("--set", each))])
+    return ""
 
 
 def with_half(half: float, finding: Finding) -> Finding:

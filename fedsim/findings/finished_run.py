@@ -114,7 +114,7 @@ def read_run(directory: Path, gathered: Gathered | None = None) -> FinishedRun:
     with _reading(participations):
         scan = _scan(participations, (*_PARTICIPATIONS, *staleness))
         if gathered is None:
-            gathered = gather(scan, clients, Asked.of(scenario, transitions, rounds, _simulated_s(manifest, rounds)))
+            gathered = gather(scan, clients, Asked.of(scenario, rounds, _simulated_s(manifest, rounds)))
     figures = {name: value for name, value in read_figures(directory / "metrics.json").items() if math.isfinite(value)}
     selected = figures if (clients["reported"] != clients["participations"]).any() else None
     clients = clients.with_columns(

@@ -1,6 +1,7 @@
 """Numbers as a person writes them: thousands separated, four digits that count, times in units that fit."""
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 
 from fedsim.common.instants import readable_time
@@ -111,6 +112,11 @@ def count_range(first: float, last: float) -> str:
 def equation(name: str, value: object) -> str:
     """Write ``NAME = value`` so that no line breaks within it."""
     return f"{name}\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{value}"
+
+
+def with_separation(text: str) -> str:
+    """Say of the first R of a text what it is."""
+    return re.sub(r"\bR\b(?:\s=\s\d+(?:,\d{3})*(?: to \d+)?)?", r"\g<0> (rounds a device waits)", text, count=1)
 
 
 def distinct(names: Iterable[str]) -> list[str]:

@@ -1,6 +1,5 @@
 """What a report needs of the participations, gathered in one pass: the table itself may be too large to keep."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +20,7 @@ SLOT_S = 900.0
 
 _HOME = ("group", "time_zone")
 _MOST_HELD = 16  # tables of counts, which are then summed
-_NEEDED = ("client", "round", "selected_s", "ended_s", "outcome")
+_NEEDED = ("client", "round", "selected_s", "outcome")
 SPANS = 20  # equal spans of a run in which reports are counted
 FEWEST_ROUNDS, FEWEST_DAYS = 10 * SPANS, 5  # of a run that has spans
 _MOST_HOMES = 4_096  # with more groups and zones than these, they are not counted by spans
@@ -35,8 +34,6 @@ class Gathered:
 
     outcomes: pl.DataFrame  # ``outcome``, ``len``: how sessions ended
     starts: pl.DataFrame  # ``time_zone``, ``slot``, ``len``: sessions begun, by quarters of an hour
-    # ``client``, ``round``, ``selected_s``, ``ended_s``, ``outcome``: all sessions of the clients asked for
-    chosen: pl.DataFrame
     homes: pl.DataFrame  # ``group``, ``time_zone``: the pairs that occur
     # Reports by span of the run: (spans, homes), and (spans, classes), which are those of `weight_classes`; None where
     # homes are too many, all clients weigh the same, or it was not asked
@@ -53,7 +50,6 @@ class Gathered:
 class Asked:
     """What is asked of the participations of a run beside what is of every run."""
 
-    chosen: Sequence[int] = ()  # clients whose sessions are wanted one by one
     together: int = 1  # clients that are chosen at once
     rounds: int | None = None  # how many rounds there are; None where no reports by span are asked for
     days: int | None = None  # how many whole days there are, where availability follows the clock
@@ -61,12 +57,9 @@ class Asked:
     buffered: bool = False  # whether the server is
 
     @classmethod
-    def of(
-        cls, scenario: Scenario, transitions: pl.DataFrame | None, rounds: pl.DataFrame, simulated_s: float
-    ) -> "Asked":
+    def of(cls, scenario: Scenario, rounds: pl.DataFrame, simulated_s: float) -> "Asked":
         """Return what the page of a run asks."""
         return cls(
-            [] if transitions is None else transitions["client"].unique().to_list(),
             drawn_together(scenario),
             1 + int(rounds["round"].to_numpy().max(initial=0)),
             int(simulated_s // DAY_S) if by_day(scenario) else None,
@@ -132,14 +125,12 @@ class Gatherer:
         self._counts = {name: np.zeros((asked.spans, kind.max() + 1), int) for name, kind in self._kinds.items()}
         self._counter = Counter(len(home)) if asked.promised else None
         self._tables: dict[str, list[pl.DataFrame]] = {}
-        self._sessions: list[pl.DataFrame] = []
         self.add(empty)  # the tables have their types, however few participations there are
 
     def add(self, part: pl.DataFrame) -> None:
         """Take the next participations."""
         if self._counter is not None:
             self._counter.add(part)
-        self._sessions.append(part.filter(pl.col("client").is_in(self._asked.chosen)).select(_NEEDED))
         home = pl.Series(self._home[part["client"].to_numpy()])
         part = part.with_columns(home=home, outcome=pl.col("outcome").cast(pl.String))
         self._count("outcomes", part, "outcome")
@@ -181,7 +172,6 @@ class Gatherer:
         return Gathered(
             self._counted("outcomes", "outcome"),
             self._counted("starts", "time_zone", "slot"),
-            pl.concat(self._sessions).sort("client", "round"),
             self._homes.select(_HOME),
             **self._counts,
             contributions=None if self._counter is None else self._counter.contributions(),

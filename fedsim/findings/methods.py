@@ -172,7 +172,7 @@ def _first(text: str, methods: Sequence[Method], against: str, gained: float) ->
     """Return the finding on the method that lies farthest off."""
     worst = max(methods, key=lambda each: each.excess)
     farthest = max((each for each in methods if each.apart), key=lambda each: abs(each.excess), default=worst)
-    brief = f"“{cut(farthest.name, _SHORT)}” ends {farthest.distance} unbiased training"
+    brief = f"Loss of “{cut(farthest.name, _SHORT)}”: {farthest.distance} unbiased training"
     if worst.look is None:
         brief += " (too few evaluations to test)."
     elif not farthest.apart:
@@ -180,7 +180,7 @@ def _first(text: str, methods: Sequence[Method], against: str, gained: float) ->
         brief += f"{worst.difference})."
     else:
         share = abs(farthest.excess) / gained if gained > 0 else math.inf
-        brief += f": {percent(share)} of what that gained." if share < 1 else ", more than chance."
+        brief += f" ({percent(share)} of its gain)." if share < 1 else ", more than chance."
     certainty = Certainty.TOLD if worst.apart else Certainty.NOT_TOLD
     test = f"Student's t of {_SPANS} spans of the last half, Holm over {count(len(methods), 'method')}"
     found = Finding(

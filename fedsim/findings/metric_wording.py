@@ -9,6 +9,7 @@ import numpy as np
 from fedsim.analysis.metrics import describe
 from fedsim.findings.finding import BIAS, COST, MODEL
 from fedsim.findings.formatting import duration, fixed, number, percent, signed
+from fedsim.limits.grammar import ConditionError, MetricCondition, parse_condition
 
 L1, REPORTED, PULL = (f"participation.{of}l1_uniform" for of in ("", "reported_", "pull_"))
 PACE = "rounds.per_day"
@@ -24,6 +25,14 @@ _LOSSES = {
     "bias": "the distance of the mean model of {} from the optimum",
 }
 _POINTS = " points"
+_EXPECTED = {
+    "participation.l1_chain": "distance from theory",
+    "participation.l1_uniform_theory": "distance of theory from uniform",
+    "rounds.target_share": "rounds with all the reports they wanted",
+    "rounds.shortage_share": "rounds short of clients",
+    "rounds.wait.mean": "mean wait for clients",
+}
+"""What expectations call metrics: others by the beginning of their meaning."""
 
 
 def figure(value: float) -> str:
@@ -77,9 +86,41 @@ def wording_of(metric: str) -> MetricWording:
     short = words.removeprefix("the ") if words != metric else f"{metric} ({unit})" if unit else metric
     if unit == "s":
         return MetricWording(metric, words, about, duration, duration, short=short)
+    if unit == "L1":
+        return MetricWording(metric, words, BIAS, tv, _in_points(50.0), 50.0, f"{short} (TV, %)")
     if unit == "share":
         return MetricWording(metric, words, about, percent, _in_points(100.0), 100.0, f"{metric} (%)")
     return MetricWording(metric, words, about, short=short)
+
+
+def read_condition(text: str) -> tuple[str, Callable[[float], str]]:
+    """Say a condition in words, as it is written where it cannot be read; and return what writes values of its metric.
+
+    L1 distances are written as TV in per cent, others in the form that the condition has.
+    """
+    try:
+        condition = parse_condition(text)
+    except ConditionError:
+        return " ".join(text.split()), figure
+    wording, known = wording_of(condition.metric), describe(condition.metric)
+    form, what = condition.values[0].form, wording.words.removeprefix("the ")
+    write = wording.write
+    if write is figure:
+        write = {"percentage": percent, "duration": duration, "number": lambda value: number(value, 4)}[form]
+    if what == condition.metric and known is not None:
+        meaning = re.split(r" ?[:;.(]", known.meaning)[0]
+        what = _EXPECTED.get(what, meaning[:1].lower() + meaning[1:])
+        what += " (TV)" if known.unit == "L1" else ""
+    return f"{what} {_limits(condition, write)}", write
+
+
+def _limits(condition: MetricCondition, write: Callable[[float], str]) -> str:
+    low, high = condition.low, condition.high
+    if low is not None and high is not None:
+        ends = dict.fromkeys((write(low.value), write(high.value)))
+        return f"{'from' if len(ends) > 1 else 'at'} {' to '.join(ends)}"
+    end, beyond, words = (high, "below", "most") if low is None else (low, "above", "least")
+    return "" if end is None else f"{beyond if end.strict else f'of at {words}'} {write(end.value)}"
 
 
 def difference(wording: MetricWording, mean: float, half: float) -> str:

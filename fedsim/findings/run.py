@@ -104,7 +104,8 @@ def _title(run: FinishedRun, bias: Bias, model: Sequence[Finding]) -> str:
             digits += 1  # an interval without 1 is not written as one that ends there
         within = f"{number(part.low, digits)} to {number(part.high, digits)}"
         if math.isfinite(part.visible) and min(part.taken, part.taken / max(part.times, 1e-9)) >= FEW:
-            judged = "more than chance" if part.told else "which chance explains"
+            near = min(abs(part.low - 1), abs(part.high - 1)) < 0.05 * (part.high - part.low)
+            judged = f"{'barely ' * near}more than chance" if part.told else "which chance explains"
             share = f"{capitalized(part.words)} takes part {number(part.times, 3)} times its fair share ({within})"
             return f"{share}, {judged}."
     if bias.seen is Seen.BIAS:

@@ -1,19 +1,21 @@
 """What a run cost, how far to trust its figures, and what to do next."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from fedsim.common.errors import FedsimError
 from fedsim.common.instants import HOUR_S, time_unit
 from fedsim.experiment.cautions import of_paid_rounds, of_separation, of_shocks, of_training, why_nothing
 from fedsim.findings.bias import ROUNDING, Bias, Seen, turn_share
-from fedsim.findings.finding import COST, LONGEST, MODEL, NEXT, TRUST, Finding
+from fedsim.findings.finding import COST, LONGEST, MODEL, NEXT, TRUST, Finding, command_of
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import capitalized, count, duration, listing, many, number, percent
 from fedsim.findings.methods import initial_loss, optimizer_figures, slow_descents
 from fedsim.population import build_population
+from fedsim.scenario.stop import Stop
 from fedsim.theory.prediction import before_the_chain
 
 _SMALL = 0.05  # a difference that a run should be able to see
@@ -37,19 +39,14 @@ _SHORT = {"wait": ", and waited for more", "proceed": ", and went on with fewer"
 
 def spent_findings(run: FinishedRun) -> Iterator[Finding]:
     """Say what the run took of devices and time, and how rounds fared."""
-    metric, server, said, brief = run.metrics.get, run.scenario.server, list[str](), list[str]()
+    metric, server, said = run.metrics.get, run.scenario.server, list[str]()
     if hours := metric("sessions.device_hours"):
         wasted = metric("sessions.wasted_share")
-        vain = f", {percent(wasted)} of that without a report that was taken" if wasted else ""
-        said.append(f"{number(hours, 3)} device-hours in sessions{vain}")
-        brief.append(f"{number(hours, 3)} device-hours{f', {percent(wasted)} of that in vain' if wasted else ''}")
+        said.append(f"{number(hours, 3)} device-hours{f', {percent(wasted)} of that in vain' if wasted else ''}")
     if (pace := metric("rounds.per_day")) is not None:
-        typical = metric("rounds.duration.p50")
-        median = f" (the median {run.noun} took {duration(typical)})" if typical is not None else ""
-        said.append(f"{many(pace, run.noun)} per simulated day{median}")
-        brief.append(f"{many(pace, run.noun)} per simulated day")
+        said.append(f"{many(pace, run.noun)} per simulated day")
     if said:
-        yield Finding(f"{capitalized('; '.join(said))}.", COST, brief=f"{'; '.join(brief)}.")
+        yield Finding(f"{capitalized('; '.join(said))}.", COST)
     if waiting := metric("rounds.waiting_share"):
         waited_s, longest = waiting * run.simulated_s, metric("rounds.wait.max")
         size, unit = (HOUR_S, "h") if waited_s >= HOUR_S else time_unit(waited_s)
@@ -109,15 +106,12 @@ def _trust(run: FinishedRun, bias: Bias, worse: list[str]) -> Iterator[Finding]:
         if apart is None:
             yield Finding(f"No theory covers this scenario{_why_not(run)}.", TRUST)
         else:
-            text = f"Measured and theoretical frequencies are {turn_share(apart)} apart (total variation)"
             far = apart > 2 * noise + ROUNDING
-            text += f", where {by_chance}"
-            brief = f"Measurement and theory are {turn_share(apart)} apart; {by_chance}."
-            brief = f"{brief[:-1]}: the theory does not describe this run." if far else brief
-            text = f"{text}: the theory does not describe this run." if far else f"{text}."
-            yield Finding(text, TRUST, warns=far, brief=brief)
+            text = f"Measurement and theory are {turn_share(apart)} apart (TV); {by_chance}"
+            text += ": the theory does not describe this run." if far else "."
+            yield Finding(text, TRUST, warns=far, brief=text.partition(";")[0] + " beyond noise." if far else text)
     elif not meant and not run.scenario.shocks and bias.seen not in {Seen.ONCE, Seen.UNTESTED}:
-        yield Finding("Intervals are of chance within this one run; other seeds (`sweep.seeds`) tell the rest.", TRUST)
+        yield Finding("One run with one seed: intervals hold for chance within it, and no theory confirms them.", TRUST)
     if noise is None and bias.seen in {Seen.NONE, Seen.BIAS}:
         yield Finding(f"Chance was judged by the run itself{_why_not(run) and ', since no theory covers it'}.", TRUST)
     yield from _convergence(run, worse)
@@ -172,43 +166,60 @@ def _worse(run: FinishedRun) -> list[str]:
     return [name for name, start in starts.items() if ends[name] > start and number(ends[name], 3) != number(start, 3)]
 
 
+def longer_command(known: Mapping[str, object], verb: str, stop: Stop, times: int) -> str:
+    """Return the command of a manifest or `sweep.json` for so many times as much; "" where it has none."""
+    settings = [] if stop.rounds is None else [f"stop.rounds={times * stop.rounds}"]
+    settings += [] if stop.duration is None else [f"stop.duration={times * stop.duration:.0f}s"]
+    return command_of(known, verb, *settings)
+
+
 def _next(run: FinishedRun, bias: Bias, worse: list[str]) -> Iterator[Finding]:
-    """Yield what to do next, the most urgent first."""
+    """Yield what to do next: first what the figures lack to be trusted, then what helps against what they show."""
     metric, server = run.metrics.get, run.scenario.server
-    said, noun, trained = list[str](), run.noun, optimizer_figures(run, "loss")
+    said, noun, trained = list[tuple[str, str]](), run.noun, optimizer_figures(run, "loss")
+    longer = partial(longer_command, run.manifest, "run", run.scenario.stop)
     if run.manifest.get("stalled"):
-        said.append("Lower the separation, cohort or caps, or let rounds go on with fewer clients (`shortage`)")
+        said.append(("Lower the separation, cohort or caps, or let rounds go on with fewer clients (`shortage`)", ""))
     elif why_nothing(run.metrics) or bias.seen is Seen.NOBODY:
         late = server.deadline is not None and metric("sessions.late_share")
-        said.append("Set a longer `deadline`" if late else "See below how sessions ended, and why no report was taken")
+        text = "Set a longer `deadline`" if late else "See below how sessions ended, and why no report was taken"
+        said.append((text, ""))
     if worse or any(name.endswith(".diverged_round") for name in run.metrics):
-        said.append("Lower the step (`learning.step_size`): training made a model worse")
+        said.append(("Lower the step (`learning.step_size`): training made a model worse", ""))
     if bias.seen is Seen.UNTESTED:
-        said.append(f"Run longer (`stop`): {bias.why} do not tell bias from chance")
+        said.append((f"Run longer: {bias.why} do not tell bias from chance", longer(10)))
     elif bias.seen is Seen.ONCE and bias.visible is None:
-        said.append("Run longer (`stop`), until clients take part more than once")
+        said.append(("Run longer, until clients take part more than once", longer(10)))
     elif bias.seen in {Seen.NONE, Seen.ONCE} and not bias.more_even and bias.visible is not None:
         seen = max([bias.visible, *(part.visible for part in bias.parts if math.isfinite(part.visible))])
         times = math.ceil((seen / _SMALL) ** 2)
         if 1 < times <= _LONG:
-            long = f"{count(times * len(run.rounds), noun)}, about {duration(times * run.simulated_s)}"
-            said.append(f"Run {count(times)} times as long ({long}) to see a difference of 5 %")
-    elif bias.seen is Seen.BIAS:
-        said += _against_bias(run, trained)
+            whole = f"{count(times * len(run.rounds), noun)}, about {duration(times * run.simulated_s)}"
+            said.append((f"Run {count(times)} times as long ({whole}) to see a difference of 5 %", longer(times)))
     state = [metric(f"learning.{name}.converged") for name in trained]
     if trained and (0 in state or slow_descents(run)):
-        said.append("Run longer, or with a larger step: losses are not settled")
+        said.append(("Run longer, or with a larger step: losses are not settled", longer(2)))
+    if bias.seen is Seen.BIAS:
+        if metric("participation.l1_chain") is None:
+            seeds = command_of(run.manifest, "sweep", "sweep.seeds=5")
+            said.append(("Repeat it with other seeds: no theory confirms this one run", seeds))
+        said += _against_bias(run, trained)
     if not said:
-        said.append("Nothing: the run answers its question" if run.scenario.question else "Nothing: no more is needed")
-    yield from (Finding(f"{text}.", NEXT) for text in said)
+        asked = "the run answers its question" if run.scenario.question else "no more is needed"
+        said = [(f"Nothing: {asked}", "")]
+    yield from (Finding(f"{text}.", NEXT, command=command) for text, command in said)
 
 
-def _against_bias(run: FinishedRun, trained: Iterable[str]) -> Iterator[str]:
+def _against_bias(run: FinishedRun, trained: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Say what helps against uneven participation."""
-    once, uneven = run.scenario.server.selects_once, run.clients["weight"].min() != run.clients["weight"].max()
+    once, clients = run.scenario.server.selects_once, run.clients
     if run.scenario.learning is not None and once and not any("debias" in name for name in trained):
-        yield "Train with `debiased_fedavg` too, which corrects the model for uneven participation"
-    if uneven and run.scenario.always_available and once:
-        yield "Sweep the separation: a longer one makes participation more even"
-    elif run.scenario.learning is None:
-        yield "Sweep the separation or the cool-down to see what evens participation out"
+        yield "Train with `debiased_fedavg` too, which corrects the model for uneven participation", ""
+    if not once:
+        return
+    most, longest = len(clients) // run.scenario.server.wanted - 1, int(clients["separation"].max() or 0)  # type: ignore[arg-type]
+    step = longest or max(1, most // 4)
+    values = [each for each in (0, step, 2 * step, 4 * step) if each <= most]
+    swept = any("separation" in str(each) for each in run.manifest.get("overrides") or ())  # type: ignore[union-attr]
+    command = command_of(run.manifest, "sweep", f"sweep.grid={{population.*.separation: {values}}}")
+    yield "Sweep the separation: what evens participation out, and at what cost", "" if swept else command

@@ -20,11 +20,12 @@ from fedsim.findings.choice import (
     parts_findings,
     sure_findings,
 )
-from fedsim.findings.finding import BIAS, COST, MODEL, TRUST, WHAT, Certainty, Finding, Tile, with_half
+from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, WHAT, Certainty, Finding, Tile, with_half
 from fedsim.findings.finished_sweep import COMPLETE, Axis, FinishedSweep, names_of
-from fedsim.findings.formatting import capitalized, count, count_range, duration, listing, listing_of
+from fedsim.findings.formatting import capitalized, count, count_range, duration, listing, listing_of, with_separation
 from fedsim.findings.methods import without_loss
 from fedsim.findings.metric_wording import L1, PACE, PACE_UNIT, PULL, MetricWording, difference, tv, wording_of
+from fedsim.findings.run_advice import longer_command
 from fedsim.findings.tournament import Tournament, tournament_findings, tournament_next, tournament_tiles
 from fedsim.scenario.models import Group
 from fedsim.scenario.server import SyncServer
@@ -92,9 +93,9 @@ def sweep_answer(sweep: FinishedSweep, found: SweepChoice, methods: Tournament |
         yield from what_was_simulated(sweep)
         return
     if methods is not None:
-        yield from sorted((*_spread(sweep), *tournament_findings(methods)), key=lambda each: each.about == COST)
-        yield from trust_findings(sweep)
-        yield from tournament_next(methods)
+        said = (*_spread(sweep), *tournament_findings(methods), *trust_findings(sweep))
+        yield from sorted(said, key=lambda each: (BIAS, MODEL, COST, TRUST).index(each.about))
+        yield from tournament_next(methods, sweep.meta)
         yield from what_was_simulated(sweep)
         return
     losses = dict[str, str]()
@@ -106,8 +107,9 @@ def sweep_answer(sweep: FinishedSweep, found: SweepChoice, methods: Tournament |
     yield from model or [without_loss(diverged=any(_ends(each, "diverged_round") for each in sweep.metrics))]
     yield from cost_findings(found)
     yield from (each for each in courses if each.about == COST)
-    doubts = [*trust_findings(sweep), *chance_warning(sweep, found.chosen), *sure_findings(found)]
-    yield from sorted(doubts, key=lambda each: not each.warns)
+    doubts = [*sure_findings(found), *chance_warning(sweep, found.chosen), *trust_findings(sweep)]
+    yield from sorted((each for each in doubts if each.about == TRUST), key=lambda each: not each.warns)
+    yield from (each for each in doubts if each.about == NEXT)
     yield from next_findings(found) if len(sweep.points) > 1 else ()
     yield from what_was_simulated(sweep)
 
@@ -247,12 +249,16 @@ def chance_warning(sweep: FinishedSweep, chosen: int | None = None) -> Iterator[
     if few:
         worst = max(few, key=lambda row: (row == chosen, float(fair[row] / bias[row])))
         more = f", and half of the distance or more at {count(len(few) - 1, 'other setting')}" if few[1:] else ""
-        text = f"Runs are short: equal chances alone would give {tv(fair[worst])} at {sweep.names[worst]}"
-        explained = "it" if bias[worst] <= fair[worst] else "a part of it"
-        text += f" (measured: {tv(bias[worst])}){more}. Chance explains {explained}."
-        where = f"{sweep.names[worst]} (measured: {tv(bias[worst])})"
-        brief = f"Runs are short: chance alone would give {tv(fair[worst])} at {where}."
-        yield Finding(text, TRUST, warns=True, brief=brief)
+        even, own, where = bias[worst] <= fair[worst], tv(bias[worst]), sweep.names[worst]
+        text = f"Equal chances alone would give {tv(fair[worst])} from uniform in so short a run at {where}"
+        text += f" (measured: {own}){more}: {'no bias can be seen there' if even else 'a part of it is chance'}."
+        brief = f"{own} at {where} is more even than chance alone ({tv(fair[worst])}): no bias to see."
+        if not even:
+            brief = f"Runs are short: of the {own} at {where}, chance alone would give {tv(fair[worst])}."
+        again = longer_command(sweep.meta, "sweep", sweep.scenario.stop, 10)
+        yield Finding(text, TRUST, warns=not even, brief=brief)
+        if not even:
+            yield Finding("Run 10 times as long: chance is a large part of these distances.", NEXT, command=again)
 
 
 def _missing(sweep: FinishedSweep, without: pl.DataFrame) -> str:
@@ -287,7 +293,7 @@ def sweep_setup(sweep: FinishedSweep, methods: Tournament | None = None) -> str:
     of = f" of {listing(axes)}" if axes and methods is None else ""
     said = f"{count(len(sweep.points), cases)}{of}, {_seeds(sweep)} each"
     base = re.sub(r" \(.*?\)", "", _base(sweep).removeprefix("Every run simulates ").removesuffix("."))
-    return f"{said}; {base}" if base else said
+    return with_separation(f"{said}; {base}" if base else said)
 
 
 def _seeds(sweep: FinishedSweep) -> str:

@@ -10,7 +10,7 @@ from fedsim.findings.expectations import ConditionOutcome, Verdict, verdict_of
 from fedsim.findings.expectations import kept as shown
 from fedsim.findings.finished_sweep import COMPLETE, FinishedSweep
 from fedsim.findings.formatting import NO_VALUE, count, listing_of
-from fedsim.findings.metric_wording import wording_of
+from fedsim.findings.metric_wording import read_condition
 from fedsim.limits.grammar import parse_condition
 
 _NAMED = 3  # settings that a line names at most
@@ -26,10 +26,10 @@ def sweep_verdict(sweep: FinishedSweep) -> Verdict | None:
     for each in sweep.scenario.expect:
         if each.over != "every":
             note = "speaks of replicates, which `fedsim replay` runs"
-            outcomes.append(ConditionOutcome("unjudged", each.check, each.why, "", (), note))
+            outcomes.append(ConditionOutcome("unjudged", each.check, each.why, "", "", note))
             continue
         condition = parse_condition(each.check)
-        write, notes, missed = wording_of(condition.metric).write, [], []
+        write, notes, missed = read_condition(each.check)[1], [], []
         for name, runs, values in zip(sweep.names, done, sweep.samples(condition.metric).tolist(), strict=True):
             missed.append(runs - sum(map(condition.holds, values)))
             if missed[-1]:
@@ -40,7 +40,7 @@ def sweep_verdict(sweep: FinishedSweep) -> Verdict | None:
         checks.append(each.check)
         status = "pass" if not notes else "warn" if each.severity == "warn" else "fail"
         note = f"missed at {listing_of(notes, _NAMED, 'more setting')}" if notes else ""
-        outcomes.append(ConditionOutcome(status, each.check, each.why, "", (), note))
+        outcomes.append(ConditionOutcome(status, each.check, each.why, "", "", note))
     return verdict_of(outcomes, _headline(np.array(done) > 0, missed_by, checks), "more limit", "sweep.json")
 
 

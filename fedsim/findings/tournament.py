@@ -1,13 +1,13 @@
 """Which optimizer of a sweep is the best over all its settings: by mean rank, tested over seeds."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from fedsim.common.arrays import Bools, Floats
-from fedsim.findings.finding import MODEL, NEXT, Certainty, Finding, Tile, with_half
+from fedsim.findings.finding import MODEL, NEXT, TRUST, Certainty, Finding, Tile, command_of, with_half
 from fedsim.findings.finished_sweep import FinishedSweep
 from fedsim.findings.formatting import count, cut, listing, listing_of, number
 from fedsim.sweeps.decision import interval, seeds_needed, told_apart
@@ -109,12 +109,18 @@ def _typical(found: Tournament) -> Floats:
 
 
 def tournament_tiles(found: Tournament) -> Iterator[Tile]:
-    """Return the figures of the first and of the last."""
+    """Return the figures of the first, of FedAvg, and of the last."""
     order, typical = leaders(found.values)[0], _typical(found)
-    for place, row in (("first", order[0]), ("last", order[-1])):
+    places = {order.index(row): row for row in (order[0], *_usual(found, order), order[-1])}
+    for place, row in places.items():
         label = found.words.removeprefix("the ").replace("distance of the mean model", "distance")
-        detail = f"“{found.names[row]}”, {place} of {count(len(order))}"
+        detail = f"“{found.names[row]}”, rank {place + 1} of {count(len(order))}"
         yield Tile(number(typical[row], 2), label, f"{detail}; median case" if len(found.cases) > 1 else detail)
+
+
+def _usual(found: Tournament, order: Sequence[int]) -> list[int]:
+    """Return FedAvg, where it is neither the first nor the last."""
+    return [row for row in order[1:-1] if found.names[row] == "fedavg"]
 
 
 def tournament_title(found: Tournament) -> str:
@@ -145,8 +151,11 @@ def tournament_findings(found: Tournament) -> Iterator[Finding]:
     names = [f"“{cut(found.names[row], _SHORT)}”" for row in (best, last)]
     effect = f"{names[0]} {_EFFECTS[found.figure].format(number(typical[best], 2))}"
     in_case = "In the median case " if len(found.cases) > 1 else ""
-    text = f"{in_case}{effect}; {names[1]}, the last, {number(typical[last], 2)}."
-    yield Finding(text, MODEL, name="tournament.effect")
+    usual = "".join(f"; “fedavg” {number(typical[row], 2)}" for row in _usual(found, order))
+    text = f"{in_case}{effect}{usual}; {names[1]}, the last, {number(typical[last], 2)}."
+    ends = usual or f"; {names[1]}, the last, {number(typical[last], 2)}"
+    brief = f"{effect}{' (median case)' * bool(in_case)}{ends}."
+    yield Finding(text, MODEL, name="tournament.effect", brief=brief)
     ways = listing_of([f"“{found.names[row]}” {mean[row]:.1f}" for row in first], _NAMED, "more optimizer")
     seeds = by_seed.shape[1]
     tied = "" if len(first) == 1 else ", not told apart" if seeds > 1 else ", not tested"
@@ -160,18 +169,25 @@ def tournament_findings(found: Tournament) -> Iterator[Finding]:
     named = ("tournament", f"learning.*.{found.figure}", found.names[best], float(mean[best]))
     text = f"{text}; last is “{found.names[last]}” ({mean[last]:.1f})."
     yield with_half(float(half[best]), Finding(text, MODEL, False, *named, test=RANKS_TEST, certainty=told))
+    if seeds > 1:
+        worse, lead = len(found.names) - len(first), "1 leads" if len(first) == 1 else f"{count(len(first))} lead"
+        text = f"Paired t test of ranks over {count(seeds, 'seed')} (5\N{NARROW NO-BREAK SPACE}%, Holm): {lead}"
+        text += f", {count(worse)} {'is' if worse == 1 else 'are'} worse." if worse else ", none is worse."
+        yield Finding(text, TRUST, test=RANKS_TEST)
     if lost := [name for name, own in zip(found.names, found.values, strict=True) if not np.isfinite(own).all()]:
         yield Finding(f"Without a value in some runs, and last there: {listing_of(lost, _NAMED)}.", MODEL, warns=True)
 
 
-def tournament_next(found: Tournament) -> Iterator[Finding]:
+def tournament_next(found: Tournament, meta: Mapping[str, object]) -> Iterator[Finding]:
     """Say how many seeds would tell the leaders apart."""
     by_seed, first = ranks(found.values), leaders(found.values)[1]
     seeds, looks = by_seed.shape[1], len(found.names) - 1
     if seeds < 2:
-        yield Finding("Sweep several seeds (`sweep.seeds: 5`): one tells nothing of chance.", NEXT)
+        command = command_of(meta, "sweep", "sweep.seeds=5")
+        yield Finding("Sweep several seeds: one tells nothing of chance.", NEXT, command=command)
     elif len(first) > 1:
         mean, half = (float(each[0]) for each in interval((by_seed[first[1]] - by_seed[first[0]])[None]))
         needed = seeds_needed(mean, half, seeds, looks) if mean else None
         what = f"tell “{found.names[first[1]]}” from “{found.names[first[0]]}”"
-        yield Finding(f"About {count(needed)} seeds would {what}." if needed else f"No 1,000 seeds would {what}.", NEXT)
+        text = f"About {count(needed)} seeds would {what}." if needed else f"No 1,000 seeds would {what}."
+        yield Finding(text, NEXT, command=command_of(meta, "sweep", f"sweep.seeds={needed}") if needed else "")

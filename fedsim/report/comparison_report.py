@@ -78,12 +78,13 @@ def comparison_document(a: Path, b: Path, confidence: float = 0.95) -> ReportDoc
             text = "The seed is the same, so devices that are described alike live the same lives."
             answer.append(Finding(text, TRUST))
     first = _figure_table(moved, "Figures that differ", _HEADLINE_ROWS, "that differ, below") if len(moved) else None
-    differing = _setting_table(found.configuration)
+    differing, asked = _setting_table(found.configuration), what_differs(found)
+    setup += "; R: rounds a device waits" if "R\N{NO-BREAK SPACE}=" in asked else ""
     return ReportDocument(
         kind="comparison",
         name=f"{names[0]}: A against B" if names[0] == names[1] else " against ".join(names),
         finding=comparison_title(looks),
-        question=what_differs(found),
+        question=asked,
         setup=setup,
         answer=tuple(sorted(answer, key=lambda each: QUESTIONS.index(each.about))),
         tiles=tuple(comparison_tiles(looks)),

@@ -212,7 +212,10 @@ def json_summary(document: ReportDocument) -> str:
         "question": document.question,
         "setup": document.setup,
         "answer": document.finding,
-        "expectations": None if verdict is None else {"status": verdict.status, "text": verdict.headline},
+        "expectations": None
+        if verdict is None
+        else {"status": verdict.status, "text": verdict.headline}
+        | {"missed": [{**vars(each), "words": each.words} for each in verdict.attention]},
         "tiles": [vars(tile) for tile in document.tiles],
         "findings": [as_plain(each) for each in (*document.answer, *document.facts)],
     }
@@ -247,7 +250,8 @@ def _told(findings: Sequence[Finding]) -> str:
     """List findings, those about one question in one item."""
     items = []
     for about, same in groupby(findings, lambda each: each.about):
-        text = " ".join(f"**{escape(each.text)}**" if each.warns else escape(each.text) for each in same)
+        said = ((f"**{escape(each.text)}**" if each.warns else escape(each.text), each.command) for each in same)
+        text = " ".join(f"{sentence} {code(command)}" if command else sentence for sentence, command in said)
         items.append(f"- *{escape(about)}:* {text}" if about else f"- {text}")
     return "\n".join(items)
 
@@ -256,12 +260,12 @@ def _conditions(verdict: Verdict) -> str:
     rows = [
         (
             f"{_MARKS[condition.status]} {condition.outcome}",
-            code(condition.check),
-            *(escape(dict(condition.figures).get(what, "")) for what in ("Observed", "Limit", "Margin")),
+            f"{escape(condition.words)} ({code(condition.check)})",
+            escape(condition.observed),
             code(condition.place) if condition.place else "",
             "; ".join(escape(text) for text in (condition.why, condition.note) if text),
         )
         for condition in (*verdict.attention, *verdict.met)
     ]
-    text = table(("", "expectation", "observed", "limit", "margin", "place", "why"), rows)
+    text = table(("", "expectation", "observed", "place", "why"), rows)
     return f"{text}\n\n{escape(verdict.omitted)}" if verdict.omitted else text

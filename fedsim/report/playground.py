@@ -95,6 +95,7 @@ def playground_document(scenario: Scenario | None = None, file: Path | None = No
         name="theory",
         question="Which separation R should I choose?",
         finding=f"With R = {count(start.separation)}, {found}.",
+        setup="Theory for clients that are always available: nothing is run or trained. R: rounds a client waits.",
         description=_ABOUT,
         context={
             "playground": vars(start)

@@ -8,7 +8,7 @@ from fedsim.common.errors import PluginError, told, users_line
 from fedsim.findings.expectations import verdict
 from fedsim.findings.finding import Finding
 from fedsim.findings.finished_run import FinishedRun
-from fedsim.findings.formatting import NO_VALUE, capitalized, count, distinct, number
+from fedsim.findings.formatting import NO_VALUE, capitalized, count, distinct, number, with_separation
 from fedsim.findings.run import run_answer, setup_of
 from fedsim.learning.private import caveats_of
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises
@@ -47,7 +47,7 @@ def run_document(run: FinishedRun, plugins: bool = False) -> ReportDocument:
         name=run.name,
         finding=said.title,
         question=run.scenario.question,
-        setup=", ".join(setup_of(run)),
+        setup=with_separation(", ".join(setup_of(run))),
         description=run.scenario.description,
         status=run.manifest.get("status"),
         verdict=verdict(run.manifest.get("verdict")),

@@ -1,7 +1,7 @@
 """The report of a sweep: what to choose, what that costs, and how sure it is."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -10,21 +10,13 @@ from fedsim.findings.choice import SweepChoice, choice_of, choice_title, loss_pa
 from fedsim.findings.finished_sweep import FinishedSweep
 from fedsim.findings.formatting import capitalized, count
 from fedsim.findings.metric_wording import L1, PACE, wording_of
-from fedsim.findings.sweep import line_data, moves, sweep_answer, sweep_setup, sweep_tiles
+from fedsim.findings.sweep import moves, sweep_answer, sweep_setup, sweep_tiles
 from fedsim.findings.sweep_limits import sweep_verdict
 from fedsim.findings.tournament import Tournament, leaders, ranks, tournament_of, tournament_title
 from fedsim.report import sweep_tables as tables
 from fedsim.report.charts import Absent, Chart
 from fedsim.report.charts.sweep_lines import line_chart, parts_chart
-from fedsim.report.charts.sweep_settings import (
-    TRADE_OFF,
-    IntervalRows,
-    Map,
-    interval_chart,
-    map_chart,
-    map_data,
-    trade_off_chart,
-)
+from fedsim.report.charts.sweep_settings import TRADE_OFF, IntervalRows, interval_chart, trade_off_chart
 from fedsim.report.document import ReportDocument, Section
 from fedsim.report.provenance import sweep_provenance
 from fedsim.sweeps.decision import interval
@@ -37,7 +29,7 @@ HEADLINES = (
 """Metrics shown first, those that move along the sweep; the losses of optimizers come after them."""
 
 _TRENDS = 8  # metrics with charts of their own at most
-_NAMES = ("distance", TRADE_OFF, "objective", "ranks", "methods", "parts-*", "trend-*", "map-*")
+_NAMES = ("distance", TRADE_OFF, "objective", "ranks", "parts-*", "trend-*")
 """Every chart that the report of a sweep can have; a star stands for the name of a metric."""
 
 
@@ -89,7 +81,7 @@ def sweep_charts(
     """Compute the data of every chart of a sweep, by the section that shows it: the first one is the picture."""
     along = sweep.axis
     if methods is not None:
-        return {"bias": tuple(_method_charts(methods)), "parts": (), "trends": ()}
+        return {"bias": (_method_chart(methods),), "parts": (), "trends": ()}
     if along is None or along.size < 2:
         one = "There is one setting: nothing goes along a sweep. Its figures are in the tables."
         return {"bias": (Absent("distance", "Bias along the sweep", one),), "parts": (), "trends": ()}
@@ -98,66 +90,34 @@ def sweep_charts(
     if objective not in shown and np.isfinite(found.mean).any():
         shown |= {objective}
         own = drawn.pop(objective.split(".")[1], None) if objective.endswith(".above_optimum") else None
-        first = [own or _metric_chart(sweep, objective, "objective", _title(objective), None, found.chosen)]
+        first = [own or line_chart(sweep, found.wording, "objective", _title(objective), None, found.chosen)]
     if found.paces_differ and np.isfinite(found.bias).any():
         bias = trade_off_chart(found)
     else:
         theory = "participation.l1_uniform_theory" if sweep.bias_metric == L1 else None
-        bias = _metric_chart(sweep, sweep.bias_metric, "distance", "Distance from uniform (TV)", theory, found.chosen)
+        wording = wording_of(sweep.bias_metric)
+        bias = line_chart(sweep, wording, "distance", "Distance from uniform (TV)", theory, found.chosen)
     return {
         "bias": (*first, bias),
         "parts": tuple(each for each in drawn.values() if each is not None),
         "trends": tuple(
-            _metric_chart(sweep, metric, f"trend-{_slug(metric)}", _title(metric))
+            line_chart(sweep, wording_of(metric), f"trend-{_slug(metric)}", _title(metric))
             for metric in chosen
             if metric not in shown and moves(sweep, metric)
         ),
     }
 
 
-def _method_charts(methods: Tournament) -> Iterator[Chart]:
-    """Draw the mean rank of each optimizer with its interval, and its figure in every case."""
+def _method_chart(methods: Tournament) -> Chart:
+    """Draw the mean rank of each optimizer with its interval."""
     by_seed, (order, first) = ranks(methods.values), leaders(methods.values)
     mean, half = interval(by_seed)
     names, told = tuple(methods.names[row] for row in order), np.array([row in first for row in order])
-    unit, legend = f"mean rank of {len(order)} (1 is the best)", ("not told from the first", "worse")
+    short = methods.words.removeprefix("the ").replace("distance of the mean model", "distance")
+    unit, legend = f"mean rank of {len(order)} by {short} (1: best)", ("leads", "worse than the first")
     data = IntervalRows(names, mean[order], half[order], told, legend, unit, None)
     notes = [f"By {methods.words}; told by paired tests over the seeds."]
-    yield interval_chart(data, "ranks", f"Mean ranks over {count(len(methods.cases), 'case')}", notes)
-    if len(methods.cases) > 1:
-        every = interval(methods.values)[0][order][::-1]
-        far = bool(np.nanmin(every) >= 0 and np.nanmax(every) > 20 * np.nanmin(every))
-        cells = Map(
-            methods.words.removeprefix("the "), "case", "optimizer", methods.cases, names[::-1], every, logarithmic=far
-        )
-        yield map_chart(cells, "methods", f"{capitalized(cells.metric)} in every case")
-
-
-def _metric_chart(
-    sweep: FinishedSweep, metric: str, name: str, title: str, theory: str | None = None, chosen: int | None = None
-) -> Chart | Absent:
-    """Draw a metric along the sweep: as lines, or as a map where there would be too many of them."""
-    lines, title = line_data(sweep, metric), extremes(sweep, metric, title)
-    over = map_data(sweep, metric) if lines is not None and lines.omitted else None
-    if over is not None:
-        return map_chart(over, f"map-{_slug(metric)}", title)
-    return line_chart(sweep, wording_of(metric), name, title, theory, chosen)
-
-
-def extremes(sweep: FinishedSweep, metric: str, name: str) -> str:
-    """Say where a metric, by its name in words, is least and most, where it is known."""
-    mean, write = sweep.estimates(metric).mean, wording_of(metric).write
-    known = np.flatnonzero(np.isfinite(mean))
-    if not len(known):
-        return name
-    low, high = known[np.argmin(mean[known])], known[np.argmax(mean[known])]
-    if write(float(mean[low])) == write(float(mean[high])):
-        return f"{name}: {write(float(mean[low]))} at every setting{'' if len(known) == len(mean) else ' that has it'}"
-    ways = []
-    for row in (low, high):
-        same = int((mean == mean[row]).sum())
-        ways.append(f"{write(float(mean[row]))} at {sweep.names[row] if same == 1 else count(same, 'setting')}")
-    return f"{name}: {', '.join(ways)}"
+    return interval_chart(data, "ranks", f"Mean ranks over {count(len(methods.cases), 'case')}", notes)
 
 
 def _slug(metric: str) -> str:

@@ -177,16 +177,18 @@ def make_pages(names: Sequence[str], *, redraw: bool = False) -> None:
 
 
 CARDS = {
-    "synthetic": "A run: the paper's synthetic experiment",
+    "synthetic": "Start here: a run of the paper's synthetic experiment",
     "three-continents": "A run: phones in three time zones",
     "which-separation": "A sweep: separations under privacy",
     "fedavg-synthetic": "A figure of the paper: what bias FedAvg keeps",
 }
 """The pages that the list begins with, with their pictures, and what they are."""
+FIRST = "fedsim run scenarios/paper/synthetic.fedsim.yaml"
 FEDSIM = (
     "fedsim simulates which devices take part in federated learning: when they are available, who is selected, and "
     "how long a device waits until it may take part again. Each page here shows one scenario: who took part how often, "
-    "what that did to the model, and at what cost."
+    "what that did to the model, and at what cost. In pictures of groups, a full dot differs from a fair share (1) by "
+    "more than chance, a hollow one does not."
 )
 
 
@@ -204,10 +206,10 @@ def write_list(tested: Sequence[Claim], sections: Mapping[str, Sequence[ReportDo
     told, synthetic = f"The paper's claims: of {len(tested)} with a page, {came}", documents["synthetic"]
     of = {each.about: each.line for each in lines(synthetic.answer)}
     answer = [
-        Finding(f"In the paper's experiment, {of[BIAS].partition(' (')[0]}.", BIAS),
+        Finding(f"In the paper's synthetic experiment, participation is {of[BIAS].partition(' (')[0]}.", BIAS),
         Finding(of[MODEL], MODEL),
         Finding(f"Of {len(tested)} claims of the paper that have a page, {came}.", TRUST),
-        Finding("Run it: fedsim run scenarios/paper/synthetic.fedsim.yaml", NEXT),
+        Finding("Open “Start here” below, then run the same yourself.", NEXT, command=FIRST),
     ]
     claimed = [
         {"href": f"{each.figure}.html", "title": each.claim, "outcome": each.verdict, "status": each.status}

@@ -89,17 +89,17 @@ def brief(run: FinishedRun) -> str:
 
 def test_the_line_is_on_the_method_that_is_farthest_and_told(run: FinishedRun) -> None:
     above = brief(trained(run, {"a": 5.4, "b": 5.0, "a_uniform": 5.0}))
-    assert above.startswith("“a” ends 0.400 ± 0.00")
-    assert above.endswith(" above unbiased training: 10.0 % of what that gained.")
+    assert above.startswith("Loss of “a”: 0.400 ± 0.00")
+    assert above.endswith(" above unbiased training (10.0 % of its gain).")
     below = brief(trained(run, {"a": 5.0, "b": 4.6, "a_uniform": 5.0}))
-    assert below.startswith("“b” ends 0.399 ± 0.003 below")
-    assert below.endswith(" below unbiased training: 10.0 % of what that gained.")
+    assert below.startswith("Loss of “b”: 0.399 ± 0.003 below")
+    assert below.endswith(" below unbiased training (10.0 % of its gain).")
     none = brief(trained(run, {"a": 5.0, "b": 5.0, "a_uniform": 5.0}))
     assert none.startswith("No loss differs from unbiased training by more than chance (“")
     worse = brief(trained(run, {"a": 10.4, "a_uniform": 5.0}))
     assert worse.endswith(" above unbiased training, more than chance.")
     few = brief(trained(run, {"a": 5.4, "a_uniform": 5.0}, noise=0.0, every=20))
-    assert few == "“a” ends 0.4 above unbiased training (too few evaluations to test)."
+    assert few == "Loss of “a”: 0.4 above unbiased training (too few evaluations to test)."
 
 
 def test_the_line_without_a_reference_says_whether_the_lowest_is_told(run: FinishedRun) -> None:

@@ -41,7 +41,7 @@ def test_what_is_gathered_is_what_a_join_finds(clients: range, few: bool, monkey
             "outcome": rng.choice(["reported", "dropped"], rows),
         }
     )
-    found = gather(taken.lazy(), table, Asked([3, 8]))
+    found = gather(taken.lazy(), table)
     taken = taken.filter(pl.col("client") < len(clients))
     known = taken.join(table, on="client")
     started = pl.col("selected_s").is_not_null()
@@ -49,8 +49,6 @@ def test_what_is_gathered_is_what_a_join_finds(clients: range, few: bool, monkey
     assert_frame_equal(found.outcomes, taken.group_by("outcome").len().sort("outcome"))
     starts = known.filter(started).group_by("time_zone", slot).len().sort("time_zone", "slot")
     assert_frame_equal(found.starts, starts)
-    chosen = taken.filter(pl.col("client").is_in([3, 8])).sort("client", "round")
-    assert_frame_equal(found.chosen, chosen)
     with np.errstate(all="raise"):  # a run of less than a day
         gather(taken.lazy(), table, Asked(rounds=300, days=0))
 
@@ -69,7 +67,7 @@ def test_what_is_gathered_while_it_is_measured_is_what_the_directory_says(
     ]
     population = ", ".join(["{name: a, devices: 12, weight: {kind: zipf, exponent: 1}}", *others][:groups])
     result = simulate(Scenario.load(write(f"stop: {{rounds: 90}}\npopulation: [{population}]\nserver: {server}\n")))
-    asked = replace(Asked.of(result.scenario, None, result.rounds, result.simulated_s), chosen=[2, 5], promised=True)
+    asked = replace(Asked.of(result.scenario, result.rounds, result.simulated_s), promised=True)
     found = gatherer_of(build_population(result.scenario), asked)
     for part in slices(result.participations):
         found.add(part)

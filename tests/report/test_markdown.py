@@ -56,8 +56,8 @@ def test_the_summary_of_a_run_has_verdict_answer_figures_and_command(run_directo
     text = markdown_summary(document_of(run_directory))
     assert text.startswith("### &lt;script&gt;alert\\(1\\)&lt;/script&gt;")
     assert "\n\n**Too short to tell bias from chance: a distance below 2" in text
-    assert "The one expectation is met: rounds.count &gt; 5." in text
-    assert "| `rounds.count > 5` | 60 | 5 | 55 | `a:1:2` |" in text
+    assert "The one expectation is met: rounds that were opened above 5." in text
+    assert "| rounds that were opened above 5 (`rounds.count > 5`) | 60 | `a:1:2` |" in text
     assert "Over 60 rounds with separation" in text
     assert "| rounds | **60** |" in text
     assert "fedsim run 'a b'" in text

@@ -11,7 +11,7 @@ import pytest
 
 from fedsim.common.errors import RunError
 from fedsim.findings.choice import choice_of, choice_title
-from fedsim.findings.finding import Certainty
+from fedsim.findings.finding import NEXT, Certainty
 from fedsim.findings.finished_sweep import FinishedSweep, read_finished_sweep
 from fedsim.findings.metric_wording import L1, PACE
 from fedsim.findings.sweep import sweep_answer, what_was_simulated
@@ -86,7 +86,7 @@ def test_what_no_slower_setting_betters_beyond_chance_is_the_choice(tmp_path: Pa
 def test_at_the_same_pace_the_most_even_is_the_best(tmp_path: Path) -> None:
     title, text = said(sweep_of(tmp_path, [(0.8, 960), (0.4, 960), (0.6, 960)]))
     assert title == "R = 1 has the most even participation (20.0 % from uniform), at the same pace as all others"
-    assert "Next best is R = 2 with 30.0 % (+10.0 ± " in text
+    assert "is better than R = 2, the next best with 30.0 %, by 10.0 ± " in text
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_the_scenario_s_objective_chooses_among_what_keeps_its_conditions(tmp_pa
     assert title == (
         "R = 2 has the most even participation (30.0 % from uniform) of the 2 settings that keep the conditions"
     )
-    assert "Next best is R = 0 with 40.0 % (+10.0 ± " in text
+    assert "is better than R = 0, the next best with 40.0 %, by 10.0 ± " in text
     assert "Without the conditions (`rounds.per_day >= 750`) it would be R = 1 with 20.0 %." in text
     assert "not sure" not in text
     table = choice_table(sweep, choice_of(sweep))
@@ -165,7 +165,7 @@ def test_the_scenario_s_objective_chooses_among_what_keeps_its_conditions(tmp_pa
 def test_the_best_may_be_what_has_most(tmp_path: Path) -> None:
     title, text = said(sweep_of(tmp_path, ORDINARY, decide(PACE, f"{L1} < 0.65", way="maximize")))
     assert title == "R = 2 has the highest pace (800 rounds per day) of the 2 settings that keep the conditions"
-    assert "Next best is R = 1 with 700 rounds per day (-100 ± 0)" in text
+    assert "is better than R = 1, the next best with 700 rounds per day, by 100 ± 0 (paired" in text
 
 
 def test_a_condition_that_chance_may_undo_is_told(tmp_path: Path) -> None:
@@ -264,12 +264,14 @@ def test_short_runs_are_told_from_bias(tmp_path: Path) -> None:
         sweep = sweep_of(tmp_path / str(turns), ORDINARY, BASE, more={"sessions.count": turns})
         texts.append(plain(" ".join(each.text for each in sweep_answer(sweep, choice_of(sweep)))))
     short, long = texts
-    few = "Runs are short: equal chances alone would give 27.0 % at R = 1 (measured: 20.0 %)"
-    assert f"{few}, and half of the distance or more at 3 other settings. Chance explains it." in short
-    assert "Runs are short" not in long
-    sweep = sweep_of(tmp_path / "brief", ORDINARY, BASE, more={"sessions.count": 400.0})
-    lines = [plain(each.line) for each in sweep_answer(sweep, choice_of(sweep)) if each.warns]
-    assert lines == ["Runs are short: chance alone would give 27.0 % at R = 1 (measured: 20.0 %)."]  # the choice
+    few = "Equal chances alone would give 27.0 % from uniform in so short a run at R = 1 (measured: 20.0 %)"
+    assert f"{few}, and half of the distance or more at 3 other settings: no bias can be seen there." in short
+    assert "Equal chances alone" not in long
+    sweep = sweep_of(tmp_path / "brief", ORDINARY, BASE, more={"sessions.count": 1200.0})
+    warned = [plain(each.line) for each in sweep_answer(sweep, choice_of(sweep)) if each.warns]
+    assert warned == ["Runs are short: of the 20.0 % at R = 1, chance alone would give 16.0 %."]  # the choice
+    (longer,) = (each for each in sweep_answer(sweep, choice_of(sweep)) if each.text.startswith("Run 10 times"))
+    assert longer.about == NEXT
 
 
 LIMITS = {
@@ -299,7 +301,8 @@ def test_limits_that_all_keep_are_said_to_be_kept(tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path, ORDINARY, {"expect": [LIMITS["expect"][1]]})
     verdict = sweep_verdict(sweep)
     assert verdict is not None
-    assert verdict.headline == "All 4 settings keep the limit in every run: participation.l1_uniform < 2."
+    headline = "All 4 settings keep the limit in every run: distance of participation from uniform (TV) below 100 %."
+    assert plain(verdict.headline) == headline
 
 
 def test_a_limit_on_what_has_no_value_is_missed_and_one_without_runs_is_not_judged(tmp_path: Path) -> None:

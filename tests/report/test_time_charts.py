@@ -1,4 +1,4 @@
-"""The data behind the charts of devices and time: hours, shortages, timelines."""
+"""The data behind the charts of devices and time: hours and shortages."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,10 +14,9 @@ from fedsim.findings.finished_run import FinishedRun, read_run
 from fedsim.report.charts import Absent, Chart
 from fedsim.report.charts.availability import ZONES, eligible_chart, hour_chart, hourly, lacking, sampled
 from fedsim.report.charts.marks import clock_axis, joined
-from fedsim.report.charts.timeline import COOLING, SESSION, device_spans, timeline_chart
 from fedsim.scenario import Scenario
 
-from .runs import GROUPS, SCENARIO, SEPARATION, SIZE
+from .runs import GROUPS, SCENARIO, SIZE
 
 DAY = 86_400.0
 
@@ -147,49 +146,6 @@ def test_charts_say_that_the_gauges_looked_at_a_sample(run: FinishedRun, most: i
     chart = eligible_chart(some)
     assert chart is not None
     assert tuple(note for note in chart.notes if "evenly spaced" in note) == notes
-
-
-def test_the_timeline_pairs_beginnings_with_ends(run: FinishedRun) -> None:
-    zero, seven = (device_spans(run, client, 36_000.0) for client in (0, 7))
-    assert list(zero) == ["charging", COOLING, SESSION]
-    np.testing.assert_array_equal(zero["charging"], [[0, 3600], [1800, 36_000]])
-    np.testing.assert_array_equal(seven["idle"], [[0], [36_000]])
-    chart = timeline_chart(run)
-    assert chart is not None
-    assert chart.table is not None
-    assert chart.table.header == ("Device", "Charging", "Idle", "Cool-down", "Sessions")
-    assert chart.table.rows[1][:3] == ("7", "", "100\N{NARROW NO-BREAK SPACE}%")
-    axes = Figure().subplots()
-    chart.draw(axes)
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["device 0", "device 7"]
-    assert timeline_chart(replace(run, transitions=None)) is None
-
-
-def test_cool_down_lasts_until_the_round_that_may_select_again(run: FinishedRun) -> None:
-    """Client 0 is of group 0; a round opens every 90 s, and R = 8 ends with the opening of the ninth one after."""
-    device = device_spans(run, 0, 36_000.0)
-    rounds = run.gathered.chosen.filter(client=0)
-    assert len(device[SESSION][0]) == len(rounds)
-    expected = np.minimum((rounds["round"].to_numpy() + 1 + SEPARATION) * 90.0, 36_000.0)
-    np.testing.assert_allclose(device[COOLING][0], rounds["ended_s"].to_numpy())
-    np.testing.assert_allclose(device[COOLING][1], expected)
-
-
-def test_wall_clock_cool_downs_count_too(run: FinishedRun) -> None:
-    chosen = pl.DataFrame(
-        {
-            "client": [0, 0],
-            "round": [0, 5],
-            "selected_s": [0.0, 7200.0],
-            "ended_s": [600.0, 7300.0],
-            "outcome": ["reported", "dropped"],
-        }
-    )
-    free = run.clients.with_columns(separation=0, cooldown_s=3600.0)
-    rested = replace(with_taken(run, chosen=chosen), clients=free)
-    rested = with_scenario(rested, 36_000.0, server={"cohort": 5, "cooldown_from": "reported"})
-    starts, ends = device_spans(rested, 0, 36_000.0)[COOLING]
-    assert (starts.tolist(), ends.tolist()) == ([600], [4200])
 
 
 def test_a_clock_shows_whole_hours_of_the_zone_over_the_change_to_summer() -> None:

@@ -85,7 +85,7 @@ def _part_of(kind: RunChart, what: str, otherwise: Any, data: object) -> Any:
 
 RUN_CHARTS: Final = (
     *("who", "who-groups", "who-zones", "who-weights", "who-availability", "who-speed", "participation"),
-    *("distance", "convergence", "availability", "eligible", "timeline", "durations", "staleness", "loss", "optimum"),
+    *("distance", "convergence", "availability", "eligible", "durations", "staleness", "loss", "optimum"),
 )
 """Every chart that the report of a run can have, by the anchor in its page."""
 CHARTS: Final = Registry[RunChart](
@@ -103,11 +103,11 @@ def section_of(kind: RunChart) -> str:
 
 def run_charts(run: FinishedRun, bias: Bias) -> dict[str, tuple[Chart | Absent, ...]]:
     """Compute the data of every chart of a run, by the section that shows it; some that have none say why."""
-    from fedsim.report.charts import availability, distance, learning, rounds, timeline, who
+    from fedsim.report.charts import availability, distance, learning, rounds, who
 
     made: dict[str, list[Chart | Absent | None]] = {
         "bias": [*who.who_charts(run, bias), distance.distance_chart(run), distance.convergence_chart(run)],
-        "devices": [availability.hour_chart(run), availability.eligible_chart(run), timeline.timeline_chart(run)],
+        "devices": [availability.hour_chart(run), availability.eligible_chart(run)],
         "rounds": [rounds.duration_chart(run), rounds.staleness_chart(run)],
         "learning": [learning.training_chart(run, column) for column in ("loss", "distance")],
         OWN: [],

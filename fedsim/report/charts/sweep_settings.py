@@ -1,7 +1,7 @@
-"""Settings of a sweep side by side: bias against pace with the choice marked, a map over two axes, intervals."""
+"""Settings of a sweep side by side: bias against pace with the choice marked, and intervals."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -9,102 +9,14 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
-from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
-from matplotlib.patches import Rectangle
-from matplotlib.ticker import FixedFormatter, FixedLocator
 
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.findings.choice import SweepChoice
-from fedsim.findings.finished_sweep import FinishedSweep
-from fedsim.findings.formatting import count, cut, from_to, number
+from fedsim.findings.formatting import count, cut, number
 from fedsim.findings.metric_wording import PACE, tv, wording_of
 from fedsim.report.charts import Absent, Chart, marks
-from fedsim.report.charts.sweep_lines import LABEL
 from fedsim.report.tables import Table, thinned
 from fedsim.sweeps.decision import ellipse, interval
-
-_SIDE = 24  # values of a parameter shown at most along a side
-_MAP = LinearSegmentedColormap.from_list("fedsim", ["#eef4f9", "#9cc4e4", "#3b8cc2", "#0b4f86", "#08294a"])
-# Not the page's ink and paper: cells keep their colours in the dark, and so must what is written on them.
-_DARK, _LIGHT = "#101418", "#ffffff"
-
-
-@dataclass(frozen=True, eq=False)
-class Map:
-    """Values of a metric in rows and columns."""
-
-    metric: str
-    across: str  # what the columns are
-    up: str  # what the rows are
-    columns: tuple[str, ...]
-    rows: tuple[str, ...]  # from below
-    mean: Floats  # (rows, columns); NaN where there is no value
-    notes: tuple[str, ...] = ()
-    logarithmic: bool = False
-
-
-def map_data(sweep: FinishedSweep, metric: str) -> Map | None:
-    """Compute the map of a sweep; None where settings differ in fewer than two ways, or the metric has no value."""
-    along, found = sweep.axis, sweep.estimates(metric)
-    if along is None or along.size < 2 or not np.isfinite(found.mean).any():
-        return None
-    across, *others = sorted((each for each in sweep.axes if each.size > 1), key=lambda each: each is not along)
-    if not others:
-        return None
-    up, *held = others
-    (columns, column), (rows, row) = (np.unique(axis.x, return_inverse=True) for axis in (across, up))
-    mean = np.full((len(rows), len(columns)), np.nan)
-    kept = np.all([axis.x == axis.x[0] for axis in held], axis=0) if held else np.ones(len(found.mean), dtype=bool)
-    mean[row[kept], column[kept]] = found.mean[kept]
-    shown = mean[:_SIDE, :_SIDE]
-    notes = [f"Held: {', '.join(axis.named(float(axis.x[0])) for axis in held)}."] if held else []
-    notes += [f"{count(left, 'cell')} left out."] if (left := mean.size - shown.size) else []
-    names = [tuple(axis.at(x) for x in each[:_SIDE].tolist()) for axis, each in ((across, columns), (up, rows))]
-    return Map(metric, across.label, up.label, names[0], names[1], shown, tuple(notes))
-
-
-def map_chart(data: Map, name: str, title: str) -> Chart:
-    """Make a chart of a map."""
-    cells = zip(data.rows, data.mean.tolist(), strict=True)
-    rows = [(row, *(number(value) for value in values)) for row, values in cells]
-    low, high = float(np.nanmin(data.mean)), float(np.nanmax(data.mean))
-    shown = thinned(f"{data.metric}, means", (f"{data.up} \\ {data.across}", *data.columns), rows[::-1])
-    return Chart(
-        name=name,
-        title=title,
-        description=f"{data.metric} over {data.across} and {data.up}: {from_to(number(low), number(high))}.",
-        notes=("Means over the seeds; darker is more. Empty cells have no value.", *data.notes),
-        table=replace(shown, words=1),
-        draw=partial(_draw_map, data),
-        height=float(np.clip(0.45 + 0.09 * len(data.rows), 0.7, 1.8)),
-    )
-
-
-def _draw_map(data: Map, axes: Axes) -> None:
-    """Draw a rectangle for each cell, with its value where there is room."""
-    low, high = float(np.nanmin(data.mean)), float(np.nanmax(data.mean))
-    scale: Normalize = Normalize(low, high if high > low else low + 1)
-    if data.logarithmic and high > 0:
-        scale = LogNorm(max(low, 1e-4 * high), high, clip=True)
-    digits = 3 if len(data.columns) <= 6 else 2
-    for row, column in zip(*np.nonzero(np.isfinite(data.mean)), strict=True):
-        value = float(data.mean[row, column])
-        shade = float(scale(value))
-        axes.add_patch(Rectangle((column, row), 1, 1, facecolor=_MAP(shade), edgecolor="none"))
-        if len(data.columns) <= 12:
-            ink, size = _LIGHT if shade > 0.5 else _DARK, 8.2 if len(data.columns) <= 7 else 6.6
-            text = f"{value:.0e}".replace("e-0", "e\N{MINUS SIGN}") if abs(value) < 1e-3 else number(value, digits)
-            axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", color=ink, fontsize=size)
-    axes.set_xlim(0, len(data.columns))
-    axes.set_ylim(0, len(data.rows))
-    axes.grid(visible=False)
-    for ticks, names, longest in ((axes.xaxis, data.columns, LABEL), (axes.yaxis, data.rows, 2 * LABEL)):
-        marked = range(0, len(names), -(-len(names) // _SIDE))
-        ticks.set_major_locator(FixedLocator([index + 0.5 for index in marked]))
-        ticks.set_major_formatter(FixedFormatter([marks.shortened(names[index], longest) for index in marked]))
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    marks.finish(axes, marks.shortened(data.across, 44), marks.shortened(data.up))
 
 
 @dataclass(frozen=True, eq=False)

@@ -157,8 +157,9 @@ def _row_chart(run: FinishedRun, data: ClientParts, name: str) -> Chart:
         rows = np.concatenate([order[: GROUP_ROWS // 2], order[-GROUP_ROWS // 2 :]])
     what = "participations" if run.selected is None else "reports taken"
     notes = [f"Participation share: the share of the {what} over the share of the clients. 1 is equal shares for all."]
-    notes.append(f"Grey: where equal chances for everybody would put 19 of 20 {data.noun}s.")
-    if data.ends is not None:
+    if data.ends is None:
+        notes.append(f"Grey: where equal chances for everybody would put 19 of 20 {data.noun}s.")
+    else:
         notes.append("Bars: intervals at the level of the verdict, 95\N{NARROW NO-BREAK SPACE}% for all looks.")
     if len(rows) < len(data.names):
         notes.append(f"{count(len(rows))} of the {count(len(data.names), data.noun)}: those at both ends.")
@@ -199,12 +200,21 @@ def _draw_rows(data: ClientParts, rows: Ints, axes: Axes) -> None:
         values = np.concatenate([values, np.maximum(low, share / 2 if far else 0), high])
     least, most = float(values.min()), max(float(values.max()), 1.1)
     axes.set_xlim(*((least / 1.2, most * 1.2) if far else (0.9 * min(least, 0.9) if least > 0.6 else 0, 1.05 * most)))
-    left = np.maximum(1 - chance, axes.get_xlim()[0])
-    band = axes.barh(at, 1 + chance - left, 1.0, left=left, color=marks.MUTED, alpha=0.28, linewidth=0)
     marks.rule(axes, x=1)
-    if data.ends is not None:
+    entries = list[tuple[Artist, str]]()
+    if data.ends is None:
+        left = np.maximum(1 - chance, axes.get_xlim()[0])
+        band = axes.barh(at, 1 + chance - left, 1.0, left=left, color=marks.MUTED, alpha=0.28, linewidth=0)
+        entries = [
+            (marks.dots(axes, share, at, marks.SERIES[0], 5.5, zorder=4), "measured"),
+            (band[0], "equal chances"),
+        ]
+    else:  # what is told from chance is what has an interval without 1
         axes.hlines(at, low, high, color=marks.SERIES[0], linewidth=1.4, zorder=3)
-    entries: list[tuple[Artist, str]] = [(marks.dots(axes, share, at, marks.SERIES[0], 5.5, zorder=4), "measured")]
+        told = (low > 1) | (high < 1)
+        for own, face, words in (told, marks.SERIES[0], "more than chance"), (~told, marks.PAPER, "chance explains it"):
+            dots = marks.dots(axes, share[own], at[own], marks.SERIES[0], 5.5, zorder=4, markerfacecolor=face)
+            entries += [(dots, words)] if own.any() else []
     marks.set_scale(axes, "x", far)
     if data.theory is not None:
         theory = marks.dots(axes, data.theory[rows], at, marks.SERIES[1], 9, marker="|", markeredgewidth=1.8, zorder=5)
@@ -213,7 +223,7 @@ def _draw_rows(data: ClientParts, rows: Ints, axes: Axes) -> None:
         axes.text(
             1.02, y, fixed(float(value), 2 if value >= 1 else 3), transform=axes.get_yaxis_transform(), va="center"
         )
-    marks.finish(axes, _SHARE, "", [*entries, (band[0], "equal chances")])
+    marks.finish(axes, _SHARE, "", entries)
 
 
 def around_uniform(taken: int, clients: int, sizes: Ints) -> tuple[Floats, Floats]:
