@@ -21,7 +21,7 @@ def constraints(text: str) -> list[str]:
     ]
     lines = []
     for requirement in sorted(set(listed)):
-        found = re.fullmatch(r"([A-Za-z0-9._-]+)(?:\[[a-z,]+\])?>=([0-9.]+)", requirement)
+        found = re.fullmatch(r"([A-Za-z0-9._-]+)(?:\[[a-z,]+\])?>=([0-9.]+)(?: *;.*)?", requirement)
         if found is None:
             raise SystemExit(
                 f"pyproject.toml: {requirement!r} is not NAME>=VERSION, so it cannot be tested at its bound"

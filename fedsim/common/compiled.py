@@ -4,12 +4,21 @@ The draws are those that `fedsim.common.keyed` makes as arrays, one at a time, t
 """
 
 from collections.abc import Callable
+from functools import wraps
+from multiprocessing import parent_process
 from typing import ParamSpec, TypeVar
 
-import numba
 import numpy as np
 
 from fedsim.common.keyed import FIRST_FACTOR, GOLDEN, SECOND_FACTOR, TWO_TO_MINUS_53
+from fedsim.common.messages import complain
+
+try:
+    import numba
+except ImportError:  # there is none for this platform, or for this Python
+    numba = None  # type: ignore[assignment]
+    if parent_process() is None:
+        complain("note: numba cannot be imported: habits, and federations of many devices, take much longer")
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -21,12 +30,23 @@ def compiled(loop: Callable[_P, _R]) -> Callable[_P, _R]:
 
     The machine code does what is written, operation by operation (no reordering, no fused multiply-add), so that its
     results are numpy's to the last bit as long as it adds, subtracts, multiplies, divides and compares. Threads can run
-    it side by side.
+    it side by side. Without numba it stays as it is, with the same results.
     """
+    if numba is None:
+        return _interpreted(loop)
     try:
         return numba.njit(cache=True, nogil=True)(loop)
     except RuntimeError:  # nowhere to keep it: neither beside the module nor in the user's folder
         return numba.njit(cache=False, nogil=True)(loop)
+
+
+def _interpreted(loop: Callable[_P, _R]) -> Callable[_P, _R]:
+    @wraps(loop)
+    def run(*given: _P.args, **named: _P.kwargs) -> _R:
+        with np.errstate(over="ignore"):  # products of words are meant to overflow
+            return loop(*given, **named)
+
+    return run
 
 
 def inlined(loop: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -34,6 +54,8 @@ def inlined(loop: Callable[_P, _R]) -> Callable[_P, _R]:
 
     Passing arrays to another compiled function costs tens of nanoseconds a call.
     """
+    if numba is None:
+        return loop
     part: Callable[_P, _R] = numba.njit(forceinline=True, nogil=True)(loop)
     return part
 

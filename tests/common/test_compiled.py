@@ -2,16 +2,20 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedsim import Scenario, simulate
 from fedsim.common.compiled import compiled, uniform_at, word_of
 from fedsim.common.keyed import Purpose, mixed_index, stream
+from tests.command import variables
 from tests.conftest import LIMIT_S
 
 words = st.integers(0, 2**63 - 1)
@@ -54,3 +58,30 @@ print("numba" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=LIMIT_S)
     assert done.stdout.strip() == expected
+
+
+WITHOUT = """
+import sys
+sys.modules["numba"] = None
+from fedsim import Scenario, simulate
+for engine in ("vectorized", "process"):
+    result = simulate(Scenario.load(sys.argv[1], ["engine=" + engine]))
+    result.participations.write_parquet(f"{sys.argv[1]}.{engine}.parquet")
+"""
+SMALL = """
+stop: {rounds: 12}
+population:
+  - {devices: 40, availability: habits, separation: 1, weight: {kind: zipf, exponent: 1}}
+  - {devices: 20, availability: {kind: renewal, on: 2h, off: 1h}, cooldown: 1h}
+server: {cohort: 4, pause: 20m, selection: successive}
+"""
+
+
+def test_without_numba_everything_is_the_same_and_said_once(tmp_path: Path) -> None:
+    (file := tmp_path / "a.fedsim.yaml").write_text(SMALL)
+    command = [sys.executable, "-c", WITHOUT, str(file)]
+    done = subprocess.run(command, env=variables({}), capture_output=True, text=True, check=True, timeout=LIMIT_S)
+    assert done.stderr.count("numba cannot be imported") == 1
+    here = simulate(Scenario.load(file)).participations
+    for engine in ("vectorized", "process"):
+        assert here.equals(pl.read_parquet(f"{file}.{engine}.parquet"))
