@@ -8,7 +8,7 @@ from pydantic import Field
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.keyed import Purpose
 from fedsim.selection.law import Candidates, Eligibility, Memory, Request, Streams
-from fedsim.selection.proposals import WeightedProposals, ask_first, draw
+from fedsim.selection.proposals import WeightedProposals, draw
 
 _ROUNDING = 1  # index of the draw that rounds the quotas of strata; 0 is that of the race
 
@@ -53,11 +53,8 @@ class Midzuno:
 
     def select(self, request: Request, candidates: Candidates) -> Ints:
         """Return the client that was drawn by weight, then the others."""
-        rest = request.count - 1
-        first, second = ask_first(request, [(self._weighted, 1), (self._even, rest)], candidates)
-        leader = draw(self._weighted, request, 1, candidates, first=first)
-        others = draw(self._even, request, rest, candidates, leader, second)
-        return np.concatenate([leader, others])
+        leader = draw(self._weighted, request, 1, candidates)
+        return np.concatenate([leader, draw(self._even, request, request.count - 1, candidates, leader)])
 
 
 class Groups:

@@ -5,14 +5,13 @@ eligible (Plackett-Luce). Proposing costs O(count) whatever the population's siz
 no luck. Which one is used depends on the proposals alone, so every engine chooses the same clients.
 """
 
-from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.common.arrays import Bits, Bools, Floats, Ints
+from fedsim.common.arrays import Bits, Floats, Ints
 from fedsim.common.keyed import Purpose, mixed_index
 from fedsim.selection.law import Eligibility, Request, Streams
 
@@ -119,45 +118,13 @@ class WeightedProposals:
         return units[np.argsort(times, kind="stable")]
 
 
-class FirstProposals(NamedTuple):
-    """The first proposals of a draw that may be eligible, which of them are, and how many there were in all."""
-
-    units: Ints
-    eligible: Bools
-    asked: int
-
-
-def ask_first(
-    request: Request, draws: Sequence[tuple[WeightedProposals, int]], among: Eligibility
-) -> list[FirstProposals]:
-    """Ask about the first proposals of several draws at once: each call costs about 40 us, however few are asked about.
-
-    `draws` holds the proposals of each draw, and how many it is to choose; the number of the request is their key.
-    """
-    sizes = [min(source.enough_for(count), source.most_for(count)) if count else 0 for source, count in draws]
-    ineligible = among.ineligible_mask()
-    units = [
-        source.propose(request.number, 0, size, ineligible) for (source, _), size in zip(draws, sizes, strict=True)
-    ]
-    answers, found, last = among.eligible(np.concatenate(units)), list[FirstProposals](), 0
-    for own, size in zip(units, sizes, strict=True):
-        found.append(FirstProposals(own, answers[last : last + len(own)], size))
-        last += len(own)
-    return found
-
-
 def draw(
-    source: WeightedProposals,
-    request: Request,
-    count: int,
-    among: Eligibility,
-    taken: Ints | None = None,
-    first: FirstProposals | None = None,
+    source: WeightedProposals, request: Request, count: int, among: Eligibility, taken: Ints | None = None
 ) -> Ints:
     """Draw `count` distinct eligible units one after the other, each by weight among those that are left.
 
-    All that are left are drawn where they are fewer. Units in `taken` are not drawn again; `first` is what `ask_first`
-    found out about this draw. Where the request names everyone who is eligible, nothing is proposed.
+    All that are left are drawn where they are fewer. Units in `taken` are not drawn again. Where the request names
+    everyone who is eligible, nothing is proposed.
     """
     chosen = np.empty(0, dtype=np.int64) if taken is None else taken
     if request.everyone is not None:
@@ -169,12 +136,9 @@ def draw(
     ineligible = among.ineligible_mask()
     while missing and asked < most:
         # How many are proposed at once makes no difference to who is chosen.
-        if first is None or asked:
-            size = min(source.enough_for(missing), most - asked)
-            proposals = source.propose(request.number, asked, size, ineligible)
-            eligible = among.eligible(proposals)
-        else:
-            proposals, eligible, size = first
+        size = min(source.enough_for(missing), most - asked)
+        proposals = source.propose(request.number, asked, size, ineligible)
+        eligible = among.eligible(proposals)
         source.note(size, int(eligible.sum()))
         if count > 1 or len(chosen):
             accepted = first_of_each(np.concatenate([chosen, proposals[eligible]]))[len(chosen) :][:missing]
