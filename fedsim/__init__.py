@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         SweepError,
     )
     from fedsim.experiment.chain import chain
+    from fedsim.experiment.citation import citation
     from fedsim.experiment.privacy import promises
     from fedsim.experiment.result import Result, load
     from fedsim.experiment.run import simulate
@@ -56,6 +57,7 @@ __all__ = [
     "SweepError",
     "__version__",
     "chain",
+    "citation",
     "compare",
     "load",
     "promises",
@@ -69,6 +71,7 @@ _HOMES = {
     "Result": "fedsim.experiment.result",
     "Scenario": "fedsim.scenario",
     "chain": "fedsim.experiment.chain",
+    "citation": "fedsim.experiment.citation",
     "compare": "fedsim.sweeps.compare",
     "load": "fedsim.experiment.result",
     "promises": "fedsim.experiment.privacy",

@@ -26,6 +26,7 @@ NAMES = {
     "SweepError",
     "__version__",
     "chain",
+    "citation",
     "compare",
     "load",
     "promises",
@@ -35,6 +36,7 @@ NAMES = {
 }
 ARGUMENTS = {
     "chain": "scenario, *, separation, method, law, target_l1, target_tv, target_ratio, precision, convergence, mixing",
+    "citation": "result",
     "compare": "a, b, *, confidence",
     "load": "directory, *, allow_plugins, allow_outside",
     "promises": "scenario, *, separation, cohort, noise, epsilon, report",
@@ -117,6 +119,7 @@ WRONG: list[tuple[Callable[[Any], object], str]] = [
     (lambda _: API.chain(None), "scenario must be a Scenario"),
     (lambda each: API.chain(each, separation="0:8"), "separation must be a whole number of at least 0, not '0:8'"),
     (lambda _: API.compare(1, 2), "what is compared must be a result, or a run or sweep directory, not 1"),
+    (lambda _: API.citation(3), "result must be what simulate or load has returned, not 3"),
     (lambda _: API.load(3), "directory must be a run directory, not 3"),
     (lambda _: API.Scenario.load(None), "path must be the name of a scenario file, not None"),
     (
