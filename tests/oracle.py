@@ -3,7 +3,7 @@
 It reads a scenario as plain data and shares no code with fedsim. It knows devices that are always available, or come
 and go at exponential times, sessions of constant or exponential lengths, the laws of selection without a memory,
 deadlines, over-selection, shortages, separations, cool-downs, caps, buffered servers, sessions from work with what they
-take, secure aggregation, devices that join and leave, and check-ins.
+take, secure aggregation, devices that join and leave, check-ins, and a pace that the server steers.
 """
 
 import math
@@ -62,6 +62,13 @@ class Device:
         self.place = max(place - 2, 0)
         return place % 2 == 1, min(self.edge(place), self.leaves)
 
+    def was_there(self, when: int) -> bool:
+        """Say whether it was there at an instant, which may be over."""
+        self.edge(0)
+        while self.edges[-1] <= when:
+            self.edge(len(self.edges))
+        return self.joins <= when < self.leaves and sum(each <= when for each in self.edges) % 2 == 1
+
     def length(self) -> int:
         if self.work:
             down, up = (
@@ -105,7 +112,9 @@ class World:
         self.devices = [Device(g, k, self.draws) for g in data["groups"] for k in range(g["devices"])]
         self.total = sum(d.weight for d in self.devices)
         self.after, self.closed = -1, 0
-        self.every, self.window = None, 0
+        self.every, self.window = 0, 0  # 0: devices do not check in
+        self.wanted = data["server"].get("wanted")  # check-ins in a window; the same for all devices, where it is None
+        self.chances, self.seen, self.came = list[float](), [float(len(self.devices))], dict[tuple[int, int], bool]()
         if "check_ins" in data["server"]:
             self.every, self.window = (ms(each) for each in data["server"]["check_ins"])
             self.phases = [self.draws.randrange(self.every) for _ in self.devices]
@@ -115,7 +124,28 @@ class World:
         return [i for i, device in enumerate(self.devices) if device.ready(number, now) and self.connected(i, now)]
 
     def connected(self, i: int, now: int) -> bool:
-        return self.every is None or (now - self.phases[i]) % self.every < self.window
+        if not self.every or self.wanted is None:
+            return not self.every or (now - self.phases[i]) % self.every < self.window
+        window = (now - self.phases[i]) // self.every
+        if (i, window) not in self.came:
+            chance = self.chance(max(0, (self.phases[i] + window * self.every) // 3_600_000))
+            self.came[i, window] = self.draws.random() < chance
+        return self.came[i, window]
+
+    def chance(self, hour: int) -> float:
+        """Return the chance that a device comes in a window that begins in that hour."""
+        while len(self.chances) <= hour:
+            if self.chances:
+                now = 3_600_000 * len(self.chances) - 1_800_000
+                found = 0.0
+                for i, device in enumerate(self.devices):
+                    if device.was_there(now) and self.connected(i, now):
+                        begun = now - (now - self.phases[i]) % self.every
+                        found += 1 / self.chances[max(0, begun // 3_600_000)]
+                self.seen.append(min(max(found, 1 / self.chances[-1]), len(self.devices)))
+            known = self.seen[-1] if len(self.chances) < 24 else self.seen[len(self.chances) - 23]
+            self.chances.append(min(1.0, self.wanted / known))
+        return self.chances[hour]
 
     def whole(self, pool: list[int], count: int) -> list[int]:
         return [b for b in range(len(self.devices) // count) if all(b * count + k in pool for k in range(count))]
@@ -167,7 +197,7 @@ class World:
     def next_change(self, now: int) -> int:
         """Return the next instant at which somebody may become ready."""
         later = [e for e, _, _ in self.running if e > now] + [d.free_at for d in self.devices if d.free_at > now]
-        if self.every is not None:
+        if self.every:
             later += [now + self.every - (now - phase) % self.every for phase in self.phases]
         return min(later + [d.spell(now)[1] for d in self.devices if d.taken < d.most], default=FOREVER)
 

@@ -204,7 +204,7 @@ server:
   deadline: 3m
   over_select: 1.5
   secure_aggregation: {threshold: 3, unmasking: 20s, drop_out: 0.1}
-  check_ins: {every: 20m, window: 5m}
+  check_ins: {PACE, window: 5m}
 prices: {gigabyte: 0.1, carbon: 400g}
 """
 
@@ -235,7 +235,8 @@ def test_runs_that_are_killed_resume_to_the_same_bytes(tmp_path: Path) -> None:
         while kills < wanted:
             runs += 1
             file = tmp_path / f"{runs}.fedsim.yaml"
-            file.write_text(KILLED.replace("SEED", str(runs)).replace("ENGINE", ["process", "vectorized"][runs % 2]))
+            engine, pace = ["process", "vectorized"][runs % 2], ["every: 20m", "wanted: 12"][runs // 2 % 2]
+            file.write_text(KILLED.replace("SEED", str(runs)).replace("ENGINE", engine).replace("PACE", pace))
             plain, killed = tmp_path / f"plain-{runs}", tmp_path / f"killed-{runs}"
             run(file, plain)  # it may compile what the next one finds compiled
             begun = time.monotonic()

@@ -32,8 +32,10 @@ def with_fleet(data: Json, number: int) -> Json:
         if draws.random() < 0.4:
             each["joins"] = [draws.choice([0, 0, 60, 500]) for _ in range(each["devices"])]
             each["leaves"] = [draws.choice([10**8, 10**8, 10**8, 2500]) for _ in range(each["devices"])]
-    if data["server"]["law"] != "groups" and draws.random() < 0.3:
-        data["server"]["check_ins"] = draws.choice([(300, 100), (120, 60)])
+    if data["server"]["law"] != "groups" and draws.random() < 0.4:
+        data["server"]["check_ins"] = draws.choice([(300, 100), (120, 60), (120, 120)])
+        if data["server"]["check_ins"] == (120, 120):
+            data["server"]["wanted"] = draws.randint(2, 6)
     if "buffer" not in data["server"] and draws.random() < 0.5:
         cohort = data["server"]["cohort"]
         data["server"]["gate"] = (draws.randint(1, cohort), draws.choice([0.0, 5.0, 30.0]), draws.choice([0.0, 0.2]))
@@ -89,7 +91,9 @@ def scenario(data: Json, **top: Any) -> Scenario:
     if (gate := server.pop("gate", None)) is not None:
         server["secure_aggregation"] = {"threshold": gate[0], "unmasking": f"{gate[1]}s", "drop_out": gate[2]}
     if "check_ins" in server:
-        server["check_ins"] = {key: f"{x}s" for key, x in zip(("every", "window"), server["check_ins"], strict=True)}
+        every, window = server["check_ins"]
+        pace = {"wanted": server.pop("wanted")} if "wanted" in server else {"every": f"{every}s"}
+        server["check_ins"] = {**pace, "window": f"{window}s"}
     if "buffer" in server:
         wanted = ("concurrency", "buffer", "deadline", "selection", "cooldown_from", "check_ins")
         server = {"mode": "buffered"} | {key: server[key] for key in wanted if key in server}

@@ -17,7 +17,7 @@ from fedsim.scenario.work import Work
 
 _FEW = 10
 _TOLERATED = 0.01
-_SCALED = ("devices", "cohort", "concurrency", "buffer")
+_SCALED = ("devices", "cohort", "concurrency", "buffer", "wanted")
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,8 @@ def scale_down(scenario: Scenario, factor: int) -> Scaled:
     }
     server = scenario.server
     values |= {f"server.{name}": _part(getattr(server, name), factor) for name in server.sizes}
+    if server.check_ins is not None and server.check_ins.wanted is not None:
+        values["server.check_ins.wanted"] = _part(server.check_ins.wanted, factor)
     devices = sum(value for path, value in values.items() if path.endswith("devices"))
     if scenario.records.transitions:
         kept = [client for client in scenario.records.transitions if client < devices]

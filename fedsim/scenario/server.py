@@ -43,17 +43,24 @@ class SecureAggregation(Model):
     """Chance that a client drops out meanwhile for any other reason, each for itself."""
 
 
-class CheckIns(Model):
+class CheckIns(SparseModel):
     """Devices come to the server, again and again, and only those that are connected can be selected."""
 
-    every: PositiveDuration
+    unwritten = frozenset({"every", "wanted"})
+
+    every: PositiveDuration | None = None
     """From one check-in of a device to the next, as the server tells it; each device begins at a random time."""
+    wanted: Annotated[int, Field(ge=1, le=MOST_CLIENTS)] | None = None
+    """Check-ins that the server wants in a window, instead of `every`: from those that it sees each hour it tells every
+    device when to come back."""
     window: PositiveDuration
     """How long a device stays connected each time, so that a round can be filled from those who came."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
-        if self.window > self.every:
+        if (self.every is None) == (self.wanted is None):
+            raise ValueError("give either every, the same time for all devices, or wanted, check-ins in a window")
+        if self.every is not None and self.window > self.every:
             raise ValueError("window is longer than every: a device would come again before it has gone")
         return self
 

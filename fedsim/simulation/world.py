@@ -268,7 +268,7 @@ class World:
     def __post_init__(self) -> None:
         scenario = self.scenario
         self.outages = server_outages(scenario, self.replicate)
-        self.connections = connections_of(scenario, len(self.population), self.replicate)
+        self.connections = connections_of(scenario, self.devices, self.replicate)
         draws = stream(scenario.seed, self.replicate, Purpose.SESSION)
         self.lengths = session_lengths(scenario, self.population, draws)
         self._cooldowns = Cooldowns(scenario.server, self.population)

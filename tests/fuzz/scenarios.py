@@ -57,7 +57,10 @@ class Maker:
             "Decide": lambda: {draw.choice(["minimize", "maximize"]): draw.choice(FIGURES[:3])},
             "Drift": lambda: {"figures": draw.sample(FIGURES, draw.randint(0, 2)), "fingerprint": ["rounds"]},
             "Privacy": self.privacy,
-            "CheckIns": lambda: {"every": draw.choice(["30m", "1h"]), "window": draw.choice(["1m", "20m"])},
+            "CheckIns": lambda: {
+                **draw.choice([{"every": "30m"}, {"every": "1h"}, {"wanted": 3}]),
+                "window": draw.choice(["1m", "20m"]),
+            },
             "DeviceShares": lambda: {"kind": "shares", "shares": {"kirin-970": 1.0, "jetson-nano": 0.5}},
         }
 

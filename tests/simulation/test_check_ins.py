@@ -1,13 +1,18 @@
-"""Devices that check in: who is connected when, what that costs in requests, and what is refused."""
+"""Devices that check in: who is connected when, by which pace, what that costs in requests, and what is refused."""
 
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from fedsim.analysis.metrics import measure, tally_of
 from fedsim.analysis.participation import clients_table
+from fedsim.availability.population import strata
+from fedsim.availability.shocks import availability_of
+from fedsim.common.instants import HOUR
 from fedsim.experiment.evaluation import setting_of
+from fedsim.experiment.scaled import scale_down
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
@@ -30,7 +35,7 @@ def test_only_connected_devices_are_selected(engine: str) -> None:
     """A tenth of the devices is connected at any time; wrong once in 16,000 seeds, which are fixed."""
     scenario = case(400, {"check_ins": {"every": "10m", "window": "1m"}}, engine=engine)
     log = simulate_log(scenario, build_population(scenario))
-    connections = connections_of(scenario, 400, 0)
+    connections = connections_of(scenario, strata(scenario, build_population(scenario)), 0)
     assert connections is not None
     rows = log.participations.select("client", "selected_s").to_numpy()
     instants = np.rint(1000 * rows[:, 1]).astype(np.int64)
@@ -69,10 +74,74 @@ def test_a_window_of_the_whole_time_changes_nothing() -> None:
     assert logs[0].participations.equals(logs[1].participations)
 
 
+@pytest.mark.parametrize("engine", ["process", "vectorized"])
+def test_the_server_steers_the_pace(engine: str) -> None:
+    """Of 300 devices that are available half of the time, 30 are wanted.
+
+    Once the server has seen an hour, 30 * 150 / 150 are connected on average. What it saw has an error of a fifth, by
+    hour, so the mean of 11 hours has one of 7 %; wrong once in 16,000 seeds, which are fixed.
+    """
+    scenario = case(
+        300,
+        {"check_ins": {"wanted": 30, "window": "5m"}},
+        engine=engine,
+        stop={"duration": "12h"},
+        population=[{"devices": 300, "availability": {"kind": "renewal", "on": "1h", "off": "1h"}}],
+    )
+    log = simulate_log(scenario, build_population(scenario))
+    eligible = log.rounds.filter(pl.col("opened_s") >= 3600)["eligible"].drop_nulls().to_numpy()
+    assert abs(eligible.mean() / 30 - 1) < 0.28
+
+
+def test_a_pace_follows_the_day_before() -> None:
+    """Devices are there by day alone: from the second day on, as many come by night and by day as are wanted."""
+    scenario = case(
+        2_000,
+        {"check_ins": {"wanted": 50, "window": "10m"}},
+        stop={"duration": "4d"},
+        population=[{"devices": 2_000, "availability": "habits", "time_zone": "America/Chicago"}],
+    )
+    population = build_population(scenario)
+    devices = strata(scenario, population)
+    connections = connections_of(scenario, devices, 0)
+    availability = availability_of(scenario, devices, 0)
+    assert connections is not None
+    everyone, came, there = np.arange(2_000), [], []
+    for hour in range(24, 96):
+        connected = everyone[connections.at(everyone, hour * HOUR)]
+        came.append(int(availability.at(connected, hour * HOUR).sum()))
+        there.append(int(availability.at(everyone, hour * HOUR).sum()))
+    assert max(there) > 10 * min(there)
+    by_hour = np.array(came).reshape(3, 24).mean(axis=0)
+    # A mean of three such numbers has an error of about 7; the largest of 24 is 3.5 errors away once in 40 seeds.
+    assert 20 < by_hour.min() < by_hour.max() < 80
+
+
+def test_check_ins_that_are_wanted_are_measured() -> None:
+    scenario = case(400, {"check_ins": {"wanted": 40, "window": "10m"}}, stop={"duration": "1d"})
+    population = build_population(scenario)
+    log = simulate_log(scenario, population)
+    setting = setting_of(scenario, population)
+    tallies = tally_of(log, setting)
+    found = measure(log, clients_table(population, tallies.run, None, None), setting, tallies)
+    # Each hour has its own chance, by what 40 or so devices told; the mean of a day is nearer.
+    assert found["check_ins.per_second.mean"] == pytest.approx(40 / 600, rel=0.15)
+    assert 1.0 < found["check_ins.ratio"] < 3.0
+
+
+def test_a_smaller_federation_wants_fewer_check_ins() -> None:
+    scenario = case(400, {"check_ins": {"wanted": 40, "window": "10m"}})
+    smaller = scale_down(scenario, 4).scenario.server.check_ins
+    assert smaller is not None
+    assert smaller.wanted == 10
+
+
 @pytest.mark.parametrize(
     ("server", "message"),
     [
         ({"check_ins": {"every": "1m", "window": "2m"}}, "window is longer than every"),
+        ({"check_ins": {"window": "2m"}}, "give either every"),
+        ({"check_ins": {"every": "5m", "wanted": 4, "window": "2m"}}, "give either every"),
         ({"selection": "groups", "check_ins": {"every": "2m", "window": "1m"}}, "do not check in together"),
     ],
 )

@@ -137,6 +137,8 @@ CHECK_INS = [
     {"every": "10m", "window": "1m"},
     {"every": "3m", "window": "3m"},
     {"every": "7s", "window": "2s"},
+    {"wanted": 4, "window": "2m"},
+    {"wanted": 20, "window": "13m"},
 ]
 churn = st.sampled_from(
     [

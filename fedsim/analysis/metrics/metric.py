@@ -1,6 +1,6 @@
 """What a metric is: a name, a unit and a meaning, and a class with one method that measures it from a view of a run."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
@@ -10,6 +10,7 @@ import polars as pl
 from fedsim.analysis.fleet import Fleet
 from fedsim.analysis.participation import AvailableTime
 from fedsim.analysis.tally import Tally
+from fedsim.common.arrays import Floats
 from fedsim.common.files import slices
 
 
@@ -26,7 +27,8 @@ class Setting:
     fixed_divisor: bool = False  # whether the server divides changes by a fixed number, and not by that of the reports
     by_day: bool = False  # whether availability follows the clock
     together: int = 1  # clients that are drawn at once
-    check_in_s: float | None = None  # from one check-in of a device to the next; None where devices do not check in
+    # How often an available device checks in at some times (n,), per second; None where devices do not check in.
+    check_ins: Callable[[Sequence[float]], Floats] | None = None
     fleet: Fleet | None = None  # what sessions from work take; None where there are none
 
 

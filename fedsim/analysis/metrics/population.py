@@ -55,17 +55,23 @@ class CheckInMetrics:
         "check_ins",
         """
         per_second.mean | | Check-ins a second, on average: available devices over the time from one to the next.
-        per_second.max | | Check-ins of devices a second when most devices were available.
+        per_second.max | | Check-ins of devices a second when there were most.
+        ratio | | Check-ins in the fullest hour of the day (UTC) over those in the emptiest.
     """,
     )
 
     def measure(self, run: LogView) -> dict[str, float]:
-        """Return both; nothing where devices do not check in, or were not counted."""
-        if run.setting.check_in_s is None or not len(run.gauges):
+        """Return them; nothing where devices do not check in, or were not counted."""
+        if run.setting.check_ins is None or not len(run.gauges):
             return {}
-        available = run.gauges.group_by("time_s", maintain_order=True).agg(pl.col("available").sum())["available"]
-        rate = available.to_numpy() / run.setting.check_in_s
-        return {"check_ins.per_second.mean": float(rate.mean()), "check_ins.per_second.max": float(rate.max())}
+        times, available = run.gauges.group_by("time_s", maintain_order=True).agg(pl.col("available").sum())
+        rate = available.to_numpy() * run.setting.check_ins(times.to_list())
+        metrics = {"check_ins.per_second.mean": float(rate.mean()), "check_ins.per_second.max": float(rate.max())}
+        hours = hours_of(times.to_numpy(), run.setting.start, _UTC)
+        count = np.bincount(hours, minlength=24)
+        if count.all() and (by_hour := np.bincount(hours, rate, 24) / count).all():
+            metrics["check_ins.ratio"] = float(by_hour.max() / by_hour.min())
+        return metrics
 
 
 def hours_of(times_s: Floats, start: datetime, zone: ZoneInfo) -> Ints:

@@ -53,14 +53,15 @@ def connection(
 ) -> Generator[simpy.Event, None, None]:
     """Follow when a client is connected to the server; it is held for that at first."""
     phase, every, window = int(connections.phase[client]), connections.every, connections.window
+    there, one = False, np.array([client])
     while True:
-        since = (clock.now - phase) % every
-        if since < window:
-            roster.lift(client, NOT_CONNECTED)
-            yield clock.at(clock.now + window - since, Turn.DEVICE)
-        if window < every:
-            roster.hold(client, NOT_CONNECTED)
-            yield clock.at(clock.now + every - (clock.now - phase) % every, Turn.DEVICE)
+        number = (clock.now - phase) // every
+        begin = phase + number * every
+        comes = clock.now < begin + window and bool(connections.comes(one, np.array([number]))[0])
+        if comes != there:
+            (roster.lift if comes else roster.hold)(client, NOT_CONNECTED)
+            there = comes
+        yield clock.at(begin + (window if comes else every), Turn.DEVICE)
 
 
 def departures(
