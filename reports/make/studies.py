@@ -88,7 +88,8 @@ WHAT_IFS = {
 
 PUBLISHED = (
     *("population.available_share", "population.available_share.ratio", "sessions.dropped_share", "sessions.count"),
-    *("rounds.count", "rounds.target_share", "rounds.reported_mean"),
+    *("rounds.count", "rounds.target_share", "rounds.reported_mean", "rounds.duration.mean"),
+    *("sessions.reported_share", "sessions.aborted_share"),
     *(f"learning.{name}.{each}_to_target" for name in ("fedavg", "fedbuff") for each in ("time", "rounds")),
     *(f"population.available_share.local.{hour:02}" for hour in range(24)),
 )
