@@ -13,6 +13,7 @@ from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, Certainty, F
 from fedsim.findings.finished_sweep import Axis, FinishedSweep
 from fedsim.findings.formatting import capitalized, count, listing, listing_of, number, percent
 from fedsim.findings.metric_wording import PACE, MetricWording, difference, wording_of
+from fedsim.findings.tournament import several_seeds
 from fedsim.limits.grammar import ConditionError, MetricCondition, parse_condition
 from fedsim.sweeps.decision import Feasible, Front, Ranking, detectable, feasible, front, interval, rank, seeds_needed
 
@@ -276,7 +277,7 @@ def next_findings(found: SweepChoice) -> Iterator[Finding]:
         yield from _without_conditions(found)
         return
     if found.seeds < 2 and len(ranking.order) > 1:
-        yield several_seeds(sweep)
+        yield several_seeds(sweep.meta)
     tied = [int(row) for row in ranking.order[1:] if ranking.tied[row] and ranking.difference[row]]
     if tied and np.isfinite(ranking.half[tied[-1]]):
         row = tied[-1]
@@ -289,12 +290,6 @@ def next_findings(found: SweepChoice) -> Iterator[Finding]:
     yield from _decide(found)
     yield from _finer(found)
     yield from _without_conditions(found)
-
-
-def several_seeds(sweep: FinishedSweep) -> Finding:
-    """Say that one seed is too few."""
-    text = "Sweep several seeds: one tells nothing of chance."
-    return Finding(text, NEXT, command=command_of(sweep.meta, "sweep", "sweep.seeds=5"))
 
 
 def _decide(found: SweepChoice) -> Iterator[Finding]:

@@ -190,7 +190,7 @@ def comparison_answer(found: Comparison, looks: Sequence[Judged]) -> Iterator[Fi
     if single:
         text = "Each side is one run: where no ± stands, nothing tells a difference from chance."
         yield Finding(text, TRUST, warns=not any(each.tested() for each in looks))
-        yield Finding("Compare sweeps over several seeds (`sweep.seeds: 5`) to test every difference.", NEXT)
+        yield Finding("Sweep both over several seeds, as here for A, and compare the sweeps: that tests all.", NEXT)
     elif looks:
         if not all(each.told.all() for each in looks):
             yield Finding("More seeds would tell smaller differences (`sweep.seeds`).", NEXT)

@@ -115,7 +115,8 @@ def equation(name: str, value: object) -> str:
 
 
 def with_separation(text: str) -> str:
-    """Say of the first R of a text what it is."""
+    """Say of the first R and the first cooldown of a text what they are."""
+    text = re.sub(r"\bcooldown\b", "cool-down (time a device waits)", text, count=1)
     return re.sub(r"\bR\b(?:\s=\s\d+(?:,\d{3})*(?: to \d+)?)?", r"\g<0> (rounds a device waits)", text, count=1)
 
 

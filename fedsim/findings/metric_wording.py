@@ -27,7 +27,7 @@ _LOSSES = {
 _POINTS = " points"
 _EXPECTED = {
     "participation.l1_chain": "distance from theory",
-    "participation.l1_uniform_theory": "distance of theory from uniform",
+    "participation.l1_uniform_theory": "distance from uniform in theory",
     "rounds.target_share": "rounds with all the reports they wanted",
     "rounds.shortage_share": "rounds short of clients",
     "rounds.wait.mean": "mean wait for clients",

@@ -135,11 +135,9 @@ def _convergence(run: FinishedRun, worse: list[str]) -> Iterator[Finding]:
     state = {name: run.metrics.get(f"learning.{name}.converged") for name in names}
     moving, unknown = ([name for name in names if state[name] == value] for value in (0, None))
     late = {name: share for name, share in slow_descents(run).items() if name in names}
-    if len(moving) == 1:
-        text = f"The loss of {moving[0]} has NOT converged: it shows how far training got, not where it would end."
-    elif moving:
-        who = "all methods" if len(moving) == len(names) else listing(moving)
-        text = f"The losses of {who} have NOT converged: they show how far training got, not where it would end."
+    if moving:
+        who = "all methods" if 1 < len(moving) == len(names) else listing(moving)
+        text = f"The loss of {who} has NOT converged: it shows how far training got, not where it would end."
     elif unknown:
         text = f"Whether the loss of {listing(unknown)} converged is not known."
     elif late:
@@ -148,11 +146,9 @@ def _convergence(run: FinishedRun, worse: list[str]) -> Iterator[Finding]:
             f"The losses hardly drift, yet {share} of the whole descent of {listing(list(late))} fell in the last "
             "quarter of the run: learning is slow, NOT settled."
         )
-    elif len(names) > 1:
-        who = listing(names) if worse else "all methods"
-        text = f"The losses of {who} have converged, so that they can be compared."
     elif names:
-        text = f"The loss of {names[0]} has converged."
+        who = listing(names) if worse or len(names) == 1 else "all methods"
+        text = f"The loss of {who} has converged{', so that they can be compared' if len(names) > 1 else ''}."
     else:
         return
     yield Finding(text, TRUST, warns=bool(moving or unknown or late))

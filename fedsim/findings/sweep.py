@@ -248,10 +248,9 @@ def chance_warning(sweep: FinishedSweep, chosen: int | None = None) -> Iterator[
     few = np.flatnonzero((bias > 0) & (bias < 2 * fair) & (reports > 0) & (reports < FEW * devices)).tolist()
     if few:
         worst = max(few, key=lambda row: (row == chosen, float(fair[row] / bias[row])))
-        more = f", and half of the distance or more at {count(len(few) - 1, 'other setting')}" if few[1:] else ""
         even, own, where = bias[worst] <= fair[worst], tv(bias[worst]), sweep.names[worst]
         text = f"Equal chances alone would give {tv(fair[worst])} from uniform in so short a run at {where}"
-        text += f" (measured: {own}){more}: {'no bias can be seen there' if even else 'a part of it is chance'}."
+        text += f" (measured: {own}): {'no bias can be seen there' if even else 'a part of it is chance'}."
         brief = f"{own} at {where} is more even than chance alone ({tv(fair[worst])}): no bias to see."
         if not even:
             brief = f"Runs are short: of the {own} at {where}, chance alone would give {tv(fair[worst])}."

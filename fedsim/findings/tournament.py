@@ -178,13 +178,18 @@ def tournament_findings(found: Tournament) -> Iterator[Finding]:
         yield Finding(f"Without a value in some runs, and last there: {listing_of(lost, _NAMED)}.", MODEL, warns=True)
 
 
+def several_seeds(known: Mapping[str, object]) -> Finding:
+    """Say of a sweep that one seed is too few."""
+    command = command_of(known, "sweep", "sweep.seeds=5")
+    return Finding("Sweep several seeds: one tells nothing of chance.", NEXT, command=command)
+
+
 def tournament_next(found: Tournament, meta: Mapping[str, object]) -> Iterator[Finding]:
     """Say how many seeds would tell the leaders apart."""
     by_seed, first = ranks(found.values), leaders(found.values)[1]
     seeds, looks = by_seed.shape[1], len(found.names) - 1
     if seeds < 2:
-        command = command_of(meta, "sweep", "sweep.seeds=5")
-        yield Finding("Sweep several seeds: one tells nothing of chance.", NEXT, command=command)
+        yield several_seeds(meta)
     elif len(first) > 1:
         mean, half = (float(each[0]) for each in interval((by_seed[first[1]] - by_seed[first[0]])[None]))
         needed = seeds_needed(mean, half, seeds, looks) if mean else None

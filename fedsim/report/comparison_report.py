@@ -1,6 +1,7 @@
 """The report of a comparison: two runs, two sweeps or two points of sweeps, and what differs between them."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from fedsim.findings.comparison import (
     setting_text,
     what_differs,
 )
-from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, WHAT, Finding
+from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, WHAT, Finding, command_of
 from fedsim.findings.finished_run import FinishedRun, read_run
 from fedsim.findings.finished_sweep import short_name, value_text
 from fedsim.findings.formatting import NO_VALUE, count, equation, number, percent, signed
@@ -73,6 +74,8 @@ def comparison_document(a: Path, b: Path, confidence: float = 0.95) -> ReportDoc
     if len(runs) == 2:
         answer += [each for letter, run in zip("AB", runs, strict=True) for each in binding_settings(letter, run)]
         charts = (frequency_chart(runs, "AB"), loss_chart(runs, "AB"), *charts)
+        more = command_of({"command": sides[0][1].command}, "sweep", "sweep.seeds=5")
+        answer = [replace(each, command=more) if each.about == NEXT else each for each in answer]
         setup = ", ".join(["one run each", *(each for each in setup_of(runs[0]) if each in setup_of(runs[1]))])
         if runs[0].manifest.get("seed") == runs[1].manifest.get("seed"):
             text = "The seed is the same, so devices that are described alike live the same lives."

@@ -21,6 +21,7 @@ from fedsim.report.charts import Chart
 from fedsim.report.charts.learning import Curve, curve_chart, curve_of
 from fedsim.report.charts.marks import set_scale
 from fedsim.report.charts.sweep_lines import lines_chart
+from fedsim.report.charts.sweep_settings import IntervalRows, interval_chart
 from fedsim.report.document import ReportDocument, Section
 from fedsim.report.tables import Table
 from reports.make.kept import SCENARIOS, UNIFORM
@@ -134,7 +135,7 @@ def _sample(results: Results) -> tuple[str, str]:
 
 def _as_predicted(results: Results) -> tuple[str, str]:
     pairs = {r: [found[f"learning.fedavg.bias{of}"] for of in ("", "_predicted")] for r, found in results.items()}
-    text = ", ".join(f"{found:.4f} for {foreseen:.4f} (R = {r})" for r, (found, foreseen) in pairs.items())
+    text = ", ".join(f"{found:.3f} for {foreseen:.3f} ({equation('R', r)})" for r, (found, foreseen) in pairs.items())
     close = all(abs(found - foreseen) <= 0.1 * foreseen + 0.02 for found, foreseen in pairs.values())
     return f"distance from the optimum, measured for predicted: {text}", "holds" if close else "holds in part"
 
@@ -185,6 +186,7 @@ def figure_page(name: str, results: Results, tables: Mapping[int, pl.DataFrame])
         command=f"python -m reports.make pages {name}",
         name=name,
         setup=_setup(scenario, results),
+        picture="predicted",  # where there is one
         finding="; ".join(f"“{each.claim}” {each.verdict}" for each in claims),
         answer=[*_participation(results), *_answer(claims)],
     )
@@ -223,7 +225,17 @@ def _bias(results: Results, names: Sequence[str]) -> tuple[Chart, ...]:
     """Draw the bias that is left at each separation, and beside it what theory says where the optimum is known."""
     separations = np.array(sorted(results), dtype=np.float64)
     if len(separations) < 2:
-        return ()
+        above = np.array([*(value for name in names for value in _above(results, name).values())])[::-1]
+        data = IntervalRows(
+            tuple(names[::-1]),
+            above,
+            np.full(len(names), np.nan),
+            np.ones(len(names), dtype=bool),
+            ("one run", ""),
+            "loss above unbiased training (FedAvg, uniform participation)",
+            0.0,
+        )
+        return (interval_chart(data, "excess", "What bias is left", ("One seed: there are no intervals.",)),)
     axis = Axis(("separation",), ("separation",), "separation R (rounds)", separations, ())
     rows, unknown = np.arange(len(separations)), np.full(len(separations), np.nan)
 

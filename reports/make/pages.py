@@ -206,7 +206,7 @@ def write_list(tested: Sequence[Claim], sections: Mapping[str, Sequence[ReportDo
     told, synthetic = f"The paper's claims: of {len(tested)} with a page, {came}", documents["synthetic"]
     of = {each.about: each.line for each in lines(synthetic.answer)}
     answer = [
-        Finding(f"In the paper's synthetic experiment, participation is {of[BIAS].partition(' (')[0]}.", BIAS),
+        Finding(f"In the paper's synthetic experiment, participation is {of[BIAS].partition(' (')[0]} (TV).", BIAS),
         Finding(of[MODEL], MODEL),
         Finding(f"Of {len(tested)} claims of the paper that have a page, {came}.", TRUST),
         Finding("Open “Start here” below, then run the same yourself.", NEXT, command=FIRST),

@@ -54,7 +54,7 @@ def test_the_answer_says_how_biased_and_what_it_costs(run: FinishedRun) -> None:
         "What “fedavg” misses is 0.6 % of what unbiased training gained.",
         "960 rounds per simulated day.",
         "Measurement and theory are 3.5 % apart (TV); sampling noise alone would",
-        "The losses of all methods have converged, so that they can be compared.",
+        "The loss of all methods has converged, so that they can be compared.",
     ):
         assert said in text
     assert warnings(run) == []
@@ -191,7 +191,7 @@ def test_caps_that_bind_are_told(run: FinishedRun) -> None:
 def test_what_is_worse_than_its_start_is_not_called_converged(run: FinishedRun) -> None:
     worse = with_metrics(run, learning__fedavg__loss=774.0)
     assert warnings(worse)[0].startswith("Training made the model worse than it was before, by the loss of fedavg (")
-    assert "The losses of all methods" not in words(worse)
+    assert "The loss of all methods" not in words(worse)
 
 
 def test_a_question_about_the_model_is_answered_by_its_loss(run: FinishedRun) -> None:
@@ -243,7 +243,7 @@ def test_what_has_not_converged_is_named(run: FinishedRun) -> None:
     assert warnings(one) == [said]
     every = replace(run, metrics=dict.fromkeys((name for name in run.metrics if name.endswith("converged")), 0.0))
     every = replace(every, metrics={**run.metrics, **every.metrics})
-    assert warnings(every)[0].startswith("The losses of all methods have NOT converged")
+    assert warnings(every)[0].startswith("The loss of all methods has NOT converged")
 
 
 def test_a_missing_loss_is_said(run: FinishedRun) -> None:
