@@ -174,7 +174,7 @@ def test_one_run_of_the_sample_decides_only_when_it_has_settled(
 
 def test_every_study_has_a_name_of_its_own_and_unknown_names_are_told() -> None:
     many: list[Mapping[str, object]] = [training.DRAWS, training.NETWORKS, studies.WHAT_IFS]
-    one = {"rates", "two-speeds", "validation", "scaling", "clipping", "which-separation", "tournament"}
+    one = {"rates", "two-speeds", "validation", "scaling", "clipping", "which-separation", "which-r", "tournament"}
     assert len(studies.STUDIES) == len(one) + sum(len(each) for each in many)
     assert one < set(studies.STUDIES)
     with pytest.raises(SystemExit, match="there is no study nonsense; there are: rates, two-speeds, digits-part"):

@@ -23,7 +23,7 @@ from fedsim.findings.finding import BIAS, MODEL, NEXT, TRUST, Finding, lines
 from fedsim.report.document import ReportDocument
 from fedsim.report.page import entry, write_document
 from fedsim.report.render import picture
-from reports.make import placeholders, tournament, which_separation
+from reports.make import placeholders, tournament, which_r, which_separation
 from reports.make.figures import FIGURES, Claim, figure_page
 from reports.make.kept import REPORTS, ROOT, SCENARIOS, Kept, load, read_store, write_store
 from reports.make.runs import kept_sweep_page, make_run, read_run, run_directory, run_page, sweep_page, write_page
@@ -57,7 +57,13 @@ def rendered(name: str, kept: Kept, **more: object) -> str:
     environment.filters["wrap"] = wrap
     numbers = placeholders.Placeholders(kept)
     known = {each: getattr(numbers, each) for each in dir(numbers) if not each.startswith("_")}
-    known |= {**vars(placeholders), "NAMES": NAMES, "tournament": tournament, "which_separation": which_separation}
+    known |= {
+        **vars(placeholders),
+        "NAMES": NAMES,
+        "tournament": tournament,
+        "which_separation": which_separation,
+        "which_r": which_r,
+    }
     return environment.from_string(TEMPLATES[name]).render(known | more)
 
 

@@ -12,7 +12,7 @@ import polars as pl
 
 from fedsim import Scenario, simulate
 from fedsim.experiment.scaled import scale_down
-from reports.make import pages, rates, tournament, training, which_separation
+from reports.make import pages, rates, tournament, training, which_r, which_separation
 from reports.make.kept import SCENARIOS, Record, read_store, write_store
 
 # What-ifs: a seed draws everything anew, devices, participation and, where something is trained, the data.
@@ -152,6 +152,7 @@ STUDIES: Mapping[str, Callable[[], None]] = {
     "scaling": measure_scaling,
     "clipping": training.measure_clipping,
     "which-separation": which_separation.tune,
+    "which-r": which_r.run,
     "tournament": tournament.run,
 }
 

@@ -13,10 +13,9 @@ from itertools import product
 import numpy as np
 
 from fedsim import Scenario, simulate
-from fedsim.findings.formatting import listing
 from fedsim.learning.problems.quadratic import Quadratic
 from reports.make.kept import SCENARIOS, kept_sweep, read_store, write_store
-from reports.make.words import NAMES, signed, with_error
+from reports.make.words import signed, with_error
 
 SCENARIO = SCENARIOS / "studies" / "which-separation.fedsim.yaml"
 SEPARATIONS = (0, 100, 250, 450, 700, 900)
@@ -76,32 +75,6 @@ def tune() -> None:
             sys.stderr.write(f"R = {separation}: {len(missing)} trained\n")
     for path, values in swept(grids).items():
         sys.stdout.write(f"{path}: {values}\n")
-
-
-def edges_of_the_grid() -> str:
-    """Say where the best of the grid lies at its edge."""
-    grids = read_store("which-separation")["grids"]
-    edges = []
-    for kind, (which, name, values) in product(KINDS, ((0, "step", STEPS), (1, "clip", CLIPS))):
-        for value, word in ((values[0], "smallest"), (values[-1], "largest")):
-            at = [str(r) for r in SEPARATIONS if chosen(grids[str(r)], kind)[which] == value]
-            edges += [f"{NAMES[kind]}'s {word} {name} (R = {listing(at)})"] if at else []
-    return listing(edges)
-
-
-def times_to_target() -> str:
-    """Say how long each optimizer takes to its target, and in how many of the runs."""
-    ways = []
-    for kind in KINDS:
-        told = []
-        times = kept_sweep("which-separation").samples(f"learning.{kind}.time_to_target") / 3600
-        for separation, hours in zip(SEPARATIONS, times, strict=True):
-            known = hours[np.isfinite(hours)]
-            if len(known):
-                some = f" (in {len(known)} of {len(hours)} runs)" if len(known) < len(hours) else ""
-                told.append(f"{known.mean():.0f} h at R = {separation}{some}")
-        ways.append(f"{NAMES[kind]} after {listing(told)}")
-    return "; by ".join(ways)
 
 
 def at(sweep: str, row: int, metric: str, digits: int, scale: float = 1.0) -> str:
