@@ -122,7 +122,9 @@ def _extra_lines(found: Mapping[str, Any]) -> Iterator[str]:
         every, spread = found["fluctuation"]["rounds_for_all"], found["fluctuation"]["relative_deviation"]
         if every is not None:
             ends = " to ".join(f"{100 * end / math.sqrt(_ROUNDS):.3g}" for end in (min(spread), max(spread)))
-            words = f"{every:,} rounds until the counts of all clients at once are"
+            words = (
+                f"{every:,} rounds until the counts of all are within {found['fluctuation']['precision']:.3g} at once"
+            )
             yield f"{words}; after {_ROUNDS:,} rounds a count's standard deviation is {ends} % of its mean"
     if "convergence" in found:
         tv, floor = found["convergence"]["tv"], found["convergence"]["noise_floor"]

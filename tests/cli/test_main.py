@@ -243,6 +243,7 @@ def test_chain_says_how_fast_and_how_much_it_fluctuates() -> None:
     ).stdout
     tv, l1 = found["convergence"]["tv"], counted["l1"]
     assert "rounds until every debiasing weight" in printed
+    assert "rounds until the counts of all are within 0.05 at once; after 1,000 rounds a count's" in printed
     assert f"one round's cohort, TV from pi by round: t=0: {tv[0]:.4g}, t=7: {tv[7]:.4g}, " in printed
     assert f"running frequencies, L1 from pi after rounds: 1: {l1[0]:.4g}, 8: {l1[7]:.4g}, " in printed
     assert f"30: {l1[29]:.4g} (monte-carlo, standard error at most {max(counted['standard_error']):.2g})" in printed

@@ -168,6 +168,7 @@ def test_rounds_for_all_counts_at_once() -> None:
     drawn = np.random.default_rng(1).multivariate_normal(found.pi, found.covariance / rounds, 20_000)
     within = (np.abs(drawn / found.pi - 1.0) <= 0.1).all(axis=1).mean()
     assert 0.944 < within < 0.98
+    assert rounds_for_all(found, 1e-10) == pytest.approx(1e18 * rounds, rel=0.01)
     one = Fluctuation(pi=np.array([0.1]), variance=np.array([0.09]), method="exact")
     assert rounds_for_all(one, 0.05, 0.9) == rounds_needed(one, 0.05, 0.9)[0]
     assert rounds_for_all(asymptotic_variance(WEIGHTS, 2, 2)) == 1.0
