@@ -123,9 +123,9 @@ def rounds_needed(fluctuation: Fluctuation, precision: float = 0.05, confidence:
 def rounds_for_all(fluctuation: Fluctuation, precision: float = 0.1, confidence: float = 0.95) -> float:
     """Return how many rounds it takes until the counts of all clients at once are within a relative `precision`.
 
-    It is the least whole T, up to rounding, with prod_i P(abs(Z) <= precision pi_i sqrt(T) / sigma_i) >= confidence, Z standard normal:
-    by Sidak's inequality (1967) a bound on the joint probability, however clients depend on one another. It is infinite
-    if a client was never seen.
+    It is the least whole T, up to rounding, with prod_i P(abs(Z) <= precision pi_i sqrt(T) / sigma_i) >= confidence, Z
+    standard normal: by Sidak's inequality (1967) a bound on the joint probability, however clients depend on one
+    another. It is infinite if a client was never seen.
 
     Raises
     ------
