@@ -32,7 +32,7 @@ GUIDES = {
     "Learning and privacy": ("learning", "privacy", "schedules", "frameworks"),
     "Extend": ("api", "notebooks", "extending", "untrusted-files"),
 }
-BACKGROUND = ("studies", "paper-results", "validation", "closed-form", "design", "releasing")
+BACKGROUND = ("studies", "paper-results", "validation", "closed-form", "design", "promises", "releasing")
 ROOMS = {
     "Theory": (
         "fedsim.theory",

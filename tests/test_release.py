@@ -101,3 +101,20 @@ def test_the_sdist_has_every_file_so_that_it_tests_itself() -> None:
     ]
     always = {"pyproject.toml", "LICENSE", ".gitignore"}
     assert {Path(name).parts[0] for name in listed.splitlines()} == {*sdist["include"], *always}
+
+
+def test_the_conda_recipe_is_of_this_release() -> None:
+    """Its version and dependencies are those of pyproject.toml, by conda's names."""
+    recipe = YAML(typ="safe").load(Path("recipe/recipe.yaml"))
+    names = {"matplotlib": "matplotlib-base", "tzdata": "python-tzdata"}
+    wanted = [re.fullmatch(r"([a-z0-9.-]+)(>=[0-9.]+)(;.*)?", each) for each in PROJECT["dependencies"]]
+    listed = [f"{names.get(each[1], each[1])} {each[2]}" for each in wanted if each is not None]
+    assert recipe["requirements"]["run"] == [f"python {PROJECT['requires-python']}", *listed]
+    assert recipe["context"]["version"] == __version__
+
+
+def test_the_container_gets_what_the_build_reads() -> None:
+    kept = [line[1:] for line in Path(".dockerignore").read_text(encoding="utf-8").splitlines() if line[0] == "!"]
+    build = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]
+    assert {*build["targets"]["wheel"]["packages"], "pyproject.toml", "hatch_build.py", "README.md"} <= {*kept}
+    assert {Path(each).parts[0] for each in build["targets"]["wheel"]["force-include"]} <= {*kept}

@@ -97,7 +97,7 @@ def write_run(
 
 
 def about_tables(scenario: Scenario, replicate: int) -> About:
-    """Return what each table says of itself in its metadata, under ``fedsim`` and where pandas keeps `attrs`."""
+    """Return what each table says of itself in its metadata, under ``fedsim``."""
     known = {
         "fedsim": __version__,
         "name": scenario.name,
@@ -108,7 +108,7 @@ def about_tables(scenario: Scenario, replicate: int) -> About:
 
     def about(columns: Sequence[str]) -> dict[str, str]:
         said = json.dumps({**known, "units": {name: "s" for name in columns if name.endswith("_s")}})
-        return {"fedsim": said, "PANDAS_ATTRS": said}
+        return {"fedsim": said}
 
     return about
 

@@ -276,12 +276,11 @@ def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
 
 
 def test_tables_say_what_they_are(small: Load, tmp_path: Path) -> None:
-    """Start, units, version and name stand in the metadata, which pandas (`attrs`), DuckDB and R show."""
+    """Start, units, version and name stand in the metadata, which DuckDB and pyarrow show."""
     record(small(), tmp_path / "run", Provenance())
     for path in (tmp_path / "run").glob("*.parquet"):
         said = pl.read_parquet_metadata(path)
         about = json.loads(said["fedsim"])
-        assert said["PANDAS_ATTRS"] == said["fedsim"]
         assert (about["name"], about["fedsim"]) == (small().name, __version__)
         assert about["start"] == small().model_dump(mode="json")["start"]
         columns = pl.read_parquet(path).columns
