@@ -316,7 +316,7 @@ def _finer(found: SweepChoice) -> Iterator[Finding]:
         text = f"Try values of {along.name} around {along.at(middle)}, from {along.at(low)} to {along.at(high)}"
         command = _grid(found.sweep, along, (low + middle) / 2, middle, (middle + high) / 2)
         if found.sweep.tuned:
-            text += ", each tuned anew; or confirm it with more seeds"
+            text = f"Confirm it with more seeds, or tune {along.name} from {along.at(low)} to {along.at(high)} anew"
             command = command_of(found.sweep.meta, "sweep", f"sweep.seeds={2 * found.seeds}")
         yield Finding(f"{text}.", NEXT, command=command)
     elif place:

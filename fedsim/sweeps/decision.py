@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import fdtri, stdtr
+from scipy.special import stdtr
 
 from fedsim.analysis.verdict import holm_levels
 from fedsim.common.arrays import Bools, Floats, Ints
@@ -18,8 +18,6 @@ from fedsim.common.intervals import student_quantile
 from fedsim.limits.grammar import MetricCondition
 
 CONFIDENCE = 0.95
-OUTLINE = 60
-"""Points on the outline of an ellipse."""
 _ROUNDING = 1e-12
 _POWER = 0.8
 _MOST_SEEDS = 1000
@@ -172,22 +170,3 @@ def front(less: Floats, more: Floats) -> Front:
             best = np.fmin(best, p)
             untested |= as_good & np.isnan(p) & (np.abs(np.nan_to_num(interval(apart)[0])) > _ROUNDING)
     return Front(np.array(rows, dtype=np.int64), holm(best * tests) | untested)
-
-
-def ellipse(x: Floats, y: Floats) -> Floats | None:
-    """Return the outline (points, 2) of the 95 % confidence region of a mean (x, y) over seeds; None with under three.
-
-    Hotelling's: the points m for which (m - mean) S^-1 (m - mean)' is at most 2 (n - 1) / (n (n - 2)) F(2, n - 2), with
-    S the covariance of n seeds and F the 95 % quantile. Where S is singular, it is a line or a point.
-    """
-    known = np.isfinite(x) & np.isfinite(y)
-    number = int(known.sum())
-    if number < 3:
-        return None
-    both = np.stack([x[known], y[known]])
-    radius = np.sqrt(2 * (number - 1) / (number * (number - 2)) * fdtri(2, number - 2, CONFIDENCE))
-    size, axes = np.linalg.eigh(np.cov(both))
-    turn = np.linspace(0, 2 * np.pi, OUTLINE)
-    unit = np.stack([np.cos(turn), np.sin(turn)])
-    found: Floats = both.mean(axis=1) + radius * (axes @ (np.sqrt(np.maximum(size, 0))[:, None] * unit)).T
-    return found

@@ -232,7 +232,7 @@ def _bias(results: Results, names: Sequence[str]) -> tuple[Chart, ...]:
             np.full(len(names), np.nan),
             np.ones(len(names), dtype=bool),
             ("one run", ""),
-            "loss above unbiased training (FedAvg, uniform participation)",
+            "loss above unbiased training",
             0.0,
         )
         return (interval_chart(data, "excess", "What bias is left", ("One seed: there are no intervals.",)),)

@@ -82,7 +82,6 @@ def test_the_trade_off_has_a_mark_for_each_setting(sweep: FinishedSweep) -> None
     np.testing.assert_allclose(data.bias, [50 * l1(*pair, 2) for pair in pairs])
     assert [plain(data.names[row]) for row in data.front] == [f"R = {r}, cohort = 5" for r in SEPARATIONS]
     assert data.dominated.tolist() == [c == 10 for _, c in pairs]
-    np.testing.assert_allclose(data.outlines[0][:, 0], 850)
     assert plain(data.names[data.chosen or 0]) == "R = 8, cohort = 5"
 
 

@@ -7,18 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedsim.limits.grammar import parse_condition
-from fedsim.sweeps.decision import (
-    detectable,
-    ellipse,
-    feasible,
-    front,
-    holm,
-    interval,
-    p_values,
-    rank,
-    seeds_needed,
-    told_apart,
-)
+from fedsim.sweeps.decision import detectable, feasible, front, holm, interval, p_values, rank, seeds_needed, told_apart
 
 NAN = float("nan")
 
@@ -116,32 +105,3 @@ def test_a_front_beats_all_that_is_not_on_it(pairs: list[tuple[int, int]]) -> No
         better = [k for k in range(len(a)) if a[k] <= a[row] and b[k] >= b[row] and (a[k], b[k]) != (a[row], b[row])]
         assert (row in on) == (not better)
         assert found.dominated[row] == bool(better)
-
-
-def test_the_region_is_hotelling_s() -> None:
-    x, y = np.random.default_rng(3).multivariate_normal([1, 2], [[2, 1], [1, 3]], 8).T
-    outline = ellipse(x, y)
-    assert outline is not None
-    off = outline - [x.mean(), y.mean()]
-    distance = np.einsum("ki,ij,kj->k", off, np.linalg.inv(np.cov(x, y)), off) * 8
-    np.testing.assert_allclose(distance, 2 * 7 / 6 * stats.f.ppf(0.95, 2, 6))
-    assert ellipse(x[:2], y[:2]) is None
-
-
-def test_the_region_covers_the_truth_as_often_as_it_says() -> None:
-    draws = np.random.default_rng(7).multivariate_normal([0, 0], [[1, 0.5], [0.5, 2]], (2000, 5))
-    quantile = 2 * 4 / 3 * stats.f.ppf(0.95, 2, 3)
-    inside = 0
-    for each in draws:
-        outline = ellipse(*each.T)
-        assert outline is not None
-        mean = each.mean(axis=0)
-        inside += 5 * mean @ np.linalg.inv(np.cov(each.T)) @ mean <= quantile
-    assert inside / 2000 == pytest.approx(0.95, abs=0.02)
-
-
-def test_a_region_without_spread_is_a_line() -> None:
-    outline = ellipse(np.full(4, 960.0), np.array([0.1, 0.2, 0.3, 0.4]))
-    assert outline is not None
-    np.testing.assert_allclose(outline[:, 0], 960)
-    assert np.ptp(outline[:, 1]) > 0.1

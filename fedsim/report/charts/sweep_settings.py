@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
 
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.findings.choice import SweepChoice
@@ -16,7 +15,7 @@ from fedsim.findings.formatting import count, cut, number
 from fedsim.findings.metric_wording import PACE, tv, wording_of
 from fedsim.report.charts import Absent, Chart, marks
 from fedsim.report.tables import Table, thinned
-from fedsim.sweeps.decision import ellipse, interval
+from fedsim.sweeps.decision import interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +63,7 @@ def _draw_intervals(data: IntervalRows, axes: Axes) -> None:
 TRADE_OFF = "trade-off"
 _LABEL = 30  # characters of the name of a setting that fit next to its mark
 _DRAWN = 300  # marks of each kind drawn at most, evenly spaced
-_OUTLINED = 40  # regions drawn at most: those of the settings that nothing beats come first
+_NAMED = 40  # settings named at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +75,6 @@ class _TradeOff:
     bias_half: Floats  # half of the 95 % interval
     pace: Floats  # rounds per simulated day
     pace_half: Floats
-    outlines: tuple[Floats, ...]  # 95 % confidence regions, (points, 2) of pace and bias
     standings: tuple[str, ...]  # how each stands, in a word
     front: Ints  # the settings that nothing beats, the fastest first
     dominated: Bools  # those that another setting beats
@@ -90,15 +88,12 @@ def trade_off_data(found: SweepChoice) -> _TradeOff | None:
     (bias, bias_half), (pace, pace_half) = interval(50 * found.bias), interval(found.pace)
     known = np.flatnonzero(np.isfinite(bias) & np.isfinite(pace))
     place = {int(row): index for index, row in enumerate(known)}
-    first = [*found.front.rows.tolist(), *known[~found.front.dominated[known]].tolist(), *known.tolist()]
-    outlines = (ellipse(found.pace[row], 50 * found.bias[row]) for row in list(dict.fromkeys(first))[:_OUTLINED])
     return _TradeOff(
         names=tuple(found.names[row] for row in known),
         bias=bias[known],
         bias_half=bias_half[known],
         pace=pace[known],
         pace_half=pace_half[known],
-        outlines=tuple(each for each in outlines if each is not None),
         standings=tuple(found.standings[row] for row in known),
         front=np.array([place[int(row)] for row in found.front.rows], dtype=np.int64),
         dominated=found.front.dominated[known],
@@ -112,8 +107,8 @@ def trade_off_chart(found: SweepChoice) -> Chart | Absent:
     if data is None:
         return Absent(TRADE_OFF, "Bias against pace", f"No run has both {found.sweep.bias_metric} and {PACE}.")
     notes = ["Left is slower, down is more even: the best corner is below on the right."]
-    if data.outlines:
-        notes.append("Ellipses are 95\N{NARROW NO-BREAK SPACE}% confidence regions of the means over the seeds.")
+    if np.isfinite(data.bias_half).any():
+        notes.append("Bars are 95\N{NARROW NO-BREAK SPACE}% intervals of the means over the seeds.")
     if data.dominated.any():
         some = " Of so many, every few are drawn." if data.dominated.sum() > _DRAWN else ""
         notes.append(f"Grey settings are worse in one and no better in the other than some setting on the line.{some}")
@@ -134,10 +129,10 @@ def trade_off_chart(found: SweepChoice) -> Chart | Absent:
 
 
 def _draw_trade_off(data: _TradeOff, axes: Axes) -> None:
-    """Draw every setting, with the confidence regions of the best; the front joined, what is beaten in grey."""
-    if data.outlines:
-        axes.add_collection(PolyCollection(data.outlines, facecolor=marks.SERIES[0], alpha=0.18))
+    """Draw every setting; the front joined and with its intervals, what is beaten in grey."""
     on = data.front
+    tall, wide = np.nan_to_num(data.bias_half[on]), np.nan_to_num(data.pace_half[on])
+    axes.errorbar(data.pace[on], data.bias[on], tall, wide, linestyle="", color=marks.SERIES[0], linewidth=1.2)
     (line,) = axes.plot(data.pace[on], data.bias[on], color=marks.SERIES[0], marker="o", markersize=5.5, linewidth=1.2)
     entries: list[tuple[Artist, str]] = [(line, "beaten by no other")]
     undecided = ~data.dominated & ~np.isin(np.arange(len(data.names)), on)
@@ -171,7 +166,7 @@ def _labels(data: _TradeOff, axes: Axes) -> list[tuple[str, float, float]]:
     first = [] if data.chosen is None else [data.chosen]
     rows = dict.fromkeys([*first, *data.front[[0, -1]].tolist(), *data.front.tolist(), *range(len(data.names))])
     found: list[tuple[str, float, float]] = []
-    for row in list(rows)[:_OUTLINED]:
+    for row in list(rows)[:_NAMED]:
         text, x, y = cut(data.names[row], _LABEL), float(data.pace[row]), float(data.bias[row])
         if all(
             abs(x - other_x) > 0.011 * (len(text) + len(other) + 4) * wide or abs(y - other_y) > 0.075 * tall
