@@ -228,7 +228,6 @@ def run_command(
 ) -> None:
     """Run a scenario: simulate, measure against theory, train, and write the run directory with its report."""
     from fedsim.common.files import pasteable
-    from fedsim.common.json_files import finite
     from fedsim.common.progress import on_stderr
     from fedsim.experiment.result import figure_lines
     from fedsim.experiment.run import record
@@ -256,8 +255,7 @@ def run_command(
         complain(f"error: {nothing}")
     if as_json:
         judged = [judgement.as_dict() for judgement in verdict]
-        page, figures = str(done.page), finite(done.metrics)
-        say_json({"directory": str(directory), "report": page, "metrics": figures, "verdict": judged})
+        say_json({"directory": str(directory), "report": str(done.page), "metrics": done.metrics, "verdict": judged})
     else:
         for line in figure_lines(done.metrics):
             hear(line)

@@ -4,7 +4,6 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -290,9 +289,7 @@ def _show_audit(found: "Sequence[Audited]", as_json: bool) -> None:
     from fedsim.privacy.guarantee import UNIT
 
     if as_json:
-        bounds = [None if math.isinf(each.at_least) else each.at_least for each in found]
-        results = [{**vars(each), "at_least": low} for each, low in zip(found, bounds, strict=True)]
-        say_json({"results": results, "unit": UNIT})
+        say_json({"results": list(map(vars, found)), "unit": UNIT})
     else:
         rows = [
             (each.released, "-" if each.stated is None else f"{each.stated:.5g}", f"{each.at_least:.5g}")
@@ -351,7 +348,7 @@ def solve_command(
 ) -> None:
     """Find the smallest separation or cool-down that meets a condition, by simulating; and what it costs in pace."""
     from fedsim.common.progress import on_stderr
-    from fedsim.experiment.solve import Tried, solve
+    from fedsim.experiment.solve import solve
 
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
     least = low if low is not None else "0" if high.isdecimal() else "0s"
@@ -368,16 +365,9 @@ def solve_command(
         )
     answer, share = found.answer, found.share_of_pace
     kept = answer is not None and answer.works and (pace is None or share >= pace)
-
-    def known(value: object) -> object:
-        return None if isinstance(value, float) and not math.isfinite(value) else value
-
-    def row(tried: Tried) -> dict[str, object]:
-        return {name: known(value) for name, value in asdict(tried).items()}
-
     if as_json:
-        best, tried = None if answer is None else row(answer), list(map(row, found.tried))
-        say_json({"answer": best, "share_of_pace": known(share), "kept": kept, "tried": tried})
+        best, tried = None if answer is None else vars(answer), list(map(vars, found.tried))
+        say_json({"answer": best, "share_of_pace": share, "kept": kept, "tried": tried})
     else:
 
         def number(value: float | None, form: str = ",.0f") -> str:

@@ -142,7 +142,7 @@ def show_command(
                 "covered_days": pattern.covered / DAY_S,
                 "lap_days": lap_days,
                 "available": share,
-                "available_by_hour": _numbers(shares),
+                "available_by_hour": shares,
             }
         )
         return
@@ -201,7 +201,7 @@ def fit_command(
                     raise
                 complain(f"{file}: {error.message}")
     if as_json:
-        say_json({"fits": [asdict(found) | {"by_hour": _numbers(found.by_hour)} for found in fits]})
+        say_json({"fits": list(map(asdict, fits))})
         return
     for found in fits:
         for line in _fit_lines(found):
@@ -286,11 +286,6 @@ def _one_of(word: str, choices: Any, option: str) -> Any:
         message = f"must be one of {', '.join(known)}, not {word!r}{hint}"
         raise BadParameter(message, param_hint=option)
     return word
-
-
-def _numbers(values: list[float]) -> list[float | None]:
-    """Replace values that are not finite by None."""
-    return [value if math.isfinite(value) else None for value in values]
 
 
 def _part(since: str | None, until: str | None) -> tuple[float | None, float | None]:

@@ -24,9 +24,13 @@ def checksum(data: Mapping[str, Any], *left_out: str) -> str:
     return hashlib.sha256(as_json(counted).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def finite(figures: Mapping[str, float]) -> dict[str, float | None]:
-    """Return figures as JSON can say them: None for what is not finite."""
-    return {name: value if math.isfinite(value) else None for name, value in figures.items()}
+def finite(data: Any) -> Any:
+    """Return data, or figures by name, as JSON can say them: None for numbers that are not finite."""
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    if isinstance(data, Mapping):
+        return {name: finite(value) for name, value in data.items()}
+    return [finite(value) for value in data] if isinstance(data, list | tuple) else data
 
 
 def read_object(path: Path, absent: str = "") -> dict[str, Any]:

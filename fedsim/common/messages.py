@@ -26,10 +26,10 @@ def say(text: str) -> None:
 
 
 def say_json(data: Any) -> None:
-    """Print data as JSON."""
-    from fedsim.common.json_files import as_json
+    """Print data as JSON; null stands for numbers that are not finite."""
+    from fedsim.common.json_files import as_json, finite
 
-    sys.stdout.write(_HIDDEN_IN_JSON.sub(_json_escape, as_json(data)))
+    sys.stdout.write(_HIDDEN_IN_JSON.sub(_json_escape, as_json(finite(data))))
 
 
 def as_yaml(data: Any) -> str:
