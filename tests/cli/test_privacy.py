@@ -87,7 +87,7 @@ def test_separations_per_client_and_what_no_theory_covers(write: Write) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--noise", "0"], "--noise: error: privacy.noise_multiplier: must be at least 0.01, not 0.0"),
+        (["--noise", "0"], "--noise: error: privacy.noise_multiplier: must be at least 1e-06, not 0.0"),
         (["--epsilon", "nan"], "--epsilon: error: privacy.epsilon: must be"),
         (["--noise", "1", "--epsilon", "1"], "noise gives epsilon, and epsilon noise"),
         (["--separation", "x"], "'x' is not a number of rounds"),
