@@ -13,11 +13,11 @@ from fedsim.availability.trace.pattern import Pattern
 from fedsim.availability.trace.rows import TraceError
 from fedsim.availability.trace.unions import Spans, select
 from fedsim.common.arrays import Floats
-from fedsim.common.instants import DAY_S, HOUR_S
+from fedsim.common.instants import DAY_S
 from fedsim.common.keyed import Purpose, stream
 from fedsim.scenario.habits import Habits
 from fedsim.scenario.units import format_duration
-from fedsim.traces.fit_habits import charging_habits, idle_habits
+from fedsim.traces.fit_habits import charging_habits, idle_habits, seconds_in_hour
 from fedsim.traces.fit_renewal import (
     FittedLaw,
     ParameterIntervals,
@@ -212,20 +212,8 @@ def hourly_shares(spans: Spans, seen: Spans) -> Floats:
 
 
 def seconds_by_hour(spans: Spans) -> Floats:
-    """Return how many seconds of some intervals, of all devices, lie in each of the 24 hours.
-
-    The time passed in intervals up to an instant is linear between their starts and ends: it is looked up at every full
-    hour, which is exact, and O((n + hours) log n).
-    """
-    if not len(spans.starts):
-        return np.zeros(24)
-    edges = np.arange(np.floor(spans.starts.min() / HOUR_S), np.ceil(spans.ends.max() / HOUR_S) + 1) * HOUR_S
-    instants = np.concatenate([spans.starts, spans.ends])
-    order = np.argsort(instants)
-    running = np.cumsum(np.repeat([1, -1], len(spans.starts))[order])
-    passed = np.append(0.0, np.cumsum(running[:-1] * np.diff(instants[order])))
-    held = np.diff(np.interp(edges, instants[order], passed))
-    return np.bincount(((edges[:-1] // HOUR_S) % 24).astype(np.int64), held, 24).astype(np.float64)
+    """Return how many seconds of some intervals, of all devices, lie in each of the 24 hours."""
+    return np.array([seconds_in_hour(spans, hour).sum() for hour in range(24)])
 
 
 def habits_shares(habits: Habits) -> Floats:

@@ -12,6 +12,7 @@ device busy for a time S leave it idle with probability exp(-r E S) (the infinit
 of S): E S is the number for which these probabilities give the idle time that was seen.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from fedsim.availability.trace.unions import Spans
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.instants import DAY_S, HOUR_S
 from fedsim.scenario.units import format_clock, format_duration
-from fedsim.traces.fit_renewal import limits
+from fedsim.traces.fit_renewal import CensoredLengths, fit_laws, limits
 
 _SHORTEST_NIGHT, _MOST_DEVIATION = 3 * HOUR_S, 3 * HOUR_S
 _FEWEST = 10
@@ -99,14 +100,15 @@ def _top_ups(
     starts: Floats, lengths: Floats, devices: Ints, days: _WholeDays, spans: Spans, weekday: int
 ) -> dict[str, Any]:
     """Estimate the short sessions: what begins while a device is on the charger already cannot be seen to begin."""
-    held, days_of = _hour_pieces(spans), days.numbers(weekday)
-    day, held_day = np.floor(starts / DAY_S).astype(np.int64), held.hours // 24
-    whole, held_whole = days.has(devices, day), days.has(held.devices, held_day)
+    first, last = (each[spans.devices] * DAY_S for each in days)
+    whole = replace(spans, starts=spans.starts.clip(first, last), ends=spans.ends.clip(first, last))
+    days_of, day = days.numbers(weekday), np.floor(starts / DAY_S).astype(np.int64)
+    weekend = (weekday + np.arange(7)) % 7 >= 5
     expected = np.zeros((2, 24))  # sessions of all devices, those that cannot be seen included
     for side in (0, 1):
-        seen = starts[whole & (((weekday + day) % 7 >= 5) == side)]
-        inside = held_whole & (((weekday + held_day) % 7 >= 5) == side)
-        on = np.bincount(held.hours[inside] % 24, held.seconds[inside], 24) / (max(days_of[side], 1) * HOUR_S)
+        seen = starts[days.has(devices, day) & (weekend[day % 7] == side)]
+        held = np.array([seconds_in_hour(whole, hour, weekend == side).sum() for hour in range(24)])
+        on = held / (max(days_of[side], 1) * HOUR_S)
         counts = np.bincount((seen // HOUR_S % 24).astype(np.int64), minlength=24)
         expected[side] = counts / np.maximum(1 - on, _LEAST_OFF)
     rates = [float(own.sum() / count) if count else np.nan for own, count in zip(expected, days_of, strict=True)]
@@ -227,21 +229,12 @@ def _sigma(median: float, mean: float) -> float:
 def short_lengths(lengths: Floats) -> dict[str, Any]:
     """Return the law of some lengths, exponential or lognormal, as it is written in a scenario.
 
-    Each law is fitted by maximum likelihood to every other length and judged by its likelihood of the rest, and the
-    other way round; the lognormal law, which has one parameter more, must gain more than one unit by it. The one that
-    is chosen is fitted to all.
-
     `lengths` (n,) are positive seconds, in an order that is independent of them.
     """
-    halves = (lengths[::2], lengths[1::2])
-    gain = sum(
-        _lognormal_likelihood(judged, fitted) - _exponential_likelihood(judged, fitted)
-        for fitted, judged in (halves, halves[::-1])
-    )
-    if gain <= 1.0:
-        return {"kind": "exponential", "mean": format_duration(max(float(round(lengths.mean())), 1.0))}
-    logs = np.log(lengths)
-    return _lognormal(float(np.exp(logs.mean())), float(logs.std()))
+    law = fit_laws(CensoredLengths(lengths, np.empty(0)), kinds=("exponential", "lognormal"))[0].source
+    if law["kind"] == "lognormal":
+        return _lognormal(law["median"], law["sigma"])
+    return {"kind": "exponential", "mean": format_duration(max(float(round(law["mean"])), 1.0))}
 
 
 def _lognormal(median: float, sigma: float) -> dict[str, Any]:
@@ -250,38 +243,22 @@ def _lognormal(median: float, sigma: float) -> dict[str, Any]:
     return {"kind": "lognormal", "median": written, "sigma": round(min(sigma, _LARGEST_SIGMA), 3)}
 
 
-def _exponential_likelihood(judged: Floats, fitted: Floats) -> float:
-    mean = float(fitted.mean())
-    return -len(judged) * float(np.log(mean)) - float(judged.sum()) / mean
+def seconds_in_hour(spans: Spans, hour: int, some_days: Bools = np.ones(7, dtype=np.bool_)) -> Floats:  # noqa: B008
+    """Return how many seconds of each interval (n,) lie in one of the 24 hours, of some days in seven.
 
+    Positions are civil time from midnight of day 0, the first of the seven.
+    """
+    earlier = np.append(0, np.cumsum(some_days))
 
-def _lognormal_likelihood(judged: Floats, fitted: Floats) -> float:
-    logs, own = np.log(judged), np.log(fitted)
-    sigma = max(float(own.std()), 1e-3)
-    scores = (logs - own.mean()) / sigma
-    return -float((logs + scores**2 / 2).sum()) - len(judged) * float(np.log(sigma * np.sqrt(2 * np.pi)))
+    def passed(times: Floats) -> Floats:
+        day = np.floor(times / DAY_S).astype(np.int64)
+        today = np.clip(times - day * DAY_S - hour * HOUR_S, 0, HOUR_S) * some_days[day % 7]
+        return np.asarray(HOUR_S * (day // 7 * earlier[7] + earlier[day % 7]) + today, dtype=np.float64)
 
-
-class _HourPieces(NamedTuple):
-    """Parts of intervals within one hour each: device, number of the hour since position 0, seconds."""
-
-    devices: Ints
-    hours: Ints
-    seconds: Floats
-
-
-def _hour_pieces(spans: Spans) -> _HourPieces:
-    """Cut intervals at the full hours."""
-    first, last = np.floor(spans.starts / HOUR_S), np.ceil(spans.ends / HOUR_S)
-    counts = (last - first).astype(np.int64)
-    row = np.repeat(np.arange(len(counts)), counts)
-    hour = first[row] + np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
-    seconds = np.minimum(spans.ends[row], (hour + 1) * HOUR_S) - np.maximum(spans.starts[row], hour * HOUR_S)
-    return _HourPieces(spans.devices[row], hour.astype(np.int64), seconds)
+    return passed(spans.ends) - passed(spans.starts)
 
 
 def time_by_hour(spans: Spans) -> Floats:
     """Return how many seconds of each device's intervals lie in each of the 24 hours, shape (devices, 24)."""
-    cut = _hour_pieces(spans)
-    held = np.bincount(cut.devices * 24 + cut.hours % 24, cut.seconds, 24 * len(spans))
-    return np.asarray(held, dtype=np.float64).reshape(-1, 24)
+    held = (np.bincount(spans.devices, seconds_in_hour(spans, hour), len(spans)) for hour in range(24))
+    return np.column_stack(list(held))

@@ -88,8 +88,8 @@ def open_side(lengths: Mapping[str, CensoredLengths]) -> str:
     return max(lengths, key=cut_share)
 
 
-def fit_laws(lengths: CensoredLengths, mean: float | None = None) -> list[FittedLaw]:
-    """Fit every law that a renewal model knows; the best comes first.
+def fit_laws(lengths: CensoredLengths, mean: float | None = None, kinds: Sequence[str] = ()) -> list[FittedLaw]:
+    """Fit every law that a renewal model knows, or those of some kinds; the best comes first.
 
     `mean` is the mean in seconds that the law must have; None fits it too. Raises a `ValueError` if there are fewer
     than ten whole lengths.
@@ -99,7 +99,7 @@ def fit_laws(lengths: CensoredLengths, mean: float | None = None) -> list[Fitted
     least = float(whole.min())
     halves = [CensoredLengths(whole[side::2], cut[side::2]) for side in (0, 1)]
     found = []
-    for fitted in FITTED.values():
+    for fitted in (FITTED[kind] for kind in kinds or FITTED):
         law = fitted(lengths, mean, least)
         by_half = [fitted(half, mean, least) for half in halves]
         if law is None or None in by_half:
