@@ -8,11 +8,10 @@ goes back from 02:00 to 01:00 is the first.
 """
 
 import math
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
@@ -55,13 +54,7 @@ class Civil:
 
     def day(self, instant: int) -> int:
         """Return the ordinal of the local day of an instant."""
-        changes, offsets = self._changes_and_offsets
-        return self.first_day + (instant + self.begun + offsets[bisect_right(changes, instant)]) // DAY
-
-    @cached_property
-    def _changes_and_offsets(self) -> tuple[list[int], list[int]]:
-        """Return the changes and the offsets as lists."""
-        return self.changes.tolist(), self.offsets.tolist()
+        return self.first_day + int(self.wall(instant)) // DAY
 
     def midnight(self, days: Ints) -> Ints:
         """Return the clock times at which local days begin."""

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
@@ -94,7 +95,7 @@ def import_command(
     report = imported.trace.report
     stated = format_instant(imported.base) if imported.base is not None else None
     if as_json:
-        counts = report.counts() | {"stray": imported.stray}
+        counts = asdict(report) | {"stray": imported.stray}
         say_json({"file": str(out), "base": stated, "report": counts})
         return
     source = ", ".join(map(str, sources[:3])) + (f" and {len(sources) - 3:,} more" if len(sources) > 3 else "")
@@ -133,7 +134,7 @@ def show_command(
     if as_json:
         say_json(
             {
-                "report": trace.report.counts(),
+                "report": asdict(trace.report),
                 "conditions": list(trace.spans),
                 "required": list(pattern.conditions),
                 "never_available": pattern.never,
@@ -179,8 +180,6 @@ def fit_command(
     as_json: AsJson = False,
 ) -> None:
     """Fit a renewal or habits model to a trace: print what to write in a scenario, and how well it fits."""
-    from dataclasses import asdict
-
     from fedsim.availability.trace import TraceError
     from fedsim.traces.fit import FitKind, fit
 

@@ -9,7 +9,6 @@ pseudorandom number generators*, OOPSLA 2014), a bijection of the 64-bit integer
 mixed on their own before they meet the client's word, so that no two clients walk along the same orbit.
 """
 
-import functools
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -36,7 +35,6 @@ _GOLDEN_OPERAND, _FIRST_OPERAND, _SECOND_OPERAND = (
 )
 _BY_30, _BY_27, _BY_31, _BY_11 = (_operand(bits) for bits in (30, 27, 31, 11))
 TWO_TO_MINUS_53 = 2.0**-53
-_KEPT = 1 << 17  # indices, from 0 on, whose parts of the key are kept: a megabyte
 
 
 class Purpose(IntEnum):
@@ -103,11 +101,6 @@ def mixed_index(index: ArrayLike) -> NDArray[np.uint64]:
     return _mix(_words(index) + _GOLDEN_OPERAND)
 
 
-@functools.cache
-def _first_indices() -> NDArray[np.uint64]:
-    return mixed_index(np.arange(_KEPT))
-
-
 def to_uniforms(key: NDArray[np.uint64]) -> Floats:
     """Return the draws in (0, 1) at keys, each the exclusive or of a client's and an index's part."""
     draws: Floats = (_mix(key) >> _BY_11).astype(np.float64)
@@ -139,12 +132,6 @@ class Stream:
     def uniforms(self, client: ArrayLike, index: ArrayLike) -> Floats:
         """Uniform on the open interval (0, 1): multiples of 2**-53 shifted by half a step, so never 0 and never 1."""
         return to_uniforms(self.of_clients(client) ^ mixed_index(index))
-
-    def uniforms_of_run(self, client: int, first: int, count: int) -> Floats:
-        """Return `uniforms` (count,) of one client at the indices from `first` on, whose parts of the key are kept."""
-        last = first + count
-        of_indices = _first_indices()[first:last] if last <= _KEPT else mixed_index(np.arange(first, last))
-        return to_uniforms(self.of_clients(client) ^ of_indices)
 
     def exponentials(self, client: ArrayLike, index: ArrayLike) -> Floats:
         """Exponential with mean 1, by inversion."""

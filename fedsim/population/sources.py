@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,9 @@ from fedsim.scenario.devices import PLACES, check_device_class
 from fedsim.scenario.sources import Column, ConstantZone, Listed, ListedZones, Mixture, ZoneMixture
 from fedsim.scenario.units import check_time_zone
 from fedsim.scenario.work import ConstantDevice, DeviceShares, DeviceSource
+
+if TYPE_CHECKING:
+    import polars as pl
 
 VALUE, PART = 0, 1
 """Indices of a client's draws for one quantity: its value, and the part of a mixture that it belongs to."""
@@ -172,15 +176,8 @@ def devices(source: DeviceSource, members: Members, draws: Stream) -> NDArray[np
         case Column():
             from fedsim.population.files import read_words
 
-            names = read_words(source, members.locate).to_list()
-    if len(names) != len(members):
-        raise ValueError(f"has {len(names):,} values for {len(members):,} devices")
-    for index, name in enumerate(names):
-        try:
-            check_device_class(name)
-        except ValueError as error:
-            raise ValueError(f"value {index}: {error}") from None
-    return np.array([PLACES[name] for name in names], dtype=np.int8)
+            words = read_words(source, members.locate)
+            return _coded(words, members, check_device_class, dict(PLACES)).astype(np.int8)
 
 
 Zones = ConstantZone | ListedZones | ZoneMixture | Column
@@ -207,16 +204,21 @@ def zones(source: Zones, members: Members, draws: Stream, codes: Codes) -> NDArr
             from fedsim.population.files import read_words
 
             names = read_words(source, members.locate)
+    return _coded(names, members, check_time_zone, codes)
+
+
+def _coded(names: "pl.Series", members: Members, check: Callable[[str], str], codes: Codes) -> NDArray[np.int16]:
+    """Return the code of each name (n,); a `ValueError` says if there are not n, or which one `check` refuses."""
     if len(names) != len(members):
         raise ValueError(f"has {len(names):,} values for {len(members):,} devices")
     known = names.unique(maintain_order=True)
     for name in known.to_list():
         try:
-            check_time_zone(name)
+            check(name)
         except ValueError as error:
             raise ValueError(f"value {int((names == name).arg_max() or 0)}: {error}") from None
-    of_name = [_code(name, codes) for name in known.to_list()]
-    return names.replace_strict(known, of_name, return_dtype=pl.Int16).to_numpy()
+    found = names.replace_strict(known, [_code(name, codes) for name in known.to_list()])
+    return found.to_numpy().astype(np.int16)
 
 
 def _code(name: str, codes: Codes) -> int:

@@ -56,7 +56,7 @@ class WeightedProposals:
     def propose(self, number: int, first: int, count: int, ineligible: Bits | None = None) -> Ints:
         """Return proposals `first` to `first + count - 1` of round `number`, without those known ineligible."""
         if ineligible is None and (self._cumulative is None or self._units <= _MANY):
-            draws = self._proposing.uniforms_of_run(number, first, count)
+            draws = self._proposing.uniforms(number, np.arange(first, first + count))
             if self._cumulative is None:
                 return np.minimum((draws * self._units).astype(np.int64), self._units - 1)
             return np.minimum(self._cumulative.searchsorted(draws, side="right"), self._units - 1)

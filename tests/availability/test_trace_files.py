@@ -1,5 +1,6 @@
 """Trace files: what is read, repaired and refused, and how it is told."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +54,7 @@ c,1,2,idle
 
 def test_faults_are_repaired_and_counted(tmp_path: Path) -> None:
     trace = read(csv(tmp_path, FAULTY))
-    counts = {name: count for name, count in trace.report.counts().items() if count}
+    counts = {name: count for name, count in asdict(trace.report).items() if count}
     assert counts == {
         "rows": 7,
         "intervals": 2,

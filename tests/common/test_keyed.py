@@ -69,12 +69,3 @@ def test_normals_and_exponentials_have_their_laws() -> None:
     draws = stream(11, 0, Purpose.PROBLEM)
     assert stats.kstest(draws.normals(np.arange(20_000), 0), "norm").pvalue > 1e-3
     assert stats.kstest(draws.exponentials(0, np.arange(20_000)), "expon").pvalue > 1e-3
-
-
-@given(client=words, first=st.integers(0, 2**18), count=st.integers(0, 3000))
-def test_a_run_of_indices_gives_the_same_draws(client: int, first: int, count: int) -> None:
-    draws = stream(3, 1, Purpose.SELECTION)
-    assert (
-        draws.uniforms_of_run(client, first, count).tolist()
-        == draws.uniforms(client, first + np.arange(count)).tolist()
-    )

@@ -1,6 +1,7 @@
 """Import of traces in other forms, hostile files among them."""
 
 import json
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def test_intervals_as_json(tmp_path: Path) -> None:
     found = imported(tmp_path, '{"x": [[5.0, 9.5], [0, 1e1], [20,20]],\n "\\u00fc": [ ], "z": [[-3, -1.25e0]]}')
     assert found.trace.names == ("x", "ü", "z")
     assert (spans(found, 0), spans(found, 1), spans(found, 2)) == ([(0, 10)], [], [(-3, -1.25)])
-    counts = found.trace.report.counts()
+    counts = asdict(found.trace.report)
     assert [counts[name] for name in ("rows", "empty", "overlapping", "devices_without")] == [4, 1, 1, 1]
     write_trace(tmp_path / "t.csv", found.trace)
     assert (tmp_path / "t.csv").read_text().splitlines() == [

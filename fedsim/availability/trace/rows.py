@@ -5,7 +5,7 @@ The file is CSV or Parquet with the columns device, start_s, end_s and, if wante
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Literal, NoReturn, TypeAlias
@@ -81,10 +81,6 @@ class TraceReport:
     outside: int = 0
     gaps: int = 0
     short: int = 0
-
-    def counts(self) -> dict[str, int]:
-        """All numbers by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def faults(self) -> list[str]:
         """Say each kind of fault and its remedy in words; empty for a trace without any."""
