@@ -71,10 +71,9 @@ class Device:
 
     def length(self) -> int:
         if self.work:
-            down, up = (
-                speed * math.exp(sigma * self.draws.gauss(0, 1))
-                for speed, sigma in (self.work["down"], self.work["up"])
-            )
+            share, *at_work = self.work.get("at_work", (0.0,))
+            laws = at_work if self.draws.random() < share else (self.work["down"], self.work["up"])
+            down, up = (speed * math.exp(sigma * self.draws.gauss(0, 1)) for speed, sigma in laws)
             self.parts = [8 * self.work["model"] / down, self.work["train"], 8 * self.work["update"] / up]
             return ms(sum(self.parts))
         return ms(sum(x if fixed else self.draws.expovariate(1 / x) for fixed, x in self.phases) / self.speed)

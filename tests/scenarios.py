@@ -21,6 +21,7 @@ def works(*, needs: bool = True) -> st.SearchStrategy[dict[str, Any]]:
         {"kind": "lognormal", "median": 300, "sigma": 0.8},
         {"kind": "uniform", "low": 1, "high": 900},
     ]
+    at_work = {"share": 0.3, "down": "1Mbps", "up": {"kind": "lognormal", "median": "3Mbps", "sigma": 0.4}}
     return st.fixed_dictionaries(
         {
             "model": st.sampled_from(["1MB", "125kB", "2MiB"]),
@@ -28,7 +29,7 @@ def works(*, needs: bool = True) -> st.SearchStrategy[dict[str, Any]]:
             "samples": st.sampled_from(samples),
             "cost": st.sampled_from([1, 0.25]),
             "device": st.sampled_from(["snapdragon-888", "jetson-nano", mixed]),
-            "link": st.fixed_dictionaries({"down": rates, "up": rates}),
+            "link": st.fixed_dictionaries({"down": rates, "up": rates, "work": st.sampled_from([None, at_work])}),
             "needs": st.sampled_from([None, None, "2GB"] if needs else [None]),
         }
     )

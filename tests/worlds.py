@@ -27,6 +27,8 @@ def with_fleet(data: Json, number: int) -> Json:
         if draws.random() < 0.8:
             work = {"device": kind, "samples": samples, "train": samples * KINDS[kind][0], "watts": KINDS[kind][1]}
             each["work"] = link | work | {"model": draws.choice([10**6, 4 * 10**6]), "update": 5 * 10**5}
+            if draws.random() < 0.5:
+                each["work"]["at_work"] = (0.4, (5e5, 0.5), (8e6, 0.0))
             each["speed"] = 1
     for each in data["groups"]:
         if draws.random() < 0.4:
@@ -114,6 +116,12 @@ def scenario(data: Json, **top: Any) -> Scenario:
                     for way in ("down", "up")
                 },
             }
+            if "at_work" in work:
+                share, *laws = work["at_work"]
+                own["session"]["link"]["work"] = {"share": share} | {
+                    way: {"kind": "lognormal", "median": f"{speed:.0f}bps", "sigma": sigma}
+                    for way, (speed, sigma) in zip(("down", "up"), laws, strict=True)
+                }
         own |= {key: [f"{x}s" for x in each[key]] for key in ("joins", "leaves") if key in each}
         if each["most"] is not None:
             own["participations"] = {"most": each["most"]}

@@ -17,42 +17,60 @@ PHASES = 3
 PhaseFunction: TypeAlias = Callable[[Ints, Ints | int], Floats]
 """How long the phases of sessions of clients (n,) take at speed 1, in the sessions of that number: seconds (3, n)."""
 _LEAST = 1.0  # bits a second; a law may come close to 0
+_AT_WORK = 1 << 62  # from this index on, the draws of who is at work
 
 
 def session_phases(scenario: Scenario, population: Population, draws: Stream) -> PhaseFunction:
     """Return the function for the phases of sessions; lengths are their sum over the device's speed.
 
     The draw of phase j from the stream `draws` is keyed by (client, 3 * number + j), number being that of `session_key`
-    of the round or selection.
+    of the round or selection; that of who is at work by (client, 2 ** 62 + number).
     """
     train_s = population.train_s
     parts = [_parts(group.session) for group in scenario.population]
+
+    def drawn(law: Distribution, clients: Ints, index: Ints | int) -> Floats | float:
+        return law.value if isinstance(law, Constant) else law.draw(draws.uniforms(clients, index))
 
     def phases(clients: Ints, number: Ints | int) -> Floats:
         lengths, group = np.zeros((PHASES, len(clients))), population.group[clients]
         for index in range(len(parts)) if len(parts) == 1 else np.unique(group).tolist():
             here = slice(None) if len(parts) == 1 else group == index
             own, key = clients[here], number if isinstance(number, int) else number[here]
-            for phase, (law, bits) in enumerate(parts[index]):
+            share, of_phases = parts[index]
+            at_work = draws.uniforms(own, _AT_WORK + key) < share if share else None
+            for phase, (law, bits, other) in enumerate(of_phases):
                 if law is None:
                     lengths[phase, here] = 0.0 if train_s is None else train_s[own]
                     continue
-                if isinstance(law, Constant):
-                    drawn: Floats | float = law.value
-                else:
-                    drawn = law.draw(draws.uniforms(own, PHASES * key + phase))
-                lengths[phase, here] = bits / np.maximum(drawn, _LEAST) if bits else drawn
+                value = drawn(law, own, PHASES * key + phase)
+                if at_work is not None and other is not None:
+                    value = np.where(at_work, drawn(other, own, PHASES * key + phase), value)
+                lengths[phase, here] = bits / np.maximum(value, _LEAST) if bits else value
         return lengths
 
     return phases
 
 
-def _parts(session: AnySession) -> list[tuple[Distribution | None, float]]:
-    """Return each phase: the law of its length; of speeds, with the bits to transfer; or no law where it trains."""
-    if isinstance(session, Work):
-        down, up = distribution(session.link.down), distribution(session.link.up)
-        return [(down, 8 * session.model), (None, 0.0), (up, 8 * session.sent)]
-    return [(distribution(each), 0.0) for each in (session.download, session.train, session.upload)]
+_Part: TypeAlias = tuple[Distribution | None, float, Distribution | None]
+
+
+def _parts(session: AnySession) -> tuple[float, list[_Part]]:
+    """Return the share of sessions at work, and each phase.
+
+    Of a phase: the law of its length; of speeds, with the bits to transfer, and at work; or no law where it trains.
+    """
+    if not isinstance(session, Work):
+        return 0.0, [(distribution(each), 0.0, None) for each in (session.download, session.train, session.upload)]
+    link, work = session.link, session.link.work
+    down, up = [
+        (distribution(law), 8 * size, None if other is None else distribution(other))
+        for law, size, other in (
+            (link.down, session.model, work and work.down),
+            (link.up, session.sent, work and work.up),
+        )
+    ]
+    return 0.0 if work is None else work.share, [down, (None, 0.0, None), up]
 
 
 def session_key(scenario: Scenario, selection: int, instant: int) -> int:

@@ -43,13 +43,28 @@ DeviceSource = Annotated[
 ]
 
 
-class Link(Model):
+class WorkLink(Model):
+    """The network at work: a share of the sessions goes over it, both ways."""
+
+    share: Annotated[float, Field(gt=0, le=1)]
+    """Chance of each session that the device is at work."""
+    down: RateSource
+    """From the server to the device, in bits a second."""
+    up: RateSource
+    """From the device to the server, in bits a second."""
+
+
+class Link(SparseModel):
     """How fast bytes go, drawn anew for each session: laws of speeds in bits a second."""
+
+    unwritten = frozenset({"work"})
 
     down: RateSource
     """From the server to the device."""
     up: RateSource
     """From the device to the server."""
+    work: WorkLink | None = None
+    """Another network, over which some of the sessions go; then `down` and `up` are of the one at home."""
 
 
 class Work(SparseModel):

@@ -285,9 +285,11 @@ def session_kinds(scenario: Scenario, population: Population) -> tuple[Ints, lis
 def session_values(session: AnySession, train_s: float = 0.0) -> Floats:
     """Return equally likely lengths of a session at speed 1: quantiles of each phase, in all combinations.
 
-    With work, training takes `train_s`.
+    With work, training takes `train_s`; a `ChainError` says that it goes over two networks.
     """
     if isinstance(session, Work):
+        if session.link.work is not None:
+            raise ChainError("sessions go over two networks (session.link.work)")
         transfers = [(session.link.down, 8 * session.model), (session.link.up, 8 * session.sent)]
         network = [(law, bits) for law, bits in transfers if law.kind != "constant"]
         total = np.array([train_s + sum(bits / law.value for law, bits in transfers if law.kind == "constant")])
