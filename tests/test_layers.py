@@ -35,9 +35,13 @@ ROOMS = [
 ]
 """In the order in which the data pass them, but for `common`, which all use."""
 
-EXCEPTIONS = {("fedsim.experiment.result", "report"), ("fedsim.experiment.result", "findings")}
-"""Whoever holds a result looks there for its page, and a run directory is complete with its page. Pages are made from
-run directories alone, so this is the one place where a room asks a later one."""
+EXCEPTIONS = {
+    ("fedsim.experiment.result", "report"),
+    ("fedsim.experiment.result", "findings"),
+    ("fedsim.sweeps.sweep", "report"),
+}
+"""Whoever holds a result, or a sweep in a notebook, looks there for its page, and a run directory is complete with its
+page. Pages are made from directories alone, so these are the two places where a room asks a later one."""
 
 
 class Import(NamedTuple):

@@ -50,6 +50,12 @@ class Swept:
         """Return how metrics differ from those at a baseline point, by `fedsim.sweeps.results.paired_differences`."""
         return paired_differences(self.results(), baseline=baseline, metrics=metrics, confidence=confidence)
 
+    def _repr_html_(self) -> str:
+        """Show the sweep in a notebook: its finding, its first picture, and a table of its settings."""
+        from fedsim.report.page import notebook_fragment
+
+        return notebook_fragment(self.directory)
+
 
 def sweep(
     scenario: Scenario | str | os.PathLike[str],

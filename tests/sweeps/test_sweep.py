@@ -77,6 +77,12 @@ def test_a_sweep_ends_with_its_page_and_what_to_choose(swept: Path, tmp_path: Pa
     assert "for the most even participation (" in done.stderr
 
 
+def test_a_notebook_shows_the_finding_and_a_table(swept: Path, tmp_path: Path) -> None:
+    shown = sweep_of(swept, tmp_path / "s")._repr_html_()
+    assert shown.count("<svg") == 1
+    assert "<thead>" in shown
+
+
 def test_a_sweep_without_a_page(swept: Path, tmp_path: Path) -> None:
     done = fedsim("sweep", swept, "--out", tmp_path / "s", "--executor", THREADS, "--no-report")
     assert done.returncode == 0
