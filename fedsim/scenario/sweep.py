@@ -131,7 +131,9 @@ def _checked_choice(chosen: dict[str, list[Any]]) -> dict[str, list[Any]]:
     return chosen
 
 
-Choose = Annotated[dict[str, Values], Field(max_length=100), AfterValidator(_checked_choice)]
+_Choices = Annotated[dict[str, Values], Field(max_length=100)]
+_OrNone = BeforeValidator(lambda value: {} if value is None else value, json_schema_input_type=_Choices)
+Choose = Annotated[_Choices, AfterValidator(_checked_choice), _OrNone]
 
 
 class Expectation(Model):

@@ -171,7 +171,8 @@ def _evaluated(scenario: Scenario, ready: Ready, log: Log, rounds: int) -> float
     """Measure the first rounds of a log; return processor seconds."""
     whole = rounds == len(log.rounds)
     ended_s = log.ended_s if whole else float(log.rounds["closed_s"][rounds - 1])
-    participations = log.participations.filter(pl.col("round") < rounds)
+    late = pl.col("staleness").fill_null(0) if scenario.server.staleness is None else 0
+    participations = log.participations.filter(pl.col("round") + late < rounds)
     stop = scenario.stop.model_copy(update={"rounds": max(1, rounds)})
     began = time.process_time()
     short = Log(log.rounds.head(rounds), participations, log.gauges, ended_s)

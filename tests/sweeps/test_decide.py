@@ -150,6 +150,11 @@ def test_all_its_runs_are_planned(write: Write) -> None:
     assert "4 points x 6 seeds = 24 runs" in done.stderr
 
 
+def test_one_setting_of_a_decision_can_be_run(write: Write) -> None:
+    """``--set choose=null`` had to be a mapping, as ``--set sweep=null`` has not."""
+    assert Scenario.load(write(TRAINED), ["choose=null"]).choose == {}
+
+
 @pytest.mark.long
 def test_a_decision_that_is_killed_and_repeated_is_the_same(write: Write, tmp_path: Path) -> None:
     file = write(TRAINED.replace("rounds: 30", "rounds: 300"))

@@ -109,6 +109,18 @@ def test_estimates_are_given_for_every_way_to_stop(small: Load, monkeypatch: pyt
         assert 0 < estimate.low < estimate.seconds < estimate.high
 
 
+def test_reports_that_a_later_version_takes_are_no_part_of_a_beginning(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`fedsim plan` ended with an IndexError for a buffered server, whose sessions outlast the first versions."""
+    Work(monkeypatch, 0.5, 0.1)
+    buffered = "stop: {rounds: 4000}\npopulation: [{devices: 500}]\n"
+    buffered += "server: {mode: buffered, concurrency: 50, buffer: 5}\n"
+    estimate = pilot(Scenario.load(write(buffered)), 1.0)
+    assert estimate is not None
+    assert estimate.low < estimate.seconds < estimate.high
+
+
 @pytest.mark.usefixtures("here")
 def test_a_run_that_will_fail_has_no_estimate(small: Load) -> None:
     plan = plan_sweep(
