@@ -1,20 +1,13 @@
 """Ctrl-C, SIGTERM and SIGHUP that are not lost, wherever they arrive."""
 
 import os
-from dataclasses import dataclass
-from types import FrameType
+from types import FrameType, SimpleNamespace
 
 EXIT_CODE = 130
 
 
-@dataclass
-class _Interrupt:
-    """Whether somebody has asked this process to end."""
-
-    asked: bool = False
-
-
-THIS_PROCESS = _Interrupt()
+THIS_PROCESS = SimpleNamespace(asked=False)
+"""Whether somebody has asked it to end."""
 
 
 def interrupt(_signal: int, _frame: FrameType | None) -> None:

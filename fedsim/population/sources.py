@@ -194,9 +194,9 @@ def zones(source: Zones, members: Members, draws: Stream, codes: Codes) -> NDArr
 
     match source:
         case ConstantZone():
-            return np.full(len(members), _code(source.value, codes), dtype=np.int16)
+            return np.full(len(members), codes.setdefault(source.value, len(codes)), dtype=np.int16)
         case ZoneMixture():
-            of_part = np.array([_code(part.source, codes) for part in source.parts], dtype=np.int16)
+            of_part = np.array([codes.setdefault(part.source, len(codes)) for part in source.parts], dtype=np.int16)
             return of_part[members.parts(source, [part.share for part in source.parts], draws)]
         case ListedZones():
             names = pl.Series(source.values, dtype=pl.String)
@@ -217,9 +217,5 @@ def _coded(names: "pl.Series", members: Members, check: Callable[[str], str], co
             check(name)
         except ValueError as error:
             raise ValueError(f"value {int((names == name).arg_max() or 0)}: {error}") from None
-    found = names.replace_strict(known, [_code(name, codes) for name in known.to_list()])
+    found = names.replace_strict(known, [codes.setdefault(name, len(codes)) for name in known.to_list()])
     return found.to_numpy().astype(np.int16)
-
-
-def _code(name: str, codes: Codes) -> int:
-    return codes.setdefault(name, len(codes))

@@ -8,6 +8,8 @@ from fedsim.scenario.component import Choice
 from fedsim.scenario.model import each_once
 from fedsim.scenario.units import Duration, Instant, PositiveDuration, TimeZone
 
+_Condition = Literal["available", "charging", "network", "idle"]
+
 
 class Trace(Choice):
     """Recorded intervals from a CSV or Parquet file with the columns device, start_s, end_s and, optionally, condition.
@@ -31,12 +33,7 @@ class Trace(Choice):
     """Part of the trace that is used, counted from `base`: its begin; by default the first start."""
     until: PositiveDuration | None = None
     """The end of that part; by default the last end."""
-    require: (
-        Annotated[
-            list[Literal["available", "charging", "network", "idle"]], Field(min_length=1), AfterValidator(each_once)
-        ]
-        | None
-    ) = None
+    require: Annotated[list[_Condition], Field(min_length=1), AfterValidator(each_once)] | None = None
     """Conditions that must hold together; by default all that the file has."""
     assign: Literal["with_replacement", "without_replacement", "in_order"] = "with_replacement"
     """How clients get their recorded devices: drawn for each client alone; shuffled and dealt, each at most once; or
