@@ -11,7 +11,7 @@ from fedsim.findings.metric_wording import read_condition
 
 SHOWN = 40  # conditions of one kind shown at most
 _LONGEST = 120  # characters of a place shown at most
-_HEADLINE = 140  # characters of the line that names what is met
+_HEADLINE = 144  # characters of the line that names what is met
 _WORDS = {"fail": "missed", "warn": "warning", "unjudged": "not judged", "pass": "met"}
 
 

@@ -68,12 +68,13 @@ def test_the_headline_counts(statuses: list[str], headline: str) -> None:
 
 def test_a_headline_names_as_many_as_a_line_holds() -> None:
     names: list[Json] = [
-        entry(status="pass", check=f"participation.some.long.metric.number.{k} < 0.05") for k in range(3)
+        entry(status="pass", check=f"participation.some.quite.long.metric.number.{k} < 0.05") for k in range(3)
     ]
     found, alone = verdict(names), verdict([entry(status="pass", check=f"{'x' * 120} < 1")])
     assert found is not None
     assert (
-        found.headline == "All 3 expectations are met: participation.some.long.metric.number.0 below 0.05 and 2 more."
+        found.headline
+        == "All 3 expectations are met: participation.some.quite.long.metric.number.0 below 0.05 and 2 more."
     )
     assert alone is not None
     assert alone.headline == "The one expectation is met."
