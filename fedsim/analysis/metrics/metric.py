@@ -98,11 +98,9 @@ class Metric:
     meaning: str = ""  # one sentence
 
 
-def described(family: str, lines: str) -> tuple[Metric, ...]:
-    """Read metrics that are written as a table, a line each: name within the family, unit, meaning, ``|`` between."""
-    prefix = f"{family}." if family else ""
-    rows = (line.split("|", 2) for line in lines.strip().splitlines())
-    return tuple(Metric(prefix + name.strip(), unit.strip(), meaning.strip()) for name, unit, meaning in rows)
+def described(lines: str) -> tuple[Metric, ...]:
+    """Read metrics that are written as a table, a line each: name, unit and meaning, with ``|`` between."""
+    return tuple(Metric(*map(str.strip, line.split("|", 2))) for line in lines.strip().splitlines())
 
 
 class Measurement(Protocol):
@@ -117,38 +115,35 @@ class Measurement(Protocol):
         ...
 
 
-LEARNING = described(
-    "learning.OPTIMIZER",
-    """
-    loss | | Global loss, mean over the evaluations in the last half of the rounds.
-    grad_norm | | Norm of the global gradient, mean over the last half of the rounds.
-    final_loss | | Global loss at the last evaluation.
-    drift | share | Relative change of the mean loss from the third to the fourth quarter of the rounds.
-    late_descent | share | Share of the whole descent of the loss between those two quarters.
-    moved | | 0 if every evaluation has the loss of the initial model, else 1.
-    converged | | 1 if the model moved, and drift and late descent are small enough to call the run converged, else 0.
-    diverged | | 1 if the model or the loss was not finite any more at some round, else 0.
-    diverged_round | rounds | The round after which that was first seen.
-    clip | | An adaptive clip, after the last round.
-    dropped_updates | | Updates that were not finite, and counted as zero where updates are clipped for privacy.
-    accuracy | share | Accuracy on test samples, mean over the last half of the rounds.
-    average_loss | | Global loss of the mean of the server's models over the last half of the rounds.
-    average_excess_loss | | That loss above the first optimizer's under uniform participation.
-    drawn_loss | | Global loss of a model drawn uniformly from the run: the paper's output rule.
-    drawn_grad_norm | | Norm of the global gradient of that model.
-    drawn_round | rounds | The round it was drawn from.
-    bias | | Distance from the optimum, where it is known, of the mean model over the last half.
-    last_bias | | That of the last model, which swings with who takes part at the time.
-    bias_predicted | | Distance from the optimum of the point to which the pulls of the clients lead.
-    bias_error | | Distance between that point and the mean model over the last half.
-    time_to_target | s | Simulated time at which learning.target_loss was first seen to be reached.
-    rounds_to_target | rounds | Server steps until then.
-    device_hours_to_target | h | Time that devices had spent in sessions by then, useful or not.
-    excess_loss | | Loss above that of the first optimizer under uniform participation.
-    above_optimum | | Loss above that of the optimum (learning.loss_parts): the sum of the next three.
-    bias_loss | | What is left of it where each round has what clients send on average: bias, and clipping.
-    participation_noise_loss | | What the chance of who takes part when adds to that.
-    privacy_noise_loss | | What the noise of privacy adds to that.
-""",
-)
+LEARNING = described("""
+    learning.OPTIMIZER.loss | | Global loss, mean over the evaluations in the last half of the rounds.
+    learning.OPTIMIZER.grad_norm | | Norm of the global gradient, mean over the last half of the rounds.
+    learning.OPTIMIZER.final_loss | | Global loss at the last evaluation.
+    learning.OPTIMIZER.drift | share | Relative change of the mean loss from the third to the fourth quarter of the rounds.
+    learning.OPTIMIZER.late_descent | share | Share of the whole descent of the loss between those two quarters.
+    learning.OPTIMIZER.moved | | 0 if every evaluation has the loss of the initial model, else 1.
+    learning.OPTIMIZER.converged | | 1 if the model moved, and drift and late descent are small enough to call the run converged, else 0.
+    learning.OPTIMIZER.diverged | | 1 if the model or the loss was not finite any more at some round, else 0.
+    learning.OPTIMIZER.diverged_round | rounds | The round after which that was first seen.
+    learning.OPTIMIZER.clip | | An adaptive clip, after the last round.
+    learning.OPTIMIZER.dropped_updates | | Updates that were not finite, and counted as zero where updates are clipped for privacy.
+    learning.OPTIMIZER.accuracy | share | Accuracy on test samples, mean over the last half of the rounds.
+    learning.OPTIMIZER.average_loss | | Global loss of the mean of the server's models over the last half of the rounds.
+    learning.OPTIMIZER.average_excess_loss | | That loss above the first optimizer's under uniform participation.
+    learning.OPTIMIZER.drawn_loss | | Global loss of a model drawn uniformly from the run: the paper's output rule.
+    learning.OPTIMIZER.drawn_grad_norm | | Norm of the global gradient of that model.
+    learning.OPTIMIZER.drawn_round | rounds | The round it was drawn from.
+    learning.OPTIMIZER.bias | | Distance from the optimum, where it is known, of the mean model over the last half.
+    learning.OPTIMIZER.last_bias | | That of the last model, which swings with who takes part at the time.
+    learning.OPTIMIZER.bias_predicted | | Distance from the optimum of the point to which the pulls of the clients lead.
+    learning.OPTIMIZER.bias_error | | Distance between that point and the mean model over the last half.
+    learning.OPTIMIZER.time_to_target | s | Simulated time at which learning.target_loss was first seen to be reached.
+    learning.OPTIMIZER.rounds_to_target | rounds | Server steps until then.
+    learning.OPTIMIZER.device_hours_to_target | h | Time that devices had spent in sessions by then, useful or not.
+    learning.OPTIMIZER.excess_loss | | Loss above that of the first optimizer under uniform participation.
+    learning.OPTIMIZER.above_optimum | | Loss above that of the optimum (learning.loss_parts): the sum of the next three.
+    learning.OPTIMIZER.bias_loss | | What is left of it where each round has what clients send on average: bias, and clipping.
+    learning.OPTIMIZER.participation_noise_loss | | What the chance of who takes part when adds to that.
+    learning.OPTIMIZER.privacy_noise_loss | | What the noise of privacy adds to that.
+""")  # noqa: E501
 """What training says of each optimizer; it is measured where models are trained, in `fedsim.learning`."""

@@ -16,48 +16,45 @@ TENTHS = 10
 class Participation:
     """What is said of who took part."""
 
-    metrics = described(
-        "participation",
-        """
-        l1_uniform | L1 | Distance of the measured frequencies from uniform: sum of |frequency - 1/N|.
-        l1_uniform_se | L1 | Standard error of that distance.
-        l1_uniform_corrected | L1 | That distance without what noise adds to it.
-        l1_uniform_low | L1 | Lower end of the 95 % interval of the distance without noise.
-        l1_uniform_high | L1 | Upper end of that interval.
-        tv_uniform | share | Total variation distance of the measured frequencies from uniform: half the L1.
-        tv_uniform_corrected | share | That distance without what noise adds to it.
-        tv_uniform_low | share | Lower end of the 95 % interval of the distance without noise.
-        tv_uniform_high | share | Upper end of that interval.
-        pull_l1_uniform | L1 | Distance from uniform of the clients' pulls on the model: the mean of 1{i in S}/|S| over rounds with reports.
-        pull_tv_uniform | share | Total variation distance of the pulls from uniform: half the L1.
-        reported_l1_uniform | L1 | L1 distance from uniform counting only the sessions whose report was taken.
-        reported_l1_uniform_se | L1 | Standard error of that distance.
-        reported_l1_uniform_corrected | L1 | That distance, as l1_uniform_corrected.
-        reported_l1_uniform_low | L1 | Lower end of its 95 % interval.
-        reported_l1_uniform_high | L1 | Upper end of that interval.
-        reported_tv_uniform | share | Total variation distance of the same: half the L1.
-        reported_tv_uniform_corrected | share | Half of reported_l1_uniform_corrected.
-        reported_tv_uniform_low | share | Half of reported_l1_uniform_low.
-        reported_tv_uniform_high | share | Half of reported_l1_uniform_high.
-        reported_coverage | share | Clients with at least one report that was taken.
-        l1_noise | L1 | Distance from the long-run frequencies that sampling noise alone would give.
-        l1_chance | L1 | Distance from uniform that as many participations with equal chances for everybody would have.
-        mean | | Participations per client, on average.
-        p99 | | Participations that 99 of 100 clients do not exceed.
-        most | | Participations of the client that took part most.
-        never_share | share | Clients that never took part.
-        once_share | share | Clients that took part exactly once.
-        coverage | share | Clients that took part at least once.
-        coverage.t50 | s | Simulated time until half of the clients had taken part.
-        coverage.t90 | s | Simulated time until 90 % of the clients had taken part.
-        ratio | | Largest over smallest frequency among clients that took part.
-        gini | share | Gini coefficient of the participations per client; 0 is even.
-        jain | share | Jain's fairness index of the participations per client; 1 is even.
-        gap.min | rounds | Smallest gap between two participations of a client.
-        gap.mean | rounds | Mean gap.
-        gap.max | rounds | Largest gap.
-    """,  # noqa: E501
-    )
+    metrics = described("""
+        participation.l1_uniform | L1 | Distance of the measured frequencies from uniform: sum of |frequency - 1/N|.
+        participation.l1_uniform_se | L1 | Standard error of that distance.
+        participation.l1_uniform_corrected | L1 | That distance without what noise adds to it.
+        participation.l1_uniform_low | L1 | Lower end of the 95 % interval of the distance without noise.
+        participation.l1_uniform_high | L1 | Upper end of that interval.
+        participation.tv_uniform | share | Total variation distance of the measured frequencies from uniform: half the L1.
+        participation.tv_uniform_corrected | share | That distance without what noise adds to it.
+        participation.tv_uniform_low | share | Lower end of the 95 % interval of the distance without noise.
+        participation.tv_uniform_high | share | Upper end of that interval.
+        participation.pull_l1_uniform | L1 | Distance from uniform of the clients' pulls on the model: the mean of 1{i in S}/|S| over rounds with reports.
+        participation.pull_tv_uniform | share | Total variation distance of the pulls from uniform: half the L1.
+        participation.reported_l1_uniform | L1 | L1 distance from uniform counting only the sessions whose report was taken.
+        participation.reported_l1_uniform_se | L1 | Standard error of that distance.
+        participation.reported_l1_uniform_corrected | L1 | That distance, as l1_uniform_corrected.
+        participation.reported_l1_uniform_low | L1 | Lower end of its 95 % interval.
+        participation.reported_l1_uniform_high | L1 | Upper end of that interval.
+        participation.reported_tv_uniform | share | Total variation distance of the same: half the L1.
+        participation.reported_tv_uniform_corrected | share | Half of reported_l1_uniform_corrected.
+        participation.reported_tv_uniform_low | share | Half of reported_l1_uniform_low.
+        participation.reported_tv_uniform_high | share | Half of reported_l1_uniform_high.
+        participation.reported_coverage | share | Clients with at least one report that was taken.
+        participation.l1_noise | L1 | Distance from the long-run frequencies that sampling noise alone would give.
+        participation.l1_chance | L1 | Distance from uniform that as many participations with equal chances for everybody would have.
+        participation.mean | | Participations per client, on average.
+        participation.p99 | | Participations that 99 of 100 clients do not exceed.
+        participation.most | | Participations of the client that took part most.
+        participation.never_share | share | Clients that never took part.
+        participation.once_share | share | Clients that took part exactly once.
+        participation.coverage | share | Clients that took part at least once.
+        participation.coverage.t50 | s | Simulated time until half of the clients had taken part.
+        participation.coverage.t90 | s | Simulated time until 90 % of the clients had taken part.
+        participation.ratio | | Largest over smallest frequency among clients that took part.
+        participation.gini | share | Gini coefficient of the participations per client; 0 is even.
+        participation.jain | share | Jain's fairness index of the participations per client; 1 is even.
+        participation.gap.min | rounds | Smallest gap between two participations of a client.
+        participation.gap.mean | rounds | Mean gap.
+        participation.gap.max | rounds | Largest gap.
+    """)  # noqa: E501
     scope = "both"
 
     def measure(self, run: LogView) -> dict[str, float]:
@@ -112,13 +109,10 @@ class Participation:
 class AgainstTheory:
     """Distances from the predicted frequencies."""
 
-    metrics = described(
-        "participation",
-        """
-        l1_uniform_theory | L1 | Distance from uniform that theory predicts.
-        l1_chain | L1 | Distance of the measured frequencies from those that theory predicts.
-    """,
-    )
+    metrics = described("""
+        participation.l1_uniform_theory | L1 | Distance from uniform that theory predicts.
+        participation.l1_chain | L1 | Distance of the measured frequencies from those that theory predicts.
+    """)
 
     def measure(self, run: LogView) -> dict[str, float]:
         """Return the distances; nothing where there is no theory."""
@@ -134,16 +128,13 @@ class AgainstTheory:
 class GroupShares:
     """A group's share of all participations, measured and predicted."""
 
-    metrics = described(
-        "",
-        """
+    metrics = described("""
         share | share | Share of all participations that went to the group.
         share_theory | share | That share as theory predicts it.
         ratio | | That share over the group's share of the devices: 1 is even.
         reported_share | share | Share of all reports that were taken.
         pull | share | Share of the pull on the model.
-    """,
-    )
+    """)
     scope = "groups"
 
     def measure(self, run: LogView) -> dict[str, float]:
@@ -164,12 +155,9 @@ class GroupShares:
 class Separation:
     """How far apart a client's contributions were."""
 
-    metrics = described(
-        "participation",
-        """
-        separation.least | rounds | Fewest rounds from one report of a client that was taken to its next: b, observed.
-    """,
-    )
+    metrics = described("""
+        participation.separation.least | rounds | Fewest rounds from one report of a client that was taken to its next: b, observed.
+    """)  # noqa: E501
 
     def measure(self, run: LogView) -> dict[str, float]:
         """Return it; nothing where nobody contributed twice."""
@@ -180,19 +168,16 @@ class Separation:
 class Promised:
     """What the scenario's ``privacy`` promises: it follows from the scenario alone, not from the log."""
 
-    metrics = described(
-        "privacy",
-        """
-        epsilon | | Promised at the scenario's delta: one client, zeroed out; exact for the Gaussian mechanism.
-        epsilon_if_known | | With amplification by sampling: what is left of it once the schedule is known.
-        rho | | The zCDP of the same promise: 1 / (2 noise_multiplier^2).
-        sensitivity | | Of the mechanism, for the rounds, separation and cap that the scenario enforces.
-        noise_multiplier | | Standard deviation of the noise over clip norm and sensitivity.
-        rounds | rounds | Most rounds that the scenario allows: n, promised.
-        separation | rounds | Fewest rounds from one participation of a client to its next: b, promised.
-        most | | Most participations of a client: k, promised.
-    """,
-    )
+    metrics = described("""
+        privacy.epsilon | | Promised at the scenario's delta: one client, zeroed out; exact for the Gaussian mechanism.
+        privacy.epsilon_if_known | | With amplification by sampling: what is left of it once the schedule is known.
+        privacy.rho | | The zCDP of the same promise: 1 / (2 noise_multiplier^2).
+        privacy.sensitivity | | Of the mechanism, for the rounds, separation and cap that the scenario enforces.
+        privacy.noise_multiplier | | Standard deviation of the noise over clip norm and sensitivity.
+        privacy.rounds | rounds | Most rounds that the scenario allows: n, promised.
+        privacy.separation | rounds | Fewest rounds from one participation of a client to its next: b, promised.
+        privacy.most | | Most participations of a client: k, promised.
+    """)
 
     def measure(self, run: LogView) -> dict[str, float]:
         """Return the promise; nothing where the scenario has no ``privacy``."""
@@ -202,20 +187,17 @@ class Promised:
 class Tenths:
     """How often each tenth of the devices takes part, and each time zone, by selections and by reports."""
 
-    metrics = described(
-        "participation",
-        """
-        by_availability.TENTH | | Participations per device of a tenth of the devices by available time (1: least, 10: most), over the average: 1 is even.
-        by_speed.TENTH | | Participations per device of a tenth of the devices by speed (1: slowest, 10: fastest), over the average: 1 is even.
-        by_zone.most | | Share of the participations over share of the devices, of the time zone where it is largest.
-        by_zone.least | | Share of the participations over share of the devices, of the time zone where it is smallest.
-        reported_by_availability.TENTH | | Like by_availability, of the reports that were taken.
-        reported_by_speed.TENTH | | Like by_speed, of the reports that were taken.
-        reported_by_zone.most | | Like by_zone.most, of the reports that were taken.
-        reported_by_zone.least | | Like by_zone.least, of the reports that were taken.
-        availability.TENTH | share | Share of the run for which a device of that tenth was available, on average.
-    """,  # noqa: E501
-    )
+    metrics = described("""
+        participation.by_availability.TENTH | | Participations per device of a tenth of the devices by available time (1: least, 10: most), over the average: 1 is even.
+        participation.by_speed.TENTH | | Participations per device of a tenth of the devices by speed (1: slowest, 10: fastest), over the average: 1 is even.
+        participation.by_zone.most | | Share of the participations over share of the devices, of the time zone where it is largest.
+        participation.by_zone.least | | Share of the participations over share of the devices, of the time zone where it is smallest.
+        participation.reported_by_availability.TENTH | | Like by_availability, of the reports that were taken.
+        participation.reported_by_speed.TENTH | | Like by_speed, of the reports that were taken.
+        participation.reported_by_zone.most | | Like by_zone.most, of the reports that were taken.
+        participation.reported_by_zone.least | | Like by_zone.least, of the reports that were taken.
+        participation.availability.TENTH | share | Share of the run for which a device of that tenth was available, on average.
+    """)  # noqa: E501
 
     def measure(self, run: LogView) -> dict[str, float]:
         """Return those of quantities that differ; nothing where no device took part, or fewer than ten are known."""

@@ -17,16 +17,13 @@ _UTC = ZoneInfo("UTC")
 class PopulationMetrics:
     """What the gauges say."""
 
-    metrics = described(
-        "population",
-        """
-        available_share | share | Share of devices that are available, on average over the gauges.
-        eligible_share | share | Share of clients that are eligible, on average over the gauges.
-        available_share.ratio | | Devices available at the fullest hour of the day (UTC) over those at the emptiest.
-        available_share.utc.HOUR | share | Devices that are available at that hour of the day in UTC (00 to 23).
-        available_share.local.HOUR | share | Devices that are available at that hour of their own local time.
-    """,
-    )
+    metrics = described("""
+        population.available_share | share | Share of devices that are available, on average over the gauges.
+        population.eligible_share | share | Share of clients that are eligible, on average over the gauges.
+        population.available_share.ratio | | Devices available at the fullest hour of the day (UTC) over those at the emptiest.
+        population.available_share.utc.HOUR | share | Devices that are available at that hour of the day in UTC (00 to 23).
+        population.available_share.local.HOUR | share | Devices that are available at that hour of their own local time.
+    """)  # noqa: E501
     scope = "both"
 
     def measure(self, run: LogView) -> dict[str, float]:
@@ -51,14 +48,11 @@ class PopulationMetrics:
 class CheckInMetrics:
     """How many requests the server answers from devices that check in, by the gauges."""
 
-    metrics = described(
-        "check_ins",
-        """
-        per_second.mean | | Check-ins a second, on average: available devices over the time from one to the next.
-        per_second.max | | Check-ins of devices a second when there were most.
-        ratio | | Check-ins in the fullest hour of the day (UTC) over those in the emptiest.
-    """,
-    )
+    metrics = described("""
+        check_ins.per_second.mean | | Check-ins a second, on average: available devices over the time from one to the next.
+        check_ins.per_second.max | | Check-ins of devices a second when there were most.
+        check_ins.ratio | | Check-ins in the fullest hour of the day (UTC) over those in the emptiest.
+    """)  # noqa: E501
 
     def measure(self, run: LogView) -> dict[str, float]:
         """Return them; nothing where devices do not check in, or were not counted."""

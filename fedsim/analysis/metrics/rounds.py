@@ -10,31 +10,24 @@ from fedsim.common.instants import DAY_S, HOUR_S
 class RoundMetrics:
     """What is said of rounds, and of the clients that were eligible when they selected."""
 
-    metrics = described(
-        "rounds",
-        """
-        count | | Rounds that were opened; with a buffered server, its versions are the rounds.
-        selected_mean | clients | Clients selected in a round, on average over rounds that selected any.
-        reported_mean | clients | Reports taken in a round, on average over rounds that selected any.
-        target_share | share | Rounds that closed because as many as `cohort` had reported.
-        failed_share | share | Rounds that failed: too few reported (minimum_reports) or stayed (secure_aggregation).
-        shortage_share | share | Synchronous rounds that waited, were skipped or went on with fewer clients than wanted.
-        wait.mean | s | From the opening of a synchronous round until it selects, on average.
-        wait.p95 | s | From the opening of a synchronous round until it selects, 95th percentile.
-        wait.max | s | The longest time that a synchronous round waited, whether it selected in the end or not.
-        waiting_share | share | Simulated time in which a synchronous round waited for clients, of all simulated time.
-        duration.mean | s | From selection until the close, on average; of a version, from its beginning until its step.
-        duration.p50 | s | From selection until the close, or of a version, median.
-        duration.p95 | s | From selection until the close, or of a version, 95th percentile.
-        per_day | 1/d | Rounds per day of simulated time.
-    """,
-    ) + described(
-        "selection",
-        """
-        eligible.mean | clients | Eligible clients at selection, on average; needs records.eligible.
-        eligible.min | clients | The fewest eligible clients at a selection; needs records.eligible.
-    """,
-    )
+    metrics = described("""
+        rounds.count | | Rounds that were opened; with a buffered server, its versions are the rounds.
+        rounds.selected_mean | clients | Clients selected in a round, on average over rounds that selected any.
+        rounds.reported_mean | clients | Reports taken in a round, on average over rounds that selected any.
+        rounds.target_share | share | Rounds that closed because as many as `cohort` had reported.
+        rounds.failed_share | share | Rounds that failed: too few reported (minimum_reports) or stayed (secure_aggregation).
+        rounds.shortage_share | share | Synchronous rounds that waited, were skipped or went on with fewer clients than wanted.
+        rounds.wait.mean | s | From the opening of a synchronous round until it selects, on average.
+        rounds.wait.p95 | s | From the opening of a synchronous round until it selects, 95th percentile.
+        rounds.wait.max | s | The longest time that a synchronous round waited, whether it selected in the end or not.
+        rounds.waiting_share | share | Simulated time in which a synchronous round waited for clients, of all simulated time.
+        rounds.duration.mean | s | From selection until the close, on average; of a version, from its beginning until its step.
+        rounds.duration.p50 | s | From selection until the close, or of a version, median.
+        rounds.duration.p95 | s | From selection until the close, or of a version, 95th percentile.
+        rounds.per_day | 1/d | Rounds per day of simulated time.
+        selection.eligible.mean | clients | Eligible clients at selection, on average; needs records.eligible.
+        selection.eligible.min | clients | The fewest eligible clients at a selection; needs records.eligible.
+    """)  # noqa: E501
 
     def measure(self, run: LogView) -> dict[str, float]:
         """Return what the table of rounds says."""
@@ -67,20 +60,17 @@ class RoundMetrics:
 class Sessions:
     """What is said of sessions."""
 
-    metrics = described(
-        "sessions",
-        """
-        count | | Sessions, which is to say participations.
-        device_hours | h | Time that devices spent in sessions, useful or not.
-        reported_share | share | Sessions whose report was taken.
-        dropped_share | share | Sessions whose device became unavailable.
-        late_share | share | Sessions that reported after the deadline.
-        stale_share | share | Sessions whose report came more than max_staleness versions late and was discarded.
-        failed_share | share | Sessions whose report came in a round that failed.
-        aborted_share | share | Sessions that the server ended because the round had closed.
-        wasted_share | share | Device time in sessions whose report was not taken, of all device time in sessions.
-    """,
-    )
+    metrics = described("""
+        sessions.count | | Sessions, which is to say participations.
+        sessions.device_hours | h | Time that devices spent in sessions, useful or not.
+        sessions.reported_share | share | Sessions whose report was taken.
+        sessions.dropped_share | share | Sessions whose device became unavailable.
+        sessions.late_share | share | Sessions that reported after the deadline.
+        sessions.stale_share | share | Sessions whose report came more than max_staleness versions late and was discarded.
+        sessions.failed_share | share | Sessions whose report came in a round that failed.
+        sessions.aborted_share | share | Sessions that the server ended because the round had closed.
+        sessions.wasted_share | share | Device time in sessions whose report was not taken, of all device time in sessions.
+    """)  # noqa: E501
     scope = "both"
 
     def measure(self, run: LogView) -> dict[str, float]:
@@ -97,15 +87,12 @@ class Sessions:
 class Staleness:
     """Mean, quantiles and maximum of the staleness of all reports, discarded ones included."""
 
-    metrics = described(
-        "staleness",
-        """
-        mean | rounds | Versions from download to report, on average over all reports; with a buffered server.
-        p50 | rounds | Versions from download to report, median.
-        p95 | rounds | Versions from download to report, 95th percentile.
-        max | rounds | Versions from download to report, largest.
-    """,
-    )
+    metrics = described("""
+        staleness.mean | rounds | Versions from download to report, on average over all reports; with a buffered server.
+        staleness.p50 | rounds | Versions from download to report, median.
+        staleness.p95 | rounds | Versions from download to report, 95th percentile.
+        staleness.max | rounds | Versions from download to report, largest.
+    """)
     scope = "both"
 
     def measure(self, run: LogView) -> dict[str, float]:
@@ -127,13 +114,10 @@ class Staleness:
 class Places:
     """How fast versions went by, and how many of the places were taken, on average over time."""
 
-    metrics = described(
-        "",
-        """
+    metrics = described("""
         versions.per_hour | 1/h | Steps that a buffered server makes per hour of simulated time.
         concurrency.utilisation | share | Places of a buffered server that are taken, on average over time.
-    """,
-    )
+    """)
 
     def measure(self, run: LogView) -> dict[str, float]:
         """Return both; nothing in synchronous rounds, or where no time passed."""
