@@ -30,7 +30,7 @@ GUIDES = {
     ),
     "Ask and read": ("report", "run-directory", "sweeps", "chain", "expectations", "ci", "scaling"),
     "Learning and privacy": ("learning", "privacy", "schedules", "frameworks"),
-    "Extend": ("api", "notebooks", "extending", "untrusted-files"),
+    "Extend": ("api", "notebooks", "extending", "own-learning", "untrusted-files"),
 }
 BACKGROUND = ("studies", "paper-results", "validation", "closed-form", "design", "promises", "releasing")
 ROOMS = {

@@ -37,7 +37,7 @@ def block(text: str) -> str:
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Write a table; its cells are Markdown already."""
-    lines = [f"| {' | '.join(header)} |", f"|{' --- |' * len(header)}"]
+    lines = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
 
 

@@ -173,22 +173,21 @@ def sentences() -> list[str]:
     apart = values[avg] - values[debiased]
     told, mean = told_apart(apart), interval(apart)[0]
     better, worse = int((told & (mean > 0)).sum()), int((told & (mean < 0)).sum())
+    few = "at most a few numbers kept of each client"
     return [
-        f"By the mean rank over {len(CASES)} cases and {SEEDS} seeds, {_named(first)} "
-        f"{'leaves' if len(first) == 1 else 'leave'} the least bias{_not_told(first)}.",
-        "Of the methods that need no frequencies beforehand and keep at most a few numbers of each client, it is "
-        f"{_named(stateless)}{_not_told(stateless)}.",
-        f"Of the methods that keep nothing on the device, it is {_named(on_server)}{_not_told(on_server)}.",
-        f"By the rounds to a loss {TARGET} above the optimum {_named(soonest)} {'is' if len(soonest) == 1 else 'are'} "
-        f"first{_not_told(soonest)}, and of those that keep at most a few numbers of each client "
-        f"{_named(_among(rounds, _stateless))}.",
-        f"Debiased FedAvg leaves less bias than FedAvg in {better} of {len(CASES)} cases and more in {worse}, by "
-        "paired tests with Holm's correction.",
+        f"Least bias, by the mean rank over {len(CASES)} cases and {SEEDS} seeds: {_led_by(first)}.",
+        f"Least bias with nothing kept on the device: {_led_by(on_server)}.",
+        f"Least bias with {few} and no frequencies known beforehand: {_led_by(stateless)}.",
+        f"Fewest rounds to a loss {TARGET} above the optimum: {_led_by(soonest)}; with {few}: "
+        f"{_led_by(_among(rounds, _stateless))}.",
+        f"Debiased FedAvg leaves less bias than FedAvg in {better} of {len(CASES)} cases and more in {worse} (paired "
+        "tests, Holm's correction).",
     ]
 
 
-def _not_told(rows: Sequence[int]) -> str:
-    return "" if len(rows) == 1 else ", which these seeds do not tell apart"
+def _led_by(rows: Sequence[int]) -> str:
+    """Name those that lead, and say where they tie."""
+    return _named(rows) + (" (a tie)" if len(rows) > 1 else "")
 
 
 def _among(values: Floats, asked: Callable[[Method], bool]) -> list[int]:
@@ -214,14 +213,3 @@ def ranking(values: Floats) -> list[list[str]]:
             cells.append(f"{told} ({lost} of {own.size} diverged)".lstrip() if lost else told)
         rows.append([*cells, method.server, method.client])
     return rows
-
-
-def cost() -> str:
-    """Return the sentence of docs/learning.md on how long it took."""
-    known, rounds = kept(), Scenario.load(SCENARIO).stop.rounds
-    grid = sum(found["seconds"] for found in known["tuning"].values())
-    trained = len(METHODS) * len(CASES) * (len(STEPS) + SEEDS)
-    return (
-        f"{trained:,} trainings of {rounds:,} rounds took {known['wall_s'] / 60:.0f} minutes on two "
-        f"processes, {grid / 60:.0f} minutes of processor time of it for the grid."
-    )

@@ -45,7 +45,7 @@ def test_code_is_fenced_by_more_backticks_than_it_has(text: str) -> None:
 
 def test_blocks_and_tables() -> None:
     assert block("a ``` b").startswith("````\n")
-    assert table(("a", "b"), [("1", "2")]) == "| a | b |\n| --- | --- |\n| 1 | 2 |"
+    assert table(("a", "b"), [("1", "2")]) == "| a | b |\n|---|---|\n| 1 | 2 |"
 
 
 def test_the_summary_of_a_run_has_verdict_answer_figures_and_command(run_directory: Path) -> None:
