@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from typer import BadParameter, Exit, Option
+from typer import Exit, Option
 
 from fedsim.cli import options
 from fedsim.common.messages import complain, keep_quiet, plain, say, say_json, text_table
@@ -34,9 +34,6 @@ def decide_command(
     from fedsim.sweeps.decide import decide, default_decision_directory
     from fedsim.sweeps.executors import backend_of
 
-    limit_s = options.duration_option(timeout, "--timeout")
-    if limit_s is not None and limit_s <= 0:
-        raise BadParameter("must be longer than nothing", param_hint="--timeout")
     backend = backend_of(executor, workers)
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
     directory = out if out is not None else default_decision_directory(scenario)
@@ -48,7 +45,7 @@ def decide_command(
                 directory,
                 backend,
                 retries=retries,
-                timeout=limit_s,
+                timeout=options.timeout_option(timeout),
                 provenance=provenance,
                 report=progress,
                 tell=complain,
@@ -57,16 +54,17 @@ def decide_command(
         complain("interrupted: the same command does the rest")
         raise
     page = write_document(decision_document(done.final), directory / PAGE)
-    title, table, findings, chosen = decision_lines(done.final)
+    title, tables, findings, chosen = decision_lines(done.final)
     if as_json:
-        rows = [dict(zip(table.header, row, strict=True)) for row in table.rows]
+        rows = [dict(zip(tables[0].header, row, strict=True)) for row in tables[0].rows]
         said = {"directory": str(directory), "report": str(page), "answer": title, "settings": rows}
         say_json({**said, "findings": [as_plain(each) for each in findings]})
     else:
         hear = keep_quiet if quiet else complain
-        hear(f"{table.caption}:")
-        sides = "<" * table.words + ">" * (len(table.header) - table.words)
-        hear(plain(text_table(sides, [table.header, *table.rows[:_ROWS]])))
+        for table in tables:
+            hear(plain(f"{table.caption}:"))
+            sides = "<" * table.words + ">" * (len(table.header) - table.words)
+            hear(plain(text_table(sides, [table.header, *table.rows[:_ROWS]])))
         for each in lines(findings):
             hear(plain(f"{each.about}: {each.text}"))
         hear(f"Report: {page}")

@@ -150,6 +150,7 @@ def validate_command(
 ) -> None:
     """Check scenario files without running them; every mistake is shown with its line and column."""
     from fedsim.experiment.preflight import made_ready, notes_of
+    from fedsim.sweeps.decide import planned_decision
 
     mistakes: list[Mistake] = []
     for file in files:
@@ -157,6 +158,8 @@ def validate_command(
             scenario = options.load_scenario(file, override, None, allow_plugins, allow_outside)
             _check_charts(scenario)
             ready = made_ready(scenario)
+            if scenario.choose and scenario.decide is not None:
+                planned_decision(scenario)  # every setting
         except ScenarioError as error:
             mistakes += error.mistakes
         else:

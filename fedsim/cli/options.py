@@ -87,6 +87,14 @@ def duration_option(text: str | None, option: str) -> float | None:
     return None if text is None else parse_option(parse_duration, text, option)
 
 
+def timeout_option(text: str | None) -> float | None:
+    """Return the seconds of ``--timeout``, if it is given."""
+    limit_s = duration_option(text, "--timeout")
+    if limit_s is not None and limit_s <= 0:
+        raise BadParameter("must be longer than nothing", param_hint="--timeout")
+    return limit_s
+
+
 def load_scenario(
     file: Path, overrides: list[str] | None, seed: int | None, allow_plugins: bool, allow_outside: bool
 ) -> "Scenario":

@@ -68,14 +68,16 @@ def plan_command(
     from fedsim.common.progress import on_stderr
     from fedsim.experiment.cautions import of_deadline
     from fedsim.population import build_population
-    from fedsim.sweeps.decide import with_all_runs
+    from fedsim.sweeps.decide import default_decision_directory, planned_decision
     from fedsim.sweeps.plan import plan_data
 
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
-    if scenario.choose and scenario.decide and scenario.sweep is None:
-        complain("note: all runs of `fedsim decide`, if it drops no setting; tuning trains variants too")
-        scenario = with_all_runs(scenario)
-    planned, directory = _planned(scenario, override, out)
+    decides = scenario.choose and scenario.decide and scenario.sweep is None
+    if decides:
+        complain("note: all runs of `fedsim decide`, if it drops no setting")
+        planned, directory = planned_decision(scenario), out or default_decision_directory(scenario)
+    else:
+        planned, directory = _planned(scenario, override, out)
     first = [each.scenario for each in planned.points[:_LOOKED_AT] if each.scenario.server.deadline is not None]
     for note in sorted({note for each in first for note in of_deadline(each, build_population(each))}):
         complain(f"note: {note}")
@@ -98,9 +100,9 @@ def plan_command(
         low, high = map(readable_time, data["estimated_range_s"])
         time = f"about {readable_time(data['estimated_s'])} ({low} to {high}) with {data['workers']} workers"
     to_do = sum(run["status"] == "missing" for run in data["runs"])
+    each = f"{_count(len(planned.points), 'point')} x {_count(len(planned.seeds), 'seed')} = "
     complain(
-        f"{_count(len(planned.points), 'point')} x {_count(len(planned.seeds), 'seed')} = "
-        f"{_count(len(planned.runs), 'run')}, {to_do} of them to do; estimated time: {time}; "
+        f"{'' if decides else each}{_count(len(planned.runs), 'run')}, {to_do} of them to do; estimated time: {time}; "
         f"address space: about {readable_bytes(data['address_space_bytes'])} for each"
     )
 
@@ -171,9 +173,6 @@ def sweep_command(
     from fedsim.sweeps.executors import backend_of
     from fedsim.sweeps.sweep import run_sweep
 
-    limit_s = options.duration_option(timeout, "--timeout")
-    if limit_s is not None and limit_s <= 0:
-        raise BadParameter("must be longer than nothing", param_hint="--timeout")
     backend = backend_of(executor, workers)
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
     planned, directory = _planned(scenario, override, out)
@@ -185,7 +184,7 @@ def sweep_command(
                 directory,
                 backend,
                 retries=retries,
-                timeout=limit_s,
+                timeout=options.timeout_option(timeout),
                 options=[*_how(executor, workers, retries, timeout), *(["--compact"] if compact else [])],
                 provenance=provenance,
                 report=progress,
@@ -293,7 +292,6 @@ def _show_comparison(found: "Comparison", metrics: "pl.DataFrame", *, errors: bo
 
     from fedsim.findings.comparison import comparison_answer, comparison_title, judged, misses
     from fedsim.findings.finding import BIAS, COST, MODEL
-    from fedsim.sweeps.compare import is_standard_error
 
     for path, ours, theirs in found.configuration:
         say(f"{path}: {_word(ours)} -> {_word(theirs)}")
@@ -308,8 +306,7 @@ def _show_comparison(found: "Comparison", metrics: "pl.DataFrame", *, errors: bo
     for sentence in [*differing, *misses(found)]:
         say(plain(sentence.text))
     if not errors:
-        left = [name for name in metrics["metric"] if not is_standard_error(name)]
-        metrics = metrics.filter(pl.col("metric").is_in(left))
+        metrics = metrics.filter(~pl.col("metric").str.ends_with("_se"))
     apart = metrics.filter(pl.col("difference") != 0)
     say(f"{len(metrics) - len(apart)} figures are the same, {len(apart)} differ")
     if len(apart):

@@ -179,7 +179,7 @@ def record(
                 ended_s, stalled = error.ended_s, str(error)
             journal.close(directory, ended_s, stalled, about_tables(scenario, 0))
         else:
-            tell("the simulation is over; going on with what follows")
+            tell("the simulation is over and is kept; measuring and training begin anew")
             ended_s = journal.ended_s
             journal.check_tables(directory)
         with _saying_how_to_go_on(again):

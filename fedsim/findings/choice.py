@@ -10,7 +10,7 @@ import numpy as np
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import RunError
 from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, Certainty, Finding, command_of, with_half
-from fedsim.findings.finished_sweep import Axis, FinishedSweep
+from fedsim.findings.finished_sweep import CRASHED, Axis, FinishedSweep
 from fedsim.findings.formatting import capitalized, count, listing, listing_of, number, percent
 from fedsim.findings.metric_wording import PACE, MetricWording, difference, wording_of
 from fedsim.findings.tournament import several_seeds
@@ -233,11 +233,14 @@ def sure_findings(found: SweepChoice) -> Iterator[Finding]:
         ways = listing_of([f"{names[k]} ({by})" for k, by in zip(tied, apart_by, strict=True)], _NAMED, "more setting")
         verb, same = "ties" if len(tied) == 1 else "tie", not np.nan_to_num(ranking.difference[tied]).any()
         why = "it is the same" if same else "these seeds do not tell them apart"
+        if (np.abs(ranking.difference[tied]) > ranking.half[tied]).any():  # an interval of its own would
+            why += f" once corrected for {count(found.looks, 'difference')} (Holm)"
         row = tied[0]
         least = (
             detectable(float(ranking.half[row]), found.seeds, found.looks) if np.isfinite(ranking.half[row]) else None
         )
-        seen = f"; they would have seen {found.wording.apart(least)}" if least and not same else ""
+        of = f" of {names[row]}" if len(tied) > 1 else ""
+        seen = f"; they would have seen {found.wording.apart(least)}{of}" if least and not same else ""
         tie = _apart(found, row, f"{ways} {verb} with {names[best]}: {why}{seen}.", Certainty.NOT_TOLD, least)
         who = names[tied[0]] if len(tied) == 1 else count(len(tied), "setting")
         why = why.replace("these seeds", count(found.seeds, "seed")) + (" (paired t test)" if not same else "")
@@ -270,9 +273,13 @@ def _apart(found: SweepChoice, row: int, text: str, told: Certainty, least: floa
 def next_findings(found: SweepChoice) -> Iterator[Finding]:
     """Say what to do next: run what is missing, more seeds, a finer grid, an objective."""
     sweep, ranking, names, best = found.sweep, found.ranking, found.names, found.ranking.best
-    if missing := len(sweep.failed):
+    failed = int((sweep.runs["status"] == CRASHED).sum())
+    if missing := len(sweep.failed) - failed:
         text = f"Run the same command again: it does the {count(missing, 'run')} that are missing."
         yield Finding(text, NEXT, command=command_of(sweep.meta, "sweep"))
+    if failed:
+        text = f"Read in runs/*.crashed.json why {count(failed, 'run')} failed: the same command tries anew, but a"
+        yield Finding(f"{text} separation or cohort at which rounds stall will stall again.", NEXT)
     if best is None or len(names) < 2:
         yield from _without_conditions(found)
         return

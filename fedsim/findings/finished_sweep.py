@@ -19,7 +19,7 @@ from fedsim.scenario.units import parse_duration
 from fedsim.sweeps import results, store
 from fedsim.sweeps.decision import interval
 
-COMPLETE = "complete"
+COMPLETE, CRASHED = "complete", "crashed"
 _NOT_RUN = "not run"
 
 

@@ -129,6 +129,9 @@ def _bias(sweep: FinishedSweep, found: SweepChoice, courses: Sequence[Finding]) 
         text = f"At {sweep.names[row]}, {of} {'are' if of == 'reports' else 'is'} {own} away from uniform (TV)"
         if worst != row and known.mean[worst] > mean:
             text += f"; the least even, {sweep.names[worst]}, {wording.write(float(known.mean[worst]))}"
+            own_chance, other = (float(each) for each in _even(sweep)[1][[row, worst]])
+            if abs(other - own_chance) > 0.1 * own_chance:  # their numbers of reports differ
+                text += f". Equal chances alone would give {tv(own_chance)} and {tv(other)}"
         named = ("choice.bias", wording.metric, sweep.names[row], mean)
         brief = f"{own} from uniform at {sweep.names[row]}"
         brief += f"; {wording.write(known.mean[worst])} at {sweep.names[worst]}" if worst != row else ""
@@ -239,12 +242,8 @@ def trust_findings(sweep: FinishedSweep) -> Iterator[Finding]:
 
 def chance_warning(sweep: FinishedSweep, chosen: int | None = None) -> Iterator[Finding]:
     """Warn of settings with so few reports that chance alone would give at least half of their distance."""
-    devices = sweep.scenario.devices
-    if any("devices" in name or name == "population" for name in sweep.swept):
-        return  # settings differ in it
-    taken = sweep.samples("sessions.count") * np.nan_to_num(sweep.samples("sessions.reported_share"), nan=1.0)
-    reports, bias = np.nan_to_num(taken).mean(axis=1), sweep.estimates(sweep.bias_metric).mean
-    fair = np.array([by_chance(round(each), devices) for each in reports.tolist()])
+    devices, bias = sweep.scenario.devices, sweep.estimates(sweep.bias_metric).mean
+    reports, fair = _even(sweep)
     few = np.flatnonzero((bias > 0) & (bias < 2 * fair) & (reports > 0) & (reports < FEW * devices)).tolist()
     if few:
         worst = max(few, key=lambda row: (row == chosen, float(fair[row] / bias[row])))
@@ -258,6 +257,15 @@ def chance_warning(sweep: FinishedSweep, chosen: int | None = None) -> Iterator[
         yield Finding(text, TRUST, warns=not even, brief=brief)
         if not even:
             yield Finding("Run 10 times as long: chance is a large part of these distances.", NEXT, command=again)
+
+
+def _even(sweep: FinishedSweep) -> tuple[Floats, Floats]:
+    """Return how many reports each setting takes, and their L1 from uniform by equal chances; NaN if devices differ."""
+    taken = sweep.samples("sessions.count") * np.nan_to_num(sweep.samples("sessions.reported_share"), nan=1.0)
+    reports = np.nan_to_num(taken).mean(axis=1)
+    if any("devices" in name or name == "population" for name in sweep.swept):
+        return reports, np.full(len(reports), np.nan)
+    return reports, np.array([by_chance(round(each), sweep.scenario.devices) for each in reports.tolist()])
 
 
 def _missing(sweep: FinishedSweep, without: pl.DataFrame) -> str:

@@ -186,9 +186,9 @@ def caveats_of(scenario: Scenario, bounds: ParticipationBounds, *, clocked: bool
     if is_own(server.selection.kind):
         found.append(f"it holds only if the selection law {server.selection.kind!r} does not look at the clients' data")
     if privacy is not None:
-        if privacy.delta * scenario.devices > 1:
+        if privacy.delta * scenario.devices >= 1:
             found.append(
-                f"delta = {privacy.delta:g} is more than one over the number of clients ({scenario.devices:,}): "
+                f"delta = {privacy.delta:g} is not below one over the number of clients ({scenario.devices:,}): "
                 "somebody's data could be published outright"
             )
         if bounds.capped and _has(MECHANISMS, privacy.mechanism.kind, "ignores_caps"):

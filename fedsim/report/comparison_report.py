@@ -33,7 +33,7 @@ from fedsim.report.document import ReportDocument, Section
 from fedsim.report.provenance import ReportProvenance, provenance, sweep_provenance
 from fedsim.report.sweep_report import HEADLINES
 from fedsim.report.tables import Table
-from fedsim.sweeps.compare import compare, is_standard_error
+from fedsim.sweeps.compare import compare
 from fedsim.sweeps.results import parameters_of
 from fedsim.sweeps.store import SWEEP_FILE, read_sweep
 
@@ -63,9 +63,8 @@ def comparison_document(a: Path, b: Path, confidence: float = 0.95) -> ReportDoc
     """
     found = compare(a, b, confidence=confidence)
     figures, looks = _ranked(found.metrics), judged(found)
-    errors = [name for name in figures["metric"].unique() if is_standard_error(name)]
     moves = pl.col("difference").abs() > _ROUNDING * pl.max_horizontal(1.0, pl.col("mean").abs())
-    moved = figures.filter(moves & ~pl.col("metric").is_in(errors))
+    moved = figures.filter(moves & ~pl.col("metric").str.ends_with("_se"))
     sides = (_side(a), _side(b))
     names, runs = [name for name, _, _ in sides], [run for _, _, run in sides if run is not None]
     answer = list(comparison_answer(found, looks))

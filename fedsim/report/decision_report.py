@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fedsim.findings.choice import loss_parts
 from fedsim.findings.decided import Decided, decided_findings, decided_of, decided_title, figure_text, figures_of
 from fedsim.findings.finding import Finding, Tile
 from fedsim.findings.finished_sweep import FinishedSweep, names_of, read_finished_sweep
@@ -13,6 +14,7 @@ from fedsim.report.charts import Chart
 from fedsim.report.charts.sweep_settings import IntervalRows, interval_chart
 from fedsim.report.document import ReportDocument, Section
 from fedsim.report.provenance import sweep_provenance
+from fedsim.report.sweep_tables import group_ratio_table, parts_table
 from fedsim.report.tables import Table
 from fedsim.sweeps.decision import interval
 
@@ -24,7 +26,7 @@ def decision_document(final: Path) -> ReportDocument:
     """Compute the page of a decision from the folder of its last stage."""
     sweep = read_finished_sweep(final)
     found = decided_of(sweep)
-    table = decision_table(found)
+    tables = _tables(found)
     best = found.best
     tiles = [] if best is None else [Tile(found.choice.at(best), found.choice.wording.words, found.choice.names[best])]
     return ReportDocument(
@@ -37,19 +39,27 @@ def decision_document(final: Path) -> ReportDocument:
         answer=(*decided_findings(found), *what_was_simulated(sweep)),
         tiles=tiles,
         sections=(
-            Section("settings", "Settings", [] if best is None else [_chart(found)], [table]),
+            Section("settings", "Settings", [] if best is None else [_chart(found)], tables),
             Section("tuned", "What was tuned", (), [_tuned_table(sweep)]),
         ),
         names=(PICTURE,),
-        tables=[table],
+        tables=tables,
         origins={"": sweep_provenance(sweep.meta)},
     )
 
 
-def decision_lines(final: Path) -> tuple[str, Table, tuple[Finding, ...], bool]:
-    """Return what a terminal shows of a decision: its sentence, its table, its findings, and if a setting is chosen."""
+def decision_lines(final: Path) -> tuple[str, list[Table], tuple[Finding, ...], bool]:
+    """Return what a terminal shows of a decision: its sentence, tables and findings, and if a setting is chosen."""
     found = decided_of(read_finished_sweep(final))
-    return decided_title(found), decision_table(found), tuple(decided_findings(found)), found.best is not None
+    return decided_title(found), _tables(found), tuple(decided_findings(found)), found.best is not None
+
+
+def _tables(found: Decided) -> list[Table]:
+    """Return the table of the settings, those of what their losses are made of, and that of groups."""
+    sweep = found.choice.sweep
+    losses = [each for each in loss_parts(sweep) if np.isfinite(each.parts["bias"]).any()]
+    more = [*(parts_table(sweep, each) for each in losses), group_ratio_table(sweep)]
+    return [decision_table(found), *(table for table in more if table is not None)]
 
 
 def _order(found: Decided) -> list[int]:

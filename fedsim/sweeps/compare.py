@@ -93,11 +93,6 @@ def compare(a: str | Path | Outcome, b: str | Path | Outcome, *, confidence: flo
     return Comparison(configuration, differences(pairs, confidence), notes, missed, nothing)
 
 
-def is_standard_error(metric: str) -> bool:
-    """Say whether a metric is the standard error of another one, whose change is not reported."""
-    return metric.endswith("_se")
-
-
 def _missed_by(side: Side) -> tuple[Missed, ...]:
     """Judge the limits of a side's scenario on each of its runs; those over replicates are left out."""
     runs = side.figures.select("point", "seed").unique()

@@ -28,8 +28,9 @@ from fedsim.scenario import Scenario
 from fedsim.scenario.learning import OptimizerChoice
 from fedsim.sweeps.decision import feasible, holm, p_values, rank
 from fedsim.sweeps.executors import Backend
-from fedsim.sweeps.plan import plan_sweep
+from fedsim.sweeps.plan import Plan, PlannedRun, Point, plan_sweep
 from fedsim.sweeps.results import read_results
+from fedsim.sweeps.store import RUN_COLUMNS
 from fedsim.sweeps.sweep import Swept, run_sweep
 from fedsim.sweeps.worker import RunOutcome, Task, work
 
@@ -81,38 +82,8 @@ class _Tuning:
         return [dict(zip(self.grid, row, strict=True)) for row in itertools.product(*self.grid.values())]
 
 
-@dataclass(frozen=True)
-class _Stages:
-    """Runs sweeps, one after the other."""
-
-    directory: Path
-    backend: Backend
-    provenance: Provenance
-    how: Mapping[str, Any]
-    report: Report
-    done: list[Swept]
-
-    def run(self, scenario: Scenario, folder: str, words: str, chosen: Callable[[int, int], bool]) -> pl.DataFrame:
-        """Do those runs of a sweep whose point and place among the seeds are `chosen`; return all its results."""
-        plan = plan_sweep(scenario)
-        runs = [run for run in plan.runs if chosen(run.point, plan.seeds.index(run.seed))]
-
-        def told(_what: str, share: float, beside: str = "", /) -> None:
-            self.report(words, share, beside)
-
-        place = self.directory / folder
-        command = self.provenance.command("decide", "--out", pasteable(str(self.directory)))
-        swept = run_sweep(
-            replace(plan, runs=runs),
-            place,
-            self.backend,
-            provenance=self.provenance,
-            report=told,
-            command=command,
-            **self.how,
-        )
-        self.done.append(swept)
-        return read_results(place)
+_Do = Callable[[Plan, str, str], pl.DataFrame]
+"""Does the runs of a stage, kept in a folder and told in words; returns all results of its sweep."""
 
 
 def decide(
@@ -136,21 +107,45 @@ def decide(
         if not getattr(scenario, key):
             raise ScenarioError([scenario.mistake((), f"has no `{key}`, such as `{key}: {{{example}}}`")])
     provenance = provenance or Provenance(permissions=scenario.permissions)
-    how = {"retries": retries, "timeout": timeout, "tell": tell, "job": job}
-    stages = _Stages(Path(directory), backend, provenance, how, report, [])
+    folder, done = Path(directory), list[Swept]()
+    command = provenance.command("decide", "--out", pasteable(str(folder)))
+    how: dict[str, Any] = {"retries": retries, "timeout": timeout, "provenance": provenance, "command": command}
+
+    def run(plan: Plan, stage: str, words: str) -> pl.DataFrame:
+        def told(_what: str, share: float, beside: str = "", /) -> None:
+            report(words, share, beside)
+
+        done.append(run_sweep(plan, folder / stage, backend, report=told, tell=tell, job=job, **how))
+        return read_results(folder / stage)
+
+    with sole_writer(folder, "decision"):
+        _go_through(scenario, run)
+    return Decision(folder, tuple(done))
+
+
+def planned_decision(scenario: Scenario) -> Plan:
+    """Return the runs of a decision that drops no setting: each stage has points of its own, named by what is chosen.
+
+    A `ScenarioError` has every mistake in a setting.
+    """
+    stages = dict[str, Plan]()
+
+    def rehearse(plan: Plan, stage: str, _words: str) -> pl.DataFrame:
+        stages[stage] = plan
+        return pl.DataFrame(schema=RUN_COLUMNS | {"point": pl.Int64})
+
+    _go_through(scenario, rehearse)
+    points, runs = list[Point](), list[PlannedRun]()
+    for plan in stages.values():
+        at = len(points)
+        runs += [PlannedRun(each.run_id(seed), at + each.index, seed) for each in plan.points for seed in plan.seeds]
+        points += [replace(each, values={path: each.values[path] for path in scenario.choose}) for each in plan.points]
+    return Plan(scenario, [replace(each, index=index) for index, each in enumerate(points)], [scenario.seed], runs)
+
+
+def _go_through(scenario: Scenario, do: _Do) -> None:
     settings = [dict(zip(scenario.choose, row, strict=True)) for row in itertools.product(*scenario.choose.values())]
-    with sole_writer(stages.directory, "decision"):
-        _compare(scenario, settings, _tune(scenario, settings, stages), stages)
-    return Decision(Path(directory), tuple(stages.done))
-
-
-def with_all_runs(scenario: Scenario) -> Scenario:
-    """Return the scenario with a sweep that has as many runs as its decision, if that drops no setting."""
-    decide = scenario.decide
-    assert decide is not None
-    tuned = 0 if _tuning(scenario) is None else decide.tuning_seeds or _TUNING_SEEDS
-    sweep = {"grid": dict(scenario.choose), "seeds": tuned + (decide.seeds or _SEEDS)}
-    return scenario.with_values({"choose": {}, "sweep": sweep})
+    _compare(scenario, settings, _tune(scenario, settings, do), do)
 
 
 def default_decision_directory(scenario: Scenario) -> Path:
@@ -170,7 +165,7 @@ def _columns(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {path: [each[path] for each in settings] for path in settings[0]}
 
 
-def _tune(scenario: Scenario, settings: list[dict[str, Any]], stages: _Stages) -> list[dict[str, float]]:
+def _tune(scenario: Scenario, settings: list[dict[str, Any]], do: _Do) -> list[dict[str, float]]:
     """Return the best variant at each setting; nothing, where nothing is to be tuned."""
     tuning = _tuning(scenario)
     if tuning is None:
@@ -186,7 +181,7 @@ def _tune(scenario: Scenario, settings: list[dict[str, Any]], stages: _Stages) -
         quiet = {"decide": None, "learning.reference": "none", "learning.loss_parts": False, "records.gauges": None}
         seed = (scenario.seed + _APART + stage) % 2**63
         words = f"tuning {stage + 1} of {scores.shape[2]}, {max(map(len, alive))} variants at {len(settings)} settings"
-        found = stages.run(_swept(scenario, values, [seed], **quiet), f"tuning-{stage + 1}", words, lambda *_: True)
+        found = do(plan_sweep(_swept(scenario, values, [seed], **quiet)), f"tuning-{stage + 1}", words)
         wanted = pl.col("metric").str.extract(rf"^learning\.v(\d+)\.{tuning.figure}$").cast(pl.Int64)
         for point, k, value in found.select("point", wanted.alias("k"), "value").drop_nulls("k").iter_rows():
             scores[point, k, stage] = math.nan if value is None else value
@@ -263,9 +258,7 @@ def _with_values(written: dict[str, Any], values: Mapping[str, float]) -> dict[s
     return found
 
 
-def _compare(
-    scenario: Scenario, settings: list[dict[str, Any]], tuned: Sequence[Mapping[str, float]], stages: _Stages
-) -> None:
+def _compare(scenario: Scenario, settings: list[dict[str, Any]], tuned: Sequence[Mapping[str, float]], do: _Do) -> None:
     """Run the settings, each as it was tuned, on fresh seeds, and give those that are told to be worse no more."""
     decide, tuning, values = scenario.decide, _tuning(scenario), _columns(settings)
     assert decide is not None
@@ -277,15 +270,16 @@ def _compare(
         for key in tuned[0]:
             values[f"learning.optimizers.{tuning.index}.{key}"] = [each[key] for each in tuned]
     count = decide.seeds or _SEEDS
-    final = _swept(scenario, values, [(scenario.seed + k) % 2**63 for k in range(count)], **changes)
+    plan = plan_sweep(_swept(scenario, values, [(scenario.seed + k) % 2**63 for k in range(count)], **changes))
     given = np.full(len(settings), min(_FIRST, count))  # seeds of each setting
     looks = 1 + max(0, -(-(count - _FIRST) // _MORE))
     while True:
         at = int(given.max())
         going = int((given == at).sum())
         words = f"comparing {going} of {len(settings)} settings on {at} seeds"
-        frame = stages.run(final, FINAL, words, lambda point, seed: seed < given[point])
-        left = still_open(frame, final, given == at, at, looks)
+        runs = [run for run in plan.runs if plan.seeds.index(run.seed) < given[run.point]]
+        frame = do(replace(plan, runs=runs), FINAL, words)
+        left = still_open(frame, plan.scenario, given == at, at, looks)
         if at >= count or left.sum() < 2:
             return
         given[left] = min(count, at + _MORE)

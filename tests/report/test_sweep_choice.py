@@ -135,6 +135,40 @@ def test_ties_are_called_ties_with_what_would_have_been_seen(tmp_path: Path) -> 
     assert tie.visible > abs(tie.value)
 
 
+def test_a_tie_says_that_an_interval_of_its_own_would_not_be_one(tmp_path: Path) -> None:
+    """+0.024 ± 0.018 was called a tie by seeds that "do not tell them apart": five are tested together."""
+    spread = (-0.0136, -0.0045, 0.0045, 0.0136)  # with four seeds, 0.02 is told from 0 at 4 %
+
+    def measure(index: int, seed: int) -> dict[str, float]:
+        return {L1: 0.4 + (index > 0) * (0.02 + spread[(seed + index) % 4]), PACE: 960}
+
+    points = [{SEPARATION: r} for r in range(6)]
+    _, text = said(read_finished_sweep(write_points(tmp_path / "s", points, measure, seeds=(0, 1, 2, 3))))
+    assert "these seeds do not tell them apart once corrected for 5 differences (Holm)" in text
+
+
+def test_runs_that_stalled_are_not_said_to_be_done_by_another_call(tmp_path: Path) -> None:
+    points, runs = [{SEPARATION: r} for r in (0, 1)], {(1, 1), (1, 2), (1, 3)}
+    _, failed = said(read_finished_sweep(write_points(tmp_path / "a", points, lambda *_: {L1: 0.5}, crashed=runs)))
+    assert "why 3 runs failed" in failed
+    assert "will stall again" in failed
+    assert "that are missing" not in failed
+    _, missing = said(read_finished_sweep(write_points(tmp_path / "b", points, lambda *_: {L1: 0.5}, missing=runs)))
+    assert "it does the 3 runs that are missing" in missing
+    assert "failed" not in missing
+
+
+def test_chance_is_told_beside_distances_of_other_numbers_of_reports(tmp_path: Path) -> None:
+    """Cohorts of 10 were called less even than cohorts of 50, most of which was chance."""
+
+    def measure(index: int, _: int) -> dict[str, float]:
+        return {L1: (1.0, 0.6)[index], PACE: 960, "sessions.count": (100, 2000)[index]}
+
+    cohorts = [{"server.cohort": cohort} for cohort in (10, 50)]
+    _, text = said(read_finished_sweep(write_points(tmp_path / "s", cohorts, measure)))
+    assert re.search(r"the least even, .*, 50\.0 %\. Equal chances alone would give [\d.]+ % and [\d.]+ %\.", text)
+
+
 def test_one_seed_is_not_a_verdict(tmp_path: Path) -> None:
     title, text = said(sweep_of(tmp_path, [(0.4, 960), (0.4001, 960)], noise=0, seeds=(5,)))
     assert title.endswith("at the same pace as all others (one seed, not tested)")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from fedsim.common.messages import plain
 from fedsim.findings.decided import decided_findings, decided_of, decided_title
 from fedsim.findings.finished_sweep import read_finished_sweep
 from fedsim.scenario import Scenario
-from fedsim.sweeps.decide import decide, reached, still_open
+from fedsim.sweeps.decide import decide, planned_decision, reached, still_open
 from fedsim.sweeps.executors import Backend
 from fedsim.sweeps.results import read_results
 from fedsim.sweeps.store import read_sweep, write_run_results
@@ -135,6 +136,8 @@ def test_from_the_command_line(write: Write, tmp_path: Path) -> None:
     assert any(line.startswith("tuning 1 of 2, 5 variants at 4 settings") for line in lines)
     assert any(line.startswith("comparing 4 of 4 settings on 3 seeds") for line in lines)
     assert "Device-hours" in done.stderr
+    assert "Loss of “plain” above the optimum: mean ± half" in done.stderr
+    assert re.search(r"Bias +Participation noise +Privacy noise +Together", done.stderr)
     page = (out / "report.html").read_bytes()
     assert b"Choose R = " in page.replace(b"\xc2\xa0", b" ")
     told = json.loads(fedsim("decide", str(file), "--out", str(out), "--executor", THREADS, "--json").stdout)
@@ -147,7 +150,24 @@ def test_all_its_runs_are_planned(write: Write) -> None:
     """Each of four settings is tuned on two seeds and compared on four: it was planned as one run."""
     done = fedsim("plan", str(write(TRAINED.replace("rounds: 30", "rounds: 3"))))
     assert "note: all runs of `fedsim decide`" in done.stderr
-    assert "4 points x 6 seeds = 24 runs" in done.stderr
+    assert "24 runs, 24 of them to do" in done.stderr
+
+
+def test_a_plan_counts_what_tuning_trains(write: Write) -> None:
+    """A decision was planned at one variant a run: the first tuning seed trains all, the next a third of them."""
+    plan = planned_decision(Scenario.load(write(TRAINED)))
+    trained = [len(point.scenario.learning.optimizers) for point in plan.points if point.scenario.learning]
+    assert trained == [5] * 4 + [2] * 4 + [2] * 4  # the last has both optimizers of the scenario
+    assert [sum(run.point == point for run in plan.runs) for point in range(12)] == [1] * 8 + [4] * 4
+
+
+def test_every_setting_of_a_decision_is_validated(write: Write) -> None:
+    """A cohort of 1,000 among 30 devices was called ok."""
+    file = write(TRAINED.replace("server.cohort: [2, 3]", "server.cohort: [2, 1000]"))
+    done = fedsim("validate", str(file))
+    assert done.returncode == 2
+    assert f"{file}:11:" in done.stderr
+    assert "a round wants 1,000 clients" in done.stderr
 
 
 def test_one_setting_of_a_decision_can_be_run(write: Write) -> None:
