@@ -1,5 +1,6 @@
 """A report before it is written: its charts and what else it shows, rendered as a page or a summary in Markdown."""
 
+import html
 import json
 import re
 from base64 import b64encode
@@ -180,11 +181,7 @@ def _named(page: str) -> tuple[str, str]:
     """Give what has a style attribute the name of its style instead, and return the rules of these names too."""
     names: dict[str, int] = {}
     page = _STYLED.sub(lambda found: f'{found[1]} data-s="{names.setdefault(found[2], len(names))}"{found[3]}', page)
-    return page, "".join(f'[data-s="{name}"] {{ {_plain(style)} }}\n' for style, name in names.items())
-
-
-def _plain(style: str) -> str:
-    return style.replace("&quot;", '"').replace("&#34;", '"').replace("&#39;", "'").replace("&amp;", "&")
+    return page, "".join(f'[data-s="{name}"] {{ {html.unescape(style)} }}\n' for style, name in names.items())
 
 
 def _sources(directive: str, contents: Iterable[str]) -> list[str]:

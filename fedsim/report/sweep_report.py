@@ -101,7 +101,7 @@ def sweep_charts(
         "bias": (*first, bias),
         "parts": tuple(each for each in drawn.values() if each is not None),
         "trends": tuple(
-            line_chart(sweep, wording_of(metric), f"trend-{_slug(metric)}", _title(metric))
+            line_chart(sweep, wording_of(metric), "trend-" + re.sub(r"[^A-Za-z0-9_-]+", "-", metric), _title(metric))
             for metric in chosen
             if metric not in shown and moves(sweep, metric)
         ),
@@ -118,10 +118,6 @@ def _method_chart(methods: Tournament) -> Chart:
     data = IntervalRows(names, mean[order], half[order], told, legend, unit, None)
     notes = [f"By {methods.words}; told by paired tests over the seeds."]
     return interval_chart(data, "ranks", f"Mean ranks over {count(len(methods.cases), 'case')}", notes)
-
-
-def _slug(metric: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_-]+", "-", metric).strip("-")
 
 
 def _title(metric: str) -> str:

@@ -15,7 +15,7 @@ from fedsim.findings.metric_wording import L1, PACE
 from fedsim.findings.sweep import courses_of, line_data, sweep_answer, what_was_simulated
 from fedsim.report import write_report
 from fedsim.report.charts import Absent, Chart
-from fedsim.report.charts.sweep_settings import trade_off_data
+from fedsim.report.charts.sweep_settings import trade_off_chart
 from fedsim.report.page import document_of
 from fedsim.report.sweep_report import headlines, sweep_charts, sweep_document
 from fedsim.report.sweep_tables import point_table
@@ -75,14 +75,17 @@ def test_lines_run_along_the_separation_one_for_each_cohort(sweep: FinishedSweep
 
 
 def test_the_trade_off_has_a_mark_for_each_setting(sweep: FinishedSweep) -> None:
-    data = trade_off_data(choice_of(sweep))
-    assert data is not None
-    pairs = [(r, c) for r in SEPARATIONS for c in COHORTS]
-    np.testing.assert_allclose(data.pace, [per_day(*pair) for pair in pairs])
-    np.testing.assert_allclose(data.bias, [50 * l1(*pair, 2) for pair in pairs])
-    assert [plain(data.names[row]) for row in data.front] == [f"R = {r}, cohort = 5" for r in SEPARATIONS]
-    assert data.dominated.tolist() == [c == 10 for _, c in pairs]
-    assert plain(data.names[data.chosen or 0]) == "R = 8, cohort = 5"
+    found, pairs = choice_of(sweep), [(r, c) for r in SEPARATIONS for c in COHORTS]
+    chart = trade_off_chart(found)
+    assert isinstance(chart, Chart)
+    assert chart.table is not None
+    assert found.front is not None
+    pace, bias = (np.array([float(row[column]) for row in chart.table.rows]) for column in (2, 4))
+    np.testing.assert_allclose(pace, [per_day(*pair) for pair in pairs], rtol=1e-3)
+    np.testing.assert_allclose(bias, [50 * l1(*pair, 2) for pair in pairs], rtol=1e-3)
+    assert [plain(found.names[row]) for row in found.front.rows] == [f"R = {r}, cohort = 5" for r in SEPARATIONS]
+    assert found.front.dominated.tolist() == [c == 10 for _, c in pairs]
+    assert plain(found.names[found.chosen or 0]) == "R = 8, cohort = 5"
 
 
 def test_the_question_of_a_sweep_is_shown(tmp_path: Path) -> None:

@@ -11,11 +11,12 @@ from matplotlib.axes import Axes
 
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.findings.choice import SweepChoice
+from fedsim.findings.finished_sweep import Estimates
 from fedsim.findings.formatting import count, cut, number
 from fedsim.findings.metric_wording import PACE, tv, wording_of
 from fedsim.report.charts import Absent, Chart, marks
 from fedsim.report.tables import Table, thinned
-from fedsim.sweeps.decision import interval
+from fedsim.sweeps.decision import Front, interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,108 +67,77 @@ _DRAWN = 300  # marks of each kind drawn at most, evenly spaced
 _NAMED = 40  # settings named at most
 
 
-@dataclass(frozen=True, eq=False)
-class _TradeOff:
-    """Settings with bias and pace: arrays over them, means over the seeds."""
-
-    names: tuple[str, ...]
-    bias: Floats  # total variation distance in per cent
-    bias_half: Floats  # half of the 95 % interval
-    pace: Floats  # rounds per simulated day
-    pace_half: Floats
-    standings: tuple[str, ...]  # how each stands, in a word
-    front: Ints  # the settings that nothing beats, the fastest first
-    dominated: Bools  # those that another setting beats
-    chosen: int | None  # the one to choose; None where there is none
-
-
-def trade_off_data(found: SweepChoice) -> _TradeOff | None:
-    """Compute the chart's data; None where no setting has both."""
-    if found.front is None:
-        return None
-    (bias, bias_half), (pace, pace_half) = interval(50 * found.bias), interval(found.pace)
-    known = np.flatnonzero(np.isfinite(bias) & np.isfinite(pace))
-    place = {int(row): index for index, row in enumerate(known)}
-    return _TradeOff(
-        names=tuple(found.names[row] for row in known),
-        bias=bias[known],
-        bias_half=bias_half[known],
-        pace=pace[known],
-        pace_half=pace_half[known],
-        standings=tuple(found.standings[row] for row in known),
-        front=np.array([place[int(row)] for row in found.front.rows], dtype=np.int64),
-        dominated=found.front.dominated[known],
-        chosen=None if found.chosen is None else place.get(found.chosen),
-    )
-
-
 def trade_off_chart(found: SweepChoice) -> Chart | Absent:
-    """Make the trade-off plot."""
-    data = trade_off_data(found)
-    if data is None:
+    """Make the trade-off plot: bias as total variation distance in per cent, and pace, means over the seeds."""
+    front = found.front
+    if front is None:
         return Absent(TRADE_OFF, "Bias against pace", f"No run has both {found.sweep.bias_metric} and {PACE}.")
+    bias, pace = Estimates(*interval(50 * found.bias)), Estimates(*interval(found.pace))
+    known = np.flatnonzero(np.isfinite(bias.mean) & np.isfinite(pace.mean))
     notes = ["Left is slower, down is more even: the best corner is below on the right."]
-    if np.isfinite(data.bias_half).any():
+    if np.isfinite(bias.half[known]).any():
         notes.append("Bars are 95\N{NARROW NO-BREAK SPACE}% intervals of the means over the seeds.")
-    if data.dominated.any():
-        some = " Of so many, every few are drawn." if data.dominated.sum() > _DRAWN else ""
+    if front.dominated.any():
+        some = " Of so many, every few are drawn." if front.dominated.sum() > _DRAWN else ""
         notes.append(f"Grey settings are worse in one and no better in the other than some setting on the line.{some}")
-    best = [f"{data.names[k]} ({tv(data.bias[k] / 50)} at {number(data.pace[k])} rounds a day)" for k in data.front[:8]]
-    figures = zip(data.pace, data.pace_half, data.bias, data.bias_half, strict=True)
-    rows = [(*words, *map(number, row)) for *words, row in zip(data.names, data.standings, figures, strict=True)]
+    names, standings = found.names, found.standings
+    best = [f"{names[k]} ({tv(bias.mean[k] / 50)} at {number(pace.mean[k])} rounds a day)" for k in front.rows[:8]]
+    figures = np.stack([pace.mean, pace.half, bias.mean, bias.half]).T
+    rows = [(names[k], standings[k], *map(number, figures[k])) for k in known]
     header = ("Setting", "Standing", "Rounds a day", "± 95 %", "TV from uniform, %", "± 95 %")
-    settings = count(len(data.names), "setting")
+    settings = count(len(known), "setting")
     return Chart(
         name=TRADE_OFF,
-        title=f"Bias against pace: {count(len(data.front))} of {settings} {'is' if len(data.front) == 1 else 'are'} "
+        title=f"Bias against pace: {count(len(front.rows))} of {settings} {'is' if len(front.rows) == 1 else 'are'} "
         "beaten by no other",
         description=f"Distance from uniform against rounds per day. Nothing beats {'; '.join(best)}.",
         notes=tuple(notes),
         table=thinned("Bias and pace", header, rows),
-        draw=partial(_draw_trade_off, data),
+        draw=partial(_draw_trade_off, found, front, bias, pace, known),
     )
 
 
-def _draw_trade_off(data: _TradeOff, axes: Axes) -> None:
+def _draw_trade_off(
+    found: SweepChoice, front: Front, bias: Estimates, pace: Estimates, known: Ints, axes: Axes
+) -> None:
     """Draw every setting; the front joined and with its intervals, what is beaten in grey."""
-    on = data.front
-    tall, wide = np.nan_to_num(data.bias_half[on]), np.nan_to_num(data.pace_half[on])
-    axes.errorbar(data.pace[on], data.bias[on], tall, wide, linestyle="", color=marks.SERIES[0], linewidth=1.2)
-    (line,) = axes.plot(data.pace[on], data.bias[on], color=marks.SERIES[0], marker="o", markersize=5.5, linewidth=1.2)
+    x, y, on = pace.mean, bias.mean, front.rows
+    tall, wide = np.nan_to_num(bias.half[on]), np.nan_to_num(pace.half[on])
+    axes.errorbar(x[on], y[on], tall, wide, linestyle="", color=marks.SERIES[0], linewidth=1.2)
+    (line,) = axes.plot(x[on], y[on], color=marks.SERIES[0], marker="o", markersize=5.5, linewidth=1.2)
     entries: list[tuple[Artist, str]] = [(line, "beaten by no other")]
-    undecided = ~data.dominated & ~np.isin(np.arange(len(data.names)), on)
-    groups = (
-        (undecided, marks.SERIES[0], "none", "not told apart"),
-        (data.dominated, marks.MUTED, marks.MUTED, "beaten"),
-    )
+    beaten = known[front.dominated[known]]
+    undecided = np.setdiff1d(known, [*beaten, *on])
+    groups = ((undecided, marks.SERIES[0], "none", "not told apart"), (beaten, marks.MUTED, marks.MUTED, "beaten"))
     for those, edge, face, words in groups:
-        if those.any():
-            some = np.flatnonzero(those)[:: -(-int(those.sum()) // _DRAWN)]
-            entries.append((marks.dots(axes, data.pace[some], data.bias[some], edge, 5, markerfacecolor=face), words))
-    if (best := data.chosen) is not None:
+        if len(those):
+            some = those[:: -(-len(those) // _DRAWN)]
+            entries.append((marks.dots(axes, x[some], y[some], edge, 5, markerfacecolor=face), words))
+    first = [found.chosen] if found.chosen in known else []
+    for best in first:
         ringed: dict[str, Any] = {"markeredgewidth": 2, "markerfacecolor": "none"}
-        entries.append((marks.dots(axes, data.pace[best], data.bias[best], marks.SERIES[1], 12, **ringed), "choice"))
+        entries.append((marks.dots(axes, x[best], y[best], marks.SERIES[1], 12, **ringed), "choice"))
     axes.margins(0.14)
     low, high = axes.get_ylim()
     axes.set_ylim(min(0.0, low) if low < 0.5 * high else low, high)
-    for text, x, y in _labels(data, axes):
-        right = x > axes.get_xlim()[0] + 0.6 * np.ptp(axes.get_xlim())
-        offset = (-7 if right else 7, -13 if y == data.bias[data.front[-1]] else 6)
+    # The chosen one and the front are named first; names that would lie on others are left out.
+    rows = dict.fromkeys([*first, *on[[0, -1]].tolist(), *on.tolist(), *known.tolist()])
+    labels = [(cut(found.names[row], _LABEL), float(x[row]), float(y[row])) for row in list(rows)[:_NAMED]]
+    for text, at, height in _apart(labels, axes):
+        right = at > axes.get_xlim()[0] + 0.6 * np.ptp(axes.get_xlim())
+        offset = (-7 if right else 7, -13 if height == y[on[-1]] else 6)
         near: dict[str, Any] = {"ha": "right" if right else "left", "color": marks.MUTED, "fontsize": 8.2}
-        axes.annotate(text, (x, y), offset, textcoords="offset points", **near)
+        axes.annotate(text, (at, height), offset, textcoords="offset points", **near)
     marks.linear(axes, "x")
     marks.linear(axes, "y")
     marks.finish(axes, wording_of(PACE).short, "distance from uniform (TV, %)", entries if len(entries) > 1 else ())
 
 
-def _labels(data: _TradeOff, axes: Axes) -> list[tuple[str, float, float]]:
-    """Name the settings, the chosen and the front first, and leave out names that would lie on others."""
+def _apart(labels: Sequence[tuple[str, float, float]], axes: Axes) -> list[tuple[str, float, float]]:
+    """Leave out the names that would lie on others before them."""
     wide, tall = np.ptp(axes.get_xlim()), np.ptp(axes.get_ylim())
-    first = [] if data.chosen is None else [data.chosen]
-    rows = dict.fromkeys([*first, *data.front[[0, -1]].tolist(), *data.front.tolist(), *range(len(data.names))])
     found: list[tuple[str, float, float]] = []
-    for row in list(rows)[:_NAMED]:
-        text, x, y = cut(data.names[row], _LABEL), float(data.pace[row]), float(data.bias[row])
+    for text, x, y in labels:
         if all(
             abs(x - other_x) > 0.011 * (len(text) + len(other) + 4) * wide or abs(y - other_y) > 0.075 * tall
             for other, other_x, other_y in found
