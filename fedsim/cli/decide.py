@@ -6,9 +6,10 @@ from typing import Annotated
 from typer import Exit, Option
 
 from fedsim.cli import options
-from fedsim.common.messages import complain, keep_quiet, plain, say, say_json, text_table
+from fedsim.cli.sweep import show_answer
+from fedsim.common.messages import complain, plain, say, say_json
 
-_NO_ANSWER, _CRASHED, _ROWS = 1, 3, 30
+_NO_ANSWER, _CRASHED = 1, 3
 
 
 def decide_command(
@@ -28,8 +29,8 @@ def decide_command(
     """Choose among settings (`choose`) by `decide`: tune each, drop what is worse; a second call does the rest."""
     from fedsim.common.progress import on_stderr
     from fedsim.experiment.run_directory import Provenance
-    from fedsim.findings.finding import as_plain, lines
-    from fedsim.report.decision_report import decision_document, decision_lines
+    from fedsim.findings.finding import as_plain
+    from fedsim.report.decision_report import decision_document
     from fedsim.report.page import PAGE, write_document
     from fedsim.sweeps.decide import decide, default_decision_directory
     from fedsim.sweeps.executors import backend_of
@@ -53,24 +54,20 @@ def decide_command(
     except KeyboardInterrupt:
         complain("interrupted: the same command does the rest")
         raise
-    page = write_document(decision_document(done.final), directory / PAGE)
-    title, tables, findings, chosen = decision_lines(done.final)
+    document = decision_document(done.final)
+    page = write_document(document, directory / PAGE)
     if as_json:
-        rows = [dict(zip(tables[0].header, row, strict=True)) for row in tables[0].rows]
-        said = {"directory": str(directory), "report": str(page), "answer": title, "settings": rows}
-        say_json({**said, "findings": [as_plain(each) for each in findings]})
+        settings = document.tables[0]
+        rows = [dict(zip(settings.header, row, strict=True)) for row in settings.rows] if settings else []
+        said = {"directory": str(directory), "report": str(page), "answer": document.finding, "settings": rows}
+        say_json({**said, "findings": [as_plain(each) for each in document.answer]})
     else:
-        hear = keep_quiet if quiet else complain
-        for table in tables:
-            hear(plain(f"{table.caption}:"))
-            sides = "<" * table.words + ">" * (len(table.header) - table.words)
-            hear(plain(text_table(sides, [table.header, *table.rows[:_ROWS]])))
-        for each in lines(findings):
-            hear(plain(f"{each.about}: {each.text}"))
-        hear(f"Report: {page}")
-        complain(plain(f"{title}."))
+        if not quiet:
+            show_answer(document, document.tables)
+            complain(f"Report: {page}")
+        complain(plain(f"{document.finding}."))
         say(str(directory))
     if done.crashed:
         raise Exit(_CRASHED)
-    if not chosen:
+    if not document.tiles:
         raise Exit(_NO_ANSWER)

@@ -1,7 +1,7 @@
 """The commands ``fedsim plan | sweep | compare``: what would be run, running it, and what differs."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +14,8 @@ from fedsim.common.messages import complain, keep_quiet, plain, say, say_json, t
 if TYPE_CHECKING:
     import polars as pl
 
+    from fedsim.report.document import ReportDocument
+    from fedsim.report.tables import Table
     from fedsim.scenario import Scenario
     from fedsim.sweeps.compare import Comparison
 
@@ -333,15 +335,10 @@ def _planned(scenario: "Scenario", override: list[str] | None, out: Path | None)
 
 
 def _show(directory: Path) -> None:
-    """Show how figures differ from those of the first point, the settings with bias and pace, and what to choose."""
+    """Show how figures differ from those of the first point, then what the page answers."""
     import polars as pl
 
-    from fedsim.findings.choice import choice_of, choice_title
-    from fedsim.findings.finding import lines
-    from fedsim.findings.finished_sweep import read_finished_sweep
-    from fedsim.findings.sweep import sweep_answer
-    from fedsim.findings.tournament import tournament_of, tournament_title
-    from fedsim.report.sweep_tables import choice_table
+    from fedsim.report.page import document_of
     from fedsim.sweeps.results import paired_differences, read_results
 
     frame = read_results(directory)
@@ -352,18 +349,23 @@ def _show(directory: Path) -> None:
         complain("differences from the first point, paired by seed, with 95 % intervals:")
         order = pl.col("metric").cast(pl.Enum(names))
         complain(_differences(apart.sort(order, "point", maintain_order=True)))
-    finished = read_finished_sweep(directory)
-    found = choice_of(finished)
-    table = choice_table(finished, found)
-    if table is not None:
-        complain(f"{table.caption}:")
+    document = document_of(directory)
+    show_answer(document, document.tables[:1], titled=True)
+
+
+def show_answer(document: "ReportDocument", tables: "Sequence[Table | None]", *, titled: bool = False) -> None:
+    """Print what the page of a sweep or a decision answers: tables of it, its title, a line for each question."""
+    from fedsim.findings.finding import lines
+
+    for table in filter(None, tables):
+        complain(plain(f"{table.caption}:"))
         sides = "<" * table.words + ">" * (len(table.header) - table.words)
         complain(plain(text_table(sides, [table.header, *table.rows[:_ROWS]])))
         if len(table.rows) > _ROWS:
             complain(f"... and {_count(len(table.rows) - _ROWS, 'setting')} more in the report")
-    methods = tournament_of(finished)
-    complain(plain(choice_title(found) if methods is None else tournament_title(methods)) + ".")
-    for each in lines(sweep_answer(finished, found)):
+    if titled:
+        complain(plain(f"{document.finding}."))
+    for each in lines(document.answer):
         complain(plain(f"{each.about}: {each.text}"))
 
 

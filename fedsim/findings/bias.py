@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -321,27 +322,23 @@ def turn_share(l1: float) -> str:
     return percent(l1 / 2 if l1 > ROUNDING else 0.0)
 
 
-@dataclass(frozen=True)
-class TenthShares:
-    """Shares of all participations that go to the tenth of the clients that took part most, and to the least."""
+class TenthShares(NamedTuple):
+    """The share of all participations that goes to the tenth of the clients that took part most."""
 
-    # Of this run
     most: float
-    least: float
-    # Under equal chances for everybody, which also put some clients above others
-    most_by_chance: float
-    least_by_chance: float
+    most_by_chance: float  # under equal chances for everybody, which also put some clients above others
 
 
 def tenth_shares(run: FinishedRun) -> TenthShares | None:
-    """Compare the tenths of the clients at both ends; None below 20 clients, or where nobody took part."""
+    """Compare the busiest tenth of the clients with chance; None below 20 clients, or where nobody took part."""
     counts = np.sort(run.clients["participations"].to_numpy())
     size, taken = len(counts) // TENTH, int(counts.sum())
     if size < 2 or not taken:
         return None
-    share = size / len(counts)
-    most, least = (_share_by_chance(taken, len(counts), share, upper) for upper in (True, False))
-    return TenthShares(float(counts[-size:].sum() / taken), float(counts[:size].sum() / taken), most, least)
+    possible, reached = fair_counts(taken, len(counts))
+    within = np.minimum(np.cumsum(np.diff(reached, prepend=0.0)[::-1]), size / len(counts))
+    by_chance = possible[::-1] @ np.diff(within, prepend=0.0) * len(counts) / taken
+    return TenthShares(float(counts[-size:].sum() / taken), float(by_chance))
 
 
 def fair_counts(taken: int, clients: int) -> tuple[Ints, Floats]:
@@ -354,14 +351,6 @@ def fair_counts(taken: int, clients: int) -> tuple[Ints, Floats]:
     logarithms = np.concatenate([[0.0], np.cumsum(more)])
     weights = np.exp(logarithms - logarithms.max())
     return counts, np.cumsum(weights) / weights.sum()
-
-
-def _share_by_chance(taken: int, clients: int, share: float, upper: bool) -> float:
-    """Return the share of the participations that the upper or lower part of the counts of a fair lottery holds."""
-    counts, reached = fair_counts(taken, clients)
-    step = -1 if upper else 1
-    within = np.minimum(np.cumsum(np.diff(reached, prepend=0.0)[::step]), share)
-    return float(counts[::step] @ np.diff(within, prepend=0.0) * clients / taken)
 
 
 def never_by_chance(taken: int, clients: int) -> float:

@@ -72,17 +72,18 @@ class Lines:
     chosen: int | None = None  # the row of the setting that is marked
 
 
-def line_data(sweep: FinishedSweep, metric: str, theory: str | None = None) -> Lines | None:
-    """Return a metric along the axis of a sweep; None where it has no value, or nothing is swept."""
+def line_data(sweep: FinishedSweep, metric: str, theory: str | None = None, scale: float = 1.0) -> Lines | None:
+    """Return a metric along the axis of a sweep, times `scale`; None where it has no value, or nothing is swept."""
     along, found = sweep.axis, sweep.estimates(metric)
     known = np.isfinite(found.mean)
     if along is None or not known.any():
         return None
-    predicted = None if theory is None else sweep.estimates(theory).mean
+    mean, half = scale * found.mean, scale * found.half
+    predicted = None if theory is None else scale * sweep.estimates(theory).mean
     lines = []
     for name, own in sweep.rows_along(along, known):
         theirs = None if predicted is None or not np.isfinite(predicted[own]).all() else predicted[own]
-        lines.append(Line(name, own, along.x[own], found.mean[own], found.half[own], theirs))
+        lines.append(Line(name, own, along.x[own], mean[own], half[own], theirs))
     return Lines(metric, along, tuple(lines[:LINES]), max(0, len(lines) - LINES))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from fedsim.findings.choice import loss_parts
 from fedsim.findings.decided import Decided, decided_findings, decided_of, decided_title, figure_text, figures_of
-from fedsim.findings.finding import Finding, Tile
+from fedsim.findings.finding import Tile
 from fedsim.findings.finished_sweep import FinishedSweep, names_of, read_finished_sweep
 from fedsim.findings.formatting import count, number
 from fedsim.findings.sweep import what_was_simulated
@@ -46,12 +46,6 @@ def decision_document(final: Path) -> ReportDocument:
         tables=tables,
         origins={"": sweep_provenance(sweep.meta)},
     )
-
-
-def decision_lines(final: Path) -> tuple[str, list[Table], tuple[Finding, ...], bool]:
-    """Return what a terminal shows of a decision: its sentence, tables and findings, and if a setting is chosen."""
-    found = decided_of(read_finished_sweep(final))
-    return decided_title(found), _tables(found), tuple(decided_findings(found)), found.best is not None
 
 
 def _tables(found: Decided) -> list[Table]:

@@ -15,7 +15,7 @@ from fedsim.privacy.bounds import ParticipationBounds, broken_promises
 from fedsim.privacy.epsilon import epsilon_of_rho
 from fedsim.privacy.guarantee import SECRET
 from fedsim.report import tables
-from fedsim.report.charts import CHARTS, OWN, RUN_CHARTS, SECTIONS, Absent, Chart, chart_of, run_charts, section_of
+from fedsim.report.charts import CHARTS, OWN, RUN_CHARTS, SECTIONS, Absent, Chart, chart_of, run_charts
 from fedsim.report.document import ReportDocument, Section
 from fedsim.report.provenance import provenance
 from fedsim.report.render import Picture, picture
@@ -142,7 +142,7 @@ def _draw(name: str, choice: Component, run: FinishedRun) -> OwnChart:
     try:
         kind, again = (CHARTS.build(choice.kind, choice.options) for _ in range(2))
         drawn = kind.draw
-        section = section_of(kind)
+        section = getattr(kind, "section", OWN)
         chart = chart_of(name, kind, run)
         if chart is None:
             chart = Absent(name, choice.kind, "It has nothing to show of this run.")

@@ -95,12 +95,6 @@ OWN = "own"  # the section of charts that name none
 SECTIONS = ("bias", "devices", "rounds", "learning", OWN)
 
 
-def section_of(kind: RunChart) -> str:
-    """Return the section of the page in which a chart of the scenario's own stands."""
-    found: str = getattr(kind, "section", OWN)
-    return found
-
-
 def run_charts(run: FinishedRun, bias: Bias) -> dict[str, tuple[Chart | Absent, ...]]:
     """Compute the data of every chart of a run, by the section that shows it; some that have none say why."""
     from fedsim.report.charts import availability, distance, learning, rounds, who

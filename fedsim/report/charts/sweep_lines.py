@@ -33,23 +33,14 @@ def line_chart(
     chosen: int | None = None,
 ) -> Chart | Absent:
     """Make the chart of a metric along a sweep, in the unit of its wording."""
-    data = line_data(sweep, wording.metric, theory)
+    data = line_data(sweep, wording.metric, theory, wording.scale)
     if data is None:
         return Absent(name, title, f"No run has a value of {wording.metric}.")
     sure = any(np.isfinite(line.half).any() for line in data.lines)
     bands = "; bands are 95\N{NARROW NO-BREAK SPACE}% confidence intervals of the mean" if sure else ""
-    scale, known = wording.scale, describe(wording.metric)
-    lines = tuple(
-        replace(
-            line,
-            mean=line.mean * scale,
-            half=line.half * scale,
-            theory=None if line.theory is None else line.theory * scale,
-        )
-        for line in data.lines
-    )
+    known = describe(wording.metric)
     most = 100.0 if wording.about == BIAS or (known is not None and known.unit == "share") else None
-    shown = replace(data, metric=wording.short, lines=lines, most=most, chosen=chosen)
+    shown = replace(data, metric=wording.short, most=most, chosen=chosen)
     return lines_chart(shown, name, title, [f"Points are means over the seeds of {wording.metric}{bands}."])
 
 
