@@ -168,6 +168,7 @@ def sweep_command(
     quiet: options.Quiet = False,
 ) -> None:
     """Run the points of a sweep, all with the same seeds; a second call does only what is missing."""
+    from fedsim.common.files import pasteable
     from fedsim.common.instants import readable_time
     from fedsim.common.progress import on_stderr
     from fedsim.experiment.run_directory import Provenance
@@ -179,6 +180,7 @@ def sweep_command(
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
     planned, directory = _planned(scenario, override, out)
     provenance = Provenance(str(file), override or [], seed, permissions=scenario.permissions)
+    how = [*_how(executor, workers, retries, timeout), *(["--compact"] if compact else [])]
     try:
         with on_stderr(quiet=quiet) as progress:
             swept = run_sweep(
@@ -187,10 +189,10 @@ def sweep_command(
                 backend,
                 retries=retries,
                 timeout=options.timeout_option(timeout),
-                options=[*_how(executor, workers, retries, timeout), *(["--compact"] if compact else [])],
                 provenance=provenance,
                 report=progress,
                 tell=complain,
+                command=provenance.command("sweep", "--out", pasteable(str(directory)), *how),
             )
     except KeyboardInterrupt:
         there = store.complete_runs(directory)

@@ -150,11 +150,12 @@ def remove(path: Path) -> None:
 
 
 @contextmanager
-def sole_writer(folder: Path, what: str) -> Iterator[None]:
+def sole_writer(folder: Path, what: str, lock: str = "") -> Iterator[None]:
     """Refuse a second writer of a directory while the block runs; the directory is made if it is not there.
 
-    The lock is one of the open directory itself, so that it leaves nothing behind, whatever becomes of the process.
-    A `RunError` says if another process writes there (another `what`, such as ``run``), or the directory is unusable.
+    The lock is one of the open directory itself, so that it leaves nothing behind, whatever becomes of the process; or
+    of a file `lock` in it, which more network file systems know. A `RunError` says if another process writes there
+    (another `what`, such as ``run``), or the directory is unusable.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -166,9 +167,10 @@ def sole_writer(folder: Path, what: str) -> Iterator[None]:
         yield
         return
     try:
-        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        waits_for_nothing = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW
+        opened = os.open(folder / lock, waits_for_nothing if lock else os.O_RDONLY | os.O_DIRECTORY, 0o666)
     except OSError as error:
-        raise RunError(f"{folder} cannot be read: {error.strerror or error}") from None
+        raise RunError(f"{folder} cannot be {'written' if lock else 'read'}: {error.strerror or error}") from None
     try:
         with suppress(OSError):  # some network file systems lock no directories: there it is as without a lock
             try:

@@ -1,6 +1,5 @@
 """The sweep directory: one file for each run, what the sweep is, and what crashed."""
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from fedsim.common.errors import RunError
-from fedsim.common.files import UNREADABLE, read_table, remove, write_table, write_text
+from fedsim.common.files import UNREADABLE, read_table, remove, sole_writer, write_table, write_text
 from fedsim.common.json_files import as_json, checksum, finite, read_object
 from fedsim.common.regular_files import check_folders, regular
 
@@ -44,23 +43,7 @@ def open_sweep_directory(directory: str | Path) -> Path:
 @contextmanager
 def sole_sweep_writer(folder: Path) -> Iterator[None]:
     """Refuse a second sweep in a directory while the block runs, with a `RunError`; half-written files are removed."""
-    try:
-        import fcntl
-    except ImportError:  # not on Windows, where two sweeps would do some runs twice, with the same results
-        yield
-        return
-    try:
-        waits_for_nothing = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW
-        lock = os.fdopen(os.open(folder / _LOCK_FILE, waits_for_nothing, 0o666), "wb")
-    except OSError as error:
-        raise RunError(f"{folder} cannot be written: {error.strerror or error}") from None
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunError(
-                f"another sweep is writing to {folder}; wait for it, or choose a folder with --out"
-            ) from None
+    with sole_writer(folder, "sweep", _LOCK_FILE):
         for left in (*folder.glob(".*.partial"), *(folder / RUNS).glob(".*.partial")):
             remove(left)
         yield

@@ -15,7 +15,7 @@ import polars as pl
 from fedsim._version import __version__
 from fedsim.common.arguments import path_of, whole
 from fedsim.common.errors import SweepError
-from fedsim.common.files import name_of_file, pasteable
+from fedsim.common.files import name_of_file
 from fedsim.common.progress import Report, silent
 from fedsim.experiment.run_directory import Provenance
 from fedsim.log import fingerprint
@@ -114,18 +114,16 @@ def run_sweep(
     *,
     retries: int = 2,
     timeout: float | None = None,
-    options: Sequence[str] = (),
     provenance: Provenance | None = None,
     report: Report = silent,
     tell: _Tell = lambda _: None,
     job: Callable[[Task], RunOutcome] = work,
-    command: str | None = None,
+    command: str = "",
 ) -> Swept:
     """Do the runs of a plan that are missing in a directory; everything else, errors included, is as in `sweep`.
 
     The directory is new, or that of an earlier call, whose runs are kept, on a file system that all workers share. It
-    states the command, ``fedsim sweep`` with these `options` unless it is given. `job` is what a worker does
-    with a task.
+    states the `command`. `job` is what a worker does with a task.
     """
     provenance = provenance or Provenance(permissions=plan.scenario.permissions)
     folder = store.open_sweep_directory(directory).absolute()
@@ -135,8 +133,7 @@ def run_sweep(
         there = store.complete_runs(folder)
         missing = list({run.run_id: run for run in plan.runs if run.run_id not in there}.values())
         kept = sum(run.run_id in there for run in plan.runs)
-        about = _about(plan, Path(directory), provenance, options)
-        about |= {} if command is None else {"command": command}
+        about = _about(plan, provenance) | {"command": command}
         store.write_sweep(folder, about | {"status": "running"})
         store.forget_crashes(folder, [run.run_id for run in plan.runs])
         status, crashed = "interrupted", {}
@@ -197,7 +194,7 @@ def _follow(
     return crashed
 
 
-def _about(plan: Plan, directory: Path, provenance: Provenance, options: Sequence[str]) -> dict[str, Any]:
+def _about(plan: Plan, provenance: Provenance) -> dict[str, Any]:
     scenario = plan.scenario
     return {
         "name": scenario.name,
@@ -211,7 +208,6 @@ def _about(plan: Plan, directory: Path, provenance: Provenance, options: Sequenc
         "runs": [vars(run) for run in plan.runs],
         "versions": {"fedsim": __version__, "python": platform.python_version()},
         "platform": platform.platform(),
-        "command": provenance.command("sweep", "--out", pasteable(str(directory)), *options),
     }
 
 
