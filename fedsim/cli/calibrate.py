@@ -74,7 +74,7 @@ def calibrate_command(
     lines = [line for name, about in made.found.items() for line in _lines(name, about)]
     if sessions.left_out:
         lines.append(f"left out {sessions.left_out:,} rows without a begin and an end in order")
-    if sessions.rounds is None:
+    if "round" not in sessions.table.columns:
         lines.append("the log has no column round: the cohort is a placeholder")
     for line in lines:
         complain(f"# {line}")

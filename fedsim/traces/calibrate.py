@@ -20,7 +20,7 @@ from fedsim.availability.civil import offset_at
 from fedsim.availability.trace.pattern import Pattern, build_pattern
 from fedsim.availability.trace.rows import CleanTrace, TraceError
 from fedsim.availability.trace.unions import extent, select
-from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.arrays import Bools
 from fedsim.common.files import UNREADABLE
 from fedsim.common.hints import did_you_mean
 from fedsim.common.instants import DAY_S, HOUR_S
@@ -41,24 +41,16 @@ _ALIKE = 1e-3  # the least sigma that is fitted: all lengths are the same
 
 @dataclass(frozen=True)
 class SessionLog:
-    """The sessions of a log (n,), in the order of their selection; times in seconds since `base`."""
+    """The sessions of a log, in the order of their selection; times in seconds since `base`.
+
+    Columns: ``client``, a number, and its ``name``; ``class``, ``selected_s``, ``length_s``, ``ended``, which is one of
+    `OUTCOMES`; where the log has them ``weight`` and ``round``.
+    """
 
     base: datetime
-    clients: tuple[str, ...]
     classes: tuple[str, ...]
-    client: Ints
-    of_class: Ints
-    selected: Floats
-    lengths: Floats
-    ended: Ints  # index into `OUTCOMES`
-    weights: Floats  # NaN where the log has none
-    rounds: Floats | None  # NaN where none is known
+    table: pl.DataFrame
     left_out: int  # rows without a whole session
-
-    def of(self, which: Bools) -> tuple[CensoredLengths, int]:
-        """Return the lengths of some sessions, and how many of them dropped out."""
-        lengths, ended = self.lengths[which], self.ended[which]
-        return CensoredLengths(lengths[ended == 0], lengths[ended > 0]), int((ended == 1).sum())
 
 
 @dataclass(frozen=True)
@@ -97,7 +89,7 @@ def read_sessions(
     known = {role: names[role] for role in LOG_ROLES[3:] if names[role] in there}
     try:
         more = scan.select(pl.col(name).cast(pl.String).alias(role) for role, name in known.items()).collect()
-        numbers = more.select(pl.col({"weight", "round"} & {*known}).cast(pl.Float64))
+        more = more.with_columns(pl.col({"weight", "round"} & {*known}).cast(pl.Float64))
     except UNREADABLE as error:
         raise TraceError(str(error).strip().partition("\n")[0], str(path)) from None
     meant = {word: how for how, words in OUTCOMES.items() for word in words} | dict(outcomes or {})
@@ -106,30 +98,20 @@ def read_sessions(
         asked = f"--outcomes reported={strange[0]},dropped=..."
         told = f"column {names['outcome']!r} has {', '.join(map(repr, strange[:5]))}"
         raise TraceError(f"{told}, and a session ends as {', '.join(meant)}; {asked} says what is meant", str(path))
-    lengths = rows.ends - rows.starts
-    whole = np.flatnonzero(np.isfinite(lengths) & (lengths >= 0))
-    order = whole[np.argsort(rows.starts[whole], kind="stable")]
-    if not len(order):
-        raise TraceError("has no session with a begin and an end", str(path))
-    kinds = more["class"].fill_null("") if "class" in known else pl.Series(["devices"] * len(words))
-    classes = sorted(kinds.unique())
-    coded = {word: list(OUTCOMES).index(how) for word, how in meant.items()}
-    count = len(words)
-    return SessionLog(
-        base,
-        rows.names,
-        tuple(classes),
-        rows.devices[order],
-        kinds.replace_strict({name: code for code, name in enumerate(classes)}, return_dtype=pl.Int64).to_numpy()[
-            order
-        ],
-        rows.starts[order],
-        np.maximum(lengths[order], 1e-3),
-        words.replace_strict(coded, return_dtype=pl.Int64).to_numpy()[order],
-        (numbers["weight"].fill_null(np.nan).to_numpy() if "weight" in known else np.full(count, np.nan))[order],
-        numbers["round"].fill_null(np.nan).to_numpy()[order] if "round" in known else None,
-        count - len(order),
+    sessions = more.select(
+        pl.col({"weight", "round"} & {*known}),
+        pl.col("class").fill_null("") if "class" in known else pl.lit("devices").alias("class"),
+        client=pl.Series(rows.devices),
+        name=pl.Series(rows.names).gather(rows.devices),
+        selected_s=pl.Series(rows.starts),
+        length_s=pl.Series(rows.ends - rows.starts),
+        ended=words.replace_strict(meant, return_dtype=pl.String),
     )
+    whole = sessions.filter(pl.col("length_s").is_finite(), pl.col("length_s") >= 0)
+    if whole.is_empty():
+        raise TraceError("has no session with a begin and an end", str(path))
+    whole = whole.with_columns(pl.col("length_s").clip(1e-3)).sort("selected_s", maintain_order=True)
+    return SessionLog(base, tuple(sessions["class"].unique().sort()), whole, len(sessions) - len(whole))
 
 
 def calibrate(log: SessionLog, check_ins: CleanTrace | None = None, time_zone: str | None = None) -> Calibrated:
@@ -139,18 +121,18 @@ def calibrate(log: SessionLog, check_ins: CleanTrace | None = None, time_zone: s
     too few sessions.
     """
     groups, found = list[dict[str, Any]](), dict[str, dict[str, Any]]()
-    for code, name in enumerate(log.classes):
-        mine = log.of_class == code
-        clients = np.unique(log.client[mine])
+    for name in log.classes:
+        own = log.table.filter(pl.col("class") == name)
+        clients = own["name"].unique()
         try:
-            group, about = _session(log, mine, time_zone)
+            group, about = _session(own, log.base, time_zone)
         except ValueError as error:
             raise TraceError(f"class {name!r}: {error}") from None
         devices, rate = len(clients), about["drop_outs_per_hour"]
         group["availability"] = "always"
         if check_ins is not None:
-            names = {log.clients[client] for client in clients} if len(log.classes) > 1 else {*check_ins.names}
-            keep = np.array([each in names for each in check_ins.names], dtype=np.bool_)
+            there = pl.Series(check_ins.names, dtype=pl.String)
+            keep = there.is_in((there if len(log.classes) == 1 else clients).implode()).to_numpy()
             if not keep.any():
                 raise TraceError(f"no client of class {name!r} has a check-in")
             group["availability"], about["availability"] = _availability(_only(check_ins, keep), log.base, time_zone)
@@ -161,9 +143,10 @@ def calibrate(log: SessionLog, check_ins: CleanTrace | None = None, time_zone: s
         zone = {} if time_zone is None else {"time_zone": time_zone}
         groups.append({"name": name[:_LONGEST_NAME] or "unnamed", "devices": devices, **zone, **group})
         found[name] = about
-    rounds = np.empty(0) if log.rounds is None else log.rounds[np.isfinite(log.rounds)]
-    cohort = int(np.median(np.unique(rounds, return_counts=True)[1])) if len(rounds) else 1
-    days = max(1, round(float((log.selected + log.lengths).max() - log.selected.min()) / DAY_S))
+    known = log.table.filter(pl.col("round").is_finite()) if "round" in log.table.columns else log.table.clear()
+    cohort = int(np.median(known.group_by("round").len()["len"])) if len(known) else 1
+    over_s = log.table["selected_s"] + log.table["length_s"]
+    days = max(1, round(float(over_s.to_numpy().max() - log.table["selected_s"][0]) / DAY_S))
     scenario = {
         "start": format_instant(log.base),
         "stop": {"duration": f"{days}d"},
@@ -173,25 +156,30 @@ def calibrate(log: SessionLog, check_ins: CleanTrace | None = None, time_zone: s
     return Calibrated(scenario, found)
 
 
-def _session(log: SessionLog, mine: Bools, time_zone: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+def _lengths(sessions: pl.DataFrame) -> CensoredLengths:
+    length, reported = sessions["length_s"].to_numpy(), (sessions["ended"] == "reported").to_numpy()
+    return CensoredLengths(length[reported], length[~reported])
+
+
+def _session(own: pl.DataFrame, base: datetime, time_zone: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the session and the weight of a class as in a scenario, and what was found of it."""
-    lengths, _ = log.of(mine)
+    lengths = _lengths(own)
     if len(lengths.whole) < _FEWEST:
         raise ValueError(f"{len(lengths.whole)} sessions reported; at least {_FEWEST} are needed")
     every = max(1, len(lengths.whole) // _MOST_TRIED)
     kind = fit_laws(CensoredLengths(lengths.whole[::every], lengths.cut[::every]))[0].source["kind"]
 
-    def fitted(which: Bools) -> tuple[Any, dict[str, float]]:
-        own, lost = log.of(which)
-        law = FITTED[kind](own, None, float(own.whole.min())) if len(own.whole) > 1 else None
+    def fitted(sessions: pl.DataFrame) -> tuple[Any, dict[str, float]]:
+        some, lost = _lengths(sessions), len(sessions.filter(ended="dropped"))
+        law = FITTED[kind](some, None, float(some.whole.min())) if len(some.whole) > 1 else None
         if law is None:
             raise ValueError(f"a part of its sessions is too few to fit the law {kind} to")
         figures = {key: value for key, value in law.source.items() if key != "kind"}
-        return law.law, figures | {"per_hour": lost / _hours(own)}
+        return law.law, figures | {"per_hour": lost / _hours(some)}
 
-    _, best = fitted(mine)
+    _, best = fitted(own)
     try:  # clients are what is independent
-        parts = [fitted(mine & (log.client % GROUPS == number))[1] for number in range(GROUPS)]
+        parts = [fitted(own.filter(pl.col("client") % GROUPS == number))[1] for number in range(GROUPS)]
         stated = {
             name: interval_of([part[name] for part in parts], value, GROUPS**-0.5)
             for name, value in best.items()
@@ -199,32 +187,31 @@ def _session(log: SessionLog, mine: Bools, time_zone: str | None) -> tuple[dict[
         }
     except ValueError:
         stated = {}
-    split = np.quantile(log.selected[mine], _TRAINED)
-    (law, early), (judged, seen) = fitted(mine & (log.selected < split)), log.of(mine & (log.selected >= split))
+    split = np.quantile(own["selected_s"], _TRAINED)
+    (law, early), later = fitted(own.filter(pl.col("selected_s") < split)), own.filter(pl.col("selected_s") >= split)
+    judged = _lengths(later)
     about: dict[str, Any] = {
-        "sessions": int(mine.sum()),
-        "clients": len(np.unique(log.client[mine])),
-        "ended": {how: int((log.ended[mine] == code).sum()) for code, how in enumerate(OUTCOMES)},
+        "sessions": len(own),
+        "clients": own["client"].n_unique(),
+        "ended": {how: len(own.filter(ended=how)) for how in OUTCOMES},
         "duration": {"kind": kind, **{name: value for name, value in best.items() if name != "per_hour"}},
         "drop_outs_per_hour": best["per_hour"],
         "intervals": stated,
         "held_out": {
             "ks": distance(judged, law.sf) if len(judged.whole) else None,
-            "drop_outs": seen,
+            "drop_outs": len(later.filter(ended="dropped")),
             "expected": early["per_hour"] * _hours(judged),
         },
-        "by_hour": _by_hour(log, mine, time_zone),
+        "by_hour": _by_hour(own.filter(ended="reported"), base, time_zone),
     }
     train = written_law(about["duration"], 3)
     if best.get("sigma", 1.0) <= _ALIKE:
         train = train["median"]
     group: dict[str, Any] = {"session": {"download": "0s", "train": train, "upload": "0s"}}
-    weights = pl.DataFrame({"client": log.client[mine], "weight": log.weights[mine]}).fill_nan(None).drop_nulls()
-    logs = np.log(
-        weights.filter(pl.col("weight").is_between(1e-300, 1e300))
-        .group_by("client")
-        .agg(pl.col("weight").mean())["weight"]
-    )
+    if "weight" not in own.columns:
+        return group, about
+    weights = own.filter(pl.col("weight").is_between(1e-300, 1e300)).group_by("client", maintain_order=True)
+    logs = np.log(weights.agg(pl.col("weight").mean())["weight"])
     if len(logs):
         median, sigma = float(np.exp(logs.mean())), float(logs.std(ddof=0) or 0.0)
         law = {"kind": "lognormal", "median": float(f"{median:.4g}"), "sigma": float(f"{sigma:.4g}")}
@@ -239,17 +226,16 @@ def _hours(lengths: CensoredLengths) -> float:
     return float(lengths.whole.sum() + lengths.cut.sum()) / HOUR_S
 
 
-def _by_hour(log: SessionLog, mine: Bools, time_zone: str | None) -> dict[str, Any]:
-    """Return the median length of reported sessions in each of the 24 hours, and whether more than chance differs."""
+def _by_hour(sessions: pl.DataFrame, base: datetime, time_zone: str | None) -> dict[str, Any]:
+    """Return the median length of sessions in each of the 24 hours, and whether more than chance differs."""
     from scipy import stats  # takes long to import
 
-    own = mine & (log.ended == 0)
-    zone = log.base.tzinfo if time_zone is None else ZoneInfo(time_zone)
+    zone = base.tzinfo if time_zone is None else ZoneInfo(time_zone)
     assert zone is not None, "an instant has a zone"
-    since = log.base.timestamp() + log.selected[own]
+    since = base.timestamp() + sessions["selected_s"].to_numpy()
     offsets = np.array([offset_at(zone, instant) for instant in np.unique(since // HOUR_S) * HOUR_S])
     civil = since + offsets[np.unique(since // HOUR_S, return_inverse=True)[1]]
-    hours, lengths = (civil // HOUR_S % 24).astype(np.int64), log.lengths[own]
+    hours, lengths = (civil // HOUR_S % 24).astype(np.int64), sessions["length_s"].to_numpy()
     parts = [lengths[hours == hour] for hour in range(24)]
     several = [np.log(part) for part in parts if len(part) > 1]
     chance = float(stats.f_oneway(*several).pvalue) if len(several) > 1 else None

@@ -209,7 +209,7 @@ def test_marks_in_the_name_of_a_log_choose_no_other_files(tmp_path: Path, name: 
     """``log*.csv`` was read together with all others of such a name, and ``log[1].csv`` was not found."""
     log = log_of(tmp_path / name)
     log_of(tmp_path / "logs.csv")
-    assert len(read_sessions(log, base=START).lengths) == 200
+    assert len(read_sessions(log, base=START).table) == 200
     trace = pl.DataFrame({"device": ["a"], "start_s": [0.0], "end_s": [60.0]})
     trace.write_parquet(log) if log.suffix == ".parquet" else trace.write_csv(log)
     assert read_rows(log).names == import_trace(log, base=START).trace.names == ("a",)
