@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -108,7 +108,10 @@ def collect(paths: Sequence[Path], permissions: Permissions = NOTHING) -> tuple[
                 raise RunError(f"{path} does not exist; give scenario files, or folders that hold *.fedsim.yaml")
             files[path] = None
             continue
-        inside = list(_walk(path))
+        inside = list[Path]()
+        for parent, folders, names in os.walk(path):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            inside += (Path(parent) / name for name in sorted(names))
         scenarios = [file for file in inside if file.name.endswith(".fedsim.yaml")]
         if not scenarios:
             raise RunError(f"{path} holds no scenario: none of its files is called *.fedsim.yaml")
@@ -261,9 +264,3 @@ def _orphaned(path: Path, mode: Mode) -> FileOutcome:
         except RunError as error:
             return outcome("bad", errors=(f"{path}: error: {error}",))
     return outcome(found.outcome(mode), comparisons=(found,))
-
-
-def _walk(folder: Path) -> Iterator[Path]:
-    for parent, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        yield from (Path(parent) / name for name in sorted(names))

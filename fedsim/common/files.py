@@ -93,8 +93,15 @@ def write_table(path: Path, table: pl.DataFrame, *, passing: bool = False, about
 
 def read_table(path: Path, remedy: str = "is this a run directory?") -> pl.DataFrame:
     """Read a Parquet file; a `RunError` with the `remedy` says why it cannot be read."""
-    try:
+    with reading(path, remedy):
         return pl.read_parquet(regular(path), glob=False)
+
+
+@contextmanager
+def reading(path: Path, remedy: str = "is this a run directory?") -> Iterator[None]:
+    """Turn what reading a Parquet file in the block raises into a `RunError` with the `remedy`."""
+    try:
+        yield
     except FileNotFoundError:
         raise RunError(f"{path}: no such file; {remedy}") from None
     except UNREADABLE as error:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -14,7 +13,6 @@ from fedsim.analysis.metrics.own import Own
 from fedsim.analysis.participation import available_time, clients_table
 from fedsim.analysis.tally import Watch
 from fedsim.availability.population import Strata, recorded_names, strata
-from fedsim.common.arrays import Floats
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.progress import Report, silent
 from fedsim.experiment.cautions import by_day, drawn_together
@@ -60,13 +58,11 @@ def setting_of(scenario: Scenario, population: Population, replicate: int = 0) -
         fixed_divisor=scenario.divisor is not None,
         by_day=by_day(scenario),
         together=drawn_together(scenario),
-        check_ins=None if server.check_ins is None else partial(_check_ins, scenario, population, replicate),
+        check_ins=None
+        if server.check_ins is None
+        else lambda times_s: check_ins_of(scenario, strata(scenario, population), replicate, times_s),
         fleet=fleet_of(scenario, population, replicate),
     )
-
-
-def _check_ins(scenario: Scenario, population: Population, replicate: int, times_s: Sequence[float]) -> Floats:
-    return check_ins_of(scenario, strata(scenario, population), replicate, times_s)
 
 
 def evaluate(

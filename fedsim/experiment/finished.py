@@ -11,7 +11,7 @@ import polars as pl
 from fedsim.analysis.metrics.metric import Metric
 from fedsim.analysis.metrics.own import Own
 from fedsim.common.errors import RunError, ScenarioError
-from fedsim.common.files import UNREADABLE, hash_of
+from fedsim.common.files import hash_of, reading
 from fedsim.common.json_files import checksum, read_figures, read_object
 from fedsim.common.regular_files import regular
 from fedsim.log import CLIENTS, GAUGES, PARTICIPATIONS, ROUNDS, TRANSITIONS, says
@@ -132,16 +132,11 @@ def checksums(manifest: Mapping[str, Any], metrics: str) -> dict[str, str]:
 
 
 def _check_table(path: Path, schema: Mapping[str, Any], known: object) -> None:
-    try:
+    with reading(path, "the run wrote it"):
         scan = pl.scan_parquet(regular(path), glob=False)
         there = scan.collect_schema()
         wrong = [name for name, dtype in schema.items() if there.get(name) not in {dtype, _WIDE.get(type(dtype))}]
         same = not wrong and says(scan, known)
-    except FileNotFoundError:
-        raise RunError(f"{path}: no such file; the run wrote it") from None
-    except UNREADABLE as error:
-        first = (str(error).splitlines() or [type(error).__name__])[0]
-        raise RunError(f"{path} cannot be read: {first}; the run wrote it") from None
     if wrong:
         raise RunError(f"{path} is not the table that the run wrote: it lacks {', '.join(wrong)}, or as another type")
     if not same:

@@ -72,14 +72,10 @@ def simulate(
     if seed is not None:
         scenario = scenario.model_copy(update={"seed": whole("seed", seed)})
     with in_notebooks() if report is None else nullcontext(report) as told:
-        return _simulated(scenario, replicate, told)
-
-
-def _simulated(scenario: Scenario, replicate: int, report: Report) -> Result:
-    ready = made_ready(scenario, replicate)
-    check_log_size(scenario)
-    log = simulate_log(scenario, ready.population, replicate, progress_reporter(scenario, report), ready.devices)
-    return Result(**vars(evaluate(scenario, ready, log, replicate, report)))
+        ready = made_ready(scenario, replicate)
+        check_log_size(scenario)
+        log = simulate_log(scenario, ready.population, replicate, progress_reporter(scenario, told), ready.devices)
+        return Result(**vars(evaluate(scenario, ready, log, replicate, told)))
 
 
 def progress_reporter(scenario: Scenario, report: Report) -> Progress:

@@ -1,8 +1,7 @@
 """A run directory, read and checked: the only thing that a report is made from."""
 
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TypeAlias
 import polars as pl
 
 from fedsim.common.errors import RunError, ScenarioError
-from fedsim.common.files import UNREADABLE
+from fedsim.common.files import reading
 from fedsim.common.json_files import read_figures, read_object
 from fedsim.common.outcomes import COUNTED_OUTCOMES
 from fedsim.common.regular_files import regular
@@ -111,7 +110,7 @@ def read_run(directory: Path, gathered: Gathered | None = None) -> FinishedRun:
     participations = directory / "participations.parquet"
     scenario, rounds = read_scenario(path, manifest), _read_table(directory / "rounds.parquet", _ROUNDS).sort("round")
     staleness = ("staleness",) if scenario.server.staleness is None else ()
-    with _reading(participations):
+    with reading(participations):
         scan = _scan(participations, (*_PARTICIPATIONS, *staleness))
         if gathered is None:
             gathered = gather(scan, clients, Asked.of(scenario, rounds, _simulated_s(manifest, rounds)))
@@ -173,18 +172,7 @@ def read_scenario(path: Path, manifest: Mapping[str, Json]) -> Scenario:
         raise RunError(f"{path}: its scenario cannot be read: {error.mistakes[0]}") from None
 
 
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Turn an error of reading into a `RunError` that names the file."""
-    try:
-        yield
-    except UNREADABLE as error:
-        raise RunError(f"{path}: cannot be read as Parquet: {error}") from error
-
-
 def _scan(path: Path, columns: tuple[str, ...]) -> pl.LazyFrame:
-    if not path.exists():
-        raise RunError(f"{path}: no such file; is this a run directory?")
     frame = pl.scan_parquet(regular(path), glob=False)
     present = frame.collect_schema().names()
     if missing := [column for column in columns if column not in present]:
@@ -194,7 +182,7 @@ def _scan(path: Path, columns: tuple[str, ...]) -> pl.LazyFrame:
 
 def _read_table(path: Path, columns: tuple[str, ...], every: bool = False) -> pl.DataFrame:
     """Read these columns of a table, or every one that it has beside them."""
-    with _reading(path):
+    with reading(path):
         return _scan(path, columns).select(pl.all() if every else columns).collect()
 
 

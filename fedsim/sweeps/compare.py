@@ -151,12 +151,11 @@ def _figures(seed: int, metrics: Mapping[str, float | None]) -> pl.DataFrame:
 def _joinable(figures: pl.DataFrame, shared: list[str]) -> pl.DataFrame:
     """Add the parameters as JSON: 4 in one sweep may be 4.0 in the other, whose column has other types of values."""
     there = figures.filter(pl.col("value").is_not_null())
-    keys = {f"key:{name}": [json.dumps(_number(value)) for value in there[name]] for name in shared}
-    return there.with_columns(pl.Series(name, values, pl.String) for name, values in keys.items())
 
+    def key(value: Any) -> str:
+        return json.dumps(float(value) if isinstance(value, int) and not isinstance(value, bool) else value)
 
-def _number(value: Any) -> Any:
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    return there.with_columns(pl.Series(f"key:{name}", [*map(key, there[name])], pl.String) for name in shared)
 
 
 def _listed(names: list[str]) -> str:

@@ -6,7 +6,6 @@ with seeds that tuned nothing, a few at first; those told to be worse than the b
 Every stage is a sweep in a folder of its own, which a second call finds done.
 """
 
-import copy
 import itertools
 import math
 import re
@@ -25,6 +24,7 @@ from fedsim.common.progress import Report, silent
 from fedsim.experiment.run_directory import Provenance
 from fedsim.limits.grammar import parse_condition
 from fedsim.scenario import Scenario
+from fedsim.scenario.document import Document
 from fedsim.scenario.learning import OptimizerChoice
 from fedsim.sweeps.decision import feasible, holm, p_values, rank
 from fedsim.sweeps.executors import Backend
@@ -237,24 +237,19 @@ def _default_grid(scenario: Scenario, optimizer: OptimizerChoice) -> dict[str, l
 
 def _variant(scenario: Scenario, setting: Mapping[str, Any], tuning: _Tuning, k: int) -> dict[str, Any]:
     """Return what a setting's `learning.optimizers` has for a variant, called ``v`` and its number."""
-    written = _optimizers(scenario, setting)[tuning.index]
-    return _with_values(written, tuning.variants[k]) | {"name": f"v{k}"}
+    written = Document(_optimizers(scenario, setting)[tuning.index] | {"name": f"v{k}"})
+    for path, value in tuning.variants[k].items():
+        written.put(path, value, path)
+    return dict(written.data)
 
 
 def _optimizers(scenario: Scenario, setting: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-    """Return the optimizers as they are written, as mappings."""
+    """Return the optimizers as they are written, as mappings, and so their server updates."""
     there = scenario.with_values({"choose": {}, **(setting or {})}).as_written["learning"]["optimizers"]
-    return [{"kind": each} if isinstance(each, str) else each for each in there]
-
-
-def _with_values(written: dict[str, Any], values: Mapping[str, float]) -> dict[str, Any]:
-    found = copy.deepcopy(written)
-    for path, value in values.items():
-        *above, key = path.split(".")
-        for part in above:
-            inner = found.get(part)
-            found[part] = inner if isinstance(inner, dict) else {"kind": inner or "sgd"}
-        (found[above[0]] if above else found)[key] = value
+    found: list[dict[str, Any]] = [{"kind": each} if isinstance(each, str) else each for each in there]
+    for each in found:
+        if isinstance(each.get("server"), str):
+            each["server"] = {"kind": each["server"]}
     return found
 
 

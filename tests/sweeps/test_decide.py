@@ -146,6 +146,17 @@ def test_from_the_command_line(write: Write, tmp_path: Path) -> None:
     assert (out / "report.html").read_bytes() == page
 
 
+def test_a_server_update_that_is_one_word_is_tuned(write: Write, tmp_path: Path) -> None:
+    """It was so in the tuning alone: the comparison then said that ``server.kind`` is required."""
+    text = TRAINED.replace("kind: fedavg}", "kind: fedavg, server: momentum}").replace("rounds: 30", "rounds: 10")
+    text = text.replace("decide: {", "decide: {tune: {server.step_size: [0.5, 1.0]}, ")
+    done = fedsim("decide", write(text), "--out", tmp_path / "d", "--executor", THREADS)
+    assert done.returncode == 0, done.stderr
+    swept = json.loads((tmp_path / "d" / "final" / "sweep.json").read_text())
+    tuned = [point["values"]["learning.optimizers.0.server.step_size"] for point in swept["points"]]
+    assert set(tuned) <= {0.5, 1.0}
+
+
 def test_all_its_runs_are_planned(write: Write) -> None:
     """Each of four settings is tuned on two seeds and compared on four: it was planned as one run."""
     done = fedsim("plan", str(write(TRAINED.replace("rounds: 30", "rounds: 3"))))
