@@ -13,7 +13,7 @@ def test_summary_is_appended(tmp_path: Path) -> None:
     text = (tmp_path / "summary.md").read_text(encoding="utf-8")
     assert done.returncode == 1
     assert text.startswith("before\n### fedsim replay: 1 of 2 scenarios pass\n")
-    rows = [line for line in text.splitlines() if line.startswith("| ")][2:]
+    rows = [line for line in text.splitlines() if line.startswith("| ")][1:]
     assert [row.replace("\\|", "?").split("|")[1:3] for row in rows] == [
         [" FAIL ", " `a?b.fedsim.yaml` "],
         [" PASS ", " `good.fedsim.yaml` "],
