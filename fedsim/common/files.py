@@ -201,7 +201,7 @@ def _temporary_file(path: Path) -> Iterator[Path]:
         _remove_left(path.parent)
         partial.unlink(missing_ok=True)  # somebody may have put a link or a FIFO there
         yield partial
-        with partial.open("rb") as file:
+        with partial.open("r+b") as file:  # Windows flushes no file that is open for reading alone
             os.fsync(file.fileno())
         partial.replace(path)
     except (OSError, pl.exceptions.PolarsError) as error:

@@ -175,4 +175,6 @@ def _add(digest: "hashlib._Hash", values: pl.Series, *, first: bool) -> None:
         digest.update(b"\0" * (not first))
         digest.update(joined)
     else:
+        if values.dtype == pl.Boolean:  # as newer versions of polars fill it
+            values = values.cast(pl.Int32)
         digest.update(np.ascontiguousarray(values.fill_null(0).to_numpy()).data)

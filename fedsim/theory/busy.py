@@ -74,6 +74,7 @@ def with_busy_clients(
     weights = np.full(len(weights), 1.0 / len(weights)) if law == "uniform" else normalised(weights)
     columns = np.stack([sessions.group, sessions.speed, separation, cooldown_s])
     _, first, kind = np.unique(columns, axis=1, return_index=True, return_inverse=True)
+    kind = kind.ravel()  # numpy 2.0 gives it an axis more
     nodes = max(5, min(_NODES, int(np.sqrt(_CELLS / len(first)))))
     middles, deadline = (np.arange(nodes) + 0.5) / nodes, server.deadline or np.inf
     of_groups = np.array([np.quantile(each, middles, method="inverted_cdf") for each in sessions.values])

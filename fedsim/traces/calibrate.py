@@ -6,6 +6,7 @@ that it would have taken longer. *Drop-outs* have a rate: how many there are in 
 is the clients: dealt into twenty groups, their spread gives the intervals (by Student's law, of logarithms).
 """
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -238,7 +239,9 @@ def _by_hour(sessions: pl.DataFrame, base: datetime, time_zone: str | None) -> d
     hours, lengths = (civil // HOUR_S % 24).astype(np.int64), sessions["length_s"].to_numpy()
     parts = [lengths[hours == hour] for hour in range(24)]
     several = [np.log(part) for part in parts if len(part) > 1]
-    chance = float(stats.f_oneway(*several).pvalue) if len(several) > 1 else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # lengths that are all alike
+        chance = float(stats.f_oneway(*several).pvalue) if len(several) > 1 else None
     medians = [float(np.median(part)) if len(part) else None for part in parts]
     return {"medians": medians, "p": chance if chance is not None and np.isfinite(chance) else None}
 

@@ -115,11 +115,11 @@ class RobustRegression:
 
         def gradients(models: Floats) -> Floats:
             each = models.reshape(cohorts, -1, models.shape[-1]) if cohorts > 1 else models
-            residuals = np.matvec(features, each)
+            residuals = (features @ each[..., None])[..., 0]  # np.matvec, which numpy has from 2.2 on
             residuals += targets
             # Sums of r / (2 + r^2), divided by half the number of samples: one pass less and the same bits.
             residuals /= np.square(residuals) + 2.0
-            means: Floats = np.vecmat(residuals, features) / (0.5 * targets.shape[-1])
+            means: Floats = (residuals[..., None, :] @ features)[..., 0, :] / (0.5 * targets.shape[-1])
             return means.reshape(models.shape)
 
         return gradients

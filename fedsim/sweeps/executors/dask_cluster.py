@@ -93,7 +93,7 @@ def _call(fn: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
 
 
 def _end_this_process() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
+    os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))  # on Windows either ends it
 
 
 def connect_to_dask(address: str, _workers: int | None) -> DaskExecutor:

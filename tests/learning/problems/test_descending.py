@@ -15,9 +15,9 @@ def test_a_gradient_is_its_formula_to_the_last_bit() -> None:
     problem = RobustRegression(clients=3, seed=4, dimension=4, samples=11)
     for scale in (1e-8, 1.0, 1e9):
         models = scale * NORMALS[:3, :4]
-        residuals = np.matvec(problem.features, models) + problem.targets
+        residuals = (problem.features @ models[..., None])[..., 0] + problem.targets
         pulls = residuals / (0.5 * residuals * residuals + 1.0)
-        expected = np.vecmat(pulls, problem.features) / 11
+        expected = (pulls[..., None, :] @ problem.features)[..., 0, :] / 11
         np.testing.assert_array_equal(problem.gradients(np.arange(3), models), expected)
 
 
