@@ -6,24 +6,12 @@ from fedsim.common.arrays import Bits, Ints
 from fedsim.common.compiled import compiled, inlined
 
 _1, _6, _63 = np.uint64(1), np.uint64(6), np.uint64(63)
-_DE_BRUIJN, _58 = np.uint64(0x03F79D71B4CB0A89), np.uint64(58)
-_PLACES = np.empty(64, dtype=np.int64)
-_PLACES[[((1 << place) * int(_DE_BRUIJN) % (1 << 64)) >> 58 for place in range(64)]] = np.arange(64)
 _LOWER_HALF = np.uint64(0xFFFFFFFF)
 
 
 def words_for(size: int) -> int:
     """Return how many words hold the numbers below a size."""
     return (size + 63) // 64
-
-
-@compiled
-def first_of(word: np.uint64) -> int:
-    """Return the lowest bit that is set in a word that is not 0.
-
-    By a multiplication that leaves a different top of six bits for each (Warren, as below, section 5-3).
-    """
-    return int(_PLACES[((word & (~word + _1)) * _DE_BRUIJN) >> _58])
 
 
 @compiled
@@ -36,12 +24,6 @@ def has(bits: Bits, number: int) -> bool:
 def put(bits: Bits, number: int) -> None:
     """Put a number into a set."""
     bits[number >> 6] |= _1 << (np.uint64(number) & _63)
-
-
-@compiled
-def discard(bits: Bits, number: int) -> None:
-    """Take a number out of a set."""
-    bits[number >> 6] &= ~(_1 << (np.uint64(number) & _63))
 
 
 @compiled

@@ -89,7 +89,7 @@ class _Blocks:
     def all_eligible(self) -> Bools:
         return np.asarray(self._eligibility.all_eligible().reshape(-1, len(self._members)).all(axis=1))
 
-    def ineligible_mask(self) -> None:
+    def possible(self) -> None:
         """Blocks are asked about one by one."""
 
 

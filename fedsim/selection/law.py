@@ -50,8 +50,8 @@ class Eligibility(Protocol):
         """Return the mask (N,) of eligible clients, an array of the caller's own."""
         ...
 
-    def ineligible_mask(self) -> Bits | None:
-        """Return clients who are surely not eligible, as bits that the next call may write over; None if not known.
+    def possible(self) -> Bits | None:
+        """Return a set of clients, as bits, in which are all who are eligible; None where none is at hand.
 
         It makes no difference to who is chosen, only to how many are asked about.
         """
@@ -81,9 +81,9 @@ class Candidates:
         """Return the mask (N,) of eligible clients; costs O(N)."""
         return self._eligibility.all_eligible()
 
-    def ineligible_mask(self) -> Bits | None:
-        """Return clients who are surely not eligible, as `Eligibility.ineligible_mask`."""
-        return self._eligibility.ineligible_mask()
+    def possible(self) -> Bits | None:
+        """Return a set of clients in which are all who are eligible, as `Eligibility.possible`."""
+        return self._eligibility.possible()
 
     def weight(self, clients: Ints) -> Floats:
         """Return p_i (n,): positive; of all clients they sum to 1."""

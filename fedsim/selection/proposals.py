@@ -6,20 +6,16 @@ no luck. Which one is used depends on the proposals alone, so every engine choos
 """
 
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.common.arrays import Bits, Floats, Ints
-from fedsim.common.keyed import Purpose, mixed_index
+from fedsim.common.arrays import Bits, Bools, Floats, Ints
+from fedsim.common.keyed import Purpose
 from fedsim.selection.law import Eligibility, Request, Streams
 
-if TYPE_CHECKING:
-    from fedsim.selection.screened import Classes
-
 _BLOCKS = 4
-_LEAST_RATE, _LONGEST = 1e-290, 1e150
+_LEAST_RATE = 1e-290
 _SHARE = 16  # a dense draw looks at everyone: a sixteenth of that may go into proposals,
 _BY_WEIGHT = 4096  # and of those by weight, which go to the same heavy units again while these cool down, no more
 _MANY = 1 << 16  # beyond so many weights a search through all of them takes longer than loading a compiler
@@ -36,9 +32,9 @@ class WeightedProposals:
         if self._cumulative is not None:
             self._cumulative /= self._cumulative[-1]
         self._guide: NDArray[np.int32] | None = None
-        self._classes: Classes | None = None
-        self._limit = 4.0 / units if weights is None else 4.0  # of a race, for each that is wanted
-        self._accepted = 0.5  # share of the proposals lately; it decides how many are made at once, and nothing else
+        # Shares that were eligible lately, of the proposals and of the first in a race: they decide how many are asked
+        # about at once, and nothing else.
+        self._accepted = self._raced = 0.5
 
     def enough_for(self, wanted: int) -> int:
         """Return a number of proposals that will probably yield so many clients."""
@@ -53,52 +49,28 @@ class WeightedProposals:
         """Learn from the last proposals."""
         self._accepted = max((accepted + 1) / (proposals + 2), self._accepted / 4)
 
-    def propose(self, number: int, first: int, count: int, ineligible: Bits | None = None) -> Ints:
-        """Return proposals `first` to `first + count - 1` of round `number`, without those known ineligible."""
-        if ineligible is None and (self._cumulative is None or self._units <= _MANY):
+    def propose(self, number: int, first: int, count: int, possible: Bits | None = None) -> Ints:
+        """Return proposals `first` to `first + count - 1` of round `number`; with `possible`, those among them."""
+        if possible is None and (self._cumulative is None or self._units <= _MANY):
             draws = self._proposing.uniforms(number, np.arange(first, first + count))
             if self._cumulative is None:
                 return np.minimum((draws * self._units).astype(np.int64), self._units - 1)
             return np.minimum(self._cumulative.searchsorted(draws, side="right"), self._units - 1)
-        # This loads a compiler: only for very many units, or where a mask is there, whose owner has loaded it.
+        # This loads a compiler: only for very many units, or where bits are there, whose owner has loaded it.
         from fedsim.selection.screened import guide_to, proposed_by_weight, proposed_evenly
 
         word = self._proposing.of_clients(number)[0]
-        if ineligible is None:
-            ineligible = np.zeros((self._units + 63) // 64, dtype=np.uint64)
+        if possible is None:
+            possible = np.full((self._units + 63) // 64, ~np.uint64(0))
         if self._cumulative is None:
-            return proposed_evenly(word, first, count, self._units, ineligible)
+            return proposed_evenly(word, first, count, self._units, possible)
         if self._guide is None:
             self._guide = guide_to(self._cumulative)
-        return proposed_by_weight(word, first, count, self._cumulative, self._guide, ineligible)
+        return proposed_by_weight(word, first, count, self._cumulative, self._guide, possible)
 
-    def race_among(self, number: int, among: Eligibility, ineligible: Bits, count: int) -> Ints:
-        """Return what `race` returns of all who are eligible and not in `ineligible`; few others are asked about.
-
-        Times are looked at up to a limit that is raised until enough are in. It is learnt from the last race, and makes
-        no difference to who is first.
-        """
-        from fedsim.selection.screened import classes_of, in_time
-
-        rates = self._rates
-        if self._classes is None:
-            self._classes = classes_of(rates if len(rates) else np.ones(self._units))
-        index, key = mixed_index(number)[0], np.uint64(self._deciding.key)
-        limit, before, further = self._limit * count, 0.0, 3.0
-        chosen, last = np.empty(0, dtype=np.int64), 0.0
-        while len(chosen) < count and before < np.inf:
-            limit = limit if limit < _LONGEST else np.inf  # and all are in
-            units = in_time(key, index, self._classes, limit, ineligible)
-            times = self._deciding.exponentials(units, number)
-            if len(rates):
-                times /= rates[units]
-            now = ((times >= before) & (times < limit)).nonzero()[0]
-            now = now[among.eligible(units[now])]
-            now = now[np.argsort(times[now], kind="stable")][: count - len(chosen)]
-            chosen, last = np.concatenate([chosen, units[now]]), float(times[now].max(initial=last))
-            limit, before, further = further * limit, limit, min(further**2, _LONGEST)
-        self._limit = 1.2 * last / count if len(chosen) == count else self._limit
-        return chosen
+    def members(self, possible: Bits) -> Bools:
+        """Return the mask (units,) of the units in a set of bits."""
+        return np.unpackbits(possible.view(np.uint8), count=self._units, bitorder="little").view(np.bool_)
 
     @cached_property
     def _rates(self) -> Floats:
@@ -107,15 +79,25 @@ class WeightedProposals:
             return np.empty(0)
         return np.maximum(np.diff(self._cumulative, prepend=0.0), _LEAST_RATE)
 
-    def race(self, number: int, units: Ints, count: int) -> Ints:
-        """Return the first `count` of `units` in an exponential race with rates equal to the weights."""
+    def race(self, number: int, units: Ints, count: int, among: Eligibility) -> Ints:
+        """Return the first `count` eligible ones of `units` in an exponential race with rates equal to the weights.
+
+        `among` is asked about few beyond these.
+        """
         times = self._deciding.exponentials(units, number)
         if self._cumulative is not None:
             times /= self._rates[units]
-        if count < len(units):
-            nearest = np.argpartition(times, count - 1)[:count]
-            units, times = units[nearest], times[nearest]
-        return units[np.argsort(times, kind="stable")]
+        share = self._raced
+        while True:
+            size = int(count / share)
+            first = times.argpartition(size - 1)[:size] if size < len(units) else np.arange(len(units))
+            found = first[among.eligible(units[first])]
+            if len(found) >= count or len(first) == len(units):
+                break
+            share /= 3
+        if len(first):
+            self._raced = max(0.8 * len(found) / len(first), 1e-3)
+        return units[found[np.argsort(times[found], kind="stable")[:count]]]
 
 
 def draw(
@@ -129,15 +111,15 @@ def draw(
     chosen = np.empty(0, dtype=np.int64) if taken is None else taken
     if request.everyone is not None:
         left = np.setdiff1d(request.everyone, chosen, assume_unique=True)
-        return source.race(request.number, left, count)
+        return source.race(request.number, left, count, among)
     already = len(chosen)
     missing, asked = count, 0
     most = source.most_for(count)
-    ineligible = among.ineligible_mask()
+    possible = among.possible()
     while missing and asked < most:
         # How many are proposed at once makes no difference to who is chosen.
         size = min(source.enough_for(missing), most - asked)
-        proposals = source.propose(request.number, asked, size, ineligible)
+        proposals = source.propose(request.number, asked, size, possible)
         eligible = among.eligible(proposals)
         source.note(size, int(eligible.sum()))
         if count > 1 or len(chosen):
@@ -146,15 +128,10 @@ def draw(
             accepted = proposals[eligible][:1]
         chosen = np.concatenate([chosen, accepted])
         asked, missing = asked + size, count - (len(chosen) - already)
-    if missing and ineligible is not None:
-        from fedsim.common.bits import with_numbers
-
-        raced = source.race_among(request.number, among, with_numbers(ineligible, chosen), missing)
-        chosen = np.concatenate([chosen, raced])
-    elif missing:
-        mask = among.all_eligible()
+    if missing:
+        mask = among.all_eligible() if possible is None else source.members(possible)
         mask[chosen] = False
-        chosen = np.concatenate([chosen, source.race(request.number, np.flatnonzero(mask), missing)])
+        chosen = np.concatenate([chosen, source.race(request.number, np.flatnonzero(mask), missing, among)])
     return chosen[already:]
 
 

@@ -1,21 +1,15 @@
-"""Compiled loops of proposals and races that pass over ineligible units; the draws are those of `proposals`."""
-
-from typing import NamedTuple
+"""Compiled loops of proposals that pass over units known to be ineligible; the draws are those of `proposals`."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.common.arrays import Bits, Floats, Ints
-from fedsim.common.bits import first_of, has
+from fedsim.common.bits import has
 from fedsim.common.compiled import compiled, mixed, uniform_at
 from fedsim.common.keyed import GOLDEN
 
-_1 = np.uint64(1)
-_PER_OCTAVE = 4
-_WORDS = 16  # that are looked at together
 _TOGETHER = 64  # proposals whose places are looked up together
 _LARGEST_GUIDE = 1 << 22
-_SLACK = 1e-9  # relative, more than the bound of a time is ever rounded by
 
 
 def guide_to(cumulative: Floats) -> NDArray[np.int32]:
@@ -33,7 +27,7 @@ def _draws(word: np.uint64, first: int, count: int) -> Floats:
 
 
 @compiled
-def proposed_evenly(word: np.uint64, first: int, count: int, units: int, ineligible: Bits) -> Ints:
+def proposed_evenly(word: np.uint64, first: int, count: int, units: int, possible: Bits) -> Ints:
     """Return the proposals `first` to `first + count - 1` that may be eligible, where all units weigh the same.
 
     `word` is the round's part of the key.
@@ -42,13 +36,13 @@ def proposed_evenly(word: np.uint64, first: int, count: int, units: int, ineligi
     for draw in _draws(word, first, count):
         unit = min(int(draw * units), units - 1)
         found[kept] = unit
-        kept += not has(ineligible, unit)
+        kept += has(possible, unit)
     return found[:kept]
 
 
 @compiled
 def proposed_by_weight(
-    word: np.uint64, first: int, count: int, cumulative: Floats, guide: NDArray[np.int32], ineligible: Bits
+    word: np.uint64, first: int, count: int, cumulative: Floats, guide: NDArray[np.int32], possible: Bits
 ) -> Ints:
     """Return the same where units have weights, by their running sum up to 1, and its guide."""
     found, kept, places, last = np.empty(count, np.int64), 0, len(guide) - 1, len(cumulative) - 1
@@ -77,50 +71,5 @@ def proposed_by_weight(
                     high = middle
             unit = min(low, last)
             found[kept] = unit
-            kept += not has(ineligible, unit)
-    return found[:kept]
-
-
-class Classes(NamedTuple):
-    """Units by their rates, in a byte each, so that a race reads little: class (units,), the most in each (256,)."""
-
-    of_unit: NDArray[np.uint8]
-    most: Floats
-
-
-def classes_of(rates: Floats) -> Classes:
-    """Return classes of a quarter of an octave, the fastest 256; slower units are in the last with those just above."""
-    largest = float(rates.max())
-    with np.errstate(divide="ignore"):
-        down = np.minimum(-_PER_OCTAVE * np.log2(rates / largest), 255.0).astype(np.uint8)
-    return Classes(down, largest * 2.0 ** (-np.arange(256) / _PER_OCTAVE) * (1.0 + _SLACK))
-
-
-@compiled
-def in_time(key: np.uint64, index: np.uint64, classes: Classes, limit: float, ineligible: Bits) -> Ints:
-    """Return the units, in ascending order, that are not ineligible and may come in before a limit, and some more.
-
-    A unit comes in at -log(u) / rate for its draw u; 1 - u is never more than -log(u). `key` and `index` are those of
-    the stream and of the round.
-    """
-    kept, units, found = 0, len(classes.of_unit), np.empty(64 * _WORDS, np.int64)
-    most = classes.most * limit
-    some, lots = np.empty(64 * _WORDS, np.int64), np.empty(64 * _WORDS)
-    for first in range(0, len(ineligible), _WORDS):
-        taking_part = 0
-        for word in range(first, min(first + _WORDS, len(ineligible))):
-            left = ~ineligible[word]
-            while left:
-                some[taking_part] = 64 * word + first_of(left)
-                left &= left - _1
-                taking_part += 1
-        while taking_part and some[taking_part - 1] >= units:
-            taking_part -= 1
-        for each in range(taking_part):  # in a loop of its own this takes half of the time
-            lots[each] = 1.0 - uniform_at(mixed(np.uint64(some[each]) * GOLDEN + key) ^ index)
-        if kept + taking_part > len(found):
-            found = np.concatenate((found, np.empty(len(found) + len(some), np.int64)))
-        for each in range(taking_part):
-            found[kept] = some[each]
-            kept += lots[each] <= most[classes.of_unit[some[each]]]
+            kept += has(possible, unit)
     return found[:kept]

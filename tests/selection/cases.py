@@ -24,7 +24,7 @@ class Among:
         self.asked_all += 1
         return self.mask.copy()
 
-    def ineligible_mask(self) -> NDArray[np.uint64] | None:
+    def possible(self) -> NDArray[np.uint64] | None:
         return None
 
 

@@ -1,7 +1,6 @@
 """Which clients are eligible, computed for just the clients that are asked about."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import simpy
@@ -14,9 +13,6 @@ from fedsim.log.columns import Arrays
 from fedsim.simulation.arrays.precomputed import PrecomputedAvailability
 from fedsim.simulation.check_ins import Connections
 from fedsim.simulation.world import KINDS, NEVER, Clock, Cooldown, Turn, count_by_group, explain
-
-if TYPE_CHECKING:
-    from fedsim.simulation.arrays.excluded import ExcludedClients
 
 _CHUNK = 1 << 14  # clients that are looked at together, which bounds the memory
 _FIRST_WINDOW, _LONGEST_WINDOW = 5 * MINUTE, DAY  # of a wait
@@ -47,11 +43,9 @@ class ArrayRoster:
         self._busy_until, self._busy_rest = self._busy, self._busy
         self.connections: Connections | None = None  # None: the server sees everyone
         self._number = 0
-        self._excluded: ExcludedClients | None = None
         # What was found out about everyone, and the round and the instant that it belongs to.
         self._at: tuple[int, int] | None = None
         self._mask: Bools | None = None
-        self._ineligible: Bits | None = None
 
     def bar(self, clients: Ints) -> None:
         """Keep clients out for good, before the run begins."""
@@ -76,12 +70,7 @@ class ArrayRoster:
         if not self._after_report:
             self._busy_rest[len(self._busy) - len(clients) :] = until.from_instant
         self._free_round[clients] = until.from_round
-        own = self._free_at[clients]
-        by_clock = bool((until.from_instant > own).any())  # and not just until the session ends
-        if by_clock:
-            self._free_at[clients] = np.maximum(own, until.from_instant)
-        if self._excluded is not None:
-            self._excluded.add(clients, by_clock)
+        self._free_at[clients] = np.maximum(self._free_at[clients], until.from_instant)
         self._at = None
 
     def state(self) -> Arrays:
@@ -98,7 +87,7 @@ class ArrayRoster:
         """Go on from what `state` returned."""
         self._free_round, self._free_at = state["free_round"], state["free_at"]
         self._busy, self._busy_until, self._busy_rest = state["busy"], state["busy_until"], state["busy_rest"]
-        self._excluded, self._at = None, None
+        self._at = None
 
     @property
     def last_end(self) -> int:
@@ -115,21 +104,9 @@ class ArrayRoster:
         answer[left] = self._availability.at(clients[left], self._clock.now)
         return answer
 
-    def ineligible_mask(self) -> Bits | None:
-        """Return clients who are surely not eligible, as bits; None where that is not known at a glance."""
-        self._look()
-        if self._ineligible is None:
-            possible = self._availability.possible(self._clock.now)
-            if possible is None:
-                self._excluded = None
-                return None
-            if self._excluded is None:
-                # It takes a compiler along, which only those shall load who need it.
-                from fedsim.simulation.arrays.excluded import ExcludedClients
-
-                self._excluded = ExcludedClients(self._free_round, self._free_at, self._number, self._clock.now)
-            self._ineligible = self._excluded.with_impossible(possible, self._number, self._clock.now)
-        return self._ineligible
+    def possible(self) -> Bits | None:
+        """Return the clients who may be available, as bits; None where that is not known at a glance."""
+        return self._availability.possible(self._clock.now)
 
     def _free(self, clients: Ints) -> Bools:
         """Say of each of the clients whether it is connected, and neither a session nor a cool-down keeps it out."""
@@ -254,7 +231,7 @@ class ArrayRoster:
     def _look(self) -> None:
         """Forget what was true at another instant, or in another round."""
         if self._at != (self._number, self._clock.now):
-            self._at, self._mask, self._ineligible = (self._number, self._clock.now), None, None
+            self._at, self._mask = (self._number, self._clock.now), None
 
     def _everyone(self) -> Bools:
         """Look at all clients, once in a round and instant."""

@@ -104,8 +104,8 @@ class Roster:
         """Return the mask (N,) of eligible clients."""
         return np.equal(self.masks, 0)
 
-    def ineligible_mask(self) -> None:
-        """Return None: this engine has no bitmap of ineligible clients."""
+    def possible(self) -> None:
+        """Return None: this engine has no bitmap of clients."""
 
     def attainable(self) -> int:
         """Clients that could be ready together while the round number stands still."""
