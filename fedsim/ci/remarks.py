@@ -46,7 +46,17 @@ def remarks(outcome: FileOutcome) -> list[Remark]:
     file = str(outcome.file)
     found = [of_judgement(judgement, file) for judgement in outcome.judgements]
     found += [of_comparison(each, outcome.mode) for each in outcome.comparisons]
-    return [_with_file(remark, file) for remark in (*found, *_of_errors(outcome))]
+    for line in outcome.errors:
+        match = _PLACED.fullmatch(line)
+        place, text = match.groups() if match else (file, line.removeprefix(f"{file}: error: "))
+        found.append(Remark("", "note" if outcome.status == "skip" else "error", place, text))
+    # The scenario's name is added where the place is in another file: one that it extends, or its lock file.
+    return [
+        each
+        if each.level == "pass" or each.place.startswith(file)
+        else replace(each, text=f"{each.text} (replaying {file})")
+        for each in found
+    ]
 
 
 def of_judgement(judgement: Judgement, file: str) -> Remark:
@@ -78,33 +88,17 @@ def of_comparison(comparison: LockedValue, mode: Mode) -> Remark:
     return Remark(name, quiet if outcome == "pass" else "error", comparison.place, said)
 
 
-def _with_file(remark: Remark, file: str) -> Remark:
-    """Add the scenario's name where the place is in another file: one that it extends, or its lock file."""
-    if remark.level == "pass" or remark.place.startswith(file):
-        return remark
-    return replace(remark, text=f"{remark.text} (replaying {file})")
-
-
-def _of_errors(outcome: FileOutcome) -> Iterator[Remark]:
-    for line in outcome.errors:
-        match = _PLACED.fullmatch(line)
-        prefix = f"{outcome.file}: error: "
-        place, text = (match["place"], match["text"]) if match else (str(outcome.file), line.removeprefix(prefix))
-        yield Remark("", "note" if outcome.status == "skip" else "error", place, text)
-
-
-def annotations(found: Iterable[Remark]) -> list[str]:
-    """Return the commands that make GitHub Actions show errors and warnings next to the lines of a pull request."""
-    return [_annotation(remark) for remark in found if remark.level in {"error", "warning"}]
-
-
-def _annotation(remark: Remark) -> str:
-    match = _PLACE.fullmatch(remark.place)
-    parts = match.groupdict() if match is not None else {"file": remark.place}
-    parts |= {"file": _from_workspace(parts["file"]), "title": remark.name or "fedsim"}
-    shown = {name: _message(printable(value)).replace(":", "%3A").replace(",", "%2C") for name, value in parts.items()}
-    properties = ",".join(f"{name}={value}" for name, value in shown.items() if value)
-    return f"::{remark.level} {properties}::{_message(printable(remark.text))}"
+def annotations(found: Iterable[Remark]) -> Iterator[str]:
+    """Yield the commands that make GitHub Actions show errors and warnings next to the lines of a pull request."""
+    for remark in found:
+        if remark.level not in {"error", "warning"}:
+            continue
+        match = _PLACE.fullmatch(remark.place)
+        parts = match.groupdict() if match is not None else {"file": remark.place}
+        parts |= {"file": _from_workspace(parts["file"]), "title": remark.name or "fedsim"}
+        told = {name: _message(printable(each)).replace(":", "%3A").replace(",", "%2C") for name, each in parts.items()}
+        properties = ",".join(f"{name}={value}" for name, value in told.items() if value)
+        yield f"::{remark.level} {properties}::{_message(printable(remark.text))}"
 
 
 def _from_workspace(file: str) -> str:

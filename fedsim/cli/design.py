@@ -90,7 +90,7 @@ def _read_target(path: str) -> "Floats":
 
 def _write(scenario: "Scenario", found: "Design", out: Path) -> None:
     """Write the weights of each group as CSV, and the scenario that reads them."""
-    from fedsim.common.files import would_replace, write_text
+    from fedsim.common.files import write_new
 
     stem, first, texts, values = out.name.partition(".")[0], 0, {}, dict[str, Any]()
     for number, group in enumerate(scenario.population):
@@ -100,8 +100,4 @@ def _write(scenario: "Scenario", found: "Design", out: Path) -> None:
         texts[out.with_name(name)] = "weight\n" + "\n".join(f"{each:.12g}" for each in weights.tolist()) + "\n"
         values[f"population.{number}.weight"] = {"kind": "column", "file": name, "column": "weight"}
     texts[out] = as_yaml(scenario.with_values(values).as_written) + "\n"
-    for path, text in texts.items():
-        if would_replace(path, text):
-            raise BadParameter(f"{path} is there already", param_hint="--out")
-    for path, text in texts.items():
-        write_text(path, text)
+    write_new(texts, "choose another name by --out")

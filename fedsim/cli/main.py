@@ -121,7 +121,7 @@ def init_command(
     force: Annotated[bool, Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write a scenario to start from, and the JSON Schema that lets editors complete and check it."""
-    from fedsim.common.files import would_replace, write_text
+    from fedsim.common.files import write_new, write_text
     from fedsim.common.json_files import as_json
     from fedsim.scenario import scenario_schema, starter, starter_trace
 
@@ -129,16 +129,12 @@ def init_command(
     written = {path: starter(name, template)}
     if template == "trace":
         written[path.with_name(f"{name}.csv")] = starter_trace()
-    for file, text in written.items():
-        if not force and would_replace(file, text):
-            raise RunError(f"{file} exists; choose another name, or replace it with --force")
-    written[path.with_name("fedsim.schema.json")] = as_json(scenario_schema())
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for file, text in written.items():
-        write_text(file, text)
+    write_new(written, "choose another name, or replace it with --force", force=force)
+    schema = path.with_name("fedsim.schema.json")
+    write_text(schema, as_json(scenario_schema()))
     say(str(path))
     command = {"privacy": "sweep", "decide": "decide"}.get(template, "run")
-    complain(f"Wrote {', '.join(map(str, written))}. Run it: fedsim {command} {shlex.quote(str(path))}")
+    complain(f"Wrote {', '.join(map(str, [*written, schema]))}. Run it: fedsim {command} {shlex.quote(str(path))}")
 
 
 def validate_command(

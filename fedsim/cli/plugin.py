@@ -8,7 +8,7 @@ from typer import Argument, BadParameter, Exit, Option, Typer
 
 from fedsim import _ROLES
 from fedsim.cli import options
-from fedsim.common.errors import PluginError, RunError
+from fedsim.common.errors import PluginError
 from fedsim.common.messages import complain, keep_quiet, say, say_json
 from fedsim.common.registry import registry_of
 
@@ -23,7 +23,7 @@ def new_command(
     force: Annotated[bool, Option("--force", help="Replace files that are there.")] = False,
 ) -> None:
     """Write a class that works, to be changed into your own, and its test beside it."""
-    from fedsim.common.files import would_replace, write_text
+    from fedsim.common.files import write_new
 
     if (known := role.replace("-", " ").replace("_", " ")) not in _ROLES:
         raise BadParameter(f"{role!r} is none of {_ROLE_NAMES}", param_hint="ROLE")
@@ -36,13 +36,8 @@ def new_command(
     common = (skeletons / "test.txt").read_text(encoding="utf-8")
     written = {file: code.rstrip() + "\n", file.with_name(f"test_{file.name}"): common + test}
     written = {path: text.replace("MODULE", file.stem) for path, text in written.items()}
-    for path, text in written.items():
-        if not force and would_replace(path, text):
-            raise RunError(f"{path} exists; choose another name by --out, or replace it with --force")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    for path, text in written.items():
-        write_text(path, text)
-        say(str(path))
+    write_new(written, "choose another name by --out, or replace it with --force", force=force)
+    say("\n".join(map(str, written)))
     complain(f"Check it: fedsim plugin check {file}, or run its test: pytest {file.with_name(f'test_{file.name}')}")
 
 

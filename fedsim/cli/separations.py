@@ -11,6 +11,7 @@ from typer import Argument, BadParameter, Exit, Option
 
 from fedsim.cli import options
 from fedsim.common.messages import complain, say, say_json, text_table
+from fedsim.common.progress import on_stderr
 
 if TYPE_CHECKING:
     from fedsim.experiment.audit import Audited
@@ -229,7 +230,6 @@ def privacy_command(
     if any(each is not None for each in (rounds, min_separation, most)):
         raise BadParameter("--rounds, --min-separation and --most go with --from-log; the scenario enforces its own")
     assert file is not None
-    from fedsim.common.progress import on_stderr
     from fedsim.experiment.privacy import promises
 
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
@@ -347,7 +347,6 @@ def solve_command(
     as_json: options.AsJson = False,
 ) -> None:
     """Find the smallest separation or cool-down that meets a condition, by simulating; and what it costs in pace."""
-    from fedsim.common.progress import on_stderr
     from fedsim.experiment.solve import solve
 
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)

@@ -10,6 +10,7 @@ from typer import Argument, BadParameter, Exit, Option
 
 from fedsim.cli import options
 from fedsim.common.messages import complain, keep_quiet, plain, say, say_json, text_table
+from fedsim.common.progress import on_stderr
 
 if TYPE_CHECKING:
     import polars as pl
@@ -67,7 +68,6 @@ def plan_command(
         return
     from fedsim.common.instants import readable_time
     from fedsim.common.memory import readable_bytes
-    from fedsim.common.progress import on_stderr
     from fedsim.experiment.cautions import of_deadline
     from fedsim.population import build_population
     from fedsim.sweeps.decide import default_decision_directory, planned_decision
@@ -111,7 +111,7 @@ def plan_command(
 
 def _write_scaled(scenario: "Scenario", scale: str, file: Path, out: Path | None) -> None:
     """Write the smaller scenario to a file, and print which figures it keeps."""
-    from fedsim.common.files import would_replace, write_text
+    from fedsim.common.files import write_new
     from fedsim.common.messages import as_yaml
     from fedsim.experiment.preflight import preflight
     from fedsim.experiment.scaled import parse_scale, scale_down
@@ -126,10 +126,7 @@ def _write_scaled(scenario: "Scenario", scale: str, file: Path, out: Path | None
     found = scale_down(scenario, factor)
     preflight(found.scenario)
     written = {key: value for key, value in found.scenario.as_written.items() if value is not None}
-    text = as_yaml(written) + "\n"
-    if would_replace(out, text):
-        raise BadParameter(f"{out} is there already", param_hint="--out")
-    write_text(out, text)
+    write_new({out: as_yaml(written) + "\n"}, "choose another name by --out")
     for note in found.notes:
         complain(f"note: {note}")
     complain(f"note: {_KEPT_BY_SCALE}")
@@ -170,7 +167,6 @@ def sweep_command(
     """Run the points of a sweep, all with the same seeds; a second call does only what is missing."""
     from fedsim.common.files import pasteable
     from fedsim.common.instants import readable_time
-    from fedsim.common.progress import on_stderr
     from fedsim.experiment.run_directory import Provenance
     from fedsim.sweeps import store
     from fedsim.sweeps.executors import backend_of

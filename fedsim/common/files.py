@@ -80,6 +80,16 @@ def would_replace(path: Path, text: str) -> bool:
         return not isinstance(error, FileNotFoundError)
 
 
+def write_new(texts: Mapping[Path, str], remedy: str, *, force: bool = False) -> None:
+    """Write text files, none if one is there with another text: a `RunError` then, with the `remedy`."""
+    for path, text in texts.items():
+        if not force and would_replace(path, text):
+            raise RunError(f"{path} exists; {remedy}")
+    for path, text in texts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, text)
+
+
 About: TypeAlias = Callable[[Sequence[str]], dict[str, str]]
 """Returns what a Parquet file says of itself, for its columns: keys and values of its metadata."""
 

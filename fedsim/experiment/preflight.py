@@ -71,17 +71,14 @@ def _check_selection(scenario: Scenario) -> list[Mistake]:
     if not mistakes and scenario.theory.convergence is not None and theory_of(choice) is None:
         message = f"no theory covers the selection law {choice.kind!r}, so there is no convergence to study"
         mistakes = [scenario.mistake(("theory", "convergence"), message)]
-    return mistakes + _check_convergence(scenario)
-
-
-def _check_convergence(scenario: Scenario) -> list[Mistake]:
     study, server = scenario.theory.convergence, scenario.server
     if study is None or not server.selects_once:
-        return []
+        return mistakes
     most = largest_separation(scenario.devices, server.wanted)
     message = f"{scenario.devices:,} clients in cohorts of {server.wanted:,} can keep a separation of {most:,} at most"
     path: KeyPath = ("theory", "convergence", "separations")
-    return [scenario.mistake((*path, i), message) for i, each in enumerate(study.separations) if each > most >= 0]
+    long = (place for place, each in enumerate(study.separations) if each > most >= 0)
+    return mistakes + [scenario.mistake((*path, place), message) for place in long]
 
 
 def _check_privacy(scenario: Scenario, population: Population) -> list[Mistake]:

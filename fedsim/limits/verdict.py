@@ -285,8 +285,9 @@ def _judge(
 ) -> Judgement:
     missed: _Status = "warn" if expectation.severity == "warn" else "fail"
     observed = margin = None
-    values = [_sample(metrics, condition.metric) for metrics in replicates]
-    empty = [index for index, value in enumerate(values) if math.isnan(value)]
+    known = [metrics.get(condition.metric) for metrics in replicates]
+    values = [each for each in known if each is not None and math.isfinite(each)]
+    empty = [index for index, each in enumerate(known) if each is None or not math.isfinite(each)]
     if expectation.over != "every" and len(replicates) < wanted:
         status: _Status = "unjudged"
         note = f"speaks of {wanted} replicates, which `fedsim replay` runs"
@@ -328,11 +329,6 @@ def _over(condition: MetricCondition, values: Sequence[float], over: str) -> tup
     misses = sum(not condition.holds(value) for value in values)
     beside = f", {misses} of them miss the limit" if misses else ""
     return values[index], not misses, f"the worst of {len(values)} replicates, number {index}{beside}"
-
-
-def _sample(metrics: Metrics, name: str) -> float:
-    value = metrics.get(name)
-    return math.nan if value is None or not math.isfinite(value) else float(value)
 
 
 def _limit(condition: MetricCondition) -> float | list[float]:

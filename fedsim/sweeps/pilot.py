@@ -16,6 +16,7 @@ from fedsim.common.errors import FedsimError
 from fedsim.common.instants import DAY_S
 from fedsim.common.memory import SHARE, limit_this_process
 from fedsim.experiment.budget import check_log_size
+from fedsim.experiment.cautions import by_day
 from fedsim.experiment.evaluation import Ready, evaluate
 from fedsim.experiment.preflight import made_ready
 from fedsim.experiment.run import simulate
@@ -74,9 +75,7 @@ def warm_up(scenario: Scenario) -> None:
 
 def _pilot(scenario: Scenario, budget_s: float) -> Estimate:
     began = time.process_time()
-    # Whether the hour of the day can make a difference to a round.
-    daily = any(group.availability.kind not in {"always", "renewal"} for group in scenario.population)
-    ready = made_ready(scenario)
+    daily, ready = by_day(scenario), made_ready(scenario)
     check_log_size(scenario)
     seen: list[tuple[float, float, float]] = []  # rounds, simulated time, processor time
 

@@ -70,7 +70,7 @@ def test_what_weights_cannot_do_is_said(tmp_path: Path) -> None:
     assert fedsim(*call).returncode == 0  # the same again replaces nothing
     again = fedsim(*call, "--set", "population.0.separation=2")
     assert again.returncode == 2
-    assert "is there already" in again.stderr
+    assert "exists; choose another name" in again.stderr
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_plan_writes_the_smaller_scenario(write: Write, tmp_path: Path) -> None:
     assert Scenario.load(out) == scale_down(Scenario.load(file), 2).scenario
     assert fedsim("plan", file, "--scale", "1/2", "--out", out).returncode == 0  # the same text again
     out.write_text(f"{out.read_text()}# mine\n")
-    assert "is there already" in fedsim("plan", file, "--scale", "1/2", "--out", out).stderr
+    assert "exists; choose another name" in fedsim("plan", file, "--scale", "1/2", "--out", out).stderr
     assert "is needed with --scale" in fedsim("plan", file, "--scale", "1/2").stderr
     assert "must be 1/K" in fedsim("plan", file, "--scale", "2", "--out", tmp_path / "x.yaml").stderr
 

@@ -128,7 +128,13 @@ def backend_of(name: str, workers: int | None = None) -> Backend:
 
         return Backend(name, lambda: LocalProcesses(here), lambda _: here)
     if kind in _CLUSTERS and equals and address:
-        connect = _connector(kind)
+        function, package = _CLUSTERS[kind]
+        try:
+            connect = resolve_name(f"fedsim.sweeps.executors.{function}")
+        except ImportError as error:
+            raise RunError(
+                f"{kind}=... needs {package}, which cannot be imported ({error}); install fedsim-participation[{kind}]"
+            ) from None
         return Backend(name, lambda: connect(address, workers), lambda executor: workers or executor.worker_count())
     if ":" in name and not equals:
         return Backend(name, _factory(name, here), lambda _: here)
@@ -138,16 +144,6 @@ def backend_of(name: str, workers: int | None = None) -> Backend:
 def default_workers() -> int:
     """Return how many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _connector(kind: str) -> Any:
-    function, package = _CLUSTERS[kind]
-    try:
-        return resolve_name(f"fedsim.sweeps.executors.{function}")
-    except ImportError as error:
-        raise RunError(
-            f"{kind}=... needs {package}, which cannot be imported ({error}); install fedsim-participation[{kind}]"
-        ) from None
 
 
 def _factory(name: str, workers: int) -> Callable[[], Executor]:
