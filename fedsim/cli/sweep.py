@@ -251,7 +251,8 @@ def compare_command(
 
     from fedsim.findings.comparison import comparison_answer, comparison_title, judged
     from fedsim.findings.finding import as_plain
-    from fedsim.report import comparison_figures, report_comparison
+    from fedsim.report.comparison_report import comparison_document
+    from fedsim.report.page import report_comparison, write_figures
     from fedsim.sweeps.compare import compare
 
     if not 0 < confidence < 1:
@@ -272,7 +273,7 @@ def compare_command(
         place = out or Path("comparisons") / f"{a.resolve().name}-{b.resolve().name}"
         complain(f"Report: {report_comparison(a, b, place, confidence)}")
     if figures is not None and style is not None:
-        complain(f"Figures: {len(comparison_figures(a, b, figures, style, confidence))} in {figures}")
+        complain(f"Figures: {len(write_figures(comparison_document(a, b, confidence), figures, style))} in {figures}")
     if as_json:
         changed = [{"path": path, "a": ours, "b": theirs} for path, ours, theirs in found.configuration]
         missed = {side: list(map(vars, limits)) for side, limits in zip("ab", found.missed, strict=True)}

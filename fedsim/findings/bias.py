@@ -15,7 +15,7 @@ from fedsim.common.arrays import Floats, Ints
 from fedsim.common.intervals import normal_quantile
 from fedsim.experiment.cautions import by_day, drawn_together
 from fedsim.findings.finished_run import FinishedRun
-from fedsim.findings.formatting import count, cut, number, percent
+from fedsim.findings.formatting import count, cut, number
 from fedsim.findings.gathered import FEWEST_DAYS, FEWEST_ROUNDS, TENTH, weight_classes
 
 ROUNDING = 1e-9  # distances below are zero, written with the rounding errors of their sums
@@ -315,11 +315,6 @@ def contrast_words(high: ClientShare, low: ClientShare) -> str:
     if min(high.taken, high.taken / high.times) >= FEW:
         return f"{one} takes part {number(high.times, 2)} times its fair share"
     return f"{one} takes part more often than {less}"
-
-
-def turn_share(l1: float) -> str:
-    """Write an L1 distance as the total variation distance, its half, in per cent."""
-    return percent(l1 / 2 if l1 > ROUNDING else 0.0)
 
 
 class TenthShares(NamedTuple):

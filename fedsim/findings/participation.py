@@ -4,10 +4,11 @@ import math
 from collections.abc import Iterator, Mapping
 
 from fedsim.experiment.cautions import why_nothing
-from fedsim.findings.bias import NOBODY, ROUNDING, Bias, ClientShare, Seen, contrast_words, never_by_chance, turn_share
+from fedsim.findings.bias import NOBODY, ROUNDING, Bias, ClientShare, Seen, contrast_words, never_by_chance
 from fedsim.findings.finding import BIAS, WHAT, Certainty, Finding
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import capitalized, count, duration, equation, listing, many, number, percent
+from fedsim.findings.metric_wording import tv
 from fedsim.scenario.server import has_random_size
 
 _NAMED = 6  # of more groups than these, only the first and the last are named
@@ -133,7 +134,7 @@ def bias_findings(run: FinishedRun, bias: Bias) -> Iterator[Finding]:
         yield Finding(_selections(run, run.selected), BIAS)
     if (theory := run.metrics.get("participation.l1_uniform_theory")) is not None:
         reason = "the buffer's flow" if run.gathered.staleness is not None else "weights, cohort and separation alone"
-        yield Finding(f"Theory, which computes what {reason} do in the long run, says {turn_share(theory)}.", BIAS)
+        yield Finding(f"Theory, which computes what {reason} do in the long run, says {tv(theory)}.", BIAS)
 
 
 def _of_the_whole(bias: Bias, selections: bool) -> Finding:
@@ -217,6 +218,6 @@ def _selections(run: FinishedRun, metrics: Mapping[str, float]) -> str:
     who = f"all {count(clients)} clients were" if some == clients else f"{count(some)} of {count(clients)} clients were"
     text = f"Selections, of which not all ended with a report: {who} selected"
     if (measured := metrics.get("participation.l1_uniform")) is not None:
-        text += f", {turn_share(measured)} from uniform"
+        text += f", {tv(measured)} from uniform"
     theory = metrics.get("participation.l1_uniform_theory")
-    return f"{text} (theory: {turn_share(theory)})." if theory is not None else f"{text}."
+    return f"{text} (theory: {tv(theory)})." if theory is not None else f"{text}."

@@ -9,11 +9,12 @@ from functools import partial
 from fedsim.common.errors import FedsimError
 from fedsim.common.instants import HOUR_S, time_unit
 from fedsim.experiment.cautions import of_paid_rounds, of_separation, of_shocks, of_training, why_nothing
-from fedsim.findings.bias import ROUNDING, Bias, Seen, turn_share
+from fedsim.findings.bias import ROUNDING, Bias, Seen
 from fedsim.findings.finding import COST, LONGEST, MODEL, NEXT, TRUST, Finding, command_of
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import capitalized, count, duration, listing, many, number, percent
 from fedsim.findings.methods import initial_loss, optimizer_figures, slow_descents
+from fedsim.findings.metric_wording import tv
 from fedsim.population import build_population
 from fedsim.scenario.stop import Stop
 from fedsim.theory.prediction import before_the_chain
@@ -102,12 +103,12 @@ def _trust(run: FinishedRun, bias: Bias, worse: list[str]) -> Iterator[Finding]:
         yield Finding(f"Bias and chance cannot be distinguished by {why}.", TRUST, warns=True)
     apart, noise = run.metrics.get("participation.l1_chain"), run.metrics.get("participation.l1_noise")
     if noise is not None and bias.seen not in {Seen.ONCE, Seen.UNTESTED}:
-        by_chance = f"sampling noise alone would give {turn_share(noise)}"
+        by_chance = f"sampling noise alone would give {tv(noise)}"
         if apart is None:
             yield Finding(f"No theory covers this scenario{_why_not(run)}.", TRUST)
         else:
             far = apart > 2 * noise + ROUNDING
-            text = f"Measurement and theory are {turn_share(apart)} apart (TV); {by_chance}"
+            text = f"Measurement and theory are {tv(apart)} apart (TV); {by_chance}"
             text += ": the theory does not describe this run." if far else "."
             yield Finding(text, TRUST, warns=far, brief=text.partition(";")[0] + " beyond noise." if far else text)
     elif not meant and not run.scenario.shocks and bias.seen not in {Seen.ONCE, Seen.UNTESTED}:

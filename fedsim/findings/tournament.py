@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedsim.common.arrays import Bools, Floats
+from fedsim.common.arrays import Floats
 from fedsim.findings.finding import MODEL, NEXT, TRUST, Certainty, Finding, Tile, command_of, with_half
 from fedsim.findings.finished_sweep import FinishedSweep
 from fedsim.findings.formatting import count, cut, listing, listing_of, number
@@ -57,14 +57,8 @@ def leaders(values: Floats) -> tuple[list[int], list[int]]:
     """Return the optimizers by mean rank, and those that a test does not tell from the first, which is among them."""
     by_seed = ranks(values)
     order = np.argsort(by_seed.mean(axis=1), kind="stable").tolist()
-    told = ~_tied(by_seed, order)
-    return order, [row for row in order if not told[row]]
-
-
-def _tied(by_seed: Floats, order: Sequence[int]) -> Bools:
-    tied = np.ones(len(by_seed), dtype=bool)
-    tied[order[1:]] = ~told_apart((by_seed - by_seed[order[0]])[order[1:]])
-    return tied
+    told = told_apart((by_seed - by_seed[order[0]])[order[1:]])
+    return order, [order[0], *(row for row, apart in zip(order[1:], told, strict=True) if not apart)]
 
 
 def tournament_of(sweep: FinishedSweep) -> Tournament | None:

@@ -12,7 +12,6 @@ JavaScript, and is made of the same bytes every time::
 
 from fedsim.report.page import (
     FigureStyle,
-    comparison_figures,
     figure_style,
     report_comparison,
     report_directories,
@@ -20,12 +19,4 @@ from fedsim.report.page import (
     write_report,
 )
 
-__all__ = [
-    "FigureStyle",
-    "comparison_figures",
-    "figure_style",
-    "report_comparison",
-    "report_directories",
-    "report_figures",
-    "write_report",
-]
+__all__ = ["FigureStyle", "figure_style", "report_comparison", "report_directories", "report_figures", "write_report"]

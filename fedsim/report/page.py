@@ -270,18 +270,11 @@ def report_figures(
     """
     written: list[Path] = []
     for directory, place in zip(directories, _places(directories, folder), strict=True):
-        written += _write_figures(checked_document_of(directory, plugins, tell), place or folder, style)
+        written += write_figures(checked_document_of(directory, plugins, tell), place or folder, style)
     return written
 
 
-def comparison_figures(a: Path, b: Path, folder: Path, style: FigureStyle, confidence: float = 0.95) -> list[Path]:
-    """Write the figures of a comparison into a folder."""
-    from fedsim.report.comparison_report import comparison_document
-
-    return _write_figures(comparison_document(a, b, confidence), folder, style)
-
-
-def _write_figures(document: ReportDocument, folder: Path, style: FigureStyle) -> list[Path]:
+def write_figures(document: ReportDocument, folder: Path, style: FigureStyle) -> list[Path]:
     """Write the figures of a document; those of an earlier one that it lacks are removed, in the same format."""
     make_folder(folder)
     written = {folder / f"{chart.name}.{style.form}": chart for chart in document.charts}

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import polars as pl
 
 from fedsim.common.outcomes import ROUND_OUTCOMES, SESSION_OUTCOMES
-from fedsim.findings.bias import ROUNDING, Bias, turn_share
+from fedsim.findings.bias import ROUNDING, Bias
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import NO_VALUE, aligned_numbers, capitalized, count, duration, fixed, number, percent
 from fedsim.findings.methods import optimizers
+from fedsim.findings.metric_wording import tv
 
 GROUP_ROWS = 24  # groups shown at most
 _DATA_ROWS = 60  # rows of a chart's data shown at most
@@ -53,7 +54,7 @@ def bias_table(run: FinishedRun, bias: Bias) -> Table | None:
         f"{of}Sampling noise alone, from the long run": metric("participation.l1_noise"),
     }
     rows = tuple(
-        (what, turn_share(l1), "0" if l1 <= ROUNDING else fixed(l1)) for what, l1 in distances.items() if l1 is not None
+        (what, tv(l1), "0" if l1 <= ROUNDING else fixed(l1)) for what, l1 in distances.items() if l1 is not None
     )
     note = (
         "L1 is the sum over all clients of |frequency - 1/N|, as papers give it; half of it is the total variation "

@@ -9,10 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.text import Text
 from PIL import Image
 
-from fedsim.report import comparison_figures, report_figures, write_report
+from fedsim.report import report_figures, write_report
 from fedsim.report.charts import Chart
 from fedsim.report.charts.marks import legend
-from fedsim.report.page import FigureStyle, figure_style
+from fedsim.report.comparison_report import comparison_document
+from fedsim.report.page import FigureStyle, figure_style, write_figures
 from fedsim.report.render import LEAST_TEXT, figure_file, picture
 from fedsim.report.render import _laid_out as laid_out
 from fedsim.report.render import _style as style_of_files
@@ -146,7 +147,7 @@ def test_sweeps_and_comparisons_have_figures_too(tmp_path: Path) -> None:
     folders = {path.parent.name for path in written}
     assert folders == {"run", "run-2", "sweep"}
     assert tmp_path / "out" / "sweep" / "trade-off.svg" in written
-    compared = comparison_figures(runs[0], runs[1], tmp_path / "compared", FigureStyle("svg"))
+    compared = write_figures(comparison_document(runs[0], runs[1]), tmp_path / "compared", FigureStyle("svg"))
     assert tmp_path / "compared" / "frequencies.svg" in compared
 
 
