@@ -69,7 +69,7 @@ def found_in(number: int, folder: Path, executor: Executor | None = None) -> tup
     def job(task: Task) -> RunOutcome:
         learning, group = task.scenario.learning, task.scenario.population[0]
         assert learning is not None
-        setting = int(group.separation.value)  # type: ignore[union-attr]
+        setting = int(group.separation.value)
         seed = task.scenario.seed
         losses = {
             f"learning.{each.label}.loss": case.loss(

@@ -226,7 +226,7 @@ def _bias(results: Results, names: Sequence[str]) -> tuple[Chart, ...]:
     separations = np.array(sorted(results), dtype=np.float64)
     if len(separations) < 2:
         above = np.array([*(value for name in names for value in _above(results, name).values())])[::-1]
-        data = IntervalRows(
+        one_run = IntervalRows(
             tuple(names[::-1]),
             above,
             np.full(len(names), np.nan),
@@ -235,7 +235,7 @@ def _bias(results: Results, names: Sequence[str]) -> tuple[Chart, ...]:
             "loss above unbiased training",
             0.0,
         )
-        return (interval_chart(data, "excess", "What bias is left", ("One seed: there are no intervals.",)),)
+        return (interval_chart(one_run, "excess", "What bias is left", ("One seed: there are no intervals.",)),)
     axis = Axis(("separation",), ("separation",), "separation R (rounds)", separations, ())
     rows, unknown = np.arange(len(separations)), np.full(len(separations), np.nan)
 

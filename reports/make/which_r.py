@@ -122,7 +122,8 @@ def kept(case: Case, folder: Any) -> Record:
         own |= {
             path.rpartition("fedavg.")[2]: interval(sweep.samples(f"learning.fedavg.{path}"))[0][row] for path in PARTS
         }
-        own |= {path.rpartition(".0.")[2]: float(sweep.numbers(path)[row]) for path in sweep.tuned}
+        tuned = {path: sweep.numbers(path) for path in sweep.tuned}
+        own |= {path.rpartition(".0.")[2]: float(each[row]) for path, each in tuned.items() if each is not None}
         rows.append({key: _short(value) for key, value in own.items()})
     return {"settings": rows}
 
