@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedsim.common.arrays import Floats
+from fedsim.common.later import special
 
 GOLDEN, FIRST_FACTOR, SECOND_FACTOR = (
     np.uint64(factor) for factor in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
@@ -139,9 +140,7 @@ class Stream:
 
     def normals(self, client: ArrayLike, index: ArrayLike) -> Floats:
         """Standard normal, by inversion."""
-        from scipy.special import ndtri  # takes long to import
-
-        return np.asarray(ndtri(self.uniforms(client, index)), dtype=np.float64)
+        return np.asarray(special.ndtri(self.uniforms(client, index)), dtype=np.float64)
 
 
 def stream(seed: int, replicate: int, purpose: Purpose) -> Stream:

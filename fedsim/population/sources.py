@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.keyed import Stream
+from fedsim.common.later import special
 from fedsim.population.distributions import distribution
 from fedsim.population.distributions.distribution import Distribution, normal_probabilities
 from fedsim.scenario.component import Choice
@@ -62,9 +63,7 @@ class Members:
         if source.correlation.to == "availability":
             other = propensity(self.clients, self.habits)
         else:
-            from scipy.special import ndtri  # takes long to import
-
-            other = np.asarray(ndtri((np.arange(len(self)) + 0.5) / len(self)), dtype=np.float64)
+            other = np.asarray(special.ndtri((np.arange(len(self)) + 0.5) / len(self)), dtype=np.float64)
         rho = source.correlation.rho
         return np.asarray(rho * other + np.sqrt(1 - rho**2) * own)
 

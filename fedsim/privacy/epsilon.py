@@ -12,6 +12,7 @@ Canonne, Kamath and Steinke, *The Discrete Gaussian for Differential Privacy*, 2
 import math
 
 from fedsim.common.intervals import bisected
+from fedsim.common.later import optimize, special
 
 
 def rho_of(sigma: float) -> float:
@@ -29,14 +30,12 @@ def log_delta(epsilon: float, sigma: float) -> float:
     With a = 1 / (2 sigma) - epsilon sigma and b = a - 1 / sigma, e^epsilon phi(b) = phi(a): where a < 0 the difference
     is taken between scaled complementary error functions, so that nothing cancels however small delta is.
     """
-    from scipy.special import erfcx, log_ndtr  # takes long to import
-
     a = 0.5 / sigma - epsilon * sigma
     b = -0.5 / sigma - epsilon * sigma
     if a < 0.0:
-        scaled = float(erfcx(-a * math.sqrt(0.5)) - erfcx(-b * math.sqrt(0.5)))
+        scaled = float(special.erfcx(-a * math.sqrt(0.5)) - special.erfcx(-b * math.sqrt(0.5)))
         return -math.inf if scaled <= 0.0 else math.log(0.5 * scaled) - 0.5 * a * a
-    first, second = float(log_ndtr(a)), epsilon + float(log_ndtr(b))
+    first, second = float(special.log_ndtr(a)), epsilon + float(special.log_ndtr(b))
     return -math.inf if second >= first else first + math.log(-math.expm1(second - first))
 
 
@@ -67,12 +66,12 @@ def epsilon_of_rho(rho: float, delta: float) -> float:
 
     That is the minimum over alpha > 1 of rho alpha + ln(1 / (alpha delta)) / (alpha - 1) + ln(1 - 1 / alpha).
     """
-    from scipy.optimize import minimize_scalar  # takes long to import
 
     def at(log_excess: float) -> float:
         excess = math.exp(log_excess)  # alpha - 1
         return rho * (1.0 + excess) - (math.log1p(excess) + math.log(delta)) / excess - math.log1p(1.0 / excess)
 
     around = 0.5 * math.log(-math.log(delta) / rho)  # where the older conversion is least
-    found = minimize_scalar(at, bounds=(around - 10.0, around + 10.0), method="bounded", options={"xatol": 1e-9})
+    limits = (around - 10.0, around + 10.0)
+    found = optimize.minimize_scalar(at, bounds=limits, method="bounded", options={"xatol": 1e-9})
     return max(0.0, float(found.fun))

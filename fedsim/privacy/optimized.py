@@ -12,6 +12,7 @@ import numpy as np
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import RunError
 from fedsim.common.files import write_text
+from fedsim.common.later import optimize
 from fedsim.privacy.bounds import ParticipationBounds
 from fedsim.privacy.sensitivity import correlation, inverse, product, shifted_sum, worst_response
 
@@ -52,10 +53,8 @@ def minimize_loss(
     loss: Callable[[Floats], tuple[float, Floats]], start: Floats, limits: list[tuple[float, float]], steps: int
 ) -> Any:
     """Return what L-BFGS-B finds from a start: its ``x``, and the loss ``fun`` there."""
-    from scipy.optimize import minimize  # takes long to import
-
     options = {"maxiter": steps, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-8}
-    return minimize(loss, start, jac=True, method="L-BFGS-B", bounds=limits, options=options)  # type: ignore[call-overload]
+    return optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=limits, options=options)  # type: ignore[call-overload]
 
 
 def cached(question: tuple[Any, ...], answer: Callable[[], Floats]) -> Floats:

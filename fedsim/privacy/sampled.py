@@ -24,6 +24,7 @@ import numpy as np
 
 from fedsim.common.arrays import Floats
 from fedsim.common.intervals import bisected
+from fedsim.common.later import fft, optimize, special
 from fedsim.privacy.epsilon import epsilon_of, epsilon_of_rho, noise_for, rho_of
 
 _TOLERANCE = 1e-3  # of epsilon, by the grid
@@ -51,8 +52,6 @@ def epsilon_of_sampled(sigma: float, delta: float, chance: float, steps: int) ->
 
 def noise_for_sampled(epsilon: float, delta: float, chance: float, steps: int) -> float:
     """Return a noise multiplier whose `epsilon_of_sampled` is at most epsilon, hardly larger than the smallest."""
-    from scipy.optimize import brentq  # takes long to import
-
     high = math.log(noise_for(epsilon, delta) * math.sqrt(steps))  # it does without sampling
     if chance >= 1.0:
         return math.exp(high)
@@ -68,7 +67,7 @@ def noise_for_sampled(epsilon: float, delta: float, chance: float, steps: int) -
         high, low = low, low - _STEP
     while (above := excess(low)) <= 0.0 and low > _LEAST:
         high, low = low, low - _STEP
-    found = low if above <= 0.0 else float(brentq(excess, low, high + 1e-3, xtol=1e-5))
+    found = low if above <= 0.0 else float(optimize.brentq(excess, low, high + 1e-3, xtol=1e-5))
     while epsilon_of_sampled(math.exp(found), delta, chance, steps).epsilon > epsilon:
         found += 1e-5
     return math.exp(found)
@@ -96,25 +95,21 @@ class _Way:
     @cached_property
     def renyi(self) -> tuple[float, float]:
         """The least epsilon by Renyi divergences, with the conversion of Canonne, Kamath and Steinke; and its t."""
-        from scipy.optimize import minimize_scalar  # takes long to import
-        from scipy.special import logsumexp
 
         def at(log_t: float) -> float:
             t = math.exp(log_t)
             x = np.linspace(*self._reach(t), _NODES)
             scale = math.log(self.sigma * math.sqrt(2.0 * math.pi) / (x[1] - x[0]))
-            k = float(logsumexp((self.sign * t + (self.sign > 0)) * self._loss(x) - 0.5 * np.square(x / self.sigma)))
+            exponents = (self.sign * t + (self.sign > 0)) * self._loss(x) - 0.5 * np.square(x / self.sigma)
+            k = float(special.logsumexp(exponents))
             return (self.steps * (k - scale) - math.log(self.delta) - math.log1p(t)) / t - math.log1p(1.0 / t)
 
         limits = (math.log(1e-3 * self.sigma), math.log(100.0 * self.sigma))
-        found = minimize_scalar(at, bounds=limits, method="bounded", options={"xatol": 1e-3})
+        found = optimize.minimize_scalar(at, bounds=limits, method="bounded", options={"xatol": 1e-3})
         return max(0.0, float(found.fun)), math.exp(found.x)
 
     def epsilon(self) -> float:
         """Return the least epsilon by the distribution of the sum of privacy losses."""
-        from scipy.fft import irfft, next_fast_len, rfft  # takes long to import
-        from scipy.special import logsumexp
-
         sign, steps, (most, t) = self.sign, self.steps, self.renyi
         # 1. The losses of a step: the mass between two edges of the grid goes to both, so that both distributions keep
         # it. Logarithms, since masses can be tiny.
@@ -135,13 +130,13 @@ class _Way:
             value = np.concatenate([lower, lower + cell])
             logs = np.concatenate([p + np.log1p(-up), p + np.log(up)]) + t * value
         # 2. Their sum, with weights e^{t L}, on a circle of losses that is wide enough.
-        k = float(logsumexp(logs))
+        k = float(special.logsumexp(logs))
         weights = np.exp(logs - k)
         mean = float(weights @ value)
         spread = math.sqrt(steps * float(weights @ np.square(value - mean)))
-        size = next_fast_len(math.ceil((high - low + 24.0 * spread) / cell) + 2, real=True)
+        size = fft.next_fast_len(math.ceil((high - low + 24.0 * spread) / cell) + 2, real=True)
         of_step = np.bincount(np.rint(value / cell).astype(np.int64) % size, weights, size)
-        sums = np.maximum(irfft(rfft(of_step) ** steps, size), 0.0)
+        sums = np.maximum(fft.irfft(fft.rfft(of_step) ** steps, size), 0.0)
         first = round(steps * mean / cell) - size // 2
         sums, values = np.roll(sums, -(first % size)), cell * (first + np.arange(size))
 
@@ -165,8 +160,7 @@ class _Way:
 
 def _log_mass(z: Floats) -> Floats:
     """Return the logarithms of the normal mass between neighbours of ascending numbers."""
-    from scipy.special import log_ndtr
-
     right = z[:-1] > 0.0
-    larger, smaller = log_ndtr(np.where(right, -z[:-1], z[1:])), log_ndtr(np.where(right, -z[1:], z[:-1]))
+    larger = special.log_ndtr(np.where(right, -z[:-1], z[1:]))
+    smaller = special.log_ndtr(np.where(right, -z[1:], z[:-1]))
     return np.asarray(larger + np.log(-np.expm1(np.minimum(smaller - larger, 0.0))))

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.common.arrays import Floats
+from fedsim.common.later import fft
 from fedsim.privacy.bounds import ParticipationBounds
 
 
@@ -81,11 +82,9 @@ def error(coefficients: Floats, rounds: int) -> Error:
 
 def product(a: Floats, b: Floats, terms: int) -> Floats:
     """Return the first `terms` coefficients of a(x) b(x)."""
-    from scipy.fft import irfft, next_fast_len, rfft  # takes long to import
-
     a, b = a[:terms], b[:terms]
-    size = next_fast_len(len(a) + len(b) - 1, real=True)
-    found = np.asarray(irfft(rfft(a, size) * rfft(b, size), size))[: len(a) + len(b) - 1]
+    size = fft.next_fast_len(len(a) + len(b) - 1, real=True)
+    found = np.asarray(fft.irfft(fft.rfft(a, size) * fft.rfft(b, size), size))[: len(a) + len(b) - 1]
     return np.concatenate([found, np.zeros(max(0, terms - len(found)))])[:terms]
 
 

@@ -36,6 +36,7 @@ import numpy as np
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ChainError
+from fedsim.common.later import optimize, special
 from fedsim.theory.question import Stationary, normalised, separations
 from fedsim.theory.stationary import stationary
 
@@ -243,7 +244,6 @@ def _away(question: Asynchronous, version_s: float) -> _Away:
 
 def _unhindered(question: Asynchronous) -> Flow | None:
     """Return the answer where nobody waits for a place, or None where they do."""
-    from scipy.optimize import brentq
 
     def too_many(log_s: float) -> float:
         away = _away(question, float(np.exp(log_s)))
@@ -259,7 +259,7 @@ def _unhindered(question: Asynchronous) -> Flow | None:
         high += 10.0
         if high > scale + 60.0:
             raise ChainError(_TOO_FEW.format(buffer=question.buffer))
-    version_s = float(np.exp(brentq(too_many, low, high, xtol=1e-12)))
+    version_s = float(np.exp(optimize.brentq(too_many, low, high, xtol=1e-12)))
     rate, session_s = 1.0 / _away(question, version_s).time_s, question.lengths.mean()
     if float(rate @ session_s) > question.concurrency:
         return None
@@ -304,7 +304,6 @@ def _saturated(question: Asynchronous, shares: Floats) -> Flow:
 
 def _mass(away: _Away, session_s: Floats, shares: Floats, less: Floats, ends: float, places: int) -> float:
     """Return M, at which all places are taken; 0 where they are not even if nobody waits for long."""
-    from scipy.optimize import brentq
 
     def spare(log_mass: float) -> float:
         wait_s = np.maximum(np.exp(log_mass) / shares - less, 0.0) / ends
@@ -312,7 +311,7 @@ def _mass(away: _Away, session_s: Floats, shares: Floats, less: Floats, ends: fl
 
     if spare(-50.0) <= 0.0:
         return 0.0
-    return float(np.exp(brentq(spare, -50.0, 50.0, xtol=1e-13, rtol=1e-13)))
+    return float(np.exp(optimize.brentq(spare, -50.0, 50.0, xtol=1e-13, rtol=1e-13)))
 
 
 def _idle_places(question: Asynchronous, busy: Floats) -> float:
@@ -320,15 +319,13 @@ def _idle_places(question: Asynchronous, busy: Floats) -> float:
 
     `busy`, (N,), is the chance to be in a session if nobody had to wait for a place.
     """
-    from scipy.special import ndtr  # takes long to import
-
     busy = np.minimum(busy, 1.0)
     spread = float(np.sqrt((busy * (1.0 - busy)).sum()))
     if spread == 0.0:
         return 0.0
     far = abs(question.concurrency - float(busy.sum())) / spread
     density = np.exp(-far * far / 2.0) / np.sqrt(2.0 * np.pi)
-    return float(spread * (density - far * ndtr(-far)) / question.concurrency)
+    return float(spread * (density - far * special.ndtr(-far)) / question.concurrency)
 
 
 def _flow(question: Asynchronous, rate: Floats, wait_s: Floats, version_s: float, error: float) -> Flow:

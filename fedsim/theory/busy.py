@@ -23,6 +23,7 @@ import numpy as np
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ChainError
 from fedsim.common.keyed import Purpose, stream
+from fedsim.common.later import stats
 from fedsim.scenario.server import SyncServer
 from fedsim.selection.built_in import poisson_chances
 from fedsim.theory.buffered import LengthDistribution
@@ -67,8 +68,6 @@ def with_busy_clients(
     ChainError
         If it does not know the law, or so few clients are ready that rounds would wait for them.
     """
-    from scipy.stats import binom
-
     if law not in _KNOWN:
         raise ChainError(f"{BUSY}, and the mean field of that does not know the law {law!r}")
     weights = np.full(len(weights), 1.0 / len(weights)) if law == "uniform" else normalised(weights)
@@ -98,7 +97,9 @@ def with_busy_clients(
         # How long the other clients of a round, and a whole round, take; and when the others complete the cohort.
         others_s, whole_s = (ascending[np.minimum(each.searchsorted(middles), len(ascending) - 1)] for each in closed)
         full = (
-            np.asarray(binom.sf(server.cohort - 1, server.wanted - 1, mixture)) if server.fixed_size else 0.0 * mixture
+            np.asarray(stats.binom.sf(server.cohort - 1, server.wanted - 1, mixture))
+            if server.fixed_size
+            else 0.0 * mixture
         )
         full_s = np.append(ascending, np.inf)[full.searchsorted(middles)]
         passed = _passed(np.minimum(whole_s, deadline) + server.pause, draws, float(until_s.max()))
@@ -155,11 +156,9 @@ def taken_and_ready(weights: Floats, gap: Floats, server: SyncServer, law: str) 
 
 def _closed(mixture: Floats, server: SyncServer, size: float, known: int) -> Floats:
     """Return the chance that a round with a mixture (n,) of sessions may close; `known` of them have reported."""
-    from scipy.stats import binom
-
     if not server.fixed_size:
         return np.exp(-size * (1.0 - mixture))
-    return np.asarray(binom.sf(server.cohort - known - 1, server.wanted - known, mixture))
+    return np.asarray(stats.binom.sf(server.cohort - known - 1, server.wanted - known, mixture))
 
 
 def _passed(lengths_s: Floats, draws: Floats, most_s: float) -> Callable[[Floats], Floats]:

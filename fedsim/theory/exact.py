@@ -2,18 +2,15 @@
 
 from dataclasses import dataclass
 from math import gcd
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError
+from fedsim.common.later import sparse
 from fedsim.theory.question import ChainTooLargeError, Stationary, ask, per_client, reduced
 from fedsim.theory.windows import LARGEST, Windows, enumerate_windows
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 _SAME = 1e-9  # recurrent classes agree when their participation differs by less
 _LARGEST_MIXING = 1_500  # recurrent states
@@ -186,11 +183,9 @@ class Vector:
     absolute: float
 
 
-def recurrent_classes(matrix: "csr_array[np.float64, tuple[int, int]]") -> list[NDArray[np.intp]]:
+def recurrent_classes(matrix: "sparse.csr_array[np.float64, tuple[int, int]]") -> list[NDArray[np.intp]]:
     """Return the sets of states that, once entered, are never left, each as sorted state numbers."""
-    from scipy.sparse import csgraph
-
-    count, of = csgraph.connected_components(matrix, connection="strong")
+    count, of = sparse.csgraph.connected_components(matrix, connection="strong")
     edges = matrix.tocoo()
     source, target = (of[part] for part in edges.coords)
     leaves = np.zeros(count, dtype=np.bool_)
@@ -198,29 +193,24 @@ def recurrent_classes(matrix: "csr_array[np.float64, tuple[int, int]]") -> list[
     return [np.flatnonzero(of == k) for k in np.flatnonzero(~leaves)]
 
 
-def _reached(matrix: "csr_array[np.float64, tuple[int, int]]", classes: list[NDArray[np.intp]]) -> Floats:
+def _reached(matrix: "sparse.csr_array[np.float64, tuple[int, int]]", classes: list[NDArray[np.intp]]) -> Floats:
     """Return how likely the chain ends up in each class, from state 0."""
-    from scipy.sparse import eye_array
-    from scipy.sparse.linalg import spsolve
-
     passing = np.setdiff1d(np.arange(matrix.shape[0]), np.concatenate(classes))
     if len(classes) == 1 or not passing.size:
         return np.ones(1)
     inside = matrix[passing][:, passing]
-    visits = spsolve((eye_array(len(passing)) - inside).T.tocsc(), np.arange(len(passing)) == 0)
+    visits = sparse.linalg.spsolve((sparse.eye_array(len(passing)) - inside).T.tocsc(), np.arange(len(passing)) == 0)
     return np.array([float(visits @ matrix[passing][:, states].sum(axis=1)) for states in classes])
 
 
-def period(matrix: "csr_array[np.float64, tuple[int, int]]") -> int:
+def period(matrix: "sparse.csr_array[np.float64, tuple[int, int]]") -> int:
     """Return the period of an irreducible chain: the greatest common divisor of the lengths of its cycles.
 
     With d(s) the distance of state s from state 0, that is the gcd over all transitions of d(s) + 1 - d(s')
     (Denardo, *Periods of connected networks and powers of nonnegative matrices*, 1977).
     """
-    from scipy.sparse import csgraph
-
-    _, before = csgraph.breadth_first_order(matrix, 0, return_predecessors=True)
-    order = csgraph.breadth_first_order(matrix, 0, return_predecessors=False)
+    _, before = sparse.csgraph.breadth_first_order(matrix, 0, return_predecessors=True)
+    order = sparse.csgraph.breadth_first_order(matrix, 0, return_predecessors=False)
     distance = np.zeros(matrix.shape[0], dtype=np.int64)
     for state in order[1:].tolist():
         distance[state] = distance[before[state]] + 1
@@ -228,7 +218,7 @@ def period(matrix: "csr_array[np.float64, tuple[int, int]]") -> int:
     return int(np.gcd.reduce(distance[source] + 1 - distance[target]))
 
 
-def stationary_vector(matrix: "csr_array[np.float64, tuple[int, int]]") -> Vector:
+def stationary_vector(matrix: "sparse.csr_array[np.float64, tuple[int, int]]") -> Vector:
     """Return the stationary vector of an irreducible chain.
 
     Small chains are eliminated state by state (Grassmann, Taksar and Heyman 1985), which subtracts nothing and so keeps
@@ -270,7 +260,7 @@ def _eliminated(p: Floats) -> Vector:
     return Vector(law, relative=1e-15 * count, absolute=0.0)
 
 
-def _iterated(matrix: "csr_array[np.float64, tuple[int, int]]") -> Vector:
+def _iterated(matrix: "sparse.csr_array[np.float64, tuple[int, int]]") -> Vector:
     backward = matrix.T.tocsr()
     law = np.full(matrix.shape[0], 1.0 / matrix.shape[0])
     most = int(np.clip(_WORK // matrix.nnz, 1_000, _ITERATIONS))

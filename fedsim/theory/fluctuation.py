@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError
+from fedsim.common.later import special
 from fedsim.theory.exact import recurrent_classes, stationary_vector
 from fedsim.theory.monte_carlo import counted
 from fedsim.theory.question import ChainTooLargeError, Question, ask, per_client, reduced, whole_number
@@ -112,9 +113,7 @@ def rounds_needed(fluctuation: Fluctuation, precision: float = 0.05, confidence:
         raise ChainError(f"the precision is {precision}: it is a relative error, such as 0.05, above 0")
     if not 0.0 < confidence < 1.0:
         raise ChainError(f"the confidence is {confidence}: it must lie strictly between 0 and 1")
-    from scipy.special import ndtri  # takes long to import
-
-    z = float(ndtri((1.0 + confidence) / 2.0))
+    z = float(special.ndtri((1.0 + confidence) / 2.0))
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         needed = fluctuation.variance * (z / (precision * fluctuation.pi)) ** 2
     return np.where(fluctuation.pi > 0.0, np.maximum(1.0, np.ceil(needed)), np.inf)
@@ -135,14 +134,12 @@ def rounds_for_all(fluctuation: Fluctuation, precision: float = 0.1, confidence:
     most = float(rounds_needed(fluctuation, precision, confidence).max())
     if not np.isfinite(most):
         return most
-    from scipy.special import erf  # takes long to import
-
     moving = fluctuation.variance > 0.0
     apart = precision * fluctuation.pi[moving] / np.sqrt(2.0 * fluctuation.variance[moving])
 
     def enough(rounds: float) -> bool:
         with np.errstate(divide="ignore"):
-            return float(np.log(erf(np.sqrt(rounds) * apart)).sum()) >= log(confidence)
+            return float(np.log(special.erf(np.sqrt(rounds) * apart)).sum()) >= log(confidence)
 
     low = 0.0
     while not enough(most):

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError
+from fedsim.common.later import optimize
 from fedsim.theory.monte_carlo import rounds_of
 from fedsim.theory.pull import independent_pulls
 from fedsim.theory.question import Question, Stationary, ask, per_client, reduced
@@ -100,19 +101,16 @@ def _one_draw(p: Floats, mass: float, ready: Floats) -> Floats:
 
 def _mass(excess: Callable[[float], float]) -> float:
     """Return the root of a decreasing function of the free mass; the bracket widens until it holds it."""
-    from scipy.optimize import brentq
-
     low, high = -1.0, 1.0
     while excess(float(np.exp(low))) < 0.0:
         low -= 4.0
     while excess(float(np.exp(high))) > 0.0:
         high += 4.0
-    return float(np.exp(brentq(lambda x: excess(float(np.exp(x))), low, high, xtol=_TOLERANCE, rtol=_TOLERANCE)))
+    root = optimize.brentq(lambda x: excess(float(np.exp(x))), low, high, xtol=_TOLERANCE, rtol=_TOLERANCE)
+    return float(np.exp(root))
 
 
 def _midzuno(p: Floats, rounds: Floats, cohort: int, ready: Floats) -> Floats:
-    from scipy.optimize import brentq
-
     def second(share: float) -> Floats:
         """(B - 1) / (D - w_i), at most 1, with share = (B - 1) / D."""
         return np.asarray(share / np.maximum(1.0 - ready * share / (cohort - 1), share))
@@ -133,8 +131,8 @@ def _midzuno(p: Floats, rounds: Floats, cohort: int, ready: Floats) -> Floats:
         return float((first / (1.0 + rounds * chances(first, share))).sum()) - 1.0
 
     # where second draws alone would fill the cohort, no first draws are left
-    alone = float(brentq(lambda share: _taken(second(share), rounds) - cohort, 0.0, 1.0, xtol=_TOLERANCE))
-    share = float(brentq(firsts, 0.0, alone * (1.0 - 1e-9), xtol=_TOLERANCE, rtol=_TOLERANCE))
+    alone = float(optimize.brentq(lambda share: _taken(second(share), rounds) - cohort, 0.0, 1.0, xtol=_TOLERANCE))
+    share = float(optimize.brentq(firsts, 0.0, alone * (1.0 - 1e-9), xtol=_TOLERANCE, rtol=_TOLERANCE))
     return chances(first_at(share), share)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError
+from fedsim.common.later import sparse
 from fedsim.theory.exact import recurrent_classes, stationary_vector
 from fedsim.theory.question import ask, reduced
 from fedsim.theory.windows import enumerate_windows
@@ -47,9 +48,6 @@ def mean_model(
         raise ChainError(f"pulls {pull.shape} and optima {optimum.shape} must both be ({question.clients}, d)")
     if not ((pull > 0.0) & (pull < 2.0)).all():
         raise ChainError("a pull must lie between 0 and 2: with others local steps do not converge")
-    from scipy.sparse import coo_array, eye_array
-    from scipy.sparse.linalg import spsolve
-
     windows = enumerate_windows(reduced(question))
     matrix = windows.matrix()
     states, *others = recurrent_classes(matrix)
@@ -63,6 +61,7 @@ def mean_model(
     for j, (u, c) in enumerate(zip(pull.T, optimum.T, strict=True)):
         kept = windows.chance * (1.0 - mean @ u)[windows.cohort]
         gained = np.bincount(windows.target, flow * (mean @ (u * c))[windows.cohort], windows.count)
-        system = eye_array(windows.count) - coo_array((kept, (windows.target, windows.source)), shape=shape)
-        model[j] = spsolve(system.tocsc(), gained).sum()
+        steps = sparse.coo_array((kept, (windows.target, windows.source)), shape=shape)
+        system = sparse.eye_array(windows.count) - steps
+        model[j] = sparse.linalg.spsolve(system.tocsc(), gained).sum()
     return model

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from math import log, log10
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +16,9 @@ from numpy.typing import NDArray
 from fedsim.common.arrays import Bools, Floats
 from fedsim.common.errors import ChainError
 from fedsim.common.keyed import Purpose, stream
+from fedsim.common.later import sparse, special
 from fedsim.selection.built_in import bernoulli_chances
 from fedsim.theory.question import ChainTooLargeError, Question
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 LARGEST = 100_000  # states
 _LARGEST_ORDERED = 12  # successive draws: 2^B partial cohorts
@@ -56,12 +54,10 @@ class Windows:
         """Number of states."""
         return len(self.waits)
 
-    def matrix(self) -> "csr_array[np.float64, tuple[int, int]]":
+    def matrix(self) -> "sparse.csr_array[np.float64, tuple[int, int]]":
         """Transition matrix, (states, states), rows summing to 1."""
-        from scipy.sparse import coo_array
-
         shape = (self.count, self.count)
-        return coo_array((self.chance, (self.source, self.target)), shape=shape).tocsr()
+        return sparse.coo_array((self.chance, (self.source, self.target)), shape=shape).tocsr()
 
     def participation(self, flow: Floats) -> Floats:
         """Sum over transitions of `flow` times who takes part, (N,)."""
@@ -146,9 +142,8 @@ def _numbered(
 
 def _log_cohorts(clients: int, size: int) -> float:
     """Return log10 of the number of cohorts among so many ready clients."""
-    from scipy.special import gammaln  # takes long to import
-
-    return float(gammaln(clients + 1.0) - gammaln(size + 1.0) - gammaln(clients - size + 1.0)) / log(10.0)
+    ways = special.gammaln(clients + 1.0) - special.gammaln(size + 1.0) - special.gammaln(clients - size + 1.0)
+    return float(ways) / log(10.0)
 
 
 def _log_windows(question: Question, limit: int) -> float:

@@ -25,6 +25,7 @@ from fedsim.common.arrays import Bools
 from fedsim.common.files import UNREADABLE
 from fedsim.common.hints import did_you_mean
 from fedsim.common.instants import DAY_S, HOUR_S
+from fedsim.common.later import stats
 from fedsim.scenario.units import format_duration, format_instant
 from fedsim.traces.fit import FitKind, error_of, fit, written_law
 from fedsim.traces.fit_renewal import FITTED, GROUPS, CensoredLengths, distance, fit_laws, interval_of
@@ -229,8 +230,6 @@ def _hours(lengths: CensoredLengths) -> float:
 
 def _by_hour(sessions: pl.DataFrame, base: datetime, time_zone: str | None) -> dict[str, Any]:
     """Return the median length of sessions in each of the 24 hours, and whether more than chance differs."""
-    from scipy import stats  # takes long to import
-
     zone = base.tzinfo if time_zone is None else ZoneInfo(time_zone)
     assert zone is not None, "an instant has a zone"
     since = base.timestamp() + sessions["selected_s"].to_numpy()

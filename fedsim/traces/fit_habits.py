@@ -20,6 +20,7 @@ import numpy as np
 from fedsim.availability.trace.unions import Spans
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.instants import DAY_S, HOUR_S
+from fedsim.common.later import optimize, stats
 from fedsim.scenario.units import format_clock, format_duration
 from fedsim.traces.fit_renewal import CensoredLengths, fit_laws, limits
 
@@ -202,7 +203,6 @@ def _settled(lengths: Floats) -> float:
 
 def _busy(rates: Floats, seen: Floats, idle: float) -> float:
     """Return the mean time for which a use keeps a device busy: the idle time expected by it is the one seen."""
-    from scipy import optimize  # takes long to import
 
     def excess(mean: float) -> float:
         return float((seen * np.exp(-rates * mean)).sum()) - idle
@@ -213,13 +213,11 @@ def _busy(rates: Floats, seen: Floats, idle: float) -> float:
 
 def _sigma(median: float, mean: float) -> float:
     """Return sigma of the lognormal law with this median whose mean, of values cut at an hour, is as given."""
-    from scipy import optimize
-    from scipy.stats import norm
 
     def excess(sigma: float) -> float:
         cut = np.log(_LONGEST_USE / median) / sigma
-        below = median * np.exp(sigma**2 / 2) * norm.cdf(cut - sigma)
-        return float(below + _LONGEST_USE * norm.sf(cut)) - mean
+        below = median * np.exp(sigma**2 / 2) * stats.norm.cdf(cut - sigma)
+        return float(below + _LONGEST_USE * stats.norm.sf(cut)) - mean
 
     if excess(0.01) >= 0:
         return 0.01

@@ -19,6 +19,7 @@ import numpy as np
 from fedsim.availability.trace.pattern import Pattern
 from fedsim.availability.trace.unions import Spans, select
 from fedsim.common.arrays import Floats
+from fedsim.common.later import optimize, special, stats
 
 _FEWEST = 10
 GROUPS = 20
@@ -125,15 +126,11 @@ def _likelihood(law: Any, lengths: CensoredLengths) -> float:
 
 
 def _exponential(lengths: CensoredLengths, mean: float | None, least: float) -> _Law:  # noqa: ARG001
-    from scipy import stats  # takes long to import
-
     own = mean or float(lengths.whole.sum() + lengths.cut.sum()) / len(lengths.whole)
     return _Law({"kind": "exponential", "mean": own}, stats.expon(scale=own), int(mean is None))
 
 
 def _weibull(lengths: CensoredLengths, mean: float | None, least: float) -> _Law:  # noqa: ARG001
-    from scipy import special, stats
-
     if mean is None:
         data = stats.CensoredData(uncensored=lengths.whole, right=lengths.cut)
         rough = float(lengths.whole.sum() + lengths.cut.sum()) / len(lengths.whole)
@@ -154,8 +151,6 @@ def _weibull(lengths: CensoredLengths, mean: float | None, least: float) -> _Law
 
 
 def _lognormal(lengths: CensoredLengths, mean: float | None, least: float) -> _Law:  # noqa: ARG001
-    from scipy import stats
-
     if mean is None:
         data = stats.CensoredData(uncensored=lengths.whole, right=lengths.cut)
         deviation = max(float(np.log(lengths.whole).std()), 1e-3)
@@ -171,8 +166,6 @@ def _lognormal(lengths: CensoredLengths, mean: float | None, least: float) -> _L
 
 
 def _pareto(lengths: CensoredLengths, mean: float | None, least: float) -> _Law | None:
-    from scipy import stats
-
     if mean is None:
         excess = np.log(lengths.whole / least).sum() + np.log(np.maximum(lengths.cut, least) / least).sum()
         if not 1.01 * excess < len(lengths.whole) <= 100 * excess:  # it has no mean, or is a point
@@ -196,7 +189,6 @@ FITTED: Final[dict[str, Callable[[CensoredLengths, float | None, float], _Law | 
 
 def _likeliest(law_of: Callable[[float], Any], lengths: CensoredLengths, low: float, high: float) -> float:
     """Return the parameter, between two positive numbers, under whose law the lengths are likeliest."""
-    from scipy import optimize
 
     def unlikely(logarithm: float) -> float:
         with np.errstate(all="ignore"):

@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar, Protocol, TypeAlias
 import numpy as np
 
 from fedsim.common.arrays import Floats
+from fedsim.common.later import special
 
 _SMALLEST, _LARGEST = 2.0**-60, 1.0 - 2.0**-53
 _NODES = 1 << 14
@@ -88,6 +89,4 @@ class Distribution(ABC):
 
 def normal_probabilities(z: Floats) -> Floats:
     """Return the probabilities of standard normal scores, strictly between 0 and 1."""
-    from scipy.special import ndtr  # takes long to import
-
-    return np.clip(ndtr(z), _SMALLEST, _LARGEST)
+    return np.clip(special.ndtr(z), _SMALLEST, _LARGEST)

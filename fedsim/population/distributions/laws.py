@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from fedsim.common.arrays import Floats
+from fedsim.common.later import special
 from fedsim.common.registry import Findings
 from fedsim.population.distributions.distribution import Distribution, Largest, Scale, Spread, Value
 
@@ -75,9 +76,7 @@ class Dirichlet(Distribution):
     def quantile(self, p: Floats) -> Floats:
         """Return those above the median from the upper tail, where the lower one is near 1 and has lost its digits."""
         shape = self.concentration
-        from scipy.special import gammainccinv, gammaincinv  # takes long to import
-
-        values = np.where(p < 0.5, gammaincinv(shape, p), gammainccinv(shape, 1.0 - p))
+        values = np.where(p < 0.5, special.gammaincinv(shape, p), special.gammainccinv(shape, 1.0 - p))
         return np.asarray(values, dtype=np.float64)
 
 
@@ -162,9 +161,7 @@ class Weibull(Distribution):
     def remaining(self, u: Floats, v: Floats) -> Floats:  # noqa: ARG002
         """Invert the equilibrium law: the regularised lower incomplete gamma function of order 1 / shape."""
         order = 1 / self.shape
-        from scipy.special import gammaincinv  # takes long to import
-
-        return np.asarray(self.scale * gammaincinv(order, u) ** order, dtype=np.float64)
+        return np.asarray(self.scale * special.gammaincinv(order, u) ** order, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -181,18 +178,14 @@ class Lognormal(Distribution):
         return self.median * math.exp(self.sigma**2 / 2)
 
     def quantile(self, p: Floats) -> Floats:
-        from scipy.special import ndtri  # takes long to import
-
-        return self.of_scores(ndtri(p))
+        return self.of_scores(special.ndtri(p))
 
     def of_scores(self, z: Floats) -> Floats:
         return np.asarray(self.median * np.exp(self.sigma * z), dtype=np.float64)
 
     def remaining(self, u: Floats, v: Floats) -> Floats:
         """Drawn in proportion to itself, it is lognormal with its median times exp(sigma^2); the part v is left."""
-        from scipy.special import ndtri  # takes long to import
-
-        return np.asarray(v * self.median * np.exp(self.sigma**2 + self.sigma * ndtri(u)), dtype=np.float64)
+        return np.asarray(v * self.median * np.exp(self.sigma**2 + self.sigma * special.ndtri(u)), dtype=np.float64)
 
 
 class Pareto(Distribution):

@@ -14,6 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from fedsim.common.arrays import Floats
+from fedsim.common.later import optimize
 from fedsim.privacy.bounds import ParticipationBounds
 from fedsim.privacy.mechanisms.mechanism import NoiseRows
 from fedsim.privacy.optimized import Objective, cached, objective_of
@@ -36,13 +37,11 @@ class LambdaCgd:
         return float(cached(("lambda_cgd", self.objective, n, b, k, *bounds.own), lambda: self._optimized(bounds))[0])
 
     def _optimized(self, bounds: ParticipationBounds) -> Floats:
-        from scipy.optimize import minimize_scalar  # takes long to import
-
         def loss(logit: float) -> float:
             powers = (1.0 / (1.0 + np.exp(-logit))) ** np.arange(bounds.rounds)
             return objective_of(powers, bounds, self.objective)[0]
 
-        found = minimize_scalar(loss, bounds=(-8.0, 14.0), method="bounded", options={"xatol": 1e-6})
+        found = optimize.minimize_scalar(loss, bounds=(-8.0, 14.0), method="bounded", options={"xatol": 1e-6})
         return np.array([1.0 / (1.0 + np.exp(-found.x))])
 
     def kept(self, _bounds: ParticipationBounds) -> int:
