@@ -252,7 +252,7 @@ def compare_command(
     from fedsim.findings.comparison import comparison_answer, comparison_title, judged
     from fedsim.findings.finding import as_plain
     from fedsim.report.comparison_report import comparison_document
-    from fedsim.report.page import report_comparison, write_figures
+    from fedsim.report.page import page_in, write_document, write_figures
     from fedsim.sweeps.compare import compare
 
     if not 0 < confidence < 1:
@@ -269,11 +269,12 @@ def compare_command(
         complain(f"note: {note}")
     for nothing in found.nothing:
         complain(f"error: {nothing}")
-    if report or out is not None:
+    document = comparison_document(a, b, confidence) if report or out is not None or style is not None else None
+    if document is not None and (report or out is not None):
         place = out or Path("comparisons") / f"{a.resolve().name}-{b.resolve().name}"
-        complain(f"Report: {report_comparison(a, b, place, confidence)}")
-    if figures is not None and style is not None:
-        complain(f"Figures: {len(write_figures(comparison_document(a, b, confidence), figures, style))} in {figures}")
+        complain(f"Report: {write_document(document, page_in(place))}")
+    if document is not None and figures is not None and style is not None:
+        complain(f"Figures: {len(write_figures(document, figures, style))} in {figures}")
     if as_json:
         changed = [{"path": path, "a": ours, "b": theirs} for path, ours, theirs in found.configuration]
         missed = {side: list(map(vars, limits)) for side, limits in zip("ab", found.missed, strict=True)}

@@ -10,13 +10,6 @@ JavaScript, and is made of the same bytes every time::
                                                                                         `-> figure files
 """
 
-from fedsim.report.page import (
-    FigureStyle,
-    figure_style,
-    report_comparison,
-    report_directories,
-    report_figures,
-    write_report,
-)
+from fedsim.report.page import FigureStyle, figure_style, report_directories, report_figures, write_report
 
-__all__ = ["FigureStyle", "figure_style", "report_comparison", "report_directories", "report_figures", "write_report"]
+__all__ = ["FigureStyle", "figure_style", "report_directories", "report_figures", "write_report"]

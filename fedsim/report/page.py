@@ -171,7 +171,7 @@ def report_directories(
     for directory, place in zip(directories, _places(directories, out), strict=True):
         document = checked_document_of(directory, plugins, tell)
         if form == "html":
-            printed.append(str(write_document(document, _page(place or directory))))
+            printed.append(str(write_document(document, page_in(place or directory))))
         else:
             text = (markdown_summary if form == "md" else json_summary)(document).rstrip("\n")
             path = None if place is None else place if place.suffix in _SUFFIXES[form] else place / f"report.{form}"
@@ -192,15 +192,8 @@ def entry(href: str, document: ReportDocument) -> Mapping[str, object]:
     return {"href": href, "title": title, "text": text, "outcome": outcome, "status": status}
 
 
-def report_comparison(a: Path, b: Path, out: Path, confidence: float = 0.95) -> Path:
-    """Write the report of a comparison: `out` is the page, or a folder for it."""
-    from fedsim.report.comparison_report import comparison_document
-
-    document = comparison_document(a, b, confidence)
-    return write_document(document, _page(out))
-
-
-def _page(place: Path) -> Path:
+def page_in(place: Path) -> Path:
+    """Return the file of a page, which is the place itself or in that folder."""
     return place if place.suffix in _SUFFIXES["html"] else place / PAGE
 
 

@@ -14,9 +14,10 @@ import fedsim
 from fedsim.common.errors import FedsimError
 from fedsim.experiment.run import record
 from fedsim.experiment.run_directory import Provenance
-from fedsim.report import report_comparison, write_report
+from fedsim.report import write_report
 from fedsim.scenario import Scenario
 from tests.fuzz.scenarios import TRACE
+from tests.report.runs import report_comparison
 
 Json = dict[str, Any]
 

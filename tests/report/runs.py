@@ -9,6 +9,8 @@ import numpy as np
 import polars as pl
 
 from fedsim.log import fingerprint
+from fedsim.report.comparison_report import comparison_document
+from fedsim.report.page import page_in, write_document
 from fedsim.theory import distances, stationary
 
 GROUPS, SIZE = 20, 5
@@ -21,6 +23,10 @@ SCENARIO: dict[str, Any] = {
     "server": {"cohort": SIZE, "over_select": 1.0, "selection": {"kind": "groups"}, "shortage": "wait"},
     "learning": {"problem": {"kind": "robust_regression"}, "optimizers": ["fedavg"], "step_size": 0.1},
 }
+
+
+def report_comparison(a: Path, b: Path, out: Path) -> Path:
+    return write_document(comparison_document(a, b), page_in(out))
 
 
 def write_manifest(directory: Path, **changes: object) -> None:

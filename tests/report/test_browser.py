@@ -9,10 +9,10 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from fedsim.report import report_comparison, report_directories, write_report
+from fedsim.report import report_directories, write_report
 
 from .conftest import IN_A_BROWSER, Open, Scheme
-from .runs import DEGENERATE, write_manifest, write_run
+from .runs import DEGENERATE, report_comparison, write_manifest, write_run
 from .sweeps import write_sweep
 
 VIEWS = [(width, scheme) for width in (375, 1280) for scheme in ("light", "dark")]

@@ -9,13 +9,12 @@ import pytest
 
 from fedsim.common.errors import RunError
 from fedsim.findings.finished_run import read_run
-from fedsim.report import report_comparison
 from fedsim.report.charts.side_by_side import frequency_data, loss_data
 from fedsim.report.comparison_report import comparison_document
 from fedsim.report.document import ReportDocument
 from fedsim.report.tables import Table
 
-from .runs import write_manifest, write_run
+from .runs import report_comparison, write_manifest, write_run
 from .sweeps import write_sweep
 from .test_page import HOSTILE, check
 
