@@ -8,7 +8,6 @@ from fedsim.common.bits import has
 from fedsim.common.compiled import compiled, mixed, uniform_at
 from fedsim.common.keyed import GOLDEN
 
-_TOGETHER = 64  # proposals whose places are looked up together
 _LARGEST_GUIDE = 1 << 22
 
 
@@ -46,30 +45,16 @@ def proposed_by_weight(
 ) -> Ints:
     """Return the same where units have weights, by their running sum up to 1, and its guide."""
     found, kept, places, last = np.empty(count, np.int64), 0, len(guide) - 1, len(cumulative) - 1
-    draws = _draws(word, first, count)
-    lows, highs, middles = np.empty(_TOGETHER, np.int64), np.empty(_TOGETHER, np.int64), np.empty(_TOGETHER)
-    for begin in range(0, count, _TOGETHER):
-        some = min(_TOGETHER, count - begin)
-        for each in range(some):  # all rows are loaded in one loop so that cache misses overlap
-            place = int(draws[begin + each] * places)
-            lows[each], highs[each] = guide[place], guide[place + 1]
-        for each in range(some):
-            middles[each] = cumulative[min((lows[each] + highs[each]) >> 1, last)]
-        for each in range(some):
-            draw, low, high = draws[begin + each], lows[each], highs[each]
-            if low < high:
-                middle = (low + high) >> 1
-                if middles[each] <= draw:
-                    low = middle + 1
-                else:
-                    high = middle
-            while low < high:
-                middle = (low + high) >> 1
-                if cumulative[middle] <= draw:
-                    low = middle + 1
-                else:
-                    high = middle
-            unit = min(low, last)
-            found[kept] = unit
-            kept += has(possible, unit)
+    for draw in _draws(word, first, count):
+        place = int(draw * places)
+        low, high = guide[place], guide[place + 1]
+        while low < high:
+            middle = (low + high) >> 1
+            if cumulative[middle] <= draw:
+                low = middle + 1
+            else:
+                high = middle
+        unit = min(low, last)
+        found[kept] = unit
+        kept += has(possible, unit)
     return found[:kept]

@@ -27,7 +27,6 @@ DAY_PARTS: Final = 64
 _32, _LOW_32 = np.uint64(32), np.uint64((1 << 32) - 1)
 _EVERY, _NONE = ~np.uint64(0), np.uint64(0)
 _SURE: Final = 16 << 10  # from this index of the table of chances on they are 1
-_PREFETCHED: Final = 32  # clients whose rows are loaded in one loop
 
 
 @inlined
@@ -258,9 +257,6 @@ def available_until(clients: Ints, instant: int, limits: Ints, require: int, tab
     """
     found = np.empty(len(clients), np.int64)
     for position in range(len(clients)):
-        if position % _PREFETCHED == 0:  # load some rows in one loop, so that cache misses overlap
-            for near in range(position, min(position + _PREFETCHED, len(clients))):
-                found[near] = tables.persons[clients[near] - tables.first_client, 0]
         row, limit = clients[position] - tables.first_client, limits[position if len(limits) > 1 else 0]
         word, until = word_of(clients[position], tables.key), limit + 1
         if require & CHARGING:

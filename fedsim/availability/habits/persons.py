@@ -4,7 +4,7 @@ from enum import IntEnum
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from fedsim.common.arrays import Floats, Ints
@@ -18,7 +18,6 @@ CERTAIN: Final = 1 << 30
 """A chance of 1: chances are whole numbers, to be compared with 30 random bits."""
 TOP_UPS: Final = 4
 """Most short charging sessions in a day."""
-_CACHE_LINE = 64
 _MOST_USES = 1 << 29
 
 
@@ -80,9 +79,9 @@ def scaled_chance(chances: ArrayLike) -> Ints:
     NIGHT_CHANCE, NIGHT_LATER, NIGHT_LONGER, TOP_UP_CHANCE, TOP_UP_WEEKEND_CHANCE,
     LEAVES_LATER, RETURNS_LATER, USES_AND_NETWORKS,
 ) = range(_COLUMNS := 8)  # fmt: skip
-"""Columns of `Persons.columns`, together half a cache line: chances of a night session and of a top-up on working days
-and weekends; how much later and longer than usual the night session is; how much later the person leaves home and is
-back. The last one is 4 * (screen uses a day in units of 2**-15) + `HOME_NETWORK` + `WORK_NETWORK`, where they apply."""
+"""Columns of `Persons.columns`: chances of a night session and of a top-up on working days and weekends; how much
+later and longer than usual the night session is; how much later the person leaves home and is back. The last one is
+4 * (screen uses a day in units of 2**-15) + `HOME_NETWORK` + `WORK_NETWORK`, where they apply."""
 HOME_NETWORK, WORK_NETWORK = 1, 2
 
 
@@ -97,7 +96,7 @@ class Persons:
         self._habits, self._draws, self.first = habits, draws, first
         # Pages of these arrays that are never written take no memory.
         self._drawn = np.zeros(count, dtype=np.bool_)
-        self.columns = _aligned_zeros(count)
+        self.columns = np.zeros((count, _COLUMNS), dtype=np.int32)
 
     def ensure_drawn(self, clients: Ints) -> None:
         """Compute and cache the parameters of those clients that have none yet."""
@@ -129,11 +128,3 @@ class Persons:
         uses = idle.uses_per_day * np.exp(-idle.spread * score - idle.spread**2 / 2)
         of_uses = np.minimum(np.rint(uses * (1 << 15)), _MOST_USES - 1).astype(np.int64)
         columns[rows, USES_AND_NETWORKS] = 4 * of_uses + HOME_NETWORK * home + WORK_NETWORK * work
-
-
-def _aligned_zeros(clients: int) -> NDArray[np.int32]:
-    """Return zeros (clients, columns) laid out so that no row spans two cache lines."""
-    size = clients * _COLUMNS * 4
-    memory = np.zeros(size + _CACHE_LINE, dtype=np.uint8)
-    skew = -memory.ctypes.data % _CACHE_LINE
-    return memory[skew : skew + size].view(np.int32).reshape(clients, _COLUMNS)
