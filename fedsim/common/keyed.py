@@ -21,7 +21,6 @@ from fedsim.common.later import special
 GOLDEN, FIRST_FACTOR, SECOND_FACTOR = (
     np.uint64(factor) for factor in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 )
-_GOLDEN, _WORD = int(GOLDEN), 0xFFFFFFFFFFFFFFFF
 
 
 def _operand(value: int | np.uint64) -> NDArray[np.uint64]:
@@ -36,6 +35,7 @@ _GOLDEN_OPERAND, _FIRST_OPERAND, _SECOND_OPERAND = (
 )
 _BY_30, _BY_27, _BY_31, _BY_11 = (_operand(bits) for bits in (30, 27, 31, 11))
 TWO_TO_MINUS_53 = 2.0**-53
+_WORD = 0xFFFFFFFFFFFFFFFF
 
 
 class Purpose(IntEnum):
@@ -81,13 +81,6 @@ def _mix(word: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return word
 
 
-def _mixed(word: int) -> NDArray[np.uint64]:
-    """Do the same to one number, which costs less than arrays of one: (1,)."""
-    word = ((word ^ word >> 30) * int(FIRST_FACTOR)) & _WORD
-    word = ((word ^ word >> 27) * int(SECOND_FACTOR)) & _WORD
-    return np.array((word ^ word >> 31,), dtype=np.uint64)
-
-
 def _words(values: ArrayLike) -> NDArray[np.uint64]:
     if isinstance(values, np.ndarray) and values.ndim and values.dtype == np.int64:
         return values.view(np.uint64)
@@ -97,8 +90,6 @@ def _words(values: ArrayLike) -> NDArray[np.uint64]:
 
 def mixed_index(index: ArrayLike) -> NDArray[np.uint64]:
     """Return the index's part of the key."""
-    if type(index) is int:
-        return _mixed(index + _GOLDEN & _WORD)
     return _mix(_words(index) + _GOLDEN_OPERAND)
 
 
@@ -126,8 +117,6 @@ class Stream:
 
     def of_clients(self, client: ArrayLike) -> NDArray[np.uint64]:
         """Return the client's part of the key; `to_uniforms` takes it combined with that of the index."""
-        if type(client) is int:
-            return _mixed(client * _GOLDEN + self.key & _WORD)
         return _mix(_words(client) * _GOLDEN_OPERAND + np.uint64(self.key))
 
     def uniforms(self, client: ArrayLike, index: ArrayLike) -> Floats:
