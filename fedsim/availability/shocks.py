@@ -220,21 +220,6 @@ class Outages:
         return np.less(self.hits.uniforms(clients, layer.key + number[:, None]), layer.share)
 
 
-@dataclass(frozen=True)
-class ServerOutages:
-    """When the server is down."""
-
-    times: Sequence[ShockTimes]
-
-    def up(self, instant: int) -> int:
-        """Return the first instant from this one on at which the server is up."""
-        while True:
-            ends = (int(each.within(instant, instant + 1).ends.max(initial=instant)) for each in self.times)
-            if (latest := max(ends, default=instant)) == instant:
-                return instant
-            instant = latest
-
-
 def check_shocks(scenario: Scenario, population: Population) -> list[Mistake]:
     """Return the mistakes in a scenario's shocks: unknown groups and zones, laws that fail, too many at once."""
     mistakes = []
@@ -270,11 +255,20 @@ def outages_of(scenario: Scenario, devices: Strata, replicate: int) -> Outages |
     return Outages(layers, devices.of_client, hits, recoveries, devices.joins, devices.leaves)
 
 
-def server_outages(scenario: Scenario, replicate: int) -> ServerOutages:
-    """Return when a scenario's server is down."""
+def server_shocks(scenario: Scenario, replicate: int) -> list[ShockTimes]:
+    """Return when a scenario's server is down, for each shock of it."""
     draws = stream(scenario.seed, replicate, Purpose.SHOCK)
     place = Place(scenario.start, ZoneInfo("UTC"))
-    return ServerOutages([_times(shock, "", place, draws) for shock in scenario.shocks if shock.of == "server"])
+    return [_times(shock, "", place, draws) for shock in scenario.shocks if shock.of == "server"]
+
+
+def up_again(times: Sequence[ShockTimes], instant: int) -> int:
+    """Return the first instant from this one on at which a server is up."""
+    while True:
+        ends = (int(each.within(instant, instant + 1).ends.max(initial=instant)) for each in times)
+        if (latest := max(ends, default=instant)) == instant:
+            return instant
+        instant = latest
 
 
 def describe_shocks(scenario: Scenario) -> Iterator[str]:

@@ -25,7 +25,7 @@ def free_bytes() -> int | None:
     container has left, or what a limit on this process leaves (``ulimit -v``), whichever is least.
     """
     known: list[int] = []
-    for measure in (_of_machine, _of_container, _of_process):
+    for measure in (_of_machine, _of_container, lambda: max(0, _limit_of_process() - _taken_bytes())):
         with suppress(AttributeError, ImportError, OSError, ValueError):  # where the system does not tell
             known.append(measure())
     return min(known, default=None)
@@ -68,10 +68,6 @@ def _of_machine() -> int:
 def _of_container() -> int:
     limit = int((_CGROUP / "memory.max").read_text(encoding="ascii"))
     return max(0, limit - int((_CGROUP / "memory.current").read_text(encoding="ascii")))
-
-
-def _of_process() -> int:
-    return max(0, _limit_of_process() - _taken_bytes())
 
 
 def _limit_of_process() -> int:

@@ -83,7 +83,8 @@ def enforced_bounds(scenario: Scenario, population: Population) -> Participation
     own b and k.
     """
     server, rounds = scenario.server, scenario.stop.rounds
-    cycle = _cycle(scenario)
+    # From one round in which a client may be drawn to the next so many pass.
+    cycle = int(server.selection.options["groups"]) if server.selection.kind == "cyclic_poisson" else 1
     apart = -(-(population.separation + 1) // cycle) * cycle
     least, lag = int(apart.min()), 0
     if rounds is None:
@@ -107,12 +108,6 @@ def enforced_bounds(scenario: Scenario, population: Population) -> Participation
     most = np.minimum(-(-rounds // (apart - lag)), population.most)
     own = widest(apart - lag, most)
     return ParticipationBounds(rounds, least - lag, int(most.max()), own if len(own) > 1 else (), sampling)
-
-
-def _cycle(scenario: Scenario) -> int:
-    """Return how many rounds pass from one in which a client may be drawn to the next."""
-    choice = scenario.server.selection
-    return int(choice.options["groups"]) if choice.kind == "cyclic_poisson" else 1
 
 
 def _sampling(scenario: Scenario, population: Population, cycle: int) -> Sampling | None:

@@ -143,7 +143,12 @@ class Kinds:
         kinds = {_kind_of(each): each for each in built_in} | kinds
         known = tuple(kinds.values())
         choice: Any = Annotated[Union[known], Discriminator("kind")] if len(known) > 1 else known[0]  # noqa: UP007
-        written = self.short if self.short is not None else Literal[tuple(filter(_alone(kinds), kinds))]
+        bare = [
+            kind
+            for kind, model in kinds.items()
+            if not any(each.is_required() for name, each in model.model_fields.items() if name != "kind")
+        ]
+        written = self.short if self.short is not None else Literal[tuple(bare)]
         written |= choice
         for own in members:
             if issubclass(own, Component):
@@ -165,11 +170,6 @@ class Kinds:
 def _kind_of(model: type[Model]) -> str:
     kind: str = get_args(model.model_fields["kind"].annotation)[0]
     return kind
-
-
-def _alone(kinds: Mapping[str, type[Model]]) -> Callable[[str], bool]:
-    """Return what says whether a kind needs no options."""
-    return lambda kind: not any(each.is_required() for name, each in kinds[kind].model_fields.items() if name != "kind")
 
 
 def _open_to_own(kinds: Mapping[str, type[Model]]) -> Discriminator:

@@ -6,6 +6,7 @@ from typing import TypeAlias
 import numpy as np
 import simpy
 
+from fedsim.availability.shocks import up_again
 from fedsim.common.errors import StalledError
 from fedsim.common.instants import FOREVER, to_ms
 from fedsim.common.keyed import Purpose, stream
@@ -37,7 +38,7 @@ def serve(world: Federation, opening: Callable[[int], None], number: int = 0) ->
     yield clock.at(clock.now, Turn.SERVER)  # after the devices that are available from the start
     while clock.now < horizon and not stop.reached(recorder.counts):
         # 0. A server that is down opens no round.
-        if (up := world.outages.up(clock.now)) > clock.now:
+        if (up := up_again(world.server_shocks, clock.now)) > clock.now:
             yield clock.at(up, Turn.SERVER)
             continue
         opening(number)

@@ -11,7 +11,7 @@ from simpy.events import EventPriority
 
 from fedsim.availability.batch import Reasons
 from fedsim.availability.population import Strata
-from fedsim.availability.shocks import server_outages
+from fedsim.availability.shocks import server_shocks
 from fedsim.common.arrays import Ints
 from fedsim.common.instants import each_to_ms, to_ms, to_seconds
 from fedsim.common.keyed import Purpose, Stream, stream
@@ -267,7 +267,7 @@ class World:
 
     def __post_init__(self) -> None:
         scenario = self.scenario
-        self.outages = server_outages(scenario, self.replicate)
+        self.server_shocks = server_shocks(scenario, self.replicate)
         self.connections = connections_of(scenario, self.devices, self.replicate)
         draws = stream(scenario.seed, self.replicate, Purpose.SESSION)
         self.lengths = session_lengths(scenario, self.population, draws)

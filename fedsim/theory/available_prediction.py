@@ -288,10 +288,6 @@ def _level(eligible: Floats, weights: Floats, total: float, most: Floats | float
     return np.asarray(chances)
 
 
-def _uniform(eligible: Floats, _weights: Floats, size: float) -> Floats:
-    return _level(eligible, np.ones(len(eligible)), size)
-
-
 def _midzuno(eligible: Floats, weights: Floats, size: float) -> Floats:
     first = _level(eligible, weights, 1.0)
     return first + _level(eligible, 1.0 - first, size - 1.0, 1.0 - first)
@@ -311,7 +307,7 @@ def _successive(eligible: Floats, weights: Floats, size: float) -> Floats:
 
 
 _LAWS: dict[str, Callable[[Floats, Floats, float], Floats]] = {
-    "uniform": _uniform,
+    "uniform": lambda eligible, _, size: _level(eligible, np.ones(len(eligible)), size),
     "bernoulli": _level,
     "midzuno": _midzuno,
     "successive": _successive,

@@ -75,7 +75,11 @@ def closed_form(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law:
         If the question makes no sense, or has no closed form (see `has_closed_form`).
     """
     question = (ask if law == "cyclic" else ask_common)(weights, separation, cohort, law)
-    _require(question)
+    if not has_closed_form(question):
+        raise ChainError(
+            f"law {question.law!r} with a cohort of {question.cohort} has no closed form: use the method "
+            f"'exact' (small systems), 'mean-field' or 'monte-carlo'"
+        )
     pi, error = _participation(question)
     return Stationary(pi, *question.asked, method="closed-form", error_bound=error)
 
@@ -161,14 +165,6 @@ def smallest_separation(
         )
     smallest = bisect_left(range(most), True, key=lambda R: measure(closed_form(weights, R, cohort, law)) <= target)
     return closed_form(weights, smallest, cohort, law)
-
-
-def _require(question: Question) -> None:
-    if not has_closed_form(question):
-        raise ChainError(
-            f"law {question.law!r} with a cohort of {question.cohort} has no closed form: use the method "
-            f"'exact' (small systems), 'mean-field' or 'monte-carlo'"
-        )
 
 
 def _participation(question: Question) -> tuple[Floats, float]:

@@ -16,7 +16,7 @@ from fedsim.availability import between
 from fedsim.availability.batch import Spells, subtract
 from fedsim.availability.model import condition_pieces
 from fedsim.availability.population import PopulationAvailability, strata
-from fedsim.availability.shocks import ShockedAvailability, availability_of, outages_of, server_outages
+from fedsim.availability.shocks import ShockedAvailability, availability_of, outages_of, server_shocks, up_again
 from fedsim.common.errors import ScenarioError, StalledError
 from fedsim.common.instants import DAY, DAY_S, FOREVER, HOUR, HOUR_S, to_seconds
 from fedsim.common.keyed import Purpose, stream
@@ -311,8 +311,8 @@ def test_a_server_that_is_down_opens_no_round_and_takes_no_report(engine: str) -
     assert cut == "exhausted"
     assert 9 * HOUR_S in closed
     assert (log.gauges.filter(time_s=12 * HOUR_S)["available"] == 0).all()
-    assert server_outages(case, 0).up(10 * HOUR) == 13 * HOUR
-    assert server_outages(case, 0).up(13 * HOUR) == 13 * HOUR
+    assert up_again(server_shocks(case, 0), 10 * HOUR) == 13 * HOUR
+    assert up_again(server_shocks(case, 0), 13 * HOUR) == 13 * HOUR
 
 
 def test_transitions_tell_when_no_shock_has_a_device_out() -> None:

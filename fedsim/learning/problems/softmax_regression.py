@@ -60,7 +60,8 @@ class SoftmaxRegression(ChosenData):
         clients, samples, cohorts = repeated_cohort(clients, samples)
         own = self._members[clients] if samples is None else self._members[clients[:, None], samples]
         inputs, targets = self._inputs.take(own, axis=0), self._targets.take(own, axis=0)
-        transposed, spare = _mean_of(inputs), np.empty((cohorts, *targets.shape))
+        # Times values of the samples, the transposed inputs over their number give means.
+        transposed, spare = inputs.swapaxes(-1, -2) / inputs.shape[-2], np.empty((cohorts, *targets.shape))
 
         def gradients(models: Floats) -> Floats:
             weights = models.reshape(cohorts, len(models) // cohorts, -1, self.classes)
@@ -113,12 +114,6 @@ class SoftmaxRegression(ChosenData):
 def _with_one(inputs: Floats) -> Floats:
     flat = inputs.reshape(len(inputs), -1)
     return np.concatenate([flat, np.ones((len(flat), 1))], axis=1)
-
-
-def _mean_of(inputs: Floats) -> Floats:
-    """Return the transposed inputs over their number: times values of the samples, these give means."""
-    means: Floats = inputs.swapaxes(-1, -2) / inputs.shape[-2]
-    return means
 
 
 def _probabilities(logits: Floats) -> Floats:

@@ -99,7 +99,9 @@ class ArrayRoster:
         self._look()
         if self._mask is not None:
             return self._mask[clients]
-        answer = self._free(clients)
+        answer = (self._free_at[clients] <= self._clock.now) & (self._free_round[clients] <= self._number)
+        if self.connections is not None:
+            answer &= self.connections.at(clients, self._clock.now)
         left = answer.nonzero()[0]
         answer[left] = self._availability.at(clients[left], self._clock.now)
         return answer
@@ -107,11 +109,6 @@ class ArrayRoster:
     def possible(self) -> Bits | None:
         """Return the clients who may be available, as bits; None where that is not known at a glance."""
         return self._availability.possible(self._clock.now)
-
-    def _free(self, clients: Ints) -> Bools:
-        """Say of each of the clients whether it is connected, and neither a session nor a cool-down keeps it out."""
-        free = (self._free_at[clients] <= self._clock.now) & (self._free_round[clients] <= self._number)
-        return free if self.connections is None else free & self.connections.at(clients, self._clock.now)
 
     def all_eligible(self) -> Bools:
         """Return the mask (N,) of eligible clients."""
