@@ -59,16 +59,6 @@ def parameters_of(frame: pl.DataFrame) -> list[str]:
     return [column for column in frame.columns if column not in FIXED]
 
 
-def estimates(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the mean of each metric at each point over seeds, with its 95 % interval.
-
-    Columns: ``point``, the parameters, ``metric``, ``seeds`` (how many have a value), ``mean``, ``standard_error``,
-    ``low``, ``high`` (null with fewer than two).
-    """
-    values = frame.filter(pl.col("value").is_not_null())
-    return _means(values, parameters_of(frame), {"mean": pl.col("value")}, "mean")
-
-
 def paired_differences(
     frame: pl.DataFrame, *, baseline: int | None = None, metrics: Sequence[str] | None = None, confidence: float = 0.95
 ) -> pl.DataFrame:
@@ -93,26 +83,20 @@ def paired_differences(
 
 def differences(pairs: pl.DataFrame, confidence: float = 0.95) -> pl.DataFrame:
     """Return mean differences with intervals from pairs: columns ``value``, ``baseline``, and those of results."""
-    parameters = [name for name in parameters_of(pairs) if name != "baseline"]
-    baseline, value = pl.col("baseline"), pl.col("value")
-    columns = {"baseline_mean": baseline, "mean": value, "difference": value - baseline}
-    return _means(pairs, parameters, columns, "difference", confidence)
-
-
-def _means(
-    values: pl.DataFrame, parameters: list[str], columns: Mapping[str, pl.Expr], centre: str, confidence: float = 0.95
-) -> pl.DataFrame:
-    """Return the means of columns over seeds, and the interval of one of them."""
     if not 0 < confidence < 1:
         raise ValueError(f"the confidence must lie between 0 and 1, not {confidence}")
-    found = values.group_by("point", *parameters, "metric", maintain_order=True).agg(
+    parameters = [name for name in parameters_of(pairs) if name != "baseline"]
+    apart = pl.col("value") - pl.col("baseline")
+    found = pairs.group_by("point", *parameters, "metric", maintain_order=True).agg(
         pl.len().cast(pl.Int64).alias("seeds"),
-        *(column.mean().alias(name) for name, column in columns.items()),
-        (columns[centre].std() / pl.len().sqrt()).alias("standard_error"),
+        pl.col("baseline").mean().alias("baseline_mean"),
+        pl.col("value").mean().alias("mean"),
+        apart.mean().alias("difference"),
+        (apart.std() / pl.len().sqrt()).alias("standard_error"),
     )
     quantile = pl.Series(student_quantile(np.maximum(found["seeds"].to_numpy(), 2), confidence), dtype=pl.Float64)
     half = pl.col("standard_error") * quantile
-    return found.with_columns((pl.col(centre) - half).alias("low"), (pl.col(centre) + half).alias("high"))
+    return found.with_columns(low=pl.col("difference") - half, high=pl.col("difference") + half)
 
 
 def planned_runs(sweep: Mapping[str, Any]) -> pl.DataFrame:
