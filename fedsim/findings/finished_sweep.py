@@ -159,17 +159,6 @@ class FinishedSweep:
         """Estimate a metric at every point."""
         return Estimates(*interval(self.samples(metric)))
 
-    def differences(self, metric: str, baseline: int = 0) -> Estimates:
-        """Estimate how a metric differs at every point from the one in that row, over the seeds that both have.
-
-        The same seed is the same world at every point, so differences vary less than the values do. At the baseline
-        itself there is none.
-        """
-        values = self.samples(metric)
-        apart = values - values[baseline]
-        apart[baseline] = np.nan
-        return Estimates(*interval(apart))
-
     @cached_property
     def _texts(self) -> dict[str, tuple[str, ...]]:
         found = {}

@@ -29,7 +29,7 @@ from fedsim.findings.run_advice import longer_command
 from fedsim.findings.tournament import Tournament, tournament_findings, tournament_next, tournament_tiles
 from fedsim.scenario.models import Group
 from fedsim.scenario.server import SyncServer
-from fedsim.sweeps.decision import holm, p_values, told_apart
+from fedsim.sweeps.decision import holm, interval, p_values, told_apart
 
 LINES = 6  # shown at most
 _NAMED = 4  # settings without a result that are named at most
@@ -204,8 +204,8 @@ def _along(sweep: FinishedSweep, wording: MetricWording, along: Axis, line: Line
     named = (wording.about, False, "course", wording.metric)
     if first == last:
         return Finding(f"{capitalized(wording.words)} is {start} at {x}{where}.", *named)
-    apart = sweep.differences(wording.metric, first)
-    mean, half = float(apart.mean[last]), float(apart.half[last])
+    values = sweep.samples(wording.metric)
+    mean, half = (float(each[0]) for each in interval(values[[last]] - values[first]))
     change = f" ({difference(wording, mean, half)})" if np.isfinite(mean) else ""
     if start == end and (mean == 0 or not change):
         return Finding(f"{capitalized(wording.words)} is {start} at {x} and at {y}{where}.", *named)
