@@ -1,6 +1,7 @@
 """What sessions from work take: bytes, energy, a share of the battery; cut where a session ended before its time."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -54,12 +55,8 @@ class Taken:
     """What the sessions of a run have taken; sums are whole numbers, which no order of adding changes."""
 
     fleet: Fleet
-    down: int = 0  # bytes
-    up: int = 0
-    wasted_down: int = 0  # in sessions whose report was not taken
-    wasted_up: int = 0
-    wasted_mj: int = 0  # mJ
-    spent_ms: int = 0  # by devices of the fleet
+    # Bytes in all, bytes and mJ of sessions whose report was not taken, and ms spent by devices of the fleet
+    sums: Counter[str] = field(default_factory=Counter)
     peak: int = 0  # sessions at once, all groups
     battery: list[Floats] = field(default_factory=list)  # share of it that each session takes
 
@@ -86,11 +83,9 @@ class Taken:
         up = np.rint(fleet.update[group] * done[2]).astype(np.int64)
         energy = np.rint(1000 * (_POWER_W[classes].T * parts).sum(axis=0)).astype(np.int64)
         np.add.at(self.of_device, client, energy)
-        self.down, self.up = self.down + int(down.sum()), self.up + int(up.sum())
-        self.wasted_down += int(down[wasted].sum())
-        self.wasted_up += int(up[wasted].sum())
-        self.wasted_mj += int(energy[wasted].sum())
-        self.spent_ms += int(spent.sum())
+        self.sums.update(bytes_down=int(down.sum()), bytes_up=int(up.sum()), spent_ms=int(spent.sum()))
+        self.sums.update(wasted_bytes_down=int(down[wasted].sum()), wasted_bytes_up=int(up[wasted].sum()))
+        self.sums.update(wasted_mj=int(energy[wasted].sum()))
         powered = _BATTERY_WH[classes] > 0
         self.battery.append(energy[powered] / _MJ_PER_WH / _BATTERY_WH[classes][powered])
 
@@ -104,15 +99,12 @@ class Taken:
 
     def figures(self, rounds: int) -> dict[str, float]:
         """Return the metrics; `rounds` have selected somebody."""
-        fleet, prices = self.fleet, self.fleet.prices
+        fleet, prices, sums = self.fleet, self.fleet.prices, self.sums
         total_wh, took_part = int(self.of_device.sum()) / _MJ_PER_WH, self.of_device[self.of_device > 0]
         found = {
-            "bytes_down": float(self.down),
-            "bytes_up": float(self.up),
-            "wasted_bytes_down": float(self.wasted_down),
-            "wasted_bytes_up": float(self.wasted_up),
+            **{name: sums[name] for name in ("bytes_down", "bytes_up", "wasted_bytes_down", "wasted_bytes_up")},
             "energy": total_wh,
-            "wasted_energy": self.wasted_mj / _MJ_PER_WH,
+            "wasted_energy": sums["wasted_mj"] / _MJ_PER_WH,
             "peak_sessions": float(self.peak),
             "too_small_share": fleet.small / max(1, int((fleet.device >= 0).sum())),
         }
@@ -125,8 +117,8 @@ class Taken:
         if len(battery := np.concatenate([np.empty(0), *self.battery])):
             found |= {"battery_share.mean": math.fsum(battery) / len(battery), "battery_share.max": battery.max()}
         if prices is not None:
-            of_bytes = prices.gigabyte * (self.down + self.up) / 1e9
-            hours = prices.device_hour * self.spent_ms / 3_600_000
+            of_bytes = prices.gigabyte * (sums["bytes_down"] + sums["bytes_up"]) / 1e9
+            hours = prices.device_hour * sums["spent_ms"] / 3_600_000
             found["cost"] = of_bytes + prices.kilowatt_hour * total_wh / 1000 + hours
             if prices.carbon is not None:
                 found["carbon"] = prices.carbon * total_wh / 1000

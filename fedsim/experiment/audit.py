@@ -23,7 +23,7 @@ from fedsim.learning.private import Private
 from fedsim.log import with_staleness
 from fedsim.privacy.bounds import ParticipationBounds, enforced_bounds
 from fedsim.privacy.epsilon import epsilon_of
-from fedsim.privacy.guarantee import Guarantee, guarantee, mechanism_of
+from fedsim.privacy.guarantee import guarantee, mechanism_of
 from fedsim.privacy.sensitivity import correlation, product, worst_response
 from fedsim.scenario import Scenario
 
@@ -61,7 +61,8 @@ def audit(scenario: Scenario, run: Result | None = None) -> list[Audited]:
         raise ScenarioError([scenario.mistake(("privacy", "adaptive_clip"), message)])
     promised = guarantee(privacy, enforced_bounds(scenario, population))
     optimizers = private_optimizers(scenario, scenario.learning, population)
-    c = _whole(promised, scenario)
+    c, known = np.zeros(promised.bounds.rounds), mechanism_of(privacy).coefficients(promised.bounds)
+    c[: len(known)] = known
     steps, pattern = _as_allowed(promised.bounds, c) if run is None else _as_in(run, c)
     stated = promised.epsilon if promised.amplified is None else promised.amplified.epsilon_if_known
     quiet = {name: _released(each, steps, pattern, canary=False) for name, each in optimizers.items()}
@@ -82,14 +83,6 @@ def audit(scenario: Scenario, run: Result | None = None) -> list[Audited]:
         scale = promised.noise_multiplier * promised.sensitivity
         found.append(Audited("without its empty rounds", None, _epsilon(worst, scale, privacy.delta)))
     return found
-
-
-def _whole(promised: Guarantee, scenario: Scenario) -> Floats:
-    assert scenario.privacy is not None
-    c = np.zeros(promised.bounds.rounds)
-    known = mechanism_of(scenario.privacy).coefficients(promised.bounds)
-    c[: len(known)] = known
-    return c
 
 
 def _as_allowed(bounds: ParticipationBounds, c: Floats) -> tuple[Ints, Ints]:

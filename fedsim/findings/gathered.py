@@ -100,11 +100,8 @@ def gather(participations: pl.LazyFrame, clients: pl.DataFrame, asked: Asked = A
 def gatherer_of(population: Population, asked: Asked) -> "Gatherer":
     """Return what gathers the participations of a population as they are measured."""
     living = residence(population)
-    names = (
-        [population.group_names[each] for each in living.group],
-        [population.zone_names[each] for each in living.zone],
-    )
-    homes = pl.DataFrame(dict(zip(_HOME, names, strict=True)), schema=dict.fromkeys(_HOME, pl.String))
+    names = ((population.group_names, living.group), (population.zone_names, living.zone))
+    homes = pl.DataFrame([pl.Series(own, dtype=pl.String).gather(each) for own, each in names], schema=_HOME)
     empty = pl.DataFrame(schema=BUFFERED)
     return Gatherer(population.weight, homes, living.of_client, asked, empty)
 
