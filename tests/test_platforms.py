@@ -20,6 +20,7 @@ import jinja2, matplotlib.pyplot, numba, numpy, polars, pydantic, rich.console, 
 import scipy.fft, scipy.optimize, scipy.sparse.csgraph, scipy.sparse.linalg, scipy.stats, simpy, typer, typer.rich_utils
 
 asyncio.new_event_loop().close()
+shutil._use_fd_functions = False  # as on Windows: these need what is taken away
 for name in ("fcntl", "grp", "posix", "pwd", "resource", "syslog", "termios", "tty"):
     sys.modules[name] = None
 for name in (
