@@ -3,7 +3,7 @@
 It reads a scenario as plain data and shares no code with fedsim. It knows devices that are always available, or come
 and go at exponential times, sessions of constant or exponential lengths, the laws of selection without a memory,
 deadlines, over-selection, shortages, separations, cool-downs, caps, buffered servers, sessions from work with what they
-take, secure aggregation, devices that join and leave, check-ins, and a pace that the server steers.
+take, secure aggregation, an uplink, devices that join and leave, check-ins, and a pace that the server steers.
 """
 
 import math
@@ -38,6 +38,7 @@ class Device:
             self.leaves = self.joins + ms(own(group["leaves"]))
         self.work: Json = group.get("work") or {}
         self.parts, self.began, self.took = list[float](), 0, [0.0, 0.0, 0.0]
+        self.course: list[tuple[float, float]] = []  # of an upload that shares the uplink: bytes sent by some instants
         # Instants at which it comes and goes by turns: even places are beginnings.
         self.edges, self.on_off, self.place = [0, FOREVER], group["on_off"], 0
         if self.on_off is not None:
@@ -85,8 +86,18 @@ class Device:
             part = length if until - self.began >= ms(sum(self.parts)) else min(left, length)
             left -= part
             self.took[2] += self.work["watts"][phase] * part / 3600
-            if phase != 1:
+            if phase == 2 and self.course:
+                self.took[1] += self.sent((until - self.began) / 1000)
+            elif phase != 1:
                 self.took[phase // 2] += self.work[["model", "", "update"][phase]] * part / length
+
+    def sent(self, when: float) -> float:
+        (since, before), *later = self.course
+        for until, sent in later:
+            if when < until:
+                return before + (sent - before) * max(0.0, when - since) / (until - since)
+            since, before = until, sent
+        return before
 
     def rest(self, number: int, now: int) -> None:
         self.taken, self.free_round, self.free_at = self.taken + 1, number + 1 + self.separation, now + self.cooldown
@@ -184,6 +195,43 @@ class World:
         device.began = now
         return min(leaves, now + length), leaves > now + length
 
+    def upload(self, cohort: list[int], alone: list[tuple[int, bool, int]], now: int) -> list[tuple[int, bool, int]]:
+        """Let the uploads of a round share the server's uplink, if it has one; return its sessions."""
+        if "uplink" not in self.server:
+            return alone
+        own, left, when = dict[int, float](), dict[int, float](), 0.0
+        for i in cohort:
+            self.devices[i].course = []
+            if parts := self.devices[i].parts:
+                left[i], self.devices[i].course = 8.0 * self.devices[i].work["update"], [(parts[0] + parts[1], 0.0)]
+                own[i] = left[i] / parts[2]
+        gone = {i: (self.devices[i].spell(now)[1] - now) / 1000 for i in cohort}
+        begin = {i: sum(self.devices[i].parts[:2]) for i in left}
+        while left:
+            rates, room = dict[int, float](), self.server["uplink"]
+            wanting = {i for i in left if begin[i] <= when}
+            while slow := {i for i in wanting if own[i] <= room / len(wanting)}:
+                rates |= {i: own[i] for i in slow}
+                room, wanting = room - sum(own[i] for i in slow), wanting - slow
+            rates |= {i: room / len(wanting) for i in wanting}
+            ends = [when + left[i] / rate for i, rate in rates.items()]
+            until = min(ends + [begin[i] for i in left if begin[i] > when] + [gone[i] for i in left])
+            for i, rate in rates.items():
+                device = self.devices[i]
+                left[i] = 0.0 if when + left[i] / rate <= until else left[i] - rate * (until - when)
+                device.course.append((until, device.work["update"] - left[i] / 8))
+                if not left[i]:
+                    device.parts[2] = until - begin[i]
+                elif gone[i] <= until:
+                    device.parts[2] = FOREVER
+            left, when = {i: each for i, each in left.items() if each and gone[i] > until}, until
+        found = []
+        for each in alone:
+            device = self.devices[each[2]]
+            end, leaves = now + ms(sum(device.parts)), device.spell(now)[1]
+            found.append((min(leaves, end), leaves > end, each[2]) if device.parts else each)
+        return found
+
     def over(self, now: int) -> list[tuple[int, bool, int]]:
         """Remove the sessions that are over, and return them."""
         ended = [each for each in self.running if each[0] <= now]
@@ -248,7 +296,7 @@ class World:
             if many >= least:
                 cohort = self.choose(pool, wanted if server["law"] == "poisson" else min(wanted, many or wanted))
                 self.after = cohort[-1] if cohort else self.after
-                sessions = [(*self.start(i, now), i) for i in cohort]
+                sessions = self.upload(cohort, [(*self.start(i, now), i) for i in cohort], now)
                 target = len(cohort) if server["law"] in {"poisson", "bernoulli"} else server["cohort"]
                 reports = sorted(end for end, whole, _ in sessions if whole and end <= now + deadline)
                 if server["cooldown_from"] == "selected":

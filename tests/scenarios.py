@@ -105,6 +105,8 @@ def scenarios(draw: st.DrawFn, *, always: bool | None = None) -> Scenario:
         },
         "records": {"gauges": "1m", "eligible": True},
     }
+    if any("model" in each["session"] for each in population):
+        data["server"]["uplink"] = draw(st.sampled_from([None, "500kbps", "3Mbps", "20Mbps"]))
     return Scenario.model_validate(data)
 
 

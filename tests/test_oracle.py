@@ -205,6 +205,7 @@ server:
   over_select: 1.5
   secure_aggregation: {threshold: 3, unmasking: 20s, drop_out: 0.1}
   check_ins: {PACE, window: 5m}
+  uplink: 500kbps
 prices: {gigabyte: 0.1, carbon: 400g}
 """
 

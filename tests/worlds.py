@@ -41,6 +41,8 @@ def with_fleet(data: Json, number: int) -> Json:
     if "buffer" not in data["server"] and draws.random() < 0.5:
         cohort = data["server"]["cohort"]
         data["server"]["gate"] = (draws.randint(1, cohort), draws.choice([0.0, 5.0, 30.0]), draws.choice([0.0, 0.2]))
+    if "buffer" not in data["server"] and any("work" in each for each in data["groups"]) and draws.random() < 0.5:
+        data["server"]["uplink"] = draws.choice([4e5, 1e6, 4e6])
     return data
 
 
@@ -92,6 +94,8 @@ def scenario(data: Json, **top: Any) -> Scenario:
     del server["law"]
     if (gate := server.pop("gate", None)) is not None:
         server["secure_aggregation"] = {"threshold": gate[0], "unmasking": f"{gate[1]}s", "drop_out": gate[2]}
+    if "uplink" in server:
+        server["uplink"] = f"{server['uplink']:.0f}bps"
     if "check_ins" in server:
         every, window = server["check_ins"]
         pace = {"wanted": server.pop("wanted")} if "wanted" in server else {"every": f"{every}s"}

@@ -11,7 +11,7 @@ from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.instants import each_to_ms
 from fedsim.common.keyed import Purpose, stream
 from fedsim.population import Population
-from fedsim.population.sessions import PhaseFunction, session_phases
+from fedsim.population.sessions import PhaseFunction, session_phases, upload_bits
 from fedsim.scenario import Scenario
 from fedsim.scenario.devices import DEVICE_CLASSES
 from fedsim.scenario.work import Prices, Work
@@ -28,6 +28,7 @@ class Fleet:
     speed: Floats
     model: Floats  # (groups,) bytes that are downloaded
     update: Floats  # and uploaded
+    uplink: float | None  # bits a second that the server can receive
     prices: Prices | None
     small: int  # devices whose memory is too small
 
@@ -44,7 +45,8 @@ def fleet_of(scenario: Scenario, population: Population, replicate: int) -> Flee
         population.device.astype(np.int64),
         population.speed,
         np.array([0.0 if work is None else work.model for work in works]),
-        np.array([0.0 if work is None else work.sent for work in works]),
+        upload_bits(scenario) / 8,
+        scenario.server.uplink,
         scenario.prices,
         len(population.barred),
     )
@@ -63,9 +65,17 @@ class Taken:
     def __post_init__(self) -> None:
         self.of_device = np.zeros(len(self.fleet.device), dtype=np.int64)  # mJ
         self._running: Ints = np.empty(0, dtype=np.int64)  # when sessions end that ran at the last selection
+        self._begun: pl.DataFrame | None = None  # of a round of which more may come; its uploads share the uplink
 
     def add(self, part: pl.DataFrame) -> None:
         """Take the next participations, in order."""
+        if self.fleet.uplink is not None and len(part):
+            part = part if self._begun is None else pl.concat([self._begun, part])
+            last = part["round"] == part["round"][-1]
+            self._begun, part = part.filter(last), part.filter(~last)
+        self._add(part)
+
+    def _add(self, part: pl.DataFrame) -> None:
         client, number = (part[name].to_numpy().astype(np.int64) for name in ("client", "round"))
         selected, ended = (each_to_ms(part[name].to_numpy()) for name in ("selected_s", "ended_s"))
         self._count(selected, ended)
@@ -73,12 +83,17 @@ class Taken:
         own = fleet.device[client] >= 0
         client, number, spent = client[own], (selected if fleet.by_instant else number)[own], (ended - selected)[own]
         wasted: Bools = (part["outcome"] != "reported").to_numpy()[own]
-        lengths = fleet.phases(client, number)
+        lengths, group = fleet.phases(client, number), fleet.group[client]
+        if fleet.uplink is not None:
+            cut = part["outcome"].is_in(["dropped", "aborted"]).to_numpy()[own]
+            sent = _together(fleet.uplink, lengths, number, fleet.update[group], spent, cut)
         whole = spent >= each_to_ms(lengths[0] + lengths[1] + lengths[2])
         begins = np.cumsum(lengths, axis=0) - lengths
         parts = np.where(whole, lengths, np.clip(spent / 1000 - begins, 0.0, lengths))
         done = np.divide(parts, lengths, out=np.where(whole, 1.0, 0.0) + np.zeros_like(parts), where=lengths > 0)
-        group, classes = fleet.group[client], fleet.device[client]
+        if fleet.uplink is not None:
+            done[2] = sent
+        classes = fleet.device[client]
         down = np.rint(fleet.model[group] * done[0]).astype(np.int64)
         up = np.rint(fleet.update[group] * done[2]).astype(np.int64)
         energy = np.rint(1000 * (_POWER_W[classes].T * parts).sum(axis=0)).astype(np.int64)
@@ -99,6 +114,9 @@ class Taken:
 
     def figures(self, rounds: int) -> dict[str, float]:
         """Return the metrics; `rounds` have selected somebody."""
+        if self._begun is not None:
+            self._add(self._begun)
+            self._begun = None
         fleet, prices, sums = self.fleet, self.fleet.prices, self.sums
         total_wh, took_part = int(self.of_device.sum()) / _MJ_PER_WH, self.of_device[self.of_device > 0]
         found = {
@@ -123,6 +141,23 @@ class Taken:
             if prices.carbon is not None:
                 found["carbon"] = prices.carbon * total_wh / 1000
         return {f"fleet.{name}": float(value) for name, value in found.items()}
+
+
+def _together(uplink: float, lengths: Floats, number: Ints, update: Floats, spent: Ints, cut: Bools) -> Floats:
+    """Make the uploads of whole rounds as long as they took together; return what share of its bytes each sent, (n,).
+
+    A session that was not `cut` may be late and have ended with the run: until then it had its part of the uplink.
+    """
+    from fedsim.population.uplink import shared  # only where needed: it compiles
+
+    share = np.zeros(len(number))
+    for own in np.split(np.arange(len(number)), np.flatnonzero(np.diff(number)) + 1):
+        phases, bits, gone_s = lengths[:, own], 8 * update[own], spent[own] / 1000
+        lengths[2, own], sent = shared(phases, bits, np.where(cut[own], gone_s, np.inf), uplink)
+        whole = (sent == bits) & (spent[own] >= each_to_ms(phases[0] + phases[1] + lengths[2, own]))
+        _, sent = shared(phases, bits, np.where(whole, np.inf, gone_s), uplink)
+        share[own] = sent / bits
+    return share
 
 
 _MJ_PER_WH = 3.6e6

@@ -10,13 +10,15 @@ from fedsim.common.keyed import Purpose, stream
 from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.population import Population
 from fedsim.population.feasibility import shortage
+from fedsim.population.sessions import session_phases, upload_bits
 from fedsim.scenario import Scenario
 from fedsim.simulation.engine import sample
-from fedsim.simulation.world import session_lengths
+from fedsim.simulation.world import whole_lengths
 from fedsim.theory.prediction import before_the_chain
 
 _SHOWN = 3
 _PAID = 0.9  # of the rounds that the noise of privacy is made for, this share should come about
+_ROUND = 1_000  # clients that stand for a larger round
 _SAMPLED = 10_000  # clients whose sessions are compared with the deadline
 
 
@@ -106,14 +108,36 @@ def of_deadline(scenario: Scenario, population: Population) -> Iterator[str]:
     if scenario.server.deadline is None:
         return
     deadline, some = to_ms(scenario.server.deadline), sample(population.group, _SAMPLED).clients
-    draws = stream(scenario.seed, 0, Purpose.SESSION)
-    lengths = session_lengths(scenario, population, draws)(np.arange(len(population)) if some is None else some, 0)
+    some = np.arange(len(population)) if some is None else some
+    phases = session_phases(scenario, population, stream(scenario.seed, 0, Purpose.SESSION))(some, 0)
+    lengths = whole_lengths(phases, population.speed[some])
     late, median = float((lengths > deadline).mean()), float(np.median(lengths)) / 1000
     if late >= 0.5:
         yield (
             f"{'every session' if late == 1 else f'{late:.0%} of the sessions'} would be late: the median takes "
             f"{readable_time(median)}, and the deadline is {readable_time(scenario.server.deadline)}"
         )
+
+
+def of_uplink(scenario: Scenario, population: Population) -> Iterator[str]:
+    """Say how long the server's uplink makes a round in which everyone reports, and how much of it is used."""
+    if (uplink := scenario.server.uplink) is None:
+        return
+    from fedsim.population.uplink import shared  # only where needed: it compiles
+
+    wanted = scenario.server.wanted
+    few = min(wanted, len(population), _ROUND)
+    clients, uplink = np.arange(few) * len(population) // few, uplink * few / wanted
+    phases = session_phases(scenario, population, stream(scenario.seed, 0, Purpose.SESSION))(clients, 0)
+    speed, bits = population.speed[clients], upload_bits(scenario)[population.group[clients]]
+    alone_s = whole_lengths(phases, speed).max() / 1000
+    phases[2], _ = shared(phases, bits, np.full(few, np.inf), uplink)
+    round_s, busy_s = whole_lengths(phases, speed).max() / 1000, float(bits.sum()) / uplink
+    yield (
+        f"server.uplink: a round in which all {wanted:,} report takes about {readable_time(round_s)} "
+        f"({readable_time(alone_s)} without a limit), and uses {busy_s / round_s:.0%} of the uplink, over which alone "
+        f"its reports need {readable_time(busy_s)}"
+    )
 
 
 def of_memory(scenario: Scenario, population: Population) -> Iterator[str]:

@@ -13,8 +13,8 @@ from fedsim.availability.shocks import check_shocks, describe_shocks
 from fedsim.availability.trace import RecordedAvailability
 from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
 from fedsim.common.registry import Findings, is_own
+from fedsim.experiment import cautions
 from fedsim.experiment.budget import check_budget
-from fedsim.experiment.cautions import of_deadline, of_memory, of_separation, of_shocks, of_shortage, of_theory
 from fedsim.experiment.evaluation import Ready
 from fedsim.experiment.repeated import unrepeatable
 from fedsim.limits.verdict import check_study
@@ -147,10 +147,11 @@ def notes_of(scenario: Scenario, population: Population) -> list[str]:
         from fedsim.learning.private import caveats
 
         notes = [f"privacy: {each}" for each in caveats(scenario, population)]
-    cautions: Iterable[str] = of_separation(scenario, population.separation, population.cooldown_s)
-    cautions = [*of_shortage(scenario, population), *of_theory(scenario, population), *cautions]
-    cautions = [*of_memory(scenario, population), *cautions, *of_deadline(scenario, population)]
-    return [*notes, *describe_shocks(scenario), *of_shocks(scenario), *cautions]
+    said: Iterable[str] = cautions.of_separation(scenario, population.separation, population.cooldown_s)
+    said = [*cautions.of_shortage(scenario, population), *cautions.of_theory(scenario, population), *said]
+    said = [*cautions.of_memory(scenario, population), *said, *cautions.of_deadline(scenario, population)]
+    said = [*cautions.of_shocks(scenario), *said, *cautions.of_uplink(scenario, population)]
+    return [*notes, *describe_shocks(scenario), *said]
 
 
 def _check_replays(scenario: Scenario, population: Population, opened: Opened) -> list[Mistake]:

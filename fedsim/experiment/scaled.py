@@ -57,6 +57,8 @@ def scale_down(scenario: Scenario, factor: int) -> Scaled:
     values |= {f"server.{name}": _part(getattr(server, name), factor) for name in server.sizes}
     if server.check_ins is not None and server.check_ins.wanted is not None:
         values["server.check_ins.wanted"] = _part(server.check_ins.wanted, factor)
+    if server.uplink is not None:
+        values["server.uplink"] = f"{server.uplink / factor:.6f}bps"
     devices = sum(value for path, value in values.items() if path.endswith("devices"))
     if scenario.records.transitions:
         kept = [client for client in scenario.records.transitions if client < devices]

@@ -52,6 +52,11 @@ def session_phases(scenario: Scenario, population: Population, draws: Stream) ->
     return phases
 
 
+def upload_bits(scenario: Scenario) -> Floats:
+    """Return what a session of each group uploads, (groups,) bits; 0 where it has plain times."""
+    return np.array([8 * each.session.sent if isinstance(each.session, Work) else 0.0 for each in scenario.population])
+
+
 _Part: TypeAlias = tuple[Distribution | None, float, Distribution | None]
 
 

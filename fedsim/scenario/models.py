@@ -281,9 +281,10 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
         if unknown:
             last = self.devices - 1
             raise ValueError(f"records.transitions names client {unknown[0]}; clients are numbered 0 to {last}")
-        if self.prices is not None and not any(isinstance(group.session, Work) for group in self.population):
-            raise ValueError("prices are of sessions from work, and no group has one (session.model, samples, ...)")
-        server = self.server
+        server, works = self.server, any(isinstance(group.session, Work) for group in self.population)
+        for which, given in (("prices are", self.prices), ("server.uplink is", server.uplink)):
+            if given is not None and not works:
+                raise ValueError(f"{which} of sessions from work, and no group has one (session.model, samples, ...)")
         if self.stop.rounds is not None or server.pause:
             return self
         if all(group.session.instant for group in self.population):

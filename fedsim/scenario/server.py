@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 from fedsim.common.hints import did_you_mean
 from fedsim.scenario.component import BuiltIn, Choice, Component, Kinds
 from fedsim.scenario.model import Model, SparseModel
-from fedsim.scenario.units import Duration, PositiveDuration
+from fedsim.scenario.units import BitRate, Duration, PositiveDuration
 
 MOST_CLIENTS = 10_000_000
 COIN_LAWS = ("poisson", "cyclic_poisson")
@@ -68,7 +68,7 @@ class CheckIns(SparseModel):
 class SyncServer(SparseModel):
     """Rounds, one after the other."""
 
-    unwritten = frozenset({"secure_aggregation", "check_ins"})
+    unwritten = frozenset({"secure_aggregation", "check_ins", "uplink"})
 
     elsewhere: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("concurrency", "buffer", "max_staleness"), "is for mode: buffered; this server runs rounds of one cohort each"
@@ -107,6 +107,9 @@ class SyncServer(SparseModel):
     """The law of one round."""
     check_ins: CheckIns | None = None
     """When devices come to the server; it sees every device at any time, where this is not given."""
+    uplink: BitRate | None = None
+    """Bits a second that the server can receive; the uploads of a round share them, and slow each other. No limit,
+    where this is not given."""
     shortage: Literal["wait", "proceed", "skip"] = "wait"
     """Fewer eligible clients than the round wants: wait for them, proceed with those there are (one, or
     `minimum_reports`, at least), or skip the round."""
@@ -177,6 +180,7 @@ class BufferedServer(SparseModel):
         "minimum_reports": "is for mode: sync; a buffered server makes a step of exactly `buffer` reports",
         "secure_aggregation": "is for mode: sync; a buffered server makes a step of exactly `buffer` reports",
         "pause": "is for mode: sync; a buffered server has no rounds to pause between",
+        "uplink": "is for mode: sync; the uploads of a buffered server would slow those of sessions that begin later",
         "shortage": "is for mode: sync; a buffered server fills a free place as soon as somebody is eligible",
     }
 
@@ -188,6 +192,8 @@ class BufferedServer(SparseModel):
     """From one version to the next."""
     shortage: ClassVar[None] = None
     """A place stays free until somebody is eligible."""
+    uplink: ClassVar[None] = None
+    """Uploads do not slow each other."""
     block: ClassVar[int] = 1
     fixed_size: ClassVar[bool] = True
 

@@ -12,23 +12,23 @@ from simpy.events import EventPriority
 from fedsim.availability.batch import Reasons
 from fedsim.availability.population import Strata
 from fedsim.availability.shocks import server_shocks
-from fedsim.common.arrays import Ints
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import each_to_ms, to_ms, to_seconds
-from fedsim.common.keyed import Purpose, Stream, stream
+from fedsim.common.keyed import Purpose, stream
 from fedsim.common.reasons import OF_DEVICES, Reason
 from fedsim.common.registry import is_own
 from fedsim.log.columns import Arrays, part_of, with_prefix
 from fedsim.log.recorder import Recorder
 from fedsim.population import Population
-from fedsim.population.sessions import session_phases
+from fedsim.population.sessions import session_phases, upload_bits
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import Server
 from fedsim.scenario.units import format_duration
 from fedsim.selection import Candidates, Eligibility, Remembering, Request, selection_law
 from fedsim.simulation.check_ins import connections_of
 
-LengthFunction: TypeAlias = Callable[[Ints, int], Ints]
-"""How long the sessions of clients (n,) take, in the round or selection of that number: milliseconds (n,)."""
+EndFunction: TypeAlias = Callable[[Ints, int, Ints], Ints]
+"""When the devices of clients (n,) become unavailable, as `PopulationAvailability.ends`."""
 
 NEVER: Final = 1 << 62
 """The round from which a client may be selected again that has taken part as often as it may."""
@@ -92,17 +92,10 @@ def in_words(ms: int) -> str:
     return format_duration(to_seconds(ms))
 
 
-def session_lengths(scenario: Scenario, population: Population, draws: Stream) -> LengthFunction:
-    """Return the function for how long sessions take if nothing ends them: (download + train + upload) / speed."""
-    phases = session_phases(scenario, population, draws)
-    equally_fast = bool((population.speed == 1.0).all())
-
-    def lengths(clients: Ints, number: int) -> Ints:
-        download, train, upload = phases(clients, number)
-        total = download + train + upload
-        return each_to_ms(total if equally_fast else total / population.speed[clients])
-
-    return lengths
+def whole_lengths(phases: Floats, speed: Floats) -> Ints:
+    """Return how long sessions take if nothing ends them, (n,) milliseconds: (download + train + upload) / speed."""
+    download, train, upload = phases
+    return each_to_ms((download + train + upload) / speed)
 
 
 class EndedSession(NamedTuple):
@@ -270,9 +263,25 @@ class World:
         self.server_shocks = server_shocks(scenario, self.replicate)
         self.connections = connections_of(scenario, self.devices, self.replicate)
         draws = stream(scenario.seed, self.replicate, Purpose.SESSION)
-        self.lengths = session_lengths(scenario, self.population, draws)
+        self._phases, self._bits = session_phases(scenario, self.population, draws), upload_bits(scenario)
         self._cooldowns = Cooldowns(scenario.server, self.population)
         self.deadline = to_ms(scenario.server.deadline or math.inf)
+
+    def own_ends(self, cohort: Ints, number: int, device_ends: EndFunction) -> Ints:
+        """Return the instants (n,) at which sessions that begin now end if nothing cuts them.
+
+        `number` is that of the round, or `session_key`. Devices that become unavailable leave the rest of the server's
+        uplink to the others, and late uploads have no part in those of the next rounds.
+        """
+        now, phases, uplink = self.clock.now, self._phases(cohort, number), self.scenario.server.uplink
+        if uplink is not None:
+            from fedsim.population.uplink import shared  # only where needed: it compiles
+
+            bits = self._bits[self.population.group[cohort]]
+            at_most = np.maximum(phases[2], len(cohort) * bits / uplink)  # if all of them share it all of the time
+            until = now + each_to_ms(phases[0] + phases[1] + at_most) + 1
+            phases[2], _ = shared(phases, bits, (device_ends(cohort, now, until) - now) / 1000, uplink)
+        return now + whole_lengths(phases, self.population.speed[cohort])
 
 
 def count_by_group(reasons: Reasons, group: Ints, groups: int) -> Ints:

@@ -267,6 +267,8 @@ def session_kinds(scenario: Scenario, population: Population) -> tuple[Ints, lis
     A kind is a group or, of sessions from work, those of a group that train equally long. A `ChainError` is raised
     where there are too many.
     """
+    if scenario.server.uplink is not None:
+        raise ChainError("the uploads of a round slow each other (server.uplink)")
     if population.train_s is None:
         return population.group, [session_values(group.session) for group in scenario.population]
     kind, values = np.empty(len(population), dtype=np.int64), list[Floats]()

@@ -81,6 +81,45 @@ def test_half_an_upload_is_half_of_its_bytes() -> None:
     assert (found["bytes_down"], found["bytes_up"], found["wasted_bytes_up"]) == (2e6, 5e5, 5e5)
 
 
+@pytest.mark.parametrize("engine", ["process", "vectorized"])
+def test_uploads_that_share_the_uplink(engine: str) -> None:
+    """Four of 4 Mbit take 8 s over 2 Mbit/s; when the run ends in the middle, half of their bytes have come."""
+    server = {"cohort": 4, "uplink": "2Mbps", "deadline": "23.564s"}
+    whole = case(server=server | {"deadline": "1m"}, engine=engine)
+    log = simulate_log(whole, build_population(whole))
+    assert log.rounds["closed_s"].to_numpy() == pytest.approx(4 * [LENGTH_S + 4] @ np.tri(4).T)
+    assert figures(whole, log)["energy"] == pytest.approx(16 * 3 * (LENGTH_S + 4) / 3600)
+    found = figures(case(server=server, stop={"rounds": 1, "duration": "23.564s"}, engine=engine))
+    assert (found["bytes_down"], found["bytes_up"], found["wasted_bytes_up"]) == (4e6, 1e6, 1e6)
+
+
+@pytest.mark.parametrize("engine", ["process", "vectorized"])
+def test_shared_uploads_are_found_again_from_the_log(engine: str) -> None:
+    """What reported sent all of its bytes, whoever was late, dropped out or was aborted beside it; no more than fit."""
+    link = {"down": "2Mbps", "up": {"kind": "lognormal", "median": "2Mbps", "sigma": 1}}
+    population = [
+        {
+            "devices": 40,
+            "session": {**WORK, "link": link},
+            "availability": {"kind": "renewal", "on": "3m", "off": "1m"},
+        },
+        {"devices": 20, "session": {**WORK, "link": link, "update": "2MB"}, "name": "large"},
+        {"devices": 20, "session": {"train": "30s"}, "name": "plain"},
+    ]
+    server = {"cohort": 10, "over_select": 1.4, "deadline": "40s", "uplink": "5Mbps"}
+    scenario = case(population=population, server=server, stop={"rounds": 60}, engine=engine)
+    log = simulate_log(scenario, build_population(scenario))
+    assert set(log.participations["outcome"]) == {"reported", "late", "dropped", "aborted"}
+    found, done = figures(scenario, log), log.participations.filter(outcome="reported")["client"].to_numpy()
+    assert (
+        found["bytes_up"] - found["wasted_bytes_up"]
+        == 5e5 * (done < 40).sum() + 2e6 * ((done >= 40) & (done < 60)).sum()
+    )
+    assert 0 < found["wasted_bytes_up"] < 2e6 * len(log.participations)
+    alone = figures(scenario.with_values({"server.uplink": None}))
+    assert alone["energy"] < found["energy"]
+
+
 def test_a_phone_takes_a_share_of_its_battery() -> None:
     found = figures(case({**WORK, "device": "snapdragon-888"}))
     spent = 0.098 * 3.7 * 1 + 5.5 * 100 * 3 * 0.00763 + 0.47 * 3.7 * 4

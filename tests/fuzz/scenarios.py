@@ -72,6 +72,7 @@ class Maker:
             made.pop("decide")
         if not any("samples" in (group.get("session") or {}) for group in made["population"]):
             made.pop("prices", None)
+            made["server"].pop("uplink", None)
         return made
 
     def mapping(self, found: dict[str, Any], chance: float = 0.3) -> dict[str, Any]:

@@ -13,12 +13,13 @@ from fedsim.common.errors import StalledError
 from fedsim.common.instants import each_to_ms, to_ms, to_seconds
 from fedsim.common.keyed import Purpose, stream
 from fedsim.population import build_population
+from fedsim.population.sessions import session_phases
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import BufferedServer
 from fedsim.scenario.work import Work
 from fedsim.selection import Candidates, Request, selection_law
 from fedsim.simulation import simulate_log
-from fedsim.simulation.world import session_lengths
+from fedsim.simulation.world import whole_lengths
 from tests.scenarios import buffered_scenarios
 from tests.selection.cases import Among
 
@@ -103,7 +104,8 @@ class Loop:
         draws = stream(self.scenario.seed, 0, Purpose.SESSION)
         works = any(isinstance(group.session, Work) for group in self.scenario.population)
         number = int(self.now) if works else self.selections  # sessions from work are drawn by the instant of the log
-        ends = self.now + session_lengths(self.scenario, self.population, draws)(cohort, number)
+        phases = session_phases(self.scenario, self.population, draws)(cohort, number)
+        ends = self.now + whole_lengths(phases, self.population.speed[cohort])
         limit = self.now + to_ms(self.server.deadline or math.inf)
         for client, end in zip(cohort.tolist(), ends.tolist(), strict=True):
             position = sum(row["version"] == self.version for row in self.rows)

@@ -21,15 +21,19 @@ class FleetMetrics:
         fleet.battery_share.max | share | Of its full battery, what the dearest session took.
         fleet.peak_sessions | | Most sessions that ran at once.
         fleet.too_small_share | share | Devices whose memory is too small (session.needs), of those with sessions from work.
+        fleet.uplink_share | share | Of what server.uplink could carry in the whole run, what devices uploaded.
         fleet.cost | | Money for transfers, energy and time in sessions, by the scenario's prices.
         fleet.carbon | g | CO2 for the energy of the sessions, by prices.carbon.
     """)  # noqa: E501
 
     def measure(self, run: LogView) -> dict[str, float]:
         """Return what the sessions took; nothing where none is from work."""
-        if run.setting.fleet is None:
+        if (fleet := run.setting.fleet) is None:
             return {}
-        taken = Taken(run.setting.fleet)
+        taken = Taken(fleet)
         for part in run.participations("round", "selected_s", "ended_s", "outcome"):
             taken.add(part)
-        return taken.figures(int((run.rounds["selected"] > 0).sum()))
+        found = taken.figures(int((run.rounds["selected"] > 0).sum()))
+        if fleet.uplink is not None and run.ended_s > 0:
+            found["fleet.uplink_share"] = 8 * found["fleet.bytes_up"] / (fleet.uplink * run.ended_s)
+        return found

@@ -192,7 +192,7 @@ class ProcessBufferedSessions:
         """Start sessions; `key` is that of their lengths, `row` the recorder's of the first."""
         now = self._clock.now
         limit = now + self._world.deadline
-        ends = (now + self._world.lengths(cohort, key)).tolist()
+        ends = self._world.own_ends(cohort, key, self._world.availability.ends).tolist()
         for place, (client, end) in enumerate(zip(cohort.tolist(), ends, strict=True), start=row):
             self._roster.hold(client, IN_SESSION)
             outcome = "late" if end > limit else "reported"
@@ -256,7 +256,7 @@ class ProcessWorld(World):
     def start(self, number: int, cohort: Ints, row: int, target: int) -> ProcessRound:
         """Start a process for each session of a cohort."""
         round_ = self.last_round = ProcessRound(self.clock, target, self._session_ended)
-        ends = (self.clock.now + self.lengths(cohort, number)).tolist()
+        ends = self.own_ends(cohort, number, self.availability.ends).tolist()
         for place, (client, end) in enumerate(zip(cohort.tolist(), ends, strict=True), start=row):
             self._run_session(round_, number, client, place, end)
         if self.scenario.server.cooldown_from == "selected":
