@@ -374,7 +374,7 @@ def _page(directory: Path) -> Path | None:
     try:
         from fedsim.report import write_report
 
-        return write_report(directory, tell=complain)
+        return write_report(directory)
     except Exception as error:  # noqa: BLE001  the runs are done and kept, whatever is wrong with the page
         complain(f"no report: {type(error).__name__}: {error}; fedsim report {directory} makes it")
         return None

@@ -196,7 +196,9 @@ def write_run_report(
     gathered = None if data is None or data.gatherer is None else data.gatherer.gathered()
 
     def said(document: "ReportDocument") -> None:
+        for failure in document.failures:
+            tell(failure)
         for text in (document.finding, *(f"note: {each.text}" for each in document.answer if each.warns)):
             found(text)
 
-    return report.write_report(directory, page, plugins=plugins, tell=tell, gathered=gathered, found=said)
+    return report.write_report(directory, page, plugins=plugins, gathered=gathered, found=said)

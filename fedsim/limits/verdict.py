@@ -34,7 +34,7 @@ class UnknownMetricError(ValueError):
 
 
 def find_metric(name: str, scenario: Scenario, own: Sequence[Own] | None = None) -> Metric:
-    """Return the metric of a scenario that has this name in ``metrics.json``; `own` is as in `expectations`.
+    """Return the metric of a scenario that has this name in ``metrics.json``; `own` is as in `judge`.
 
     An `UnknownMetricError` says if there is none, or it names an optimizer or a group that the scenario does not have.
     A scenario that trains nothing has learning metrics without samples: switching training off is no spelling mistake.
@@ -93,39 +93,26 @@ def _known() -> dict[str, Metric]:
 _Expected: TypeAlias = tuple[MetricCondition, Expectation, str]
 
 
-def expectations(scenario: Scenario, own: Sequence[Own] | None = None) -> list[_Expected]:
-    """Return the conditions of a scenario, what it says about each, and its ``FILE:LINE:COLUMN``.
+def _expected(scenario: Scenario, own: Sequence[Own]) -> Iterator[_Expected | Mistake]:
+    """Yield the conditions of a scenario, what it says about each, and its ``FILE:LINE:COLUMN``.
 
-    `own` are the scenario's own metrics, if they are made already. A `ScenarioError` has everything that is wrong with
-    `expect`, at the character where it is wrong if the file shows it.
+    What is wrong with `expect` comes in between, at the character where it is wrong if the file shows it.
     """
-    found: list[_Expected] = []
-    mistakes: list[Mistake] = []
-    own = made_metrics(scenario)[0] if own is None else own
     for index, expectation in enumerate(scenario.expect):
         path: KeyPath = ("expect", index, "check")
         condition = _condition(expectation.check, path, path[:2], scenario, own)
-        if isinstance(condition, Mistake):
-            mistakes.append(condition)
-        else:
-            found.append((condition, expectation, scenario.mistake(path, "").place))
+        place = scenario.mistake(path, "").place
+        yield condition if isinstance(condition, Mistake) else (condition, expectation, place)
         if expectation.over != "every" and scenario.replicates == 1:
             message = f"over: {expectation.over} needs several replicates: give the scenario `replicates: 20`"
-            mistakes.append(scenario.mistake(("expect", index, "over"), message))
-    if mistakes:
-        raise ScenarioError(mistakes)
-    return found
+            yield scenario.mistake(("expect", index, "over"), message)
 
 
 def check_study(scenario: Scenario, own: Sequence[Own] | None = None) -> list[Mistake]:
-    """Return what is wrong with the `expect`, `drift` and `decide` of a scenario; `own` is as in `expectations`."""
+    """Return what is wrong with the `expect`, `drift` and `decide` of a scenario; `own` is as in `judge`."""
     own = made_metrics(scenario)[0] if own is None else own
-    beside = [*_check_drift(scenario, own), *_check_decide(scenario, own)]
-    try:
-        expectations(scenario, own)
-    except ScenarioError as error:
-        return [*error.mistakes, *beside]
-    return beside
+    wrong = (each for each in _expected(scenario, own) if isinstance(each, Mistake))
+    return [*wrong, *_check_drift(scenario, own), *_check_decide(scenario, own)]
 
 
 def _condition(
@@ -252,12 +239,13 @@ def judge(scenario: Scenario, replicates: Sequence[Metrics], own: Sequence[Own] 
     """Judge the conditions of a scenario by the metrics of each replicate that was run.
 
     With fewer than the scenario asks for, conditions on the mean or the 95 % of replicates stay unjudged. `own` are the
-    scenario's own metrics, if they are made already.
+    scenario's own metrics, if they are made already. A `ScenarioError` has everything that is wrong with `expect`.
     """
-    return [
-        _judge(*each, replicates, scenario.replicates, _covered(each[0].metric, scenario))
-        for each in expectations(scenario, own)
-    ]
+    found = [*_expected(scenario, made_metrics(scenario)[0] if own is None else own)]
+    if mistakes := [each for each in found if isinstance(each, Mistake)]:
+        raise ScenarioError(mistakes)
+    asked = [each for each in found if not isinstance(each, Mistake)]
+    return [_judge(*each, replicates, scenario.replicates, _covered(each[0].metric, scenario)) for each in asked]
 
 
 def _covered(metric: str, scenario: Scenario) -> str:

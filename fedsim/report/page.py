@@ -55,10 +55,7 @@ def checked_document_of(
     """Compute the report of a directory, unless a file there is not the one that the run wrote; tell what failed."""
     if not (directory / SWEEP_FILE).exists():
         open_finished(directory)
-    return _told(document_of(directory, plugins), tell)
-
-
-def _told(document: ReportDocument, tell: Callable[[str], None]) -> ReportDocument:
+    document = document_of(directory, plugins)
     for failure in document.failures:
         tell(failure)
     return document
@@ -69,7 +66,6 @@ def write_report(
     page: Path | None = None,
     *,
     plugins: bool = False,
-    tell: Callable[[str], None] = lambda _: None,
     gathered: "Gathered | None" = None,
     found: Callable[[ReportDocument], None] = lambda _: None,
 ) -> Path:
@@ -81,19 +77,17 @@ def write_report(
         Where to write the page instead. It is written under a temporary name and renamed, so it is whole or not there.
     plugins
         Import code for charts of the scenario's own; without, the page says that they were left out.
-    tell
-        Called with a text for each of them that failed.
     gathered
         What the page needs of a run's participations, where it is known already; the page is the same without.
     found
-        Called with the report, whose title and findings the page shows.
+        Called with the report, whose title and findings the page shows; it also says which of those charts failed.
 
     Raises
     ------
     RunError
         The directory lacks a file, has an unreadable one, or cannot be written; the message names it.
     """
-    document = _told(document_of(directory, plugins, gathered), tell)
+    document = document_of(directory, plugins, gathered)
     found(document)
     return write_document(document, page or directory / PAGE)
 
@@ -158,7 +152,7 @@ def report_directories(
         directories, and a page that lists theirs. By default pages go into the directories themselves, and
         summaries are returned.
     plugins, tell
-        As of `write_report`.
+        As of `write_report`; called with a text for each chart of the scenario's own that failed.
 
     Raises
     ------
@@ -259,7 +253,7 @@ def report_figures(
 ) -> list[Path]:
     """Write the figures of run or sweep directories into a folder, those of several into a folder of its own each.
 
-    `plugins`, `tell` and errors are those of `fedsim.report.write_report`.
+    `plugins`, `tell` and errors are those of `report_directories`.
     """
     written: list[Path] = []
     for directory, place in zip(directories, _places(directories, folder), strict=True):
