@@ -176,7 +176,10 @@ def sweep_command(
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
     planned, directory = _planned(scenario, override, out)
     provenance = Provenance(str(file), override or [], seed, permissions=scenario.permissions)
-    how = [*_how(executor, workers, retries, timeout), *(["--compact"] if compact else [])]
+    given = {"--executor": executor, "--workers": workers, "--retries": retries, "--timeout": timeout}
+    usual = {"--executor": "process", "--retries": _RETRIES}
+    how = [word for name, value in given.items() if value != usual.get(name) for word in (name, str(value))]
+    how += ["--compact"] if compact else []
     try:
         with on_stderr(quiet=quiet) as progress:
             swept = run_sweep(
@@ -313,13 +316,6 @@ def _show_comparison(found: "Comparison", metrics: "pl.DataFrame", *, errors: bo
     say(f"{len(metrics) - len(apart)} figures are the same, {len(apart)} differ")
     if len(apart):
         say(_differences(apart))
-
-
-def _how(executor: str, workers: int | None, retries: int, timeout: str | None) -> list[str]:
-    """Return the options that say how and where runs are done, but for those that are as they are by default."""
-    given = {"--executor": executor, "--workers": workers, "--retries": retries, "--timeout": timeout}
-    default = {"--executor": "process", "--retries": _RETRIES}
-    return [word for name, value in given.items() if value != default.get(name) for word in (name, str(value))]
 
 
 def _planned(scenario: "Scenario", override: list[str] | None, out: Path | None) -> tuple[Any, Path]:
