@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 _COLUMNS = ("separation", "method", "L1 uniform", "TV uniform", "max/min pi")
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _ANSWER_BYTES = 50  # memory of one client's number in an answer
-_BROKEN = 1
 _BOUNDS, _BESIDE = ("separation", "cohort", "b", "k", "sensitivity"), ("rows of Z", "of mean", "L1 uniform")
 _NOT_MET = 1
 _ROUNDS = 1_000  # for which the deviation of counts is told
@@ -321,7 +320,7 @@ def _show_check(found: "PromiseCheck", as_json: bool) -> None:
     for sentence in found.broken:
         complain(f"broken: {sentence}")
     if found.broken:
-        raise Exit(_BROKEN)
+        raise Exit(_NOT_MET)
 
 
 def solve_command(
