@@ -138,7 +138,7 @@ def init_command(
 
 
 def validate_command(
-    files: Annotated[list[Path], Argument(metavar="FILE...", help="Scenario files.")],
+    files: Annotated[list[Path], Argument(metavar="FILE...", help="Scenario files.", callback=options.meant)],
     override: options.Overrides = None,
     allow_plugins: options.AllowPlugins = False,
     allow_outside: options.AllowOutside = False,
@@ -182,7 +182,9 @@ def schema_command(out: Annotated[Path | None, Option(metavar="FILE", help="Writ
 
 
 def metrics_command(
-    file: Annotated[Path | None, Argument(metavar="FILE", help="A scenario file, for metrics of its own.")] = None,
+    file: Annotated[
+        Path | None, Argument(metavar="FILE", help="A scenario file, for metrics of its own.", callback=options.meant)
+    ] = None,
     override: options.Overrides = None,
     allow_plugins: options.AllowPlugins = False,
     allow_outside: options.AllowOutside = False,

@@ -14,15 +14,16 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-def _meant(file: Path) -> Path:
+def meant(given: Any) -> Any:
+    """Return the files that are given, if any, with those of fedsim in place of paper/NAME."""
     from fedsim.scenario import shipped
 
-    return shipped(file)
+    return [shipped(each) for each in given] if isinstance(given, list) else given and shipped(given)
 
 
 ScenarioPath = Annotated[
     Path,
-    Argument(metavar="FILE", help="A scenario file (*.fedsim.yaml), or one of fedsim: paper/NAME.", callback=_meant),
+    Argument(metavar="FILE", help="A scenario file (*.fedsim.yaml), or one of fedsim: paper/NAME.", callback=meant),
 ]
 Overrides = Annotated[
     list[str] | None,

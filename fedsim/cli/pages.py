@@ -45,7 +45,9 @@ def report_command(
 
 
 def playground_command(
-    file: Annotated[Path | None, Argument(metavar="FILE", help="A scenario file to start with.")] = None,
+    file: Annotated[
+        Path | None, Argument(metavar="FILE", help="A scenario file to start with.", callback=options.meant)
+    ] = None,
     out: Annotated[Path, Option(metavar="FILE", help="The page to write.")] = Path("playground.html"),
     override: options.Overrides = None,
     seed: options.Seed = None,

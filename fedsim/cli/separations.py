@@ -164,7 +164,8 @@ def _numbers_of(text: str, clients: int, option: str = "--separation") -> list[i
 
 def privacy_command(
     file: Annotated[
-        Path | None, Argument(metavar="[FILE]", help="A scenario file with privacy (*.fedsim.yaml).")
+        Path | None,
+        Argument(metavar="[FILE]", help="A scenario file with privacy (*.fedsim.yaml).", callback=options.meant),
     ] = None,
     separation: options.SeparationOption = None,
     cohort: Annotated[

@@ -9,7 +9,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from fedsim.common.arguments import short_repr
-from fedsim.common.errors import ScenarioError
+from fedsim.common.errors import Mistake, ScenarioError
+from fedsim.common.hints import did_you_mean
 from fedsim.scenario.models import Scenario, scenario_schema
 from fedsim.scenario.permissions import Permissions
 
@@ -28,12 +29,21 @@ def open_scenario(
 
 
 def shipped(file: Path) -> Path:
-    """Return the scenario of the paper that ``paper/NAME`` means and that comes with fedsim; else the file itself."""
+    """Return the scenario of the paper that ``paper/NAME`` means and that comes with fedsim; else the file itself.
+
+    It is a `ScenarioError` if ``paper`` is no folder, and there is no scenario of that name.
+    """
     if file.exists() or file.parent.name != "paper":
         return file
-    package, name = Path(__file__).parents[1], file.name.removesuffix(".yaml").removesuffix(".fedsim") + ".fedsim.yaml"
-    there = [each / "paper" / name for each in (package / "scenarios", package.parent / "scenarios")]
-    found = next((each for each in there if each.exists()), file)
+    package, name = Path(__file__).parents[1], file.name.removesuffix(".yaml").removesuffix(".fedsim")
+    there = [path for folder in (package, package.parent) for path in folder.glob("scenarios/paper/*.fedsim.yaml")]
+    known = {path.name.removesuffix(".fedsim.yaml"): path for path in there}
+    if name not in known and file.parent.exists():
+        return file
+    if name not in known:
+        hint = did_you_mean(name, known, or_known=True)
+        raise ScenarioError([Mistake(f"{file}:1:1", (), f"no such file, and no such scenario of the paper{hint}")])
+    found = known[name]
     return found.relative_to(Path.cwd()) if found.is_relative_to(Path.cwd()) else found
 
 

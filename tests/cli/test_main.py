@@ -60,6 +60,8 @@ def test_the_default_folder_tells_what_ifs_apart(write: Write, tmp_path: Path) -
     ("arguments", "complaint"),
     [
         (["run", "none.yaml"], "none.yaml:1:1: error: cannot be read: No such file or directory"),
+        (["run", "paper/synthetc"], "paper/synthetc:1:1: error: no such file, and no such scenario"),
+        (["validate", "paper/synthetc"], "did you mean 'synthetic'?"),
         (["run"], "Missing argument 'FILE'"),
         (["rum"], "No such command 'rum'"),
         (["run", SYNTHETIC, "--sett", "a=b"], "No such option"),

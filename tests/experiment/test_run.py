@@ -272,4 +272,7 @@ def test_the_scenarios_of_the_paper_are_found_anywhere(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     for name in ("paper/synthetic", "scenarios/paper/synthetic.fedsim.yaml"):
         assert as_scenario(name) == known
-    assert shipped(Path("paper/nothing")) == Path("paper/nothing")
+    with pytest.raises(ScenarioError, match="no such scenario of the paper; did you mean 'synthetic'"):
+        shipped(Path("paper/synthetc"))
+    Path("paper").mkdir()
+    assert shipped(Path("paper/synthetc")) == Path("paper/synthetc")
