@@ -69,5 +69,5 @@ def decide_command(
         say(str(directory))
     if done.crashed:
         raise Exit(_CRASHED)
-    if not document.tiles:
+    if document.first_picture is None:  # no setting is chosen
         raise Exit(_NO_ANSWER)

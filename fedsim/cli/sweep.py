@@ -351,7 +351,7 @@ def _show(directory: Path) -> None:
 
 def show_answer(document: "ReportDocument", tables: "Sequence[Table | None]", *, titled: bool = False) -> None:
     """Print what the page of a sweep or a decision answers: tables of it, its title, a line for each question."""
-    from fedsim.findings.finding import lines
+    from fedsim.findings.finding import spoken
 
     for table in filter(None, tables):
         complain(plain(f"{table.caption}:"))
@@ -361,8 +361,8 @@ def show_answer(document: "ReportDocument", tables: "Sequence[Table | None]", *,
             complain(f"... and {_count(len(table.rows) - _ROWS, 'setting')} more in the report")
     if titled:
         complain(plain(f"{document.finding}."))
-    for each in lines(document.answer):
-        complain(plain(f"{each.about}: {each.text}"))
+    for line in spoken(document.answer):
+        complain(plain(line))
 
 
 def _page(directory: Path) -> Path | None:

@@ -9,7 +9,18 @@ import numpy as np
 
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import RunError
-from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, Certainty, Finding, command_of, with_half
+from fedsim.findings.finding import (
+    BIAS,
+    COST,
+    MODEL,
+    NEXT,
+    TRUST,
+    Certainty,
+    Finding,
+    command_of,
+    with_half,
+    with_seeds,
+)
 from fedsim.findings.finished_sweep import CRASHED, Axis, FinishedSweep
 from fedsim.findings.formatting import capitalized, count, listing, listing_of, number, percent
 from fedsim.findings.metric_wording import PACE, MetricWording, difference, wording_of
@@ -18,6 +29,7 @@ from fedsim.limits.grammar import ConditionError, MetricCondition, parse_conditi
 from fedsim.sweeps.decision import Feasible, Front, Ranking, detectable, feasible, front, interval, rank, seeds_needed
 
 _NAMED = 3  # settings that a sentence names at most
+_SHORT = 24  # characters of a name in a title
 _SAME = 0.01  # device-hours that differ by no more than this share are called the same
 _SLOWER = 0.9  # of the fastest pace: the condition of the example of `decide`
 SETTINGS_TEST = "paired t test over seeds, 5\N{NARROW NO-BREAK SPACE}% with Holm's correction"
@@ -77,6 +89,13 @@ class SweepChoice:
     def seeds(self) -> int:
         """How many seeds the difference of the best from the next is over."""
         return int(np.isfinite(self.values[self.ranking.order[:2]]).all(axis=0).sum()) if len(self.ranking.order) else 0
+
+    @property
+    def order(self) -> list[int]:
+        """The settings from the best to the worst: those that are ranked, then the others by their means."""
+        ranked, sign = self.ranking.order.tolist(), -1 if self.maximize else 1
+        others = np.argsort(sign * self.mean, kind="stable").tolist()  # those without a mean come last
+        return [*ranked, *(row for row in others if row not in set(ranked))]
 
     @property
     def looks(self) -> int:
@@ -151,7 +170,8 @@ def choice_title(found: SweepChoice) -> str:
     if found.open and found.front is not None:
         fast = int(found.front.rows[0])
         lost = percent(1 - found.paces[best] / found.paces[fast])
-        return f"{names[best]} is the most even {value} and {lost} slower than {names[fast]}{untested}"
+        rival = names[fast] if len(names[fast]) <= _SHORT else "the fastest"
+        return f"{names[best]} is the most even {value} and {lost} slower than {rival}{untested}"
     tied = np.flatnonzero(found.ranking.tied).tolist()
     extreme = found.wording.extreme(found.maximize)
     if not tied:
@@ -196,15 +216,7 @@ def cost_findings(found: SweepChoice) -> Iterator[Finding]:
         how = "twice" if abs(times - 2) < 0.05 else f"{percent(times)} of"
         more = f"{how} the device-hours per round of the cheapest setting"
         text += f"; {names[row]} spends {more if times > 1 + _SAME else 'the fewest device-hours per round'}"
-    yield Finding(
-        f"{text}.",
-        COST,
-        brief=f"{re.split(r'; | [(]', text)[0]}.",
-        name="cost.pace",
-        quantity=PACE,
-        scope=names[row],
-        value=float(paces[row]),
-    )
+    yield Finding(f"{text}.", COST, name="cost.pace", quantity=PACE, scope=names[row], value=float(paces[row]))
     if found.open and found.front is not None and len(found.front.rows) > 2:
         between = found.front.rows[1:-1].tolist()
         ways = [
@@ -255,7 +267,7 @@ def sure_findings(found: SweepChoice) -> Iterator[Finding]:
             by = f"by {less} (paired t test over {count(found.seeds, 'seed')})"
             text = f"{names[best]} is better than {names[row]}, the next best with {found.at(row)}, {by}."
         told = _apart(found, row, text, Certainty.TOLD if tested else Certainty.UNTESTED)
-        brief = f"{names[best]} is better than {names[row]}, the next best, by {less} (paired t test)."
+        brief = f"Better than {names[row]}, the next best, by {less} (paired t test)."
         yield replace(told, brief=brief if tested and not tied else "")
     if not found.asked and found.front is not None and (beaten := int(found.front.dominated.sum())):
         text = f"{count(beaten, 'setting')} {'is' if beaten == 1 else 'are'} worse than another in bias or pace"
@@ -276,7 +288,7 @@ def next_findings(found: SweepChoice) -> Iterator[Finding]:
     failed = int((sweep.runs["status"] == CRASHED).sum())
     if missing := len(sweep.failed) - failed:
         text = f"Run the same command again: it does the {count(missing, 'run')} that are missing."
-        yield Finding(text, NEXT, command=command_of(sweep.meta, "sweep"))
+        yield Finding(text, NEXT, command=command_of(sweep.meta, "sweep") or command_of(sweep.meta, "decide"))
     if failed:
         text = f"Read in runs/*.crashed.json why {count(failed, 'run')} failed: the same command tries anew, but a"
         yield Finding(f"{text} separation or cohort at which rounds stall will stall again.", NEXT)
@@ -292,8 +304,8 @@ def next_findings(found: SweepChoice) -> Iterator[Finding]:
         needed = seeds_needed(apart, half, found.seeds, found.looks)
         what = f"tell {names[row]} from {names[best]} ({found.wording.apart(abs(apart))})"
         text = f"About {count(needed)} seeds would {what}." if needed else f"Not even 1,000 seeds would {what}."
-        more = command_of(sweep.meta, "sweep", f"sweep.seeds={needed}") if needed else ""
-        yield Finding(text, NEXT, command=more, brief=f"{text.partition(' (')[0]}.")
+        more = with_seeds(sweep.meta, needed) if needed else ""
+        yield Finding(text, NEXT, command=more)
     yield from _decide(found)
     yield from _finer(found)
     yield from _without_conditions(found)
@@ -313,8 +325,8 @@ def _decide(found: SweepChoice) -> Iterator[Finding]:
 
 def _finer(found: SweepChoice) -> Iterator[Finding]:
     """Say which values to try next along an axis of numbers."""
-    along, row = found.sweep.axis, found.chosen
-    if along is None or row is None or along.ticks or along.size < 3:
+    along, row, swept = found.sweep.axis, found.chosen, found.sweep.scenario.sweep
+    if along is None or row is None or along.ticks or along.size < 3 or (swept is not None and swept.zip):
         return
     values = np.unique(along.x)
     place = int(np.searchsorted(values, along.x[row]))
@@ -324,7 +336,7 @@ def _finer(found: SweepChoice) -> Iterator[Finding]:
         command = _grid(found.sweep, along, (low + middle) / 2, middle, (middle + high) / 2)
         if found.sweep.tuned:
             text = f"Confirm it with more seeds, or tune {along.name} from {along.at(low)} to {along.at(high)} anew"
-            command = command_of(found.sweep.meta, "sweep", f"sweep.seeds={2 * found.seeds}")
+            command = with_seeds(found.sweep.meta, 2 * found.seeds)
         yield Finding(f"{text}.", NEXT, command=command)
     elif place:
         text = f"The choice is at the end of the grid: try {along.name} above {along.at(values[-1])}."
@@ -393,7 +405,7 @@ def parts_findings(sweep: FinishedSweep, parts: tuple[LossParts, ...]) -> Iterat
             continue
         mean, half = float(means[best]), float(halves[best])
         margin = f" ± {number(half, 2)}" if np.isfinite(half) else ""
-        largest = _largest(each, best)
+        largest = largest_part(each, best)
         text = f"“{each.name}” ends closest to the optimum at {names[best]} (loss {number(mean, 3)}{margin} above it)"
         named = (f"closest.{each.name}", f"learning.{each.name}.{_TOTAL}", names[best], mean)
         brief = f"“{each.name}” at {names[best]}: loss {number(mean, 3)} above the optimum"
@@ -407,7 +419,7 @@ def parts_findings(sweep: FinishedSweep, parts: tuple[LossParts, ...]) -> Iterat
         yield with_half(half, replace(found, brief=f"{brief}."))
 
 
-def _largest(each: LossParts, row: int) -> str:
+def largest_part(each: LossParts, row: int) -> str:
     """Name the largest part at a setting, and its share of the whole; empty where a part is negative or unknown."""
     means = {words: float(interval(values)[0][row]) for words, values in each.parts.items()}
     total = float(interval(each.total)[0][row])

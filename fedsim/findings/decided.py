@@ -9,11 +9,12 @@ import numpy as np
 
 from fedsim.analysis.metrics import describe
 from fedsim.common.arrays import Bools, Floats
-from fedsim.findings.choice import SweepChoice, choice_of, next_findings, sure_findings
-from fedsim.findings.finding import COST, TRUST, Finding
-from fedsim.findings.finished_sweep import FinishedSweep
-from fedsim.findings.formatting import count, duration, listing_of, number, percent
-from fedsim.findings.metric_wording import difference
+from fedsim.findings.choice import SweepChoice, choice_of, largest_part, loss_parts, next_findings, sure_findings
+from fedsim.findings.finding import COST, MODEL, NEXT, TRUST, Finding, command_of, with_half
+from fedsim.findings.finished_sweep import FinishedSweep, names_of
+from fedsim.findings.formatting import capitalized, count, duration, equation, listing_of, number, percent
+from fedsim.findings.metric_wording import difference, wording_of
+from fedsim.findings.sweep import choice_bias, losses_of, no_loss
 from fedsim.sweeps.decide import reached
 from fedsim.sweeps.decision import interval, rank
 
@@ -28,7 +29,7 @@ _FIGURES = (
     ("fleet.peak_sessions", "Peak sessions"),
     ("fleet.cost", "Cost"),
     ("privacy.epsilon", "Epsilon"),
-    ("participation.tv_uniform", "TV from uniform"),
+    ("participation.reported_tv_uniform", "TV from uniform"),
     ("participation.coverage", "Left out"),
 )
 """Metrics of the table, by patterns of their names, and their heads; by their own names where there is none."""
@@ -85,8 +86,11 @@ def decided_title(found: Decided) -> str:
 
 
 def decided_findings(found: Decided) -> Iterator[Finding]:
-    """Say how sure the choice is, what it costs beside its ties, what was dropped, and what to do next."""
+    """Say how biased the choice is, what it does to the model, at what cost, how sure that is, and what to do next."""
     choice, best = found.choice, found.best
+    if best is not None:
+        yield from choice_bias(choice.sweep, choice)
+        yield from _model(choice, best)
     yield from _costs(found)
     yield from sure_findings(choice)
     if best is not None and (rows := np.flatnonzero(found.dropped).tolist()):
@@ -98,6 +102,42 @@ def decided_findings(found: Decided) -> Iterator[Finding]:
         yield Finding(f"{early}: {names}.", TRUST)
     yield from _ends(found)
     yield from next_findings(choice)
+    if best is not None:
+        yield from next_steps(choice.sweep, best)
+
+
+def _model(choice: SweepChoice, best: int) -> Iterator[Finding]:
+    """Say where the model ends with the choice, by the loss of each optimizer, and the largest part of that."""
+    sweep, name = choice.sweep, choice.names[best]
+    parts = {each.name: largest_part(each, best) for each in loss_parts(sweep)}
+    losses = losses_of(sweep, "above_optimum", "excess_loss", "loss")
+    for metric in losses:
+        wording, (means, halves) = wording_of(metric), interval(sweep.samples(metric))
+        mean, half, largest = float(means[best]), float(halves[best]), parts.get(metric.split(".")[1])
+        if np.isfinite(mean):
+            of = f", largest part {largest}" if largest and metric.endswith(".above_optimum") else ""
+            text = f"{capitalized(wording.words)} is {wording.write(mean)} at {name}{of}."
+            brief = f"{capitalized(wording.words.removeprefix('the '))}: {wording.write(mean)}{of}."
+            yield with_half(half, Finding(text, MODEL, False, "choice.model", metric, name, mean, brief=brief))
+    if not losses:
+        yield no_loss(sweep)
+
+
+def next_steps(sweep: FinishedSweep, best: int) -> Iterator[Finding]:
+    """Propose to look beyond a value at the end of those that could be chosen, and to run the choice."""
+    known = {path: sweep.numbers(path) for path in sweep.parameters}
+    grids = {path: np.unique(each) for path, each in known.items() if each is not None}
+    grid = {path: [f"{each:g}" for each in values] for path, values in grids.items()}
+    for path, values in grids.items():
+        if len(grids) == len(known) and len(values) > 1 and sweep.points[path][best] == values[-1]:
+            longer = grid | {path: [*grid[path], f"{2 * values[-1] - values[-2]:g}"]}
+            choose = ", ".join(f"{key}: [{', '.join(each)}]" for key, each in longer.items())
+            most = equation(names_of(sweep.parameters)[path], f"{values[-1]:g}")
+            text = f"{most} is the largest that was tried: try larger ones too"
+            yield Finding(f"{text}.", NEXT, command=command_of(sweep.meta, "decide", f"choose={{{choose}}}"))
+    settings = [f"{path}={sweep.points[path][best]}" for path in (*sweep.parameters, *sweep.tuned)]
+    text = "Run the choice, to see who takes part in it and when."
+    yield Finding(text, NEXT, command=command_of(sweep.meta, "run", *settings))
 
 
 def _ends(found: Decided) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from math import isfinite
 from shlex import join, split
 from typing import TypeAlias
 
-from fedsim.findings.formatting import cut
+from fedsim.findings.formatting import capitalized, cut
 
 # What findings are about: the questions of a reader, in their order
 WHAT, BIAS, MODEL = "What happens", "How biased", "To the model"
@@ -17,6 +17,8 @@ COST, TRUST, NEXT = "At what cost", "Can I trust it", "Do this next"
 
 LONGEST = 88
 """Characters of a line of the first screen: with five of them, that of a phone shows all."""
+
+_LEAST = 24  # characters of a clause
 
 Plain: TypeAlias = str | float | bool | None
 
@@ -54,8 +56,17 @@ class Finding:
 
     @property
     def line(self) -> str:
-        """What the first screen says."""
-        return self.text if len(self.text) <= LONGEST else cut(self.brief or self.text, LONGEST)
+        """What the first screen says: the sentence, or of one too long the first clauses of its brief form."""
+        text = self.text if len(self.text) <= LONGEST else self.brief or self.text
+        if len(text) <= LONGEST:
+            return text
+        text = text.removesuffix(".")
+        for end in ("; ", " (", ": ", ", and "):
+            text = text if len(text) < LONGEST else text.rpartition(end)[0] or text
+        if text.count("(") > text.count(")"):
+            text = text.rpartition(" (")[0]
+        last = text.rpartition(", ")[2]  # the main clause of a sentence, or no clause at all
+        return cut(f"{text if len(text) < LONGEST or len(last) < _LEAST else capitalized(last)}.", LONGEST)
 
 
 @dataclass(frozen=True)
@@ -67,13 +78,26 @@ class Tile:
     detail: str = ""
 
 
+_VERBS = {"run": {"run", "sweep"}, "sweep": {"run", "sweep"}, "decide": {"run", "decide"}}
+
+
 def command_of(known: Mapping[str, object], verb: str, *settings: str) -> str:
-    """Return the command of a manifest or `sweep.json` with another verb and more settings; "" where it has none."""
+    """Return the command of a manifest or `sweep.json` with another verb and more settings; "" where it has none.
+
+    A sweep is no decision, nor a decision a sweep; a run of either has a folder of its own.
+    """
     with suppress(ValueError):  # what a shell cannot read
         words = split(str(known.get("command") or ""))
-        if words[:1] == ["fedsim"] and words[1:2] in (["run"], ["sweep"]) and len(words) > 2:
+        if words[:1] == ["fedsim"] and len(words) > 2 and verb in _VERBS.get(words[1], ()):
+            if verb != words[1] and "--out" in words:
+                del words[words.index("--out") : words.index("--out") + 2]
             return join(["fedsim", verb, *words[2:], *(word for each in settings for word in ("--set", each))])
     return ""
+
+
+def with_seeds(known: Mapping[str, object], seeds: int) -> str:
+    """Return the command of a sweep or decision with so many seeds; "" where it has none."""
+    return command_of(known, "sweep", f"sweep.seeds={seeds}") or command_of(known, "decide", f"decide.seeds={seeds}")
 
 
 def with_half(half: float, finding: Finding) -> Finding:
@@ -89,7 +113,16 @@ def lines(findings: Iterable[Finding]) -> Iterator[Finding]:
         yield next(same)
 
 
+def spoken(findings: Iterable[Finding]) -> Iterator[str]:
+    """Yield what a terminal prints of the first screen: each line with its question, and the command that it names."""
+    for each in lines(findings):
+        yield f"{each.about}: {each.text}"
+        if each.command:
+            yield f"  {each.command}"
+
+
 def as_plain(finding: Finding) -> Mapping[str, Plain]:
     """Return a finding for JSON, without what it does not have."""
-    known = {key: value for key, value in asdict(finding).items() if value not in ("", None)}
+    brief = "" if finding.line == finding.text else finding.line
+    known = {key: value for key, value in asdict(replace(finding, brief=brief)).items() if value not in ("", None)}
     return {key: value for key, value in known.items() if not isinstance(value, float) or isfinite(value)}

@@ -3,14 +3,13 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 
 from fedsim.common.errors import FedsimError
 from fedsim.common.instants import HOUR_S, time_unit
 from fedsim.experiment.cautions import of_paid_rounds, of_separation, of_shocks, of_training, why_nothing
 from fedsim.findings.bias import ROUNDING, Bias, Seen
-from fedsim.findings.finding import COST, LONGEST, MODEL, NEXT, TRUST, Finding, command_of
+from fedsim.findings.finding import COST, MODEL, NEXT, TRUST, Finding, command_of
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import capitalized, count, duration, listing, many, number, percent
 from fedsim.findings.methods import initial_loss, optimizer_figures, slow_descents
@@ -76,16 +75,8 @@ def spent_findings(run: FinishedRun) -> Iterator[Finding]:
 def advice(run: FinishedRun, bias: Bias) -> Iterator[Finding]:
     """Say how far to trust the figures, warnings first, and what to do next."""
     worse = _worse(run)
-    for each in sorted(_trust(run, bias, worse), key=lambda each: not each.warns):
-        yield replace(each, brief=each.brief or f"{_begin(each.text)}.")
+    yield from sorted(_trust(run, bias, worse), key=lambda each: not each.warns)
     yield from _next(run, bias, worse)
-
-
-def _begin(text: str) -> str:
-    """Return as many of the first clauses of a sentence as a line has room for, else the last of these."""
-    for end in (": ", "; ", ", and ", " ("):
-        text = text if len(text) < LONGEST else text.partition(end)[0]
-    return capitalized(text.removesuffix(".") if len(text) < LONGEST else text.rpartition(", ")[2])
 
 
 def _trust(run: FinishedRun, bias: Bias, worse: list[str]) -> Iterator[Finding]:

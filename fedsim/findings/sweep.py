@@ -99,13 +99,10 @@ def sweep_answer(sweep: FinishedSweep, found: SweepChoice, methods: Tournament |
         yield from tournament_next(methods, sweep.meta)
         yield from what_was_simulated(sweep)
         return
-    losses = dict[str, str]()
-    for metric in (each for what in ("excess_loss", "loss") for each in sweep.metrics if _ends(each, what)):
-        losses.setdefault(metric.rpartition(".")[0], metric)
-    courses = courses_of(sweep, [sweep.bias_metric, *list(losses.values())[:_LOSSES], PACE])
+    courses = courses_of(sweep, [sweep.bias_metric, *losses_of(sweep, "excess_loss", "loss"), PACE])
     model = [*parts_findings(sweep, loss_parts(sweep)), *(each for each in courses if each.about == MODEL)]
-    yield from _bias(sweep, found, [each for each in courses if each.about == BIAS])
-    yield from model or [without_loss(diverged=any(_ends(each, "diverged_round") for each in sweep.metrics))]
+    yield from choice_bias(sweep, found, [each for each in courses if each.about == BIAS])
+    yield from model or [no_loss(sweep)]
     yield from cost_findings(found)
     yield from (each for each in courses if each.about == COST)
     doubts = [*sure_findings(found), *chance_warning(sweep, found.chosen), *trust_findings(sweep)]
@@ -115,7 +112,7 @@ def sweep_answer(sweep: FinishedSweep, found: SweepChoice, methods: Tournament |
     yield from what_was_simulated(sweep)
 
 
-def _bias(sweep: FinishedSweep, found: SweepChoice, courses: Sequence[Finding]) -> Iterator[Finding]:
+def choice_bias(sweep: FinishedSweep, found: SweepChoice, courses: Sequence[Finding] = ()) -> Iterator[Finding]:
     """Say how biased the choice is, by what reached the model; of selections and pulls where these differ."""
     wording, known = wording_of(sweep.bias_metric), sweep.estimates(sweep.bias_metric)
     if not np.isfinite(known.mean).any():
@@ -160,6 +157,19 @@ def _spread(sweep: FinishedSweep) -> Iterator[Finding]:
 
 def _ends(metric: str, what: str) -> bool:
     return re.fullmatch(rf"learning\.(?!.*_uniform\.).+\.{what}", metric) is not None
+
+
+def losses_of(sweep: FinishedSweep, *kinds: str) -> list[str]:
+    """Return the metric of the loss of each optimizer, at most three: the first of these kinds that it has."""
+    losses = dict[str, str]()
+    for metric in (each for what in kinds for each in sweep.metrics if _ends(each, what)):
+        losses.setdefault(metric.rpartition(".")[0], metric)
+    return list(losses.values())[:_LOSSES]
+
+
+def no_loss(sweep: FinishedSweep) -> Finding:
+    """Say why the sweep has no loss."""
+    return without_loss(diverged=any(_ends(each, "diverged_round") for each in sweep.metrics))
 
 
 def courses_of(sweep: FinishedSweep, metrics: Sequence[str]) -> list[Finding]:

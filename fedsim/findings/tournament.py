@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsim.common.arrays import Floats
-from fedsim.findings.finding import MODEL, NEXT, TRUST, Certainty, Finding, Tile, command_of, with_half
+from fedsim.findings.finding import MODEL, NEXT, TRUST, Certainty, Finding, Tile, with_half, with_seeds
 from fedsim.findings.finished_sweep import FinishedSweep
 from fedsim.findings.formatting import count, cut, listing, listing_of, number
 from fedsim.sweeps.decision import interval, seeds_needed, told_apart
@@ -99,7 +99,8 @@ def _of_optimizers(parameters: Sequence[str]) -> bool:
 
 def _typical(found: Tournament) -> Floats:
     """Return the figure of each optimizer: the median over the cases of the means over the seeds."""
-    return np.asarray(np.nanmedian(interval(found.values)[0], axis=1))
+    means = [row[np.isfinite(row)] for row in interval(found.values)[0]]
+    return np.array([np.median(row) if len(row) else np.nan for row in means])
 
 
 def tournament_tiles(found: Tournament) -> Iterator[Tile]:
@@ -174,7 +175,7 @@ def tournament_findings(found: Tournament) -> Iterator[Finding]:
 
 def several_seeds(known: Mapping[str, object]) -> Finding:
     """Say of a sweep that one seed is too few."""
-    command = command_of(known, "sweep", "sweep.seeds=5")
+    command = with_seeds(known, 5)
     return Finding("Sweep several seeds: one tells nothing of chance.", NEXT, command=command)
 
 
@@ -189,4 +190,4 @@ def tournament_next(found: Tournament, meta: Mapping[str, object]) -> Iterator[F
         needed = seeds_needed(mean, half, seeds, looks) if mean else None
         what = f"tell “{found.names[first[1]]}” from “{found.names[first[0]]}”"
         text = f"About {count(needed)} seeds would {what}." if needed else f"No 1,000 seeds would {what}."
-        yield Finding(text, NEXT, command=command_of(meta, "sweep", f"sweep.seeds={needed}") if needed else "")
+        yield Finding(text, NEXT, command=with_seeds(meta, needed) if needed else "")

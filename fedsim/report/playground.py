@@ -9,6 +9,7 @@ from typing import cast
 import numpy as np
 
 from fedsim.common.errors import RunError
+from fedsim.findings.finding import MODEL, TRUST, Finding
 from fedsim.findings.formatting import count, number, percent
 from fedsim.population import Population, build_population
 from fedsim.privacy.epsilon import noise_for
@@ -95,7 +96,11 @@ def playground_document(scenario: Scenario | None = None, file: Path | None = No
         name="theory",
         question="Which separation R should I choose?",
         finding=f"With R = {count(start.separation)}, {found}.",
-        setup="Theory for clients that are always available: nothing is run or trained. R: rounds a client waits.",
+        setup="R: rounds a client waits before it may take part again.",
+        answer=(
+            Finding("No model is trained here.", MODEL),
+            Finding("It is exact for clients that are always available; nothing is simulated.", TRUST),
+        ),
         description=_ABOUT,
         context={
             "playground": vars(start)

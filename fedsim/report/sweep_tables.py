@@ -22,15 +22,15 @@ _METRICS = 5  # metrics in a table at most
 _SENSE = 1e30  # larger figures are those of training that diverged
 _GROUPS = 8  # groups in a table at most
 
-_Column: TypeAlias = tuple[str, Sequence[str]]
+SettingColumn: TypeAlias = tuple[str, Sequence[str]]
 
 _INTERVAL = "mean ± half of the 95 % interval"
 
 
-def _setting_table(
+def setting_table(
     sweep: FinishedSweep,
     caption: str,
-    columns: Sequence[_Column],
+    columns: Sequence[SettingColumn],
     *,
     words: int = 0,
     note: str = "",
@@ -78,16 +78,15 @@ def choice_table(sweep: FinishedSweep, found: SweepChoice) -> Table | None:
         ("TV from uniform", [tv(value) if np.isfinite(value) else NO_VALUE for value in bias.tolist()]),
         ("Rounds per day", [number(value) for value in found.paces.tolist()]),
     ]
-    order = [*ranking.order.tolist(), *(row for row in settings if row not in set(ranking.order.tolist()))]
-    return _setting_table(sweep, f"Settings by {found.wording.words}", columns, words=1, order=order)
+    return setting_table(sweep, f"Settings by {found.wording.words}", columns, words=1, order=found.order)
 
 
 def point_table(sweep: FinishedSweep, chosen: Sequence[str]) -> Table:
     """Show the means at every point, and what was tuned for it."""
     names = names_of((*sweep.parameters, *sweep.tuned))
-    columns: list[_Column] = [(metric, _with_halves(sweep.estimates(metric))) for metric in chosen[:_METRICS]]
+    columns: list[SettingColumn] = [(metric, _with_halves(sweep.estimates(metric))) for metric in chosen[:_METRICS]]
     columns += [(f"{names[name]} (tuned)", sweep.values(name)) for name in sweep.tuned]
-    return _setting_table(sweep, f"Settings of the sweep: {_INTERVAL}", columns)
+    return setting_table(sweep, f"Settings of the sweep: {_INTERVAL}", columns)
 
 
 def group_ratio_table(sweep: FinishedSweep) -> Table | None:
@@ -101,7 +100,7 @@ def group_ratio_table(sweep: FinishedSweep) -> Table | None:
     ]
     note = f"{count(left, 'more group')} in the results." if (left := len(ratios) - len(columns)) > 0 else ""
     caption = f"Participation shares of groups, in multiples of their fair share: {_INTERVAL}"
-    return _setting_table(sweep, caption, columns, note=note)
+    return setting_table(sweep, caption, columns, note=note)
 
 
 _PROMISES: tuple[tuple[str, str, Callable[[Floats], float], Callable[[float], str]], ...] = (
@@ -126,7 +125,7 @@ def privacy_table(sweep: FinishedSweep) -> Table | None:
     """
     if "privacy.epsilon" not in sweep.metrics:
         return None
-    columns: list[_Column] = []
+    columns: list[SettingColumn] = []
     secret = "privacy.epsilon_if_known" in sweep.metrics
     for head, metric, over, write in _PROMISES + _KNOWN * secret:
         known = [row[np.isfinite(row)] for row in sweep.samples(metric)]
@@ -136,7 +135,7 @@ def privacy_table(sweep: FinishedSweep) -> Table | None:
         "promised, because the server enforces it, counts for epsilon; what was observed is luck where it is better. "
         f"Epsilon is for {scope_of(secret)}{', this page included' * secret}, at the scenario's delta."
     )
-    return _setting_table(sweep, "What is promised to privacy, and what the runs had", columns, note=note)
+    return setting_table(sweep, "What is promised to privacy, and what the runs had", columns, note=note)
 
 
 def parts_table(sweep: FinishedSweep, loss: LossParts) -> Table:
@@ -151,7 +150,7 @@ def parts_table(sweep: FinishedSweep, loss: LossParts) -> Table:
             for mean, n in zip(interval(loss.time)[0].tolist(), reached, strict=True)
         ]
         columns.append(("Time to target", times))
-    return _setting_table(sweep, f"Loss of “{loss.name}” above the optimum: {_INTERVAL}", columns)
+    return setting_table(sweep, f"Loss of “{loss.name}” above the optimum: {_INTERVAL}", columns)
 
 
 def tournament_table(found: Tournament) -> Table:

@@ -387,7 +387,7 @@ def check_length(findings: Sequence[Mapping[str, Any]]) -> Iterator[Fault]:
     first.pop("What happens", None)  # which the title and what is below it say
     for each in first.values():
         text, brief = str(each["text"]), str(each.get("brief", ""))
-        if len(text) > LONGEST_LINE and not 0 < len(brief) <= LONGEST_LINE:
+        if len(text) > LONGEST_LINE and (not 0 < len(brief) <= LONGEST_LINE or brief.endswith("…")):
             yield Fault("a long line", brief or text)
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pytest
 from benchmarks.decide import SCENARIO, case_of, found_in
 from fedsim.common.errors import ScenarioError
 from fedsim.common.messages import plain
-from fedsim.findings.decided import decided_findings, decided_of, decided_title
+from fedsim.findings.decided import decided_findings, decided_of, decided_title, next_steps
 from fedsim.findings.finished_sweep import read_finished_sweep
 from fedsim.scenario import Scenario
 from fedsim.sweeps.decide import decide, planned_decision, reached, still_open
@@ -144,6 +145,24 @@ def test_from_the_command_line(write: Write, tmp_path: Path) -> None:
     assert plain(told["answer"]) + "." == lines[-1]
     assert len(told["settings"]) == 4
     assert (out / "report.html").read_bytes() == page
+    asked = [each["about"] for each in told["findings"]]
+    assert {"How biased", "To the model", "At what cost", "Can I trust it", "Do this next"} <= set(asked)
+    printed = [line.strip() for line in lines if line.startswith("  fedsim ")]
+    assert printed == [next(each["command"] for each in told["findings"] if each["about"] == "Do this next")]
+    assert shlex.split(printed[0])[:3] in (["fedsim", way, str(file)] for way in ("run", "decide"))
+
+
+def test_a_choice_at_the_end_of_what_was_tried_is_looked_beyond(tmp_path: Path) -> None:
+    """The next command tries larger values; what it says can be run."""
+    found_in(1, tmp_path)
+    found = decided_of(read_finished_sweep(tmp_path / "case-1" / "final"))
+    path = found.choice.sweep.parameters[0]
+    values = sorted(found.choice.sweep.points[path].to_list())
+    top = found.choice.sweep.points[path].to_list().index(values[-1])
+    beyond = [each.text for each in next_steps(found.choice.sweep, top)]
+    assert any("is the largest that was tried: try larger ones too." in text for text in beyond)
+    low = found.choice.sweep.points[path].to_list().index(values[0])
+    assert [each.text for each in next_steps(found.choice.sweep, low)] == [beyond[-1]]
 
 
 def test_a_server_update_that_is_one_word_is_tuned(write: Write, tmp_path: Path) -> None:

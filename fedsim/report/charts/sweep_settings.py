@@ -30,6 +30,7 @@ class IntervalRows:
     legend: tuple[str, str]  # what full and hollow dots are
     unit: str
     reference: float | None  # the dotted line
+    chosen: int | None = None  # the row that is marked
 
 
 def interval_chart(data: IntervalRows, name: str, title: str, notes: Sequence[str] = ()) -> Chart:
@@ -55,10 +56,17 @@ def _draw_intervals(data: IntervalRows, axes: Axes) -> None:
     for told, face, words in zip((data.told, ~data.told), (marks.SERIES[0], marks.PAPER), data.legend, strict=True):
         dots = marks.dots(axes, data.value[told], rows[told], marks.SERIES[0], 6, markerfacecolor=face)
         entries += [(dots, words)] if told.any() else []
+    if data.chosen is not None:
+        entries.append((_ring(axes, data.value[data.chosen], rows[data.chosen]), "choice"))
     if data.reference is not None:
         marks.rule(axes, x=data.reference)
     marks.linear(axes, "x")
     marks.finish(axes, data.unit, "", entries)
+
+
+def _ring(axes: Axes, x: float, y: float) -> Artist:
+    """Mark the choice."""
+    return marks.dots(axes, x, y, marks.SERIES[1], 12, markeredgewidth=2, markerfacecolor="none", clip_on=False)
 
 
 TRADE_OFF = "trade-off"
@@ -114,9 +122,7 @@ def _draw_trade_off(
             some = those[:: -(-len(those) // _DRAWN)]
             entries.append((marks.dots(axes, x[some], y[some], edge, 5, markerfacecolor=face), words))
     first = [found.chosen] if found.chosen in known else []
-    for best in first:
-        ringed: dict[str, Any] = {"markeredgewidth": 2, "markerfacecolor": "none"}
-        entries.append((marks.dots(axes, x[best], y[best], marks.SERIES[1], 12, **ringed), "choice"))
+    entries += [(_ring(axes, float(x[best]), float(y[best])), "choice") for best in first]
     axes.margins(0.14)
     low, high = axes.get_ylim()
     axes.set_ylim(min(0.0, low) if low < 0.5 * high else low, high)
