@@ -81,13 +81,13 @@ class Device:
 
     def spend(self, until: int) -> None:
         """Add what the session that has begun last takes if it ends then: bytes down and up, and Wh."""
-        left = (until - self.began) / 1000
+        left, whole = (until - self.began) / 1000, until - self.began >= ms(sum(self.parts))
         for phase, length in enumerate(self.parts):
-            part = length if until - self.began >= ms(sum(self.parts)) else min(left, length)
+            part = length if whole else min(left, length)
             left -= part
             self.took[2] += self.work["watts"][phase] * part / 3600
             if phase == 2 and self.course:
-                self.took[1] += self.sent((until - self.began) / 1000)
+                self.took[1] += self.sent(math.inf if whole else (until - self.began) / 1000)
             elif phase != 1:
                 self.took[phase // 2] += self.work[["model", "", "update"][phase]] * part / length
 
