@@ -72,6 +72,17 @@ def test_lemmas_of_the_appendices() -> None:
     assert left > right
 
 
+def test_participation_variance_is_no_lower_bound() -> None:
+    """Weighing by intervals is far below it; no unbiased sum has less noise than fixed weights."""
+    found = script("participation_variance")
+    for separation in (0, 2):
+        drawn = found.participants(found.WEIGHTS, separation, 2_000, 200, separation)
+        pi = np.bincount(drawn.ravel(), minlength=6) / drawn.size
+        fixed, _, intervals, capped = found.variances(drawn, pi, found.OPTIMA)
+        assert max(intervals[0], capped[0]) < fixed[0] / 10
+        assert intervals[1] > capped[1] > fixed[1] == pytest.approx((1 / pi).mean() / 6, rel=1e-9)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "words"),

@@ -21,7 +21,7 @@ from fedsim.learning.cohorts import frequencies
 from fedsim.scenario import Scenario
 from fedsim.selection.laws import law_of
 from fedsim.simulation.engine import simulate_log
-from fedsim.theory.available_prediction import by_weights, why_not
+from fedsim.theory.available_prediction import ExpectedReports, by_weights, why_not
 from fedsim.theory.design import fitted, weights_for
 from fedsim.theory.prediction import all_report, before_the_chain
 
@@ -101,8 +101,8 @@ def design(scenario: Scenario, target: Floats | None = None, report: Report = si
     return Design(weights, wanted, expected, method, before, after)
 
 
-def _expected(by_weight: Callable[[Floats], Floats], weights: Floats) -> Floats:
-    return np.maximum(by_weight(weights / weights.sum()), _NONE / len(weights))
+def _expected(by_weight: Callable[[Floats], ExpectedReports], weights: Floats) -> Floats:
+    return np.maximum(by_weight(weights / weights.sum()).shares, _NONE / len(weights))
 
 
 def _trial(

@@ -17,8 +17,13 @@ device, is by the law of selection, so that sum_i q_i(t) = B_t:
 With fewer than B_t to be expected all of them take part. If n devices report, each has the weight 1/n in the mean that
 moves the model: the pull of device i is q_i(t) r_i(t) E[1/(1 + K)], r_i being its chance to report when selected, and K
 the number of the others' reports, taken to be binomial with the mean and the variance of the reports of such a cohort
-(Hajek's approximation, where its size is fixed). What it leaves out is chance: eligible weight is as large as
-expected. Where all devices are always available and none rests, uniform, bernoulli and midzuno are exact.
+(Hajek's approximation, where its size is fixed).
+
+With one draw the weight that i competes with is as `fedsim.theory.eligible_weight` says; otherwise it is as large as
+expected. Where all devices are always available and none rests, uniform, bernoulli and midzuno are exact. Counts vary
+as those of a renewal process: the variance of i's is the sum of q_i(t) (1 - h_i(t)) u_i(t)^2, and of what its reports
+add. What is left out is that those who rest depend on one another: a part (1 - u_i) y / M of h_i, y being the mean
+weight of those who rest, which changes q_i by u_i times that. It is an estimate of the error.
 
 References
 ----------
@@ -28,6 +33,7 @@ Mathematical Statistics 43, 1972.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -42,6 +48,7 @@ from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import SyncServer
 from fedsim.selection.laws import law_of, theory_of
+from fedsim.theory.eligible_weight import competing_weight
 from fedsim.theory.prediction import cap_binds, session_kinds
 
 _MOST_NUMBERS = 1 << 27  # chances that are remembered at once: of every device in the rounds for which one may rest
@@ -50,21 +57,23 @@ _STEPS, _CLOSE = 100, 1e-9  # of iterations, and how close they have to come
 _AT_ONCE = 1 << 22
 _LENGTHS = 16
 _SURE = 255
+_WHOLE = 0.25  # variance of a whole number whose mean is half-way between two
 
 
 def available_participation(
     scenario: Scenario, population: Population, rounds: pl.DataFrame, replicate: int = 0
 ) -> Floats:
     """Return each device's pull on the model that the mean field expects, (N,), sum 1: `by_weights` of its weights."""
-    return by_weights(scenario, population, rounds, replicate)(population.weight)
+    return by_weights(scenario, population, rounds, replicate)(population.weight).shares
 
 
 def by_weights(
-    scenario: Scenario, population: Population, rounds: pl.DataFrame, replicate: int = 0
-) -> Callable[[Floats], Floats]:
-    """Return each device's pull on the model that the mean field expects, (N,), sum 1, as a function of the weights.
+    scenario: Scenario, population: Population, rounds: pl.DataFrame, replicate: int = 0, *, means: bool | None = None
+) -> Callable[[Floats], "ExpectedReports"]:
+    """Return what the mean field expects of each device, as a function of the weights (N,).
 
-    That is its share of the reports where the server divides by a fixed number.
+    The `shares` are pulls on the model; shares of reports where the server divides by a fixed number, or `means` is
+    False.
 
     Of long runs of many devices the first rounds are taken, 2^28 / N of them, but not less than a day's.
 
@@ -78,7 +87,8 @@ def by_weights(
     server, unknown = scenario.server, why_not(scenario, population)
     if unknown or not server.selects_once:
         raise ChainError(f"the mean field of devices that come and go does not know of {unknown}")
-    began = rounds.filter(pl.col("selected_s").is_not_null() & (pl.col("selected") > 0)).sort("round")
+    drawn = pl.col("selected_s").is_not_null() & (pl.lit(not server.fixed_size) | (pl.col("selected") > 0))
+    began = rounds.filter(drawn).sort("round")
     most = _MOST_BYTES // len(population)
     if len(began) > most:
         days = (began["selected_s"].head(most).to_numpy()[[0, -1]] if most else np.zeros(2)) / DAY_S
@@ -100,15 +110,16 @@ def by_weights(
 
     selections = Selections(began["round"].to_numpy().astype(np.int64), instants, sizes)
     rests, law = (population.separation, population.cooldown_s), law_of(server)
-    means = scenario.divisor is None
 
-    def pulls(weights: Floats) -> Floats:
-        expected = expected_reports(weights, *rests, law, selections, reporting, means=means)
-        if not expected.any():
+    means = scenario.divisor is None if means is None else means
+
+    def expected(weights: Floats) -> ExpectedReports:
+        found = expected_reports(weights, *rests, law, selections, reporting, means=means)
+        if not found.reports.any():
             raise ChainError("the mean field of devices that come and go expects no report of anybody")
-        return np.asarray(expected / expected.sum())
+        return found
 
-    return pulls
+    return expected
 
 
 def why_not(scenario: Scenario, population: Population) -> str | None:
@@ -181,6 +192,25 @@ def _lengths(scenario: Scenario, population: Population) -> Floats:
     return np.array(values)[kind]
 
 
+class ExpectedReports(NamedTuple):
+    """How many reports of each device are to be expected, and how far their number may be from it, (N,) each."""
+
+    reports: Floats
+    spread: Floats  # standard deviation by chance, and an estimate of what the mean field is off
+
+    @property
+    def shares(self) -> Floats:
+        """Return each device's share of the reports, (N,), sum 1."""
+        return np.asarray(self.reports / self.reports.sum())
+
+    def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
+        """Return between which shares each device's share of the reports of such a run lies with this confidence."""
+        from scipy.special import ndtri  # takes long to import
+
+        half = float(ndtri((1.0 + confidence) / 2.0)) * self.spread / self.reports.sum()
+        return np.maximum(self.shares - half, 0.0), self.shares + half
+
+
 @dataclass(frozen=True)
 class Selections:
     """When a server selected, and how many clients, in T rounds."""
@@ -204,10 +234,10 @@ def expected_reports(
     reporting: Callable[[int], tuple[NDArray[np.intp], Floats]],
     *,
     means: bool = False,
-) -> Floats:
-    """Return how many reports of each device are to be expected, (N,).
+) -> ExpectedReports:
+    """Return how many reports of each device are to be expected, (N,), and how far they may be off.
 
-    With `means` each of the n reports of a round counts 1/n.
+    With `means` each of the n reports of a round counts 1/n in the expectation.
 
     `reporting` returns, for the place of a selection, the devices that are available then, and for each of them the
     chance that it reports if it is selected.
@@ -228,9 +258,10 @@ def expected_reports(
             f"the mean field of devices that come and go remembers {depth:,} rounds of {len(rests):,} devices that "
             f"rest so long; it can remember {_MOST_NUMBERS:,} chances"
         )
+    rests = rests if depth else rests[:0]
     past, oldest, resting = np.zeros((depth, len(rests))), np.zeros(len(rests), dtype=np.int64), np.zeros(clients)
     own, cooling = np.arange(len(rests)), np.zeros(len(rests))
-    expected = np.zeros(clients)
+    expected, counts, variance, error = np.zeros((4, clients))
     for now in places.tolist():
         since = np.minimum(selections.first_within(now, separation[rests], cooldown_s[rests]), now)
         while len(over := np.flatnonzero(oldest < since)):
@@ -238,17 +269,26 @@ def expected_reports(
             oldest[over] += 1
         resting[rests] = cooling
         who, reports = reporting(now)
-        eligible = np.clip(1.0 - resting[who], 0.0, 1.0)
-        chances = _LAWS[law](eligible, weights[who], float(selections.sizes[now]))
+        eligible, own_weights = np.clip(1.0 - resting[who], 0.0, 1.0), weights[who]
+        spread = np.maximum(resting * (1.0 - resting), 0.0)
+        chances = _LAWS[law](eligible, own_weights, float(selections.sizes[now]))
         chosen = eligible * chances
+        variance[who] += reports**2 * chosen * (1.0 - chances) * eligible**2 + reports * (1.0 - reports) * chosen
+        typical = float(spread[who] @ own_weights) / ((float(spread.sum()) * float(eligible @ own_weights)) or 1.0)
+        error[who] += reports * chosen * eligible * (1.0 - eligible) * typical
         worth = _inverse_size(chosen, reports, chances if law == "bernoulli" else None) if means else 1.0
+        counts[who] += chosen * reports
         expected[who] += chosen * reports * worth
         if depth:
             newest = np.zeros(clients)
             newest[who] = chosen
             past[now % depth] = newest[rests]
             cooling += past[now % depth]
-    return expected
+    if law == "bernoulli":  # what a share is a share of varies
+        share = counts / (float(counts.sum()) or 1.0)
+        variance = variance * (1.0 - 2.0 * share) + share**2 * float(variance.sum())
+    spread = np.sqrt(np.maximum(variance, _WHOLE) + error**2)
+    return ExpectedReports(expected, spread * expected / np.maximum(counts, 1e-300))
 
 
 def _inverse_size(chosen: Floats, reports: Floats, chances: Floats | None) -> Floats:
@@ -270,15 +310,19 @@ def _inverse_size(chosen: Floats, reports: Floats, chances: Floats | None) -> Fl
     return np.asarray(-np.expm1(trials * np.log1p(-min(step, 1 - 1e-15))) / (trials * step))
 
 
-def _level(eligible: Floats, weights: Floats, total: float, most: Floats | float = 1.0) -> Floats:
+def _level(
+    eligible: Floats, weights: Floats, total: float, most: Floats | float = 1.0, own: Floats | None = None
+) -> Floats:
     """Return h = min(most, B w / (M + (1 - e) w)) with sum of e h = B, or `most` where that is not enough for it.
 
-    M is the eligible weight, in which a device that is eligible sees all of its own weight instead of e times it.
+    M is the eligible weight, in which a device that is eligible sees all of its own weight instead of e times it; or by
+    M + own.
     """
     highest = np.broadcast_to(most, len(weights))
     if float(eligible @ highest) <= total:
         return highest
-    own, mass = (1.0 - eligible) * weights, float(eligible @ weights)
+    own = (1.0 - eligible) * weights if own is None else own
+    mass = float(eligible @ weights)
     for _ in range(_STEPS if total else 1):
         chances = np.minimum(highest, total * weights / (mass + own))
         found = float(eligible @ chances)
@@ -288,14 +332,21 @@ def _level(eligible: Floats, weights: Floats, total: float, most: Floats | float
     return np.asarray(chances)
 
 
+def _drawn(eligible: Floats, weights: Floats, total: float) -> Floats:
+    """Return min(1, theta w / M_i), M_i the eligible weight that i competes with, with sum of e h = B."""
+    return _level(eligible, weights / competing_weight(eligible, weights), total, own=np.zeros(1))
+
+
 def _midzuno(eligible: Floats, weights: Floats, size: float) -> Floats:
-    first = _level(eligible, weights, 1.0)
+    first = _drawn(eligible, weights, 1.0)
     return first + _level(eligible, 1.0 - first, size - 1.0, 1.0 - first)
 
 
 def _successive(eligible: Floats, weights: Floats, size: float) -> Floats:
     if eligible.sum() <= size:
         return np.ones(len(weights))
+    if size == 1.0:
+        return _drawn(eligible, weights, size)
     theta = size / float(eligible @ weights)  # left of the root of a concave function: Newton comes from there
     for _ in range(_STEPS):
         missed = np.exp(-theta * weights)
@@ -308,7 +359,7 @@ def _successive(eligible: Floats, weights: Floats, size: float) -> Floats:
 
 _LAWS: dict[str, Callable[[Floats, Floats, float], Floats]] = {
     "uniform": lambda eligible, _, size: _level(eligible, np.ones(len(eligible)), size),
-    "bernoulli": _level,
+    "bernoulli": _drawn,
     "midzuno": _midzuno,
     "successive": _successive,
 }

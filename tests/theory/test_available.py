@@ -12,7 +12,13 @@ from fedsim.experiment.preflight import preflight
 from fedsim.learning import LearningError, build_optimizer, frequencies
 from fedsim.learning.optimizers.debiased_fedavg import OracleWeighted
 from fedsim.theory import available_prediction, stationary
-from fedsim.theory.available_prediction import Selections, available_participation, expected_reports, why_not
+from fedsim.theory.available_prediction import (
+    Selections,
+    available_participation,
+    by_weights,
+    expected_reports,
+    why_not,
+)
 from tests.conftest import Write
 
 ZIPF = "weight: {kind: zipf, exponent: 1}"
@@ -159,7 +165,7 @@ def test_it_is_the_same_in_parts_of_any_size(write: Write, monkeypatch: pytest.M
 def test_a_device_is_chosen_at_most_once_while_it_rests() -> None:
     """By hand: one of three that weigh alike is chosen; the second is there once, the third rests for a round.
 
-    In the second round the third is eligible with 1/2: 2 / M + (1/2) / (M + 1/2) = 1, so M = 1 + sqrt 2.
+    In the second round the third is eligible with 1/2, in the third with 1 - 1/6.
     """
     there = [np.array([0, 2]), np.array([0, 1, 2]), np.array([0, 2])]
     rounds = np.arange(3)
@@ -171,10 +177,61 @@ def test_a_device_is_chosen_at_most_once_while_it_rests() -> None:
         selections=Selections(rounds, np.arange(3.0), np.ones_like(rounds)),
         reporting=lambda t: (there[t], np.ones(len(there[t]))),
     )
-    second = 1 / (1 + np.sqrt(2))
-    rests = 1 - 2 * second
-    mass = 1 - rests + np.sqrt((1 - rests) ** 2 + rests)
-    np.testing.assert_allclose(found, [0.5 + second + 1 / mass, second, 0.5 + rests + 1 - 1 / mass], rtol=1e-8)
+    np.testing.assert_allclose(found.reports, [0.5 + 5 / 12 + 7 / 12, 5 / 12, 0.5 + 1 / 6 + 5 / 12], rtol=1e-8)
+
+
+def test_cool_downs_that_end_before_the_next_round_change_nothing(write: Write) -> None:
+    """Nobody rests then: no chances are remembered."""
+    result, rested = run(write, HABITS, "stop.rounds=40", "population.0.separation=0", "population.0.cooldown=1s")
+    _, free = run(write, HABITS, "stop.rounds=40", "population.0.separation=0")
+    assert result.rounds.height == 40
+    np.testing.assert_array_equal(rested, free)
+
+
+def random_world(rng: np.random.Generator) -> str:
+    """Return a world of 50 to 2,000 devices, half of them with one that may have most of the weight."""
+    devices = int(np.exp(rng.uniform(np.log(50), np.log(2000))))
+    cohort, heavy = (
+        int(rng.integers(1, max(2, devices // 25) + 1)),
+        float(rng.choice([1.0, rng.uniform(0.3, 2.0) * devices])),
+    )
+    on, off = rng.integers(20, 200, 2)
+    there = rng.choice(["{kind: habits}", f"{{kind: renewal, on: {on}m, off: {off}m}}"])
+    weight = rng.choice(["{kind: zipf, exponent: 1}", "{kind: lognormal, median: 1, sigma: 1}", "1"])
+    rest = rng.choice(
+        [
+            f"separation: {rng.integers(0, 9)}",
+            f"cooldown: {rng.integers(10, 240)}m",
+            "separation: {kind: uniform, low: 0, high: 6}",
+        ]
+    )
+    law = rng.choice(["midzuno", "uniform", "successive", "bernoulli"])
+    return f"""\
+seed: {int(rng.integers(1, 10**6))}
+stop: {{rounds: 100000, duration: {3 if devices > 500 else 6}d}}
+population:
+  - {{name: many, devices: {devices - 1}, availability: {there}, weight: {weight}, {rest}, session: {{train: 4m}}}}
+  - {{name: one, devices: 1, weight: {heavy:.1f}, {rest}, session: {{train: 2m}}}}
+server: {{cohort: {cohort}, pause: 15m, selection: {law}}}
+"""
+
+
+@pytest.mark.long
+def test_intervals_cover(write: Write) -> None:
+    """The share of devices within 95 % intervals, over 40 random worlds; and how often the last device is."""
+    rng = np.random.default_rng(5)
+    covered: list[float] = []
+    last: list[bool] = []
+    while len(covered) < 40:
+        result = simulate(scenario := Scenario.load(write(random_world(rng))))
+        population = preflight(scenario)
+        low, high = by_weights(scenario, population, result.rounds, means=False)(population.weight).interval()
+        log = frequencies(result.participations, len(population))
+        inside = (low - 1e-12 <= log) & (log <= high + 1e-12)
+        covered.append(float(inside.mean()))
+        last.append(bool(inside[-1]))
+    assert 0.93 <= np.mean(covered) <= 0.97
+    assert np.mean(last) >= 0.85
 
 
 @pytest.mark.parametrize(
