@@ -219,7 +219,7 @@ server: {{cohort: {cohort}, pause: 15m, selection: {law}}}
 @pytest.mark.long
 def test_intervals_cover(write: Write) -> None:
     """The share of devices within 95 % intervals, over 40 random worlds; and how often the last device is."""
-    rng = np.random.default_rng(5)
+    rng = np.random.default_rng(11)
     covered: list[float] = []
     last: list[bool] = []
     while len(covered) < 40:

@@ -46,16 +46,20 @@ def curves(run: FinishedRun, column: str = "loss", unit_s: float | None = None) 
     x = pl.col("round") - INITIAL_ROUND if unit_s is None else pl.col("closed_s") / unit_s
     frame = run.learning.select("optimizer", x=x, value=column).drop_nulls("x").sort("x")
     parts = frame.partition_by("optimizer", as_dict=True)
-    found = list[Curve]()
-    for name in names:
-        part = parts.get((name,), frame.clear()).cast({"x": pl.Float64, "value": pl.Float64})
-        at, value = part["x"].to_numpy(), part["value"].fill_null(np.nan).to_numpy()
-        most = _FURTHER * max(abs(value[0]), 1e-6) if len(value) and np.isfinite(value[0]) else 1e100
-        kept = np.isfinite(value) & (np.abs(value) <= most)
-        points = marks.binned(at[kept], value[kept], marks.edges(int(kept.sum())))
-        lost = None if kept.all() else float(at[~kept][0])
-        found.append(Curve(name, name in pairs, own.index(pairs.get(name, name)), points, lost))
-    return tuple(found)
+    return tuple(
+        curve_of(name, name in pairs, own.index(pairs.get(name, name)), parts.get((name,), frame.clear()))
+        for name in names
+    )
+
+
+def curve_of(name: str, reference: bool, color: int, frame: pl.DataFrame) -> Curve:
+    """Compute a curve from its points, in the columns ``x`` and ``value``."""
+    value = frame["value"].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    most = _FURTHER * max(abs(value[0]), 1e-6) if len(value) and np.isfinite(value[0]) else 1e100
+    kept = np.isfinite(value) & (np.abs(value) <= most)
+    x = frame["x"].cast(pl.Float64).to_numpy()
+    lost = None if kept.all() else float(x[~kept][0])
+    return Curve(name, reference, color, marks.binned(x[kept], value[kept], marks.edges(int(kept.sum()))), lost)
 
 
 def curve_chart(
