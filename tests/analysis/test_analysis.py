@@ -115,7 +115,10 @@ def test_every_measured_metric_is_in_the_catalogue_and_finite(scenario: Scenario
     scenario = scenario.model_copy(update={"server": scenario.server.model_copy(update={"shortage": "proceed"})})
     assume(scenario.server.selection.kind != "groups")
     population = build_population(scenario)
-    log = simulate_log(scenario, population)
+    try:
+        log = simulate_log(scenario, population)
+    except StalledError:  # cohorts of a law of coins may be larger than those for which separations were chosen
+        assume(False)
     metrics = measured(log, population, setting_of(scenario, population))
     assert all(describe(name) is not None and math.isfinite(value) for name, value in metrics.items())
     shares = [value for name, value in metrics.items() if name.endswith(("_share", "coverage", "gini", "jain"))]
