@@ -1,7 +1,7 @@
 """The commands ``fedsim plan | sweep | compare``: what would be run, running it, and what differs."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -200,7 +200,8 @@ def sweep_command(
         raise
     if compact:
         store.compact(directory)
-    page = _page(directory) if report else None
+    documents = list["ReportDocument"]()
+    page = _page(directory, documents.append) if report else None
     if as_json:
         say_json(
             {
@@ -215,7 +216,7 @@ def sweep_command(
         )
     else:
         if not quiet:
-            _show(directory)
+            _show(directory, *documents)
         hear = keep_quiet if quiet and not swept.crashed else complain
         done = swept.runs - len(swept.crashed)
         hear(
@@ -330,8 +331,8 @@ def _planned(scenario: "Scenario", override: list[str] | None, out: Path | None)
     return plan_sweep(scenario), out if out is not None else default_sweep_directory(scenario)
 
 
-def _show(directory: Path) -> None:
-    """Show how figures differ from those of the first point, then what the page answers."""
+def _show(directory: Path, document: "ReportDocument | None" = None) -> None:
+    """Show how figures differ from those of the first point, then what the page answers; its document may be known."""
     import polars as pl
 
     from fedsim.report.page import document_of
@@ -345,7 +346,7 @@ def _show(directory: Path) -> None:
         complain("differences from the first point, paired by seed, with 95 % intervals:")
         order = pl.col("metric").cast(pl.Enum(names))
         complain(_differences(apart.sort(order, "point", maintain_order=True)))
-    document = document_of(directory)
+    document = document or document_of(directory)
     show_answer(document, document.tables[:1], titled=True)
 
 
@@ -365,12 +366,12 @@ def show_answer(document: "ReportDocument", tables: "Sequence[Table | None]", *,
         complain(plain(line))
 
 
-def _page(directory: Path) -> Path | None:
-    """Write the page of a sweep; None if that failed, which the sweep survives."""
+def _page(directory: Path, found: Callable[["ReportDocument"], None]) -> Path | None:
+    """Write the page of a sweep, and give `found` its document; None if that failed, which the sweep survives."""
     try:
         from fedsim.report import write_report
 
-        return write_report(directory)
+        return write_report(directory, found=found)
     except Exception as error:  # noqa: BLE001  the runs are done and kept, whatever is wrong with the page
         complain(f"no report: {type(error).__name__}: {error}; fedsim report {directory} makes it")
         return None

@@ -44,6 +44,7 @@ from fedsim.availability.shocks import availability_of
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ChainError
 from fedsim.common.instants import DAY_S, FOREVER, each_to_ms, to_ms
+from fedsim.common.later import special
 from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import SyncServer
@@ -205,9 +206,7 @@ class ExpectedReports(NamedTuple):
 
     def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
         """Return between which shares each device's share of the reports of such a run lies with this confidence."""
-        from scipy.special import ndtri  # takes long to import
-
-        half = float(ndtri((1.0 + confidence) / 2.0)) * self.spread / self.reports.sum()
+        half = float(special.ndtri((1.0 + confidence) / 2.0)) * self.spread / self.reports.sum()
         return np.maximum(self.shares - half, 0.0), self.shares + half
 
 
