@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Argument, BadParameter, Option
+from typer import Argument, Option
 
-from fedsim.cli.options import AsJson, parse_option
+from fedsim.cli.options import AsJson, check_not_read, parse_option
 from fedsim.cli.trace import mistakes_of_traces, pairs_option
 from fedsim.common.messages import as_yaml, complain, say, say_json
 
@@ -48,12 +48,7 @@ def calibrate_command(
     from fedsim.traces.imports import import_trace
     from fedsim.traces.table_form import ROLES
 
-    if (
-        out is not None
-        and out.exists()
-        and any(each and each.exists() and out.samefile(each) for each in (log, check_ins))
-    ):
-        raise BadParameter(f"{out} is read", param_hint="--out")
+    check_not_read(out, (log, check_ins))
     named = pairs_option(columns, LOG_ROLES, "--columns")
     meant = {
         word: how

@@ -1,6 +1,6 @@
 """Arguments and options that several commands have, and the scenario that they mean."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -79,6 +79,12 @@ def parse_option(parse: Callable[[Any], _T], value: Any, option: str) -> _T:
         return parse(value)
     except ValueError as error:
         raise BadParameter(str(error), param_hint=option) from None
+
+
+def check_not_read(out: Path | None, read: Iterable[Path | None]) -> None:
+    """Refuse an output that is one of the files that are read, whatever it is called: what it holds would be lost."""
+    if out is not None and out.exists() and any(each and each.exists() and out.samefile(each) for each in read):
+        raise BadParameter(f"{out} is read, so that it would be lost; name another file", param_hint="--out")
 
 
 def duration_option(text: str | None, option: str) -> float | None:

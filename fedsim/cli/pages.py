@@ -86,6 +86,7 @@ def perfetto_command(
     """Write a trace for ui.perfetto.dev or chrome://tracing."""
     from fedsim.bridges.exports import export_perfetto
 
+    _check_no_part(out, directory)
     left_out = export_perfetto(directory, out)
     if left_out:
         complain(f"note: {left_out:,} clients are left out; a trace shows the first 2,000 that took part")
@@ -100,5 +101,14 @@ def schedule_command(
     """Write the cohort of every round, for a framework that does the training."""
     from fedsim.bridges.exports import export_schedule
 
+    _check_no_part(out, directory)
     export_schedule(directory, out)
     say(str(out))
+
+
+def _check_no_part(out: Path, directory: Path) -> None:
+    """Refuse to replace a file that the run itself wrote."""
+    from fedsim.experiment.finished import ALWAYS, AT_TIMES, MANIFEST, METRICS
+
+    tables = (f"{name}.parquet" for name in (*ALWAYS, *AT_TIMES))
+    options.check_not_read(out, (directory / name for name in (MANIFEST, METRICS, *tables)))

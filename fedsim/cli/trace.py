@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from typer import Argument, BadParameter, Option, Typer
 
-from fedsim.cli.options import AsJson, duration_option, parse_option
+from fedsim.cli.options import AsJson, check_not_read, duration_option, parse_option
 from fedsim.common.errors import Mistake, ScenarioError
 from fedsim.common.messages import as_yaml, complain, say, say_json
 
@@ -82,6 +82,7 @@ def import_command(
     )
     if out is not None and out.suffix.lower() not in {".parquet", ".pq", ".csv"}:
         raise BadParameter(f"{str(out)!r} must end in .parquet or .csv", param_hint="--out")
+    check_not_read(out, sources)
     with mistakes_of_traces():
         instant = None if base is None else parse_option(parse_instant, base, "--base")
         imported = import_trace(sources, chosen, instant, rule, columns=named, cleaning=cleaning)

@@ -11,7 +11,7 @@ import pytest
 from fedsim.bridges.exports import export_schedule
 from fedsim.bridges.schedule_format import COLUMNS
 from fedsim.common.errors import RunError
-from fedsim.experiment.result import Result
+from fedsim.experiment.result import Result, load
 from fedsim.experiment.run import simulate
 from fedsim.log import fingerprint
 from tests.command import fedsim
@@ -96,3 +96,14 @@ def test_the_command_line(small: Load, tmp_path: Path) -> None:
     done = fedsim("export", "shedule", str(run), "--out", str(tmp_path / "s.json"))
     assert done.returncode == 2
     assert "Did you mean 'schedule'?" in done.stderr
+
+
+def test_no_export_replaces_a_file_of_the_run(small: Load, tmp_path: Path) -> None:
+    """``export schedule RUN --out RUN/rounds.parquet`` made the run unreadable; other names in it are fine, twice."""
+    run = simulate(small()).save(tmp_path / "run")
+    for form, name in (("schedule", "rounds.parquet"), ("schedule", "metrics.json"), ("perfetto", "manifest.json")):
+        done = fedsim("export", form, run, "--out", run / name)
+        assert (done.returncode, "is read, so that it would be lost" in done.stderr) == (2, True)
+    for _ in range(2):
+        assert fedsim("export", "schedule", run, "--out", run / "schedule.parquet").returncode == 0
+    load(run)

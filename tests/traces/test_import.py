@@ -358,3 +358,17 @@ def test_a_table_that_needs_no_import_is_told_so(tmp_path: Path) -> None:
     asked = fedsim("trace", "import", "other.csv", "--columns", "device=id,start=from,end=to", cwd=tmp_path)
     assert (asked.returncode, asked.stdout) == (2, "")
     assert "--out: name the trace to write, such as other.parquet" in " ".join(asked.stderr.split())
+
+
+@pytest.mark.parametrize("out", ["mine.csv", "./mine.csv", "link.csv", "hard.csv"])
+def test_an_import_does_not_replace_what_it_reads(tmp_path: Path, out: str) -> None:
+    """``trace import X --out X`` replaced X by what was kept of it; under another name of the file too."""
+    before = "device,start_s,end_s\na,0,3600\na,7200,7201\n"
+    (tmp_path / "mine.csv").write_text(before)
+    (tmp_path / "link.csv").symlink_to("mine.csv")
+    (tmp_path / "hard.csv").hardlink_to(tmp_path / "mine.csv")
+    (tmp_path / "more.csv").write_text("device,start_s,end_s\nb,0,3600\n")
+    done = fedsim("trace", "import", "more.csv", "mine.csv", "--out", out, "--min-length", "60s", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "is read, so that it would be lost; name another file" in " ".join(done.stderr.replace("│", " ").split())
+    assert (tmp_path / "mine.csv").read_text() == before
