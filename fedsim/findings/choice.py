@@ -290,8 +290,8 @@ def next_findings(found: SweepChoice) -> Iterator[Finding]:
         text = f"Run the same command again: it does the {count(missing, 'run')} that are missing."
         yield Finding(text, NEXT, command=command_of(sweep.meta, "sweep") or command_of(sweep.meta, "decide"))
     if failed:
-        text = f"Read in runs/*.crashed.json why {count(failed, 'run')} failed: the same command tries anew, but a"
-        yield Finding(f"{text} separation or cohort at which rounds stall will stall again.", NEXT)
+        text = f"Read in runs/*.crashed.json why {count(failed, 'run')} failed: the same command tries anew"
+        yield Finding(f"{text} those that did not stall.", NEXT)
     if best is None or len(names) < 2:
         yield from _without_conditions(found)
         return

@@ -24,7 +24,7 @@ from fedsim.sweeps.executors import default_workers
 from fedsim.sweeps.executors.local import LocalProcesses, WorkerLostError, leaving_no_process
 from fedsim.sweeps.own_modules import file_of
 from fedsim.sweeps.pilot import Estimate, pilot, total_estimate, warm_up
-from fedsim.sweeps.store import complete_runs
+from fedsim.sweeps.store import SWEEP_FILE, complete_runs, stalled_runs
 from fedsim.sweeps.worker import Inputs, inputs_of
 
 _MAX_RUNS = 1_000_000
@@ -211,9 +211,11 @@ def _tried_first(size: int) -> list[int]:
 
 def plan_data(plan: Plan, directory: Path, workers: int | None, report: Report = silent) -> dict[str, Any]:
     """Return what ``fedsim plan --json`` prints: points and runs with estimated times, and what is done already."""
-    found, there = estimated_times(plan, report), complete_runs(directory)
-    workers = workers or default_workers()
-    to_do = [run for run in plan.runs if run.run_id not in there]
+    found, workers = estimated_times(plan, report), workers or default_workers()
+    status = dict[str, str]()
+    for folder in (directory, *(file.parent for file in directory.glob(f"*/{SWEEP_FILE}"))):  # a decision's stages
+        status |= dict.fromkeys(stalled_runs(folder), "stalled") | dict.fromkeys(complete_runs(folder), "complete")
+    to_do = [run for run in plan.runs if run.run_id not in status]
     total = total_estimate(found[run.point] for run in to_do)
 
     def times(estimate: Estimate | None, share: float = 1.0) -> dict[str, Any]:
@@ -230,8 +232,7 @@ def plan_data(plan: Plan, directory: Path, workers: int | None, report: Report =
         ],
         "seeds": plan.seeds,
         "runs": [
-            {**vars(run), **times(found[run.point]), "status": "complete" if run.run_id in there else "missing"}
-            for run in plan.runs
+            {**vars(run), **times(found[run.point]), "status": status.get(run.run_id, "missing")} for run in plan.runs
         ],
         "workers": workers,
         "estimated_cpu_s": None if total is None else total.seconds,

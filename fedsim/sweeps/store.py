@@ -73,9 +73,9 @@ def write_run_results(folder: Path, run_id: str, seed: int, metrics: Mapping[str
     write_table(run_file(folder, run_id), pl.DataFrame(columns, schema=RUN_COLUMNS))
 
 
-def write_crash(folder: Path, run_id: str, attempts: int, error: str) -> None:
-    """Note that a run has crashed for good."""
-    noted = {"run_id": run_id, "attempts": attempts, "error": error}
+def write_crash(folder: Path, run_id: str, attempts: int, error: str, *, stalled: bool = False) -> None:
+    """Note that a run has crashed for good, and whether it would stall again."""
+    noted = {"run_id": run_id, "attempts": attempts, "error": error, "stalled": stalled}
     write_text(folder / RUNS / f"{run_id}{_CRASHED}", as_json(noted))
 
 
@@ -96,6 +96,17 @@ def complete_runs(folder: Path) -> set[str]:
 def crashed_runs(folder: Path) -> set[str]:
     """Return the runs that are noted as crashed."""
     return {path.name.removesuffix(_CRASHED) for path in (folder / RUNS).glob(f"*{_CRASHED}")}
+
+
+def stalled_runs(folder: Path) -> dict[str, str]:
+    """Return the runs that are noted as stalled, with their errors; a note that cannot be read does not count."""
+    found = dict[str, str]()
+    for run_id in crashed_runs(folder):
+        with suppress(RunError):
+            noted = read_object(folder / RUNS / f"{run_id}{_CRASHED}")
+            if noted.get("stalled"):
+                found[run_id] = str(noted.get("error"))
+    return found
 
 
 def compact(folder: Path) -> Path:

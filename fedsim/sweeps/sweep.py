@@ -131,12 +131,14 @@ def run_sweep(
     places = import_folders(provenance.file, provenance.permissions) if provenance.file else ()
     with store.sole_sweep_writer(folder):
         there = store.complete_runs(folder)
-        missing = list({run.run_id: run for run in plan.runs if run.run_id not in there}.values())
+        stalled = {run_id: error for run_id, error in store.stalled_runs(folder).items() if run_id not in there}
+        over = there.union(stalled)
+        missing = list({run.run_id: run for run in plan.runs if run.run_id not in over}.values())
         kept = sum(run.run_id in there for run in plan.runs)
         about = _about(plan, provenance) | {"command": command}
         store.write_sweep(folder, about | {"status": "running"})
-        store.forget_crashes(folder, [run.run_id for run in plan.runs])
-        status, crashed = "interrupted", {}
+        store.forget_crashes(folder, [run.run_id for run in plan.runs if run.run_id not in stalled])
+        status, crashed = "interrupted", {run: stalled[run.run_id] for run in plan.runs if run.run_id in stalled}
 
         def task_of(run: PlannedRun) -> Task:
             return Task(run.run_id, plan.scenario_of(run), str(folder), places, plan.points[run.point].inputs)
@@ -155,7 +157,7 @@ def run_sweep(
         )
         try:
             with closing(dispatcher.settled()) as attempts:
-                crashed = _follow(attempts, len(missing), plan, folder, report, tell)
+                crashed |= _follow(attempts, len(missing), plan, folder, report, tell)
             status = "crashed" if crashed else "complete"
             about["fingerprint"] = fingerprint(read_results(folder).select(FIXED))
         except SweepError:
@@ -188,7 +190,7 @@ def _follow(
             continue
         if error:
             crashed[run] = error
-            store.write_crash(folder, run.run_id, settled.attempts, error)
+            store.write_crash(folder, run.run_id, settled.attempts, error, stalled=settled.outcome.stalled)
         over += 1
         report("sweeping", over / len(plan.runs))
     return crashed

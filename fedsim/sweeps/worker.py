@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsim._version import __version__
-from fedsim.common.errors import FedsimError, RunError, told
+from fedsim.common.errors import FedsimError, RunError, StalledError, told
 from fedsim.common.files import hash_of
 from fedsim.scenario import Scenario, let_import_from
 from fedsim.scenario.permissions import named_files, named_modules
@@ -88,10 +88,14 @@ class Task:
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """What went wrong with a run, empty if nothing did; `final` if another attempt would fail in the same way."""
+    """What went wrong with a run, empty if nothing did; `final` if another attempt would fail in the same way.
+
+    A run that `stalled`, or took no report, would do so in every later sweep too.
+    """
 
     error: str = ""
     final: bool = False
+    stalled: bool = False
     worker: str = ""  # what a cluster calls the worker, if that could not begin the run
 
 
@@ -128,12 +132,12 @@ def work(task: Task) -> RunOutcome:
         result = simulate(task.scenario, report=look)
         check_inputs(task.inputs, imported=True)  # they may have been changed since
         if nothing := why_nothing(result.metrics):
-            return RunOutcome(nothing, final=True)
+            return RunOutcome(nothing, final=True, stalled=True)
         write_run_results(folder, task.run_id, task.scenario.seed, result.metrics)
     except (RunError, EndedError) as error:
         return RunOutcome(str(error), worker=here)
     except FedsimError as error:
-        return RunOutcome(str(error), final=True)
+        return RunOutcome(str(error), final=True, stalled=isinstance(error, StalledError))
     except Exception as error:  # noqa: BLE001  a plug-in can raise anything
         return RunOutcome(told(error))
     finally:

@@ -151,7 +151,7 @@ def test_runs_that_stalled_are_not_said_to_be_done_by_another_call(tmp_path: Pat
     points, runs = [{SEPARATION: r} for r in (0, 1)], {(1, 1), (1, 2), (1, 3)}
     _, failed = said(read_finished_sweep(write_points(tmp_path / "a", points, lambda *_: {L1: 0.5}, crashed=runs)))
     assert "why 3 runs failed" in failed
-    assert "will stall again" in failed
+    assert "tries anew those that did not stall" in failed
     assert "that are missing" not in failed
     _, missing = said(read_finished_sweep(write_points(tmp_path / "b", points, lambda *_: {L1: 0.5}, missing=runs)))
     assert "it does the 3 runs that are missing" in missing

@@ -22,9 +22,10 @@ from fedsim.findings.finished_sweep import read_finished_sweep
 from fedsim.scenario import Scenario
 from fedsim.sweeps.decide import decide, planned_decision, reached, still_open
 from fedsim.sweeps.executors import Backend
+from fedsim.sweeps.plan import plan_data
 from fedsim.sweeps.results import read_results
 from fedsim.sweeps.store import read_sweep, write_run_results
-from fedsim.sweeps.worker import RunOutcome, Task
+from fedsim.sweeps.worker import RunOutcome, Task, work
 from tests.command import fedsim
 from tests.conftest import LIMIT_S, Write
 from tests.sweeps.sweeping import THREADS, until
@@ -205,6 +206,27 @@ def test_one_setting_of_a_decision_can_be_run(write: Write) -> None:
     assert Scenario.load(write(TRAINED), ["choose=null"]).choose == {}
 
 
+def test_what_stalled_is_not_tried_again(write: Write, tmp_path: Path) -> None:
+    """A setting that stalls was run anew with every further seed of the others, and by every later call."""
+    text = TRAINED.replace("per_rank: 5}", "per_rank: 5}, availability: {kind: renewal, on: 1h, off: 2h}")
+    text = text.replace("cohort: 3}", "cohort: 3, patience: 6h}").replace("[0, 2], server.cohort: [2, 3]", "[0, 2, 9]")
+    file, done = write(text), list[str]()
+
+    def job(task: Task) -> RunOutcome:
+        done.append(task.run_id)
+        return work(task)
+
+    first = decide(Scenario.load(file), tmp_path / "d", THREAD, job=job)
+    assert len(first.stages[-1].crashed) == 3
+    assert len(done) == len(set(done))
+    data = plan_data(planned_decision(Scenario.load(file)), tmp_path / "d", 1)
+    assert [run["status"] for run in data["runs"]].count("stalled") == 5
+    done.clear()
+    second = decide(Scenario.load(file), tmp_path / "d", THREAD, job=job)
+    assert not done
+    assert [each.crashed for each in second.stages] == [each.crashed for each in first.stages]
+
+
 @pytest.mark.long
 def test_a_decision_that_is_killed_and_repeated_is_the_same(write: Write, tmp_path: Path) -> None:
     file = write(TRAINED.replace("rounds: 30", "rounds: 300"))
@@ -215,7 +237,10 @@ def test_a_decision_that_is_killed_and_repeated_is_the_same(write: Write, tmp_pa
     until(lambda: any((killed / "tuning-2" / "runs").glob("[!.]*.parquet")))
     os.kill(process.pid, signal.SIGKILL)
     process.wait(LIMIT_S)
+    there = {path: path.stat().st_mtime_ns for path in killed.rglob("[!.]*.parquet")}
+    assert len(there) > 4  # a whole stage, and more
     subprocess.run([*words, str(killed)], check=True, capture_output=True, timeout=LIMIT_S)
+    assert {path: path.stat().st_mtime_ns for path in there} == there  # no finished run was done again
     names = [sorted(str(path.relative_to(out)) for path in out.rglob("*.parquet")) for out in (whole, killed)]
     assert names[0] == names[1]
     assert all((whole / name).read_bytes() == (killed / name).read_bytes() for name in names[0])

@@ -250,6 +250,11 @@ def test_a_run_that_is_stuck_makes_the_sweep_exit_with_3(write: Write, tmp_path:
     assert (crash["point"], "wants 2 eligible clients" in crash["error"]) == (1, True)
     assert "given up after attempt 1" in done.stderr
     assert "Traceback" not in done.stderr
+    again = fedsim("sweep", path, "--out", tmp_path / "s", "--json", "--workers", 1)
+    assert again.returncode == 3
+    assert json.loads(again.stdout)["crashed"] == [crash]
+    assert "attempt" not in again.stderr  # it would stall again
+    assert "2 runs, 0 of them to do" in fedsim("plan", path, "--out", tmp_path / "s").stderr
 
 
 @pytest.mark.parametrize(
