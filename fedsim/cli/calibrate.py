@@ -68,7 +68,7 @@ def calibrate_command(
         return
     lines = [line for name, about in made.found.items() for line in _lines(name, about)]
     if sessions.left_out:
-        lines.append(f"left out {sessions.left_out:,} rows without a begin and an end in order")
+        lines.append(f"left out {sessions.left_out:,} rows: no begin, end and outcome in order, or far from all others")
     if "round" not in sessions.table.columns:
         lines.append("the log has no column round: the cohort is a placeholder")
     for line in lines:
@@ -102,7 +102,7 @@ def _lines(name: str, about: dict[str, Any]) -> Iterator[str]:
         yield "  availability is not known without --check-ins: `on` is the time to a drop-out, `off` a placeholder"
         return
     found = about["availability"]
-    errors = ", ".join(f"{kind} {error:.1%}" for kind, error in found["held_out"].items())
+    errors = ", ".join(f"{kind} {error:.1%}" for kind, error in found["held_out"].items()) or "not known"
     yield f"  available {found['share']:.1%} of the time; by hour, {found['judged_by']} differ by: {errors}"
     yield f"  availability ends {found['ends_per_hour']:.4g} times in an hour of it, by the check-ins"
     for side, stated in found["intervals"].items():

@@ -9,7 +9,7 @@ is the clients: dealt into twenty groups, their spread gives the intervals (by S
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -20,7 +20,7 @@ import polars as pl
 from fedsim.availability.civil import offset_at
 from fedsim.availability.trace.pattern import Pattern, build_pattern
 from fedsim.availability.trace.rows import CleanTrace, TraceError
-from fedsim.availability.trace.unions import extent, select
+from fedsim.availability.trace.unions import bulk, extent, select
 from fedsim.common.arrays import Bools
 from fedsim.common.files import UNREADABLE
 from fedsim.common.hints import did_you_mean
@@ -52,7 +52,7 @@ class SessionLog:
     base: datetime
     classes: tuple[str, ...]
     table: pl.DataFrame
-    left_out: int  # rows without a whole session
+    left_out: int  # rows without a whole session, or far from all others
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,8 @@ def read_sessions(
     """Read a log, CSV or Parquet, one row for each session.
 
     `columns` names those of `LOG_ROLES`, of which the last three may be missing; `outcomes` says what words mean,
-    beside those of `OUTCOMES`. Times are as in `read_foreign_table`. Raises a `TraceError` with the place of a mistake.
+    beside those of `OUTCOMES`, in upper or lower case. Times are as in `read_foreign_table`. Rows without an outcome,
+    and those far from all others in time, are left out. Raises a `TraceError` with the place of a mistake.
     """
     names = USUAL | dict(columns or {})
     times = {"device": names["client"], "start": names["selected"], "end": names["ended"]}
@@ -94,9 +95,10 @@ def read_sessions(
         more = more.with_columns(pl.col({"weight", "round"} & {*known}).cast(pl.Float64))
     except UNREADABLE as error:
         raise TraceError(str(error).strip().partition("\n")[0], str(path)) from None
-    meant = {word: how for how, words in OUTCOMES.items() for word in words} | dict(outcomes or {})
-    words = more["outcome"].fill_null("")
-    if strange := sorted({*words.unique()} - {*meant}):
+    meant = {word: how for how, words in OUTCOMES.items() for word in words}
+    meant |= {word.lower(): how for word, how in (outcomes or {}).items()}
+    words = more["outcome"].str.to_lowercase()
+    if strange := sorted({*words.drop_nulls().unique()} - {*meant}):
         asked = f"--outcomes reported={strange[0]},dropped=..."
         told = f"column {names['outcome']!r} has {', '.join(map(repr, strange[:5]))}"
         raise TraceError(f"{told}, and a session ends as {', '.join(meant)}; {asked} says what is meant", str(path))
@@ -109,9 +111,15 @@ def read_sessions(
         length_s=pl.Series(rows.ends - rows.starts),
         ended=words.replace_strict(meant, return_dtype=pl.String),
     )
-    whole = sessions.filter(pl.col("length_s").is_finite(), pl.col("length_s") >= 0)
-    if whole.is_empty():
-        raise TraceError("has no session with a begin and an end", str(path))
+    whole = sessions.filter(pl.col("length_s").is_finite(), pl.col("length_s") >= 0, pl.col("ended").is_not_null())
+    if len(whole) < len(sessions) / 2:
+        told = f"{len(sessions) - len(whole):,} of {len(sessions):,} rows lack an outcome, or an end after the begin"
+        raise TraceError(f"{told}; an end is an instant, not a length", str(path))
+    first, last = bulk(whole["selected_s"].to_numpy())
+    whole = whole.filter(pl.col("selected_s").is_between(first, last))
+    if (usual := float(np.median(whole["length_s"].to_numpy()))) > DAY_S:
+        told = f"has sessions of {usual / DAY_S:.3g} days in the median"
+        raise TraceError(f"{told}; times are seconds, not milliseconds, or dates", str(path))
     whole = whole.with_columns(pl.col("length_s").clip(1e-3)).sort("selected_s", maintain_order=True)
     return SessionLog(base, tuple(sessions["class"].unique().sort()), whole, len(sessions) - len(whole))
 
@@ -135,8 +143,8 @@ def calibrate(log: SessionLog, check_ins: CleanTrace | None = None, time_zone: s
         if check_ins is not None:
             there = pl.Series(check_ins.names, dtype=pl.String)
             keep = there.is_in((there if len(log.classes) == 1 else clients).implode()).to_numpy()
-            if not keep.any():
-                raise TraceError(f"no client of class {name!r} has a check-in")
+            if not there.is_in(clients.implode()).any():
+                raise TraceError(f"no client of class {name!r} has a check-in; both name devices alike")
             group["availability"], about["availability"] = _availability(_only(check_ins, keep), log.base, time_zone)
             devices = max(devices, int(keep.sum()))
         elif rate:
@@ -148,9 +156,10 @@ def calibrate(log: SessionLog, check_ins: CleanTrace | None = None, time_zone: s
     known = log.table.filter(pl.col("round").is_finite()) if "round" in log.table.columns else log.table.clear()
     cohort = int(np.median(known.group_by("round").len()["len"])) if len(known) else 1
     over_s = log.table["selected_s"] + log.table["length_s"]
-    days = max(1, round(float(over_s.to_numpy().max() - log.table["selected_s"][0]) / DAY_S))
+    first_s = float(log.table["selected_s"][0])
+    days = max(1, round((float(over_s.to_numpy().max()) - first_s) / DAY_S))
     scenario = {
-        "start": format_instant(log.base),
+        "start": format_instant(log.base + timedelta(days=first_s // DAY_S)),
         "stop": {"duration": f"{days}d"},
         "population": groups,
         "server": {"cohort": min(cohort, sum(group["devices"] for group in groups))},

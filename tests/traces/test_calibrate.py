@@ -158,7 +158,14 @@ def test_a_run_is_a_log(tmp_path: Path) -> None:
             "column 'outcome' has 'well', and a session ends as reported",
         ),
         ("client,selected_s,ended_s,outcome\na,1,x,reported\n", ":2:5: ended_s must be a number of seconds or a date"),
-        ("client,selected_s,ended_s,outcome\na,3,2,reported\n", "has no session with a begin and an end"),
+        (
+            "client,selected_s,ended_s,outcome\na,3,2,reported\n",
+            "1 of 1 rows lack an outcome, or an end after the begin",
+        ),
+        (
+            "client,selected_s,ended_s,outcome\na,1,1e8,reported\na,9e4,2e8,late\n",
+            "has sessions of 1.74e+03 days in the median; times are seconds, not milliseconds, or dates",
+        ),
         (
             "client,selected_s,ended_s,outcome\n" + "a,1,2,reported\n" * 60,
             "class 'devices': a part of its sessions is too",
@@ -222,3 +229,37 @@ def test_the_log_is_not_replaced(tmp_path: Path) -> None:
     for out in (log, tmp_path / "link.csv"):
         done = fedsim("calibrate", log, "--base", "2026-01-05T00:00:00Z", "--out", out)
         assert (done.returncode, "is read" in done.stderr, log.read_bytes() == before) == (2, True, True)
+
+
+def test_what_is_no_session_is_left_out_and_said(tmp_path: Path) -> None:
+    """An outcome that is missing was refused with a remedy that did not work; a session of years later made a long run."""
+    ends = [600.0 * k + 100 + 7 * k % 50 for k in range(200)]
+    begins = [600.0 * k for k in range(199)] + [1e8]
+    words = ["Reported", "REPORTED"] * 99 + [None, "reported"]
+    log = log_of(tmp_path / "log.csv", selected_s=begins, ended_s=ends[:199] + [1e8 + 60], outcome=words)
+    done = fedsim("calibrate", log, "--base", "2026-01-05T00:00:00Z", "--json")
+    found = json.loads(done.stdout)
+    assert (found["left_out"], found["found"]["devices"]["ended"]["reported"]) == (2, 198), done.stderr
+    assert found["scenario"]["stop"] == {"duration": "1d"}
+    told = fedsim("calibrate", log, "--base", "2026-01-05T00:00:00Z").stderr
+    assert "left out 2 rows: no begin, end and outcome in order, or far from all others" in told
+
+
+def test_a_run_starts_on_the_day_of_the_first_session(tmp_path: Path) -> None:
+    """With seconds since 1970 it started in 1970, on another day of the week."""
+    monday = datetime(2026, 3, 2, tzinfo=UTC).timestamp()
+    begins = [monday + 7 * HOUR + 600.0 * k for k in range(200)]
+    log = log_of(
+        tmp_path / "log.csv", selected_s=begins, ended_s=[begin + 60 + k % 9 for k, begin in enumerate(begins)]
+    )
+    sessions = read_sessions(log, base=datetime(1970, 1, 1, tzinfo=UTC))
+    assert calibrate(sessions).scenario["start"] == "2026-03-02T00:00:00Z"
+
+
+def test_check_ins_of_other_devices_are_refused(tmp_path: Path) -> None:
+    """With a single class the scenario had the availability of devices that are not in the log."""
+    log = read_sessions(log_of(tmp_path / "log.csv"), base=START)
+    rows = "".join(f"other{n},{n * HOUR},{n * HOUR + 60}\n" for n in range(30))
+    (tmp_path / "t.csv").write_text(f"device,start_s,end_s\n{rows}")
+    with pytest.raises(TraceError, match="no client of class 'devices' has a check-in; both name devices alike"):
+        calibrate(log, import_trace(tmp_path / "t.csv", base=START).trace)
