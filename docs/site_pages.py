@@ -9,11 +9,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)\s#]+)(?:#[^)\s]*)?\)")
+MATH = re.compile(r"^```.*?^```|`[^`]*`|\$\$(.+?)\$\$|\$([^$]+?)\$", re.DOTALL | re.MULTILINE)
+"""Code, which is left as it is, a displayed formula, or one within a line."""
 FOLDERS = ("docs", "benchmarks", "reports", "examples")
 """Folders whose Markdown is shown."""
 GALLERY = "reports/gallery.html"
@@ -32,7 +35,7 @@ GUIDES = {
     "Learning and privacy": ("learning", "privacy", "schedules", "frameworks"),
     "Extend": ("api", "notebooks", "extending", "own-learning", "untrusted-files"),
 }
-BACKGROUND = ("studies", "paper-results", "validation", "closed-form", "design", "promises", "releasing")
+BACKGROUND = ("theory/README", "studies", "paper-results", "validation", "design", "promises", "releasing")
 ROOMS = {
     "Theory": (
         "fedsim.theory",
@@ -93,8 +96,10 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: object) -> str:
-    """Change the few links that lead elsewhere than in the repository: to folders, which a site cannot show."""
+    """Write formulas as MathML, and change the few links to folders, which a site cannot show."""
     place = Path(page.file.src_uri)
+    if place.is_relative_to("docs/theory"):
+        markdown = MATH.sub(formula, markdown)
     if place.as_posix() == "reports/README.md":
         markdown = markdown.replace("(index.html)", f"({Path(GALLERY).name})")
 
@@ -103,6 +108,12 @@ def on_page_markdown(markdown: str, *, page: Any, **_: object) -> str:
         return f"`{os.path.relpath(folder, ROOT)}`" if folder.is_dir() else found[0]
 
     return re.sub(r"\[([^\]]*)\]\((?!https?:|#)([^)\s#]+)\)", link, markdown)
+
+
+def formula(found: "re.Match[str]") -> str:
+    """Return a formula of `MATH` as browsers show it; in a span, as Markdown would begin a block with <math>."""
+    source = found[1] or found[2]
+    return f"<span>{convert(source, display='block' if found[1] else 'inline')}</span>" if source else found[0]
 
 
 def reference() -> str:

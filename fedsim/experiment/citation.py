@@ -29,7 +29,7 @@ def citation(result: Result) -> str:
     parts = (result.scenario.learning, result.scenario.server, result.scenario.privacy)
     used = {kind for part in parts if part is not None for kind in _kinds(part.model_dump(mode="json"))}
     sources = [f"{kind}: {', arXiv:'.join(known[kind].rsplit(' ', 1))}" for kind in sorted(used & known.keys())]
-    return "\n".join([f"fedsim {__version__}, a simulator of participation in federated learning", _MODEL, *sources])
+    return "\n".join([f"fedsim {__version__}, simulator of participation; its theory: docs/theory", _MODEL, *sources])
 
 
 def _kinds(data: Any) -> Iterator[str]:

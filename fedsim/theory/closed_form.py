@@ -7,7 +7,7 @@ fill the cohorts uniformly. With c_i the inclusion probability of that sample,
     B pi_i = c_i / n + (1 - c_i) (B - 1) / (N - n),    equivalently
     pi_i - 1/N = (c_i - n/N) (N - n B) / (n (N - n) B).
 
-The proof stands in ``docs/closed-form.md``; the chain is that of Sun et al., *Debiasing Federated Learning with
+The proof stands in ``docs/theory/README.md``; the chain is that of Sun et al., *Debiasing Federated Learning with
 Correlated Client Participation*, ICLR 2025 (arXiv:2410.01209), section 3.
 
 Under Poisson selection clients are independent renewals: one that is ready takes part with q_i = min(1, B p_i) and then

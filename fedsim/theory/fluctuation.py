@@ -71,7 +71,7 @@ def asymptotic_variance(
     Poisson's equation (I - P) g_i = h_i - P_i with mean 0, the covariance of i and j times E|S|^2 is E[X_i X_j] - P_i
     P_j + E[X_i g_j(Y_1)] + E[X_j g_i(Y_1)]; g by the fundamental matrix (Kemeny and Snell 1960, chapter 4). Closed
     form: with m = sum_k pi_k p_k the covariance is 1{i = j} pi_i (1 - 2 p_i) - pi_i pi_j (1 - 2 p_i - 2 p_j + 2 m),
-    proved in ``docs/closed-form.md``. Mean field: a cycle is R_i rounds and a geometric wait of chance h_i, so
+    proved in ``docs/theory/README.md``. Mean field: a cycle is R_i rounds and a geometric wait of chance h_i, so
     E|S|^2 sigma_i^2 = P_i^3 (1 - h_i) / h_i^2 = P_i (1 - h_i) w_i^2 with w_i = 1 - R_i P_i = P_i / h_i (renewal central
     limit theorem), P_i being that of the best method for `pi`. With no separation, Midzuno and Bernoulli rounds are
     independent and it is exact.

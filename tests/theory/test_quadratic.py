@@ -7,7 +7,7 @@ from fedsim.common.errors import ChainError
 from fedsim.theory import mean_model, stationary
 from fedsim.theory.monte_carlo import rounds_of
 from fedsim.theory.question import ask
-from tests.theory.reference import mean_of_model, moves_of
+from tests.theory.reference import mean_of_model, moves_of, summed_covariance
 
 WEIGHTS = np.array([4.0, 3.0, 2.0, 1.0])
 OPTIMA = np.arange(4.0)[:, None]
@@ -36,6 +36,29 @@ def test_it_is_that_of_brute_force() -> None:
         expected = mean_of_model(moves, law_of, pulls[:, 0], optima[:, 0])
         found = mean_model(pulls, optima, weights, separations, cohort, law)
         assert found[0] == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("many", [25, pytest.param(300, marks=pytest.mark.long)])
+def test_to_second_order_it_is_a_matter_of_the_covariance_of_counts(many: int) -> None:
+    """Theorem 12 of docs/theory, random systems of 3 to 6 clients: twice what short pulls give, less longer ones."""
+    rng, apart = np.random.default_rng(40), []
+    for _ in range(many):
+        clients = int(rng.integers(3, 7))
+        cohort = int(rng.integers(1, 3)) if clients > 4 else 1
+        separation = int(rng.integers((clients - 1) // cohort))
+        weights = 10.0 ** rng.uniform(-1.0, 1.0, clients)
+        moves, _, law_of = moves_of(weights, [separation] * clients, cohort, "midzuno")
+        pi, covariance = summed_covariance(weights, [separation] * clients, cohort, "midzuno")
+        one_round = -np.outer(pi, pi)
+        for source, _, chance, chosen in moves:
+            one_round[np.ix_(chosen, chosen)] += law_of[source] * chance / cohort**2
+        pulls, optima = rng.uniform(0.2, 1.5, clients), rng.normal(size=clients)
+        away = optima - (first := pi * pulls @ optima / (pi @ pulls))
+        expected = pulls @ (one_round - covariance) @ (pulls * away) / (2.0 * pi @ pulls)
+        short, longer = ((mean_of_model(moves, law_of, size * pulls, optima) - first) / size for size in (5e-4, 1e-3))
+        apart.append(abs(2.0 * short - longer - expected))
+    assert max(apart) < 1e-4
+    assert np.median(apart) < 1e-7
 
 
 def test_a_simulation_rests_there_and_not_where_first_order_says() -> None:

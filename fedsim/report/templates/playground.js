@@ -1,9 +1,9 @@
 /* The playground: who takes part how often, for a population, a cohort, a separation and weights of one's choice.
 
-   Theory is the closed form of docs/closed-form.md for clients that all wait R rounds between two participations.
+   Theory is the closed form of docs/theory/README.md for clients that all wait R rounds between two participations.
    The leaders of R + 1 consecutive cohorts are a conditional Poisson sample of n = R + 1 clients. Its recurrences are used
-   forwards from the empty sample where p / rho <= 1, and backwards from the full one beyond: sums of positive terms, and
-   no division by a small difference; docs/closed-form.md says why they are stable. */
+   forwards from the empty sample where p / rho <= 1, and backwards from the full one beyond: sums of positive terms, no
+   division by a small difference, and no step that enlarges an error. */
 
 /** Return rho[k] = e_k / e_(k-1) for k = 1..N, e_k being the elementary symmetric polynomials of the N weights. */
 function ratios(weights) {
