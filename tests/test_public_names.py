@@ -35,7 +35,8 @@ NAMES = {
     "sweep",
 }
 ARGUMENTS = {
-    "chain": "scenario, *, separation, method, law, target_l1, target_tv, target_ratio, precision, convergence, mixing",
+    "chain": "scenario, *, separation, method, law, target_l1, target_tv, target_ratio, precision, convergence, "
+    "mixing, availability",
     "citation": "result",
     "compare": "a, b, *, confidence",
     "load": "directory, *, allow_plugins, allow_outside",

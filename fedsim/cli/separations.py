@@ -48,6 +48,10 @@ def chain_command(
         Option(max=100_000, metavar="T", help="Follow one round's law and the running frequencies for T rounds."),
     ] = None,
     mixing: Annotated[bool, Option("--mixing", help="Exact mixing time and spectral gap; small systems.")] = False,
+    availability: Annotated[
+        bool,
+        Option("--availability", help="Simulate, and tell shares of devices as they come and go, with 95 % intervals."),
+    ] = False,
     override: options.Overrides = None,
     seed: options.Seed = None,
     allow_plugins: options.AllowPlugins = False,
@@ -58,9 +62,9 @@ def chain_command(
     from fedsim.experiment.chain import chain
 
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
-    if not scenario.always_available:
+    if not (scenario.always_available or availability):
         are = "are" if "shocks" in scenario.absences else "is"
-        left = f"the scenario's {scenario.absences} {are} left out"
+        left = f"the scenario's {scenario.absences} {are} left out (but with --availability)"
         complain(f"note: theory takes every device to be always available; {left}")
     if any(group.participations is not None for group in scenario.population):
         complain("note: theory knows no cap on participations; the scenario's is left out")
@@ -78,6 +82,7 @@ def chain_command(
         precision=precision,
         convergence=convergence,
         mixing=mixing,
+        availability=availability,
     )
     if as_json:
         say(json.dumps({"results": [found.as_json for found in results]}, allow_nan=False))
@@ -103,6 +108,10 @@ def chain_command(
 def _extra_lines(found: Mapping[str, Any]) -> Iterator[str]:
     """Yield sentences about what was asked in addition to the stationary law, and about what it leaves out."""
     yield from found["caveats"]
+    if "interval" in found:
+        pi, low, high = found["pi"], found["interval"]["low"], found["interval"]["high"]
+        for words, i in (("largest", pi.index(max(pi))), ("smallest", pi.index(min(pi)))):
+            yield f"{words} share {pi[i]:.3%}, of client {i:,}; 95 % interval {low[i]:.3%} to {high[i]:.3%}"
     if "buffered" in found:
         flow = found["buffered"]
         pace = f"{flow['versions_per_hour']:.4g} versions an hour"

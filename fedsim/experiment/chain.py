@@ -12,11 +12,18 @@ from fedsim.common.arguments import whole
 from fedsim.common.errors import ChainError, ScenarioError
 from fedsim.common.markup import fragment
 from fedsim.experiment.budget import check_budget
+from fedsim.experiment.preflight import made_ready
+from fedsim.experiment.solve import quiet
 from fedsim.population import build_population
 from fedsim.scenario import Scenario, as_scenario
 from fedsim.selection.laws import law_of
+from fedsim.simulation.engine import simulate_log
+from fedsim.theory.available_prediction import by_weights
 from fedsim.theory.busy import is_busy
 from fedsim.theory.prediction import flow_of, flow_summary, predicted
+from fedsim.theory.question import separations
+
+_CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +67,7 @@ def chain(
     precision: float | None = None,
     convergence: int | None = None,
     mixing: bool = False,
+    availability: bool = False,
 ) -> Answers:
     """Ask theory what participation separations leave, without simulating; devices are taken to be always available.
 
@@ -83,6 +91,9 @@ def chain(
         Also the law of one round's participants from the start, and the running frequencies, over this many rounds.
     mixing
         Also the mixing time and the spectral gap; small systems.
+    availability
+        Ask, and nothing else, for shares of reports of devices as they come and go, by the mean field over the rounds
+        of a simulation; `as_json` has their 95 % intervals.
 
     Raises
     ------
@@ -98,9 +109,14 @@ def chain(
     if separation is not None:
         several = separation if isinstance(separation, Iterable) and not isinstance(separation, str) else [separation]
         asked = [whole("separation", each) for each in several]
-    population, server = build_population(scenario), scenario.server
     targets = {"target_l1": target_l1, "target_tv": target_tv, "target_ratio": target_ratio}
     given = any(value is not None for value in targets.values())
+    if availability:
+        asked_more = any(each is not None for each in (separation, law, precision, convergence))
+        if given or asked_more or mixing or method != "auto":
+            raise ChainError("with availability the shares of the scenario as it is are told, and nothing else")
+        return Answers([_coming_and_going(scenario)])
+    population, server = build_population(scenario), scenario.server
     if not server.selects_once:
         if given or mixing or (precision, convergence) != (None, None):
             raise ChainError(
@@ -115,6 +131,26 @@ def chain(
     else:
         results = [predicted(scenario, population, each, method, law) for each in asked]
     return Answers(_answer(each, _more(scenario.seed, each, precision, convergence, mixing)) for each in results)
+
+
+def _coming_and_going(scenario: Scenario) -> Answer:
+    """Return what the mean field expects of devices that come and go over the rounds of a simulation."""
+    scenario = scenario.with_values(quiet(scenario, "rounds.count"))
+    ready = made_ready(scenario)
+    population = ready.population
+    rounds = simulate_log(scenario, population, devices=ready.devices).rounds
+    found = by_weights(scenario, population, rounds, means=False)(population.weight)
+    low, high = (np.minimum(end, 1.0).tolist() for end in found.interval(_CONFIDENCE))
+    result = theory.Stationary(
+        found.shares,
+        population.weight,
+        separations(population.separation, len(population)),
+        scenario.server.wanted,
+        law_of(scenario.server),
+        "mean-field",
+        caveats=(f"shares of reports in {len(rounds):,} simulated rounds, of devices as they come and go",),
+    )
+    return _answer(result, {"interval": {"confidence": _CONFIDENCE, "low": low, "high": high}})
 
 
 def _answer(result: theory.Stationary, more: dict[str, Any]) -> Answer:

@@ -22,8 +22,9 @@ the number of the others' reports, taken to be binomial with the mean and the va
 With one draw the weight that i competes with is as `fedsim.theory.eligible_weight` says; otherwise it is as large as
 expected. Where all devices are always available and none rests, uniform, bernoulli and midzuno are exact. Counts vary
 as those of a renewal process: the variance of i's is the sum of q_i(t) (1 - h_i(t)) u_i(t)^2, and of what its reports
-add. What is left out is that those who rest depend on one another: a part (1 - u_i) y / M of h_i, y being the mean
-weight of those who rest, which changes q_i by u_i times that. It is an estimate of the error.
+add; the number of all reports varies too, since some who are selected fail. What is left out is that those who rest
+depend on one another: a part (1 - u_i) y / M of h_i, y being the mean weight of those who rest, which changes q_i by
+u_i times that. It is an estimate of the error.
 
 References
 ----------
@@ -260,7 +261,8 @@ def expected_reports(
     rests = rests if depth else rests[:0]
     past, oldest, resting = np.zeros((depth, len(rests))), np.zeros(len(rests), dtype=np.int64), np.zeros(clients)
     own, cooling = np.arange(len(rests)), np.zeros(len(rests))
-    expected, counts, variance, error = np.zeros((4, clients))
+    expected, counts, variance, with_all, error = np.zeros((5, clients))
+    of_all = 0.0
     for now in places.tolist():
         since = np.minimum(selections.first_within(now, separation[rests], cooldown_s[rests]), now)
         while len(over := np.flatnonzero(oldest < since)):
@@ -272,7 +274,15 @@ def expected_reports(
         spread = np.maximum(resting * (1.0 - resting), 0.0)
         chances = _LAWS[law](eligible, own_weights, float(selections.sizes[now]))
         chosen = eligible * chances
-        variance[who] += reports**2 * chosen * (1.0 - chances) * eligible**2 + reports * (1.0 - reports) * chosen
+        noise = reports**2 * chosen * (1.0 - chances) * eligible**2 + reports * (1.0 - reports) * chosen
+        variance[who] += noise
+        if law == "bernoulli":
+            with_all[who] += noise
+            of_all += float(noise.sum())
+        else:
+            loose, apart = _loose(chosen, reports)
+            with_all[who] += reports * ((1.0 - reports) * chosen + loose * apart)
+            of_all += float(chosen @ (reports * (1.0 - reports)) + loose @ apart**2)
         typical = float(spread[who] @ own_weights) / ((float(spread.sum()) * float(eligible @ own_weights)) or 1.0)
         error[who] += reports * chosen * eligible * (1.0 - eligible) * typical
         worth = _inverse_size(chosen, reports, chances if law == "bernoulli" else None) if means else 1.0
@@ -283,9 +293,8 @@ def expected_reports(
             newest[who] = chosen
             past[now % depth] = newest[rests]
             cooling += past[now % depth]
-    if law == "bernoulli":  # what a share is a share of varies
-        share = counts / (float(counts.sum()) or 1.0)
-        variance = variance * (1.0 - 2.0 * share) + share**2 * float(variance.sum())
+    share = counts / (float(counts.sum()) or 1.0)
+    variance += share**2 * of_all - 2.0 * share * with_all  # what a share is a share of varies
     spread = np.sqrt(np.maximum(variance, _WHOLE) + error**2)
     return ExpectedReports(expected, spread * expected / np.maximum(counts, 1e-300))
 
@@ -297,16 +306,21 @@ def _inverse_size(chosen: Floats, reports: Floats, chances: Floats | None) -> Fl
     """
     mean, own = float(chosen @ reports), reports
     if chances is None:
-        loose = chosen * (1.0 - chosen)
-        typical = float(loose @ reports) / (float(loose.sum()) or 1.0)
-        spread = float(chosen @ (reports * (1.0 - reports))) + float(loose @ np.square(reports - typical))
-        own = chosen * reports + (1.0 - chosen) * typical  # what the place of i would give
+        loose, apart = _loose(chosen, reports)
+        spread = float(chosen @ (reports * (1.0 - reports))) + float(loose @ np.square(apart))
+        own = reports - (1.0 - chosen) * apart  # what the place of i would give
     else:
         own = chances * reports
         spread = float(chosen @ (reports * (1.0 - own)))
     step = min(1.0, max(1e-9, 1.0 - spread / mean)) if mean else 1.0
     trials = np.maximum(mean - own, 0.0) / step + 1.0
     return np.asarray(-np.expm1(trials * np.log1p(-min(step, 1 - 1e-15))) / (trials * step))
+
+
+def _loose(chosen: Floats, reports: Floats) -> tuple[Floats, Floats]:
+    """Return how much each one's selection varies, and its reports' chance less that of who would take its place."""
+    loose = chosen * (1.0 - chosen)
+    return loose, reports - float(loose @ reports) / (float(loose.sum()) or 1.0)
 
 
 def _level(

@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 
 import fedsim
+from fedsim.learning import frequencies
+from tests.command import fedsim as fedsim_command
 from tests.conftest import LIMIT_S, SMALL, Load, Write
+
+COMING_AND_GOING = """\
+stop: {rounds: 1500}
+population:
+  - {name: there, devices: 30, separation: 3}
+  - {name: seldom, devices: 30, availability: {kind: renewal, on: 2h, off: 6h}, separation: 3}
+server: {cohort: 3, pause: 10m}
+"""
 
 
 @pytest.mark.long
@@ -50,3 +60,24 @@ def test_a_target_finds_the_separation(small: Load) -> None:
 def test_a_question_without_an_answer_is_an_error(small: Load) -> None:
     with pytest.raises(fedsim.ChainError):
         fedsim.chain(small(), separation=4)
+
+
+def test_devices_that_come_and_go_have_intervals_of_their_shares(write: Write) -> None:
+    """Half of the devices are there for a quarter of the time. What is told is what the mean field says of the log."""
+    path = write(COMING_AND_GOING)
+    (answer,) = fedsim.chain(path, availability=True)
+    result = fedsim.simulate(path)
+    shares = frequencies(result.participations, 60)
+    interval = answer.as_json["interval"]
+    inside = (np.array(interval["low"]) <= shares) & (shares <= np.array(interval["high"]))
+    assert inside.mean() > 0.85
+    assert answer.pi[30:].sum() == pytest.approx(shares[30:].sum(), abs=0.03)
+    assert answer.pi[30:].sum() < 0.35
+    said = fedsim_command("chain", path, "--availability").stdout
+    top = int(answer.pi.argmax())
+    assert f"largest share {answer.pi[top]:.3%}, of client {top}; 95 % interval {interval['low'][top]:.3%} to" in said
+    with pytest.raises(fedsim.ChainError, match="as it is are told, and nothing else"):
+        fedsim.chain(path, availability=True, separation=1)
+    buffered = fedsim.Scenario.load(path, ["server={mode: buffered, concurrency: 5, buffer: 2}"])
+    with pytest.raises(fedsim.ChainError, match="does not know of a buffered server"):
+        fedsim.chain(buffered, availability=True)
