@@ -232,11 +232,11 @@ def test_the_log_is_not_replaced(tmp_path: Path) -> None:
 
 
 def test_what_is_no_session_is_left_out_and_said(tmp_path: Path) -> None:
-    """An outcome that is missing was refused with a remedy that did not work; a session of years later made a long run."""
+    """A missing outcome was refused with a remedy that did not work; a session of years later made a long run."""
     ends = [600.0 * k + 100 + 7 * k % 50 for k in range(200)]
     begins = [600.0 * k for k in range(199)] + [1e8]
     words = ["Reported", "REPORTED"] * 99 + [None, "reported"]
-    log = log_of(tmp_path / "log.csv", selected_s=begins, ended_s=ends[:199] + [1e8 + 60], outcome=words)
+    log = log_of(tmp_path / "log.csv", selected_s=begins, ended_s=[*ends[:199], 1e8 + 60], outcome=words)
     done = fedsim("calibrate", log, "--base", "2026-01-05T00:00:00Z", "--json")
     found = json.loads(done.stdout)
     assert (found["left_out"], found["found"]["devices"]["ended"]["reported"]) == (2, 198), done.stderr
