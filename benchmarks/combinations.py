@@ -8,6 +8,7 @@ time, wall time and peak memory, and of the ratios of processor time to the plai
    the floor; weights and a separation at most 1.3 times the plain run by `midzuno`, 1.6 times by `successive`; Zipf
    weights, separations of their own, a cool-down of a day and three time zones at most 1.6 times.
 2. Every law with every kind of weight and of cool-down, over two days, beside the plain run of two days.
+3. A fleet in units with all of docs/questions/fleet.md, beside the plain run of as many rounds: at most 1.5 times.
 """
 
 import argparse
@@ -26,6 +27,33 @@ server: {{cohort: {cohort}, pause: 160s, selection: {law}}}
 engine: vectorized
 """
 ROUNDS_A_DAY = 333
+FLEET = """\
+stop: {{rounds: {rounds}, duration: {days}d}}
+population:
+  - devices: {devices}
+    availability: habits
+    joins:
+      kind: mixture
+      parts: [{{share: 4, source: 0s}}, {{share: 1, source: {{kind: uniform, low: 0s, high: 30d}}}}]
+    leaves: {{kind: exponential, mean: 30d}}
+    session:
+      model: 5MB
+      update: 1MB
+      samples: {{kind: lognormal, median: 400, sigma: 0.5}}
+      cost: 0.5
+      device: {{snapdragon-888: 0.3, snapdragon-660: 0.5, snapdragon-410: 0.1, raspberry-pi-zero-2: 0.1}}
+      link:
+        down: {{kind: lognormal, median: 40Mbps, sigma: 0.8}}
+        up: {{kind: lognormal, median: 10Mbps, sigma: 0.8}}
+        work: {{share: 0.2, down: 100Mbps, up: 100Mbps}}
+      needs: 1GB
+server:
+  cohort: {cohort}
+  uplink: 2Gbps
+  secure_aggregation: {{threshold: {threshold}, unmasking: 10s, drop_out: 0.02}}{pace}
+prices: {{gigabyte: 0.05, kilowatt_hour: 0.30, device_hour: 0.01, carbon: 400g}}
+engine: vectorized
+"""
 WEIGHTS = {
     "equal": "",
     "lognormal": ", weight: {kind: lognormal, sigma: 1}",
@@ -44,11 +72,11 @@ ZONES = (
 LAWS = ("midzuno", "uniform", "successive")
 
 
-def simulate(options: argparse.Namespace, folder: Path, days: int, group: str, law: str) -> Usage:
+def simulate(options: argparse.Namespace, folder: Path, days: int, text: str = TEXT, **keys: object) -> Usage:
     file = folder / "bench.fedsim.yaml"
     rounds = min(10_000, ROUNDS_A_DAY * days)
-    text = TEXT.format(rounds=rounds, days=days, group=group, law=law, devices=options.devices, cohort=options.cohort)
-    file.write_text(text, encoding="utf-8")
+    sizes = {"rounds": rounds, "days": days, "devices": options.devices, "cohort": options.cohort}
+    file.write_text(text.format(**sizes, **{"group": "", "law": "midzuno"} | keys), encoding="utf-8")
     return usage(sys.executable, "-m", "fedsim", "run", str(file), "--out", str(folder / "run"))
 
 
@@ -87,7 +115,7 @@ def targets(options: argparse.Namespace, folder: Path) -> None:
     for _ in range(options.repeat):
         floors.append(usage(sys.executable, str(floor), *sizes))
         for name, case in cases.items():
-            found[name].append(simulate(options, folder, days, *case))
+            found[name].append(simulate(options, folder, days, group=case[0], law=case[1]))
     show("floor", floors, floors, "itself")
     for name, each in found.items():
         show(name, each, floors if name == "plain" else found["plain"], "the floor" if name == "plain" else "plain")
@@ -100,11 +128,27 @@ def combinations(options: argparse.Namespace, folder: Path) -> None:
             plain: list[Usage] = []
             found: dict[str, list[Usage]] = {cooldown: [] for cooldown in COOLDOWNS}
             for _ in range(options.repeat):
-                plain.append(simulate(options, folder, 2, "", "midzuno"))
+                plain.append(simulate(options, folder, 2))
                 for cooldown, rests in COOLDOWNS.items():
-                    found[cooldown].append(simulate(options, folder, 2, weights + rests, law))
+                    found[cooldown].append(simulate(options, folder, 2, group=weights + rests, law=law))
             for cooldown, own in found.items():
                 show(f"{law}, {weight}, {cooldown}", own, plain, "plain")
+
+
+def fleet(options: argparse.Namespace, folder: Path) -> None:
+    print(f"3. a fleet in units, {options.days} days (target: 1.5 times plain)")
+    steered = f"\n  check_ins: {{wanted: {3 * options.cohort}, window: 5m}}"
+    paces = {"everything but check-ins": "", "everything": steered}
+    plain: list[Usage] = []
+    found: dict[str, list[Usage]] = {name: [] for name in paces}
+    for _ in range(options.repeat):
+        plain.append(simulate(options, folder, options.days))
+        for name, pace in paces.items():
+            keys = {"pace": pace, "threshold": options.cohort * 7 // 10}
+            found[name].append(simulate(options, folder, options.days, FLEET, **keys))
+    show("plain", plain, plain, "itself")
+    for name, each in found.items():
+        show(name, each, plain, "plain")
 
 
 def main() -> None:
@@ -113,15 +157,14 @@ def main() -> None:
     parser.add_argument("--days", type=int, default=30)
     parser.add_argument("--devices", type=int, default=1_000_000)
     parser.add_argument("--cohort", type=int, default=1_000)
-    parser.add_argument("--only", choices=["targets", "combinations"])
+    parser.add_argument("--only", choices=["targets", "combinations", "fleet"])
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        simulate(options, folder, 1, "", "midzuno")  # compiles the loops
-        if options.only != "combinations":
-            targets(options, folder)
-        if options.only != "targets":
-            combinations(options, folder)
+        simulate(options, folder, 1)  # compiles the loops
+        for part in (targets, combinations, fleet):
+            if options.only in {None, part.__name__}:
+                part(options, folder)
 
 
 if __name__ == "__main__":

@@ -155,7 +155,8 @@ def _together(uplink: float, lengths: Floats, number: Ints, update: Floats, spen
         phases, bits, gone_s = lengths[:, own], 8 * update[own], spent[own] / 1000
         lengths[2, own], sent = shared(phases, bits, np.where(cut[own], gone_s, np.inf), uplink)
         whole = (sent == bits) & (spent[own] >= each_to_ms(phases[0] + phases[1] + lengths[2, own]))
-        _, sent = shared(phases, bits, np.where(whole, np.inf, gone_s), uplink)
+        if not (whole | cut[own]).all():
+            _, sent = shared(phases, bits, np.where(whole, np.inf, gone_s), uplink)
         share[own] = sent / bits
     return share
 

@@ -14,7 +14,7 @@ import numpy as np
 from fedsim.availability.batch import Spells
 from fedsim.availability.population import PopulationAvailability, Strata
 from fedsim.availability.shocks import availability_of
-from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.arrays import Bits, Bools, Floats, Ints
 from fedsim.common.instants import HOUR, to_ms
 from fedsim.common.keyed import Purpose, Stream, stream
 from fedsim.scenario import Scenario
@@ -91,8 +91,18 @@ class Pace:
             self._chances.append(min(1.0, self._wanted / there))
         return np.array(self._chances)[np.maximum(hours, 0)]
 
+    def came(self, among: Bits, instant: int) -> Bits:
+        """Return who of a set of clients, as bits, has come."""
+        from fedsim.selection.screened import came_among  # compiles, as the owner of the bits does
+
+        phase, window, key = self._connections.phase, self._connections.window, np.uint64(self._draws.key)
+        return came_among(among, instant, phase, window, key, self.chances(np.arange(instant // HOUR + 1)))
+
     def _see(self, instant: int) -> float:
-        clients = self._everyone[self._connections.at(self._everyone, instant)]
+        clients = self._everyone
+        if (possible := self._availability.possible(instant)) is not None:
+            clients = np.flatnonzero(np.unpackbits(self.came(possible, instant).view(np.uint8), bitorder="little"))
+        clients = clients[self._connections.at(clients, instant)]
         clients = clients[self._availability.at(clients, instant)]
         since = self._connections.phase[clients]
         begun = since + (instant - since) // self._connections.every * self._connections.every

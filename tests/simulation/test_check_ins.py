@@ -148,3 +148,19 @@ def test_a_smaller_federation_wants_fewer_check_ins() -> None:
 def test_what_is_refused(server: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         case(40, server)
+
+
+def test_who_comes_by_the_pace_is_the_same_in_compiled_loops() -> None:
+    """Bits of those who may be available, around the windows and hours of three days."""
+    scenario = case(500, {"check_ins": {"wanted": 60, "window": "7m"}})
+    connections = connections_of(scenario, strata(scenario, build_population(scenario)), 0)
+    assert connections is not None
+    assert connections.pace is not None
+    everyone, windows = np.arange(500), range(0, 3 * 24 * HOUR, 7 * 60_000)
+    possible = np.random.default_rng(1).integers(0, 2**64, 8, dtype=np.uint64)
+    some = np.unpackbits(possible.view(np.uint8), count=500, bitorder="little").view(np.bool_)
+    for instant in [each for window in [*windows, *range(0, 72 * HOUR, HOUR)] for each in (window, window + 1234)]:
+        found = connections.pace.came(possible, instant)
+        came = np.unpackbits(found.view(np.uint8), bitorder="little").view(np.bool_)
+        assert not came[500:].any()
+        assert (came[:500] == (some & connections.at(everyone, instant))).all()

@@ -46,6 +46,7 @@ class ArrayRoster:
         # What was found out about everyone, and the round and the instant that it belongs to.
         self._at: tuple[int, int] | None = None
         self._mask: Bools | None = None
+        self._possible: Bits | None = None
 
     def bar(self, clients: Ints) -> None:
         """Keep clients out for good, before the run begins."""
@@ -108,7 +109,12 @@ class ArrayRoster:
 
     def possible(self) -> Bits | None:
         """Return the clients who may be available, as bits; None where that is not known at a glance."""
-        return self._availability.possible(self._clock.now)
+        self._look()
+        if self._possible is None:
+            self._possible = self._availability.possible(self._clock.now)
+            if self._possible is not None and self.connections is not None and self.connections.pace is not None:
+                self._possible = self.connections.pace.came(self._possible, self._clock.now)
+        return self._possible
 
     def all_eligible(self) -> Bools:
         """Return the mask (N,) of eligible clients."""
@@ -228,7 +234,7 @@ class ArrayRoster:
     def _look(self) -> None:
         """Forget what was true at another instant, or in another round."""
         if self._at != (self._number, self._clock.now):
-            self._at, self._mask = (self._number, self._clock.now), None
+            self._at, self._mask, self._possible = (self._number, self._clock.now), None, None
 
     def _everyone(self) -> Bools:
         """Look at all clients, once in a round and instant."""
