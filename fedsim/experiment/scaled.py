@@ -10,14 +10,17 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from fedsim.common.errors import ScenarioError
 from fedsim.privacy.epsilon import noise_for
 from fedsim.scenario import Scenario
+from fedsim.scenario.units import BitRate
 from fedsim.scenario.work import Work
 
 _FEW = 10
 _TOLERATED = 0.01
-_SCALED = ("devices", "cohort", "concurrency", "buffer", "wanted")
+_SCALED = {"devices", "cohort", "concurrency", "buffer", "wanted", "minimum_reports", "threshold", "uplink"}
 
 
 @dataclass(frozen=True)
@@ -53,17 +56,11 @@ def scale_down(scenario: Scenario, factor: int) -> Scaled:
     values: dict[str, Any] = {
         f"population.{index}.devices": _part(group.devices, factor) for index, group in enumerate(scenario.population)
     }
-    server = scenario.server
-    values |= {f"server.{name}": _part(getattr(server, name), factor) for name in server.sizes}
-    if server.check_ins is not None and server.check_ins.wanted is not None:
-        values["server.check_ins.wanted"] = _part(server.check_ins.wanted, factor)
-    if server.uplink is not None:
-        values["server.uplink"] = f"{server.uplink / factor:.6f}bps"
+    values["server"] = _divided("server", scenario.as_written["server"], factor)
     devices = sum(value for path, value in values.items() if path.endswith("devices"))
     if scenario.records.transitions:
-        kept = [client for client in scenario.records.transitions if client < devices]
-        values["records.transitions"] = kept
-    values |= _swept(scenario, factor) | _noise(scenario, values)
+        values["records.transitions"] = [each for each in scenario.records.transitions if each < devices]
+    values |= _swept(scenario, factor) | _noise(scenario, values["server"])
     values["name"] = f"{scenario.name} at 1/{factor}"[:200]
     smaller = scenario.with_values(values)
     return Scaled(smaller, list(_notes(scenario, smaller, factor)))
@@ -74,16 +71,11 @@ def _swept(scenario: Scenario, factor: int) -> dict[str, Any]:
     found = {key: copy.deepcopy(scenario.as_written.get(key)) or {} for key in ("sweep", "choose")}
     together = found["sweep"].get("zip") or {}
     for swept in (found["sweep"].get("grid") or {}, together, found["choose"]):
-        for path in swept:
-            if path.rpartition(".")[2] in _SCALED:
-                divided = [_part(size, factor) if isinstance(size, int) else size for size in swept[path]]
-                swept[path] = divided if swept is together else list(dict.fromkeys(divided))
+        for path, values in swept.items():
+            if (parts := _divided(path, values, factor)) != values:
+                swept[path] = parts if swept is together else [x for i, x in enumerate(parts) if x not in parts[:i]]
     for entry in found["sweep"].get("exclude") or []:
-        for path, value in entry.items():
-            if path.rpartition(".")[2] in _SCALED:
-                many = isinstance(value, list)
-                parts = [_part(size, factor) for size in (value if many else [value])]
-                entry[path] = parts if many else parts[0]
+        entry |= {path: _divided(path, value, factor) for path, value in entry.items()}
     return {key: value for key, value in found.items() if value}
 
 
@@ -94,8 +86,20 @@ def _noise(scenario: Scenario, sizes: dict[str, Any]) -> dict[str, Any]:
         return {}
     sigma = privacy.noise_multiplier or noise_for(privacy.epsilon or 1.0, privacy.delta)
     size = scenario.server.sizes[-1]
-    sigma *= sizes[f"server.{size}"] / getattr(scenario.server, size)
+    sigma *= sizes[size] / getattr(scenario.server, size)
     return {"privacy.noise_multiplier": float(f"{sigma:.6g}"), "privacy.epsilon": None}
+
+
+def _divided(path: str, value: Any, factor: int) -> Any:
+    """Return a value of a setting, or each of several, with sizes divided."""
+    if isinstance(value, list):
+        return [_divided(path, each, factor) for each in value]
+    if isinstance(value, dict):
+        return {name: _divided(name, each, factor) for name, each in value.items()}
+    name = path.rpartition(".")[2]
+    if name == "uplink" and value is not None:
+        return f"{TypeAdapter(BitRate).validate_python(value) / factor:.6f}bps"
+    return _part(value, factor) if name in _SCALED and isinstance(value, int) and value else value
 
 
 def _part(size: int, factor: int) -> int:

@@ -177,3 +177,32 @@ server: {cohort: 40}
     column = written.replace("samples: 400", "samples: {kind: column, file: n.csv, column: n}")
     with pytest.raises(ScenarioError, match=r"session\.samples: has a value for each device"):
         scale_down(Scenario.load(write(column)), 10)
+
+
+def test_gates_and_the_uplink_are_divided_too_where_they_are_swept(write: Write) -> None:
+    written = """\
+stop: {rounds: 5}
+population:
+  - {devices: 400, session: {model: 5MB, samples: 400, device: kirin-970, link: {down: 40Mbps, up: 10Mbps}}}
+server: {cohort: 40, minimum_reports: 30, uplink: 1Gbps, secure_aggregation: {threshold: 20, unmasking: 10s}}
+sweep:
+  grid:
+    server.uplink: [100Mbps, 1Gbps, null]
+    server.secure_aggregation: [null, {threshold: 30}]
+    server.minimum_reports: [0, 20, 22]
+    server.over_select: [1, 2]
+  exclude: [{server.uplink: 100Mbps, server.minimum_reports: 20}]
+"""
+    small = scale_down(Scenario.load(write(written)), 10).scenario
+    server = small.sync_server
+    assert (server.cohort, server.minimum_reports, server.uplink) == (4, 3, 1e8)
+    assert server.secure_aggregation is not None
+    assert (server.secure_aggregation.threshold, server.secure_aggregation.unmasking) == (2, 10.0)
+    assert small.sweep is not None
+    assert small.sweep.grid == {
+        "server.uplink": ["10000000.000000bps", "100000000.000000bps", None],
+        "server.secure_aggregation": [None, {"threshold": 3}],
+        "server.minimum_reports": [0, 2],
+        "server.over_select": [1, 2],
+    }
+    assert small.sweep.exclude == [{"server.uplink": "10000000.000000bps", "server.minimum_reports": 2}]
