@@ -21,8 +21,8 @@ from fedsim.scenario import Scenario
 from fedsim.sweeps.decide import decide, planned_decision
 from fedsim.sweeps.executors import Backend
 from fedsim.sweeps.executors.local import LocalProcesses
-from fedsim.sweeps.pilot import total_estimate, warm_up
-from fedsim.sweeps.plan import estimated_times, plan_sweep
+from fedsim.sweeps.pilot import warm_up
+from fedsim.sweeps.plan import estimated_times, plan_sweep, total_time
 
 SIZES = 1.0, 0.35, 0.5, 0.7, 1.4
 STUDIES = Path("scenarios/studies").resolve()
@@ -143,7 +143,7 @@ def main() -> None:
             began = time.monotonic()
             plan = planned_decision(scenario) if scenario.choose else plan_sweep(scenario)
             points = estimated_times(plan)
-            estimate = total_estimate(points[run.point] for run in plan.runs)
+            estimate = total_time(plan, points, plan.runs)
             planned = time.monotonic() - began
             assert estimate is not None, kind
             with LocalProcesses(1) as process:

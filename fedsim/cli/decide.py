@@ -67,7 +67,7 @@ def decide_command(
             complain(f"Report: {page}")
         complain(plain(f"{document.finding}."))
         say(str(directory))
-    if done.crashed:
+    if any(stage.crashed for stage in done.stages):
         raise Exit(_CRASHED)
     if document.first_picture is None:  # no setting is chosen
         raise Exit(_NO_ANSWER)

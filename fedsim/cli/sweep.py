@@ -76,7 +76,7 @@ def plan_command(
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
     decides = scenario.choose and scenario.decide and scenario.sweep is None
     if decides:
-        complain("note: all runs of `fedsim decide`, if it drops no setting")
+        complain("note: all runs of `fedsim decide`; at least, if one setting is left after its first look")
         planned, directory = planned_decision(scenario), out or default_decision_directory(scenario)
     else:
         planned, directory = _planned(scenario, override, out)

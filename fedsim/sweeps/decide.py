@@ -62,11 +62,6 @@ class Decision:
         """The sweep that decides."""
         return self.directory / FINAL
 
-    @property
-    def crashed(self) -> int:
-        """How many runs failed for good."""
-        return sum(len(stage.crashed) for stage in self.stages)
-
 
 @dataclass(frozen=True)
 class _Tuning:
@@ -135,12 +130,14 @@ def planned_decision(scenario: Scenario) -> Plan:
         return pl.DataFrame(schema=RUN_COLUMNS | {"point": pl.Int64})
 
     _go_through(scenario, rehearse)
-    points, runs = list[Point](), list[PlannedRun]()
+    points, runs, last = list[Point](), list[PlannedRun](), stages[FINAL]
     for plan in stages.values():
         at = len(points)
         runs += [PlannedRun(each.run_id(seed), at + each.index, seed) for each in plan.points for seed in plan.seeds]
         points += [replace(each, values={path: each.values[path] for path in scenario.choose}) for each in plan.points]
-    return Plan(scenario, [replace(each, index=index) for index, each in enumerate(points)], [scenario.seed], runs)
+    points = [replace(each, index=index) for index, each in enumerate(points)]
+    droppable = frozenset(each.run_id(seed) for each in last.points for seed in last.seeds[_FIRST:])
+    return Plan(scenario, points, [scenario.seed], runs, droppable)
 
 
 def _go_through(scenario: Scenario, do: _Do) -> None:

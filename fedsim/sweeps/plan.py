@@ -157,6 +157,7 @@ class Plan:
     points: list[Point]
     seeds: list[int]
     runs: list[PlannedRun]
+    droppable: frozenset[str] = frozenset()  # runs that a decision does only while their setting may be the best
 
     def scenario_of(self, run: PlannedRun) -> Scenario:
         """Return the scenario of a run."""
@@ -174,21 +175,25 @@ def estimated_times(plan: Plan, report: Report = silent) -> list[Estimate | None
     """Return how long a run of each point is likely to take on this machine, alone on a processor.
 
     Pilots, the beginnings of up to 40 runs, are tried one after the other in a process of their own, as far as they end
-    within a minute, but three at least; every other point is taken to be like the nearest of these. None where a pilot
-    fails, or does not end within two minutes. `report` is called with the share of pilots that were tried.
+    within a minute, but three at least; every other point is taken to be like the nearest of these that trains as many
+    optimizers. None where a pilot fails, or does not end within two minutes. `report` is called with the share of
+    pilots that were tried.
     """
-    waiting = deque(_tried_first(len(plan.points)))
+    learning, order = [point.scenario.learning for point in plan.points], _tried_first(len(plan.points))
+    trained = [(0, False) if each is None else (len(each.optimizers), each.loss_parts) for each in learning]
+    kinds = {trained[index]: index for index in reversed(order)}.values()  # the stages of a decision differ so
+    waiting, fewest = deque(dict.fromkeys([*kinds, *order])), max(_FEWEST, len(kinds))
     among, budget_s = len(waiting), min(_MOST_S, _ALL_S / max(1, len(waiting)))
     found: dict[int, Estimate | None] = {}
     began, longest_s = time.monotonic(), 0.0
-    while waiting and (len(found) < _FEWEST or time.monotonic() - began + longest_s < _PATIENCE_S):
+    while waiting and (len(found) < fewest or time.monotonic() - began + longest_s < _PATIENCE_S):
         pilots = LocalProcesses(1)
         with suppress(TimeoutError), leaving_no_process(partial(pilots.shutdown, wait=False, cancel_futures=True)):
             first = plan.points[waiting[0]].with_seed(plan.seeds[0])
             if first.devices <= _QUICK:
                 with suppress(WorkerLostError):
                     pilots.submit(warm_up, first).result(_LONGEST_S)
-            while waiting and (len(found) < _FEWEST or time.monotonic() - began + longest_s < _PATIENCE_S):
+            while waiting and (len(found) < fewest or time.monotonic() - began + longest_s < _PATIENCE_S):
                 since = time.monotonic()
                 report("trying", len(found) / among, f"{len(found)} of {among} points")
                 index = waiting.popleft()
@@ -199,7 +204,16 @@ def estimated_times(plan: Plan, report: Report = silent) -> list[Estimate | None
                 longest_s = max(longest_s, time.monotonic() - since)
             pilots.shutdown()
     report("trying", 1.0, f"{len(found)} of {among} points")
-    return [found[min(found, key=lambda known: abs(known - point.index))] for point in plan.points]
+    return [found[min(found, key=lambda k: (trained[k] != own, abs(k - at)))] for at, own in enumerate(trained)]
+
+
+def total_time(plan: Plan, found: list[Estimate | None], to_do: list[PlannedRun]) -> Estimate | None:
+    """Return how long runs take in all: at least those that no decision drops, at most all."""
+    most = total_estimate(found[run.point] for run in to_do)
+    least = total_estimate(found[run.point] for run in to_do if run.run_id not in plan.droppable)
+    if most is None or least is None:
+        return None
+    return Estimate((least.seconds + most.seconds) / 2, least.low, most.high)
 
 
 def _tried_first(size: int) -> list[int]:
@@ -216,7 +230,7 @@ def plan_data(plan: Plan, directory: Path, workers: int | None, report: Report =
     for folder in (directory, *(file.parent for file in directory.glob(f"*/{SWEEP_FILE}"))):  # a decision's stages
         status |= dict.fromkeys(stalled_runs(folder), "stalled") | dict.fromkeys(complete_runs(folder), "complete")
     to_do = [run for run in plan.runs if run.run_id not in status]
-    total = total_estimate(found[run.point] for run in to_do)
+    total = total_time(plan, found, to_do)
 
     def times(estimate: Estimate | None, share: float = 1.0) -> dict[str, Any]:
         if estimate is None:

@@ -69,6 +69,13 @@ def pilot_hangs(scenario: Scenario, _budget_s: float) -> Estimate:
     return Estimate(2.0, 1.0, 3.0)
 
 
+def pilot_of_variants(scenario: Scenario, _budget_s: float) -> Estimate:
+    """Say that each optimizer takes a second, and the parts of the loss ten in all."""
+    assert scenario.learning is not None
+    seconds = len(scenario.learning.optimizers) + 10.0 * scenario.learning.loss_parts
+    return Estimate(seconds, seconds, seconds)
+
+
 def writes_elsewhere(_task: Task) -> RunOutcome:
     """Say that all went well, as a worker on another machine would."""
     return RunOutcome()

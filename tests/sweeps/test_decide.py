@@ -22,12 +22,14 @@ from fedsim.findings.finished_sweep import read_finished_sweep
 from fedsim.scenario import Scenario
 from fedsim.sweeps.decide import decide, planned_decision, reached, still_open
 from fedsim.sweeps.executors import Backend
-from fedsim.sweeps.plan import plan_data
+from fedsim.sweeps.pilot import Estimate
+from fedsim.sweeps.plan import estimated_times, plan_data, total_time
 from fedsim.sweeps.results import read_results
 from fedsim.sweeps.store import read_sweep, write_run_results
 from fedsim.sweeps.worker import RunOutcome, Task, work
 from tests.command import fedsim
 from tests.conftest import LIMIT_S, Write
+from tests.sweeps import jobs
 from tests.sweeps.sweeping import THREADS, until
 
 TRAINED = """\
@@ -190,6 +192,24 @@ def test_a_plan_counts_what_tuning_trains(write: Write) -> None:
     trained = [len(point.scenario.learning.optimizers) for point in plan.points if point.scenario.learning]
     assert trained == [5] * 4 + [2] * 4 + [2] * 4  # the last has both optimizers of the scenario
     assert [sum(run.point == point for run in plan.runs) for point in range(12)] == [1] * 8 + [4] * 4
+
+
+def test_a_plan_counts_that_settings_are_dropped(write: Write) -> None:
+    """Of runs that took 20 s it said 41 to 63 s: all seeds of all settings, of which a decision drops most."""
+    plan = planned_decision(Scenario.load(write(TRAINED)))
+    one = Estimate(2.0, 1.0, 3.0)
+    assert total_time(plan, [one] * 12, plan.runs) == Estimate((20 + 24) / 2 * 2.0, 20 * 1.0, 24 * 3.0)
+    assert total_time(plan, [one] * 11 + [None], plan.runs) is None
+
+
+def test_a_busy_machine_tries_one_point_of_each_stage(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When only three points were tried in time, those that train 5 variants were taken for some that train 2."""
+    monkeypatch.setattr("fedsim.sweeps.plan._PATIENCE_S", 0.0)
+    monkeypatch.setattr("fedsim.sweeps.plan.LocalProcesses", ThreadPoolExecutor)
+    monkeypatch.setattr("fedsim.sweeps.plan.pilot", jobs.pilot_of_variants)
+    plan = planned_decision(Scenario.load(write(TRAINED)))
+    found = [each.seconds for each in estimated_times(plan) if each is not None]
+    assert found == [5.0] * 4 + [2.0] * 4 + [12.0] * 4
 
 
 def test_every_setting_of_a_decision_is_validated(write: Write) -> None:
