@@ -7,7 +7,7 @@ from fedsim.common.errors import ChainError
 from fedsim.theory import Fluctuation, asymptotic_variance, exact, rounds_for_all, rounds_needed
 from fedsim.theory.monte_carlo import rounds_of
 from fedsim.theory.question import ask, reduced
-from tests.theory.reference import summed_covariance
+from tests.theory.reference import moves_of, summed_covariance
 
 WEIGHTS = np.array([0.5, 1.0, 2.0, 0.3, 1.5, 0.7])
 
@@ -75,6 +75,34 @@ def test_covariance_is_the_sum_of_autocovariances() -> None:
         np.testing.assert_allclose(found.covariance, covariance, atol=1e-9)
         np.testing.assert_allclose(found.covariance.diagonal(), found.variance, atol=1e-15)
     assert closed > 10
+
+
+@pytest.mark.parametrize("many", [30, pytest.param(300, marks=pytest.mark.long)])
+def test_the_bias_of_counting_is_that_of_the_start(many: int) -> None:
+    """Theorem 11 of docs/theory, all ready at first: mean counts of 40 rounds, and the mean round of a 60th report."""
+    rng, apart = np.random.default_rng(41), []
+    for _ in range(many):
+        clients = int(rng.integers(4, 6))
+        cohort = int(rng.integers(1, 3)) if clients > 4 else 1
+        separation = int(rng.integers(clients // cohort - 1))
+        weights = 10.0 ** rng.uniform(-0.5, 0.5, clients)
+        moves, matrix, law = moves_of(weights, [separation] * clients, cohort, "midzuno")
+        _, covariance = summed_covariance(weights, [separation] * clients, cohort, "midzuno")
+        law /= law.sum()  # of rounding
+        with_0, without_0 = np.zeros((2, len(law), len(law)))
+        for source, target, chance, chosen in moves:
+            (with_0 if 0 in chosen else without_0)[source, target] += chance
+        often = float(law @ (chances := with_0.sum(axis=1)))
+        g = np.linalg.solve(np.eye(len(law)) - matrix + law, chances - often)
+        after = [np.linalg.matrix_power(matrix, t)[0] for t in range(41)]
+        assert sum(each @ chances for each in after[:40]) == pytest.approx(40 * often + g[0] - after[40] @ g, abs=1e-9)
+        next_report = np.linalg.inv(np.eye(len(law)) - without_0)
+        reports = [np.linalg.matrix_power(next_report @ with_0, r)[0] for r in range(60)]
+        mean_round = sum(each @ next_report.sum(axis=1) for each in reports)
+        limit = (cohort**2 * covariance[0, 0] / often - 1.0 + often) / 2.0 - g[0]
+        apart.append(abs(often * mean_round - 60 - limit))
+    assert max(apart) < 1e-3
+    assert np.median(apart) < 1e-9
 
 
 def test_counts_have_the_stated_covariance_and_are_normal() -> None:
