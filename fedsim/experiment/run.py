@@ -70,7 +70,7 @@ def simulate(
     """
     scenario, replicate = as_scenario(scenario), whole("replicate", replicate)
     if seed is not None:
-        scenario = scenario.model_copy(update={"seed": whole("seed", seed)})
+        scenario = scenario.with_values({"seed": whole("seed", seed)})
     with in_notebooks() if report is None else nullcontext(report) as told:
         ready = made_ready(scenario, replicate)
         check_log_size(scenario)

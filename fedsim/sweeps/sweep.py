@@ -5,7 +5,7 @@ import platform
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from fedsim._version import __version__
 from fedsim.common.arguments import path_of, whole
 from fedsim.common.errors import SweepError
 from fedsim.common.files import name_of_file
-from fedsim.common.progress import Report, silent
+from fedsim.common.progress import Report, in_notebooks, silent
 from fedsim.experiment.run_directory import Provenance
 from fedsim.log import fingerprint
 from fedsim.scenario import Scenario, as_scenario, import_folders
@@ -65,7 +65,7 @@ def sweep(
     workers: int | None = None,
     retries: int = 2,
     timeout: float | None = None,
-    report: Report = silent,
+    report: Report | None = None,
     tell: _Tell = lambda _: None,
 ) -> Swept:
     """Run the points of a scenario's sweep, all with the same seeds; a second call does only what is missing.
@@ -87,7 +87,7 @@ def sweep(
         Seconds after which a run is given up and counts as crashed; by default 20 times what the plan estimates at most
         for its point, at least 600, and a day where nothing can be estimated.
     report, tell
-        Called with how much is done, and with what went wrong with a run.
+        Called with how much is done (by default a notebook shows a bar), and with what went wrong with a run.
 
     Raises
     ------
@@ -104,7 +104,8 @@ def sweep(
     plan = plan_sweep(scenario)
     folder = default_sweep_directory(scenario) if given is None else given
     again = whole("retries", retries)
-    return run_sweep(plan, folder, backend, retries=again, timeout=timeout, report=report, tell=tell)
+    with in_notebooks() if report is None else nullcontext(report) as told:
+        return run_sweep(plan, folder, backend, retries=again, timeout=timeout, report=told, tell=tell)
 
 
 def run_sweep(

@@ -251,6 +251,8 @@ def test_a_seed_takes_the_place_of_the_scenarios(small: Load) -> None:
     result = simulate(scenario, seed=3)
     assert result.scenario.seed == 3
     assert result.metrics == simulate(scenario.model_copy(update={"seed": 3})).metrics
+    with pytest.raises(ScenarioError, match="seed: must be below"):  # ran, as another seed
+        simulate(scenario, seed=2**70)
 
 
 def test_a_notebook_shows_progress_without_being_asked(

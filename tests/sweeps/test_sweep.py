@@ -4,13 +4,17 @@ import json
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from fedsim.common import progress
 from fedsim.common.errors import RunError, SweepError
 from fedsim.scenario import Scenario
 from fedsim.sweeps import plan as planning
@@ -434,6 +438,15 @@ def test_from_python_a_sweep_is_that_of_the_command(swept: Path, tmp_path: Path)
         found[0].differences(metric), paired_differences(read_results(tmp_path / "made"), metrics=metric)
     )
     assert sweep(made, tmp_path / "file", executor=THREADS).kept == 9
+
+
+def test_a_notebook_shows_the_progress_of_a_sweep(swept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = list[str]()
+    kernel = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=object()))
+    monkeypatch.setitem(sys.modules, "IPython", kernel)
+    monkeypatch.setattr(progress, "_bar", lambda: nullcontext(lambda what, *_: seen.append(what)))
+    sweep(swept, tmp_path / "s", executor=THREADS)
+    assert "sweeping" in seen
 
 
 def test_durations_of_a_sweep_made_in_python_are_seconds(tmp_path: Path) -> None:
