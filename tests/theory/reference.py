@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import combinations, permutations
+from itertools import combinations, permutations, product
 from math import comb
 
 import numpy as np
@@ -140,3 +140,57 @@ def mean_of_model(
     while np.abs(shrink).max() > 1e-18:
         gain, shrink = gain + shrink @ gain, shrink @ shrink
     return float(gain.sum())
+
+
+def shortage_shares(
+    weights: NDArray[np.float64], separations: Sequence[int], size: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Shares of participations and pulls under law `bernoulli`, from all ready, averaged over a very long time.
+
+    States are the remaining waits, and cohorts are written out in full; all are taken where at most `size` are ready.
+    """
+    start = (0,) * weights.size
+    number, queue, rows = {start: 0}, [start], list[tuple[int, int, float, tuple[int, ...]]]()
+    for waits in queue:
+        free = [i for i, wait in enumerate(waits) if not wait]
+        low, high = 0.0, 1.0 / weights.min()
+        for _ in range(200):  # of the factor s of min(1, s p_i)
+            middle = (low + high) / 2
+            low, high = (middle, high) if np.minimum(1.0, middle * weights[free]).sum() < size else (low, middle)
+        chances = np.minimum(1.0, high * weights[free]) if len(free) > size else np.ones(len(free))
+        for taken in product([False, True], repeat=len(free)):
+            chance = float(np.where(taken, chances, 1.0 - chances).prod())
+            if chance < 1e-15:
+                continue
+            chosen = tuple(i for i, own in zip(free, taken, strict=True) if own)
+            after = tuple(separations[i] if i in chosen else max(0, wait - 1) for i, wait in enumerate(waits))
+            if after not in number:
+                number[after] = len(queue)
+                queue.append(after)
+            rows.append((number[waits], number[after], chance, chosen))
+    lazy = np.eye(len(queue)) / 2
+    for source, target, chance, _ in rows:
+        lazy[source, target] += chance / 2
+    for _ in range(40):
+        lazy = lazy @ lazy
+        lazy /= lazy.sum(axis=1, keepdims=True)
+    shares, pulls = np.zeros((2, weights.size))
+    for source, _, chance, chosen in rows:
+        shares[list(chosen)] += lazy[0, source] * chance
+        pulls[list(chosen)] += lazy[0, source] * chance / max(1, len(chosen))
+    return shares / shares.sum(), pulls / pulls.sum()
+
+
+def turns(clients: int, cohort: int, separations: Sequence[int]) -> list[Fraction] | None:
+    """Shares when clients take part in turn, who waits being skipped; None where too few are ready for a round."""
+    after, waits, seen, cohorts = 0, (0,) * clients, dict[tuple[int, tuple[int, ...]], int](), list[list[int]]()
+    while (after, waits) not in seen:
+        seen[after, waits] = len(cohorts)
+        chosen = [i for i in ((after + k) % clients for k in range(clients)) if not waits[i]][:cohort]
+        if len(chosen) < cohort:
+            return None
+        after = (chosen[-1] + 1) % clients
+        waits = tuple(separations[i] if i in chosen else max(0, wait - 1) for i, wait in enumerate(waits))
+        cohorts.append(chosen)
+    period = cohorts[seen[after, waits] :]
+    return [Fraction(sum(i in each for each in period), cohort * len(period)) for i in range(clients)]

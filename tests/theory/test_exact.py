@@ -1,5 +1,6 @@
 """The exact method: reachable windows, classes and periods, against the closed form and against brute force."""
 
+from fractions import Fraction
 from itertools import permutations
 
 import numpy as np
@@ -12,6 +13,7 @@ from fedsim.selection.built_in import bernoulli_chances
 from fedsim.theory import closed_form, exact
 from fedsim.theory.question import ask
 from fedsim.theory.windows import cohorts, enumerate_windows
+from tests.theory.reference import shortage_shares, turns
 
 
 @pytest.mark.parametrize(
@@ -189,3 +191,49 @@ def test_cohorts_too_unlikely_for_a_double_are_left_out() -> None:
     assert (chances > 0.0).all()
     assert len(members) < 6
     assert exact(weights, [0, 1, 0, 0], 2, "successive").pi[[0, 3]].tolist() == pytest.approx([0.5, 0.5])
+
+
+@pytest.mark.parametrize(("first", "count"), [(0, 40), pytest.param(40, 260, marks=pytest.mark.long)])
+def test_too_few_ready_clients_are_all_taken_as_enumeration_says(first: int, count: int) -> None:
+    """Random systems of 2 to 6 clients who supply less than the cohort, or little more: shares and pulls to 1e-9."""
+    found = short = 0
+    for seed in range(first, first + count):
+        rng = np.random.default_rng(seed)
+        clients = int(rng.integers(2, 7))
+        separations = rng.integers(0, 4 if clients < 5 else 3, clients)
+        size, weights = int(rng.integers(1, clients + 1)), 10.0 ** rng.uniform(-1.0, 1.0, clients)
+        weights /= weights.sum()
+        shares, pulls = shortage_shares(weights, separations.tolist(), size)
+        answer = exact(weights, separations, size, "bernoulli")
+        assert answer.pull is not None
+        np.testing.assert_allclose(answer.pi, shares, atol=1e-9)
+        np.testing.assert_allclose(answer.pull, pulls, atol=1e-9)
+        found += 1
+        short += (1.0 / (1.0 + separations)).sum() < size
+    assert found == count
+    assert short > count / 3
+
+
+def test_turns_are_answered_where_nobody_is_skipped() -> None:
+    """300 random systems of 2 to 7 clients in turn: 1/N up to floor(N/B) - 1 rounds of waiting, beyond it refused.
+
+    Beyond it 1/N would be wrong: shares differ, or rounds lack clients.
+    """
+    rng = np.random.default_rng(6)
+    refused = unequal = 0
+    for _ in range(300):
+        clients = int(rng.integers(2, 8))
+        cohort = int(rng.integers(1, clients + 1))
+        most = clients // cohort - 1
+        separations = rng.integers(0, most + 2, clients)
+        followed = turns(clients, cohort, separations.tolist())
+        if separations.max() <= most:
+            np.testing.assert_array_equal(exact(np.ones(clients), separations, cohort, "cyclic").pi, 1 / clients)
+            assert followed == [Fraction(1, clients)] * clients
+            continue
+        with pytest.raises(ChainError, match=r"can wait at most|in turn, in cohorts of"):
+            exact(np.ones(clients), separations, cohort, "cyclic")
+        refused += 1
+        unequal += followed != [Fraction(1, clients)] * clients
+    assert refused > 50
+    assert unequal > refused / 2
