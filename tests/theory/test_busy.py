@@ -9,6 +9,7 @@ from fedsim.experiment.chain import chain
 from fedsim.experiment.preflight import notes_of, preflight
 from fedsim.population import build_population
 from fedsim.simulation import simulate_log
+from fedsim.theory.busy import is_busy
 from fedsim.theory.prediction import theory_or_why_not
 from tests.conftest import Write
 
@@ -59,6 +60,42 @@ def test_the_mean_field_of_busy_clients_is_within_2_percent_for_each_group(
     for group in (0, 1):
         measured = counts[population.group == group].sum() / counts.sum()
         assert found.pi[population.group == group].sum() == pytest.approx(measured, rel=0.02)
+
+
+def random_world(rng: np.random.Generator) -> str:
+    """Return a world of 12 to 120 clients with late sessions, cool-downs by the clock, or neither."""
+    devices = int(rng.integers(12, 120))
+    cooldown = f"cooldown: {rng.integers(5, 40)}m"
+    weight = rng.choice(["{kind: zipf, exponent: 1.4}", "{kind: lognormal, median: 1, sigma: 1}", "1"])
+    rest = rng.choice(["separation: 0", f"separation: {rng.integers(0, 6)}", cooldown, f"{cooldown}, separation: 2"])
+    deadline = rng.choice(["", ", deadline: 1m", ", deadline: 3m"])
+    law = rng.choice(["midzuno", "uniform", "successive", "bernoulli", "poisson"])
+    session = f"{{download: 0s, upload: 0s, train: {{kind: exponential, mean: {rng.integers(30, 200)}s}}}}"
+    return f"""\
+seed: {int(rng.integers(1, 10**6))}
+stop: {{rounds: 4000}}
+engine: vectorized
+population: [{{devices: {devices}, weight: {weight}, {rest}, session: {session}}}]
+server: {{cohort: {rng.integers(1, devices // 12 + 1)}, pause: {rng.integers(0, 120)}s{deadline}, selection: {law}}}
+records: {{gauges: null}}
+"""
+
+
+@pytest.mark.long
+def test_busy_clients_are_within_the_stated_error_of_simulations(write: Write) -> None:
+    """Every client of 10 random worlds, and 4 standard errors of independent draws: a false alarm in 1 of 30 seeds."""
+    rng, tried = np.random.default_rng(2), 0
+    while tried < 10:
+        scenario = Scenario.load(write(random_world(rng)))
+        population = build_population(scenario)
+        found = theory_or_why_not(scenario, population)
+        if isinstance(found, str) or not is_busy(found):
+            continue
+        counts = np.bincount(simulate_log(scenario, population).participations["client"], minlength=len(population))
+        assert found.error_bound is not None
+        noise = 4.0 * np.sqrt(found.pi / counts.sum())
+        assert (np.abs(counts / counts.sum() - found.pi) <= found.error_bound * found.pi + noise).all()
+        tried += 1
 
 
 @pytest.mark.parametrize(
