@@ -29,7 +29,8 @@ EXACT = 1e-10
 """How close participation comes to what is wanted, relative, where theory is not a trial."""
 _NEARLY = 1e-7  # where theory is an approximation
 _STEPS = 400
-_LEAST = 1e-9  # weight, of the mean, below which none is tried
+_LEAST = 1e-9  # weight, of the median, below which none is tried
+_NOTHING = 1e-6  # of what is wanted
 _ROOM = 0.02  # of a limit, that is kept free
 _ROUNDS, _HALVINGS = 5, 60  # of the search for what is within the limits
 
@@ -91,22 +92,24 @@ def fitted(
     """Return weights (N,), mean 1, whose `expected` shares are the target, or the closest that was met on the way.
 
     Each step multiplies the weights by ready(target) / ready(expected), to a power that is halved where a step has led
-    away. `ready` returns the weights that a rule of thumb takes for shares.
+    away by the L1 distance. `ready` returns the weights that a rule of thumb takes for shares. Who takes part in next
+    to nothing whatever the weights keeps its own.
     """
-    weights: Floats = start / start.mean()
+    weights: Floats = start / np.median(start)
     best, aim, power, least, way = weights, ready(target), 1.0, np.inf, np.ones(len(target))
     for _ in range(steps):
         shares = expected(weights)
-        apart = float(np.abs(shares / target - 1.0).max())
-        if apart < least:
-            best, least, power, way = weights, apart, min(1.0, 1.5 * power), aim / ready(shares)
+        apart = np.abs(shares / target - 1.0)
+        if float(apart @ target) < least:
+            best, least, power = weights, float(apart @ target), min(1.0, 1.5 * power)
+            way = np.where(shares > _NOTHING * target, aim / ready(shares), 1.0)
         else:
             power /= 2  # again from the best, not as far
-        if least < close or power < 1e-3:
+        if float(apart.max()) < close or power < 1e-3:
             break
         weights = best * way**power
-        weights = np.maximum(weights / weights.mean(), _LEAST)
-    return best
+        weights = np.clip(weights / np.median(weights), _LEAST, 1.0 / _LEAST)
+    return np.asarray(best / best.mean())
 
 
 def _rule_of_thumb(shares: Floats, rounds: Floats, cohort: int, law: str) -> Floats:

@@ -6,7 +6,7 @@ import pytest
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ChainError
 from fedsim.theory import exact, stationary
-from fedsim.theory.design import weights_for
+from fedsim.theory.design import fitted, weights_for
 
 
 def system(draws: np.random.Generator, number: int) -> tuple[Floats, int | Ints, int, str]:
@@ -73,6 +73,24 @@ def test_who_cannot_have_it_gets_nearly_the_limit_and_the_others_keep_their_prop
     assert found.cut.tolist() == [True] + [False] * 7
     assert found.shares[0] == pytest.approx(0.98 / 4, rel=1e-6)
     np.testing.assert_allclose(found.shares[1:] / found.shares[1], target[1:] / 2.0, rtol=1e-6)
+
+
+def test_who_is_never_there_costs_the_others_nothing() -> None:
+    """Two of 20 are never there, and two have half of what they want at most: the others have their proportions.
+
+    Weights that grew without an end for the first two left all others the least weight that is tried.
+    """
+    target, often = np.linspace(1.0, 2.0, 20) / 30, np.append(np.ones(18), [0.0, 0.0])
+    limit = np.append(np.full(2, 0.5), np.full(18, 2.0)) * target
+
+    def expected(weights: Floats) -> Floats:
+        share = np.minimum(often * weights / (often @ weights), limit)
+        share[2:18] *= (1.0 - share[:2].sum()) / share[2:18].sum()
+        return np.maximum(share, 1e-12)
+
+    shares = expected(fitted(expected, target, np.arange(20.0, 0.0, -1.0), steps=60))
+    np.testing.assert_allclose(shares[:2], limit[:2], rtol=1e-3)
+    np.testing.assert_allclose(shares[2:18] / target[2:18], shares[2] / target[2], rtol=1e-3)
 
 
 def test_many_clients() -> None:
