@@ -239,7 +239,8 @@ class _Levels:
                 steep = np.full_like(slope, (2.0 * math.pi) ** 2 / 6.0 / max(1.0, self.even) ** 2)
             begin = _BEGIN * float(size @ (steep * (1.0 - self.random)))
             allowed = common * quantile**2 + own + doubt**2 + begin**2
-            return math.sqrt(common + own), math.sqrt(allowed + _LEAST)
+            told = common + own if common + own > _LEAST else 0.0  # less is what rounding leaves
+            return math.sqrt(told), math.sqrt(allowed + _LEAST)
 
         def distance(wanted: float) -> float:
             """Return the distance between means at which so much is expected."""

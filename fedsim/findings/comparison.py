@@ -241,16 +241,15 @@ def _change(each: Judged) -> Finding:
         brief = f"{_settings(each).replace(f'{wording.words} in B is', 'B is')}."
         return Finding(f"{_settings(each)}.", wording.about, quantity=wording.metric, test=COMPARISON_TEST, brief=brief)
     first, second, half = wording.write(row["baseline_mean"]), wording.write(row["mean"]), float(each.half[0])
-    what = wording.words.removeprefix("the ").replace("the one under uniform participation", "unbiased training")
     if not apart:
-        text, brief = f"{capitalized(wording.words)} is {second} in both.", f"{capitalized(what)}: {second} in both."
+        text, brief = f"{capitalized(wording.words)} is {second} in both.", f"{capitalized(wording.brief)}: {second} in both."
         return Finding(text, wording.about, quantity=wording.metric, brief=brief)
     told = Certainty.TOLD if each.told[0] else Certainty.NOT_TOLD if each.tested() else Certainty.UNTESTED
     chance = "" if told is Certainty.TOLD else f", {told}"
     text = f"{capitalized(wording.words)} goes from {first} in A to {second} in B"
     named = (wording.about, False, "difference", wording.metric, "B less A", apart)
     by = f"({difference(wording, apart, half)}{chance})."
-    brief = f"{capitalized(what)}: {first} in A, {second} in B {by}"
+    brief = f"{capitalized(wording.brief)}: {first} in A, {second} in B {by}"
     if wording.about == BIAS:
         brief = f"{first} from uniform in A, {second} in B {by}"
     finding = Finding(f"{text} {by}", *named, reference=0.0, against="A", brief=brief)

@@ -117,7 +117,7 @@ def _model(choice: SweepChoice, best: int) -> Iterator[Finding]:
         if np.isfinite(mean):
             of = f", largest part {largest}" if largest and metric.endswith(".above_optimum") else ""
             text = f"{capitalized(wording.words)} is {wording.write(mean)} at {name}{of}."
-            brief = f"{capitalized(wording.words.removeprefix('the '))}: {wording.write(mean)}{of}."
+            brief = f"{capitalized(wording.brief)}: {wording.write(mean)}{of}."
             yield with_half(half, Finding(text, MODEL, False, "choice.model", metric, name, mean, brief=brief))
     if not losses:
         yield no_loss(sweep)

@@ -57,6 +57,11 @@ class MetricWording:
     scale: float = 1.0  # what it is multiplied by on the axis of a chart
     short: str = ""  # its name on the axis, with the unit
 
+    @property
+    def brief(self) -> str:
+        """What it is called in a line of the first screen, without an article."""
+        return self.words.removeprefix("the ").replace("the one under uniform participation", "unbiased training")
+
     def extreme(self, most: bool) -> str:
         """Name the most or the least of it."""
         if self.about == BIAS and not most:

@@ -183,8 +183,9 @@ def courses_of(sweep: FinishedSweep, metrics: Sequence[str]) -> list[Finding]:
         if len(same) == 1 and not data.omitted:
             known = sum(len(line.points) for line in data.lines)
             some = "" if known == len(sweep.points) else " that has it"
-            text = f"{capitalized(wording.words)} is {same.pop()} at every setting{some}."
-            ways.append((wording, None, Finding(text, wording.about, name="course", quantity=metric)))
+            ending = f"{same.pop()} at every setting{some}."
+            text, brief = f"{capitalized(wording.words)} is {ending}", f"{capitalized(wording.brief)}: {ending}"
+            ways.append((wording, None, Finding(text, wording.about, name="course", quantity=metric, brief=brief)))
             continue
         for line in dict.fromkeys((data.lines[0], data.lines[-1])):
             ways.append((wording, line, _along(sweep, wording, data.along, line)))
@@ -220,7 +221,7 @@ def _along(sweep: FinishedSweep, wording: MetricWording, along: Axis, line: Line
     if start == end and (mean == 0 or not change):
         return Finding(f"{capitalized(wording.words)} is {start} at {x} and at {y}{where}.", *named)
     text = f"From {x} to {y}{where}, {wording.words} goes from {start} to {end}{change}."
-    brief = f"{capitalized(wording.words.removeprefix('the '))}: {start} at {x}, {end} at {y}{where}{change}."
+    brief = f"{capitalized(wording.brief)}: {start} at {x}, {end} at {y}{where}{change}."
     if not np.isfinite(mean):
         return Finding(text, *named, brief=brief)
     scope = f"{y} less {x}{where}"
