@@ -29,6 +29,7 @@ from fedsim.limits.grammar import ConditionError, MetricCondition, parse_conditi
 from fedsim.sweeps.decision import Feasible, Front, Ranking, detectable, feasible, front, interval, rank, seeds_needed
 
 _NAMED = 3  # settings that a sentence names at most
+_TITLE = 100  # characters of a title that names all that tie
 _SHORT = 24  # characters of a name in a title
 _SAME = 0.01  # device-hours that differ by no more than this share are called the same
 _SLOWER = 0.9  # of the fastest pace: the condition of the example of `decide`
@@ -176,8 +177,9 @@ def choice_title(found: SweepChoice) -> str:
     extreme = found.wording.extreme(found.maximize)
     if not tied:
         return f"{names[best]} has {extreme} {value}{_beside(found, best)}{untested}"
-    if len(tied) < _NAMED:
-        return f"{listing([names[row] for row in [best, *tied]])} tie for {extreme} {value}"
+    title = f"{listing([names[row] for row in [best, *tied]])} tie for {extreme} {value}"
+    if len(tied) < _NAMED and len(title) <= _TITLE:
+        return title
     return f"{names[best]} has {extreme} {value}, and {count(len(tied))} others tie with it"
 
 
@@ -306,9 +308,11 @@ def next_findings(found: SweepChoice) -> Iterator[Finding]:
         text = f"About {count(needed)} seeds would {what}." if needed else f"Not even 1,000 seeds would {what}."
         more = with_seeds(sweep.meta, needed) if needed else ""
         yield Finding(text, NEXT, command=more)
-    yield from _decide(found)
-    yield from _finer(found)
-    yield from _without_conditions(found)
+    further = [*_decide(found), *_finer(found), *_without_conditions(found)]
+    if not further and not tied and found.chosen is not None and found.seeds > 1:
+        text = f"Confirm {names[found.chosen]} with twice as many seeds before you set it."
+        yield Finding(text, NEXT, command=with_seeds(sweep.meta, 2 * found.seeds))
+    yield from further
 
 
 def _decide(found: SweepChoice) -> Iterator[Finding]:
@@ -408,7 +412,9 @@ def parts_findings(sweep: FinishedSweep, parts: tuple[LossParts, ...]) -> Iterat
         largest = largest_part(each, best)
         text = f"“{each.name}” ends closest to the optimum at {names[best]} (loss {number(mean, 3)}{margin} above it)"
         named = (f"closest.{each.name}", f"learning.{each.name}.{_TOTAL}", names[best], mean)
-        brief = f"“{each.name}” at {names[best]}: loss {number(mean, 3)} above the optimum"
+        worst = int(np.nanargmax(means))
+        brief = f"“{each.name}” at {names[best]}: {number(mean, 3)} above the optimum"
+        brief += f" ({names[worst]}: {number(float(means[worst]), 3)})" * (worst != best)
         brief += f", largest part {largest}" * bool(largest)
         told = Certainty.NOT_TOLD if each.ranking.tied.any() else Certainty.TOLD
         told = told if np.isfinite(each.ranking.half[each.ranking.order[1:]]).any() else Certainty.UNTESTED

@@ -9,6 +9,7 @@ from fedsim.common.instants import readable_time
 NO_VALUE = "\N{EN DASH}"  # stands for a value that is not there
 _MOST_DECIMALS = 7
 _LEAST = 1e-12  # a smaller number is what rounding leaves
+_DUST = 1e-9  # smaller figures of a table are not written out
 MOST = 1e12  # a larger one is of a model that diverged
 _THIN = "\N{NARROW NO-BREAK SPACE}"
 
@@ -38,6 +39,11 @@ def number(value: float | None, digits: int = 4) -> str:
     return minus(text.rstrip("0").rstrip(".") if "." in text else text)
 
 
+def above_dust(value: float | None, digits: int = 4) -> str:
+    """Write a number of a table, but one that is next to nothing as a bound."""
+    return number(value, digits) if value is None or not 0 < value < _DUST else f"below {number(_DUST)}"
+
+
 def minus(text: str) -> str:
     """Write a minus sign where a hyphen stands for one."""
     return text.replace("-", "\N{MINUS SIGN}")
@@ -48,7 +54,7 @@ def fixed(value: float | None, decimals: int = 3) -> str:
     if value is None or not math.isfinite(value):
         return NO_VALUE
     if value != 0 and abs(value) < 0.5 * 10**-decimals:
-        return number(value, 2)
+        return above_dust(value, 2)
     return minus(f"{value:,.{decimals}f}")
 
 
@@ -56,7 +62,7 @@ def aligned_numbers(values: Sequence[float | None], digits: int = 6) -> tuple[st
     """Write numbers to be compared with each other, with the same decimals where that suits them all."""
     finite = [abs(value) for value in values if value is not None and math.isfinite(value) and value != 0]
     if not finite or not 1e-4 <= max(finite) < 1e7:
-        return tuple(number(value, digits) for value in values)
+        return tuple(above_dust(value, digits) for value in values)
     decimals = max(0, digits - 1 - math.floor(math.log10(max(finite))))
     texts = [fixed(value, decimals) for value in values]
     while all(text.endswith("0") or text == NO_VALUE for text in texts) and any("." in text for text in texts):

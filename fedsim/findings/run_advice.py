@@ -103,7 +103,7 @@ def _trust(run: FinishedRun, bias: Bias, worse: list[str]) -> Iterator[Finding]:
             text += ": the theory does not describe this run." if far else "."
             yield Finding(text, TRUST, warns=far, brief=text.partition(";")[0] + " beyond noise." if far else text)
     elif not meant and not run.scenario.shocks and bias.seen not in {Seen.ONCE, Seen.UNTESTED}:
-        yield Finding("One run with one seed: intervals hold for chance within it, and no theory confirms them.", TRUST)
+        yield Finding("One run, one seed: intervals are of chance within it, and no theory covers the scenario.", TRUST)
     if noise is None and bias.seen in {Seen.NONE, Seen.BIAS}:
         yield Finding(f"Chance was judged by the run itself{_why_not(run) and ', since no theory covers it'}.", TRUST)
     yield from _convergence(run, worse)
@@ -190,7 +190,7 @@ def _next(run: FinishedRun, bias: Bias, worse: list[str]) -> Iterator[Finding]:
     if bias.seen is Seen.BIAS:
         if metric("participation.l1_chain") is None:
             seeds = command_of(run.manifest, "sweep", "sweep.seeds=5")
-            said.append(("Repeat it with other seeds: no theory confirms this one run", seeds))
+            said.append(("Repeat it with other seeds, since no theory covers it", seeds))
         said += _against_bias(run, trained)
     if not said:
         asked = "the run answers its question" if run.scenario.question else "no more is needed"

@@ -131,7 +131,8 @@ def choice_bias(sweep: FinishedSweep, found: SweepChoice, courses: Sequence[Find
             if abs(other - own_chance) > 0.1 * own_chance:  # their numbers of reports differ
                 text += f". Equal chances alone would give {tv(own_chance)} and {tv(other)}"
         named = ("choice.bias", wording.metric, sweep.names[row], mean)
-        brief = f"{own} from uniform at {sweep.names[row]}"
+        brief, fair = f"{own} from uniform at {sweep.names[row]}", float(_even(sweep)[1][row])
+        brief += f" (equal chances: {tv(fair)})" if mean < 2 * fair else ""
         brief += f"; {wording.write(known.mean[worst])} at {sweep.names[worst]}" if worst != row else ""
         yield with_half(half, Finding(f"{text}.", BIAS, False, *named, against="uniform", brief=f"{brief}."))
     yield from courses
@@ -266,7 +267,7 @@ def chance_warning(sweep: FinishedSweep, chosen: int | None = None) -> Iterator[
         if not even:
             brief = f"Runs are short: of the {own} at {where}, chance alone would give {tv(fair[worst])}."
         again = longer_command(sweep.meta, "sweep", sweep.scenario.stop, 10)
-        yield Finding(text, TRUST, warns=not even, brief=brief)
+        yield Finding(text, TRUST, brief=brief)
         if not even:
             yield Finding("Run 10 times as long: chance is a large part of these distances.", NEXT, command=again)
 
@@ -311,6 +312,9 @@ def sweep_setup(sweep: FinishedSweep, methods: Tournament | None = None) -> str:
     cases = "case" if methods is not None else "setting"
     of = f" of {listing(axes)}" if axes and methods is None else ""
     said = f"{count(len(sweep.points), cases)}{of}, {_seeds(sweep)} each"
+    if methods is not None:
+        ends = f", from “{methods.cases[0]}” to “{methods.cases[-1]}”" if len(methods.cases) > 1 else ""
+        said = f"{count(len(methods.names))} optimizers on {said}{ends}"
     base = re.sub(r" \(.*?\)", "", _base(sweep).removeprefix("Every run simulates ").removesuffix("."))
     return with_separation(f"{said}; {base}" if base else said)
 

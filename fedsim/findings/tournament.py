@@ -104,9 +104,9 @@ def _typical(found: Tournament) -> Floats:
 
 
 def tournament_tiles(found: Tournament) -> Iterator[Tile]:
-    """Return the figures of the first, of FedAvg, and of the last."""
+    """Return the figures of the first, and of FedAvg or, without it, of the last."""
     order, typical = leaders(found.values)[0], _typical(found)
-    places = {order.index(row): row for row in (order[0], *_usual(found, order), order[-1])}
+    places = {order.index(row): row for row in (order[0], *(_usual(found, order) or [order[-1]]))}
     for place, row in places.items():
         label = found.words.removeprefix("the ").replace("distance of the mean model", "distance")
         detail = f"“{found.names[row]}”, rank {place + 1} of {count(len(order))}"
@@ -189,5 +189,5 @@ def tournament_next(found: Tournament, meta: Mapping[str, object]) -> Iterator[F
         mean, half = (float(each[0]) for each in interval((by_seed[first[1]] - by_seed[first[0]])[None]))
         needed = seeds_needed(mean, half, seeds, looks) if mean else None
         what = f"tell “{found.names[first[1]]}” from “{found.names[first[0]]}”"
-        text = f"About {count(needed)} seeds would {what}." if needed else f"No 1,000 seeds would {what}."
+        text = f"Take either: about {count(needed)} seeds would {what}." if needed else f"No 1,000 seeds would {what}."
         yield Finding(text, NEXT, command=with_seeds(meta, needed) if needed else "")

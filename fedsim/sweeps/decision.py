@@ -138,6 +138,7 @@ def rank(values: Floats, eligible: Bools, *, maximize: bool = False) -> Ranking:
         nothing = np.full(len(mean), np.nan)
         return Ranking(order, nothing, nothing, np.zeros(len(mean), dtype=bool))
     difference, half = interval(values - values[order[0]])
+    difference = np.where(np.abs(difference) > _ROUNDING * np.abs(mean), difference, 0.0)
     tied = np.zeros(len(mean), dtype=bool)
     tied[order[1:]] = ~told_apart((values - values[order[0]])[order[1:]])
     return Ranking(order, difference, half, tied)

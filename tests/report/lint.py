@@ -259,7 +259,8 @@ def numbers(text: str) -> Iterator[tuple[float, float, str]]:
         scale = 10.0 ** int((power or "0").replace("\u2212", "-"))
         places = len(digits.partition(".")[2])
         value = float(digits) * scale * (-1 if sign in {"\u2212", "-"} else 1)
-        step = 10.0**-places
+        zeros = len(digits) - len(digits.rstrip("0"))
+        step = 10.0 ** (zeros if zeros > 3 and not places else -places)  # 3,900,000 shows two digits
         yield value, 0.5 * step * scale, (unit or "").strip()
 
 
@@ -286,6 +287,8 @@ def says(text: str, value: float) -> bool:
             if unit in _UNITS and value and abs(shown * scale / value - 1) < 0.02:
                 return True
     words = text.lower()
+    if abs(value) >= 1e12 and re.search(r"(?:over|below) [\u2212-]?1e12", words):
+        return True
     if re.search(r"(?:less than|<|under|below) 0?\.?\d", words) and abs(value) < 0.01:
         return True
     return any(re.search(rf"\b{word}\b", words) and abs(value - part) < 0.04 for word, part in _PARTS.items())

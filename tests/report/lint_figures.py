@@ -131,7 +131,12 @@ class Measured:
         taken = self.outcome == "reported"
         numbers, client = self.sessions["round"].to_numpy()[taken], self.client[taken]
         sizes = np.bincount(numbers)
-        pull = np.bincount(client, 1.0 / sizes[numbers], len(self.clients)) / np.count_nonzero(sizes)
+        if (self.scenario.get("privacy") or {}).get(
+            "training", "none"
+        ) != "none":  # a sum is divided by the same number in every round
+            sizes = np.minimum(sizes, 1)
+        share = np.bincount(client, 1.0 / sizes[numbers], len(self.clients))
+        pull = share / share.sum()
         distance = float(np.abs(pull - 1 / len(pull)).sum())
         return {"participation.pull_l1_uniform": distance, "participation.pull_tv_uniform": distance / 2}
 

@@ -9,11 +9,12 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from fedsim.findings.formatting import capitalized, from_to, listing_of, number, percent
+from fedsim.findings.formatting import above_dust, capitalized, from_to, listing_of, number, percent
 from fedsim.report.charts import Chart, marks
 from fedsim.report.tables import Table, thinned
 
 _ROUNDING = 1e-12  # of the largest value of a chart: smaller ones are 0
+_EARLY = 0.75  # of the axis: a line that ends before has its name there
 _LONGEST_AT_END = 16  # characters of a name that fit beside the end of a line
 
 AxisScale: TypeAlias = Literal["linear", "whole", "log", "percent"]
@@ -79,7 +80,7 @@ def series_table(title: str, series: Sequence[Series], x: AxisLook, y: AxisLook)
     least = _ROUNDING * max((float(np.nan_to_num(np.abs(each.y)).max(initial=0.0)) for each in series), default=0.0)
     known = [np.where(np.abs(each.y) < least, 0.0, each.y) for each in series]
     values = [dict(zip(each.x.tolist(), y.tolist(), strict=True)) for each, y in zip(series, known, strict=True)]
-    write, places = percent if y[1] == "percent" else number, sorted({at for column in values for at in column})
+    write, places = percent if y[1] == "percent" else above_dust, sorted({at for column in values for at in column})
     rows = [(number(place, 7), *(write(column.get(place)) for column in values)) for place in places]
     return thinned(f"{title}: {y[0]}", (x[0].capitalize(), *(each.name for each in series)), rows)
 
@@ -95,6 +96,7 @@ def draw_lines(
     """Draw lines and rules on axes, with a label at the end of each, or a legend where names are long."""
     entries: list[tuple[Artist, str]] = []
     ends: list[tuple[float | None, float, str]] = []  # x of what is labelled beside it, y, and colour
+    far = max((float(each.x[-1]) for each in series if len(each.x)), default=0.0)
     for each in series:
         are_dots, single = each.look in {"dots", "ring"}, len(each.x) == 1
         if each.low is not None and each.high is not None and (are_dots or single):
@@ -108,9 +110,9 @@ def draw_lines(
         style |= {"markersize": 12, "markeredgewidth": 2, "markerfacecolor": "none"} if each.look == "ring" else {}
         (artist,) = axes.plot(each.x, each.y, color=each.color, **style)
         entries.append((artist, each.name))
-        ends.append(
-            (float(each.x[0]) if are_dots and single else None, float(each.y[np.isfinite(each.y)][-1]), each.color)
-        )
+        beside = single if are_dots else x[1] != "log" and each.x[-1] < _EARLY * far
+        last = int(np.flatnonzero(np.isfinite(each.y))[-1])
+        ends.append((float(each.x[last]) if beside else None, float(each.y[last]), each.color))
     for level in rules:
         entries.append((marks.rule(axes, color=level.color, **{level.axis: level.at}), level.name))
         ends.append((None, level.at, level.color))
@@ -135,11 +137,14 @@ def _label(axes: Axes, labels: Sequence[tuple[float | None, float, str, str]]) -
     gap = 1.2 * size * axes.figure.dpi / 72 / axes.bbox.height
     to_axes = axes.transData + axes.transAxes.inverted()
     ends: list[tuple[float, str, str]] = []
+    taken = set[tuple[float, float]]()
     for x, y, color, name in labels:
         if x is None:
             ends.append((float(np.clip(to_axes.transform((axes.get_xlim()[1], y))[1], 0, 1)), color, name))
         else:
-            axes.annotate(name, (x, y), (7, 3), textcoords="offset points", color=color, fontsize=size)
+            above = -1.6 * size if (x, y) in taken else 3
+            taken.add((x, y))
+            axes.annotate(name, (x, y), (9, above), textcoords="offset points", color=color, fontsize=size)
     at = np.array([place for place, *_ in sorted(ends)])
     for index in range(1, len(at)):
         at[index] = max(at[index], at[index - 1] + gap)

@@ -59,13 +59,14 @@ def lines_chart(data: Lines, name: str, title: str, notes: Sequence[str]) -> Cha
         for line in data.lines
         for k, x in enumerate(line.x.tolist())
     ]
+    banded = any(np.isfinite(line.half).any() for line in data.lines)
     header = ("Line", data.along.name, "Mean", "± 95 %", *(("Theory",) if predicted else ()))
     chart = plot.line_plot(
         name,
         title,
         list(_series(data)),
         (marks.shortened(data.along.label, 44), "linear"),
-        (data.metric, "log" if data.logarithmic else "linear"),
+        (f"{data.metric}{', bands: 95 %' * banded}", "log" if data.logarithmic else "linear"),
         notes=(*notes, *left),
         after=partial(_scale, data),
     )
@@ -84,11 +85,11 @@ def _series(data: Lines) -> Iterator[plot.Series]:
             ends, name = (low[shown], high[shown]), line.name or "measured"
             yield plot.Series(name, line.x[shown], line.mean[shown], color, "marked", *ends)
         if line.theory is not None:
-            yield plot.Series("theory" if "theory" in once else "", line.x, line.theory, color, "dashed")
+            yield plot.Series("theory, dashed" if "theory" in once else "", line.x, line.theory, color, "dashed")
             once.discard("theory")
         if len(at := np.flatnonzero(line.points == data.chosen)) and (index == 0 or not data.logarithmic):
             name = "choice" if "choice" in once else ""
-            yield plot.Series(name, line.x[at], line.mean[at], marks.SERIES[1], "ring")
+            yield plot.Series(name, line.x[at], line.mean[at], marks.INK, "ring")
             once.discard("choice")
 
 
@@ -126,7 +127,7 @@ def parts_chart(sweep: FinishedSweep, parts: LossParts, chosen: int | None = Non
     if along is None or len(ways) != 1 or len(ways[0][1]) < 2:
         return None
     rows = ways[0][1]
-    intervals = {words: interval(each[rows]) for words, each in ({"together": parts.total} | parts.parts).items()}
+    intervals = {words: interval(each[rows]) for words, each in ({"whole loss": parts.total} | parts.parts).items()}
     lines = tuple(Line(words, rows, along.x[rows], mean, half) for words, (mean, half) in intervals.items())
     notes = ["Each part is the difference of two runs over the same log, of which one has one thing less."]
     if any((line.mean <= 0).any() for line in lines):
