@@ -140,7 +140,7 @@ def privacy_table(sweep: FinishedSweep) -> Table | None:
 
 def parts_table(sweep: FinishedSweep, loss: LossParts) -> Table:
     """Show the parts of the loss of one optimizer at every setting."""
-    every = loss.parts | {"together": loss.total}
+    every = loss.parts | {"whole loss": loss.total}
     columns = [(capitalized(words), _with_halves(Estimates(*interval(values)), 3)) for words, values in every.items()]
     if loss.time is not None:
         # The mean of the seeds that reached the target, and how many did where not all

@@ -70,7 +70,7 @@ def test_the_best_setting_is_named_with_its_margin_and_its_largest_part(tmp_path
     assert "zero or less" in chart.notes[-1]
     assert chart.table is not None
     assert [row[:2] for row in chart.table.rows[:4]] == [
-        *(("together", place) for place in ("0", "10", "20")),
+        *(("whole loss", place) for place in ("0", "10", "20")),
         ("bias", "0"),
     ]
 
@@ -101,7 +101,7 @@ def test_tables_show_parts_times_promises_and_what_was_tuned(tmp_path: Path, mon
     times = {(0, 1): 7200.0, (0, 2): 3600.0, (0, 3): 5400.0, (1, 2): 3600.0}
     sweep = sweep_of(tmp_path, HIGH_LOW_HIGH, times=times)
     [table] = [parts_table(sweep, each) for each in loss_parts(sweep)]
-    assert table.header == ("R", "Bias", "Participation noise", "Privacy noise", "Together", "Time to target")
+    assert table.header == ("R", "Bias", "Participation noise", "Privacy noise", "Whole loss", "Time to target")
     assert [row[0] for row in table.rows] == ["0", "10", "20"]
     assert plain(table.rows[1][1]) == "0.1 ± 0.0025"
     assert [plain(row[5]) for row in table.rows] == ["90 min", "60 min (1 of 3 seeds)", "not reached"]
