@@ -306,8 +306,9 @@ def next_findings(found: SweepChoice) -> Iterator[Finding]:
         needed = seeds_needed(apart, half, found.seeds, found.looks)
         what = f"tell {names[row]} from {names[best]} ({found.wording.apart(abs(apart))})"
         text = f"About {count(needed)} seeds would {what}." if needed else f"Not even 1,000 seeds would {what}."
-        more = with_seeds(sweep.meta, needed) if needed else ""
-        yield Finding(text, NEXT, command=more)
+        more, brief = with_seeds(sweep.meta, needed) if needed else "", "No 1,000 seeds would tell what ties."
+        brief = f"About {count(needed)} seeds would tell one of the ties from the best." if needed else brief
+        yield Finding(text, NEXT, command=more, brief=brief)
     further = [*_decide(found), *_finer(found), *_without_conditions(found)]
     if not further and not tied and found.chosen is not None and found.seeds > 1:
         text = f"Confirm {names[found.chosen]} with twice as many seeds before you set it."
@@ -413,9 +414,9 @@ def parts_findings(sweep: FinishedSweep, parts: tuple[LossParts, ...]) -> Iterat
         text = f"“{each.name}” ends closest to the optimum at {names[best]} (loss {number(mean, 3)}{margin} above it)"
         named = (f"closest.{each.name}", f"learning.{each.name}.{_TOTAL}", names[best], mean)
         worst = int(np.nanargmax(means))
-        brief = f"“{each.name}” at {names[best]}: {number(mean, 3)} above the optimum"
-        brief += f" ({names[worst]}: {number(float(means[worst]), 3)})" * (worst != best)
-        brief += f", largest part {largest}" * bool(largest)
+        brief = f"“{each.name}”: loss {number(mean, 3)} above the optimum at {names[best]}"
+        brief += f", {number(float(means[worst]), 3)} at {names[worst]}" * (worst != best)
+        brief += f"; largest part {largest}" * bool(largest)
         told = Certainty.NOT_TOLD if each.ranking.tied.any() else Certainty.TOLD
         told = told if np.isfinite(each.ranking.half[each.ranking.order[1:]]).any() else Certainty.UNTESTED
         sure = {Certainty.TOLD: ", all others are worse (paired)", Certainty.NOT_TOLD: ", others tie with it"}

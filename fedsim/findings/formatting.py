@@ -106,6 +106,8 @@ def from_to(first: str, last: str) -> str:
 
 def signed(value: float, write: Callable[[float], str] = number) -> str:
     """Write a difference with its sign; one that is written as nothing has none."""
+    if _LEAST < abs(value) < _DUST:
+        return "about 0"
     text = write(value)
     return f"+{text}" if value > 0 and text[0].isdigit() and text != "0" else text
 
@@ -159,11 +161,13 @@ def give_or_take(value: float, margin: float | None, sign: bool = False) -> str:
     """Write a number with half of its interval, to the digits that the interval leaves: ``0.25 ± 0.03``."""
     if margin is None or not math.isfinite(margin) or margin <= 0:
         return signed(value, lambda each: number(each, 2)) if sign else number(value, 2)
+    if max(abs(value), margin) < _DUST:
+        return "about 0"
     rounded, plus = f"{margin:.0e}", "+" if sign else ""
     # Two digits of a margin that begins with a one, else one
     decimals = max(0, (1 if rounded.startswith("1") else 0) - int(rounded.partition("e")[2]))
     if decimals > _MOST_DECIMALS:
-        return f"{minus(f'{value:{plus}.1e}')} ± {margin:.0e}"
+        return minus(f"{value:{plus}.1e} ± {margin:.0e}")
     return f"{minus(f'{value:{plus},.{decimals}f}')} ± {margin:,.{decimals}f}"
 
 

@@ -222,6 +222,8 @@ def _along(sweep: FinishedSweep, wording: MetricWording, along: Axis, line: Line
     if start == end and (mean == 0 or not change):
         return Finding(f"{capitalized(wording.words)} is {start} at {x} and at {y}{where}.", *named)
     text = f"From {x} to {y}{where}, {wording.words} goes from {start} to {end}{change}."
+    if start == end:
+        text = f"{capitalized(wording.words)} is {start} at {x} and at {y}{where}{change}."
     brief = f"{capitalized(wording.brief)}: {start} at {x}, {end} at {y}{where}{change}."
     if not np.isfinite(mean):
         return Finding(text, *named, brief=brief)
@@ -313,10 +315,12 @@ def sweep_setup(sweep: FinishedSweep, methods: Tournament | None = None) -> str:
     of = f" of {listing(axes)}" if axes and methods is None else ""
     said = f"{count(len(sweep.points), cases)}{of}, {_seeds(sweep)} each"
     if methods is not None:
-        ends = f", from “{methods.cases[0]}” to “{methods.cases[-1]}”" if len(methods.cases) > 1 else ""
-        said = f"{count(len(methods.names))} optimizers on {said}{ends}"
+        ends = [f"“{case.strip('“”')}”" for case in (methods.cases[0], methods.cases[-1])]
+        said = f"{count(len(methods.names))} optimizers on {said}"
+        said += f", from {' to '.join(ends)}" if len(methods.cases) > 1 else ""
     base = re.sub(r" \(.*?\)", "", _base(sweep).removeprefix("Every run simulates ").removesuffix("."))
-    return with_separation(f"{said}; {base}" if base else said)
+    said = f"{said}; {base}" if base else said
+    return with_separation(said) if methods is None else said
 
 
 def _seeds(sweep: FinishedSweep) -> str:

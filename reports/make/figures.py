@@ -217,11 +217,15 @@ def _missed(results: Results, tables: Mapping[int, pl.DataFrame]) -> str:
     def missed(share: float) -> str:
         return percent(share) if share > 0 else "none"
 
-    if known == ["fedavg"] and len(results) > 1:
-        ends = [f"{missed(shares['fedavg'][r])} at R = {r}" for r in (first, max(results))]
-        return f"FedAvg misses, of what unbiased training gains, {' and '.join(ends)}."
-    told = [f"{NAMES[name]} {missed(own[first])}" for name, own in shares.items()]
-    return f"Of what unbiased training gains at R = {first}, {listing(told)} is missed."
+    (name, own), *others = shares.items()
+    text = f"{NAMES[name]} misses {missed(own[first])} of unbiased training's gain"
+    if not others and len(results) > 1:
+        return f"{text} at R = {first}, {missed(own[max(results)])} at R = {max(results)}."
+    ways = dict[str, list[str]]()
+    for name, own in others:
+        ways.setdefault(missed(own[first]), []).append(NAMES[name])
+    rest = ", ".join(f"{' and '.join(names)} {share}" for share, names in ways.items())
+    return f"{text} (R = {first}); {rest}." if rest else f"{text} (R = {first})."
 
 
 def _setup(scenario: Scenario, results: Results) -> str:
@@ -243,10 +247,12 @@ def _answer(claims: Sequence[Claim], missed: str, over_draws: Sequence[Claim]) -
         yield Finding(missed, MODEL)
     for each in claims:
         yield Finding(f"{capitalized(each.measured)}.", MODEL, brief=f"{each.measured.partition('; ')[0]}.")
-    text = "One run with one seed at each R"
-    came = ", ".join(dict.fromkeys(each.verdict.partition(":")[0].partition(";")[0] for each in over_draws))
-    known = f"; over draws of the data or seeds (docs/paper-results.md): {came}." if came else ", and no other draw."
-    yield Finding(text + known, TRUST)
+    text = "One seed at each R: what small differences are is not told from chance."
+    if over_draws:
+        alike = {each.status for each in over_draws} == {each.status for each in claims}
+        came = "give the same verdict" if alike else "do not all give this verdict"
+        text = f"One seed at each R; other draws {came} (docs/paper-results.md)."
+    yield Finding(text, TRUST)
     command = f"fedsim sweep scenarios/paper/{claims[0].figure}.fedsim.yaml --set sweep.seeds=5"
     yield Finding("Repeat it with other seeds.", NEXT, command=command)
 
@@ -262,7 +268,7 @@ def _bias(results: Results, names: Sequence[str]) -> tuple[Chart, ...]:
             np.full(len(names), np.nan),
             np.ones(len(names), dtype=bool),
             ("one run", ""),
-            "loss above unbiased training",
+            "loss above unbiased training (left of 0: none)",
             0.0,
         )
         return (interval_chart(one_run, "excess", "What bias is left", ("One seed: there are no intervals.",)),)

@@ -213,12 +213,12 @@ def write_list(tested: Sequence[Claim], sections: Mapping[str, Sequence[ReportDo
     met, partly, missed = (sum(claim.status == status for claim in tested) for status in ("pass", "warn", "fail"))
     came = f"{met} hold{'s' * (met == 1)}, {partly} in part, {missed} {'does' if missed == 1 else 'do'} not"
     told = f"The paper's claims: of {len(tested)} with a page, {came}"
-    figure, run = ({each.about: each.line for each in lines(documents[name].answer)} for name in FIRST_PAGES)
+    figure, run = ({each.about: each for each in lines(documents[name].answer)} for name in FIRST_PAGES)
+    theory = f"Theory {'misses' if run[TRUST].warns else 'meets'} measurement within noise"
     answer = [
-        Finding(figure[BIAS].replace("Participation", "In the paper's synthetic experiment, participation"), BIAS),
-        Finding(figure[MODEL], MODEL),
-        Finding(run[TRUST], TRUST),
-        Finding(f"Of {len(tested)} claims of the paper, {came}.", TRUST),
+        Finding(figure[BIAS].line.replace("Participation is", "The paper's experiment:"), BIAS),
+        Finding(figure[MODEL].line, MODEL),
+        Finding(f"{theory}; of {len(tested)} claims of the paper, {came}.", TRUST),
         Finding("Open “Start here” below, then run the same yourself.", NEXT, command=FIRST),
     ]
     claimed = [

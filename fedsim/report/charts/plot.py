@@ -1,5 +1,6 @@
 """The one builder of charts of lines: values along x with their intervals, rules, labels at their ends, a table."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -137,14 +138,14 @@ def _label(axes: Axes, labels: Sequence[tuple[float | None, float, str, str]]) -
     gap = 1.2 * size * axes.figure.dpi / 72 / axes.bbox.height
     to_axes = axes.transData + axes.transAxes.inverted()
     ends: list[tuple[float, str, str]] = []
-    taken = set[tuple[float, float]]()
+    taken = Counter[tuple[float, float]]()
     for x, y, color, name in labels:
         if x is None:
             ends.append((float(np.clip(to_axes.transform((axes.get_xlim()[1], y))[1], 0, 1)), color, name))
         else:
-            above = -1.6 * size if (x, y) in taken else 3
-            taken.add((x, y))
-            axes.annotate(name, (x, y), (9, above), textcoords="offset points", color=color, fontsize=size)
+            taken[x, y] += 1
+            below = -1.3 * size * taken[x, y]
+            axes.annotate(name, (x, y), (9, below), textcoords="offset points", color=color, fontsize=size)
     at = np.array([place for place, *_ in sorted(ends)])
     for index in range(1, len(at)):
         at[index] = max(at[index], at[index - 1] + gap)
