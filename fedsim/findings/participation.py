@@ -164,7 +164,7 @@ def _of_the_whole(bias: Bias, selections: bool) -> Finding:
         within = within.replace(" with 95 %", "")
         brief = f"{percent(bias.tv)} from uniform{within}, more than chance (equal chances: {percent(bias.fair)})."
         if bias.of("group") or bias.of("zone"):
-            brief = f"Single devices: {percent(bias.tv)} from uniform{within}; equal chances: {percent(bias.fair)}."
+            brief = f"Single devices: {percent(bias.tv)} from uniform{within}, more than chance ({percent(bias.fair)})."
     elif bias.seen is Seen.UNTESTED:
         text = f"Bias cannot be tested with {bias.why}: participation is {own} away from uniform (total "
         text, certainty = f"{text}variation distance), {fair}.", Certainty.UNTESTED

@@ -132,7 +132,8 @@ def choice_bias(sweep: FinishedSweep, found: SweepChoice, courses: Sequence[Find
                 text += f". Equal chances alone would give {tv(own_chance)} and {tv(other)}"
         named = ("choice.bias", wording.metric, sweep.names[row], mean)
         brief, fair = f"{own} from uniform at {sweep.names[row]}", float(_even(sweep)[1][row])
-        brief += f" (equal chances: {tv(fair)})" if mean < 2 * fair else ""
+        if mean < 2 * fair:
+            brief += f" ({'more even than chance' if mean < fair else 'chance alone'}: {tv(fair)})"
         brief += f"; {wording.write(known.mean[worst])} at {sweep.names[worst]}" if worst != row else ""
         yield with_half(half, Finding(f"{text}.", BIAS, False, *named, against="uniform", brief=f"{brief}."))
     yield from courses

@@ -1,5 +1,6 @@
 """The learning figures of the paper: a scenario at several separations, its page, and what one run says of a claim."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -194,9 +195,14 @@ def figure_page(
         name=name,
         setup=_setup(scenario, results),
         picture="predicted",  # where there is one
-        finding=_of_whom(name, len(claims)) + "; ".join(f"“{each.claim}” {each.verdict}" for each in claims),
+        finding=unbroken(_of_whom(name, len(claims)) + "; ".join(f"“{each.claim}” {each.verdict}" for each in claims)),
         answer=[*_participation(results), *_answer(claims, _missed(results, tables), over_draws)],
     )
+
+
+def unbroken(text: str) -> str:
+    """Keep R and its value, and a number and its per cent, on one line."""
+    return text.replace("R = ", equation("R", "")).replace(" %", "\N{NARROW NO-BREAK SPACE}%")
 
 
 def _of_whom(name: str, claims: int) -> str:
@@ -215,7 +221,7 @@ def _missed(results: Results, tables: Mapping[int, pl.DataFrame]) -> str:
     shares = {name: {r: above / gained[r] for r, above in _above(results, name).items()} for name in known}
 
     def missed(share: float) -> str:
-        return percent(share) if share > 0 else "none"
+        return "none" if share <= 0 else percent(share) if share < 1 else "more than all"
 
     (name, own), *others = shares.items()
     text = f"{NAMES[name]} misses {missed(own[first])} of unbiased training's gain"
@@ -247,11 +253,14 @@ def _answer(claims: Sequence[Claim], missed: str, over_draws: Sequence[Claim]) -
         yield Finding(missed, MODEL)
     for each in claims:
         yield Finding(f"{capitalized(each.measured)}.", MODEL, brief=f"{each.measured.partition('; ')[0]}.")
-    text = "One seed at each R: what small differences are is not told from chance."
+    text = "One seed at each R: small differences may be chance."
     if over_draws:
         alike = {each.status for each in over_draws} == {each.status for each in claims}
-        came = "give the same verdict" if alike else "do not all give this verdict"
-        text = f"One seed at each R; other draws {came} (docs/paper-results.md)."
+        measured = over_draws[0].measured[max(0, over_draws[0].measured.find(claims[0].figure.rpartition("-")[2])) :]
+        found = re.search(r"(R = 0: )?([\N{MINUS SIGN}\d.]+ (?:± [\d.]+|\(.*?\)))", measured)
+        assert found is not None, measured
+        at = " at R = 0" if found[1] else ""
+        text = f"Over draws: {found[2]}{at}, {'the same' if alike else 'not quite this'} verdict. One seed here."
     yield Finding(text, TRUST)
     command = f"fedsim sweep scenarios/paper/{claims[0].figure}.fedsim.yaml --set sweep.seeds=5"
     yield Finding("Repeat it with other seeds.", NEXT, command=command)

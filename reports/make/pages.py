@@ -214,11 +214,14 @@ def write_list(tested: Sequence[Claim], sections: Mapping[str, Sequence[ReportDo
     came = f"{met} hold{'s' * (met == 1)}, {partly} in part, {missed} {'does' if missed == 1 else 'do'} not"
     told = f"The paper's claims: of {len(tested)} with a page, {came}"
     figure, run = ({each.about: each for each in lines(documents[name].answer)} for name in FIRST_PAGES)
-    theory = f"Theory {'misses' if run[TRUST].warns else 'meets'} measurement within noise"
+    apart, noise = re.findall(r"[\d.]+\s%", run[TRUST].text)
+    even = re.sub(
+        r" \(TV\) at R\s=\s0, (.*) at R\s=\s(\d+)", r" without a wait, \1 with one of \2 rounds", figure[BIAS].text
+    )
     answer = [
-        Finding(figure[BIAS].line.replace("Participation is", "The paper's experiment:"), BIAS),
+        Finding(even.replace("Participation is", "The paper's experiment:"), BIAS),
         Finding(figure[MODEL].line, MODEL),
-        Finding(f"{theory}; of {len(tested)} claims of the paper, {came}.", TRUST),
+        Finding(f"Theory is {apart} from one run (noise: {noise}); of {len(tested)} claims, {came}.", TRUST),
         Finding("Open “Start here” below, then run the same yourself.", NEXT, command=FIRST),
     ]
     claimed = [

@@ -304,7 +304,7 @@ def test_short_runs_are_told_from_bias(tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path / "brief", ORDINARY, BASE, more={"sessions.count": 1200.0})
     said = [plain(each.line) for each in sweep_answer(sweep, choice_of(sweep))]
     assert "Runs are short: of the 20.0 % at R = 1, chance alone would give 16.0 %." in said  # of the choice
-    assert sum("at R = 1 (equal chances: 16.0 %)" in each for each in said) == 1
+    assert sum("at R = 1 (chance alone: 16.0 %)" in each for each in said) == 1
     (longer,) = (each for each in sweep_answer(sweep, choice_of(sweep)) if each.text.startswith("Run 10 times"))
     assert longer.about == NEXT
 
