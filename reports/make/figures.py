@@ -231,7 +231,8 @@ def _missed(results: Results, tables: Mapping[int, pl.DataFrame]) -> str:
     for name, own in others:
         ways.setdefault(missed(own[first]), []).append(NAMES[name])
     rest = ", ".join(f"{' and '.join(names)} {share}" for share, names in ways.items())
-    return f"{text} (R = {first}); {rest}." if rest else f"{text} (R = {first})."
+    at = f" at R = {first}" if len(results) > 1 else ""
+    return f"{text}{at}, {rest}." if rest else f"{text}{at}."
 
 
 def _setup(scenario: Scenario, results: Results) -> str:
