@@ -86,7 +86,7 @@ def found_in(number: int, folder: Path, executor: Executor | None = None) -> tup
     backend = Backend("threads", lambda: executor or ThreadPoolExecutor(1), lambda _: 1)
     done = decide(scenario, folder / f"case-{number}", backend, job=job)
     found = decided_of(read_finished_sweep(done.final))
-    open_ = [found.best, *np.flatnonzero(found.choice.ranking.tied).tolist()]
+    open_ = [found.ranking.best, *np.flatnonzero(found.ranking.tied).tolist()]
     best = np.flatnonzero(case.least == case.least.min()).tolist()
     return any(row in open_ for row in best), len(open_)
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fedsim.common.arrays import Floats
+from fedsim.common.arrays import Bools, Floats
 from fedsim.common.errors import RunError
 from fedsim.findings.finding import (
     BIAS,
@@ -26,7 +26,18 @@ from fedsim.findings.formatting import capitalized, count, listing, listing_of, 
 from fedsim.findings.metric_wording import PACE, MetricWording, difference, wording_of
 from fedsim.findings.tournament import several_seeds
 from fedsim.limits.grammar import ConditionError, MetricCondition, parse_condition
-from fedsim.sweeps.decision import Feasible, Front, Ranking, detectable, feasible, front, interval, rank, seeds_needed
+from fedsim.sweeps.decision import (
+    Feasible,
+    Front,
+    Ranking,
+    detectable,
+    feasible,
+    front,
+    interval,
+    rank,
+    reached,
+    seeds_needed,
+)
 
 _NAMED = 3  # settings that a sentence names at most
 _TITLE = 100  # characters of a title that names all that tie
@@ -50,8 +61,9 @@ class SweepChoice:
     values: Floats
     bias: Floats
     pace: Floats
-    ranking: Ranking  # the settings that keep the conditions, the best first
+    ranking: Ranking  # the settings that keep the conditions, the best first; of a decision those that are open
     front: Front | None  # of bias and pace; None where one of them has no value
+    dropped: Bools | None  # the settings that a decision gave no further seeds; None where it is a sweep
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -121,11 +133,25 @@ class SweepChoice:
             if row in self.front.rows:
                 return {self.front.rows[-1]: "most even", self.front.rows[0]: "fastest"}.get(row, "in between")
             return "beaten" if self.front.dominated[row] else "not told apart"
-        return "best" if row == self.ranking.best else "tied" if self.ranking.tied[row] else ""
+        if row == self.ranking.best or self.ranking.tied[row]:
+            return "best" if row == self.ranking.best else "tied"
+        return "" if self.dropped is None else "dropped" if self.dropped[row] else "worse"
+
+    @property
+    def tied(self) -> list[int]:
+        """The settings that tie with the best, in the order of the ranking."""
+        return [row for row in self.ranking.order[1:].tolist() if self.ranking.tied[row]]
+
+    @property
+    def limits(self) -> str:
+        """The conditions as they are written."""
+        return listing([f"`{' '.join(each.text.split())}`" for each in self.conditions])
 
 
-def choice_of(sweep: FinishedSweep) -> SweepChoice:
+def choice_of(sweep: FinishedSweep, dropped: Bools | None = None) -> SweepChoice:
     """Compute what to choose, by `decide` of the scenario or, without it, by bias and pace.
+
+    A decision has `dropped` some settings, which cannot be the best, nor can those that miss a target in some runs.
 
     Raises
     ------
@@ -140,6 +166,9 @@ def choice_of(sweep: FinishedSweep) -> SweepChoice:
         raise RunError(f"sweep.json: its scenario's `decide` cannot be read: {error}") from None
     values, bias, pace = sweep.samples(metric), sweep.samples(sweep.bias_metric), sweep.samples(PACE)
     kept = feasible(conditions, [sweep.samples(each.metric) for each in conditions], len(sweep.points))
+    # Those that are open have the same seeds: what one saw before others were dropped is compared with nothing.
+    eligible = kept.kept if dropped is None else kept.kept & ~dropped
+    eligible = eligible if dropped is None else eligible & reached(metric, values, eligible)
     return SweepChoice(
         sweep=sweep,
         wording=wording_of(metric),
@@ -150,8 +179,9 @@ def choice_of(sweep: FinishedSweep) -> SweepChoice:
         values=values,
         bias=bias,
         pace=pace,
-        ranking=rank(values, kept.kept, maximize=maximize),
+        ranking=rank(values, eligible, maximize=maximize),
         front=front(bias, pace) if (np.isfinite(bias) & np.isfinite(pace)).any() else None,
+        dropped=dropped,
     )
 
 
@@ -235,13 +265,12 @@ def sure_findings(found: SweepChoice) -> Iterator[Finding]:
     ranking, names, best = found.ranking, found.names, found.ranking.best
     if best is None:
         return
-    shown = listing([f"`{' '.join(each.text.split())}`" for each in found.conditions])
+    shown, tied = found.limits, found.tied
     if not found.feasible.sure[best]:
         text = f"Whether {names[best]} keeps {shown} is not sure: an interval reaches beyond a limit."
         brief = f"Whether {names[best]} keeps every condition is not sure: an interval reaches beyond a limit."
         yield Finding(text, TRUST, warns=True, brief=brief)
-    tied = [int(row) for row in ranking.order[1:] if ranking.tied[row]]
-    others = [int(row) for row in ranking.order[1:] if not ranking.tied[row]]
+    others = [row for row in ranking.order[1:].tolist() if not ranking.tied[row]]
     if tied:
         apart_by = [difference(found.wording, float(ranking.difference[row]), float(ranking.half[row])) for row in tied]
         ways = listing_of([f"{names[k]} ({by})" for k, by in zip(tied, apart_by, strict=True)], _NAMED, "more setting")
@@ -299,7 +328,7 @@ def next_findings(found: SweepChoice) -> Iterator[Finding]:
         return
     if found.seeds < 2 and len(ranking.order) > 1:
         yield several_seeds(sweep.meta)
-    tied = [int(row) for row in ranking.order[1:] if ranking.tied[row] and ranking.difference[row]]
+    tied = [row for row in found.tied if ranking.difference[row]]
     if tied and np.isfinite(ranking.half[tied[-1]]):
         row = tied[-1]
         apart, half = float(ranking.difference[row]), float(ranking.half[row])
@@ -360,7 +389,7 @@ def _grid(sweep: FinishedSweep, along: Axis, *values: float) -> str:
 
 def _without_conditions(found: SweepChoice) -> Iterator[Finding]:
     """Say which setting would be the best without the conditions."""
-    best, shown = found.ranking.best, listing([f"`{' '.join(each.text.split())}`" for each in found.conditions])
+    best, shown = found.ranking.best, found.limits
     free = rank(found.values, np.ones(len(found.names), dtype=bool), maximize=found.maximize).best
     if best is None and found.conditions and free is not None:
         yield Finding(f"No setting keeps {shown}: there is nothing to choose from.", TRUST, warns=True)

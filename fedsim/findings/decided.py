@@ -1,25 +1,22 @@
 """What `fedsim decide` found: which setting to choose, what ties with it, at what cost, and what would tell more."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import product
 
 import numpy as np
 
 from fedsim.analysis.metrics import describe
-from fedsim.common.arrays import Bools, Floats
+from fedsim.common.arrays import Floats
 from fedsim.findings.choice import SweepChoice, choice_of, largest_part, loss_parts, next_findings, sure_findings
 from fedsim.findings.finding import COST, MODEL, NEXT, TRUST, Finding, command_of, with_half
 from fedsim.findings.finished_sweep import FinishedSweep, names_of
 from fedsim.findings.formatting import capitalized, count, duration, equation, listing_of, number, percent
 from fedsim.findings.metric_wording import difference, wording_of
 from fedsim.findings.sweep import choice_bias, losses_of, no_loss
-from fedsim.sweeps.decide import reached
-from fedsim.sweeps.decision import interval, rank
+from fedsim.sweeps.decision import interval
 
 _NAMED = 3  # settings that a sentence names at most
-_TIED, _DROPPED = "tied", "dropped"
 _FIGURES = (
     ("learning.NAME.time_to_target", "To the target"),
     ("sessions.device_hours", "Device-hours"),
@@ -35,75 +32,54 @@ _FIGURES = (
 """Metrics of the table, by patterns of their names, and their heads; by their own names where there is none."""
 
 
-@dataclass(frozen=True, eq=False)
-class Decided:
-    """The settings, with the choice among those that are still open."""
-
-    choice: SweepChoice
-    seeds: Floats  # of each setting
-    dropped: Bools  # those that were given no further seeds
-
-    @property
-    def best(self) -> int | None:
-        """The row of the setting to choose; None where no setting keeps the conditions."""
-        return self.choice.ranking.best
-
-    def standing(self, row: int) -> str:
-        """Say how a setting stands, in a word."""
-        stands = self.choice.standings[row]
-        return stands or (_DROPPED if self.dropped[row] else "worse")
+def decided_of(sweep: FinishedSweep) -> SweepChoice:
+    """Compute the choice from the sweep that decides."""
+    seeds = planned_seeds(sweep)
+    return choice_of(sweep, seeds < seeds.max(initial=0))
 
 
-def decided_of(sweep: FinishedSweep) -> Decided:
-    """Compute the choice from the sweep that decides; a setting that was dropped cannot be the best."""
-    found = choice_of(sweep)
+def planned_seeds(sweep: FinishedSweep) -> Floats:
+    """Return how many seeds each setting was given, (settings,): those that were dropped have fewer."""
     planned = dict(sweep.runs.group_by("point").len().iter_rows())
-    seeds = np.array([planned.get(point, 0) for point in sweep.points["point"]], dtype=np.float64)
-    dropped = seeds < seeds.max(initial=0)
-    kept = found.feasible.kept & ~dropped
-    eligible = kept & reached(found.wording.metric, found.values, kept)
-    # Those that are open have the same seeds: what one saw before others were dropped is compared with nothing.
-    ranking = rank(found.values, eligible, maximize=found.maximize)
-    return Decided(replace(found, ranking=ranking), seeds, dropped)
+    return np.array([planned.get(point, 0) for point in sweep.points["point"]], dtype=np.float64)
 
 
-def decided_title(found: Decided) -> str:
+def decided_title(found: SweepChoice) -> str:
     """Say which setting to choose, by what, and what ties with it."""
-    choice, best = found.choice, found.best
+    best = found.ranking.best
     if best is None:
-        missing = not np.isfinite(choice.mean).any()
-        return f"No run has a value of {choice.wording.metric}" if missing else "No setting keeps every condition"
-    names, half = choice.names, float(interval(choice.values)[1][best])
-    margin = f" ± {choice.wording.apart(half)}" if np.isfinite(half) and half else ""
-    way = "highest" if choice.maximize else "lowest"
-    what = f"it has the {way} {choice.wording.words.removeprefix('the ')} ({choice.at(best)}{margin})"
-    tied = [int(row) for row in choice.ranking.order[1:] if choice.ranking.tied[row]]
-    if tied:
+        missing = not np.isfinite(found.mean).any()
+        return f"No run has a value of {found.wording.metric}" if missing else "No setting keeps every condition"
+    names, half = found.names, float(interval(found.values)[1][best])
+    margin = f" ± {found.wording.apart(half)}" if np.isfinite(half) and half else ""
+    way = "highest" if found.maximize else "lowest"
+    what = f"it has the {way} {found.wording.words.removeprefix('the ')} ({found.at(best)}{margin})"
+    if tied := found.tied:
         others = listing_of([names[row] for row in tied], _NAMED, "more setting")
         verb = "ties" if len(tied) == 1 else "tie"
         return f"Choose {names[best]}: {what}; {others} {verb} with it"
     return f"Choose {names[best]}: {what}" + (", and every other is told to be worse" if len(names) > 1 else "")
 
 
-def decided_findings(found: Decided) -> Iterator[Finding]:
+def decided_findings(found: SweepChoice) -> Iterator[Finding]:
     """Say how biased the choice is, what it does to the model, at what cost, how sure that is, and what to do next."""
-    choice, best = found.choice, found.best
+    best = found.ranking.best
     if best is not None:
-        yield from choice_bias(choice.sweep, choice)
-        yield from _model(choice, best)
+        yield from choice_bias(found.sweep, found)
+        yield from _model(found, best)
     yield from _costs(found)
-    yield from sure_findings(choice)
-    if best is not None and (rows := np.flatnonzero(found.dropped).tolist()):
-        apart, half = interval(choice.values - choice.values[best])
+    yield from sure_findings(found)
+    if best is not None and found.dropped is not None and (rows := np.flatnonzero(found.dropped).tolist()):
+        apart, half = interval(found.values - found.values[best])
         known = [row for row in rows if np.isfinite(apart[row])]
-        ways = [f"{choice.names[row]} ({difference(choice.wording, apart[row], half[row])})" for row in known]
-        names = listing_of(ways or [choice.names[row] for row in rows], _NAMED, "more setting")
+        ways = [f"{found.names[row]} ({difference(found.wording, apart[row], half[row])})" for row in known]
+        names = listing_of(ways or [found.names[row] for row in rows], _NAMED, "more setting")
         early = f"{count(len(rows), 'setting')} had no further seeds, worse than the best or missing a condition"
         yield Finding(f"{early}: {names}.", TRUST)
     yield from _ends(found)
-    yield from next_findings(choice)
+    yield from next_findings(found)
     if best is not None:
-        yield from next_steps(choice.sweep, best)
+        yield from next_steps(found.sweep, best)
 
 
 def _model(choice: SweepChoice, best: int) -> Iterator[Finding]:
@@ -140,27 +116,29 @@ def next_steps(sweep: FinishedSweep, best: int) -> Iterator[Finding]:
     yield Finding(text, NEXT, command=command_of(sweep.meta, "run", *settings))
 
 
-def _ends(found: Decided) -> Iterator[Finding]:
+def _ends(found: SweepChoice) -> Iterator[Finding]:
     """Warn of values of the best setting that are the least or the most of those that were tried in tuning it."""
-    sweep, best, decide = found.choice.sweep, found.best, found.choice.sweep.scenario.decide
+    sweep, best, decide = found.sweep, found.ranking.best, found.sweep.scenario.decide
     if best is None or decide is None:
         return
     for (key, tried), path in product((decide.tune or {}).items(), sweep.tuned):
         values = sweep.numbers(path) if path.endswith(f".{key}") and len(tried) > 1 else None
         if values is not None and values[best] in {min(tried), max(tried)}:
             which = "least" if values[best] == min(tried) else "most"
-            text = f"{key} of {found.choice.names[best]} is {number(float(values[best]))}, the {which} that was tried"
+            text = f"{key} of {found.names[best]} is {number(float(values[best]))}, the {which} that was tried"
             yield Finding(f"{text}: `decide.tune` can have others.", TRUST, warns=True)
 
 
-def _costs(found: Decided) -> Iterator[Finding]:
+def _costs(found: SweepChoice) -> Iterator[Finding]:
     """Say which of the settings that tie with the best is the cheapest."""
-    choice, best = found.choice, found.best
-    hours = interval(choice.sweep.samples("sessions.device_hours"))[0]
+    best, names = found.ranking.best, found.names
+    hours = interval(found.sweep.samples("sessions.device_hours"))[0]
     if best is None or not np.isfinite(hours[best]):
         return
-    names, open_ = choice.names, [best, *np.flatnonzero(choice.ranking.tied).tolist()]
-    cheapest = min(open_, key=lambda row: float(np.nan_to_num(hours[row], nan=np.inf)))
+    cheapest = min(
+        [best, *np.flatnonzero(found.ranking.tied).tolist()],
+        key=lambda row: float(np.nan_to_num(hours[row], nan=np.inf)),
+    )
     text = f"{names[best]} spends {number(float(hours[best]), 3)} device-hours"
     if cheapest != best and hours[cheapest] < 0.99 * hours[best]:
         less = percent(1 - float(hours[cheapest] / hours[best]))
@@ -168,13 +146,13 @@ def _costs(found: Decided) -> Iterator[Finding]:
     yield Finding(f"{text}.", COST)
 
 
-def figures_of(found: Decided) -> Iterator[tuple[str, str]]:
+def figures_of(found: SweepChoice) -> Iterator[tuple[str, str]]:
     """Yield the metrics that the table shows beside the one to choose by, and their heads; those that have a value."""
-    choice, metric = found.choice, found.choice.wording.metric
+    metric = found.wording.metric
     shown, owner = {metric}, metric.split(".")[1] if metric.startswith("learning.") else "*"
-    patterns = [*((each.metric, "") for each in choice.conditions), *_FIGURES]
+    patterns = [*((each.metric, "") for each in found.conditions), *_FIGURES]
     for pattern, head in patterns:
-        for name in choice.sweep.metrics:
+        for name in found.sweep.metrics:
             if name not in shown and fnmatchcase(name, pattern.replace("NAME", owner)):
                 shown.add(name)
                 yield name, head or name

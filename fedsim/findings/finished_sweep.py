@@ -17,7 +17,7 @@ from fedsim.findings.metric_wording import L1, REPORTED
 from fedsim.scenario import Scenario
 from fedsim.scenario.units import parse_duration
 from fedsim.sweeps import results, store
-from fedsim.sweeps.decision import interval
+from fedsim.sweeps.decision import Interval, interval
 
 COMPLETE, CRASHED = "complete", "crashed"
 _NOT_RUN = "not run"
@@ -87,14 +87,6 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Estimates:
-    """A metric at every point: arrays over the points, NaN where there is no value."""
-
-    mean: Floats  # over the seeds
-    half: Floats  # half of the 95 % confidence interval of the mean, from Student's t; NaN with fewer than two seeds
-
-
-@dataclass(frozen=True)
 class FinishedSweep:
     """What a sweep left behind."""
 
@@ -155,9 +147,9 @@ class FinishedSweep:
         nothing = np.full((len(self.points), self.runs["seed"].n_unique()), np.nan)
         return self._cells.get(metric, nothing)
 
-    def estimates(self, metric: str) -> Estimates:
-        """Estimate a metric at every point."""
-        return Estimates(*interval(self.samples(metric)))
+    def estimates(self, metric: str) -> Interval:
+        """Return the mean of a metric over the seeds at every point, and its interval."""
+        return interval(self.samples(metric))
 
     @cached_property
     def _texts(self) -> dict[str, tuple[str, ...]]:

@@ -101,13 +101,6 @@ class Log(Recorded):
     participations: pl.DataFrame
 
 
-@dataclass(frozen=True)
-class StoredLog(Recorded):
-    """A log whose participations are left in their file, and scanned."""
-
-    participations: pl.LazyFrame
-
-
 class Fingerprint:
     """Hashes a table with the columns of `schema` while it is read, part by part."""
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedsim.common.errors import RunError
 from fedsim.common.files import UNREADABLE, About, join_tables, remove, write_arrays, write_table
 from fedsim.common.regular_files import open_regular, regular
-from fedsim.log import StoredLog
+from fedsim.log import Recorded
 from fedsim.log.columns import Arrays
 
 SOONEST_S = 1.0
@@ -122,11 +122,11 @@ class Journal:
             path.unlink()
 
 
-def stored_log(directory: Path, ended_s: float) -> StoredLog:
+def stored_log(directory: Path, ended_s: float) -> Recorded:
     """Return the log whose tables are in a directory; the participations stay in their file."""
     rounds, participations, gauges = (directory / f"{name}.parquet" for name in TABLES)
     try:
-        return StoredLog(
+        return Recorded(
             pl.read_parquet(regular(rounds), glob=False),
             pl.scan_parquet(regular(participations), glob=False),
             pl.read_parquet(regular(gauges), glob=False),

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsim.findings.choice import loss_parts
-from fedsim.findings.decided import Decided, decided_findings, decided_of, decided_title, figure_text, figures_of
+from fedsim.findings.choice import SweepChoice, loss_parts
+from fedsim.findings.decided import decided_findings, decided_of, decided_title, figure_text, figures_of, planned_seeds
 from fedsim.findings.finding import Tile
 from fedsim.findings.finished_sweep import FinishedSweep, names_of, read_finished_sweep
 from fedsim.findings.formatting import capitalized, count, number
@@ -26,10 +26,10 @@ def decision_document(final: Path) -> ReportDocument:
     """Compute the page of a decision from the folder of its last stage."""
     sweep = read_finished_sweep(final)
     found = decided_of(sweep)
-    choice, best, tiles = found.choice, found.best, list[Tile]()
+    best, tiles = found.ranking.best, list[Tile]()
     if best is not None:
-        first = Tile(choice.at(best), choice.wording.words.removeprefix("the "), f"at {choice.names[best]}")
-        tiles = [first, *sweep_tiles(sweep, choice)]
+        first = Tile(found.at(best), found.wording.words.removeprefix("the "), f"at {found.names[best]}")
+        tiles = [first, *sweep_tiles(sweep, found)]
     tables = _tables(found)
     return ReportDocument(
         kind="decision",
@@ -51,25 +51,25 @@ def decision_document(final: Path) -> ReportDocument:
     )
 
 
-def _tables(found: Decided) -> list[Table]:
+def _tables(found: SweepChoice) -> list[Table]:
     """Return the table of the settings, those of what their losses are made of, and that of groups."""
-    sweep = found.choice.sweep
+    sweep = found.sweep
     losses = [each for each in loss_parts(sweep) if np.isfinite(each.parts["bias"]).any()]
     more = [*(parts_table(sweep, each) for each in losses), group_ratio_table(sweep)]
     return [decision_table(found), *(table for table in more if table is not None)]
 
 
-def decision_table(found: Decided) -> Table:
+def decision_table(found: SweepChoice) -> Table:
     """Show each setting: how it stands, the figure to choose by, and what it costs, with intervals."""
-    choice, sweep = found.choice, found.choice.sweep
-    columns: list[SettingColumn] = [("Standing", [found.standing(row) for row in range(len(choice.names))])]
-    for metric, head in ((choice.wording.metric, choice.wording.short or choice.wording.metric), *figures_of(found)):
+    sweep, wording = found.sweep, found.wording
+    columns: list[SettingColumn] = [("Standing", found.standings)]
+    for metric, head in ((wording.metric, wording.short or wording.metric), *figures_of(found)):
         halves = zip(*(each.tolist() for each in interval(sweep.samples(metric))), strict=True)
         columns.append((head, [figure_text(metric, mean, half) for mean, half in halves]))
-    columns.append(("Seeds", [number(seeds) for seeds in found.seeds.tolist()]))
+    columns.append(("Seeds", [number(seeds) for seeds in planned_seeds(sweep).tolist()]))
     note = "Dropped settings had no further seeds. Each setting was tuned on other seeds."
     caption = "Settings, the best first: mean ± half of the 95 % interval"
-    return setting_table(sweep, caption, columns, words=1, note=note, order=choice.order)
+    return setting_table(sweep, caption, columns, words=1, note=note, order=found.order)
 
 
 def _tuned_table(sweep: FinishedSweep) -> Table | None:
@@ -78,13 +78,12 @@ def _tuned_table(sweep: FinishedSweep) -> Table | None:
     return setting_table(sweep, "What each setting was tuned to, on seeds of its own", columns) if columns else None
 
 
-def _chart(found: Decided) -> Chart:
-    choice = found.choice
-    mean, half = interval(choice.values)
-    rows = [row for row in choice.order if np.isfinite(mean[row])][:_ROWS]
-    first = [row == found.best or bool(choice.ranking.tied[row]) for row in rows]
-    wording, scale = choice.wording, choice.wording.scale
-    names, label = tuple(choice.names[row] for row in rows), wording.short or wording.metric
+def _chart(found: SweepChoice) -> Chart:
+    mean, half = interval(found.values)
+    rows = [row for row in found.order if np.isfinite(mean[row])][:_ROWS]
+    first = [row == found.ranking.best or bool(found.ranking.tied[row]) for row in rows]
+    wording, scale = found.wording, found.wording.scale
+    names, label = tuple(found.names[row] for row in rows), wording.short or wording.metric
     data = IntervalRows(names, scale * mean[rows], scale * half[rows], np.array(first), _LEGEND, label, None, chosen=0)
     left = int(np.isfinite(mean).sum()) - len(rows)
     notes = [f"{count(left, 'setting')} left out."] if left else []

@@ -8,14 +8,14 @@ import numpy as np
 
 from fedsim.common.arrays import Floats
 from fedsim.findings.choice import LossParts, SweepChoice
-from fedsim.findings.finished_sweep import Estimates, FinishedSweep, names_of
+from fedsim.findings.finished_sweep import FinishedSweep, names_of
 from fedsim.findings.formatting import NO_VALUE, capitalized, count, duration, number
 from fedsim.findings.metric_wording import PACE, difference, tv
 from fedsim.findings.sweep import moves
 from fedsim.findings.tournament import Tournament, leaders, ranks
 from fedsim.privacy.guarantee import scope_of
 from fedsim.report.tables import Table
-from fedsim.sweeps.decision import interval
+from fedsim.sweeps.decision import Interval, interval
 
 SETTINGS = 60  # settings in a table at most
 _METRICS = 5  # metrics in a table at most
@@ -49,7 +49,7 @@ def setting_table(
     return Table(caption, header, rows[:SETTINGS], len(sweep.parameters) + words, " ".join(filter(None, (note, more))))
 
 
-def _with_halves(found: Estimates, digits: int = 4) -> list[str]:
+def _with_halves(found: Interval, digits: int = 4) -> list[str]:
     return [
         "diverged"
         if abs(mean) > _SENSE
@@ -141,7 +141,7 @@ def privacy_table(sweep: FinishedSweep) -> Table | None:
 def parts_table(sweep: FinishedSweep, loss: LossParts) -> Table:
     """Show the parts of the loss of one optimizer at every setting."""
     every = loss.parts | {"whole loss": loss.total}
-    columns = [(capitalized(words), _with_halves(Estimates(*interval(values)), 3)) for words, values in every.items()]
+    columns = [(capitalized(words), _with_halves(interval(values), 3)) for words, values in every.items()]
     if loss.time is not None:
         # The mean of the seeds that reached the target, and how many did where not all
         reached, seeds = np.isfinite(loss.time).sum(axis=1).tolist(), loss.time.shape[1]
@@ -159,7 +159,7 @@ def tournament_table(found: Tournament) -> Table:
     every, spread = interval(found.values)
     rows = []
     for row in leaders(found.values)[0]:
-        cells = _with_halves(Estimates(every[row], spread[row]), 3)
+        cells = _with_halves(Interval(every[row], spread[row]), 3)
         rows.append((found.names[row], f"{number(mean[row], 3)} ± {number(half[row], 2)}", *cells))
     cases = [case or "Value" for case in found.cases]
     return Table(

@@ -26,7 +26,7 @@ from fedsim.limits.grammar import parse_condition
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
 from fedsim.scenario.learning import OptimizerChoice
-from fedsim.sweeps.decision import feasible, holm, p_values, rank
+from fedsim.sweeps.decision import feasible, holm, p_values, rank, reached
 from fedsim.sweeps.executors import Backend
 from fedsim.sweeps.plan import Plan, PlannedRun, Point, plan_sweep
 from fedsim.sweeps.results import read_results
@@ -46,7 +46,6 @@ _TRAINED = re.compile(r"learning\.(.+)\.([a-z_]+)")
 _ALIKE = {"above_optimum": "loss", "excess_loss": "loss", "average_excess_loss": "average_loss"}
 """What is least for the same variant, and needs no further training."""
 _RISING = {"accuracy"}  # metrics of which more is better
-_REACHED = re.compile(r"learning\..+_to_target")
 _Tell = Callable[[str], None]
 
 
@@ -296,18 +295,6 @@ def still_open(frame: pl.DataFrame, scenario: Scenario, going: Bools, seeds: int
     p[~going] = np.nan
     still: Bools = going & ~(holm(p) | without | (judged.sure & ~judged.kept))
     return still
-
-
-def reached(metric: str, values: Floats, kept: Bools) -> Bools:
-    """Say which settings have a value for every seed, where the metric is one of a target that some runs never reach.
-
-    Where no setting that is `kept` has, and of other metrics, all count.
-    """
-    there = np.isfinite(values)
-    whole: Bools = there.sum(axis=1) == there.any(axis=0).sum()
-    if _REACHED.fullmatch(metric) is None or not (whole & kept).any():
-        return np.ones(len(values), dtype=bool)
-    return whole
 
 
 def samples(frame: pl.DataFrame, metric: str, points: int, seeds: int) -> Floats:

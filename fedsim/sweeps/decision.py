@@ -5,6 +5,7 @@ settings are compared seed by seed, with Student's t over the differences as in 
 differences, Holm's correction says which are significant at 5 % together; the others are ties.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -21,10 +22,18 @@ CONFIDENCE = 0.95
 _ROUNDING = 1e-12
 _POWER = 0.8
 _MOST_SEEDS = 1000
+_REACHED = re.compile(r"learning\..+_to_target")
 
 
-def interval(values: Floats) -> tuple[Floats, Floats]:
-    """Return the mean of each row and half of its 95 % interval: NaN without a value, and with one alone."""
+class Interval(NamedTuple):
+    """The mean of each row of values, and half of its 95 % interval by Student's t."""
+
+    mean: Floats  # NaN without a value
+    half: Floats  # NaN with fewer than two
+
+
+def interval(values: Floats) -> Interval:
+    """Return the means of values, (settings, seeds), and their intervals."""
     known = np.isfinite(values)
     number = known.sum(axis=-1)
     mean = np.where(known, values, 0.0).sum(axis=-1) / np.maximum(number, 1)
@@ -32,7 +41,7 @@ def interval(values: Floats) -> tuple[Floats, Floats]:
     freedom = np.maximum(number - 1, 1)
     half = student_quantile(freedom + 1, CONFIDENCE) * np.sqrt(square / freedom / np.maximum(number, 1))
     half = np.where(half > _ROUNDING * np.abs(mean), half, 0.0)
-    return np.where(number > 0, mean, np.nan), np.where(number > 1, half, np.nan)
+    return Interval(np.where(number > 0, mean, np.nan), np.where(number > 1, half, np.nan))
 
 
 def told_apart(differences: Floats) -> Bools:
@@ -142,6 +151,18 @@ def rank(values: Floats, eligible: Bools, *, maximize: bool = False) -> Ranking:
     tied = np.zeros(len(mean), dtype=bool)
     tied[order[1:]] = ~told_apart((values - values[order[0]])[order[1:]])
     return Ranking(order, difference, half, tied)
+
+
+def reached(metric: str, values: Floats, kept: Bools) -> Bools:
+    """Say which settings have a value for every seed, where the metric is one of a target that some runs never reach.
+
+    Where no setting that is `kept` has, and of other metrics, all count.
+    """
+    there = np.isfinite(values)
+    whole: Bools = there.sum(axis=1) == there.any(axis=0).sum()
+    if _REACHED.fullmatch(metric) is None or not (whole & kept).any():
+        return np.ones(len(values), dtype=bool)
+    return whole
 
 
 class Front(NamedTuple):

@@ -30,7 +30,6 @@ from fedsim.theory.question import (
     Question,
     Stationary,
     ask,
-    ask_common,
     largest_separation,
     normalised,
     per_client,
@@ -74,7 +73,12 @@ def closed_form(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law:
     ChainError
         If the question makes no sense, or has no closed form (see `has_closed_form`).
     """
-    question = (ask if law == "cyclic" else ask_common)(weights, separation, cohort, law)
+    question = ask(weights, separation, cohort, law)
+    if law != "cyclic" and not isinstance(question.separation, int):
+        raise ChainError(
+            f"the closed form needs one common separation, and these run from {question.separation.min()} to "
+            f"{question.separation.max()}: use the method 'exact', 'mean-field' or 'monte-carlo'"
+        )
     if not has_closed_form(question):
         raise ChainError(
             f"law {question.law!r} with a cohort of {question.cohort} has no closed form: use the method "

@@ -14,15 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError
+from fedsim.common.intervals import normal_quantile
 from fedsim.common.later import special
 from fedsim.theory.exact import recurrent_classes, stationary_vector
 from fedsim.theory.monte_carlo import counted
 from fedsim.theory.question import ChainTooLargeError, Question, ask, per_client, reduced, whole_number
-from fedsim.theory.stationary import stationary
+from fedsim.theory.stationary import METHODS, stationary
 from fedsim.theory.windows import Windows, enumerate_windows
 
 _LARGEST = 1_500  # recurrent states, or clients, that have a dense matrix
-_METHODS = ("auto", "closed-form", "exact", "mean-field", "monte-carlo")
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,8 @@ def asymptotic_variance(
     limit theorem), P_i being that of the best method for `pi`. With no separation, Midzuno and Bernoulli rounds are
     independent and it is exact.
     """
-    if method not in _METHODS:
-        raise ChainError(f"there is no method {method!r} for the variance: choose one of {', '.join(_METHODS)}")
+    if method not in METHODS:
+        raise ChainError(f"there is no method {method!r} for the variance: choose one of {', '.join(METHODS)}")
     question = ask(weights, separation, cohort, law)
     units = reduced(question)
     closed = (units.law, units.cohort) == ("midzuno", 1) and bool((units.separations == 1).all())
@@ -113,7 +113,7 @@ def rounds_needed(fluctuation: Fluctuation, precision: float = 0.05, confidence:
         raise ChainError(f"the precision is {precision}: it is a relative error, such as 0.05, above 0")
     if not 0.0 < confidence < 1.0:
         raise ChainError(f"the confidence is {confidence}: it must lie strictly between 0 and 1")
-    z = float(special.ndtri((1.0 + confidence) / 2.0))
+    z = float(normal_quantile((1.0 + confidence) / 2.0))
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         needed = fluctuation.variance * (z / (precision * fluctuation.pi)) ** 2
     return np.where(fluctuation.pi > 0.0, np.maximum(1.0, np.ceil(needed)), np.inf)

@@ -84,17 +84,6 @@ def ask(weights: ArrayLike, separation: ArrayLike, cohort: object = 1, law: str 
     return question
 
 
-def ask_common(weights: ArrayLike, separation: ArrayLike, cohort: object = 1, law: str = "midzuno") -> Question:
-    """Check a question, as `ask` does, that must have one common separation."""
-    question = ask(weights, separation, cohort, law)
-    if not isinstance(question.separation, int):
-        raise ChainError(
-            f"the closed form needs one common separation, and these run from {question.separation.min()} to "
-            f"{question.separation.max()}: use the method 'exact', 'mean-field' or 'monte-carlo'"
-        )
-    return question
-
-
 def normalised(weights: ArrayLike) -> Floats:
     """Return weights with sum 1, after checking that they are one list of positive finite numbers."""
     try:

@@ -13,7 +13,7 @@ import matplotlib as mpl
 import numpy as np
 
 from fedsim import Scenario
-from fedsim.findings.decided import decided_of
+from fedsim.findings.decided import decided_of, planned_seeds
 from fedsim.findings.finished_sweep import read_finished_sweep
 from fedsim.findings.formatting import listing, number
 from fedsim.learning.components import build_problem
@@ -107,7 +107,7 @@ def run() -> None:
 def kept(case: Case, folder: Any) -> Record:
     """Return what a decision found at each setting."""
     found = decided_of(read_finished_sweep(folder / "final"))
-    sweep, least = found.choice.sweep, 0.0
+    sweep, seeds, least = found.sweep, planned_seeds(found.sweep), 0.0
     if case.problem == DIGITS:
         scenario = Scenario.load(SCENARIOS / "studies" / f"{case.file}.fedsim.yaml")
         assert scenario.learning is not None
@@ -116,9 +116,9 @@ def kept(case: Case, folder: Any) -> Record:
         assert isinstance(problem, Solvable)
         least = float(problem.evaluate(problem.solve())["loss"])
     rows = []
-    for row, (mean, half) in enumerate(np.transpose(interval(found.choice.values - least))):
-        own = {"name": found.choice.names[row], "seeds": found.seeds[row], "loss": mean, "half": half}
-        own |= {"standing": found.standing(row), "pace": interval(sweep.samples("rounds.per_day"))[0][row]}
+    for row, (mean, half) in enumerate(np.transpose(interval(found.values - least))):
+        own = {"name": found.names[row], "seeds": seeds[row], "loss": mean, "half": half}
+        own |= {"standing": found.standings[row], "pace": interval(sweep.samples("rounds.per_day"))[0][row]}
         own |= {
             path.rpartition("fedavg.")[2]: interval(sweep.samples(f"learning.fedavg.{path}"))[0][row] for path in PARTS
         }

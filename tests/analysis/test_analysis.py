@@ -19,7 +19,7 @@ from fedsim.common.errors import StalledError
 from fedsim.common.files import write_table
 from fedsim.experiment.evaluation import setting_of
 from fedsim.experiment.run import simulate
-from fedsim.log import Recorded, StoredLog
+from fedsim.log import Recorded
 from fedsim.population import Population, build_population
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import BufferedServer
@@ -192,7 +192,7 @@ def test_metrics_do_not_depend_on_how_many_rows_are_read_at_once(
     metrics = measured(log, population, setting)
     write_table(tmp_path / "p.parquet", log.participations)
     monkeypatch.setattr("fedsim.common.files.ROWS", 7)
-    stored = StoredLog(log.rounds, pl.scan_parquet(tmp_path / "p.parquet"), log.gauges, log.ended_s)
+    stored = Recorded(log.rounds, pl.scan_parquet(tmp_path / "p.parquet"), log.gauges, log.ended_s)
     assert measured(stored, population, setting) == pytest.approx(metrics, rel=1e-12)
 
 

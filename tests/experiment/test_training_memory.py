@@ -12,7 +12,7 @@ from fedsim.common.progress import Report, silent
 from fedsim.experiment.budget import ROW_BYTES
 from fedsim.experiment.training import Training
 from fedsim.learning import frequencies
-from fedsim.log import Recorded, StoredLog
+from fedsim.log import Recorded
 from fedsim.population import build_population
 from fedsim.simulation import simulate_log
 from tests.conftest import Write
@@ -54,7 +54,7 @@ def test_the_memory_of_training_and_of_its_twin_does_not_grow_with_the_log(
         log = simulate_log(scenario, population)
         path = tmp_path / f"{rounds}.parquet"
         log.participations.write_parquet(path, row_group_size=1000)
-        stored = StoredLog(log.rounds, pl.scan_parquet(path), log.gauges, log.ended_s)
+        stored = Recorded(log.rounds, pl.scan_parquet(path), log.gauges, log.ended_s)
 
         def train(recorded: Recorded, report: Report) -> tuple[pl.DataFrame, dict[str, float]]:
             with Training(scenario, learning, population, recorded, 0) as training:

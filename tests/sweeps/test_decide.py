@@ -17,10 +17,11 @@ import pytest
 from benchmarks.decide import SCENARIO, case_of, found_in
 from fedsim.common.errors import ScenarioError
 from fedsim.common.messages import plain
-from fedsim.findings.decided import decided_findings, decided_of, decided_title, next_steps
+from fedsim.findings.decided import decided_findings, decided_of, decided_title, next_steps, planned_seeds
 from fedsim.findings.finished_sweep import read_finished_sweep
 from fedsim.scenario import Scenario
-from fedsim.sweeps.decide import decide, planned_decision, reached, still_open
+from fedsim.sweeps.decide import decide, planned_decision, still_open
+from fedsim.sweeps.decision import reached
 from fedsim.sweeps.executors import Backend
 from fedsim.sweeps.pilot import Estimate
 from fedsim.sweeps.plan import estimated_times, plan_data, total_time
@@ -77,10 +78,11 @@ def test_what_is_told_to_be_worse_gets_no_more_seeds(tmp_path: Path) -> None:
     assert min(seeds) == 3 < max(seeds)
     sweep = read_finished_sweep(tmp_path / "case-1" / "final")
     found = decided_of(sweep)
+    assert found.dropped is not None
     assert found.dropped.any()
-    assert found.best is not None
-    assert not found.dropped[found.best]
-    assert decided_title(found).startswith(f"Choose {sweep.names[found.best]}: it has the lowest loss")
+    assert found.ranking.best is not None
+    assert not found.dropped[found.ranking.best]
+    assert decided_title(found).startswith(f"Choose {sweep.names[found.ranking.best]}: it has the lowest loss")
     assert any("no further seeds" in each.text for each in decided_findings(found))
 
 
@@ -97,9 +99,9 @@ def test_dropped_settings_cannot_be_the_best_by_easy_seeds(tmp_path: Path) -> No
 
     done = decide(Scenario.load(file), tmp_path / "easy", THREAD, job=job)
     found = decided_of(read_finished_sweep(done.final))
-    assert found.seeds.tolist() == [8, 8, 3]
-    assert found.best in {0, 1}
-    assert found.choice.mean[found.best or 0] > found.choice.mean[2]
+    assert planned_seeds(found.sweep).tolist() == [8, 8, 3]
+    assert found.ranking.best in {0, 1}
+    assert found.mean[found.ranking.best or 0] > found.mean[2]
 
 
 def test_those_that_miss_a_target_come_after_those_that_reach_it() -> None:
@@ -159,13 +161,13 @@ def test_a_choice_at_the_end_of_what_was_tried_is_looked_beyond(tmp_path: Path) 
     """The next command tries larger values; what it says can be run."""
     found_in(1, tmp_path)
     found = decided_of(read_finished_sweep(tmp_path / "case-1" / "final"))
-    path = found.choice.sweep.parameters[0]
-    values = sorted(found.choice.sweep.points[path].to_list())
-    top = found.choice.sweep.points[path].to_list().index(values[-1])
-    beyond = [each.text for each in next_steps(found.choice.sweep, top)]
+    path = found.sweep.parameters[0]
+    values = sorted(found.sweep.points[path].to_list())
+    top = found.sweep.points[path].to_list().index(values[-1])
+    beyond = [each.text for each in next_steps(found.sweep, top)]
     assert any("is the largest that was tried: try larger ones too." in text for text in beyond)
-    low = found.choice.sweep.points[path].to_list().index(values[0])
-    assert [each.text for each in next_steps(found.choice.sweep, low)] == [beyond[-1]]
+    low = found.sweep.points[path].to_list().index(values[0])
+    assert [each.text for each in next_steps(found.sweep, low)] == [beyond[-1]]
 
 
 def test_a_server_update_that_is_one_word_is_tuned(write: Write, tmp_path: Path) -> None:
@@ -302,7 +304,7 @@ def test_a_value_at_the_end_of_those_tried_is_told(tmp_path: Path) -> None:
     numbers = [number for number in range(12) if case_of(number).step[np.argmin(case_of(number).least)] in {0.01, 1.0}]
     found_in(numbers[0], tmp_path)
     found = decided_of(read_finished_sweep(tmp_path / f"case-{numbers[0]}" / "final"))
-    assert found.best == int(np.argmin(case_of(numbers[0]).least))
+    assert found.ranking.best == int(np.argmin(case_of(numbers[0]).least))
     assert any("that was tried" in each.text for each in decided_findings(found) if each.warns)
 
 

@@ -11,12 +11,11 @@ from matplotlib.axes import Axes
 
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.findings.choice import SweepChoice
-from fedsim.findings.finished_sweep import Estimates
 from fedsim.findings.formatting import count, cut, number
 from fedsim.findings.metric_wording import PACE, tv, wording_of
 from fedsim.report.charts import Absent, Chart, marks
 from fedsim.report.tables import Table, thinned
-from fedsim.sweeps.decision import Front, interval
+from fedsim.sweeps.decision import Front, Interval, interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +79,7 @@ def trade_off_chart(found: SweepChoice) -> Chart | Absent:
     front = found.front
     if front is None:
         return Absent(TRADE_OFF, "Bias against pace", f"No run has both {found.sweep.bias_metric} and {PACE}.")
-    bias, pace = Estimates(*interval(50 * found.bias)), Estimates(*interval(found.pace))
+    bias, pace = interval(50 * found.bias), interval(found.pace)
     known = np.flatnonzero(np.isfinite(bias.mean) & np.isfinite(pace.mean))
     notes = ["Left is slower, down is more even: the best corner is below on the right."]
     if np.isfinite(bias.half[known]).any():
@@ -105,9 +104,7 @@ def trade_off_chart(found: SweepChoice) -> Chart | Absent:
     )
 
 
-def _draw_trade_off(
-    found: SweepChoice, front: Front, bias: Estimates, pace: Estimates, known: Ints, axes: Axes
-) -> None:
+def _draw_trade_off(found: SweepChoice, front: Front, bias: Interval, pace: Interval, known: Ints, axes: Axes) -> None:
     """Draw every setting; the front joined and with its intervals, what is beaten in grey."""
     x, y, on = pace.mean, bias.mean, front.rows
     tall, wide = np.nan_to_num(bias.half[on]), np.nan_to_num(pace.half[on])
