@@ -48,6 +48,7 @@ def test_new_weights_give_what_was_wanted(tmp_path: Path, text: str, devices: in
         "--json",
     )
     assert done.returncode == 0, done.stderr
+    assert ("finding weights, 2 of 2: 0%" in done.stderr) == (text == COMING_AND_GOING)
     said = json.loads(done.stdout)
     after, taken = shares(tmp_path / "new.fedsim.yaml")
     wanted = target / target.sum()
