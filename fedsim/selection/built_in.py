@@ -76,7 +76,7 @@ class Groups:
         return (block[:, np.newaxis] * self._cohort + np.arange(self._cohort)).ravel()
 
 
-class _Blocks:
+class _Blocks(Eligibility):
     """Which blocks of `size` consecutive clients are wholly eligible."""
 
     def __init__(self, now: Eligibility, size: int) -> None:
@@ -88,9 +88,6 @@ class _Blocks:
 
     def all_eligible(self) -> Bools:
         return np.asarray(self._eligibility.all_eligible().reshape(-1, len(self._members)).all(axis=1))
-
-    def possible(self) -> None:
-        """Blocks are asked about one by one."""
 
 
 class Bernoulli:

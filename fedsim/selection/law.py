@@ -53,9 +53,9 @@ class Eligibility(Protocol):
     def possible(self) -> Bits | None:
         """Return a set of clients, as bits, in which are all who are eligible; None where none is at hand.
 
-        It makes no difference to who is chosen, only to how many are asked about.
+        It makes no difference to who is chosen, only to how many are asked about. By default none is at hand.
         """
-        ...
+        return None
 
 
 class Candidates:

@@ -10,6 +10,7 @@ import simpy
 from fedsim.availability.batch import Reasons
 from fedsim.common.arrays import Bools, Ints
 from fedsim.common.reasons import Reason
+from fedsim.selection import Eligibility
 from fedsim.simulation.world import Clock, Turn, count_by_group, explain
 
 # Numbers, which are much faster than an IntFlag.
@@ -17,7 +18,7 @@ SEPARATION, COOLDOWN, SPENT = int(Reason.SEPARATION), int(Reason.COOLDOWN), int(
 IN_SESSION, GONE, NOT_CONNECTED = int(Reason.IN_SESSION), int(Reason.GONE), int(Reason.NOT_CONNECTED)
 
 
-class Roster:
+class Roster(Eligibility):
     """The reasons against every client, and how many clients (or whole blocks) have none.
 
     `group`, (N,), is what `counts` counts apart. Clients are selected in consecutive blocks of the size `block`.
@@ -103,9 +104,6 @@ class Roster:
     def all_eligible(self) -> Bools:
         """Return the mask (N,) of eligible clients."""
         return np.equal(self.masks, 0)
-
-    def possible(self) -> None:
-        """Return None: this engine has no bitmap of clients."""
 
     def attainable(self) -> int:
         """Clients that could be ready together while the round number stands still."""
