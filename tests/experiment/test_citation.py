@@ -23,6 +23,20 @@ def test_a_run_is_told_the_sources_of_its_methods() -> None:
     ]
 
 
+def test_an_adaptive_clip_and_a_schedule_have_sources_too() -> None:
+    changes = [
+        "stop.rounds=5",
+        "decide=null",
+        "learning.loss_parts=false",
+        "learning.step_size={kind: cosine, initial: 0.1, rounds: 4, final: 0.01}",
+    ]
+    changes += ["learning.optimizers=[debiased_fedavg]", "privacy.adaptive_clip={quantile: 0.5}"]
+    result = fedsim.simulate(Scenario.load("scenarios/studies/which-r.fedsim.yaml", changes))
+    said = fedsim.citation(result)
+    assert "adaptive_clip: Andrew et al. NeurIPS 2021, arXiv:1905.03871" in said
+    assert "cosine: Loshchilov and Hutter ICLR 2017, arXiv:1608.03983" in said
+
+
 def test_sources_are_those_of_the_modules() -> None:
     found = dict(each.split(": ") for each in " ".join(_SOURCES.split()).split("; "))
     without = {"debiased_fedavg", "oracle_weighted", "independent"}  # of the model's paper, and of everybody
