@@ -196,7 +196,7 @@ def test_cohorts_too_unlikely_for_a_double_are_left_out() -> None:
 @pytest.mark.parametrize(("first", "count"), [(0, 40), pytest.param(40, 260, marks=pytest.mark.long)])
 def test_too_few_ready_clients_are_all_taken_as_enumeration_says(first: int, count: int) -> None:
     """Random systems of 2 to 6 clients who supply less than the cohort, or little more: shares and pulls to 1e-9."""
-    found = short = 0
+    found = short = settled = 0
     for seed in range(first, first + count):
         rng = np.random.default_rng(seed)
         clients = int(rng.integers(2, 7))
@@ -209,9 +209,12 @@ def test_too_few_ready_clients_are_all_taken_as_enumeration_says(first: int, cou
         np.testing.assert_allclose(answer.pi, shares, atol=1e-9)
         np.testing.assert_allclose(answer.pull, pulls, atol=1e-9)
         found += 1
-        short += (1.0 / (1.0 + separations)).sum() < size
+        most = 1.0 / (1.0 + separations)
+        short += most.sum() < size
+        settled += most.sum() < size and bool(np.allclose(answer.pi, most / most.sum(), rtol=1e-9))
     assert found == count
     assert short > count / 3
+    assert 0.7 * short < settled < short
 
 
 def test_turns_are_answered_where_nobody_is_skipped() -> None:
