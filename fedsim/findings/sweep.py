@@ -316,9 +316,8 @@ def sweep_setup(sweep: FinishedSweep, methods: Tournament | None = None) -> str:
     of = f" of {listing(axes)}" if axes and methods is None else ""
     said = f"{count(len(sweep.points), cases)}{of}, {_seeds(sweep)} each"
     if methods is not None:
-        ends = [f"“{case.strip('“”')}”" for case in (methods.cases[0], methods.cases[-1])]
-        said = f"{count(len(methods.names))} optimizers on {said}"
-        said += f", from {' to '.join(ends)}" if len(methods.cases) > 1 else ""
+        such = f", such as “{methods.cases[0].strip('“”')}”" if len(methods.cases) > 1 else ""
+        said = f"{count(len(methods.names))} optimizers on {said}{such}"
     base = re.sub(r" \(.*?\)", "", _base(sweep).removeprefix("Every run simulates ").removesuffix("."))
     said = f"{said}; {base}" if base else said
     return with_separation(said) if methods is None else said

@@ -188,6 +188,8 @@ def tournament_next(found: Tournament, meta: Mapping[str, object]) -> Iterator[F
     elif len(first) > 1:
         mean, half = (float(each[0]) for each in interval((by_seed[first[1]] - by_seed[first[0]])[None]))
         needed = seeds_needed(mean, half, seeds, looks) if mean else None
-        what = f"tell “{found.names[first[1]]}” from “{found.names[first[0]]}”"
-        text = f"Take either: about {count(needed)} seeds would {what}." if needed else f"No 1,000 seeds would {what}."
-        yield Finding(text, NEXT, command=with_seeds(meta, needed) if needed else "")
+        names = " or ".join(f"“{found.names[row]}”" for row in first[:2])
+        many = f"{count(needed)} seeds" if needed else "not even 1,000 seeds"
+        text = f"Take {names}, which these seeds do not tell apart: {many} would."
+        brief = f"Take either; {many} tell them apart."
+        yield Finding(text, NEXT, command=with_seeds(meta, needed) if needed else "", brief=brief)

@@ -43,7 +43,7 @@ def test_several_optimizers_over_worlds_are_ranked(tmp_path: Path) -> None:
     tested = next(each.text for each in document.answer if each.about == TRUST)
     assert tested.endswith("over 3 seeds (5\N{NARROW NO-BREAK SPACE}%, Holm): 1 leads, 2 are worse.")
     assert [(tile.value, tile.label) for tile in document.tiles][:3] == [("1", "loss"), ("2", "loss"), ("3", "cases")]
-    said = "3 optimizers on 3 cases, 3 seeds each, from “server = no. 1” to “server = no. 3”"
+    said = "3 optimizers on 3 cases, 3 seeds each, such as “server = no. 1”"
     assert document.setup.replace("\N{NO-BREAK SPACE}", " ") == f"{said}; 200 devices over 400 rounds"
     assert [chart.name for chart in document.charts] == ["ranks"]
     check(write_report(folder).read_text(encoding="utf-8"))
