@@ -1,7 +1,7 @@
 """The study ``which-r``: which separation serves a private federation best, at an epsilon and a dimension.
 
 Every case is one command, ``fedsim decide FILE --set ...``, printed before it runs; what its last sweep found is kept.
-Cases that are there are not run again. Takes some twenty minutes of processor time.
+Cases that are there are not run again. Takes an hour and a half of processor time, half of it at d = 100,000.
 """
 
 import re
@@ -17,7 +17,7 @@ from fedsim.findings.decided import decided_of, planned_seeds
 from fedsim.findings.finished_sweep import read_finished_sweep
 from fedsim.findings.formatting import listing, number
 from fedsim.learning.components import build_problem
-from fedsim.learning.problems.problem import Solvable
+from fedsim.learning.problems.problem import Solvable, Solved
 from fedsim.sweeps.decision import interval
 from reports.make.kept import ROOT, SCENARIOS, Record, read_store, write_store
 from reports.make.rates import picture
@@ -60,10 +60,17 @@ class Case(NamedTuple):
         return ["decide", file, *(part for each in sets for part in ("--set", each))]
 
 
-PROBLEMS = SMALL, LARGE, DIGITS = "quadratic, d = 10", "quadratic, d = 1,000", "digits, d = 650"
+SMALL, LARGE, HUGE, DIGITS = (*(f"quadratic, d = {d}" for d in ("10", "1,000", "100,000")), "digits, d = 650")
+PROBLEMS = SMALL, LARGE, HUGE, DIGITS
 _LARGE = (
     "learning.problem.dimension=1000",
     "decide.tune={server.step_size: [0.01, 0.03, 0.1, 0.3, 1.0], update_clip: [1.0, 3.0, 10.0]}",
+)
+# Half the rounds, and fewer variants and seeds: of the size of the others it would take hours.
+_HUGE = (
+    *("learning.problem.dimension=100000", "stop.rounds=100", "learning.loss_parts=false"),
+    "decide.tune={server.step_size: [0.01, 0.03, 0.1], update_clip: [10.0, 30.0]}",
+    *("decide.tuning_seeds=1", "decide.seeds=5", "decide.minimize=learning.fedavg.loss"),
 )
 OTHER_SEEDS = ("seed=5001",)
 """The seeds of the comparison and, 10^6 above them, those of tuning."""
@@ -88,6 +95,7 @@ CASES = (
     Case(LARGE, 2, more=_LARGE),
     Case(LARGE, 8, "independent", more=_LARGE),
     Case(DIGITS, 8, file="which-r-digits", more=OTHER_SEEDS),
+    Case(HUGE, 8, more=_HUGE),
 )
 
 
@@ -107,14 +115,10 @@ def run() -> None:
 def kept(case: Case, folder: Any) -> Record:
     """Return what a decision found at each setting."""
     found = decided_of(read_finished_sweep(folder / "final"))
-    sweep, seeds, least = found.sweep, planned_seeds(found.sweep), 0.0
-    if case.problem == DIGITS:
-        scenario = Scenario.load(SCENARIOS / "studies" / f"{case.file}.fedsim.yaml")
-        assert scenario.learning is not None
-        choice = scenario.learning.problem
-        problem = build_problem(choice.kind, choice.options, clients=scenario.devices, seed=scenario.seed)
-        assert isinstance(problem, Solvable)
-        least = float(problem.evaluate(problem.solve())["loss"])
+    sweep, seeds, least = found.sweep, planned_seeds(found.sweep), np.zeros(found.values.shape[1])
+    if case.problem in {DIGITS, HUGE}:
+        scenario = Scenario.load(case.command[1], case.command[3::2])
+        least += [_least(scenario, scenario.seed + k) for k in range(len(least))]
     rows = []
     for row, (mean, half) in enumerate(np.transpose(interval(found.values - least))):
         own = {"name": found.names[row], "seeds": seeds[row], "loss": mean, "half": half}
@@ -126,6 +130,14 @@ def kept(case: Case, folder: Any) -> Record:
         own |= {path.rpartition(".0.")[2]: float(each[row]) for path, each in tuned.items() if each is not None}
         rows.append({key: _short(value) for key, value in own.items()})
     return {"settings": rows}
+
+
+def _least(scenario: Scenario, seed: int) -> float:
+    assert scenario.learning is not None
+    choice = scenario.learning.problem
+    problem = build_problem(choice.kind, choice.options, clients=scenario.devices, seed=seed)
+    assert isinstance(problem, Solvable | Solved)
+    return float(problem.evaluate(problem.solve() if isinstance(problem, Solvable) else problem.optimum)["loss"])
 
 
 def _short(value: Any) -> Any:
@@ -204,7 +216,7 @@ def _shares(setting: Record) -> str:
 def draw() -> None:
     """Draw the loss along R for each problem, with a line for each epsilon and mechanism."""
     shown = [(case, settings) for case, settings in found() if not case.amplified and OTHER_SEEDS[0] not in case.more]
-    with picture("which-r", len(PROBLEMS), width=13) as axes:
+    with picture("which-r", len(PROBLEMS), width=16) as axes:
         for panel, problem in zip(axes, PROBLEMS, strict=True):
             for case, settings in shown:
                 if case.problem == problem:
@@ -217,7 +229,10 @@ def draw() -> None:
             panel.set(
                 title=problem, xlabel="R (grey: rounds come to wait)", ylabel="loss above the optimum", yscale="log"
             )
-            panel.legend(fontsize=8)
+        told = {
+            label: handle for panel in axes for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
+        }
+        axes[0].figure.legend(told.values(), told, loc="outside lower center", ncols=len(told), fontsize=9)
 
 
 def _columns(settings: list[Record]) -> tuple[list[int], list[float], list[float]]:
