@@ -76,7 +76,7 @@ def z_of(ours: np.ndarray, theirs: np.ndarray, certain: np.ndarray) -> np.ndarra
     """Return how far the means are apart, in the standard deviation of that if chance deals out the replicates of both.
 
     The mean of z**2 over all deals is exactly 1, whatever the law: also of what is rarely not zero, or has heavy tails.
-    With a variance for each side it is not, and the rms varies by a third more.
+    With a variance for each side it is not, and the rms varies more.
     """
     deviation: np.ndarray = np.sqrt(np.concatenate([ours, theirs]).var(axis=0, ddof=1) * 2 / len(ours))
     return np.where(certain, 0.0, (ours - theirs).mean(axis=0) / np.where(certain, 1.0, deviation))
