@@ -254,6 +254,11 @@ def _check_above_optimum(scenario: Scenario, learning: Learning) -> list[Mistake
         )
         mistakes = [scenario.mistake(("learning", key), message) for key in asked]
     if not learning.loss_parts:
+        decide = scenario.decide
+        if decide is not None and decide.metric.endswith(".above_optimum"):
+            key = "maximize" if decide.minimize is None else "minimize"
+            message = "no run has it without learning.loss_parts: say loss_parts: true, or choose by learning.NAME.loss"
+            mistakes.append(scenario.mistake(("decide", key), message))
         return mistakes
     if not scenario.server.selects_once:
         message = "what clients send on average is known of synchronous rounds alone, and this server is buffered"

@@ -283,6 +283,7 @@ def test_a_decision_that_is_killed_and_repeated_is_the_same(write: Write, tmp_pa
         (("server.cohort: [2, 3]", "seed: [2, 3]"), "'seed' cannot be swept"),
         (("seeds: 4", "tune: {step: [1]}"), "local_step_size"),
         (("learning.plain.above", "learning.plan.above"), "did you mean 'plain'"),
+        (("loss_parts: true", "loss_parts: false"), "no run has it without learning.loss_parts"),
     ],
 )
 def test_mistakes_are_told_with_their_place(write: Write, change: tuple[str, str], complaint: str) -> None:
