@@ -224,11 +224,15 @@ def _missed(results: Results, tables: Mapping[int, pl.DataFrame]) -> str:
         return "none" if share <= 0 else percent(share) if share < 1 else "more than all"
 
     (name, own), *others = shares.items()
+    last = max(results)
+    if own[first] >= 1 and last > first:
+        began = f"{NAMES[name]} ends worse than untrained at R = {first}"
+        return f"{began}, and misses {missed(own[last])} of the gain at R = {last}."
     text = f"{NAMES[name]} misses {missed(own[first])} of unbiased training's gain"
     if not others and len(results) > 1:
-        return f"{text} at R = {first}, {missed(own[max(results)])} at R = {max(results)}."
+        return f"{text} at R = {first}, {missed(own[last])} at R = {last}."
     ways = dict[str, list[str]]()
-    for name, own in others:
+    for name, own in others[:1] if len(results) > 1 else others:
         ways.setdefault(missed(own[first]), []).append(NAMES[name])
     rest = ", ".join(f"{' and '.join(names)} {share}" for share, names in ways.items())
     at = f" at R = {first}" if len(results) > 1 else ""
@@ -251,18 +255,24 @@ def _participation(results: Results) -> Iterator[Finding]:
 
 def _answer(claims: Sequence[Claim], missed: str, over_draws: Sequence[Claim]) -> Iterator[Finding]:
     if missed:
-        yield Finding(missed, MODEL)
+        yield Finding(unbroken(missed), MODEL)
     for each in claims:
         yield Finding(f"{capitalized(each.measured)}.", MODEL, brief=f"{each.measured.partition('; ')[0]}.")
     text = "One seed at each R: small differences may be chance."
     if over_draws:
         alike = {each.status for each in over_draws} == {each.status for each in claims}
-        measured = over_draws[0].measured[max(0, over_draws[0].measured.find(claims[0].figure.rpartition("-")[2])) :]
+        problem, who = (
+            claims[0].figure.rpartition("-")[2],
+            "Debiased FedAvg" if "debiased" in claims[0].figure else "FedAvg",
+        )
+        measured = over_draws[0].measured[max(0, over_draws[0].measured.find(problem)) :]
         found = re.search(r"(R = 0: )?([\N{MINUS SIGN}\d.]+ (?:± [\d.]+|\(.*?\)))", measured)
+        draws = re.search(rf"{problem}: (\d+)", measured) or re.search(r"(\d+) (?:settled draws|draws|part)", measured)
         assert found is not None, measured
-        at = " at R = 0" if found[1] else ""
-        text = f"Over draws: {found[2]}{at}, {'the same' if alike else 'not quite this'} verdict. One seed here."
-    yield Finding(text, TRUST)
+        assert draws is not None, measured
+        at, verdict = " at R = 0" if found[1] else "", "The same verdict" if alike else "Not quite the same"
+        text = f"{verdict} over {draws[1]} repeats: {who} ends {found[2]} off{at}."
+    yield Finding(unbroken(text), TRUST)
     command = f"fedsim sweep scenarios/paper/{claims[0].figure}.fedsim.yaml --set sweep.seeds=5"
     yield Finding("Repeat it with other seeds.", NEXT, command=command)
 

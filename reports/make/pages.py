@@ -221,7 +221,9 @@ def write_list(tested: Sequence[Claim], sections: Mapping[str, Sequence[ReportDo
     answer = [
         Finding(even.replace("Participation is", "The paper's experiment:"), BIAS),
         Finding(figure[MODEL].line, MODEL),
-        Finding(f"Theory is {apart} from one run (noise: {noise}); of {len(tested)} claims, {came}.", TRUST),
+        Finding(
+            f"One run is {apart} from theory (noise: {noise}); {met} of the paper's {len(tested)} claims hold.", TRUST
+        ),
         Finding("Open “Start here” below, then run the same yourself.", NEXT, command=FIRST),
     ]
     claimed = [
