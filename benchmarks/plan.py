@@ -106,6 +106,7 @@ learning:
   optimizers: [{kind: fedavg, server: {kind: sgd, step_size: 0.3}}]
   step_size: 0.02
   evaluate_every: 100
+  loss_parts: true
 choose: {"population.*.separation": [0, 5, 10, 20]}
 decide: {minimize: learning.fedavg.above_optimum, tuning_seeds: 2, seeds: 6}
 """,
