@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 
 from fedsim.common.errors import RunError
-from fedsim.findings.finding import MODEL, TRUST, Finding
+from fedsim.findings.finding import BIAS, COST, MODEL, TRUST, Finding
 from fedsim.findings.formatting import count, number, percent
 from fedsim.population import Population, build_population
 from fedsim.privacy.epsilon import noise_for
@@ -79,6 +79,8 @@ def playground_document(scenario: Scenario | None = None, file: Path | None = No
     answer = closed_form(weights, start.separation, start.cohort, start.selection)
     share, times = percent(answer.l1_uniform / 2), number(float(answer.pi.max() / answer.pi.min()), 3)
     one = "group" if start.selection == "groups" else "client"
+    ends = dict.fromkeys(number(float(end) * len(answer.pi), 3) for end in (answer.pi.min(), answer.pi.max()))
+    ready = f"{count(start.clients - start.separation * start.cohort)} of {count(start.clients)} clients"
     found = f"participation is {share} from uniform: the busiest {one} takes part {times} times as often as the idlest"
     if np.ptp(answer.pi) < 1e-12:
         found = "all take part equally often"
@@ -98,7 +100,9 @@ def playground_document(scenario: Scenario | None = None, file: Path | None = No
         finding=f"With R = {count(start.separation)}, {found}.",
         setup="R: rounds a client waits before it may take part again.",
         answer=(
+            Finding(f"{share} from uniform (TV): a {one} takes part {' to '.join(ends)} times its fair share.", BIAS),
             Finding("No model is trained here.", MODEL),
+            Finding(f"Waiting leaves {ready} ready in a round.", COST),
             Finding("It is exact for clients that are always available; nothing is simulated.", TRUST),
         ),
         description=_ABOUT,

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 
 from fedsim import Scenario
 from fedsim.common.arrays import Floats
-from fedsim.findings.finding import BIAS, MODEL, NEXT, TRUST, Finding
+from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, Finding
 from fedsim.findings.finished_run import INITIAL_ROUND
 from fedsim.findings.finished_sweep import Axis
 from fedsim.findings.formatting import capitalized, count, equation, listing, number, percent, signed
@@ -196,7 +196,7 @@ def figure_page(
         setup=_setup(scenario, results),
         picture="predicted",  # where there is one
         finding=unbroken(_of_whom(name, len(claims)) + "; ".join(f"“{each.claim}” {each.verdict}" for each in claims)),
-        answer=[*_participation(results), *_answer(claims, _missed(results, tables), over_draws)],
+        answer=[*_participation(results), *_answer(scenario, results, _missed(results, tables), over_draws)],
     )
 
 
@@ -253,11 +253,32 @@ def _participation(results: Results) -> Iterator[Finding]:
         yield Finding(f"Participation is {ways[0][0]} from uniform (TV) {ways[0][1]}{last}.", BIAS, quantity=L1)
 
 
-def _answer(claims: Sequence[Claim], missed: str, over_draws: Sequence[Claim]) -> Iterator[Finding]:
+def _cost(results: Results) -> str:
+    """Say what the runs take of devices and time: the same at every separation, or from the first to the last."""
+
+    def over(metric: str) -> str:
+        ends = dict.fromkeys(number(results[r].get(metric), 3) for r in (min(results), max(results)))
+        return " to ".join(ends)
+
+    at = "" if len(results) == 1 else " at each R"
+    return f"{over('sessions.device_hours')} device-hours{at}; {over('rounds.per_day')} rounds per simulated day."
+
+
+def _answer(scenario: Scenario, results: Results, missed: str, over_draws: Sequence[Claim]) -> Iterator[Finding]:
+    """Say what participation does to the model, what the runs cost, how sure the verdict is, and what to do next."""
+    claims = claims_of(scenario.name, results)
     if missed:
         yield Finding(unbroken(missed), MODEL)
     for each in claims:
         yield Finding(f"{capitalized(each.measured)}.", MODEL, brief=f"{each.measured.partition('; ')[0]}.")
+    yield Finding(_cost(results), COST)
+    sweep = f"fedsim sweep scenarios/paper/{scenario.name}.fedsim.yaml --set "
+    if unsettled := next((each.verdict for each in claims if "not decided" in each.verdict), ""):
+        few = unsettled.rpartition(": ")[2].replace("runs", "losses")
+        yield Finding(f"{few}: they show how far training got, not where it ends.", TRUST, warns=True)
+        longer = f"{sweep}stop.rounds={10 * (scenario.stop.rounds or 0)}"
+        yield Finding("Run 10 times as long, so that losses settle.", NEXT, command=longer)
+        return
     text = "One seed at each R: small differences may be chance."
     if over_draws:
         alike = {each.status for each in over_draws} == {each.status for each in claims}
@@ -273,8 +294,7 @@ def _answer(claims: Sequence[Claim], missed: str, over_draws: Sequence[Claim]) -
         at, verdict = " at R = 0" if found[1] else "", "The same verdict" if alike else "Not quite the same"
         text = f"{verdict} over {draws[1]} repeats: {who} ends {found[2]} off{at}."
     yield Finding(unbroken(text), TRUST)
-    command = f"fedsim sweep scenarios/paper/{claims[0].figure}.fedsim.yaml --set sweep.seeds=5"
-    yield Finding("Repeat it with other seeds.", NEXT, command=command)
+    yield Finding("Repeat it with other seeds.", NEXT, command=f"{sweep}sweep.seeds=5")
 
 
 def _bias(results: Results, names: Sequence[str]) -> tuple[Chart, ...]:

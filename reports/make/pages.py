@@ -19,7 +19,7 @@ from jinja2 import Environment, StrictUndefined, select_autoescape
 
 from fedsim import Scenario
 from fedsim.common.markup import escape
-from fedsim.findings.finding import BIAS, MODEL, NEXT, TRUST, Finding, lines
+from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, Finding, lines
 from fedsim.report.document import ReportDocument
 from fedsim.report.page import entry, write_document
 from fedsim.report.render import picture
@@ -191,7 +191,8 @@ CARDS = {
     "fedavg-synthetic": "A figure of the paper: what bias FedAvg keeps",
 }
 """The pages that the list begins with, with their pictures, and what they are."""
-FIRST_PAGES = ("fedavg-synthetic", "synthetic")  # what the list says is theirs: of separations, and of theory
+FIRST_PAGES = ("fedavg-synthetic", "synthetic", "which-separation")
+"""What the list says is theirs: of separations, of theory, and of pace."""
 FIRST = "fedsim run scenarios/paper/synthetic.fedsim.yaml"
 FEDSIM = (
     "fedsim simulates which devices take part in federated learning: when they are available, who is selected, and "
@@ -213,14 +214,17 @@ def write_list(tested: Sequence[Claim], sections: Mapping[str, Sequence[ReportDo
     met, partly, missed = (sum(claim.status == status for claim in tested) for status in ("pass", "warn", "fail"))
     came = f"{met} hold{'s' * (met == 1)}, {partly} in part, {missed} {'does' if missed == 1 else 'do'} not"
     told = f"The paper's claims: of {len(tested)} with a page, {came}"
-    figure, run = ({each.about: each for each in lines(documents[name].answer)} for name in FIRST_PAGES)
+    figure, run, private = ({each.about: each for each in lines(documents[name].answer)} for name in FIRST_PAGES)
     apart, noise = re.findall(r"[\d.]+\s%", run[TRUST].text)
+    slower = re.search(r"at R\s=\s([\d,]+) is .*?, ([\d.]+\s%) less than", private[COST].text)
+    cost = f"Under privacy, a wait of {slower[1]} rounds costs {slower[2]} of the pace." if slower else ""
     even = re.sub(
         r" \(TV\) at R\s=\s0, (.*) at R\s=\s(\d+)", r" without a wait, \1 with one of \2 rounds", figure[BIAS].text
     )
     answer = [
         Finding(even.replace("Participation is", "The paper's experiment:"), BIAS),
         Finding(figure[MODEL].line, MODEL),
+        Finding(cost or private[COST].line, COST),
         Finding(
             f"One run is {apart} from theory (noise: {noise}); {met} of the paper's {len(tested)} claims hold.", TRUST
         ),

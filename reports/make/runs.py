@@ -47,7 +47,8 @@ def read_run(name: str, separation: int) -> tuple[dict[str, float], pl.DataFrame
     """Return metrics, learning table and wall time of a kept run."""
     folder = run_directory(name, separation)
     metrics, manifest = (json.loads((folder / f"{each}.json").read_text("utf-8")) for each in ("metrics", "manifest"))
-    learned = {key: value for key, value in metrics.items() if key.startswith(("learning.", "participation.l1"))}
+    shown = ("learning.", "participation.l1", "rounds.per_day", "sessions.device_hours")
+    learned = {key: value for key, value in metrics.items() if key.startswith(shown)}
     return learned, pl.read_parquet(folder / "learning.parquet"), round(manifest["wall_time_s"], 1)
 
 

@@ -1,6 +1,7 @@
 """The playground in a real browser: every choice gives what Python says, and what it tells to run."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,14 @@ def test_what_it_tells_to_run_has_the_answer_that_it_gives(visit: Open, tmp_path
     write_text(tmp_path / "my.fedsim.yaml", recipe(page))
     scenario = Scenario.load(tmp_path / "my.fedsim.yaml")
     assert said(page).startswith(theory(scenario))
+    (answer,) = chain(scenario)
+    ends = (float(end) * scenario.devices for end in (answer.pi.min(), answer.pi.max()))
+    shares = re.search(r"takes part ([\d.]+) to ([\d.]+) times", page.locator("#playground-said-1").inner_text())
+    assert shares is not None
+    assert [float(each) for each in shares.groups()] == pytest.approx(list(ends), rel=0.006)
+    waiting = int(page.locator("#playground-separation").input_value()) * scenario.sync_server.cohort
+    cost = f"Waiting leaves {scenario.devices - waiting} of {scenario.devices} clients ready in a round"
+    assert page.locator("#playground-said-3").inner_text().startswith(cost)
 
 
 @pytest.mark.parametrize("mechanism", ["independent", "sqrt"])

@@ -333,14 +333,17 @@ function draw() {
   field('target').setAttribute('aria-valuetext', byId('playground-target-now').textContent);
   const bound = asked.groups && asked.clients !== chosen('clients') && asked.law !== 'file' ? `Whole groups of ${asked.size}: ${whole(asked.clients)} clients.` : '';
   say('playground-bound', chosen('cohort') === asked.size ? bound : `A cohort of ${whole(asked.size)} is taken: from 1 to half of the clients.`);
+  const ready = (waited) => whole(asked.clients - waited * asked.size), [least, most] = [Math.min, Math.max].map((end) => digits(end(...pi) * units));
   say('answer-head', found);
+  say('playground-said-1', `${percent(away[R])} from uniform (TV): a ${one} takes part ${least === most ? most : `${least} to ${most}`} times its fair share.`);
+  say('playground-said-3', `Waiting leaves ${ready(R)} of ${whole(asked.clients)} clients ready in a round${enough >= 0 && enough !== R ? `; R = ${whole(enough)} leaves ${ready(enough)}` : ''}.`);
   say('playground-advice', advice);
   showTiles('playground-tiles', [
     [percent(away[R]), 'from uniform (TV)', 'theory; not run'],
     [enough >= 0 ? `R = ${whole(enough)}` : 'none', 'smallest for the limit', `of ${byId('playground-target-now').textContent}`],
-    [digits(Math.max(...pi) * units), 'largest participation share', `of one ${one}`],
-    [digits(Math.min(...pi) * units), 'smallest participation share', `of one ${one}`],
-    [whole(asked.clients - R * asked.size), 'clients ready in a round', `of ${whole(asked.clients)}`],
+    [most, 'largest participation share', `of one ${one}`],
+    [least, 'smallest participation share', `of one ${one}`],
+    [ready(R), 'clients ready in a round', `of ${whole(asked.clients)}`],
   ]);
   const mean = (of, turns) => (of.reduce((sum, unit) => sum + turns[unit], 0) * units) / of.length, at0 = participation(weights, 0, cohort, rho);
   drawBars('bars', bars.map((bar) => [bar.name, mean(bar.of, pi)]), 1.02 * Math.max(1.05, ...bars.map((bar) => mean(bar.of, at0))));
