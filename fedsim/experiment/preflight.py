@@ -202,6 +202,7 @@ def _check_learning(scenario: Scenario) -> list[Mistake]:
     if learning is None:
         return []
     from fedsim.learning import PROBLEMS, check_optimizer
+    from fedsim.learning.problems.problem import has_samples
 
     checked: list[tuple[KeyPath, Findings]] = [
         (("problem",), PROBLEMS.check(learning.problem.kind, learning.problem.options)),
@@ -211,6 +212,12 @@ def _check_learning(scenario: Scenario) -> list[Mistake]:
     if mistakes:
         return mistakes
     mistakes = [*_check_data(scenario, learning.problem), *_check_update_clips(scenario, learning)]
+    if learning.batch_size is not None and not has_samples(PROBLEMS.find(learning.problem.kind)):
+        message = (
+            f"{learning.problem.kind!r} has no samples to draw minibatches from: leave batch_size out for full local "
+            f"gradients; {_built_in(PROBLEMS, has_samples)} have samples"
+        )
+        mistakes.append(scenario.mistake(("learning", "batch_size"), message))
     return mistakes + _check_above_optimum(scenario, learning)
 
 

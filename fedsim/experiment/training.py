@@ -27,7 +27,7 @@ from fedsim.learning import (
     replay_together,
     summarise,
 )
-from fedsim.learning.cohorts import Reading
+from fedsim.learning.cohorts import Cohorts, Reading
 from fedsim.learning.expected import expected_optimizer
 from fedsim.learning.failures import as_floats_of_shape, reraise_as_learning_error
 from fedsim.learning.private import Noise, Private, with_privacy
@@ -129,7 +129,7 @@ class Training:
         )
         quieter = trained.pop() if learning.loss_parts else None
         table = pl.concat([part.table for part in trained])
-        metrics = summarise(table)
+        metrics = summarise(table) | _needs(own, problem.dimension, cohorts)
         for name, optimizer in own.items():
             private = optimizer.optimizer if isinstance(optimizer, Composed) else optimizer
             if isinstance(private, Private):
@@ -145,7 +145,7 @@ class Training:
             above, absolute = learning.target_above_optimum, learning.target_loss
             target = absolute if above is None else _least(problem) + above
             assert target is not None
-            metrics |= to_target(trained[0].table, self._spent, target)
+            metrics |= _with_sent(to_target(trained[0].table, self._spent, target), metrics, cohorts)
         end = max(0, len(log.rounds) - 1)
         last = {name: length(end) for name, length in lengths.items()}
         known, alpha = frequency if pi is None else pi, work.step_size(end)
@@ -168,6 +168,29 @@ class Training:
         lengths = {name: own.step_sizes[first.label]} if first.label in own.step_sizes else {}
         optimizers = {name: _build(first, even, even, even, lambda: even)}
         return Course(rounds, participations, optimizers, own.draws, own.buffer, lengths)
+
+
+def _needs(optimizers: Mapping[str, Optimizer], dimension: int, cohorts: Cohorts) -> dict[str, float]:
+    """Return what each optimizer that tells its `Footprint` keeps and sends, in MB with numbers of 4 bytes."""
+    metrics, model = dict[str, float](), 4e-6 * dimension
+    for name, optimizer in optimizers.items():
+        if (own := getattr(optimizer, "footprint", None)) is not None:
+            at_server = 1 + own.server + own.per_participant * cohorts.participants
+            metrics[f"learning.{name}.server_mb"] = model * at_server
+            metrics[f"learning.{name}.client_mb"] = model * own.client
+            metrics[f"learning.{name}.sent_mb"] = model * own.sent * float(cohorts.counts.sum())
+    return metrics
+
+
+def _with_sent(reached: Mapping[str, float], metrics: Mapping[str, float], cohorts: Cohorts) -> dict[str, float]:
+    """Return these figures of the target, and what clients had sent by then; NaN where it was not reached."""
+    reports, found = np.cumsum(cohorts.counts), dict(reached)
+    for name, at in reached.items():
+        sent = metrics.get(name.replace(".rounds_to_target", ".sent_mb"))
+        if name.endswith(".rounds_to_target") and sent is not None:
+            share = np.nan if np.isnan(at) else reports[np.searchsorted(cohorts.rounds, at - 1)] / reports[-1]
+            found[name.replace(".rounds_", ".sent_mb_")] = float(sent * share)
+    return found
 
 
 def _noise(scenario: Scenario, population: Population, replicate: int) -> Noise | None:

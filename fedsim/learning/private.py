@@ -27,7 +27,7 @@ from fedsim.common.registry import is_own
 from fedsim.learning.failures import LearningError
 from fedsim.learning.optimizers import OPTIMIZERS
 from fedsim.learning.optimizers.fedavg import MeanChange
-from fedsim.learning.optimizers.optimizer import Cohort, LocalSteps, Optimizer
+from fedsim.learning.optimizers.optimizer import Cohort, Footprint, LocalSteps, Optimizer
 from fedsim.learning.server_updates import Composed
 from fedsim.population import Population
 from fedsim.privacy.bounds import ParticipationBounds, enforced_bounds
@@ -97,6 +97,11 @@ class Private:
     steps_alone: bool = False  # whether rounds without a report are steps too, so that nobody sees which these are
     clips: list[float] = field(default_factory=list)  # an adaptive clip after each step
     not_finite: list[int] = field(default_factory=list)  # clients whose update was not finite, one for each of them
+
+    @property
+    def footprint(self) -> Footprint | None:
+        """That of the optimizer."""
+        return getattr(self.optimizer, "footprint", None)
 
     def init(self, clients: int, dimension: int) -> _State:
         """Return the optimizer's state, and the noise from its beginning."""

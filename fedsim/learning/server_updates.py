@@ -9,7 +9,15 @@ from pydantic import Field
 from fedsim.common.arrays import Floats
 from fedsim.common.registry import Registry
 from fedsim.learning.failures import LearningError, as_floats_of_shape, reraise_as_learning_error, returned_pair
-from fedsim.learning.optimizers.optimizer import Cohort, Foreseeable, LocalSteps, LongRun, Optimizer, SizedState
+from fedsim.learning.optimizers.optimizer import (
+    Cohort,
+    Footprint,
+    Foreseeable,
+    LocalSteps,
+    LongRun,
+    Optimizer,
+    SizedState,
+)
 
 _Both: TypeAlias = tuple[Any, Any]  # the states of an optimizer and of its server update
 _Moments: TypeAlias = tuple[Floats, Floats]
@@ -24,6 +32,8 @@ class ServerUpdate(Protocol):
 
     linear: ClassVar[bool]
     """Whether u is linear in the v, so that it changes how fast a model comes to rest but not where."""
+    models: ClassVar[int]
+    """How many arrays of d numbers its state has."""
 
     def init(self, dimension: int, /) -> Any:
         """Return the state before the first round."""
@@ -42,6 +52,11 @@ class Composed:
     @property
     def steps_alone(self) -> bool:
         return getattr(self.optimizer, "steps_alone", False)
+
+    @property
+    def footprint(self) -> Footprint | None:
+        own, more = getattr(self.optimizer, "footprint", None), getattr(self.server, "models", None)
+        return None if own is None or more is None else own._replace(server=own.server + more)
 
     def init(self, clients: int, dimension: int) -> _Both:
         return self.optimizer.init(clients, dimension), self.server.init(dimension)
@@ -75,6 +90,7 @@ class Sgd:
     """
 
     linear: ClassVar[bool] = True
+    models: ClassVar[int] = 0
 
     step_size: Annotated[float, Field(gt=0)] = 1.0  # eta; 1 leaves the optimizer as it is
 
@@ -96,6 +112,7 @@ class Momentum:
     """
 
     linear: ClassVar[bool] = True
+    models: ClassVar[int] = 1
 
     beta: Annotated[float, Field(ge=0, lt=1)] = 0.9  # share of the last step that is kept
     step_size: Annotated[float, Field(gt=0)] = 1.0  # eta
@@ -126,6 +143,7 @@ class Adam:
     """
 
     linear: ClassVar[bool] = False
+    models: ClassVar[int] = 2
 
     step_size: Annotated[float, Field(gt=0)] = 0.01  # eta
     # beta_1, beta_2: shares of the first and second moment that are kept
@@ -138,8 +156,35 @@ class Adam:
 
     def step(self, state: _Moments, direction: Floats) -> tuple[_Moments, Floats]:
         first = self.beta_1 * state[0] + (1.0 - self.beta_1) * direction
-        second = self.beta_2 * state[1] + (1.0 - self.beta_2) * direction**2
+        second = self._second(state[1], direction**2)
         return (first, second), self.step_size * first / (np.sqrt(second) + self.tau)
+
+    def _second(self, second: Floats, squares: Floats) -> Floats:
+        return self.beta_2 * second + (1.0 - self.beta_2) * squares
+
+
+@dataclass(frozen=True)
+class Yogi(Adam):
+    """Adam whose second moment moves by at most a share of v_t^2 (FedYogi), so that it falls slowly.
+
+    w_t = w_{t-1} - (1 - beta_2) v_t^2 sign(w_{t-1} - v_t^2), the rest as `Adam`. Source: as there.
+    """
+
+    def _second(self, second: Floats, squares: Floats) -> Floats:
+        return second - (1.0 - self.beta_2) * squares * np.sign(second - squares)
+
+
+@dataclass(frozen=True)
+class Adagrad(Adam):
+    """Adam whose second moment is the sum of all v_t^2 (FedAdagrad), so that steps get shorter.
+
+    w_t = w_{t-1} + v_t^2, and beta_1 = 0 by default, the rest as `Adam`; beta_2 has no effect. Source: as there.
+    """
+
+    beta_1: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+    def _second(self, second: Floats, squares: Floats) -> Floats:
+        return second + squares
 
 
 SERVER_UPDATES: Final = Registry[ServerUpdate](
@@ -149,6 +194,8 @@ SERVER_UPDATES: Final = Registry[ServerUpdate](
         "sgd": "fedsim.learning.server_updates:Sgd",
         "momentum": "fedsim.learning.server_updates:Momentum",
         "adam": "fedsim.learning.server_updates:Adam",
+        "yogi": "fedsim.learning.server_updates:Yogi",
+        "adagrad": "fedsim.learning.server_updates:Adagrad",
     },
     error=LearningError,
     at="learning.optimizers.0.server",

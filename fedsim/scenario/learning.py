@@ -88,8 +88,8 @@ class OptimizerChoice(SparseModel, Component):
     local_step_size: StepSize | None = None
     """Local step size of this optimizer's clients; `learning.step_size`, where it is not given."""
     server: Annotated[Component, Named("server update")] | None = None
-    """sgd, momentum or adam: what the server makes of the direction that the optimizer gives; it is followed as it is,
-    where this is not given."""
+    """sgd, momentum, adam, yogi or adagrad: what the server makes of the direction that the optimizer gives; it is
+    followed as it is, where this is not given."""
     update_clip: Positive | None = None
     """With privacy in training: the norm to which this optimizer's updates are clipped, instead of `privacy.clip`."""
 

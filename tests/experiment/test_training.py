@@ -10,7 +10,6 @@ import pytest
 from fedsim import Scenario, simulate
 from fedsim.common.errors import ScenarioError
 from fedsim.experiment.result import Result
-from fedsim.learning import LearningError
 
 PAPER = Path("scenarios/paper")
 QUADRATIC = "{kind: quadratic, dimension: 3, clusters: 4, cluster_spread: 1.0, curvature_spread: 0.3}"
@@ -85,8 +84,30 @@ def test_schedules_and_minibatches_train() -> None:
 
 
 def test_minibatches_need_samples() -> None:
-    with pytest.raises(LearningError, match="batch_size: Quadratic has no samples"):
+    """Said of the line of the scenario before anything is simulated."""
+    with pytest.raises(
+        ScenarioError, match=r"learning.batch_size: 'quadratic' has no samples .* robust_regression, sa"
+    ):
         train("learning.batch_size=5")
+
+
+def test_what_a_method_needs_is_told_by_the_method() -> None:
+    """In MB with numbers of 4 bytes: FedVARP keeps a change of each participant, SCAFFOLD sends two arrays."""
+    optimizers = "[fedavg, fedvarp, scaffold, {kind: fedavg, name: adam, server: adam}]"
+    target = ("learning.target_loss=1e9", "stop.rounds=30", "learning.evaluate_every=10")
+    result = train(f"learning.optimizers={optimizers}", *target)
+    reports, participants = result.participations.filter(outcome="reported"), result.participations["client"].n_unique()
+    model, found = 4e-6 * 3, {name.removeprefix("learning."): each for name, each in result.metrics.items()}
+    kept = {name: found[f"{name}.server_mb"] / model for name in ("fedavg", "fedvarp", "scaffold", "adam")}
+    assert kept == pytest.approx({"fedavg": 1, "fedvarp": 2 + participants, "scaffold": 2, "adam": 3})
+    assert found["scaffold.client_mb"] == pytest.approx(model)
+    assert found["fedvarp.client_mb"] == found["fedavg.client_mb"] == 0
+    assert found["fedavg.sent_mb"] == pytest.approx(model * len(reports))
+    assert found["scaffold.sent_mb"] == pytest.approx(2 * model * len(reports))
+    first = len(reports.filter(reports["round"] < 10))
+    assert found["scaffold.sent_mb_to_target"] == pytest.approx(2 * model * first)
+    missed = train("learning.target_loss=-1", "stop.rounds=30").metrics
+    assert np.isnan(missed["learning.fedavg.sent_mb_to_target"])
 
 
 def test_the_oracle_takes_theory_or_the_log() -> None:

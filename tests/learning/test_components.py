@@ -136,7 +136,7 @@ def test_the_registered_names() -> None:
     built_in += ["scaffold", "amplified_fedavg", "amplified_scaffold", "focus"]
     built_in += ["oracle_weighted", "fedvarp", "fedau", "mifa", "area", "ace", "fedawe"]
     assert list(OPTIMIZERS) == [*built_in, "fedbuff", "debiased_fedbuff", "fadas"]
-    assert list(PROBLEMS) == ["robust_regression", "quadratic", "softmax_regression", "torch"]
+    assert list(PROBLEMS) == ["robust_regression", "quadratic", "sampled_quadratic", "softmax_regression", "torch"]
     assert list(SERVER_UPDATES) == ["sgd", "momentum", "adam"]
 
 

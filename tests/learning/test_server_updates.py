@@ -14,7 +14,7 @@ from fedsim.learning import (
     replay,
 )
 from fedsim.learning.optimizers.mifa import Mifa
-from fedsim.learning.server_updates import Adam, Composed, Momentum, Sgd
+from fedsim.learning.server_updates import Adagrad, Adam, Composed, Momentum, Sgd, Yogi
 
 from .cases import drawn_cohorts, quadratic, tables
 from .optimizers.by_hand import COHORTS, Vector, assert_ends_there
@@ -51,6 +51,25 @@ def test_adam_is_fedadam(cohorts: list[list[int]], eta: float, beta_2: float) ->
         return after
 
     assert_ends_there(Composed(FedAvg(), Adam(eta, 0.9, beta_2, 0.01)), cohorts, 2, 0.1, rule)
+
+
+@pytest.mark.parametrize("made", [Yogi(0.1, 0.9, 0.99, 0.01), Adagrad(0.1, 0.5, tau=0.01)])
+@settings(max_examples=20, deadline=None)
+@given(cohorts=COHORTS)
+def test_yogi_and_adagrad_are_those_of_the_source(made: Adam, cohorts: list[list[int]]) -> None:
+    """Algorithm 2 of Reddi et al. written out, one coordinate at a time."""
+    m, w = [0.0] * 3, [0.01**2] * 3
+
+    def rule(x: Vector, changes: dict[int, Vector]) -> Vector:
+        after = x.copy()
+        for j in range(3):
+            v = sum(d[j] for d in changes.values()) / len(changes)
+            m[j] = made.beta_1 * m[j] + (1 - made.beta_1) * v
+            w[j] += v**2 if isinstance(made, Adagrad) else -0.01 * v**2 * float(np.sign(w[j] - v**2))
+            after[j] += 0.1 * m[j] / (w[j] ** 0.5 + 0.01)
+        return after
+
+    assert_ends_there(Composed(FedAvg(), made), cohorts, 2, 0.1, rule)
 
 
 @settings(max_examples=20, deadline=None)
@@ -100,8 +119,8 @@ def test_what_the_optimizer_can_tell_passes_through() -> None:
         ("adm", ("server", "kind"), "unknown server update 'adm'; did you mean 'adam'?"),
         ({"kind": "adam", "tau": 0}, ("server", "tau"), "must be greater than 0, got 0"),
         ({"kind": "sgd", "beta": 1}, ("server", "beta"), "unknown option 'beta'"),
-        ({"step_size": 1}, ("server",), "must name a server update, known are adam, momentum, sgd, got"),
-        (3, ("server",), "must name a server update, known are adam, momentum, sgd, got 3"),
+        ({"step_size": 1}, ("server",), "must name a server update, known are adagrad, adam, momentum, sgd, yogi, got"),
+        (3, ("server",), "must name a server update, known are adagrad, adam, momentum, sgd, yogi, got 3"),
     ],
 )
 def test_mistakes_in_the_choice_of_a_server_update(server: object, path: tuple[str, ...], message: str) -> None:

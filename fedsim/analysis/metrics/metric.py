@@ -140,6 +140,10 @@ LEARNING = described("""
     learning.OPTIMIZER.time_to_target | s | Simulated time at which learning.target_loss was first seen to be reached.
     learning.OPTIMIZER.rounds_to_target | rounds | Server steps until then.
     learning.OPTIMIZER.device_hours_to_target | h | Time that devices had spent in sessions by then, useful or not.
+    learning.OPTIMIZER.sent_mb_to_target | MB | What clients had sent by then.
+    learning.OPTIMIZER.sent_mb | MB | What clients sent in all their reports that count, with numbers of 4 bytes.
+    learning.OPTIMIZER.server_mb | MB | What the method keeps at the server at the end, the model included.
+    learning.OPTIMIZER.client_mb | MB | What it keeps on each device from one participation to the next.
     learning.OPTIMIZER.excess_loss | | Loss above that of the first optimizer under uniform participation.
     learning.OPTIMIZER.above_optimum | | Loss above that of the optimum (learning.loss_parts): the sum of the next three.
     learning.OPTIMIZER.bias_loss | | What is left of it where each round has what clients send on average: bias, and clipping.

@@ -35,7 +35,7 @@ from pydantic import Field
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.learning.optimizers.by_participant import ByParticipant, RemembersParticipants
-from fedsim.learning.optimizers.optimizer import Cohort, LocalSteps, LongRun
+from fedsim.learning.optimizers.optimizer import Cohort, Footprint, LocalSteps, LongRun
 from fedsim.learning.optimizers.scaffold import Controls
 
 
@@ -50,6 +50,8 @@ class CurrentInterval:
 @dataclass(frozen=True)
 class Amplified:
     """An optimizer that amplifies the change over each interval."""
+
+    footprint: ClassVar[Footprint] = Footprint(server=1)
 
     # P, rounds (versions, with a buffered server); for cyclic participation the length of a cycle
     interval: Annotated[int, Field(ge=1)] = 10
@@ -132,6 +134,7 @@ class IntervalControls(Controls):
 class AmplifiedScaffold(Amplified, RemembersParticipants):
     """Amplified SCAFFOLD; options as in `Amplified`."""
 
+    footprint: ClassVar[Footprint] = Footprint(server=2, client=2, sent=2)
     tables: ClassVar[int] = 2
 
     def init(self, clients: int, dimension: int) -> IntervalControls:

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.learning.optimizers.optimizer import Footprint
 
 
 class ByParticipant:
@@ -58,6 +59,7 @@ class RemembersParticipants:
     """An optimizer whose state has a `ByParticipant`, or several; most release stored changes again in later rounds."""
 
     tables: ClassVar[int] = 1
+    footprint: ClassVar[Footprint] = Footprint(server=1, per_participant=1)
     reuses_updates: ClassVar[bool] = True
 
     def memory(self, participants: int, dimension: int) -> int:

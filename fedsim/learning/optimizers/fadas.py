@@ -19,13 +19,13 @@ arXiv:2407.18365, with its delay-adaptive step size.
 """
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from fedsim.common.arrays import Floats
-from fedsim.learning.optimizers.optimizer import Cohort, LongRun, PlainSteps
+from fedsim.learning.optimizers.optimizer import Cohort, Footprint, LongRun, PlainSteps
 
 _Moments = tuple[Floats, Floats, Floats]
 
@@ -34,6 +34,7 @@ _Moments = tuple[Floats, Floats, Floats]
 class Fadas(PlainSteps[_Moments]):
     """FADAS. Its state is (m, v, w), each of shape (d,)."""
 
+    footprint: ClassVar[Footprint] = Footprint(server=3)
     step_size: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.01  # eta
     delay_threshold: Annotated[int, Field(ge=0)] | None = 1  # tau_c, in versions; None shortens no step
     # beta_1, beta_2: shares of the first and second moment that are kept

@@ -23,17 +23,19 @@ arXiv:1812.06127, Algorithm 2, with K gradient steps for the inexact solution.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Generic
+from typing import Annotated, ClassVar, Generic
 
 import numpy as np
 from pydantic import Field
 
 from fedsim.common.arrays import Floats
-from fedsim.learning.optimizers.optimizer import Cohort, LocalSteps, LongRun, PlainSteps, State, Stateless
+from fedsim.learning.optimizers.optimizer import Cohort, Footprint, LocalSteps, LongRun, PlainSteps, State, Stateless
 
 
 class MeanChange(Generic[State]):
     """An optimizer whose server moves the model by the mean of the changes."""
+
+    footprint: ClassVar[Footprint] = Footprint()
 
     def apply(self, state: State, model: Floats, _cohort: Cohort, deltas: Floats) -> tuple[State, Floats]:
         mean: Floats = np.add.reduce(deltas, axis=0)

@@ -29,7 +29,7 @@ from pydantic import Field
 
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.learning.optimizers.by_participant import ByParticipant, RemembersParticipants
-from fedsim.learning.optimizers.optimizer import Cohort, LocalSteps
+from fedsim.learning.optimizers.optimizer import Cohort, Footprint, LocalSteps
 
 
 @dataclass(slots=True)
@@ -50,6 +50,7 @@ class OwnModels:
 class FedAwe(RemembersParticipants):
     """FedAWE. Its state is the model of each client, and the round in which it got it."""
 
+    footprint: ClassVar[Footprint] = Footprint(client=1)
     reuses_updates: ClassVar[bool] = False
     # eta, the server's step size, which scales the echoes
     step_size: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0

@@ -23,12 +23,13 @@ Attainable*, NeurIPS 2025, arXiv:2503.20117, FOCUS, as in the authors' code (git
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from fedsim.common.arrays import Floats
 from fedsim.learning.optimizers.by_participant import ByParticipant, RemembersParticipants
-from fedsim.learning.optimizers.optimizer import Cohort, LocalSteps, LongRun
+from fedsim.learning.optimizers.optimizer import Cohort, Footprint, LocalSteps, LongRun
 from fedsim.learning.problems.problem import Gradients
 
 
@@ -53,6 +54,8 @@ class Tracked:
 @dataclass(frozen=True)
 class Focus(RemembersParticipants):
     """FOCUS, which has no options; its state is the last gradient of each client, and their sum."""
+
+    footprint: ClassVar[Footprint] = Footprint(server=1, client=1)
 
     def init(self, clients: int, dimension: int) -> Tracked:
         return Tracked(ByParticipant(clients, dimension), np.zeros(dimension), np.zeros((0, dimension)))

@@ -41,17 +41,20 @@ Delays*, arXiv:2405.10123: AsynchRonous Exact Averaging.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from fedsim.common.arrays import Floats
 from fedsim.learning.optimizers.by_participant import Remembered, RemembersParticipants
-from fedsim.learning.optimizers.optimizer import Cohort, LongRun, PlainSteps
+from fedsim.learning.optimizers.optimizer import Cohort, Footprint, LongRun, PlainSteps
 
 
 @dataclass(frozen=True)
 class Mifa(PlainSteps[Remembered], RemembersParticipants):
     """MIFA, which has no options; its state is the last change of each client."""
+
+    footprint: ClassVar[Footprint] = Footprint(server=1, per_participant=1)
 
     def init(self, clients: int, dimension: int) -> Remembered:
         return Remembered(clients, dimension)
@@ -83,6 +86,8 @@ class LastModels(Remembered):
 @dataclass(frozen=True)
 class Area(PlainSteps[LastModels], RemembersParticipants):
     """AREA, which has no options; its state is what each client sent last."""
+
+    footprint: ClassVar[Footprint] = Footprint(client=1)
 
     def init(self, clients: int, dimension: int) -> LastModels:
         return LastModels(clients, dimension)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -86,9 +86,9 @@ class Optimizer(Protocol):
     log, to its end, shows them. ``shares`` are the shares of the reports of the log. An argument ``predicted`` is given
     a function that returns the pulls that a mean field predicts, shape (N,).
 
-    A class may also have `memory` (see `SizedState`), `long_run` (see `Foreseeable`), and an attribute
-    ``frequency_option``, a `FrequencyOption`. A built-in one that releases what a client sent again in later rounds,
-    which privacy does not cover, has ``reuses_updates = True``.
+    A class may also have `memory` (see `SizedState`), `long_run` (see `Foreseeable`), and attributes ``footprint``, a
+    `Footprint`, and ``frequency_option``, a `FrequencyOption`. A built-in one that releases what a client sent again in
+    later rounds, which privacy does not cover, has ``reuses_updates = True``.
     """
 
     def init(self, clients: int, dimension: int, /) -> Any:
@@ -141,6 +141,15 @@ class Foreseeable(Protocol):
         """Return its long run when client i has the pull pi_i; None if that is not all it depends on."""
 
 
+class Footprint(NamedTuple):
+    """How many arrays of d numbers a method needs beside the model itself."""
+
+    server: int = 0  # that the server keeps, whoever takes part
+    per_participant: int = 0  # that it keeps of each client that has taken part
+    client: int = 0  # that each of these keeps on its device until its next participation
+    sent: int = 1  # that a report has
+
+
 class FrequencyOption(NamedTuple):
     """An option that says where the frequencies of an optimizer come from; ``theory`` and ``predicted`` are checked."""
 
@@ -159,6 +168,8 @@ class Stateless:
 
 class PlainSteps(Generic[State]):
     """An optimizer whose clients take the plain local steps."""
+
+    footprint: ClassVar[Footprint] = Footprint()
 
     def prepare(self, state: State, cohort: Cohort) -> tuple[State, Floats]:
         return state, np.ones(len(cohort.clients))

@@ -16,12 +16,13 @@ Learning*, ICML 2020, arXiv:1910.06378, Algorithm 1 with option II and server st
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from fedsim.common.arrays import Floats
 from fedsim.learning.optimizers.by_participant import Remembered, RemembersParticipants
-from fedsim.learning.optimizers.optimizer import Cohort, LocalSteps, LongRun
+from fedsim.learning.optimizers.optimizer import Cohort, Footprint, LocalSteps, LongRun
 
 
 class Controls(Remembered):
@@ -40,6 +41,8 @@ class Controls(Remembered):
 @dataclass(frozen=True)
 class Scaffold(RemembersParticipants):
     """SCAFFOLD, which has no options; its state is the controls."""
+
+    footprint: ClassVar[Footprint] = Footprint(server=1, client=1, sent=2)
 
     def init(self, clients: int, dimension: int) -> Controls:
         return Controls(clients, dimension)

@@ -15,6 +15,7 @@ PROBLEMS: Final = Registry[Problem](
     {
         "robust_regression": "fedsim.learning.problems.robust_regression:RobustRegression",
         "quadratic": "fedsim.learning.problems.quadratic:Quadratic",
+        "sampled_quadratic": "fedsim.learning.problems.quadratic:SampledQuadratic",
         "softmax_regression": "fedsim.learning.problems.softmax_regression:SoftmaxRegression",
         "torch": "fedsim.learning.problems.torch_module:TorchModule",
     },

@@ -130,6 +130,11 @@ def repeated_cohort(clients: Ints, samples: Ints | None = None) -> tuple[Ints, I
     return (first, batches, count) if same else (clients, samples, 1)
 
 
+def has_samples(problem: type) -> bool:
+    """Say whether the clients of a class of problems have samples to draw minibatches from."""
+    return hasattr(problem, "select")
+
+
 def has_optimum(problem: type) -> bool:
     """Say whether the optimum of a class of problems is known or can be found."""
     return hasattr(problem, "rest") or hasattr(problem, "solve")

@@ -3,7 +3,7 @@
 ::
 
     f_i(x) = 1/2 sum_j h_ij (x_j - c_ij)^2
-    c_i    = spread Normal(0, I) + cluster_spread Normal(0, I) of the cluster of client i
+    c_i    = offset + spread Normal(0, I) + cluster_spread Normal(0, I) of the cluster of client i
     h_ij   = exp(curvature_spread Normal(0, 1))
     x*     = sum_i h_i c_i / sum_i h_i,  coordinate by coordinate
 
@@ -19,10 +19,15 @@ is linear in x, and an optimizer that in the long run moves by sum_i w_i Delta_i
 
 FedAvg has w = pi, s = 1. That is the mean of its models in the long run, exactly if all h_ij are equal, and up to terms
 of the order of alpha otherwise, since the model depends on who took part before.
+
+*With samples.* Client i has n samples e_ik = noise Normal(0, I), less their mean, and f_i is the mean over k of
+1/2 sum_j h_ij (x_j - c_ij - e_ikj)^2, less what does not depend on x: the same objectives. The gradient over a
+minibatch of b, drawn with replacement, has the standard deviation h_ij noise / sqrt(b) in coordinate j.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -30,9 +35,10 @@ from pydantic import Field
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Purpose, stream
+from fedsim.learning.problems.problem import Gradients, repeated_cohort
 
 # Where each family of draws begins among a client's indices, and where those of clusters begin among clients.
-_CENTRE, _CURVATURE = (family << 40 for family in range(2))
+_CENTRE, _CURVATURE, _SAMPLE = (family << 40 for family in range(3))
 _CLUSTER = 2**62
 
 
@@ -47,6 +53,7 @@ class Quadratic:
     spread: Annotated[float, Field(ge=0)] = 1.0
     clusters: Annotated[int, Field(ge=1)] = 1  # number of clusters
     cluster_spread: Annotated[float, Field(ge=0)] = 0.0  # standard deviation of the centres of clusters
+    offset: Annotated[float, Field(allow_inf_nan=False)] = 0.0  # added to every coordinate of all centres
     # standard deviation of log h_ij; 0 gives all clients the curvature 1
     curvature_spread: Annotated[float, Field(ge=0)] = 0.0
     # draws the centres and curvatures; the scenario's seed by default
@@ -64,7 +71,7 @@ class Quadratic:
         normals = stream(self.seed if self.data_seed is None else self.data_seed, 0, Purpose.PROBLEM).normals
         clients, coordinates = np.arange(self.clients)[:, None], np.arange(self.dimension)
         cluster = clients * self.clusters // self.clients
-        self.centres = self.spread * normals(clients, _CENTRE + coordinates)
+        self.centres = self.offset + self.spread * normals(clients, _CENTRE + coordinates)
         self.centres += self.cluster_spread * normals(_CLUSTER + cluster, coordinates)
         self.curvatures = np.exp(self.curvature_spread * normals(clients, _CURVATURE + coordinates))
         self.optimum = np.average(self.centres, axis=0, weights=self.curvatures)
@@ -95,3 +102,31 @@ class Quadratic:
         total, rest = pull.sum(axis=0), self.initial()
         np.divide((self.centres * pull).sum(axis=0), total, out=rest, where=total != 0.0)
         return rest
+
+
+@dataclass(eq=False)
+class SampledQuadratic(Quadratic):
+    """The same objectives as means over samples, so that clients can train on minibatches."""
+
+    samples: Annotated[int, Field(ge=1)] = 100  # n, the samples of each client
+    noise: Annotated[float, Field(ge=0)] = 1.0  # standard deviation of a sample in each coordinate
+
+    @staticmethod
+    def size(clients: int, options: Mapping[str, Any]) -> tuple[int, int]:
+        own, dimension = Quadratic.size(clients, options)
+        return own + 8 * clients * dimension * options.get("samples", 100), dimension
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        normals = stream(self.seed if self.data_seed is None else self.data_seed, 0, Purpose.PROBLEM).normals
+        indices = np.arange(self.samples * self.dimension).reshape(self.samples, -1)
+        drawn = normals(np.arange(self.clients)[:, None, None], _SAMPLE + indices)
+        self._deviations = self.noise * (drawn - drawn.mean(axis=1, keepdims=True))
+
+    def select(self, clients: Ints, samples: Ints | None = None) -> Gradients:
+        if samples is None:
+            return partial(self.gradients, clients)
+        own, drawn, cohorts = repeated_cohort(clients, samples)
+        aims = self.centres[own] + self._deviations[own[:, None], drawn].mean(axis=1)
+        aims, curvatures = np.tile(aims, (cohorts, 1)), self.curvatures[clients]
+        return lambda models: curvatures * (models - aims)

@@ -8,7 +8,7 @@ from fedsim.learning import Course, FedAvg, LocalWork, Optimizer, biases, replay
 from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg
 from fedsim.learning.optimizers.fedau import FedAu
 from fedsim.learning.optimizers.mifa import FedVarp, Mifa
-from fedsim.learning.problems.quadratic import Quadratic
+from fedsim.learning.problems.quadratic import Quadratic, SampledQuadratic
 
 from ..cases import drawn_cohorts, quadratic, tables
 
@@ -116,3 +116,31 @@ def test_an_optimizer_that_cannot_tell_has_no_prediction() -> None:
     [trained] = replay_together([course], LocalWork.checked(problem, 1, 0.1))
     found = biases(problem, optimizers, trained.ends, np.full(4, 0.25), local_steps=1, step_size=0.1)
     assert list(found) == ["learning.own.bias", "learning.own.last_bias"]
+
+
+def test_minibatches_of_a_sampled_one_have_its_gradient_in_the_mean() -> None:
+    """All samples once give the gradient; the deviation of a batch of four is h noise / 2: 40,000 draws, 5 sigma."""
+    problem = SampledQuadratic(clients=3, seed=1, dimension=2, samples=50, noise=3.0, curvature_spread=0.5, offset=2.0)
+    plain = Quadratic(clients=3, seed=1, dimension=2, curvature_spread=0.5, offset=2.0)
+    clients, models = np.array([0, 2]), np.ones((2, 2))
+    every = np.tile(np.arange(50), (2, 1))
+    exact = plain.gradients(clients, models)
+    np.testing.assert_allclose(problem.select(clients, every)(models), exact, rtol=1e-12)
+    np.testing.assert_array_equal(problem.select(clients)(models), exact)
+    assert problem.evaluate(models[0]) == plain.evaluate(models[0])
+    batches = np.random.default_rng(0).integers(50, size=(40_000, 1, 4))
+    ones = np.zeros(40_000, dtype=np.int64)
+    found = problem.select(ones, batches[:, 0])(np.ones((40_000, 2)))
+    spread = plain.curvatures[0] * problem._deviations[0].std(axis=0) / 2
+    np.testing.assert_allclose(found.mean(axis=0), exact[0], atol=5 * spread.max() / 200)
+    np.testing.assert_allclose(found.std(axis=0), spread, rtol=5 / np.sqrt(2 * 40_000))
+    assert abs(plain.centres.mean() - 2.0) < abs(Quadratic(clients=3, seed=1, dimension=2).centres.mean() - 2.0)
+
+
+def test_optimizers_side_by_side_see_the_same_minibatches_as_alone() -> None:
+    problem = SampledQuadratic(clients=4, seed=1, samples=7)
+    clients, drawn = np.array([3, 1]), np.array([[0, 6, 6], [2, 2, 5]])
+    models = np.random.default_rng(1).normal(size=(4, 10))
+    both = problem.select(np.tile(clients, 2), np.tile(drawn, (2, 1)))(models)
+    alone = [problem.select(clients, drawn)(part) for part in (models[:2], models[2:])]
+    np.testing.assert_array_equal(both, np.concatenate(alone))
