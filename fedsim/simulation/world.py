@@ -134,14 +134,9 @@ class Cooldowns:
     def __init__(self, server: Server, population: Population) -> None:
         self._server, self._population = server, population
         self._taken = np.zeros(0 if population.most is None else len(population), dtype=np.int64)
-
-    @property
-    def exclude(self) -> bool:
+        kept_out = population.most is not None or population.separation.any() or population.cooldown_s.any()
+        self.exclude = bool(kept_out or not server.selects_once)
         """Whether taking part ever keeps a client out, beside the session itself."""
-        population = self._population
-        if not self._server.selects_once or population.most is not None:
-            return True
-        return bool(population.separation.any() or population.cooldown_s.any())
 
     def begin(self, clients: Ints, number: int, since: Ints | int) -> Cooldown:
         """Count a participation of clients (n,), and return their cool-downs, which begin at the instants `since`.

@@ -70,13 +70,13 @@ class HabitsBatch(Batch):
 
     def at(self, clients: Ints, instant: int) -> Bools:
         self._asked += len(clients)
-        return self._available_until(clients, instant, np.array([instant])) > instant
+        return self._available_until(clients, instant, np.array([instant]), ends=False) > instant
 
     def reasons(self, clients: Ints, instant: int) -> Reasons:
         return unmet_conditions(clients, instant, self._require, self._tables(clients, instant, instant))
 
     def ends(self, clients: Ints, instant: int, until: Ints) -> Ints:
-        found = self._available_until(clients, instant, until)
+        found = self._available_until(clients, instant, until, ends=True)
         return np.where(found <= until, found, FOREVER)
 
     def spells(self, clients: Ints, since: int, until: int) -> Spells:
@@ -95,9 +95,9 @@ class HabitsBatch(Batch):
         order = np.lexsort((starts, who))
         return merge_touching(who[order], starts[order], ends[order])
 
-    def _available_until(self, clients: Ints, instant: int, limits: Ints) -> Ints:
+    def _available_until(self, clients: Ints, instant: int, limits: Ints, *, ends: bool) -> Ints:
         tables = self._tables(clients, instant, int(limits.max(initial=instant)))
-        return available_until(clients, instant, limits, self._require, tables)
+        return available_until(clients, instant, limits, self._require, self._persons.held_until, ends, tables)
 
     def _tables(self, clients: Ints, since: int, until: int) -> KernelTables:
         self._persons.ensure_drawn(clients)

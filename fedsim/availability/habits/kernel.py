@@ -17,7 +17,7 @@ from fedsim.availability.habits.days import NIGHT_AT_MOST, SLOT_MS, KernelTables
 from fedsim.availability.habits.persons import CERTAIN, TOP_UPS
 from fedsim.common.arrays import Bits, Ints
 from fedsim.common.compiled import compiled, inlined, mixed, word_of
-from fedsim.common.instants import DAY
+from fedsim.common.instants import DAY, FOREVER
 from fedsim.common.reasons import Reason
 
 CHARGING, NETWORK, IDLE = int(Reason.NO_CHARGER), int(Reason.NO_NETWORK), int(Reason.IN_USE)
@@ -159,11 +159,13 @@ def _networked_until(word: np.uint64, row: int, instant: int, limit: int, tables
     Each step goes on to the end of the time at home or at work, until neither extends it.
     """
     facts, networks = tables.days, tables.persons[row, persons.USES_AND_NETWORKS] & 3
-    until, before = instant, instant - 1
+    until, before, unknown = instant, instant - 1, max(limit + 1, facts[len(facts) - 1, days.OUT_FROM] + DAY)
     while networks and before < until <= limit:
-        before, away, leaves, at_work_until = until, False, limit + 1, until
+        before, away, leaves, at_work_until = until, False, unknown, until
         for day in range(len(facts)):
-            if facts[day, days.OUT_TO] > until and facts[day, days.OUT_FROM] <= limit:
+            if facts[day, days.OUT_FROM] > limit:
+                leaves = min(leaves, facts[day, days.OUT_FROM])
+            elif facts[day, days.OUT_TO] > until:
                 leave, back, work_since, work_until = _outing(word, row, day, tables)
                 away |= leave <= until < back
                 if until < leave < back:
@@ -250,21 +252,29 @@ def _disturbed_from(word: np.uint64, row: int, instant: int, limit: int, require
 
 
 @compiled
-def available_until(clients: Ints, instant: int, limits: Ints, require: int, tables: KernelTables) -> Ints:
+def available_until(
+    clients: Ints, instant: int, limits: Ints, require: int, held: Ints, ends: bool, tables: KernelTables
+) -> Ints:
     """Return until when each client (n,) is available: the instant itself where it is not, after its limit if longer.
 
-    `limits` has one for each client or, with shape (1,), one for all; the tables must reach to the last of them.
+    `limits` has one for each client or, with shape (1,), one for all; the tables must reach to the last of them. With
+    `ends` all are known to be available. `held` has for each row an instant until which the device is known to be on
+    its charger and a network: `ends`, asked after `at`, takes a third of the time with it.
     """
     found = np.empty(len(clients), np.int64)
     for position in range(len(clients)):
         row, limit = clients[position] - tables.first_client, limits[position if len(limits) > 1 else 0]
-        word, until = word_of(clients[position], tables.key), limit + 1
-        if require & CHARGING:
-            until = min(until, _charging_until(word, row, instant, limit, tables))
-        if require & NETWORK and until > instant:
-            until = min(until, _networked_until(word, row, instant, until - 1, tables))
+        word = word_of(clients[position], tables.key)
+        if held[row] <= limit:
+            lasts = FOREVER
+            if require & CHARGING:
+                lasts = _charging_until(word, row, instant, limit, tables)
+            if require & NETWORK and lasts > instant:
+                lasts = min(lasts, _networked_until(word, row, instant, min(lasts - 1, limit), tables))
+            held[row] = lasts
+        until = min(limit + 1, held[row])
         if require & (NETWORK | IDLE) and until > instant:
-            if _disturbed_until(word, row, instant, require, tables) > instant:
+            if not ends and _disturbed_until(word, row, instant, require, tables) > instant:
                 until = instant
             elif until > instant + 1:
                 until = _disturbed_from(word, row, instant, until - 1, require, tables)

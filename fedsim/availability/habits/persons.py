@@ -89,7 +89,7 @@ class Persons:
     """The parameters of the persons behind `count` consecutive clients, drawn and cached when they are first needed.
 
     `columns`, (count, columns as named above), has a row for each client from `first` on: milliseconds, and chances in
-    units of `CERTAIN`; 0 before `ensure_drawn`.
+    units of `CERTAIN`; 0 before `ensure_drawn`. `held_until` (count,) is `held` of `kernel.available_until`.
     """
 
     def __init__(self, habits: Habits, first: int, count: int, draws: Stream) -> None:
@@ -97,6 +97,7 @@ class Persons:
         # Pages of these arrays that are never written take no memory.
         self._drawn = np.zeros(count, dtype=np.bool_)
         self.columns = np.zeros((count, _COLUMNS), dtype=np.int32)
+        self.held_until = np.zeros(count, dtype=np.int64)
 
     def ensure_drawn(self, clients: Ints) -> None:
         """Compute and cache the parameters of those clients that have none yet."""
