@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from inspect import signature
 from typing import Any, Final
 
 from pydantic import TypeAdapter
 
 from fedsim.availability.model import AvailabilityModel
 from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
-from fedsim.common.registry import Findings, OptionError, Registry
+from fedsim.common.registry import Findings, OptionError, Registry, signature_of
 from fedsim.population.distributions import check_laws
 from fedsim.scenario import Scenario
 from fedsim.scenario.component import Choice, Component
@@ -69,7 +68,7 @@ def open_models(scenario: Scenario) -> Opened:
         opened.mistakes.extend(scenario.mistake((*path, *inner), message) for inner, message in findings)
         if same in made:
             opened.models[index] = made[same]
-            if _OF_A_GROUP & signature(type(made[same])).parameters.keys():
+            if _OF_A_GROUP & signature_of(type(made[same])).parameters.keys():
                 del made[same]
     return opened
 

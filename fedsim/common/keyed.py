@@ -11,6 +11,7 @@ mixed on their own before they meet the client's word, so that no two clients wa
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -132,6 +133,7 @@ class Stream:
         return np.asarray(special.ndtri(self.uniforms(client, index)), dtype=np.float64)
 
 
+@lru_cache(maxsize=1024)  # planning a sweep asks for all of them for each point: a fifth of its time
 def stream(seed: int, replicate: int, purpose: Purpose) -> Stream:
     """Return the stream of draws for one purpose of one replicate of one seed, both from 0 to 2**64 - 1."""
     key = _words([GOLDEN])

@@ -8,7 +8,7 @@ may check more by a static method ``check_options``, which takes the options and
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from inspect import Parameter, signature
 from typing import Any, Generic, TypeAlias, TypeVar, get_type_hints
@@ -243,7 +243,7 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
 
     def _parameters(self, cls: type) -> Mapping[str, Parameter]:
         try:
-            return signature(cls).parameters
+            return signature_of(cls).parameters
         except (TypeError, ValueError) as error:
             raise self.error(f"the constructor of {cls.__name__!r} cannot be inspected: {error}") from error
 
@@ -272,6 +272,9 @@ def _entry_points() -> Mapping[str, Any]:
     from importlib.metadata import entry_points
 
     return {entry.name: entry for entry in entry_points(group=GROUP)}
+
+
+signature_of = lru_cache(maxsize=256)(signature)  # asked for each point of a sweep, it took a fifth of planning it
 
 
 def _hints(cls: type) -> dict[str, Any]:
