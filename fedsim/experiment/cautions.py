@@ -27,15 +27,15 @@ def of_separation(scenario: Scenario, separation: Ints, cooldown_s: Floats) -> I
     rounds, stop_s, server, clients = scenario.stop.rounds, scenario.stop.most_s, scenario.server, len(separation)
     wanted = server.wanted
     longest = float(cooldown_s.max(initial=0.0))
-    once = f"can {'take part' if server.cooldown_from == 'selected' else 'report'} once at most"
-    once += ": how often says nothing of a bias"
+    once = f"can {'take part' if server.cooldown_from == 'selected' else 'report'} once at most, with "
+    nothing = "how often says nothing of a bias"
     if rounds is not None and (kept := int(((separation > 0) & (separation + 1 >= rounds)).sum())):
         most = int(separation.max())
         of = f"a separation of {most:,} {server.turn}{'' if most == 1 else 's'} in a run of {rounds:,}"
-        yield f"with {of}, {_who(kept, clients)} {once}"
+        yield f"{_who(kept, clients)} {once}{of}: {nothing}"
     if kept := int((cooldown_s >= stop_s).sum()):
         of = f"a cool-down of {readable_time(longest)} in a run of {readable_time(stop_s)}"
-        yield f"with {of}, {_who(kept, clients)} {once}"
+        yield f"{_who(kept, clients)} {once}{of}: {nothing}"
     if rounds is not None and server.selects_once and rounds * wanted < clients:
         taken = f"{rounds:,} round{'s' if rounds > 1 else ''} of {wanted:,} "
         taken += "is 1 participation" if rounds * wanted == 1 else f"are {rounds * wanted:,} participations"

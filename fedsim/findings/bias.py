@@ -130,7 +130,8 @@ def bias_of(run: FinishedRun) -> Bias:
     if seen is Seen.NONE and visible is None and not any(math.isfinite(part.visible) for part in parts):
         seen = Seen.UNTESTED
     lasting = None if corrected is None or once else corrected / 2
-    return Bias(seen, measured, fair, lasting, low if wide else 0.0, high, wide, even, visible, parts, system.why)
+    why = system.why or "too few reports"
+    return Bias(seen, measured, fair, lasting, low if wide else 0.0, high, wide, even, visible, parts, why)
 
 
 _IN_TURN = {"cyclic", "age"}  # laws that take clients in turn, so that nothing is random where all are available

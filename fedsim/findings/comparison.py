@@ -18,7 +18,16 @@ from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.finished_sweep import short_name, value_text
 from fedsim.findings.formatting import capitalized, count, cut, equation, listing, listing_of, percent
 from fedsim.findings.methods import references, without_loss
-from fedsim.findings.metric_wording import L1, PACE, PACE_UNIT, REPORTED, MetricWording, difference, wording_of
+from fedsim.findings.metric_wording import (
+    L1,
+    PACE,
+    PACE_UNIT,
+    REPORTED,
+    MetricWording,
+    difference,
+    read_condition,
+    wording_of,
+)
 from fedsim.sweeps.compare import Comparison
 from fedsim.sweeps.decision import holm, p_of_mean
 
@@ -190,7 +199,7 @@ def comparison_answer(found: Comparison, looks: Sequence[Judged]) -> Iterator[Fi
     if single:
         text = "Each side is one run: where no ± stands, nothing tells a difference from chance."
         yield Finding(text, TRUST, warns=not any(each.tested() for each in looks))
-        yield Finding("Sweep both over several seeds, as here for A, and compare the sweeps: that tests all.", NEXT)
+        yield Finding("Sweep both over several seeds, and compare the sweeps: that tests all.", NEXT)
     elif looks:
         if not all(each.told.all() for each in looks):
             yield Finding("More seeds would tell smaller differences (`sweep.seeds`).", NEXT)
@@ -203,14 +212,14 @@ def misses(found: Comparison) -> Iterator[Finding]:
     for letter, missed in zip("AB", found.missed, strict=True):
         limits = []
         for each in missed:
-            runs = "" if each.of == 1 else f" in {count(each.runs)} of {count(each.of, 'run')}"
-            worst = "no value" if each.worst is None else f"{'' if each.of == 1 else 'worst '}{value_text(each.worst)}"
+            (words, write), several = read_condition(each.check), each.of > 1
+            runs = f" in {count(each.runs)} of {count(each.of, 'run')}" if several else ""
+            worst = "no value" if each.worst is None else f"{'worst ' if several else ''}{write(each.worst)}"
             grave = ", a warning" if each.severity == "warn" else ""
-            limits.append(f"{' '.join(each.check.split())}{runs} ({worst}{grave})")
+            limits.append(f"{words}{runs} ({worst}{grave})")
         if limits:
-            brief = f"{letter} misses {count(len(limits), 'limit')} of its own scenario."
-            text = f"{letter} misses {listing_of(limits, _NAMED, 'more limit')}."
-            yield Finding(text, TRUST, warns=True, brief=brief)
+            text = f"{letter} misses {count(len(limits), 'expectation')}: {listing_of(limits, _NAMED, 'more')}."
+            yield Finding(text, TRUST, warns=True)
 
 
 def binding_settings(letter: str, run: FinishedRun) -> Iterator[Finding]:

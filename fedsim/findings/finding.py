@@ -1,5 +1,6 @@
 """Findings: each one fact, its interval, test and sentence, from which pages, summaries and JSON are made."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -9,7 +10,7 @@ from math import isfinite
 from shlex import join, split
 from typing import TypeAlias
 
-from fedsim.findings.formatting import capitalized, cut
+from fedsim.findings.formatting import cut
 
 # What findings are about: the questions of a reader, in their order
 WHAT, BIAS, MODEL = "What happens", "How biased", "To the model"
@@ -17,8 +18,6 @@ COST, TRUST, NEXT = "At what cost", "Can I trust it", "Do this next"
 
 LONGEST = 88
 """Characters of a line of the first screen: with five of them, that of a phone shows all."""
-
-_LEAST = 24  # characters of a clause
 
 Plain: TypeAlias = str | float | bool | None
 
@@ -58,15 +57,16 @@ class Finding:
     def line(self) -> str:
         """What the first screen says: the sentence, or of one too long the first clauses of its brief form."""
         text = self.text if len(self.text) <= LONGEST else self.brief or self.text
-        if len(text) <= LONGEST:
-            return text
-        text = text.removesuffix(".")
-        for end in ("; ", " (", ": ", ", and "):
-            text = text if len(text) < LONGEST else text.rpartition(end)[0] or text
-        if text.count("(") > text.count(")"):
-            text = text.rpartition(" (")[0]
-        last = text.rpartition(", ")[2]  # the main clause of a sentence, or no clause at all
-        return cut(f"{text if len(text) < LONGEST or len(last) < _LEAST else capitalized(last)}.", LONGEST)
+        while len(text) > LONGEST and (shorter := _without_last_clause(text)) != text:
+            text = shorter
+        return cut(text, LONGEST)
+
+
+def _without_last_clause(text: str) -> str:
+    """Return a sentence without its last clause or its last brackets, so that it stays a sentence."""
+    places = [each.start() for each in re.finditer(r"[;:] |, (?:and|with) | \([^()]*\)\.?$", text)]
+    whole = [place for place in places if text.count("(", 0, place) == text.count(")", 0, place)]
+    return f"{text[: whole[-1]]}." if whole else text
 
 
 @dataclass(frozen=True)

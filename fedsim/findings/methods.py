@@ -19,6 +19,7 @@ from fedsim.findings.formatting import count, cut, give_or_take, listing, number
 
 _SPANS = 10
 _SHORT = 24  # characters of a name in a line
+_ROUNDING = 1e-8  # losses that differ by no more of them are the same
 _REFERENCE = "_uniform"  # ends the name of an optimizer that was trained under uniform participation
 
 
@@ -67,6 +68,7 @@ class Method:
     name: str  # the optimizer
     excess: float  # the difference of their mean losses over the last half of the run
     look: Look | None  # that as it was judged; None with too few evaluations
+    same: bool  # whether the losses are the same but for rounding
 
     @property
     def apart(self) -> bool:
@@ -82,7 +84,7 @@ class Method:
     @property
     def difference(self) -> str:
         """By how much its loss lies above, with its interval."""
-        if not self.excess:
+        if self.same:
             return "no difference"
         margin = None if self.look is None else self.look.value - self.look.low
         return give_or_take(self.excess, margin, sign=True)
@@ -107,7 +109,8 @@ def compare_losses(run: FinishedRun, names: Sequence[str], reference: str) -> li
         errors = np.array([each.std(ddof=1) for each in means.values()]) / math.sqrt(_SPANS)
         values = np.array([excess[name] for name in means])
         judged = dict(zip(means, compare_values(values, errors, _SPANS - 1), strict=True))
-    return [Method(name, excess[name], judged.get(name)) for name in names]
+    same = {name: abs(each) <= _ROUNDING * abs(known[reference]) for name, each in excess.items()}
+    return [Method(name, excess[name], judged.get(name), same[name]) for name in names]
 
 
 def model_findings(run: FinishedRun) -> Iterator[Finding]:
@@ -121,7 +124,8 @@ def model_findings(run: FinishedRun) -> Iterator[Finding]:
         else:
             yield Finding("No optimizer has a finite loss over the last half of the run.", MODEL, warns=True)
         return
-    private = run.scenario.divisor is not None
+    privacy, private = run.scenario.privacy, run.scenario.divisor is not None
+    how = "clipping and noise" if privacy is not None and privacy.training == "noise" else "clipping"
     if paired and not private:
         reference = next(iter(paired))
         methods, start = compare_losses(run, own, reference), initial_loss(run, reference)
@@ -141,8 +145,11 @@ def model_findings(run: FinishedRun) -> Iterator[Finding]:
         best = min(own, key=lambda name: known[name])
         others = compare_losses(run, [name for name in own if name != best], best)
         text = " ".join(_beside_best(others, best, known[best]))
-        brief = f"“{cut(best, _SHORT)}” has the lowest loss, {number(known[best])}"
-        brief += ", by more than chance." if all(each.apart for each in others) else ", not told from all others."
+        brief = f"Lowest loss: “{cut(best, _SHORT)}”, {number(known[best])}"
+        sure = ", by more than chance." if all(each.apart for each in others) else ", not told from all others."
+        start = initial_loss(run, best) if private else None
+        brief += sure if start is None else f" ({number(start, 3)} untrained), with privacy's {how.rpartition(' ')[2]}."
+        text += "" if start is None else f" Untrained it is {number(start, 3)}; training has the {how} of privacy."
         yield Finding(text, MODEL, name=f"loss.{best}", quantity="loss", scope=best, value=known[best], brief=brief)
     else:
         start = initial_loss(run, own[0])
@@ -152,15 +159,10 @@ def model_findings(run: FinishedRun) -> Iterator[Finding]:
             text, MODEL, name=f"loss.{own[0]}", quantity="loss", scope=own[0], value=known[own[0]], reference=start
         )
     if paired and private:
-        twin = listing(list(paired))
-        asked = run.scenario.privacy
-        what = "clipping and noise" if asked is not None and asked.training == "noise" else "clipping"
-        yield Finding(
-            f"Training has the {what} of privacy and {twin} has not: the difference of their losses is no measure of "
-            "what participation does.",
-            MODEL,
-            warns=True,
-        )
+        text = f"Training has the {how} of privacy and {listing(list(paired))} has not: the difference of their losses "
+        yield Finding(f"{text}is no measure of what participation does.", MODEL, warns=True)
+    elif privacy is not None and not private:
+        yield Finding("Training has none of the noise of privacy (`privacy.training`).", MODEL)
     distances = {name: distance for name, distance in optimizer_figures(run, "bias").items() if name in own}
     if distances:
         shown = [f"{name} {number(distances[name], 2)}" for name in sorted(distances, key=distances.__getitem__)]
@@ -169,34 +171,25 @@ def model_findings(run: FinishedRun) -> Iterator[Finding]:
 
 
 def _first(text: str, methods: Sequence[Method], against: str, gained: float) -> Finding:
-    """Return the finding on the method that lies farthest off."""
+    """Return the finding on the method that lies farthest off, of those that do by more than chance."""
     worst = max(methods, key=lambda each: each.excess)
-    farthest = max((each for each in methods if each.apart), key=lambda each: abs(each.excess), default=worst)
-    brief = f"Loss of “{cut(farthest.name, _SHORT)}”: {farthest.distance} unbiased training"
-    if worst.look is None:
+    far = max((each for each in methods if each.apart), key=lambda each: abs(each.excess), default=worst)
+    brief = f"Loss of “{cut(far.name, _SHORT)}”: {far.distance} unbiased training"
+    if far.look is None:
         brief += " (too few evaluations to test)."
-    elif not farthest.apart:
-        brief = f"No loss differs from unbiased training by more than chance (“{cut(worst.name, _SHORT)}” "
-        brief += f"{worst.difference})."
+    elif not far.apart:
+        brief = f"No loss differs from unbiased training by more than chance (“{cut(far.name, _SHORT)}” "
+        brief += f"{far.difference})."
     else:
-        share = abs(farthest.excess) / gained if gained > 0 else math.inf
+        share = abs(far.excess) / gained if gained > 0 else math.inf
         brief += f" ({percent(share)} of its gain)." if share < 1 else ", more than chance."
-    certainty = Certainty.TOLD if worst.apart else Certainty.NOT_TOLD
-    test = f"Student's t of {_SPANS} spans of the last half, Holm over {count(len(methods), 'method')}"
-    found = Finding(
-        text,
-        MODEL,
-        name=f"loss.{worst.name}",
-        quantity="excess_loss",
-        scope=worst.name,
-        value=worst.excess,
-        reference=0.0,
-        against=against,
-        brief=brief,
-    )
-    if worst.look is None:
+    named = (f"loss.{far.name}", "excess_loss", far.name, far.excess)
+    found = Finding(text, MODEL, False, *named, reference=0.0, against=against, brief=brief)
+    if far.look is None:
         return replace(found, certainty=Certainty.UNTESTED)
-    low, high, visible = worst.look.low, worst.look.high, worst.look.visible
+    low, high, visible = far.look.low, far.look.high, far.look.visible
+    certainty = Certainty.TOLD if far.apart else Certainty.NOT_TOLD
+    test = f"Student's t of {_SPANS} spans of the last half, Holm over {count(len(methods), 'method')}"
     return replace(found, low=low, high=high, visible=visible, test=test, certainty=certainty)
 
 
@@ -228,8 +221,8 @@ def initial_loss(run: FinishedRun, name: str) -> float | None:
 
 
 def _beside_best(others: Sequence[Method], best: str, loss: float) -> Iterator[str]:
-    same = [each.name for each in others if not each.excess]
-    near = [each for each in others if not each.apart and each.excess]
+    same = [each.name for each in others if each.same]
+    near = [each for each in others if not each.apart and not each.same]
     far = sorted((each for each in others if each.apart), key=lambda each: each.excess)
     yield f"The lowest loss is that of {listing([best, *same])}, {number(loss, 3)}."
     if far:

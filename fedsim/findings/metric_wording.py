@@ -31,6 +31,7 @@ _EXPECTED = {
     "rounds.target_share": "rounds with all the reports they wanted",
     "rounds.shortage_share": "rounds short of clients",
     "rounds.wait.mean": "mean wait for clients",
+    "rounds.wait.p95": "95th percentile of waits for clients",
 }
 """What expectations call metrics: others by the beginning of their meaning."""
 

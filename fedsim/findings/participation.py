@@ -124,7 +124,7 @@ def bias_findings(run: FinishedRun, bias: Bias) -> Iterator[Finding]:
     if bias.corrected is not None and bias.whole:
         yield Finding(
             f"As it was measured, with noise, the distance is {percent(bias.measured)}; equal chances alone would give "
-            f"{percent(bias.fair)}.",
+            f"{percent(bias.fair)} if rounds were independent of each other.",
             BIAS,
         )
     if run.pull is not None:
@@ -159,12 +159,15 @@ def _of_the_whole(bias: Bias, selections: bool) -> Finding:
         ends = dict.fromkeys((percent(bias.low), percent(bias.high)))
         within = f" ({' to '.join(ends)} with 95 %)" if corrected and len(ends) > 1 else ""
         of = "participations" if selections else "reports"
+        beyond = ", once chance is taken off" if corrected else f", {fair}"
         text = f"{percent(bias.tv)} of the {of}{within} would have to come from other clients for all to give equally "
-        text += f"many (total variation distance), {fair}: more than chance."
-        within = within.replace(" with 95 %", "")
-        brief = f"{percent(bias.tv)} from uniform{within}, more than chance (equal chances: {percent(bias.fair)})."
-        if bias.of("group") or bias.of("zone"):
-            brief = f"Single devices: {percent(bias.tv)} from uniform{within}, more than chance ({percent(bias.fair)})."
+        text += f"many (total variation distance){beyond}: more than chance."
+        single = "Single devices: " if bias.of("group") or bias.of("zone") else ""
+        brief = f"{single}{percent(bias.tv)} from uniform{within.replace(' with 95 %', '')}"
+        if corrected:
+            brief += f" once chance is taken off{'' if single else ': more than chance'}."
+        else:
+            brief += f", more than chance (equal chances: {percent(bias.fair)})."
     elif bias.seen is Seen.UNTESTED:
         text = f"Bias cannot be tested with {bias.why}: participation is {own} away from uniform (total "
         text, certainty = f"{text}variation distance), {fair}.", Certainty.UNTESTED

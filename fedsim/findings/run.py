@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import polars as pl
+
 from fedsim.experiment.cautions import why_nothing
 from fedsim.findings.bias import (
     FEW,
@@ -19,7 +21,17 @@ from fedsim.findings.bias import (
 )
 from fedsim.findings.finding import BIAS, WHAT, Certainty, Finding, Tile
 from fedsim.findings.finished_run import FinishedRun
-from fedsim.findings.formatting import capitalized, count, count_range, duration, equation, from_to, number, percent
+from fedsim.findings.formatting import (
+    capitalized,
+    count,
+    count_range,
+    duration,
+    equation,
+    from_to,
+    listing,
+    number,
+    percent,
+)
 from fedsim.findings.methods import model_findings
 from fedsim.findings.participation import bias_findings, failure_of, what_happened
 from fedsim.findings.run_advice import advice, spent_findings, training_findings
@@ -59,6 +71,9 @@ def setup_of(run: FinishedRun) -> list[str]:
     parts = [count(len(run.clients), "device") + (f" in {count(run.groups)} groups" if run.groups > 1 else "")]
     parts += [equation("R", ends), *([f"cool-down {duration(cooldown_s)}"] if cooldown_s else [])]
     parts.append(f"buffer of {server.buffer}" if server.buffer else equation("cohort", run.scenario.sync_server.cohort))
+    if (privacy := run.scenario.privacy) is not None:
+        none = "" if privacy.training == "noise" else " (not in training)"
+        parts.append(f"{privacy.mechanism.kind} noise{none if run.scenario.learning else ''}")
     parts += [count(len(run.rounds), run.noun), f"seed\N{NO-BREAK SPACE}{run.manifest.get('seed')}"]
     return parts
 
@@ -90,6 +105,8 @@ def _title(run: FinishedRun, bias: Bias, model: Sequence[Finding]) -> str:
         return f"The run stalled in {run.noun} {len(run.rounds) - 1:,} and ended there."
     if why_nothing(run.metrics) and bias.seen is not Seen.NO_ROUNDS:
         return failure_of(run)
+    if run.convergence is not None and asks_of_convergence(run):
+        return _forgotten(run.convergence)
     if (learnt := _learnt(model)) and any(word in run.scenario.question.lower() for word in _OF_MODELS):
         return learnt
     asked = run.scenario.question
@@ -132,6 +149,20 @@ def _title(run: FinishedRun, bias: Bias, model: Sequence[Finding]) -> str:
         Seen.UNTESTED: f"Too short to tell bias from chance: the run has {bias.why}.",
         Seen.NONE: f"No bias to be seen: participation is as even as equal chances make it{shows}.",
     }[bias.seen]
+
+
+def asks_of_convergence(run: FinishedRun) -> bool:
+    """Say whether the question of a scenario with a convergence study is about that."""
+    return run.convergence is not None and re.search("forg|start|converg", run.scenario.question) is not None
+
+
+def _forgotten(study: pl.DataFrame) -> str:
+    """Say how far who takes part is from the long run at the end of a convergence study."""
+    last = study.filter(pl.col("round") == pl.col("round").max()).sort("separation")
+    ways = [f"{percent(tv)} at {equation('R', r)}" for r, tv in last.select("separation", "tv").iter_rows()]
+    ends = listing(list(dict.fromkeys((ways[0], ways[-1]))))
+    rounds = count(int(last["round"][0]) + 1, "round")
+    return f"{rounds} after all were ready, who takes part is {ends} from the long run (total variation)."
 
 
 _OF_BIAS = re.compile(r"even|bias|skew|uniform|fair", re.IGNORECASE)
@@ -184,7 +215,8 @@ def _tiles(run: FinishedRun, bias: Bias, model: Sequence[Finding]) -> Iterator[T
         yield Tile(percent(coverage), f"of clients {'took part' if run.selected is None else 'reported'}", never)
     for each in model:
         if each.quantity == "excess_loss" and each.value is not None:
-            yield Tile(number(each.value, 2), f"loss above that of {each.against}", each.scope)
+            side = "below" if each.value < 0 else "above"
+            yield Tile(number(abs(each.value), 2), f"loss {side} that of {each.against}", each.scope)
         elif each.quantity == "loss":
             yield Tile(number(each.value, 3), f"loss of {each.scope}")
     if (waiting := metric("rounds.waiting_share")) is not None and waiting > 0:

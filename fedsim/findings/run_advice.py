@@ -15,6 +15,7 @@ from fedsim.findings.formatting import capitalized, count, duration, listing, ma
 from fedsim.findings.methods import initial_loss, optimizer_figures, slow_descents
 from fedsim.findings.metric_wording import tv
 from fedsim.population import build_population
+from fedsim.scenario.learning import ConstantSchedule
 from fedsim.scenario.stop import Stop
 from fedsim.theory.prediction import before_the_chain
 
@@ -40,9 +41,12 @@ _SHORT = {"wait": ", and waited for more", "proceed": ", and went on with fewer"
 def spent_findings(run: FinishedRun) -> Iterator[Finding]:
     """Say what the run took of devices and time, and how rounds fared."""
     metric, server, said = run.metrics.get, run.scenario.server, list[str]()
+    if epsilon := metric("privacy.epsilon"):
+        assert run.scenario.privacy is not None
+        said.append(f"epsilon = {number(epsilon, 3)} at delta = {number(run.scenario.privacy.delta)}")
     if hours := metric("sessions.device_hours"):
         wasted = metric("sessions.wasted_share")
-        said.append(f"{number(hours, 3)} device-hours{f', {percent(wasted)} of that in vain' if wasted else ''}")
+        said.append(f"{many(hours, 'device-hour')}{f', {percent(wasted)} of that in vain' if wasted else ''}")
     if (pace := metric("rounds.per_day")) is not None:
         said.append(f"{many(pace, run.noun)} per simulated day")
     if said:
@@ -90,8 +94,8 @@ def _trust(run: FinishedRun, bias: Bias, worse: list[str]) -> Iterator[Finding]:
     if nothing:
         return
     if bias.seen in {Seen.ONCE, Seen.UNTESTED}:
-        why = bias.why or "participations of which none is a client's second"
-        yield Finding(f"Bias and chance cannot be distinguished by {why}.", TRUST, warns=True)
+        why = "nobody took part twice" if bias.seen is Seen.ONCE else f"the run has {bias.why}"
+        yield Finding(f"Bias and chance cannot be distinguished: {why}.", TRUST, warns=True)
     apart, noise = run.metrics.get("participation.l1_chain"), run.metrics.get("participation.l1_noise")
     if noise is not None and bias.seen not in {Seen.ONCE, Seen.UNTESTED}:
         by_chance = f"sampling noise alone would give {tv(noise)}"
@@ -121,8 +125,10 @@ def _convergence(run: FinishedRun, worse: list[str]) -> Iterator[Finding]:
     names = [name for name in optimizer_figures(run, "loss") if run.metrics.get(f"learning.{name}.moved") != 0]
     ends = optimizer_figures(run, "loss")
     if worse:
-        those = listing([f"{name} ({number(initial_loss(run, name), 3)} to {number(ends[name], 3)})" for name in worse])
-        yield Finding(f"Training made the model worse than it was before, by the loss of {those}.", TRUST, warns=True)
+        those = [f"“{name}” ({number(initial_loss(run, name), 3)} to {number(ends[name], 3)})" for name in worse]
+        text = "Training made the model worse than it was before, by the loss of"
+        brief = f"Training made the model worse: see the loss of {those[0]}."
+        yield Finding(f"{text} {listing(those)}.", TRUST, warns=True, brief=brief)
     names = [name for name in names if name not in worse]
     state = {name: run.metrics.get(f"learning.{name}.converged") for name in names}
     moving, unknown = ([name for name in names if state[name] == value] for value in (0, None))
@@ -173,7 +179,14 @@ def _next(run: FinishedRun, bias: Bias, worse: list[str]) -> Iterator[Finding]:
         text = "Set a longer `deadline`" if late else "See below how sessions ended, and why no report was taken"
         said.append((text, ""))
     if worse or any(name.endswith(".diverged_round") for name in run.metrics):
-        said.append(("Lower the step (`learning.step_size`): training made a model worse", ""))
+        step = None if run.scenario.learning is None else run.scenario.learning.step_size
+        lower = f"learning.step_size={step.initial / 10:g}" if isinstance(step, ConstantSchedule) else ""
+        said.append(
+            (
+                "Lower the step (`learning.step_size`): training made a model worse",
+                lower and command_of(run.manifest, "run", lower),
+            )
+        )
     if bias.seen is Seen.UNTESTED:
         said.append((f"Run longer: {bias.why} do not tell bias from chance", longer(10)))
     elif bias.seen is Seen.ONCE and bias.visible is None:

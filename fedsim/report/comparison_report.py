@@ -73,7 +73,8 @@ def comparison_document(a: Path, b: Path, confidence: float = 0.95) -> ReportDoc
     if len(runs) == 2:
         answer += [each for letter, run in zip("AB", runs, strict=True) for each in binding_settings(letter, run)]
         charts = (frequency_chart(runs, "AB"), loss_chart(runs, "AB"), *charts)
-        more = command_of({"command": sides[0][1].command}, "sweep", "sweep.seeds=5")
+        sweeps = [command_of({"command": each.command}, "sweep", "sweep.seeds=5") for _, each, _ in sides]
+        more = " && ".join(dict.fromkeys(sweeps)) if all(sweeps) else ""
         answer = [replace(each, command=more) if each.about == NEXT else each for each in answer]
         setup = ", ".join(["one run each", *(each for each in setup_of(runs[0]) if each in setup_of(runs[1]))])
         if runs[0].manifest.get("seed") == runs[1].manifest.get("seed"):

@@ -139,9 +139,17 @@ def _shown(value: object) -> object:
     return visible(value)
 
 
+def _coded(text: str) -> Markup:
+    """Set what stands between backticks as code."""
+    return Markup("").join(
+        Markup('<code class="key">{}</code>').format(visible(part)) if index % 2 else visible(part)
+        for index, part in enumerate(re.split(r"`([^`]+)`", text))
+    )
+
+
 @cache
 def _environment() -> Environment:
-    return Environment(
+    made = Environment(
         loader=PackageLoader("fedsim.report"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -150,6 +158,8 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
         finalize=_shown,
     )
+    made.filters["coded"] = _coded
+    return made
 
 
 _CHARSET = '<meta charset="utf-8">'

@@ -9,7 +9,7 @@ from fedsim.findings.expectations import verdict
 from fedsim.findings.finding import Finding
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import NO_VALUE, capitalized, count, distinct, number, with_separation
-from fedsim.findings.run import run_answer, setup_of
+from fedsim.findings.run import asks_of_convergence, run_answer, setup_of
 from fedsim.learning.private import caveats_of
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises
 from fedsim.privacy.epsilon import epsilon_of_rho
@@ -54,6 +54,7 @@ def run_document(run: FinishedRun, plugins: bool = False) -> ReportDocument:
         answer=said.findings,
         facts=said.facts,
         tiles=said.tiles,
+        picture=picture_of(run),
         sections=sections,
         names=(*RUN_CHARTS, *(each.chart.name for each in own if each.picture or each.failure)),
         tables=[learning],
@@ -61,6 +62,13 @@ def run_document(run: FinishedRun, plugins: bool = False) -> ReportDocument:
         pictures={each.chart.name: each.picture for each in own if each.picture is not None},
         failures=tuple(each.failure for each in own if each.failure),
     )
+
+
+def picture_of(run: FinishedRun) -> str:
+    """Return the chart that answers the question of a scenario: who takes part, unless it asks of something else."""
+    if asks_of_convergence(run):
+        return "convergence"
+    return "distance" if re.search(r"\bR\b|\bseparation", run.scenario.question) else "who"
 
 
 _FIGURES = ("epsilon", "rho", "sensitivity", "noise_multiplier", "rounds", "separation", "most")

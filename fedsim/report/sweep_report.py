@@ -42,7 +42,7 @@ def sweep_document(sweep: FinishedSweep) -> ReportDocument:
     return ReportDocument(
         kind="sweep",
         name=sweep.name,
-        finding=choice_title(found) if methods is None else tournament_title(methods),
+        finding=capitalized(choice_title(found)) if methods is None else tournament_title(methods),
         question=sweep.scenario.question,
         setup=sweep_setup(sweep, methods),
         description=sweep.scenario.description,

@@ -140,7 +140,10 @@ def _as_predicted(results: Results) -> tuple[str, str]:
         f"{found:.3f} at {equation('R', r)}, predicted {foreseen:.3f}" for r, (found, foreseen) in pairs.items()
     )
     close = all(abs(found - foreseen) <= 0.1 * foreseen + 0.02 for found, foreseen in pairs.values())
-    return f"distance from the optimum: {text}", "holds within 10 %" if close else "holds in part"
+    return (
+        f"distance from the optimum: {text}",
+        "holds: the distance is within 10 % of the predicted one" if close else "holds in part",
+    )
 
 
 Measured = Callable[[Results], tuple[str, str]]

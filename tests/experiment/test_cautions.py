@@ -17,31 +17,34 @@ def cautions(scenario: Scenario) -> list[str]:
     return list(of_separation(scenario, population.separation, population.cooldown_s))
 
 
-ONCE = "can take part once at most: how often says nothing of a bias"
+ONCE, NOTHING = "can take part once at most, with a", "how often says nothing of a bias"
 HABITS = "population.0.availability=habits"
 
 
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        (["stop.rounds=4", "population.0.separation=3"], f"separation of 3 rounds in a run of 4, every client {ONCE}"),
+        (
+            ["stop.rounds=4", "population.0.separation=3"],
+            f"every client {ONCE} separation of 3 rounds in a run of 4: {NOTHING}",
+        ),
         (
             ["stop.rounds=4", "population.0.separation=[0,0,0,0,0,0,0,0,0,2,3,3]"],
-            f"separation of 3 rounds in a run of 4, 2 of 12 clients {ONCE}",
+            f"2 of 12 clients {ONCE} separation of 3 rounds in a run of 4: {NOTHING}",
         ),
         (
             ["stop={duration: 1h}", "server.pause=1m", "population.0.cooldown=2h"],
-            f"cool-down of 2 h in a run of 60 min, every client {ONCE}",
+            f"every client {ONCE} cool-down of 2 h in a run of 60 min: {NOTHING}",
         ),
         (
             ["stop.rounds=4", "population.0.separation=3", "server.cooldown_from=reported"],
-            "every client can report once at most: how often says nothing of a bias",
+            "every client can report once at most, with a separation of 3 rounds in a run of 4",
         ),
         (["stop.rounds=3"], "3 rounds of 3 are 9 participations for 12 clients, not even one for each"),
         ([HABITS, "population.0.cooldown=11.6h"], "a cool-down of 11.6 h is shorter than a day"),
         (
             ["stop.rounds=4", "population.0.separation=3", "server={mode: buffered, concurrency: 3, buffer: 3}"],
-            f"separation of 3 versions in a run of 4, every client {ONCE}",
+            f"every client {ONCE} separation of 3 versions in a run of 4: {NOTHING}",
         ),
     ],
 )

@@ -139,8 +139,10 @@ def test_limits_that_one_side_misses_are_said() -> None:
     nothing = Missed("rounds.wait.p95 < 5s", "error", 1, 1, None)
     found = comparison(missed=((hard, nothing), (soft,)))
     assert [plain(each.text) for each in misses(found)] == [
-        "A misses rounds.per_day >= 40 (8.5) and rounds.wait.p95 < 5s (no value).",
-        "B misses participation.coverage >= 90% in 2 of 3 runs (worst 0.82, a warning).",
+        "A misses 2 expectations: pace of at least 40 rounds per day (8.5 rounds per day) and 95th percentile of waits "
+        "for clients below 5 s (no value).",
+        "B misses 1 expectation: clients that took part at least once of at least 90.0 % in 2 of 3 runs (worst 82.0 %, "
+        "a warning).",
     ]
     assert all(each in said(found) for each in map(plain, [text.text for text in misses(found)]))
     assert list(misses(comparison())) == []

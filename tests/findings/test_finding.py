@@ -31,9 +31,12 @@ def test_a_line_that_is_too_long_ends_with_a_whole_clause() -> None:
     assert Finding(f"{first}; 54.9 % at R = 0, availability = one of many values.").line == f"{first}."
     tie = "availability = one of many ties with availability = always: 2 seeds do not tell them apart"
     assert Finding(f"{tie} (paired t test; 5 %).").line.endswith("availability = always.")
-    waits = "With a separation of 40 rounds in a run of 20 that many clients do not even see the end of"
+    waits = "with a separation of 40 rounds and a cool-down of a day in a run of 20: how often says nothing of a bias"
+    assert Finding(f"Every client can take part once, {waits}.").line == "Every client can take part once."
+    shocks = "Shocks (“a”, “b”) take devices out together"
     assert (
-        Finding(f"{waits}, every client can take part once at most.").line == "Every client can take part once at most."
+        Finding(f"{shocks}: no theory covers this, and one run shows one course of them; {tie}.").line
+        == f"{shocks}: no theory covers this."
     )
     assert as_plain(Finding(f"{first}; {first}."))["brief"] == f"{first}."
 

@@ -1,5 +1,6 @@
 """The answer in words and the key figures, out of whatever metrics there are."""
 
+import re
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -8,12 +9,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, WHAT
+from fedsim import simulate
+from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, WHAT, Finding, lines
 from fedsim.findings.finished_run import FinishedRun, read_run
-from fedsim.findings.methods import optimizer_figures, references
-from fedsim.findings.run import run_answer
+from fedsim.findings.methods import compare_losses, optimizer_figures, references
+from fedsim.findings.run import run_answer, setup_of
 from fedsim.learning import summarise
 from fedsim.report.tables import learning_table
+from fedsim.scenario import Scenario
 from fedsim.scenario.component import Choice
 from fedsim.scenario.models import Participations
 from fedsim.scenario.server import SyncServer
@@ -93,7 +96,7 @@ def test_a_separation_that_outlasts_the_run_is_a_warning(run: FinishedRun) -> No
     unspanned = replace(run.gathered, by_home=None, by_weight=None)
     said = warnings(replace(with_metrics(run, participation__l1_uniform=1.4), clients=once, gathered=unspanned))
     assert said[0].startswith(
-        "With a separation of 400 rounds in a run of 400, every client can take part once at most"
+        "Every client can take part once at most, with a separation of 400 rounds in a run of 400"
     )
     assert said[1].startswith("Bias and chance cannot be distinguished")
     assert len(said) == 2
@@ -190,7 +193,7 @@ def test_caps_that_bind_are_told(run: FinishedRun) -> None:
 
 def test_what_is_worse_than_its_start_is_not_called_converged(run: FinishedRun) -> None:
     worse = with_metrics(run, learning__fedavg__loss=774.0)
-    assert warnings(worse)[0].startswith("Training made the model worse than it was before, by the loss of fedavg (")
+    assert warnings(worse)[0].startswith("Training made the model worse than it was before, by the loss of “fedavg” (")
     assert "The loss of all methods" not in words(worse)
 
 
@@ -322,3 +325,61 @@ def test_late_descents_need_a_descent(run: FinishedRun) -> None:
     rising = measured(replace(rising, learning=rising.learning.with_columns(loss=2 - pl.col("loss"))))
     assert optimizer_figures(rising, "late_descent") == {}
     assert optimizer_figures(replace(run, learning=None), "late_descent") == {}
+
+
+def lines_of(*settings: str, tmp_path: Path) -> dict[str, Finding]:
+    """Simulate a scenario of these settings, and return the line of each question."""
+    file = tmp_path / "asked.fedsim.yaml"
+    file.write_text("stop: {rounds: 200}\npopulation: [{devices: 40}]\nserver: {cohort: 4}\n", encoding="utf-8")
+    found = read_run(simulate(Scenario.load(file, list(settings))).save(tmp_path / "run"))
+    return {each.about: each for each in lines(run_answer(found).findings)}
+
+
+LEARNING = "learning={problem: quadratic, optimizers: [fedavg, debiased_fedavg], step_size: 0.1, reference: uniform}"
+PRIVACY = "{mechanism: banded, noise_multiplier: 2.0, delta: 1e-5, clip: 1.0, training: %s}"
+
+
+def test_a_private_run_says_epsilon_and_what_its_loss_has(tmp_path: Path) -> None:
+    found = lines_of(LEARNING, f"privacy={PRIVACY % 'noise'}", tmp_path=tmp_path)
+    assert re.match(r"Epsilon = \d+\.\d+ at delta = 1e\u22125; 20 device-hours; ", found[COST].text)
+    assert found[MODEL].line.startswith("Lowest loss: “")
+    assert found[MODEL].line.endswith(" untrained), with privacy's noise.")
+    assert found[TRUST].line.startswith("Training made the model worse: see the loss of “fedavg” (")
+    assert found[NEXT].text.startswith("Lower the step")
+
+
+def test_training_without_noise_is_no_private_training(tmp_path: Path) -> None:
+    file = tmp_path / "asked.fedsim.yaml"
+    file.write_text("stop: {rounds: 200}\npopulation: [{devices: 40}]\nserver: {cohort: 4}\n", encoding="utf-8")
+    for training, in_it in (("none", False), ("clip", False), ("noise", True)):
+        scenario = Scenario.load(file, [LEARNING, f"privacy={PRIVACY % training}"])
+        found = read_run(simulate(scenario).save(tmp_path / training))
+        text = words(found)
+        assert ("Training has none of the noise of privacy" in text) == (training == "none")
+        assert ("is no measure of what participation does" in text) == (training != "none")
+        assert ("banded noise (not in training)" in setup_of(found)) != in_it
+
+
+def test_too_few_reports_for_a_test_are_called_so(tmp_path: Path) -> None:
+    """Most rounds are skipped, so that spans of rounds tell nothing; clients took part several times."""
+    renewal = "population=[{devices: 10, availability: {kind: renewal, on: 20m, off: 3h}}]"
+    server = "server={cohort: 3, pause: 10m, shortage: skip}"
+    found = lines_of("stop={duration: 2d}", renewal, server, tmp_path=tmp_path)
+    assert found[TRUST].text == "Bias and chance cannot be distinguished: the run has too few reports."
+    assert "not tested with too few reports" in found[BIAS].line
+
+
+def test_losses_that_are_the_same_but_for_rounding_do_not_differ(run: FinishedRun) -> None:
+    loss = pl.when(optimizer="debiased_fedavg").then(242.0 * (1 + 1e-11)).otherwise(242.0)
+    assert run.learning is not None
+    same = replace(run, learning=run.learning.with_columns(loss=loss))
+    ends = {"learning__fedavg__loss": 242.0, "learning__debiased_fedavg__loss": 242.0 * (1 + 1e-11)}
+    found = compare_losses(with_metrics(same, **ends), ["debiased_fedavg"], "fedavg")
+    assert [each.difference for each in found] == ["no difference"]
+
+
+def test_a_question_about_the_start_is_answered_by_the_convergence_study(run: FinishedRun) -> None:
+    asked = replace(run, scenario=run.scenario.model_copy(update={"question": "How fast is the start forgotten?"}))
+    title = run_answer(asked).title.replace("\N{NO-BREAK SPACE}", " ").replace("\N{NARROW NO-BREAK SPACE}", " ")
+    end = "from the long run (total variation)."
+    assert title == f"30 rounds after all were ready, who takes part is < 0.1 % at R = 2 and 1.2 % at R = 8 {end}"

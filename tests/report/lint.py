@@ -120,7 +120,9 @@ class _Reader(HTMLParser):
             self.page.sections[section].append(text)
 
     def handle_data(self, data: str) -> None:
-        if self._text and not any(tag in _LITERAL for tag, *_ in self._open):
+        if self._text and self._open[-1][::2] == ("code", "key"):
+            self._text[-1].append(f"`{data}`")
+        elif self._text and not any(tag in _LITERAL for tag, *_ in self._open):
             self._text[-1].append(data)
 
     def _section(self) -> str:
