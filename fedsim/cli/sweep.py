@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fedsim.report.tables import Table
     from fedsim.scenario import Scenario
     from fedsim.sweeps.compare import Comparison
+    from fedsim.sweeps.plan import Plan
 
 _CRASHED = 3
 _RETRIES = 2
@@ -37,8 +38,9 @@ _Scale = Annotated[
 ]
 _KEPT_BY_SCALE = (
     "while cohorts are not small, these are kept but for chance: shares of groups, outcomes and time available, L1, "
-    "gaps, coverage, rounds per day; divided are counts of sessions and device-hours; extremes and the spread over "
-    "seeds are not kept (docs/scaling.md has measurements)"
+    "gaps, coverage, rounds per day; divided are counts of sessions, device-hours, bytes, energy and cost, and limits "
+    "of `decide` on them: multiply by {factor:,}; extremes and the spread over seeds are not kept (docs/scaling.md has "
+    "measurements)"
 )
 _LOOKED_AT, _NOTHING = 20, 3  # points of a plan; the exit code where no report was taken
 _SHOWN = (
@@ -62,7 +64,7 @@ def plan_command(
     allow_outside: options.AllowOutside = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """List the runs of a sweep and how long they are likely to take, without running it; or scale a scenario down."""
+    """List the runs of a sweep or decision and how long they take, without running them; or scale a scenario down."""
     if scale is not None:
         _write_scaled(options.load_scenario(file, override, seed, allow_plugins, allow_outside), scale, file, out)
         return
@@ -76,7 +78,6 @@ def plan_command(
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
     decides = scenario.choose and scenario.decide and scenario.sweep is None
     if decides:
-        complain("note: all runs of `fedsim decide`; at least, if one setting is left after its first look")
         planned, directory = planned_decision(scenario), out or default_decision_directory(scenario)
     else:
         planned, directory = _planned(scenario, override, out)
@@ -88,15 +89,7 @@ def plan_command(
     if as_json:
         say_json(data)
         return
-    rows = [("run", "point", "seed", "seconds", "range", "status", "values")]
-    for run in data["runs"]:
-        seconds, between = "?", "?"
-        if run["estimated_s"] is not None:
-            low, high = run["estimated_range_s"]
-            seconds, between = f"{run['estimated_s']:.2f}", f"{low:.2f} to {high:.2f}"
-        values = _values(planned.points[run["point"]].values)
-        rows.append((run["run_id"], run["point"], run["seed"], seconds, between, run["status"], values))
-    say(text_table("<>>>><<", rows))
+    say(text_table("<>>>>", _stages(planned, data)) if decides else text_table("<>>>><<", _runs(planned, data)))
     time = "unknown"
     if data["estimated_s"] is not None:
         low, high = map(readable_time, data["estimated_range_s"])
@@ -107,6 +100,37 @@ def plan_command(
         f"{'' if decides else each}{_count(len(planned.runs), 'run')}, {to_do} of them to do; estimated time: {time}; "
         f"address space: about {readable_bytes(data['address_space_bytes'])} for each"
     )
+
+
+def _runs(planned: "Plan", data: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """Return the rows of the runs of a sweep."""
+    rows: list[tuple[Any, ...]] = [("run", "point", "seed", "seconds", "range", "status", "values")]
+    for run in data["runs"]:
+        seconds, between = "?", "?"
+        if run["estimated_s"] is not None:
+            low, high = run["estimated_range_s"]
+            seconds, between = f"{run['estimated_s']:.2f}", f"{low:.2f} to {high:.2f}"
+        values = _values(planned.points[run["point"]].values)
+        rows.append((run["run_id"], run["point"], run["seed"], seconds, between, run["status"], values))
+    return rows
+
+
+def _stages(planned: "Plan", data: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """Return the rows of the stages of a decision, whose last runs are those of settings that may be the best."""
+    stages = dict[str, list[dict[str, Any]]]()
+    for run in data["runs"]:
+        droppable = run["run_id"] in planned.droppable
+        stage = "further seeds, while a setting may be the best" if droppable else "first seeds"
+        if planned.points[run["point"]].scenario.decide is None:
+            stage = f"tuning, seed {run['seed']}"
+        stages.setdefault(stage, []).append(run)
+    rows: list[tuple[Any, ...]] = [("stage", "settings", "runs", "to do", "processor s")]
+    for stage, runs in stages.items():
+        to_do, points = [run for run in runs if run["status"] == "missing"], {run["point"] for run in runs}
+        known = all(run["estimated_s"] is not None for run in to_do)
+        seconds = f"{sum(run['estimated_s'] for run in to_do):.0f}" if known else "?"
+        rows.append((stage, len(points), len(runs), len(to_do), seconds))
+    return rows
 
 
 def _write_scaled(scenario: "Scenario", scale: str, file: Path, out: Path | None) -> None:
@@ -129,7 +153,7 @@ def _write_scaled(scenario: "Scenario", scale: str, file: Path, out: Path | None
     write_new({out: as_yaml(written) + "\n"}, "choose another name by --out")
     for note in found.notes:
         complain(f"note: {note}")
-    complain(f"note: {_KEPT_BY_SCALE}")
+    complain(f"note: {_KEPT_BY_SCALE.format(factor=factor)}")
     small = found.scenario
     say(
         f"{out}: {small.devices:,} devices for {scenario.devices:,}, {small.server.wanted:,} selected at a time for "

@@ -5,6 +5,7 @@ keep their values except for chance (docs/scaling.md has measurements).
 """
 
 import copy
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
@@ -13,6 +14,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from fedsim.common.errors import ScenarioError
+from fedsim.limits.grammar import parse_condition
 from fedsim.privacy.epsilon import noise_for
 from fedsim.scenario import Scenario
 from fedsim.scenario.units import BitRate
@@ -20,6 +22,11 @@ from fedsim.scenario.work import Work
 
 _FEW = 10
 _TOLERATED = 0.01
+_SUMS = re.compile(
+    r"(group\..*\.)?sessions\.(count|device_hours)|learning\..*\.device_hours_to_target"
+    r"|fleet\.((wasted_)?(bytes_down|bytes_up|energy)|energy_per_round|peak_sessions|cost|carbon)"
+)
+"""Metrics that are divided with the devices."""
 _SCALED = {"devices", "cohort", "concurrency", "buffer", "wanted", "minimum_reports", "threshold", "uplink"}
 
 
@@ -61,6 +68,10 @@ def scale_down(scenario: Scenario, factor: int) -> Scaled:
     if scenario.records.transitions:
         values["records.transitions"] = [each for each in scenario.records.transitions if each < devices]
     values |= _swept(scenario, factor) | _noise(scenario, values["server"])
+    if scenario.decide is not None:
+        values["decide.subject_to"] = [
+            part for each in scenario.decide.subject_to for part in _of_the_small(each, factor)
+        ]
     values["name"] = f"{scenario.name} at 1/{factor}"[:200]
     smaller = scenario.with_values(values)
     return Scaled(smaller, list(_notes(scenario, smaller, factor)))
@@ -88,6 +99,14 @@ def _noise(scenario: Scenario, sizes: dict[str, Any]) -> dict[str, Any]:
     size = scenario.server.sizes[-1]
     sigma *= sizes[size] / getattr(scenario.server, size)
     return {"privacy.noise_multiplier": float(f"{sigma:.6g}"), "privacy.epsilon": None}
+
+
+def _of_the_small(condition: str, factor: int) -> list[str]:
+    """Return a condition, or one for each of its limits, which are divided, if its metric is."""
+    read = parse_condition(condition)
+    ends = [(end, sign) for end, sign in ((read.low, ">"), (read.high, "<")) if end is not None]
+    written = [f"{read.metric} {sign}{'=' * (not end.strict)} {end.value / factor:.6g}" for end, sign in ends]
+    return written if _SUMS.fullmatch(read.metric) else [condition]
 
 
 def _divided(path: str, value: Any, factor: int) -> Any:
@@ -145,4 +164,7 @@ def _notes(large: Scenario, small: Scenario, factor: int) -> Any:
     elif large.privacy is not None:
         yield "privacy is promised to each client of a cohort: noise is larger beside a smaller sum"
     if large.learning is not None:
-        yield "learning on fewer clients has other data and noisier steps: losses are not kept"
+        yield (
+            "learning on fewer clients has other data: parts of a loss by bias and by privacy are kept but for chance, "
+            "and that of participation noise is larger"
+        )

@@ -23,7 +23,7 @@ from fedsim.learning.optimizers.optimizer import Cohort, Foreseeable, Optimizer,
 from fedsim.learning.problems.problem import Affine
 from fedsim.learning.server_updates import Composed
 
-_CHUNK = 4096  # clients at a time, so that their arrays stay in a processor's cache
+_CHUNK, _NUMBERS = 4096, 2**17  # clients and numbers at a time, so that their arrays stay in a processor's cache
 
 _State: TypeAlias = dict[float, tuple[Floats, Floats]]
 
@@ -48,8 +48,9 @@ class Expected(PlainSteps[_State]):
     def apply(self, state: _State, model: Floats, cohort: Cohort, _deltas: Floats) -> tuple[_State, Floats]:
         """Return the model moved by the expected change, whatever the cohort sent."""
         alpha, change = self.work.step_size(cohort.round), np.zeros_like(model)
-        for first in range(0, len(self.clients), _CHUNK):
-            part = slice(first, first + _CHUNK)
+        size = max(1, min(_CHUNK, _NUMBERS // len(model)))
+        for first in range(0, len(self.clients), size):
+            part = slice(first, first + size)
             deltas = self._changes(state, part, model, alpha)
             weights = self.weights[part]
             if self.clip is not None:

@@ -16,6 +16,7 @@ zero.
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -60,8 +61,7 @@ class Noise:
                 f"the noise keeps {kept:,} rows of {dimension:,} parameters, {readable_bytes(8 * kept * dimension)}, "
                 f"and {readable_bytes(free)} are free; blt keeps one for each of its buffers"
             )
-        coordinates = np.arange(dimension)
-        z = (self.scale * self.draws.normals(coordinates, t) for t in range(self.bounds.rounds))
+        z = (self.scale * _normals(self.draws, dimension, t) for t in range(self.bounds.rounds))
         made = correlated_rows(self.mechanism, z, self.bounds)
         return self._checked(made, dimension) if hasattr(self.mechanism, "correlate") else made
 
@@ -75,6 +75,11 @@ class Noise:
                 name = type(self.mechanism).__name__
                 raise LearningError(f"row {t:,} of the noise that {name} makes is not that of its coefficients")
             yield row
+
+
+@lru_cache(1)  # the optimizers of a log take the same draws one after the other
+def _normals(draws: Stream, dimension: int, t: int) -> Floats:
+    return draws.normals(np.arange(dimension), t)
 
 
 @dataclass

@@ -5,7 +5,7 @@ import itertools
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -80,27 +80,30 @@ def points_of(scenario: Scenario) -> list[Point]:
     if too_much := refusals(scenario, [Need(("sweep",), f"a sweep of {sweep.count:,} points", size)]):
         raise ScenarioError(too_much)
     points: list[Point] = []
-    mistakes: dict[Mistake, None] = {}
+    mistakes: dict[Mistake, list[str]] = {}  # and the values of each point that has it
+    tried = 0
     for values, places in _combinations(scenario, sweep):
         if sweep.excludes(values):
             continue
+        tried += 1
         try:
             there = scenario.with_values({"sweep": None, **values}, places)
             preflight(there)
         except ScenarioError as error:
-            mistakes |= dict.fromkeys(_at(mistake, values, places) for mistake in error.mistakes)
-            if len(mistakes) >= _MOST_MISTAKES:
+            for mistake in error.mistakes:
+                mistakes.setdefault(mistake, []).append(_at(mistake, values, places, sweep.tuned))
+            if sum(map(len, mistakes.values())) >= _MOST_MISTAKES:
                 break
         else:
             points.append(Point(len(points), values, there, *_digest(there)))
     if not mistakes and not points:
-        mistakes[scenario.mistake(("sweep", "exclude"), "leaves no point to run")] = None
+        mistakes[scenario.mistake(("sweep", "exclude"), "leaves no point to run")] = [""]
     runs = len(points) * len(seeds_of(scenario))
     if runs > _MAX_RUNS:
         message = f"makes {runs:,} runs with {len(points):,} points; at most {_MAX_RUNS:,} are possible"
-        mistakes[scenario.mistake(("sweep", "seeds"), message)] = None
+        mistakes[scenario.mistake(("sweep", "seeds"), message)] = [""]
     if mistakes:
-        raise ScenarioError(list(mistakes))
+        raise ScenarioError([_told(mistake, found, tried) for mistake, found in mistakes.items()])
     return points
 
 
@@ -120,12 +123,18 @@ def _combinations(scenario: Scenario, sweep: Sweep) -> Iterator[tuple[dict[str, 
         yield values, places
 
 
-def _at(mistake: Mistake, values: Mapping[str, Any], places: Mapping[str, str]) -> Mistake:
-    """Add the values of the point to a mistake whose place does not show them."""
-    if mistake.place in places.values() or not values:
+def _at(mistake: Mistake, values: Mapping[str, Any], places: Mapping[str, str], tuned: Sequence[str]) -> str:
+    """Return the values of a point at which there is a mistake; empty if the place of the mistake shows them."""
+    shown = [] if mistake.place in places.values() else [each for each in values.items() if each[0] not in tuned]
+    return ", ".join(f"{path}: {json.dumps(value, ensure_ascii=False)}" for path, value in shown)
+
+
+def _told(mistake: Mistake, found: Sequence[str], tried: int) -> Mistake:
+    """Add to a mistake at which of the points that were tried it is, unless it is at all of several."""
+    if not found[0] or 1 < tried == len(found):
         return mistake
-    where = ", ".join(f"{path}: {json.dumps(value, ensure_ascii=False)}" for path, value in values.items())
-    return replace(mistake, message=f"{mistake.message} (at {where})")
+    more = ", and at other points" if len(found) > 1 else ""
+    return replace(mistake, message=f"{mistake.message} (at {found[0]}{more})")
 
 
 def _digest(scenario: Scenario) -> tuple[str, Inputs]:

@@ -96,6 +96,11 @@ CASES = (
     Case(LARGE, 8, "independent", more=_LARGE),
     Case(DIGITS, 8, file="which-r-digits", more=OTHER_SEEDS),
     Case(HUGE, 8, more=_HUGE),
+    Case(LARGE, 8, more=(*_LARGE, *OTHER_SEEDS)),
+    Case(DIGITS, 8, "independent", "which-r-digits"),
+    Case(SMALL, 2, "independent", "which-r-amplified"),
+    Case(LARGE, 1, "independent", more=_LARGE),
+    Case(SMALL, 1, "banded", "which-r-amplified"),
 )
 
 

@@ -107,6 +107,55 @@ def test_what_may_be_chosen_is_divided_and_the_noise_of_a_mean_is_kept(write: Wr
     assert any("noise is larger" in note for note in swept.notes)
 
 
+def test_limits_on_sums_are_divided_too(write: Write) -> None:
+    """A budget of the large federation was kept by any setting of the small one."""
+    limits = "sessions.device_hours <= 1000, 5 < fleet.bytes_down <= 1e9, group.a.sessions.count between 10 and 20"
+    kept = "rounds.per_day >= 10, fleet.battery_share.mean < 1%"
+    decide = "choose: {server.cohort: [20, 60]}\n"
+    decide += f"decide: {{minimize: rounds.count, subject_to: [{limits}, {kept}]}}\n"
+    small = scale_down(Scenario.load(write(LARGE + decide)), 10).scenario
+    assert small.decide is not None
+    assert small.decide.subject_to == [
+        *("sessions.device_hours <= 100", "fleet.bytes_down > 0.5", "fleet.bytes_down <= 1e+08"),
+        *("group.a.sessions.count >= 1", "group.a.sessions.count <= 2"),
+        *("rounds.per_day >= 10", "fleet.battery_share.mean < 1%"),
+    ]
+
+
+@pytest.mark.long
+def test_the_parts_of_a_loss_by_bias_and_by_privacy_are_kept(write: Write) -> None:
+    """Over six seeds, and not by being vague; that of participation noise is not, but larger."""
+    learning = """\
+seed: 3
+stop: {rounds: 100}
+population: [{devices: 4_000, separation: 10, weight: {kind: lognormal, sigma: 1, correlation: {to: order, rho: 0.9}}}]
+server: {cohort: 80, selection: successive}
+privacy: {mechanism: banded, epsilon: 1, delta: 1.0e-8, clip: 3, training: noise}
+learning:
+  problem: {kind: quadratic, dimension: 10, clusters: 4, cluster_spread: 1, spread: 1}
+  optimizers: [{kind: fedavg, server: {kind: sgd, step_size: 1}}]
+  step_size: 0.2
+  evaluate_every: 10
+  loss_parts: true
+"""
+    large = Scenario.load(write(learning))
+    parts = ("bias_loss", "privacy_noise_loss", "participation_noise_loss")
+    one, other = (
+        np.array(
+            [
+                [simulate(each.with_values({"seed": seed})).metrics[f"learning.fedavg.{part}"] for part in parts]
+                for seed in range(6)
+            ]
+        )
+        for each in (large, scale_down(large, 10).scenario)
+    )
+    error = np.sqrt((one.var(axis=0, ddof=1) + other.var(axis=0, ddof=1)) / 6)
+    apart = other.mean(axis=0) - one.mean(axis=0)
+    assert (np.abs(apart[:2]) < 3 * error[:2]).all()
+    assert (error[:2] < 0.5 * one.mean(axis=0)[:2]).all()
+    assert apart[2] > 3 * error[2], apart / error
+
+
 def test_a_sweep_can_be_added_to_what_was_written(write: Write, tmp_path: Path) -> None:
     """``--set sweep=null`` left an empty key in the file, which made the added one a duplicate."""
     out = tmp_path / "small.fedsim.yaml"

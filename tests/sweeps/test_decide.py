@@ -184,8 +184,28 @@ def test_a_server_update_that_is_one_word_is_tuned(write: Write, tmp_path: Path)
 def test_all_its_runs_are_planned(write: Write) -> None:
     """Each of four settings is tuned on two seeds and compared on four: it was planned as one run."""
     done = fedsim("plan", str(write(TRAINED.replace("rounds: 30", "rounds: 3"))))
-    assert "note: all runs of `fedsim decide`" in done.stderr
+    stages = [tuple(re.split(r"  +", line)[:4]) for line in done.stdout.splitlines()]
+    assert stages == [
+        ("stage", "settings", "runs", "to do"),
+        *((f"tuning, seed {10**6 + k}", "4", "4", "4") for k in range(2)),
+        ("first seeds", "4", "12", "12"),
+        ("further seeds, while a setting may be the best", "4", "4", "4"),
+    ]
     assert "24 runs, 24 of them to do" in done.stderr
+
+
+def test_a_mistake_at_all_settings_is_told_once_and_without_what_is_tuned(write: Write) -> None:
+    """A federation of millions was refused by nine lines, each with the twenty-five variants that are tuned."""
+    large = TRAINED.replace("devices: 30", "devices: 2_000_000").replace("dimension: 2", "dimension: 100_000")
+    done = fedsim("plan", str(write(large)))
+    (line,) = done.stderr.splitlines()
+    assert "the problem's data for 2,000,000 clients would take" in line
+    assert re.search(r"; `fedsim plan FILE --scale 1/10+ --out SMALL` makes the federation smaller$", line)
+    assert "learning.optimizers" not in line
+    some = TRAINED.replace('population.*.separation": [0, 2]', 'population.*.separation": [0, 14, 2]')
+    with pytest.raises(ScenarioError) as caught:
+        planned_decision(Scenario.load(write(some)))
+    assert [each.message.partition(" (at ")[2] for each in caught.value.mistakes] == [""]
 
 
 def test_a_plan_counts_what_tuning_trains(write: Write) -> None:

@@ -40,6 +40,7 @@ from fedsim.learning.problems.problem import Gradients, repeated_cohort
 # Where each family of draws begins among a client's indices, and where those of clusters begin among clients.
 _CENTRE, _CURVATURE, _SAMPLE = (family << 40 for family in range(3))
 _CLUSTER = 2**62
+_NUMBERS = 2**14  # of models that take their steps together
 
 
 @dataclass(eq=False)
@@ -70,10 +71,12 @@ class Quadratic:
     def __post_init__(self) -> None:
         normals = stream(self.seed if self.data_seed is None else self.data_seed, 0, Purpose.PROBLEM).normals
         clients, coordinates = np.arange(self.clients)[:, None], np.arange(self.dimension)
-        cluster = clients * self.clusters // self.clients
+        cluster, own = np.unique(clients * self.clusters // self.clients, return_inverse=True)
         self.centres = self.offset + self.spread * normals(clients, _CENTRE + coordinates)
-        self.centres += self.cluster_spread * normals(_CLUSTER + cluster, coordinates)
-        self.curvatures = np.exp(self.curvature_spread * normals(clients, _CURVATURE + coordinates))
+        self.centres += (self.cluster_spread * normals(_CLUSTER + cluster[:, None], coordinates))[own.ravel()]
+        self.curvatures = np.ones_like(self.centres)
+        if self.curvature_spread:
+            self.curvatures = np.exp(self.curvature_spread * normals(clients, _CURVATURE + coordinates))
         self.optimum = np.average(self.centres, axis=0, weights=self.curvatures)
         self._curvature = self.curvatures.mean(axis=0)
         self._least = float((self.curvatures * (self.optimum - self.centres) ** 2).sum(axis=1).mean() / 2)
@@ -84,6 +87,21 @@ class Quadratic:
     def gradients(self, clients: Ints, models: Floats) -> Floats:
         slopes: Floats = self.curvatures[clients] * (models - self.centres[clients])
         return slopes
+
+    def descend(
+        self, clients: Ints, models: Floats, step_sizes: Floats, steps: int, _minibatches: Ints | None = None
+    ) -> Floats:
+        """Take K steps along `gradients`, a few models at a time, which stay in a processor's cache."""
+        changes, size = np.empty_like(models), max(1, _NUMBERS // self.dimension)
+        for part in (slice(first, first + size) for first in range(0, len(clients), size)):
+            own, local, lengths = clients[part], models[part].copy(), step_sizes[part, None]
+            centres, curvatures = self.centres[own], self.curvatures[own] if self.curvature_spread else None
+            for _ in range(steps):
+                slopes = local - centres
+                slopes = slopes if curvatures is None else np.multiply(slopes, curvatures, slopes)
+                local -= np.multiply(slopes, lengths, slopes)
+            np.subtract(local, models[part], changes[part])
+        return changes
 
     def evaluate(self, model: Floats) -> Mapping[str, float]:
         away = model - self.optimum

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import Course, FedAvg, LocalWork, Optimizer, biases, replay_together
 from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg
@@ -144,3 +145,36 @@ def test_optimizers_side_by_side_see_the_same_minibatches_as_alone() -> None:
     both = problem.select(np.tile(clients, 2), np.tile(drawn, (2, 1)))(models)
     alone = [problem.select(clients, drawn)(part) for part in (models[:2], models[2:])]
     np.testing.assert_array_equal(both, np.concatenate(alone))
+
+
+class Stepping(Quadratic):
+    """The same objectives, whose gradients are asked for at each step."""
+
+    def gradients(self, clients: Ints, models: Floats) -> Floats:
+        return super().gradients(clients, models)
+
+
+@pytest.mark.parametrize("curvature", [0.0, 0.7])
+@pytest.mark.parametrize("dimension", [3, 20_000])
+def test_all_steps_at_once_have_the_bytes_of_a_gradient_at_each(curvature: float, dimension: int) -> None:
+    """Also where a cohort is more than goes through the cache at once, and with a client twice."""
+    rng, clients = np.random.default_rng(5), np.array([4, 0, 4, 2, 1, 3])
+    models, sizes = rng.normal(size=(6, dimension)), rng.uniform(0.01, 0.3, 6)
+    made = [
+        LocalWork.checked(kind(5, 8, dimension=dimension, clusters=2, curvature_spread=curvature), 4, 0.1)
+        for kind in (Quadratic, Stepping)
+    ]
+    assert [each.descending is not None for each in made] == [True, False]
+    one, other = (each.updates(clients, models, sizes) for each in made)
+    np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(one[[2]], made[0].updates(clients[[2]], models[[2]], sizes[[2]]))
+
+
+def test_centres_are_those_of_the_cluster_and_of_the_client() -> None:
+    """Draws of a cluster are addressed by its number, whatever clients it has."""
+    problem = Quadratic(7, 3, dimension=4, clusters=3, cluster_spread=2.0, spread=0.5)
+    normals = stream(3, 0, Purpose.PROBLEM).normals
+    for client, cluster in enumerate([0, 0, 0, 1, 1, 2, 2]):
+        wanted = 0.5 * normals(client, np.arange(4)) + 2.0 * normals(2**62 + cluster, np.arange(4))
+        np.testing.assert_array_equal(problem.centres[client], wanted)
+    assert (problem.curvatures == 1.0).all()
