@@ -106,7 +106,7 @@ def evaluate(
         if training is not None:
             reported, pull = tallies.run.reported, None if theory is None else pull_of(scenario, population, theory)
             shares = reported / max(1, reported.sum())
-            learning, of_learning = training.train(report, shares, tallies.run.pull, pull)
+            learning, of_learning = training.train(report, shares, tallies.run.pull, pull, available)
             metrics |= of_learning
     return Outcome(
         scenario=scenario,

@@ -8,6 +8,8 @@ from typing import Any, Self
 import numpy as np
 import polars as pl
 
+from fedsim.analysis.metrics import metric_part
+from fedsim.analysis.participation import AvailableTime
 from fedsim.common import files
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import HOUR_S
@@ -33,6 +35,7 @@ from fedsim.learning.failures import as_floats_of_shape, reraise_as_learning_err
 from fedsim.learning.private import Noise, Private, with_privacy
 from fedsim.learning.problems.problem import Solvable, Solved
 from fedsim.learning.server_updates import Composed
+from fedsim.learning.who_pays import who_pays
 from fedsim.log import Recorded
 from fedsim.log.recorder import TemporaryLog
 from fedsim.population import Population
@@ -81,7 +84,12 @@ class Training:
             self._temporary.add(self._log.rounds.clear(), self._twin.reassign(part))
 
     def train(
-        self, report: Report, shares: Floats, frequency: Floats, pi: Floats | None
+        self,
+        report: Report,
+        shares: Floats,
+        frequency: Floats,
+        pi: Floats | None,
+        available: AvailableTime | None = None,
     ) -> tuple[pl.DataFrame, dict[str, float]]:
         """Return the learning table of the run and its metrics, after all participations were taken.
 
@@ -96,16 +104,16 @@ class Training:
             clients=len(population),
             seed=scenario.seed,
             folder=scenario.folder,
+            traits=self._traits(available),
         )
         work = LocalWork.checked(problem, learning.local_steps, learning.step_size, learning.batch_size)
         draws = stream(scenario.seed, replicate, Purpose.OPTIMIZER)
         foreseen = cache(partial(available_participation, scenario, population, log.rounds, replicate))
         plain = {choice.label: _build(choice, pi, frequency, shares, foreseen) for choice in learning.optimizers}
         own = _with_privacy(scenario, learning, plain, noise=_noise(scenario, population, replicate))
-        buffer = scenario.server.buffer
         lengths = {each.label: each.local_step_size for each in learning.optimizers if each.local_step_size is not None}
         cohorts = self._reading.cohorts(log.participations)
-        courses = [Course(log.rounds, log.participations, own, draws, buffer, lengths, cohorts)]
+        courses = [Course(log.rounds, log.participations, own, draws, scenario.server.buffer, lengths, cohorts)]
         reference = None
         if learning.reference == "uniform":
             reference = learning.optimizers[0].label + _REFERENCE_SUFFIX
@@ -140,6 +148,9 @@ class Training:
         metrics |= _excess("loss", metrics, own, reference)
         for part in trained:
             metrics |= _of_models(problem, part)
+        metrics |= who_pays(
+            problem, trained[0].ends, shares, population.group, [*map(metric_part, population.group_names)]
+        )
         metrics |= _excess("average_loss", metrics, own, reference)
         if self._spent is not None:
             above, absolute = learning.target_above_optimum, learning.target_loss
@@ -157,6 +168,13 @@ class Training:
             for name, found in trained[0].ends.items():
                 metrics[f"learning.{name}.bias"] = float(np.linalg.norm(found.average - optimum))
         return table, metrics
+
+    def _traits(self, available: AvailableTime | None) -> dict[str, Any]:
+        """Return what partitions may follow, by its name."""
+        found = self._population
+        traits = {"group": found.group, "time_zone": found.zone, "speed": found.speed}
+        whole = available is not None and len(available.share) == len(found)
+        return traits | ({"availability": available.share} if available is not None and whole else {})
 
     def _reference(self, name: str, own: Course) -> Course:
         """Return the course over the twin of a run, for the first optimizer under this name."""

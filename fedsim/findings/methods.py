@@ -229,3 +229,18 @@ def _beside_best(others: Sequence[Method], best: str, loss: float) -> Iterator[s
         yield f"Above it by more than chance: {_words(far)}."
     if near:
         yield f"Not above it by more than chance: {_words(near)}."
+
+
+def paying_findings(run: FinishedRun) -> Iterator[Finding]:
+    """Say of the first optimizer whose losses its mean model leaves: of rare and frequent clients, and of the worst."""
+    name = next(iter(optimizer_figures(run, "loss_of_worst_tenth")), "")
+    rare, frequent, worst = (
+        run.metrics.get(f"learning.{name}.loss_of_{which}") for which in ("tenth_1", "tenth_10", "worst_tenth")
+    )
+    if worst is None:
+        return
+    text = f"Who pays, with “{name}” (losses of its mean model): "
+    if rare is not None and frequent is not None:
+        text += f"{number(rare, 3)} for the tenth of the clients that reported least often, {number(frequent, 3)} for "
+        text += "the tenth that did most often, "
+    yield Finding(f"{text}{number(worst, 3)} for the tenth with the highest losses.", MODEL)

@@ -44,13 +44,21 @@ def check_optimizer(kind: str, options: Mapping[str, object]) -> Findings:
 
 
 def build_problem(
-    kind: str, options: Mapping[str, object], *, clients: int, seed: int, folder: Path = Path()
+    kind: str,
+    options: Mapping[str, object],
+    *,
+    clients: int,
+    seed: int,
+    folder: Path = Path(),
+    traits: Mapping[str, Any] | None = None,
 ) -> Problem:
     """Return the problem that a scenario names, for N clients; paths in its options are relative to `folder`.
 
+    `traits` are arrays of shape (N,) by name, for partitions that follow the devices.
+
     Raises a `LearningError` if an option is wrong, the constructor fails, or it makes no problem for N clients.
     """
-    problem = PROBLEMS.build(kind, options, clients=clients, seed=seed, folder=folder)
+    problem = PROBLEMS.build(kind, options, clients=clients, seed=seed, folder=folder, traits=traits)
     if problem.clients != clients:
         raise LearningError(f"problem {kind!r} says that it has {problem.clients!r} clients, not {clients}")
     return problem

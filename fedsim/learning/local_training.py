@@ -119,7 +119,11 @@ class LocalWork:
         each = np.arange(self.steps * self.batch_size).reshape(self.steps, 1, self.batch_size)
         number = number[:, None] if isinstance(number, np.ndarray) else int(number)
         bits = draws.bits(clients[:, None], number * each.size + each)
-        bits %= np.uint64(self.sampled.samples)
+        numbers = getattr(self.problem, "counts", None)
+        if numbers is None:
+            bits %= np.uint64(self.sampled.samples)
+        else:
+            bits %= numbers[clients % self.problem.clients, None].astype(np.uint64)
         return bits.view(np.int64)
 
     def updates(

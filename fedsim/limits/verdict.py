@@ -44,6 +44,12 @@ def find_metric(name: str, scenario: Scenario, own: Sequence[Own] | None = None)
         return described[name]
     family, _, rest = name.partition(".")
     label, _, figure = rest.partition(".")
+    figure, of_group, group = figure.partition("_of_group_")
+    if of_group and family == "learning":
+        if group not in (groups := _labels(scenario, "group")):
+            hint = did_you_mean(group, groups[:_MOST_SUGGESTED], or_known=len(groups) < 20)
+            raise UnknownMetricError(f"no group is called {group!r}{hint}")
+        figure = f"{figure}{of_group}GROUP"
     metric = known.get(f"{family}.{_OWNERS[family]}.{figure}" if family in _OWNERS else name)
     if metric is not None and family in _OWNERS:
         labels = _labels(scenario, family)

@@ -9,6 +9,7 @@ from fedsim.findings.expectations import verdict
 from fedsim.findings.finding import Finding
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import NO_VALUE, capitalized, count, distinct, number, with_separation
+from fedsim.findings.methods import paying_findings
 from fedsim.findings.run import asks_of_convergence, run_answer, setup_of
 from fedsim.learning.private import caveats_of
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises
@@ -36,7 +37,9 @@ def run_document(run: FinishedRun, plugins: bool = False) -> ReportDocument:
     endings = (tables.ending_table(f"{noun}s", rounds), tables.ending_table("sessions", run.gathered.outcomes))
     sections = (
         Section("bias", "Participation and bias", charts["bias"], [tables.bias_table(run, said.bias)]),
-        Section("learning", "Learning", charts["learning"], [learning]),
+        Section(
+            "learning", "Learning", charts["learning"], [learning, tables.who_pays_table(run)], (*paying_findings(run),)
+        ),
         Section("devices", "Devices and time", charts["devices"]),
         Section("rounds", f"{capitalized(noun)}s and sessions", charts["rounds"], endings, folded=True),
         privacy_section(run),

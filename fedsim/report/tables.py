@@ -99,6 +99,21 @@ def learning_table(run: FinishedRun) -> Table | None:
     return Table("Where learning ended", ("Optimizer", *columns), rows, words=2)
 
 
+def who_pays_table(run: FinishedRun) -> Table | None:
+    """Show losses and accuracies of mean models by tenth of participation and by group, and of the worst tenth."""
+    names = [name for name in optimizers(run) if f"learning.{name}.loss_of_worst_tenth" in run.metrics]
+    first, rows = f"learning.{names[0]}." if names else "", list[tuple[str, ...]]()
+    for key in [
+        name for name in run.metrics if names and name.startswith(first) and "_of_" in name.removeprefix(first)
+    ]:
+        what, _, which = key.removeprefix(first).partition("_of_")
+        words = {"tenth_1": "tenth 1 by reports (fewest)", "tenth_10": "tenth 10 by reports (most)"}.get(which, which)
+        values = [run.metrics.get(f"learning.{name}.{what}_of_{which}") for name in names]
+        write = percent if what == "accuracy" else lambda value: NO_VALUE if value is None else number(value, 3)
+        rows.append((f"{capitalized(what)}, {words.replace('_', ' ')}", *(write(value) for value in values)))
+    return Table("Who pays: by reports, by group, and the worst tenth", ("Of", *names), tuple(rows)) if rows else None
+
+
 def own_metric_table(run: FinishedRun) -> Table | None:
     """Show the metrics of the scenario's own, as the manifest describes them; None where it has none."""
     described = run.manifest.get("own_metrics")

@@ -137,7 +137,7 @@ def test_the_registered_names() -> None:
     built_in += ["oracle_weighted", "fedvarp", "fedau", "mifa", "area", "ace", "fedawe"]
     assert list(OPTIMIZERS) == [*built_in, "fedbuff", "debiased_fedbuff", "fadas"]
     assert list(PROBLEMS) == ["robust_regression", "quadratic", "sampled_quadratic", "softmax_regression", "torch"]
-    assert list(SERVER_UPDATES) == ["sgd", "momentum", "adam"]
+    assert list(SERVER_UPDATES) == ["sgd", "momentum", "adam", "yogi", "adagrad"]
 
 
 @pytest.mark.parametrize("kind", OPTIMIZERS)
@@ -277,7 +277,7 @@ def test_something_that_is_not_a_class() -> None:
         (
             "robust_regresion", {}, ("kind",),
             "unknown problem 'robust_regresion'; did you mean 'robust_regression'?; "
-            f"known are quadratic, robust_regression, softmax_regression, torch, {OWN}",
+            f"known are quadratic, robust_regression, sampled_quadratic, softmax_regression, torch, {OWN}",
         ),
         (
             "robust_regression", {"sampels": 3}, ("sampels",),

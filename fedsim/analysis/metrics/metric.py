@@ -129,6 +129,12 @@ LEARNING = described("""
     learning.OPTIMIZER.dropped_updates | | Updates that were not finite, and counted as zero where updates are clipped for privacy.
     learning.OPTIMIZER.accuracy | share | Accuracy on test samples, mean over the last half of the rounds.
     learning.OPTIMIZER.average_loss | | Global loss of the mean of the server's models over the last half of the rounds.
+    learning.OPTIMIZER.loss_of_worst_tenth | | Mean loss of that model over the tenth of the clients with the highest.
+    learning.OPTIMIZER.loss_of_tenth_TENTH | | The same over a tenth of the clients by reports (1: fewest, 10: most).
+    learning.OPTIMIZER.loss_of_group_GROUP | | The same over the clients of a group.
+    learning.OPTIMIZER.accuracy_of_worst_tenth | share | Accuracy on own samples over the tenth with the lowest.
+    learning.OPTIMIZER.accuracy_of_tenth_TENTH | share | The same over a tenth of the clients by reports.
+    learning.OPTIMIZER.accuracy_of_group_GROUP | share | The same over the clients of a group.
     learning.OPTIMIZER.average_excess_loss | | That loss above the first optimizer's under uniform participation.
     learning.OPTIMIZER.drawn_loss | | Global loss of a model drawn uniformly from the run: the paper's output rule.
     learning.OPTIMIZER.drawn_grad_norm | | Norm of the global gradient of that model.

@@ -1,12 +1,13 @@
 """How a scenario names data and their partition, and the federated data that these mean.
 
-Partitions are random, by Dirichlet proportions of the labels, or by shards of sorted labels. Every client gets
-n = (samples) // N samples; the rest is left out. A `LearningError` is raised if there are fewer samples than clients
+Partitions are that of the file, random, by Dirichlet proportions of the labels, or by shards of sorted labels, which
+may follow a trait of the devices. But for the first, every client gets n = (samples) // N samples; the rest is left
+out. A `LearningError` is raised if there are fewer samples than clients
 (or shards).
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +21,7 @@ from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import KeyPath
 from fedsim.common.keyed import Purpose, Stream, stream
 from fedsim.common.registry import Findings
-from fedsim.learning.data.samples import FILES, Samples, archive, digits, mnist, mnist_sample
+from fedsim.learning.data.samples import FILES, Samples, archive, digits, mnist, mnist_sample, parquet_rows
 from fedsim.learning.failures import AbsentDataError, LearningError
 
 MNIST_FOLDER: Final = "FEDSIM_MNIST"
@@ -67,6 +68,27 @@ class Archive(_Choice):
     path: Annotated[str, Field(min_length=1)]
 
 
+class ParquetFile(_Choice):
+    """A Parquet file with the columns client, x and y, and perhaps split."""
+
+    kind: Literal["parquet"] = "parquet"
+    path: Annotated[str, Field(min_length=1)]
+
+
+class Natural(_Choice):
+    """Every client has the samples that the file says are its own, however many."""
+
+    kind: Literal["natural"] = "natural"
+
+
+class Tied(_Choice):
+    """Labels follow a trait of the devices: shards of sorted labels, dealt to the devices in the order of the trait."""
+
+    kind: Literal["tied"] = "tied"
+    to: Literal["group", "time_zone", "speed", "availability"]
+    per_client: Annotated[int, Field(ge=1)] = 2
+
+
 class Iid(_Choice):
     """A random partition."""
 
@@ -93,10 +115,10 @@ def _short(value: Any) -> Any:
 
 
 Data: TypeAlias = Annotated[
-    Digits | Mnist | MnistSample | Archive, Field(discriminator="kind"), BeforeValidator(_short)
+    Digits | Mnist | MnistSample | Archive | ParquetFile, Field(discriminator="kind"), BeforeValidator(_short)
 ]
 Partition: TypeAlias = Annotated[
-    Iid | DirichletPartition | Shards, Field(discriminator="kind"), BeforeValidator(_short)
+    Iid | DirichletPartition | Shards | Natural | Tied, Field(discriminator="kind"), BeforeValidator(_short)
 ]
 
 
@@ -104,12 +126,13 @@ Partition: TypeAlias = Annotated[
 class Federated:
     """Samples and their owners.
 
-    Row i of `members`, shape (N, n), holds the indices of the samples of client i: all clients have the same number, so
-    the mean over clients is the mean over samples.
+    Row i of `members`, shape (N, n), holds the indices of the samples of client i. Where clients have different numbers
+    of samples, `counts`, (N,), has these, n is the largest, and rows are filled up with a sample of the client.
     """
 
     samples: Samples
     members: Ints
+    counts: Ints | None = None
 
 
 @dataclass(eq=False)
@@ -122,13 +145,20 @@ class ChosenData:
     clients: int
     seed: int = field(repr=False)
     folder: Path = field(default=Path(), repr=False)
-    # ``digits``; ``mnist_sample``; ``{kind: mnist, path: ...}``; ``{kind: npz, path: ...}``
+    # by device, of shape (N,): group, time_zone, speed, availability; those of the scenario's population
+    traits: Mapping[str, Any] | None = field(default=None, repr=False)
+    # ``digits``; ``mnist_sample``; ``{kind: mnist, path: ...}``; ``{kind: npz, path: ...}``; ``{kind: parquet, ...}``
     data: Data = field(default_factory=Digits)
-    # ``iid``; ``{kind: dirichlet, concentration: 0.3}``; ``{kind: shards, per_client: 2, shuffled: true}``
-    partition: Partition = field(default_factory=DirichletPartition)
+    # ``natural``, the default for data that name clients; ``iid``; ``{kind: dirichlet, concentration: 0.3}``, the
+    # default for others; ``{kind: shards, per_client: 2, shuffled: true}``; ``{kind: tied, to: time_zone}``
+    partition: Partition | None = None
+    # ``clients``: the mean of the f_i; ``samples``: weighted by n_i, for which f_i is multiplied by N n_i / sum_j n_j
+    objective: Literal["clients", "samples"] = "clients"
     # draws test samples and partition; the scenario's seed by default
     data_seed: Annotated[int, Field(ge=0, lt=2**64)] | None = None
     _members: Any = field(init=False, repr=False)  # those of `Federated`, as the problem keeps them
+    counts: Ints | None = field(init=False, repr=False, default=None)  # n_i, (N,), where these differ
+    factors: Floats | None = field(init=False, repr=False, default=None)  # of the f_i, (N,), where these are not 1
 
     @property
     def samples(self) -> int:
@@ -142,17 +172,42 @@ class ChosenData:
 
     def load(self) -> Federated:
         """Return the data and who has which of them, read anew."""
-        return federated(self.data, self.partition, self.clients, self.drawn_by, self.folder)
+        owned = federated(self.data, self.partition, self.clients, self.drawn_by, self.folder, self.traits)
+        self.counts = owned.counts
+        if self.counts is not None and self.objective == "samples":
+            self.factors = self.counts / self.counts.mean()
+        return owned
+
+    def by_count(self, clients: Ints) -> Iterator[tuple[Ints, int]]:
+        """Yield places in an array of clients that have equally many samples, and how many."""
+        numbers = np.full(len(clients), self.samples) if self.counts is None else self.counts[clients]
+        for number in np.unique(numbers).tolist():
+            yield np.flatnonzero(numbers == number), number
 
 
-def federated(data: Data, partition: Partition, clients: int, seed: int, folder: Path) -> Federated:
+def federated(
+    data: Data,
+    partition: Partition | None,
+    clients: int,
+    seed: int,
+    folder: Path,
+    traits: Mapping[str, Any] | None = None,
+) -> Federated:
     """Return the data and who has which of them; the seed draws test samples and partition."""
+    own = partition is None or isinstance(partition, Natural)
     if isinstance(data, Digits):
         samples = digits(seed)
     elif isinstance(data, MnistSample):
         samples = mnist_sample(seed)
+    elif isinstance(data, Mnist):
+        samples = mnist(_mnist_path(data, folder))
     else:
-        samples = mnist(_mnist_path(data, folder)) if isinstance(data, Mnist) else archive(folder / data.path)
+        samples = (archive if isinstance(data, Archive) else parquet_rows)(folder / data.path, clients if own else None)
+    if own and samples.owners is not None:
+        return _natural(samples, samples.owners, clients)
+    if isinstance(partition, Natural):
+        raise LearningError("partition 'natural' needs data that name clients: client_train, or a column client")
+    partition = partition or DirichletPartition()
     if isinstance(partition, Iid):
         return Federated(samples, iid(len(samples.targets), clients, seed))
     if not samples.labelled:
@@ -160,7 +215,25 @@ def federated(data: Data, partition: Partition, clients: int, seed: int, folder:
     labels = samples.targets.astype(np.int64)
     if isinstance(partition, DirichletPartition):
         return Federated(samples, dirichlet(labels, clients, seed, partition.concentration))
-    return Federated(samples, shards(labels, clients, seed, partition.per_client, shuffled=partition.shuffled))
+    if isinstance(partition, Shards):
+        return Federated(samples, shards(labels, clients, seed, partition.per_client, shuffled=partition.shuffled))
+    if (trait := (traits or {}).get(partition.to)) is None:
+        raise LearningError(f"partition 'tied': the {partition.to} of devices is not known here")
+    dealt = shards(labels, clients, seed, partition.per_client, shuffled=False)
+    members = np.empty_like(dealt)
+    members[np.argsort(trait, kind="stable")] = dealt
+    return Federated(samples, members)
+
+
+def _natural(samples: Samples, owners: Ints, clients: int) -> Federated:
+    """Return the partition by the owners of samples."""
+    counts = np.bincount(owners, minlength=clients)
+    if not counts.all():
+        raise LearningError(f"client {int(counts.argmin())} of the data, in the order of names, has no samples")
+    order, first = np.argsort(owners, kind="stable"), np.cumsum(counts) - counts
+    places = np.arange(counts.max())[None, :]
+    members = order[first[:, None] + np.where(places < counts[:, None], places, 0)]
+    return Federated(samples, members, None if (counts == counts[0]).all() else counts)
 
 
 def _mnist_path(data: Mnist, folder: Path) -> Path:

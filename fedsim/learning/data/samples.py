@@ -21,21 +21,25 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+import polars as pl
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from fedsim.common.arrays import Floats, Ints
+from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.files import reading
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.memory import too_much
+from fedsim.common.regular_files import regular
 from fedsim.learning.failures import LearningError
 
 _TEST_SHARE = 0.2
 _ORDER = 2**62
 _MNIST_SAMPLE = Path("data") / "data" / "mnist_5k.csv.gz"
 _TYPES: Final = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
-_LARGEST: Final = 2**30
+_LARGEST: Final = 2**33
 _FLOAT: Final = 8  # bytes of the numbers that all become
 _ARRAYS: Final = ("x_train", "y_train", "x_test", "y_test")
+_OWNERS: Final = "client_train"
 FILES: Final = (
     "train-images-idx3-ubyte",
     "train-labels-idx1-ubyte",
@@ -58,6 +62,7 @@ class Samples:
     targets: NDArray[np.generic]
     test_inputs: Floats
     test_targets: NDArray[np.generic]
+    owners: Ints | None = None  # of each sample to train on, 0..C-1 in the order of the clients' names; None if unknown
 
     @property
     def classes(self) -> int:
@@ -116,15 +121,73 @@ def mnist(path: Path) -> Samples:
     return _checked(path, Samples(flat, labels.astype(np.int64), test_flat, test_labels.astype(np.int64)))
 
 
-def archive(path: Path) -> Samples:
-    """Return the arrays of an .npz file as they are: x_train, y_train, x_test, y_test."""
-    inputs, targets, test_inputs, test_targets = _archive(path)
-    return _checked(path, Samples(inputs.astype(np.float64), targets, test_inputs.astype(np.float64), test_targets))
+def archive(path: Path, clients: int | None = None) -> Samples:
+    """Return the arrays of an .npz file as they are: x_train, y_train, x_test, y_test, and client_train if it has that.
+
+    With client_train only the samples of the first clients are returned, in the order of their names.
+    """
+    inputs, targets, test_inputs, test_targets, *named = _archive(path)
+    if named and len(named[0]) != len(inputs):
+        raise LearningError(f"{path}: {len(inputs)} inputs to train on and {len(named[0])} clients")
+    owners = None
+    if named:
+        kept, owners = _owned(path, named[0], clients)
+        inputs, targets = inputs[kept], targets[kept]
+    floats = inputs.astype(np.float64), test_inputs.astype(np.float64)
+    return _checked(path, Samples(floats[0], targets, floats[1], test_targets, owners))
+
+
+def parquet_rows(path: Path, clients: int | None = None) -> Samples:
+    """Return the rows of a Parquet file for the first clients: columns client, x (numbers), y, and perhaps split.
+
+    Rows whose split is not ``train`` are to test on; without that column, the last fifth of each client's rows.
+    """
+    check_table(path)
+    with reading(path, "columns client, x and y"):
+        rows = pl.read_parquet(regular(path), glob=False)
+    names = rows["client"].unique().sort()[:clients]
+    rows = rows.filter(pl.col("client").is_in(names.implode()))
+    place, number = pl.int_range(pl.len()).over("client"), pl.len().over("client")
+    trains = rows.select(pl.col("split") == "train" if "split" in rows.columns else place < number - number // 5)
+    own, tests = rows.filter(trains.to_series()), rows.filter(~trains.to_series())
+    try:
+        inputs, test_inputs = (np.array(part["x"].to_list(), dtype=np.float64) for part in (own, tests))
+    except (ValueError, TypeError):
+        raise LearningError(f"{path}: the column x must have as many numbers in every row") from None
+    kept, owners = _owned(path, own["client"].to_numpy(), clients)
+    return _checked(path, Samples(inputs[kept], own["y"].to_numpy()[kept], test_inputs, tests["y"].to_numpy(), owners))
+
+
+def check_table(path: Path) -> None:
+    """Raise the `LearningError` of `parquet_rows`, as far as the head of the file tells it."""
+    if not path.is_file():
+        raise LearningError(f"{path} is not a file")
+    with reading(path, "columns client, x and y"):
+        scan = pl.scan_parquet(regular(path), glob=False)
+        there = scan.collect_schema()
+        rows = int(scan.select(pl.len()).collect().item())
+    if missing := [name for name in ("client", "x", "y") if name not in there]:
+        raise LearningError(f"{path} lacks {', '.join(missing)}; it has {', '.join(there)}")
+    if not isinstance(there["x"], pl.List | pl.Array):
+        raise LearningError(f"{path}: the column x must have a list of numbers in every row, not {there['x']}")
+    _check_size(path, rows)
+
+
+def _owned(path: Path, named: NDArray[np.generic], clients: int | None) -> tuple[Bools, Ints]:
+    """Return which samples are of the first clients in the order of names, and whose each of these is."""
+    names, owners = np.unique(named, return_inverse=True)
+    if clients is not None and len(names) < clients:
+        raise LearningError(f"{path} has {len(names):,} clients, and the scenario has {clients:,} devices")
+    kept = owners < (clients or len(names))
+    return kept, owners[kept].astype(np.int64)
 
 
 def check_heads(path: Path) -> None:
-    """Raise the `LearningError` of `mnist` and `archive`, as far as the heads of the files tell it."""
-    _ = _folder(path, heads_only=True) if path.is_dir() else _archive(path, heads_only=True)
+    """Raise the `LearningError` of `mnist`, `archive` and `parquet_rows`, as far as the heads of the files tell it."""
+    if path.suffix == ".parquet":
+        check_table(path)
+    else:
+        _ = _folder(path, heads_only=True) if path.is_dir() else _archive(path, heads_only=True)
 
 
 def read_idx(path: Path, *, head_only: bool = False) -> NDArray[np.generic]:
@@ -178,7 +241,7 @@ def _archive(path: Path, *, heads_only: bool = False) -> list[NDArray[np.generic
         if heads_only:
             return []
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as arrays:
-            return [arrays[name] for name in _ARRAYS]
+            return [arrays[name] for name in (*_ARRAYS, _OWNERS) if name in arrays]
     except (*_DAMAGED_ARRAYS, *_DAMAGED_ZIP) as error:
         raise LearningError(f"{path} is not an .npz file of plain arrays: {error}") from None
 
@@ -189,7 +252,7 @@ def _check_archive(path: Path) -> None:
         there = [name.removesuffix(".npy") for name in members.namelist()]
         if missing := [name for name in _ARRAYS if name not in there]:
             raise LearningError(f"{path} lacks {', '.join(missing)}; it has {', '.join(there) or 'no arrays'}")
-        for name in _ARRAYS:
+        for name in (*_ARRAYS, *({_OWNERS} & {*there})):
             with members.open(f"{name}.npy") as member:
                 first = npy.read_magic(member) == (1, 0)
                 read_head = npy.read_array_header_1_0 if first else npy.read_array_header_2_0

@@ -20,7 +20,7 @@ PROBLEMS: Final = Registry[Problem](
         "torch": "fedsim.learning.problems.torch_module:TorchModule",
     },
     given=("clients", "seed"),
-    offered=("folder",),
+    offered=("folder", "traits"),
     error=LearningError,
     at="learning.problem",
     chance="draw the data from np.random.default_rng(seed), seed being an argument of the constructor",

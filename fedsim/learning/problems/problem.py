@@ -51,7 +51,10 @@ class Problem(Protocol):
 
 @runtime_checkable
 class Sampled(Problem, Protocol):
-    """A problem whose f_i are means over the same number of samples for each client, as minibatches need it."""
+    """A problem whose f_i are means over samples, as minibatches need it.
+
+    Where clients have different numbers of samples, n is the largest, and an attribute ``counts``, (N,), has these.
+    """
 
     @property
     def samples(self) -> int:
@@ -77,6 +80,14 @@ class Descending(Problem, Protocol):
         `step_sizes` has shape (M,); `minibatches` are samples as in `Sampled.select` for each step, shape
         (K, M, batch size), or None for full gradients.
         """
+
+
+@runtime_checkable
+class ByClient(Problem, Protocol):
+    """A problem that can say who pays."""
+
+    def by_client(self, model: Floats, /) -> Mapping[str, Floats]:
+        """Return ``loss``, f_i(model) without factors, and perhaps ``accuracy`` on own samples, each of shape (N,)."""
 
 
 @runtime_checkable

@@ -111,6 +111,9 @@ class Quadratic:
             "distance": float(np.linalg.norm(away)),
         }
 
+    def by_client(self, model: Floats) -> Mapping[str, Floats]:
+        return {"loss": (self.curvatures * (model - self.centres) ** 2).sum(axis=1) / 2}
+
     def affine(self, clients: Ints, step_sizes: Floats, steps: int) -> tuple[Floats, Floats]:
         pull: Floats = 1.0 - (1.0 - step_sizes[:, None] * self.curvatures[clients]) ** steps
         return pull, self.centres[clients]

@@ -130,3 +130,6 @@ class RobustRegression:
         pull = residuals / (1.0 + halves)
         gradient = (pull[:, None, :] @ self.features)[:, 0, :].mean(axis=0) / self.samples
         return {"loss": float(np.log1p(halves).mean()), "grad_norm": float(np.linalg.norm(gradient))}
+
+    def by_client(self, model: Floats) -> Mapping[str, Floats]:
+        return {"loss": np.log1p((self.features @ model + self.targets) ** 2 / 2).mean(axis=1)}

@@ -37,6 +37,11 @@ class SoftmaxRegression(ChosenData):
             raise LearningError("softmax regression needs labels: one whole number from 0 on for each sample")
         self.classes = samples.classes
         self._members = owned.members
+        if self.counts is not None:
+            own = np.arange(self.samples) < self.counts[:, None]
+            self._weights = own / self.counts[:, None]  # of samples in f_i, zero for what fills up
+            factors = np.ones((self.clients, 1)) if self.factors is None else self.factors[:, None]
+            self._shares = (self._weights * factors / self.clients).ravel()  # in F
         self._inputs = _with_one(samples.inputs)
         self._targets = np.eye(self.classes)[samples.targets.astype(np.int64)]
         self._test_inputs, self._test_labels = _with_one(samples.test_inputs), samples.test_targets
@@ -47,7 +52,7 @@ class SoftmaxRegression(ChosenData):
 
     def samples_of(self, client: int) -> tuple[Floats, Floats]:
         """Return a client's samples for training elsewhere: (a_j, 1) and the unit vectors of the labels y_j."""
-        own = self._members[client]
+        own = self._members[client][: None if self.counts is None else self.counts[client]]
         return self._inputs[own], self._targets[own]
 
     def initial(self) -> Floats:
@@ -62,6 +67,9 @@ class SoftmaxRegression(ChosenData):
         inputs, targets = self._inputs.take(own, axis=0), self._targets.take(own, axis=0)
         # Times values of the samples, the transposed inputs over their number give means.
         transposed, spare = inputs.swapaxes(-1, -2) / inputs.shape[-2], np.empty((cohorts, *targets.shape))
+        if samples is None and self.counts is not None:
+            transposed = inputs.swapaxes(-1, -2) * self._weights[clients][:, None, :]
+        factors = None if self.factors is None else self.factors[clients][:, None, None]
 
         def gradients(models: Floats) -> Floats:
             weights = models.reshape(cohorts, len(models) // cohorts, -1, self.classes)
@@ -69,6 +77,8 @@ class SoftmaxRegression(ChosenData):
             misses -= targets
             slopes = transposed @ misses
             slopes += self.l2 * weights
+            if factors is not None:
+                slopes *= factors
             flat: Floats = slopes.reshape(models.shape)
             return flat
 
@@ -99,8 +109,24 @@ class SoftmaxRegression(ChosenData):
         inputs, targets = self._inputs[chosen], self._targets[chosen]
         logits = inputs @ weights
         likelihood = (logits * targets).sum(axis=1) - logsumexp(logits, axis=1)
-        slope = inputs.T @ (_probabilities(logits) - targets) / len(chosen) + self.l2 * weights
-        return float(-likelihood.mean() + self.l2 / 2 * (model @ model)), slope.ravel()
+        slope = self._mean(inputs, _probabilities(logits) - targets) + self.l2 * weights
+        mean = likelihood.mean() if self.counts is None else likelihood @ self._shares
+        return float(-mean + self.l2 / 2 * (model @ model)), slope.ravel()
+
+    def _mean(self, inputs: Floats, values: Floats) -> Floats:
+        """Return the mean over the clients' samples of inputs times values."""
+        if self.counts is None:
+            return np.asarray(inputs.T @ values / len(inputs))
+        return np.asarray(inputs.T @ (values * self._shares[:, None]))
+
+    def by_client(self, model: Floats) -> Mapping[str, Floats]:
+        logits = self._inputs[self._members] @ model.reshape(-1, self.classes)
+        targets = self._targets[self._members]
+        losses = logsumexp(logits, axis=2) - (logits * targets).sum(axis=2)
+        right = logits.argmax(axis=2) == targets.argmax(axis=2)
+        weights = np.full(losses.shape, 1 / self.samples) if self.counts is None else self._weights
+        regular = self.l2 / 2 * (model @ model)
+        return {"loss": (losses * weights).sum(axis=1) + regular, "accuracy": (right * weights).sum(axis=1)}
 
     def _curved(self, model: Floats, along: Floats) -> Floats:
         """Return the second derivative of F times a vector."""
@@ -108,7 +134,7 @@ class SoftmaxRegression(ChosenData):
         shares = _probabilities(inputs @ model.reshape(-1, self.classes))
         turned = inputs @ along.reshape(-1, self.classes)
         turned -= (shares * turned).sum(axis=1, keepdims=True)
-        return np.asarray((inputs.T @ (shares * turned)).ravel() / len(inputs) + self.l2 * along)
+        return np.asarray(self._mean(inputs, shares * turned).ravel() + self.l2 * along)
 
 
 def _with_one(inputs: Floats) -> Floats:

@@ -8,7 +8,7 @@ gradients of `DenseNetwork` are the same: backpropagation with batched matrix pr
 of mapped automatic differentiation for a cohort of small networks.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import pairwise
@@ -181,12 +181,8 @@ class TorchModule(ChosenData):
         return self.select(clients)(models)
 
     def select(self, clients: Ints, samples: Ints | None = None) -> Gradients:
-        inputs, targets = self._chosen(clients, samples)
-
-        def gradients(models: Floats) -> Floats:
-            return _array(self._slopes(self._numbers(models), inputs, targets))
-
-        return gradients
+        slopes = self._slopes_of(clients, samples)
+        return lambda models: _array(slopes(self._numbers(models)))
 
     def descend(
         self, clients: Ints, models: Floats, step_sizes: Floats, steps: int, minibatches: Ints | None = None
@@ -195,12 +191,31 @@ class TorchModule(ChosenData):
         changes = start * 0.0
         for step in range(steps):
             if step == 0 or minibatches is not None:
-                inputs, targets = self._chosen(clients, None if minibatches is None else minibatches[step])
-            changes -= sizes * self._slopes(start + changes, inputs, targets)
+                slopes = self._slopes_of(clients, None if minibatches is None else minibatches[step])
+            changes -= sizes * slopes(start + changes)
         return _array(changes)
 
-    def _chosen(self, clients: Ints, samples: Ints | None) -> tuple[Any, Any]:
-        chosen = self._members[self._indices(clients)]
+    def _slopes_of(self, clients: Ints, samples: Ints | None) -> Callable[[Any], Any]:
+        """Return the gradients of these clients as a function of their models; `samples` as in `select`."""
+        same = samples is not None or self.counts is None
+        groups = [(np.arange(len(clients)), None)] if same else list(self.by_count(clients))
+        every = [(rows, *self._chosen(clients[rows], samples, number)) for rows, number in groups]
+
+        def plain(models: Any) -> Any:
+            if len(every) == 1:
+                return self._slopes(models, *every[0][1:])
+            found = torch.empty_like(models)
+            for rows, inputs, targets in every:
+                found[rows] = self._slopes(models[rows], inputs, targets)
+            return found
+
+        if self.factors is None:
+            return plain
+        factors = self._numbers(self.factors[clients]).unsqueeze(1)
+        return lambda models: plain(models) * factors
+
+    def _chosen(self, clients: Ints, samples: Ints | None, number: int | None = None) -> tuple[Any, Any]:
+        chosen = self._members[self._indices(clients)][:, :number]
         if samples is not None:
             chosen = chosen.gather(1, self._indices(samples))
         return self._inputs[chosen], self._targets[chosen]
@@ -212,7 +227,13 @@ class TorchModule(ChosenData):
 
     def evaluate(self, model: Floats) -> Mapping[str, float]:
         own = self._numbers(model)
-        if self._dense is not None:
+        if self.counts is not None:
+            loss, slope = 0.0, torch.zeros_like(own)
+            for rows, inputs, targets in self._parts():
+                weights = self._numbers(np.ones(len(rows)) if self.factors is None else self.factors[rows])
+                part = torch.func.grad_and_value(_weighted(self._losses, weights, inputs, targets))(own)
+                slope, loss = slope + part[0] / self.clients, loss + float(part[1]) / self.clients
+        elif self._dense is not None:
             parts = self._members.reshape(-1).split(_SAMPLES_AT_A_TIME)
             loss, slope = self._dense.total(own, ((self._inputs[rows], self._targets[rows]) for rows in parts))
         else:
@@ -224,6 +245,22 @@ class TorchModule(ChosenData):
                 guesses = self._outputs(own, self._test_inputs).argmax(dim=-1)
             figures["accuracy"] = float((guesses == self._test_targets).double().mean())
         return figures
+
+    def _parts(self) -> Iterator[tuple[Ints, Any, Any]]:
+        """Yield clients with equally many samples, some at a time, and their samples."""
+        for rows, number in self.by_count(np.arange(self.clients)):
+            for part in np.array_split(rows, -(-len(rows) * number // _SAMPLES_AT_A_TIME)):
+                yield (part, *self._chosen(part, None, number))
+
+    def by_client(self, model: Floats) -> Mapping[str, Floats]:
+        own, found = self._numbers(model), {"loss": np.empty(self.clients), "accuracy": np.empty(self.clients)}
+        with torch.no_grad():
+            for rows, inputs, targets in self._parts():
+                found["loss"][rows] = _array(self._losses(own, inputs, targets))
+                if self._labelled:
+                    right = self._outputs(own, inputs.flatten(0, 1)).argmax(dim=-1) == targets.flatten()
+                    found["accuracy"][rows] = _array(right.view(targets.shape).double().mean(dim=1))
+        return found if self._labelled else {"loss": found["loss"]}
 
     def _as_dense_network(self) -> DenseNetwork | None:
         """Return the module as a dense network if its gradients are known."""
@@ -246,6 +283,10 @@ class TorchModule(ChosenData):
 
     def _indices(self, values: Ints) -> Any:
         return torch.as_tensor(values, device=self._device)
+
+
+def _weighted(losses: Any, weights: Any, inputs: Any, targets: Any) -> Callable[[Any], Any]:
+    return lambda model: (weights * losses(model, inputs, targets)).sum()
 
 
 def _array(values: Any) -> Floats:
