@@ -134,6 +134,8 @@ def _extra_lines(found: Mapping[str, Any]) -> Iterator[str]:
                 f"{every:,} rounds until the counts of all are within {found['fluctuation']['precision']:.3g} at once"
             )
             yield f"{words}; after {_ROUNDS:,} rounds a count's standard deviation is {ends} % of its mean"
+        if (prior := found["fluctuation"]["best_prior"]) is not None:
+            yield f"a prior of Debiased FedAvg is best at {prior:.3g} participations of each client"
     if "convergence" in found:
         tv, floor = found["convergence"]["tv"], found["convergence"]["noise_floor"]
         shown = sorted({0, len(tv) // 4, len(tv) // 2, 3 * len(tv) // 4, len(tv) - 1})

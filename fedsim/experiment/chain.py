@@ -175,6 +175,7 @@ def _more(
             "precision": precision,
             # of a count after T rounds, over its mean, times sqrt(T)
             "relative_deviation": [each if np.isfinite(each) else None for each in deviation.tolist()],
+            "best_prior": prior if np.isfinite(prior := theory.best_prior(fluctuation, result.cohort)) else None,
             "rounds_for_all": int(every) if np.isfinite(every) else None,
             "rounds_needed": [
                 int(each) if np.isfinite(each) else None  # there is a client for which no number of rounds is enough

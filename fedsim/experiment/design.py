@@ -78,8 +78,12 @@ def design(scenario: Scenario, target: Floats | None = None, report: Report = si
     ready = made_ready(scenario)
     population, size = ready.population, len(ready.population)
     wanted = np.full(size, 1.0) if target is None else np.asarray(target, dtype=np.float64)
-    if wanted.shape != (size,) or not (np.isfinite(wanted) & (wanted > 0)).all():
-        raise ChainError(f"the target must be one positive number for each of the {size:,} clients")
+    if wanted.shape != (size,):
+        raise ChainError(
+            f"the target is {wanted.size:,} numbers, and there are {size:,} clients: give each a positive one"
+        )
+    if (bad := np.flatnonzero(~(np.isfinite(wanted) & (wanted > 0)))).size:
+        raise ChainError(f"the target of client {bad[0]:,} is {wanted[bad[0]]:g}: it must be positive and finite")
     wanted = wanted / wanted.sum()
     chained = before_the_chain(scenario, population) is None and all_report(scenario, population)
     if not chained and (unknown := why_not(scenario, population)):

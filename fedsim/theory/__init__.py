@@ -3,7 +3,7 @@
 from fedsim.theory.closed_form import closed_form, distances, smallest_separation
 from fedsim.theory.convergence import Convergence, RunningFrequencies, convergence, running_frequencies
 from fedsim.theory.exact import Mixing, exact, mixing
-from fedsim.theory.fluctuation import Fluctuation, asymptotic_variance, rounds_for_all, rounds_needed
+from fedsim.theory.fluctuation import Fluctuation, asymptotic_variance, best_prior, rounds_for_all, rounds_needed
 from fedsim.theory.mean_field import mean_field
 from fedsim.theory.monte_carlo import monte_carlo
 from fedsim.theory.quadratic import mean_model
@@ -20,6 +20,7 @@ __all__ = [
     "Stationary",
     "answer",
     "asymptotic_variance",
+    "best_prior",
     "closed_form",
     "convergence",
     "distances",

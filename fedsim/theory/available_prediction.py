@@ -6,7 +6,8 @@ available, and it is not cooling down with
 
     u_i(t) = 1 - sum of q_i(s) over the earlier rounds s after which it still rests,
 
-for it rests after one of these at most. It takes part with q_i(t) = e_i(t) h_i(t), where h_i, the chance of an eligible
+for it rests after one of these at most: until its separation and its cool-down are over, and a session that outlasts
+its round, of equally likely lengths. It takes part with q_i(t) = e_i(t) h_i(t), where h_i, the chance of an eligible
 device, is by the law of selection, so that sum_i q_i(t) = B_t:
 
 - uniform: one chance for all.
@@ -21,10 +22,11 @@ the number of the others' reports, taken to be binomial with the mean and the va
 
 With one draw the weight that i competes with is as `fedsim.theory.eligible_weight` says; otherwise it is as large as
 expected. Where all devices are always available and none rests, uniform, bernoulli and midzuno are exact. Counts vary
-as those of a renewal process: the variance of i's is the sum of q_i(t) (1 - h_i(t)) u_i(t)^2, and of what its reports
-add; the number of all reports varies too, since some who are selected fail. What is left out is that those who rest
-depend on one another: a part (1 - u_i) y / M of h_i, y being the mean weight of those who rest, which changes q_i by
-u_i times that. It is an estimate of the error.
+as those of a renewal process: the variance of i's is the sum of q_i(t) (1 - h_i(t)) u_i(t)^2, of q_i(t) times the
+variance of 1 - u_i(t) over lengths of late sessions, and of what its reports add, which late sessions lack; the number
+of all reports varies too, since some who are selected fail. What is left out is that those who rest depend on one
+another: a part (1 - u_i) y / M of h_i, y being the mean weight of those who rest, which changes q_i by u_i times that.
+It is an estimate of the error.
 
 References
 ----------
@@ -42,7 +44,7 @@ from numpy.typing import NDArray
 
 from fedsim.availability.population import strata
 from fedsim.availability.shocks import availability_of
-from fedsim.common.arrays import Floats, Ints
+from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.errors import ChainError
 from fedsim.common.instants import DAY_S, FOREVER, each_to_ms, to_ms
 from fedsim.common.later import special
@@ -81,10 +83,8 @@ def by_weights(
 
     Of the table of rounds, ``round``, ``selected_s`` and ``selected`` are read.
 
-    Raises
-    ------
-    ChainError
-        If it does not know of something in the scenario, no report is to be expected, or a day's rounds are too many.
+    Raises a `ChainError` if it does not know of something in the scenario, no report is to be expected, or a day's
+    rounds are too many.
     """
     server, unknown = scenario.server, why_not(scenario, population)
     if unknown or not server.selects_once:
@@ -111,12 +111,13 @@ def by_weights(
         return who, (codes[place, who] - 1.0) / (_SURE - 1)
 
     selections = Selections(began["round"].to_numpy().astype(np.int64), instants, sizes)
-    rests, law = (population.separation, population.cooldown_s), law_of(server)
-
+    lengths, limit_s = _lengths(scenario, population) / population.speed[:, None], server.deadline or np.inf
+    late, rest_s, law = lengths > limit_s, population.cooldown_s[:, None], law_of(server)
+    rest_s = np.maximum(rest_s, np.where(late, lengths, 0.0)) if late.any() else rest_s
     means = scenario.divisor is None if means is None else means
 
     def expected(weights: Floats) -> ExpectedReports:
-        found = expected_reports(weights, *rests, law, selections, reporting, means=means)
+        found = expected_reports(weights, population.separation, rest_s, law, selections, reporting, late, means=means)
         if not found.reports.any():
             raise ChainError("the mean field of devices that come and go expects no report of anybody")
         return found
@@ -220,9 +221,52 @@ class Selections:
     sizes: Ints  # B_t
 
     def first_within(self, now: int | Ints, separation: Ints, cooldown_s: Floats) -> NDArray[np.intp]:
-        """Return the first selection after which a device with such a cool-down still rests at the selection `now`."""
+        """Return the first selection after which a device with such a rest still rests at the selection `now`."""
         by_round = np.searchsorted(self.rounds, self.rounds[now] - separation, side="left")
         return np.minimum(by_round, np.searchsorted(self.instants, self.instants[now] - cooldown_s, side="right"))
+
+
+class _Rests:
+    """How likely each device still rests, by the chances with which past selections took it."""
+
+    def __init__(self, separation: Ints, rest_s: Floats, late: Bools | None, selections: Selections) -> None:
+        """Rests are equally likely `rest_s` (N, k), some after sessions that were `late` (N, k) and did not report."""
+        places = np.arange(len(selections.rounds))
+        since = selections.first_within(places, separation.max(initial=0), rest_s.max(initial=0.0))
+        longest = int((places - since).max(initial=0))
+        depth = longest + 1 if longest > 0 else 0  # selections over which one may rest, that which began it included
+        who = np.flatnonzero((separation > 0) | (rest_s > 0.0).any(axis=1)) if depth else np.zeros(0, dtype=np.intp)
+        if depth * len(who) > _MOST_NUMBERS:
+            raise ChainError(
+                f"the mean field of devices that come and go remembers {depth:,} rounds of {len(who):,} devices that "
+                f"rest so long; it can remember {_MOST_NUMBERS:,} chances"
+            )
+        self.who, self.separation, self.rest_s, self.selections = who, separation[who, None], rest_s[who], selections
+        self.reported = None if late is None or rest_s.shape[1] == 1 else ~late[who]
+        self.past, self.oldest = np.zeros((depth, len(who))), np.zeros(self.rest_s.shape, dtype=np.int64)
+        self.cooling = np.zeros(self.rest_s.shape)
+        self.answer = np.zeros((3, len(separation)))
+
+    def at(self, now: int) -> Floats:
+        """Return (3, N): the chances at a selection, their variance by length, and covariance with not reporting."""
+        since = np.minimum(self.selections.first_within(now, self.separation, self.rest_s), now)
+        while (over := self.oldest < since).any():
+            row, length = np.nonzero(over)
+            self.cooling[row, length] -= self.past[self.oldest[row, length] % len(self.past), row]
+            self.oldest[row, length] += 1
+        self.answer[0, self.who] = mean = self.cooling.mean(axis=1)
+        if self.reported is not None:
+            apart = self.cooling - mean[:, None]
+            self.answer[1:, self.who] = (apart**2).mean(axis=1), -(apart * self.reported).mean(axis=1)
+        return self.answer
+
+    def begin(self, now: int, taken: NDArray[np.intp], chosen: Floats) -> None:
+        """Let those taken at a selection rest, with these chances (n,)."""
+        if len(self.past):
+            newest = np.zeros(self.answer.shape[1])
+            newest[taken] = chosen
+            self.past[now % len(self.past)] = newest[self.who]
+            self.cooling += newest[self.who, None]
 
 
 def expected_reports(
@@ -232,49 +276,33 @@ def expected_reports(
     law: str,
     selections: Selections,
     reporting: Callable[[int], tuple[NDArray[np.intp], Floats]],
+    late: Bools | None = None,
     *,
     means: bool = False,
 ) -> ExpectedReports:
     """Return how many reports of each device are to be expected, (N,), and how far they may be off.
 
-    With `means` each of the n reports of a round counts 1/n in the expectation.
+    With `means` each of the n reports of a round counts 1/n in the expectation. A device rests for `cooldown_s` (N,),
+    or for one of so many equally likely (N, k), after sessions of which those that are `late` (N, k) bring no report.
 
     `reporting` returns, for the place of a selection, the devices that are available then, and for each of them the
     chance that it reports if it is selected.
 
-    Raises
-    ------
-    ChainError
-        If too many chances had to be remembered.
+    Raises a `ChainError` if too many chances had to be remembered.
     """
     clients = len(weights)
-    rests = np.flatnonzero((separation > 0) | (cooldown_s > 0.0))
-    places = np.arange(len(selections.rounds))
-    since = selections.first_within(places, separation.max(initial=0), cooldown_s.max(initial=0.0))
-    longest = int((places - since).max(initial=0))
-    depth = longest + 1 if longest > 0 else 0  # selections over which a device may rest, that which began it included
-    if depth * len(rests) > _MOST_NUMBERS:
-        raise ChainError(
-            f"the mean field of devices that come and go remembers {depth:,} rounds of {len(rests):,} devices that "
-            f"rest so long; it can remember {_MOST_NUMBERS:,} chances"
-        )
-    rests = rests if depth else rests[:0]
-    past, oldest, resting = np.zeros((depth, len(rests))), np.zeros(len(rests), dtype=np.int64), np.zeros(clients)
-    own, cooling = np.arange(len(rests)), np.zeros(len(rests))
+    rests = _Rests(separation, cooldown_s.reshape(clients, -1), late, selections)
     expected, counts, variance, with_all, error = np.zeros((5, clients))
     of_all = 0.0
-    for now in places.tolist():
-        since = np.minimum(selections.first_within(now, separation[rests], cooldown_s[rests]), now)
-        while len(over := np.flatnonzero(oldest < since)):
-            cooling[over] -= past[oldest[over] % depth, own[over]]
-            oldest[over] += 1
-        resting[rests] = cooling
+    for now in range(len(selections.rounds)):
+        resting, by_length, lacking = rests.at(now)
         who, reports = reporting(now)
         eligible, own_weights = np.clip(1.0 - resting[who], 0.0, 1.0), weights[who]
         spread = np.maximum(resting * (1.0 - resting), 0.0)
         chances = _LAWS[law](eligible, own_weights, float(selections.sizes[now]))
         chosen = eligible * chances
-        noise = reports**2 * chosen * (1.0 - chances) * eligible**2 + reports * (1.0 - reports) * chosen
+        noise = reports**2 * chosen * ((1.0 - chances) * eligible**2 + by_length[who])
+        noise += reports * chosen * (1.0 - reports + 2.0 * lacking[who])
         variance[who] += noise
         if law == "bernoulli":
             with_all[who] += noise
@@ -288,11 +316,7 @@ def expected_reports(
         worth = _inverse_size(chosen, reports, chances if law == "bernoulli" else None) if means else 1.0
         counts[who] += chosen * reports
         expected[who] += chosen * reports * worth
-        if depth:
-            newest = np.zeros(clients)
-            newest[who] = chosen
-            past[now % depth] = newest[rests]
-            cooling += past[now % depth]
+        rests.begin(now, who, chosen)
     share = counts / (float(counts.sum()) or 1.0)
     variance += share**2 * of_all - 2.0 * share * with_all  # what a share is a share of varies
     spread = np.sqrt(np.maximum(variance, _WHOLE) + error**2)

@@ -147,8 +147,6 @@ class Flow:
 def asynchronous(question: Asynchronous) -> Flow:
     """Return the long-run participation of always-available clients under a buffered server.
 
-    Notes
-    -----
     Sessions that are all of one length stay in step for ever: they are the rounds of a synchronous server with cohorts
     of C, whose chain is asked then. The mean field leaves out that who waits fluctuates: `error_bound` is an estimate
     of the largest relative error, no bound: 2 sum_i s_i^2 (1 - w_i), with i's share s_i = w_i p_i / M of the waiting
@@ -156,11 +154,8 @@ def asynchronous(question: Asynchronous) -> Flow:
     share of the places that chance alone leaves free or keeps taken where demand and places are close. All three fall
     as 1 / N or faster.
 
-    Raises
-    ------
-    ChainError
-        If separations, deadline or staleness let no version be completed in the long run, or the law is one that the
-        mean field does not know.
+    Raises a `ChainError` if separations, deadline or staleness let no version be completed in the long run, or the law
+    is one that the mean field does not know.
     """
     if not question.lengths.report_share().any():
         raise ChainError(_NO_REPORT)

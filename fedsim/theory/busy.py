@@ -63,10 +63,7 @@ def with_busy_clients(
 ) -> Stationary | None:
     """Return the participation of always-available clients who are busy; None where that changes next to nothing.
 
-    Raises
-    ------
-    ChainError
-        If it does not know the law, or so few clients are ready that rounds would wait for them.
+    Raises a `ChainError` if it does not know the law, or so few clients are ready that rounds would wait for them.
     """
     if law not in _KNOWN:
         raise ChainError(f"{BUSY}, and the mean field of that does not know the law {law!r}")

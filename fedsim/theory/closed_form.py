@@ -1,14 +1,11 @@
 r"""What has a closed form: one common separation under Midzuno selection, and Poisson selection with any separations.
 
-With a common separation R, the stationary law of R + 1 consecutive cohorts under Midzuno selection is proportional to
-the product of their weights, so their *leaders* are a conditional Poisson sample of n = R + 1 clients and the others
-fill the cohorts uniformly. With c_i the inclusion probability of that sample,
+With c_i the inclusion probability of a conditional Poisson sample of n = R + 1 clients, Midzuno selection has
 
-    B pi_i = c_i / n + (1 - c_i) (B - 1) / (N - n),    equivalently
-    pi_i - 1/N = (c_i - n/N) (N - n B) / (n (N - n) B).
+    B pi_i = c_i / n + (1 - c_i) (B - 1) / (N - n)
 
-The proof stands in ``docs/theory/README.md``; the chain is that of Sun et al., *Debiasing Federated Learning with
-Correlated Client Participation*, ICLR 2025 (arXiv:2410.01209), section 3.
+(theorem 4 of ``docs/theory/README.md``), in the chain of Sun et al., *Debiasing Federated Learning with Correlated
+Client Participation*, ICLR 2025 (arXiv:2410.01209), section 3.
 
 Under Poisson selection clients are independent renewals: one that is ready takes part with q_i = min(1, B p_i) and then
 waits for R_i rounds, so its gaps have mean R_i + 1 / q_i, and pi_i is proportional to 1 / (R_i + 1 / q_i). jax-privacy
@@ -49,13 +46,8 @@ _MEASURES: dict[str, Callable[[Stationary], float]] = {
 
 def has_closed_form(question: Question) -> bool:
     """Tell whether `closed_form` answers this question."""
-    if question.law == "cyclic":
-        return True
-    if not isinstance(question.separation, int):
-        return False
-    if question.law == "successive":
-        return question.cohort == 1
-    return question.law != "bernoulli"
+    common = isinstance(question.separation, int) and question.law != "bernoulli"
+    return question.law == "cyclic" or (common and (question.law != "successive" or question.cohort == 1))
 
 
 def closed_form(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: str = "midzuno") -> Stationary:
@@ -64,15 +56,15 @@ def closed_form(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law:
     Laws: ``midzuno`` (any B); ``successive`` with B = 1, which is the same law; ``groups``, in which the N clients are
     N / B consecutive groups and one whole group takes part, chosen in proportion to its total weight: the chain on
     groups with B = 1, and pi_i = pi_group / B; ``uniform``, which ignores the weights; ``cyclic``, in which all take
-    their turn in index order, and which also takes a separation per client. The last two give 1/N.
+    their turn in index order, and which also takes a separation per client: the last two give 1/N; and ``poisson``,
+    with any separation per client, none of which is too long, since rounds may be empty.
 
     `error_bound` of the result covers rounding, a relative error per client.
 
-    Raises
-    ------
-    ChainError
-        If the question makes no sense, or has no closed form (see `has_closed_form`).
+    Raises a `ChainError` if the question makes no sense, or has no closed form (see `has_closed_form`).
     """
+    if law == POISSON:
+        return _renewals(weights, separation, cohort)
     question = ask(weights, separation, cohort, law)
     if law != "cyclic" and not isinstance(question.separation, int):
         raise ChainError(
@@ -88,16 +80,7 @@ def closed_form(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law:
     return Stationary(pi, *question.asked, method="closed-form", error_bound=error)
 
 
-def renewals(weights: ArrayLike, separation: ArrayLike, cohort: int = 1) -> Stationary:
-    """Stationary participation under the law ``poisson``, in O(N).
-
-    No separation is too long, since rounds may be empty.
-
-    Raises
-    ------
-    ChainError
-        If a number makes no sense.
-    """
+def _renewals(weights: ArrayLike, separation: ArrayLike, cohort: int) -> Stationary:
     shares = normalised(weights)
     size = whole_number(cohort, "the cohort", least=1)
     if size > shares.size:
@@ -112,10 +95,7 @@ def renewals(weights: ArrayLike, separation: ArrayLike, cohort: int = 1) -> Stat
 def distances(weights: ArrayLike, separations: Sequence[int], cohort: int = 1, law: str = "midzuno") -> Floats:
     """L1 distance of pi_R from uniform, between 0 and 2, for each of many common separations R.
 
-    Raises
-    ------
-    ChainError
-        As `closed_form`, for any of the separations.
+    Raises a `ChainError` as `closed_form`, for any of the separations.
     """
     return np.array([closed_form(weights, rounds, cohort, law).l1_uniform for rounds in separations])
 
@@ -133,19 +113,11 @@ def smallest_separation(
 
     Exactly one target is given: the largest L1 distance from uniform (0 or more), the largest TV distance (0 or more),
     or the largest ratio of the most frequent client's pi to the least frequent one's (1 or more). The law must have a
-    closed form. Returned is the stationary law at the smallest such R, its `separation`.
+    closed form. Returned is the stationary law at the smallest such R, its `separation`: all three fall as R grows,
+    which ``docs/theory/README.md`` proves.
 
-    Raises
-    ------
-    ChainError
-        If not exactly one target is given, the target makes no sense, the law has no closed form, or no separation
-        reaches the target; the message then names the closest that can be had.
-
-    Notes
-    -----
-    Every distance falls as R grows. For B = 1 the ratio c_i / c_j of two inclusion probabilities moves towards 1 with
-    the sample size, since e_{n-2} / e_{n-1} grows with n (Newton's inequality); so do all sums of the largest shares,
-    and with them L1, TV and the largest ratio. Larger cohorts multiply the deviation by a factor that falls too.
+    Raises a `ChainError` if not exactly one target is given, the target makes no sense, the law has no closed form, or
+    no separation reaches the target; the message then names the closest that can be had.
     """
     targets = zip(_MEASURES, (target_l1, target_tv, target_ratio), (0.0, 0.0, 1.0), strict=True)
     given = [(name, float(value), least) for name, value, least in targets if value is not None]

@@ -4,6 +4,7 @@ The two are different distances: a longer separation makes a cohort remember its
 very reason the counts more regular.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -59,14 +60,9 @@ def convergence(
     ``monte-carlo``: average over 2 replicas or more; or ``auto``: exact up to 20,000 states that can be reached from
     "all ready", else Monte Carlo.
 
-    Raises
-    ------
-    ChainError
-        If the question makes no sense, the method cannot answer it, or the chain can stall. ``exact`` refuses a start
-        that cannot follow from "all ready".
+    Raises a `ChainError` if the question makes no sense, the method cannot answer it, or the chain can stall. ``exact``
+    refuses a start that cannot follow from "all ready".
 
-    Notes
-    -----
     Appendix of Sun et al. 2025: N = 100, B = 1, several R. Monte Carlo averages P(i in S_t | past) over replicas rather
     than counting, where the law gives it, which has the same mean and less variance. The noise floor is
     (1/2) sum_i sqrt(2/pi) s_i(t), with s_i(t) the standard error of eta(t)[i].
@@ -125,10 +121,7 @@ def running_frequencies(
     Parameters are as in `convergence`, always by Monte Carlo; cost O(replicas x rounds x N). Where nobody has taken
     part yet (law ``bernoulli``), every lambda_i is 0.
 
-    Raises
-    ------
-    ChainError
-        If the question makes no sense, or a replica stalls.
+    Raises a `ChainError` if the question makes no sense, or a replica stalls.
     """
     question = ask(weights, separation, cohort, law)
     count = whole_number(rounds, "the number of rounds", least=1)
@@ -136,16 +129,14 @@ def running_frequencies(
     limit = _checked(limit or stationary(weights, separation, cohort, law, seed=seed), question)
     units = reduced(question)
     pi = limit.pi.reshape(units.clients, -1).sum(axis=1)  # of a group, where groups take part as a whole
-    total, squares = np.zeros(count), np.zeros(count)
-    for batch in batches(replicas, units.clients, CELLS):
+
+    def away(batch: range) -> Iterator[Floats]:
         seen: Floats = np.zeros((1, units.clients))
-        for now, played in enumerate(islice(rounds_of(units, batch, seed), count)):
+        for played in islice(rounds_of(units, batch, seed), count):
             seen = seen + played.chosen
-            everyone = seen.sum(axis=1, keepdims=True)
-            away = np.abs(seen / np.maximum(everyone, 1.0) - pi).sum(axis=1)
-            total[now] += away.sum()
-            squares[now] += (away**2).sum()
-    mean, variance = _moments(total, squares, replicas)
+            yield np.abs(seen / np.maximum(seen.sum(axis=1, keepdims=True), 1.0) - pi).sum(axis=1)
+
+    mean, variance = _moments(away, replicas, units.clients)
     return RunningFrequencies(mean, np.sqrt(variance / replicas), limit, replicas)
 
 
@@ -202,20 +193,24 @@ def _exact(units: Question, count: int, waits: Ints) -> Floats:
 
 def _averaged(units: Question, count: int, waits: Ints, replicas: int, seed: int) -> tuple[Floats, Floats]:
     """Return the estimate of eta, and the noise floor of its TV distance."""
-    total, squares = np.zeros((2, count, units.clients))
-    for batch in batches(replicas, units.clients, CELLS):
-        for now, played in enumerate(islice(rounds_of(units, batch, seed, waits), count)):
-            chances = played.chosen.astype(np.float64) if played.chances is None else played.chances
-            total[now] += chances.sum(axis=0)
-            squares[now] += (chances**2).sum(axis=0)
-    mean, variance = _moments(total, squares, replicas)
+
+    def chances(batch: range) -> Iterator[Floats]:
+        for played in islice(rounds_of(units, batch, seed, waits), count):
+            yield played.chosen.astype(np.float64) if played.chances is None else played.chances
+
+    mean, variance = _moments(chances, replicas, units.clients)
     size = mean.sum(axis=1, keepdims=True)
     size = np.where(size > 0.0, size, 1.0)
     floor = np.sqrt(variance / replicas / (2.0 * np.pi)) / size
     return mean / size, np.asarray(floor.sum(axis=1))
 
 
-def _moments(total: Floats, squares: Floats, replicas: int) -> tuple[Floats, Floats]:
-    """Return mean and variance over replicas from the sums of what they have and of its squares."""
+def _moments(series: Callable[[range], Iterator[Floats]], replicas: int, clients: int) -> tuple[Floats, Floats]:
+    """Return mean and variance over replicas, by round, of what is had for a batch of replicas in each round."""
+    sums = [
+        [(each.sum(axis=0), (each**2).sum(axis=0)) for each in series(batch)]
+        for batch in batches(replicas, clients, CELLS)
+    ]
+    total, squares = np.moveaxis(np.sum(sums, axis=0), 1, 0)
     mean = total / replicas
     return mean, np.maximum(squares / replicas - mean**2, 0.0) * (replicas / (replicas - 1.0))

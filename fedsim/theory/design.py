@@ -53,10 +53,8 @@ def weights_for(
     With `means` the target is of their pulls on a model that moves by the mean of a round, which is the same where all
     cohorts have one size. What cannot be had is replaced by a limit, and the others keep their proportions.
 
-    Raises
-    ------
-    ChainError
-        If the question makes no sense, weights do not matter to the law, or theory has no answer by numbers alone.
+    Raises a `ChainError` if the question makes no sense, weights do not matter to the law, or theory has no answer by
+    numbers alone.
     """
     shares = normalised(target)
     if law not in INVERTIBLE:

@@ -31,12 +31,9 @@ def exact(
     with several recurrent classes that share one participation, has `pi` as its average over time. `error_bound` covers
     rounding, and iteration where the chain is too large to eliminate.
 
-    Raises
-    ------
-    ChainError
-        If the question makes no sense, the chain has more than `limit` states or can stall (see
-        `fedsim.theory.windows.enumerate_windows`), or its long-run participation depends on chance because it has
-        recurrent classes that differ.
+    Raises a `ChainError` if the question makes no sense, the chain has more than `limit` states or can stall (see
+    `fedsim.theory.windows.enumerate_windows`), or its long-run participation depends on chance because it has recurrent
+    classes that differ.
     """
     question = ask(weights, separation, cohort, law)
     if question.law == "cyclic":
@@ -49,14 +46,13 @@ def exact(
     shares, pulls, periods, error = [], [], [], 0.0
     for states in classes:
         inside = matrix[states][:, states]
-        vector = stationary_vector(inside)
+        held, relative, absolute = stationary_vector(inside)
         periods.append(period(inside))
-        chances = _participation(windows, states, vector.law)
+        chances = _participation(windows, states, held)
         shares.append(chances / chances.sum())
-        pulls.append(_participation(windows, states, vector.law, mean=True))
+        pulls.append(_participation(windows, states, held, mean=True))
         least = float(shares[-1].min())
-        further = vector.absolute / least if least > vector.absolute else float(vector.absolute > 0.0)
-        error = max(error, vector.relative + further)
+        error = max(error, relative + (absolute / least if least > absolute else float(absolute > 0.0)))
     spread = float(np.ptp(shares, axis=0).max())
     if spread > _SAME:
         raise ChainError(
@@ -91,10 +87,10 @@ def _participation(windows: Windows, states: NDArray[np.intp], law: Floats, *, m
 class Mixing:
     """How fast the law of the state Y_t (not of one client's participation) approaches stationarity.
 
-    `mixing_time` is the smallest t at which the TV distance between the law of Y_t and the stationary law is at most
-    `level`, from every recurrent state; None when that never happens (periodic, or several classes). `spectral_gap` is
-    1 - max abs(eigenvalue) over the eigenvalues of the transition matrix other than one 1; 0 when the chain is periodic
-    or has several recurrent classes. `states` are the recurrent ones.
+    `mixing_time` is the smallest t, 1 or more, at which the TV distance between the law of Y_t and the stationary law
+    is at most `level`, from every recurrent state; None when that never happens (periodic, or several classes).
+    `spectral_gap` is 1 - max abs(eigenvalue) over the eigenvalues of the transition matrix other than one 1; 0 when the
+    chain is periodic or has several recurrent classes. `states` are the recurrent ones.
     """
 
     mixing_time: int | None
@@ -119,13 +115,8 @@ def mixing(
     The question is as in `exact`; law ``cyclic`` never mixes and is refused. `level` is the TV distance to reach,
     strictly between 0 and 1; 1/4 is the usual definition of tau_mix.
 
-    Raises
-    ------
-    ChainError
-        If the question makes no sense, the chain has too many states, or it can stall.
+    Raises a `ChainError` if the question makes no sense, the chain has too many states, or it can stall.
 
-    Notes
-    -----
     d(t) = max over starts of TV(P^t(start, .), pi) never grows with t (Levin, Peres and Wilmer, *Markov Chains and
     Mixing Times*, section 4.4), so repeated squaring and bisection find the first t with d(t) <= level.
     """
@@ -148,7 +139,7 @@ def mixing(
         )
     dense = inside.toarray()
     sizes = np.sort(np.abs(np.linalg.eigvals(dense)))
-    time = _first_below(dense, stationary_vector(inside).law, level)
+    time = _first_below(dense, stationary_vector(inside)[0], level)
     return Mixing(time, level, float(max(0.0, 1.0 - sizes[-2])) if states > 1 else 1.0, cycle, 1, states)
 
 
@@ -158,8 +149,6 @@ def _first_below(dense: Floats, law: Floats, level: float) -> int:
     def distance(power: Floats) -> float:
         return float(np.abs(power - law).sum(axis=1).max()) / 2.0
 
-    if distance(np.eye(len(dense))) <= level:
-        return 0
     powers = [dense]
     while distance(powers[-1]) > level:
         if len(powers) > _LONGEST:
@@ -172,15 +161,6 @@ def _first_below(dense: Floats, law: Floats, level: float) -> int:
         if distance(further) > level:
             steps, reached = steps + (1 << exponent), further
     return steps + 1
-
-
-@dataclass(frozen=True)
-class Vector:
-    """A stationary vector, the relative error of its entries, and the L1 norm of any further error."""
-
-    law: Floats
-    relative: float
-    absolute: float
 
 
 def recurrent_classes(matrix: "sparse.csr_array[np.float64, tuple[int, int]]") -> list[NDArray[np.intp]]:
@@ -218,30 +198,24 @@ def period(matrix: "sparse.csr_array[np.float64, tuple[int, int]]") -> int:
     return int(np.gcd.reduce(distance[source] + 1 - distance[target]))
 
 
-def stationary_vector(matrix: "sparse.csr_array[np.float64, tuple[int, int]]") -> Vector:
-    """Return the stationary vector of an irreducible chain.
+def stationary_vector(matrix: "sparse.csr_array[np.float64, tuple[int, int]]") -> tuple[Floats, float, float]:
+    """Return the stationary vector of an irreducible chain, its entries' relative error, and the L1 norm of any more.
 
     Small chains are eliminated state by state (Grassmann, Taksar and Heyman 1985), which subtracts nothing and so keeps
     full relative precision whatever the gap. Larger ones are iterated with (I + P) / 2, which has the same stationary
-    vector and no period.
-
-    Raises
-    ------
-    ChainTooLargeError
-        If a large chain mixes too slowly to iterate.
+    vector and no period; a `ChainTooLargeError` says that one mixes too slowly for that.
     """
     count = matrix.shape[0]
-    if count <= _DENSE:
-        return _eliminated(matrix.toarray())
-    try:
-        return _iterated(matrix)
-    except ChainTooLargeError:
-        if count <= _DENSE_AT_MOST:
-            return _eliminated(matrix.toarray())
-        raise
+    if count > _DENSE:
+        try:
+            return _iterated(matrix)
+        except ChainTooLargeError:
+            if count > _DENSE_AT_MOST:
+                raise
+    return _eliminated(matrix.toarray())
 
 
-def _eliminated(p: Floats) -> Vector:
+def _eliminated(p: Floats) -> tuple[Floats, float, float]:
     count = len(p)
     for k in range(count - 1, 0, -1):
         leaving = p[k, :k].sum()
@@ -257,10 +231,10 @@ def _eliminated(p: Floats) -> Vector:
     for k in range(1, count):
         law[k] = law[:k] @ p[:k, k]
     law /= law.sum()
-    return Vector(law, relative=1e-15 * count, absolute=0.0)
+    return law, 1e-15 * count, 0.0
 
 
-def _iterated(matrix: "sparse.csr_array[np.float64, tuple[int, int]]") -> Vector:
+def _iterated(matrix: "sparse.csr_array[np.float64, tuple[int, int]]") -> tuple[Floats, float, float]:
     backward = matrix.T.tocsr()
     law = np.full(matrix.shape[0], 1.0 / matrix.shape[0])
     most = int(np.clip(_WORK // matrix.nnz, 1_000, _ITERATIONS))
@@ -274,7 +248,7 @@ def _iterated(matrix: "sparse.csr_array[np.float64, tuple[int, int]]") -> Vector
                 rate = min((change / checked) ** (1.0 / _STRIDE), 1.0 - 1e-15)
             error = (change + 1e-16) / (1.0 - rate)  # a geometric series
             if error < 1e-14 or change < 5e-16:
-                return Vector(after, relative=1e-15, absolute=error)
+                return after, 1e-15, error
             checked = change
         law = after
     raise ChainTooLargeError(

@@ -15,14 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError
 from fedsim.common.intervals import normal_quantile
-from fedsim.common.later import special
+from fedsim.common.later import optimize, special
 from fedsim.theory.exact import recurrent_classes, stationary_vector
-from fedsim.theory.monte_carlo import counted
-from fedsim.theory.question import ChainTooLargeError, Question, ask, per_client, reduced, whole_number
-from fedsim.theory.stationary import METHODS, stationary
+from fedsim.theory.question import ChainTooLargeError, Question, ask, per_client, reduced
+from fedsim.theory.stationary import stationary
 from fedsim.theory.windows import Windows, enumerate_windows
 
 _LARGEST = 1_500  # recurrent states, or clients, that have a dense matrix
+_UNIFORM = 1e-18  # of squares: rounding
+_METHODS = ("auto", "closed-form", "exact", "mean-field")
 
 
 @dataclass(frozen=True)
@@ -30,15 +31,14 @@ class Fluctuation:
     """Asymptotic variance of every client's frequency, per round.
 
     `pi`, (N,), are the limits of the frequencies, and `variance`, (N,), is sigma_i^2, the limit of T Var lambda_i(T).
-    The method is ``exact``; ``closed-form``; ``mean-field``: renewal theory, which leaves out how clients depend on one
-    another; or ``monte-carlo``, for which alone there is a `standard_error`, (N,), of the variance. `covariance`,
-    (N, N), is the limit of T Cov(lambda_i(T), lambda_j(T)): of ``exact`` and ``closed-form``, up to 1,500 clients.
+    The method is ``exact``, ``closed-form`` or ``mean-field``: renewal theory, which leaves out how clients depend on
+    one another. `covariance`, (N, N), is the limit of T Cov(lambda_i(T), lambda_j(T)): not of ``mean-field``, and up to
+    1,500 clients.
     """
 
     pi: Floats
     variance: Floats
     method: str
-    standard_error: Floats | None = None
     covariance: Floats | None = None
 
 
@@ -50,39 +50,26 @@ def asymptotic_variance(
     method: str = "auto",
     *,
     seed: int = 0,
-    replicas: int = 256,
-    rounds: int = 1_000,
 ) -> Fluctuation:
     """Asymptotic variance of each client's participation frequency, per round.
 
-    The question is as in `stationary`. The method is ``closed-form`` (R = 1 for all, and one client or group a
-    round), ``exact`` (up to 1,500 recurrent states and clients), ``mean-field``, ``monte-carlo``, which takes the
-    variance, over the replicas, of the frequency in so many rounds after as many of burn-in, or ``auto``: the first of
+    The question is as in `stationary`, `seed` included. The method is ``closed-form`` (R = 1 for all, and one client
+    or group a round), ``exact`` (up to 1,500 recurrent states and clients), ``mean-field``, or ``auto``: the first of
     these that can answer.
 
-    Raises
-    ------
-    ChainError
-        If the question makes no sense, or the method that is named cannot answer it.
+    Raises a `ChainError` if the question makes no sense, or the method that is named cannot answer it.
 
-    Notes
-    -----
-    Exact: with X_i = 1 if i is in S_0, h_i(y) = P(i in S_0 given state y), P_i its mean, and g_i the solution of
-    Poisson's equation (I - P) g_i = h_i - P_i with mean 0, the covariance of i and j times E|S|^2 is E[X_i X_j] - P_i
-    P_j + E[X_i g_j(Y_1)] + E[X_j g_i(Y_1)]; g by the fundamental matrix (Kemeny and Snell 1960, chapter 4). Closed
-    form: with m = sum_k pi_k p_k the covariance is 1{i = j} pi_i (1 - 2 p_i) - pi_i pi_j (1 - 2 p_i - 2 p_j + 2 m),
-    proved in ``docs/theory/README.md``. Mean field: a cycle is R_i rounds and a geometric wait of chance h_i, so
-    E|S|^2 sigma_i^2 = P_i^3 (1 - h_i) / h_i^2 = P_i (1 - h_i) w_i^2 with w_i = 1 - R_i P_i = P_i / h_i (renewal central
-    limit theorem), P_i being that of the best method for `pi`. With no separation, Midzuno and Bernoulli rounds are
-    independent and it is exact.
+    Exact and closed form: theorems 7 and 8 of ``docs/theory/README.md``, with E|S| in place of B, and Poisson's
+    equation solved by the fundamental matrix (Kemeny and Snell 1960, chapter 4). Mean field: a cycle is R_i rounds and
+    a geometric wait of chance h_i, so E|S|^2 sigma_i^2 = P_i^3 (1 - h_i) / h_i^2 = P_i (1 - h_i) w_i^2 with w_i = 1 -
+    R_i P_i = P_i / h_i (renewal central limit theorem), P_i being that of the best method for `pi`. With no separation,
+    Midzuno and Bernoulli rounds are independent and it is exact.
     """
-    if method not in METHODS:
-        raise ChainError(f"there is no method {method!r} for the variance: choose one of {', '.join(METHODS)}")
+    if method not in _METHODS:
+        raise ChainError(f"there is no method {method!r} for the variance: choose one of {', '.join(_METHODS)}")
     question = ask(weights, separation, cohort, law)
     units = reduced(question)
     closed = (units.law, units.cohort) == ("midzuno", 1) and bool((units.separations == 1).all())
-    if method == "monte-carlo":
-        return _counted(question, seed, replicas, rounds)
     if closed and method in {"auto", "closed-form"}:
         return _closed(question, units)
     if method == "closed-form":
@@ -104,10 +91,7 @@ def rounds_needed(fluctuation: Fluctuation, precision: float = 0.05, confidence:
     quantile of (1 + confidence) / 2, a probability per client; infinite for a client that was never seen. The bias of
     the start comes on top.
 
-    Raises
-    ------
-    ChainError
-        If `precision` or `confidence` is out of range.
+    Raises a `ChainError` if `precision` or `confidence` is out of range.
     """
     if not (np.isfinite(precision) and precision > 0.0):
         raise ChainError(f"the precision is {precision}: it is a relative error, such as 0.05, above 0")
@@ -126,10 +110,7 @@ def rounds_for_all(fluctuation: Fluctuation, precision: float = 0.1, confidence:
     standard normal: by Sidak's inequality (1967) a bound on the joint probability, however clients depend on one
     another. It is infinite if a client was never seen.
 
-    Raises
-    ------
-    ChainError
-        If `precision` or `confidence` is out of range.
+    Raises a `ChainError` if `precision` or `confidence` is out of range.
     """
     most = float(rounds_needed(fluctuation, precision, confidence).max())
     if not np.isfinite(most):
@@ -137,17 +118,27 @@ def rounds_for_all(fluctuation: Fluctuation, precision: float = 0.1, confidence:
     moving = fluctuation.variance > 0.0
     apart = precision * fluctuation.pi[moving] / np.sqrt(2.0 * fluctuation.variance[moving])
 
-    def enough(rounds: float) -> bool:
-        with np.errstate(divide="ignore"):
-            return float(np.log(special.erf(np.sqrt(rounds) * apart)).sum()) >= log(confidence)
+    def missing(log_rounds: float) -> float:
+        return log(confidence) - float(np.log(special.erf(np.exp(log_rounds / 2.0) * apart)).sum())
 
-    low = 0.0
-    while not enough(most):
-        low, most = most, 2.0 * most
-    while most - low > max(1.0, 1e-12 * most):  # beyond 1e12 rounds, to twelve digits
-        middle = (low + most) // 2.0
-        low, most = (low, middle) if enough(middle) else (middle, most)
-    return most
+    if missing(log(most)) <= 0.0:
+        return most
+    end = log(most) + 40.0
+    return float(np.ceil(np.exp(optimize.brentq(missing, log(most), end, xtol=1e-14))))
+
+
+def best_prior(fluctuation: Fluctuation, cohort: int) -> float:
+    """Return how many participations of each client are best counted in advance, the `prior` of Debiased FedAvg.
+
+    With k of each, lambda_i = (n_i + k) / (T B + N k) has the mean squared relative errors [k^2 (1 / pi_i - N)^2 + T
+    B^2 sigma_i^2 / pi_i^2] / (T B + N k)^2, whose sum is least at k = (B / N) sum_i (sigma_i / pi_i)^2 / sum_i (1 / (N
+    pi_i) - 1)^2, whatever T is. Infinite where participation is uniform, and where a client was never seen.
+    """
+    if not fluctuation.pi.all():
+        return np.inf
+    apart = float(((1.0 / (fluctuation.pi.size * fluctuation.pi) - 1.0) ** 2).sum())
+    noise = float((fluctuation.variance / fluctuation.pi**2).mean())
+    return cohort * noise / apart if apart > _UNIFORM else np.inf
 
 
 def _exact(question: Question, units: Question) -> Fluctuation:
@@ -163,10 +154,10 @@ def _exact(question: Question, units: Question) -> Fluctuation:
         if len(states) > _LARGEST:
             raise ChainTooLargeError(
                 f"the chain has {len(states)} recurrent states, more than {_LARGEST}: too many for the exact "
-                f"variance; use the method 'mean-field' or 'monte-carlo'"
+                f"variance; use the method 'mean-field'"
             )
         inside = matrix[states][:, states]
-        found.append(_in_class(windows, states, inside.toarray(), stationary_vector(inside).law))
+        found.append(_in_class(windows, states, inside.toarray(), stationary_vector(inside)[0]))
     pi, covariance = found[0]
     if any(np.abs(other - pi).max() > 1e-9 or np.abs(v - covariance).max() > 1e-9 for other, v in found[1:]):
         raise ChainError(
@@ -176,18 +167,17 @@ def _exact(question: Question, units: Question) -> Fluctuation:
     return _answer(question, pi, covariance, "exact")
 
 
-def _answer(question: Question, pi: Floats, covariance: Floats, method: str) -> Fluctuation:
-    variance, members = np.maximum(_spread_out(question, covariance.diagonal()), 0.0), np.arange(question.clients)
-    if question.law == "groups":
-        members = members // question.cohort
-        covariance = covariance / question.cohort**2
-    known = covariance[np.ix_(members, members)] if question.clients <= _LARGEST else None
-    return Fluctuation(per_client(question, pi), variance, method, covariance=known)
+def _answer(question: Question, pi: Floats, variance: Floats, method: str) -> Fluctuation:
+    """Give every client of a group the group's variance, over the squared cohort that frequencies are divided by.
 
-
-def _spread_out(question: Question, variance: Floats) -> Floats:
-    """Give every client of a group the group's variance, over the squared cohort that frequencies are divided by."""
-    return np.repeat(variance, question.cohort) / question.cohort**2 if question.law == "groups" else variance
+    The variance is that of units, (n,), or their covariance, (n, n).
+    """
+    per, members = (question.cohort if question.law == "groups" else 1), np.arange(question.clients)
+    if question.clients > _LARGEST and variance.ndim > 1:
+        variance = variance.diagonal()
+    variance = variance[np.ix_(*[members // per] * variance.ndim)] / per**2
+    own, covariance = (variance, None) if variance.ndim == 1 else (variance.diagonal(), variance)
+    return Fluctuation(per_client(question, pi), np.maximum(own, 0.0), method, covariance)
 
 
 def _in_class(windows: Windows, states: NDArray[np.intp], dense: Floats, law: Floats) -> tuple[Floats, Floats]:
@@ -214,11 +204,11 @@ def _in_class(windows: Windows, states: NDArray[np.intp], dense: Floats, law: Fl
 def _closed(question: Question, units: Question) -> Fluctuation:
     p = units.weights
     pi = p * (1.0 - p) / float((p * (1.0 - p)).sum())
-    if units.clients > _LARGEST:
-        variance = pi * (1.0 - 2.0 * p) - pi**2 * (1.0 - 4.0 * p + 2.0 * float(pi @ p))
-        return Fluctuation(per_client(question, pi), _spread_out(question, variance), "closed-form")
-    common = 1.0 - 2.0 * np.add.outer(p, p) + 2.0 * float(pi @ p)
-    return _answer(question, pi, np.diag(pi * (1.0 - 2.0 * p)) - np.multiply.outer(pi, pi) * common, "closed-form")
+    own, common = pi * (1.0 - 2.0 * p), 1.0 + 2.0 * float(pi @ p)
+    if question.clients > _LARGEST:
+        return _answer(question, pi, own - pi**2 * (common - 4.0 * p), "closed-form")
+    together = np.multiply.outer(pi, pi) * (common - 2.0 * np.add.outer(p, p))
+    return _answer(question, pi, np.diag(own) - together, "closed-form")
 
 
 def _renewal(question: Question, seed: int) -> Fluctuation:
@@ -228,15 +218,3 @@ def _renewal(question: Question, seed: int) -> Fluctuation:
     chance = np.minimum(1.0, taken / waiting)
     variance = taken * (1.0 - chance) * waiting**2 / question.cohort**2
     return Fluctuation(pi, variance, "mean-field")
-
-
-def _counted(question: Question, seed: int, replicas: int, rounds: int) -> Fluctuation:
-    replicas = whole_number(replicas, "the number of replicas", least=3)
-    rounds = whole_number(rounds, "the number of rounds", least=1)
-    counts, _ = counted(reduced(question), range(replicas), seed, rounds, rounds)
-    size = float(counts.sum(axis=1).mean()) / rounds
-    frequency = counts / (rounds * size)
-    variance = rounds * frequency.var(axis=0, ddof=1)
-    spread = _spread_out(question, variance)
-    error = spread * np.sqrt(2.0 / (replicas - 1))
-    return Fluctuation(per_client(question, frequency.mean(axis=0)), spread, "monte-carlo", error)

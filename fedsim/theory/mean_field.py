@@ -37,13 +37,8 @@ _REPLICAS, _ROUNDS, _CELLS = 8, 1000, 2_000_000  # of the trial of stalls
 def mean_field(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: str = "midzuno") -> Stationary:
     """Approximate stationary participation for any separations and selection law, in O(N).
 
-    Raises
-    ------
-    ChainError
-        If the question makes no sense, or the cohort is more than the separations allow.
+    Raises a `ChainError` if the question makes no sense, or the cohort is more than the separations allow.
 
-    Notes
-    -----
     What the mean field leaves out is the fluctuation of the free mass. `error_bound` estimates the largest relative
     error of a client by twice sum_i s_i^2 (1 - w_i), with s_i the larger of pi_i and i's share w_i p_i / F of the ready
     weight: that fluctuation, in squared relative terms. For ``successive``, h_i is added to 1 - w_i, because weight
@@ -55,24 +50,23 @@ def mean_field(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: 
     showed.
     """
     question = ask(weights, separation, cohort, law)
+    if law == "cyclic":
+        uniform = np.full(question.clients, 1.0 / question.clients)
+        return Stationary(uniform, *question.asked, method="mean-field", error_bound=0.0)
     units = reduced(question)
-    taken = _participation(units)
-    pi, caveats, pull = per_client(question, taken / taken.sum()), _stall_caveats(units), None
-    if units.law == "bernoulli":
-        pull = independent_pulls(taken, taken / (1.0 - units.separations * taken))
-    error = _error(units, taken)
-    return Stationary(pi, *question.asked, method="mean-field", error_bound=error, caveats=caveats, pull=pull)
-
-
-def _participation(units: Question) -> Floats:
-    """Return the share of rounds in which each unit takes part, P_i, with sum B."""
     rounds = units.separations.astype(np.float64)
     most = 1.0 / (1.0 + rounds)
-    if units.law == "cyclic":
-        return np.full(units.clients, units.cohort / units.clients)
-    if units.cohort >= most.sum() * (1.0 - 1e-12):
-        return most  # everyone takes part as often as the separations allow
-    return participation(units.weights, rounds, units.cohort, units.law)[0]
+    if all_they_can := bool(units.cohort >= most.sum() * (1.0 - 1e-12)):
+        taken = most  # everyone takes part as often as the separations allow
+    else:
+        taken = participation(units.weights, rounds, units.cohort, units.law)[0]
+    pi, caveats, pull = per_client(question, taken / taken.sum()), _stall_caveats(units), None
+    if units.law == "bernoulli":
+        pull = independent_pulls(taken, taken / (1.0 - rounds * taken))
+    ready, error = np.maximum(1.0 - rounds * taken, 1e-12), 0.0
+    if units.law == "bernoulli" or not all_they_can:
+        error = fluctuation(units.weights, taken, ready, units.law, units.cohort)
+    return Stationary(pi, *question.asked, method="mean-field", error_bound=error, caveats=caveats, pull=pull)
 
 
 def participation(weights: Floats, rounds: Floats, cohort: int, law: str) -> tuple[Floats, Floats]:
@@ -152,14 +146,6 @@ def _bernoulli(p: Floats, rounds: Floats, cohort: int, ready: Floats) -> Floats:
 _CHANCES = {"midzuno": _midzuno, "successive": _successive, "bernoulli": _bernoulli}
 
 
-def _error(units: Question, taken: Floats) -> float:
-    supply = float((1.0 / (1.0 + units.separations)).sum())
-    if units.law == "cyclic" or (units.law != "bernoulli" and units.cohort >= supply * (1.0 - 1e-12)):
-        return 0.0
-    ready = np.maximum(1.0 - units.separations * taken, 1e-12)
-    return fluctuation(units.weights, taken, ready, units.law, units.cohort)
-
-
 def fluctuation(weights: Floats, taken: Floats, ready: Floats, law: str, cohort: int) -> float:
     """Return the `error_bound` of `mean_field`, by the shares of rounds in which clients take part and are ready."""
     first = ready * weights / float((ready * weights).sum())
@@ -178,7 +164,7 @@ def _stall_caveats(units: Question) -> tuple[str, ...]:
     Eight replicas are followed from all ready, for up to 1,000 rounds, fewer beyond 250 clients.
     """
     rounds = units.separations
-    if units.law in {"bernoulli", "cyclic"} or (rounds == rounds[0]).all():
+    if units.law == "bernoulli" or (rounds == rounds[0]).all():
         return ()
     tried = max(1, min(_ROUNDS, _CELLS // (_REPLICAS * units.clients)))
     passed = 0

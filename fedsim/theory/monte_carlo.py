@@ -4,8 +4,7 @@ Every array has one row per replica. All draws are keyed by (replica, round, cli
 many replicas there are or how they are split into batches.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from itertools import count, islice
 from typing import NamedTuple
 
@@ -14,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.errors import ChainError
-from fedsim.common.keyed import Purpose, Stream, stream
+from fedsim.common.keyed import Purpose, stream
 from fedsim.theory.question import Question, Stationary, ask, per_client, reduced, whole_number
 
 CELLS = 1 << 19
@@ -45,10 +44,7 @@ def monte_carlo(
     are independent, so it holds whatever the correlation between rounds. What the burn-in leaves of the start is not
     part of it. It is never below the share of one participation, which is all that is known of a client never seen.
 
-    Raises
-    ------
-    ChainError
-        If the question makes no sense, or a replica stalls.
+    Raises a `ChainError` if the question makes no sense, or a replica stalls.
     """
     question = ask(weights, separation, cohort, law)
     units = reduced(question)
@@ -94,10 +90,7 @@ def rounds_of(units: Question, replicas: range, seed: int, start: Ints | None = 
 
     `start`, (N,), is how many rounds each client still has to wait at round 0; all are ready by default.
 
-    Raises
-    ------
-    ChainError
-        If a replica stalls: fewer than B clients are ready in a round (never with law ``bernoulli``).
+    Raises a `ChainError` if a replica stalls: fewer than B clients are ready in a round (never with law ``bernoulli``).
     """
     draws = stream(seed, 0, Purpose.CHAIN)
     names = np.asarray(replicas, dtype=np.uint64)[:, None]
@@ -108,7 +101,16 @@ def rounds_of(units: Question, replicas: range, seed: int, start: Ints | None = 
         ready = free_from <= now
         if units.law != "bernoulli":
             _refuse_stall(units, ready, now)
-        played = _LAWS[units.law](units, ready, _Draws(draws, names, now, units.clients))
+
+        def draw(place: int | NDArray[np.uint64], first: int = now * (units.clients + 1)) -> Floats:
+            return draws.uniforms(names, first + place)
+
+        if units.law == "cyclic":
+            chosen = np.zeros_like(ready)
+            chosen[:, (now * units.cohort + np.arange(units.cohort)) % units.clients] = True
+            played = ReplicaRound(chosen.astype(np.float64), chosen)
+        else:
+            played = _LAWS[units.law](units, ready, draw)
         yield played
         free_from = np.where(played.chosen, now + back, free_from)
 
@@ -126,33 +128,24 @@ def counted(units: Question, replicas: range, seed: int, skip: int, rounds: int)
     return counts, weights
 
 
-@dataclass(frozen=True)
-class _Draws:
-    """The draws of one round, addressed by kind: 0 for the leader, 1 + i for client i."""
-
-    draws: Stream
-    replicas: NDArray[np.uint64]
-    now: int
-    clients: int
-
-    def one(self) -> Floats:
-        return self.draws.uniforms(self.replicas, self.now * (self.clients + 1))
-
-    def each(self) -> Floats:
-        own = 1 + np.arange(self.clients, dtype=np.uint64)
-        return self.draws.uniforms(self.replicas, self.now * (self.clients + 1) + own)
+_Draw = Callable[[int | NDArray[np.uint64]], Floats]
+"""The draws of one round, by replicas: 0 for the leader, 1 + i for client i."""
 
 
-def _midzuno(units: Question, ready: Bools, draws: _Draws) -> ReplicaRound:
+def _each(units: Question) -> NDArray[np.uint64]:
+    return 1 + np.arange(units.clients, dtype=np.uint64)
+
+
+def _midzuno(units: Question, ready: Bools, draw: _Draw) -> ReplicaRound:
     """One client in proportion to its weight, then B - 1 uniformly among the others that are ready."""
     mass = np.where(ready, units.weights, 0.0)
     total = mass.cumsum(axis=1)
     first = mass / total[:, -1:]
-    leader = (total > draws.one() * total[:, -1:]).argmax(axis=1)
+    leader = (total > draw(0) * total[:, -1:]).argmax(axis=1)
     chosen = np.zeros_like(ready)
     rows = np.arange(len(ready))
     if units.cohort > 1:
-        keys = np.where(ready, draws.each(), 2.0)
+        keys = np.where(ready, draw(_each(units)), 2.0)
         keys[rows, leader] = 2.0
         chosen = _smallest(keys, units.cohort - 1)
         fill = (units.cohort - 1) / (ready.sum(axis=1, keepdims=True) - 1.0)
@@ -161,13 +154,13 @@ def _midzuno(units: Question, ready: Bools, draws: _Draws) -> ReplicaRound:
     return ReplicaRound(first, chosen)
 
 
-def _successive(units: Question, ready: Bools, draws: _Draws) -> ReplicaRound:
+def _successive(units: Question, ready: Bools, draw: _Draw) -> ReplicaRound:
     """Take the B first of independent exponential clocks of rates p_i: Plackett-Luce (Efraimidis-Spirakis 2006)."""
-    clocks = np.where(ready, -np.log(draws.each()) / units.weights, np.inf)
+    clocks = np.where(ready, -np.log(draw(_each(units))) / units.weights, np.inf)
     return ReplicaRound(None, _smallest(clocks, units.cohort))
 
 
-def _bernoulli(units: Question, ready: Bools, draws: _Draws) -> ReplicaRound:
+def _bernoulli(units: Question, ready: Bools, draw: _Draw) -> ReplicaRound:
     """Each with probability min(1, s p_i): in order of weight, client j is certain when s p_j would reach 1."""
     order = np.argsort(-units.weights, kind="stable")
     here = ready[:, order]
@@ -183,16 +176,10 @@ def _bernoulli(units: Question, ready: Bools, draws: _Draws) -> ReplicaRound:
     chances = np.where(few, here.astype(np.float64), np.minimum(chances, 1.0))
     in_order = np.empty_like(chances)
     in_order[:, order] = chances
-    return ReplicaRound(in_order, draws.each() < in_order)
+    return ReplicaRound(in_order, draw(_each(units)) < in_order)
 
 
-def _cyclic(units: Question, ready: Bools, draws: _Draws) -> ReplicaRound:
-    chosen = np.zeros_like(ready)
-    chosen[:, (draws.now * units.cohort + np.arange(units.cohort)) % units.clients] = True
-    return ReplicaRound(chosen.astype(np.float64), chosen)
-
-
-_LAWS = {"midzuno": _midzuno, "successive": _successive, "bernoulli": _bernoulli, "cyclic": _cyclic}
+_LAWS = {"midzuno": _midzuno, "successive": _successive, "bernoulli": _bernoulli}
 
 
 def _smallest(keys: Floats, count: int) -> Bools:

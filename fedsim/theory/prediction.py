@@ -43,10 +43,8 @@ def predicted(
     Clients that are busy for longer than their separation are answered by a mean field; where it cannot, or another
     method is asked for, the chain answers, and a caveat says what it leaves out.
 
-    Raises
-    ------
-    ChainError
-        If the chain has no answer, for instance because the separation cannot be kept, or no theory covers the law.
+    Raises a `ChainError` if the chain has no answer, for instance because the separation cannot be kept, or no theory
+    covers the law.
     """
     if not scenario.server.selects_once:
         return flow_of(scenario, scenario.server, population, separation, method, law).stationary
@@ -187,12 +185,7 @@ def convergence_table(scenario: Scenario, population: Population, study: Converg
 
     Columns: ``separation``; ``round``; ``tv``, the TV distance between the law of a participant of that round, all
     clients being ready at round 0, and the stationary one; ``noise_floor``, what sampling noise alone would give (null
-    where the law was computed exactly); ``method``.
-
-    Raises
-    ------
-    ChainError
-        If a separation cannot be kept.
+    where the law was computed exactly); ``method``. Raises a `ChainError` if a separation cannot be kept.
     """
     server, parts = scenario.server, []
     options: dict[str, Any] = {"rounds": study.rounds, "replicas": study.replicas, "seed": scenario.seed}

@@ -30,13 +30,9 @@ def mean_model(
     of size alpha nu_i on a diagonal curvature h_ij, nu_i = 1 in plain FedAvg and 1 / (N pi_i) where the frequencies are
     known; each lies between 0 and 2. The rest is as in `exact`; gradient noise of mean 0 changes nothing.
 
-    Raises
-    ------
-    ChainError
-        If the question makes no sense, or the chain is too large, can stall, or has several recurrent classes.
+    Raises a `ChainError` if the question makes no sense, or the chain is too large, can stall, or has several recurrent
+    classes.
 
-    Notes
-    -----
     m_y = E[x 1{Y = y}] solves the linear system m_y' = sum over transitions y -> y' with cohort S of
     P(y -> y') ((1 - u_S) m_y + zeta_y b_S), u_S and b_S being the means of u_i and u_i c_i over S.
     """
@@ -54,7 +50,7 @@ def mean_model(
     if others:
         raise ChainError(f"the chain has {1 + len(others)} recurrent classes: which one it ends up in is chance")
     law_of = np.zeros(windows.count)
-    law_of[states] = stationary_vector(matrix[states][:, states]).law
+    law_of[states] = stationary_vector(matrix[states][:, states])[0]
     mean = windows.members / np.maximum(windows.members.sum(axis=1, keepdims=True), 1)
     flow, shape = law_of[windows.source] * windows.chance, (windows.count, windows.count)
     model = np.empty(pull.shape[1])

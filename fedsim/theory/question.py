@@ -48,12 +48,9 @@ def ask(weights: ArrayLike, separation: ArrayLike, cohort: object = 1, law: str 
     Weights, (N,) positive finite numbers, are normalised to sum 1, and separations that are all equal are one common
     separation.
 
-    Raises
-    ------
-    ChainError
-        If a number makes no sense, or the clients cannot fill a cohort every round, as all laws but ``bernoulli`` need
-        it: a common R must be at most floor(N / B) - 1, and always-available clients of separations R_i can supply at
-        most sum_i 1 / (1 + R_i) participations a round.
+    Raises a `ChainError` if a number makes no sense, or the clients cannot fill a cohort every round, as all laws but
+    ``bernoulli`` need it: a common R must be at most floor(N / B) - 1, and always-available clients of separations R_i
+    can supply at most sum_i 1 / (1 + R_i) participations a round.
     """
     if law == "poisson":
         raise ChainError("law 'poisson' is answered exactly for any separations, by the method 'closed-form' alone")
@@ -212,30 +209,21 @@ def _check_supply(question: Question) -> None:
 class Stationary:
     """Long-run participation of every client under one separation, cohort and selection law.
 
-    Parameters
-    ----------
-    pi
-        (N,) share of all participations that are client i's: P(i in S_t) / E|S_t| in the long run; sums to 1.
-    weights
-        (N,) the clients' weights p_i, normalised to sum 1.
-    separation
-        The common separation R, or the (N,) separations R_i, in rounds.
-    cohort, law, method
-        Clients wanted per round, B; the law of selection; how `pi` was found.
-    error_bound
-        Largest relative error of an entry of `pi`: for ``closed-form`` and ``exact`` from rounding and truncation; for
-        ``mean-field`` an *estimate* of the modelling error, not a guarantee; ``None`` for ``monte-carlo``.
-    standard_error
-        (N,) standard error of each entry of `pi`; ``None`` unless the method is ``monte-carlo``.
-    period, recurrent_classes, states
-        Of ``exact``: the period of the chain, 1 if it is aperiodic; how many sets of states it can end up in; how many
-        states were visited. With a larger period, or several classes, `pi` is the long-run average over time.
-    pull
-        (N,) the clients' pulls on a model that moves by the mean of a round, E[1{i in S}/|S|] over the rounds that
-        select anyone; sums to 1. None where cohorts have one size, and it is `pi`. Where chance decides who meets whom
-        for ever, it is that of all runs together in which all are ready at first.
-    caveats
-        What the answer leaves out, in sentences: ``mean-field`` with separations that differ does not see stalls.
+    `pi`, (N,), are the shares of all participations, P(i in S_t) / E|S_t| in the long run, of sum 1, for the `weights`
+    p_i, (N,), of sum 1, the common `separation` R or the (N,) separations R_i, in rounds, a `cohort` of B clients
+    wanted per round and a `law` of selection. By the `method`:
+
+    - `error_bound` is the largest relative error of an entry of `pi`: for ``closed-form`` and ``exact`` from rounding
+      and truncation; for ``mean-field`` an *estimate* of the modelling error, not a guarantee.
+    - `standard_error`, (N,), stands in its place for ``monte-carlo`` alone.
+    - `period`, `recurrent_classes` and `states` are of ``exact``: the period of the chain, 1 if it is aperiodic; how
+      many sets of states it can end up in; how many were visited. With a larger period, or several classes, `pi` is
+      the long-run average over time.
+
+    `pull`, (N,), are the clients' pulls on a model that moves by the mean of a round, E[1{i in S}/|S|] over the rounds
+    that select anyone, of sum 1; None where cohorts have one size, and it is `pi`. Where chance decides who meets whom
+    for ever, it is that of all runs together in which all are ready at first. `caveats` are sentences about what the
+    answer leaves out: ``mean-field`` with separations that differ does not see stalls.
     """
 
     pi: Floats

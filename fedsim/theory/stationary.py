@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from fedsim.common.errors import ChainError
-from fedsim.theory.closed_form import POISSON, closed_form, has_closed_form, renewals
+from fedsim.theory.closed_form import POISSON, closed_form, has_closed_form
 from fedsim.theory.exact import exact
 from fedsim.theory.mean_field import mean_field
 from fedsim.theory.monte_carlo import monte_carlo
@@ -15,6 +16,10 @@ METHODS = ("auto", "closed-form", "exact", "mean-field", "monte-carlo")
 
 EXACT_UP_TO = 20_000
 """States that the method ``auto`` enumerates."""
+_IN_JSON = (
+    *("separation", "method", "clients", "cohort", "law", "pi", "pull", "l1_uniform", "tv_uniform", "ratio"),
+    *("error_bound", "standard_error", "period", "caveats"),
+)
 _GOOD_ENOUGH = 0.02  # relative error that `auto` accepts of the mean field
 
 
@@ -29,24 +34,13 @@ def stationary(
 ) -> Stationary:
     """Stationary participation of every client, by the best method or by the one that is named, and its error.
 
-    Parameters
-    ----------
-    weights
-        (N,) positive weights p_i; only their ratios matter.
-    separation
-        Rounds of separation: one common R, or (N,) one R_i per client.
-    cohort
-        Clients per round, B.
-    law
-        One of `CHAIN_LAWS`, or ``poisson``, whose closed form takes any separations.
-    method
-        One of `METHODS`; ``auto`` takes the closed form where there is one; else exact up to 20,000 states; else the
-        mean field if it expects a relative error of at most 2 %; else Monte Carlo, which alone has a `seed`.
+    `weights`, (N,), are positive, and only their ratios matter; the `separation`, in rounds, is one common R or (N,)
+    one R_i per client; a `cohort` is B clients per round; the `law` is one of `CHAIN_LAWS`, or ``poisson``, whose
+    closed form takes any separations. The `method` is one of `METHODS`; ``auto`` takes the closed form where there is
+    one; else exact up to 20,000 states; else the mean field if it expects a relative error of at most 2 %; else Monte
+    Carlo, which alone has a `seed`.
 
-    Raises
-    ------
-    ChainError
-        If the question makes no sense, or the method that is named cannot answer it.
+    Raises a `ChainError` if the question makes no sense, or the method that is named cannot answer it.
     """
     if method not in METHODS:
         raise ChainError(f"there is no method {method!r}: choose one of {', '.join(METHODS)}")
@@ -54,22 +48,15 @@ def stationary(
         found = without_draws(weights, separation, cohort, law)
         if found.method != "mean-field" or (found.error_bound is not None and found.error_bound <= _GOOD_ENOUGH):
             return found
-    elif method == "closed-form":
-        return (
-            renewals(weights, separation, cohort) if law == POISSON else closed_form(weights, separation, cohort, law)
-        )
-    elif method == "exact":
-        return exact(weights, separation, cohort, law)
-    elif method == "mean-field":
-        return mean_field(weights, separation, cohort, law)
+    elif method != "monte-carlo":
+        of_method = {"closed-form": closed_form, "exact": exact, "mean-field": mean_field}[method]
+        return of_method(weights, separation, cohort, law)
     return monte_carlo(weights, separation, cohort, law, seed=seed)
 
 
 def without_draws(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: str = "midzuno") -> Stationary:
     """Return the answer of the closed form, else of up to 20,000 states, else of the mean field, however good it is."""
-    if law == POISSON:
-        return renewals(weights, separation, cohort)
-    if has_closed_form(ask(weights, separation, cohort, law)):
+    if law == POISSON or has_closed_form(ask(weights, separation, cohort, law)):
         return closed_form(weights, separation, cohort, law)
     try:
         return exact(weights, separation, cohort, law, limit=EXACT_UP_TO)
@@ -84,20 +71,7 @@ def answer(result: Stationary) -> dict[str, Any]:
     infinite; ``pull`` is null where it is pi; ``error_bound`` is null for Monte Carlo and ``standard_error`` for all
     others; ``period`` is null unless computed; ``caveats`` are sentences.
     """
-    rounds = result.separation
-    return {
-        "separation": rounds if isinstance(rounds, int) else rounds.tolist(),
-        "method": result.method,
-        "clients": result.clients,
-        "cohort": result.cohort,
-        "law": result.law,
-        "pi": result.pi.tolist(),
-        "pull": None if result.pull is None else result.pull.tolist(),
-        "l1_uniform": result.l1_uniform,
-        "tv_uniform": result.tv_uniform,
-        "ratio": result.ratio if result.pi.min() > 0.0 else None,
-        "error_bound": result.error_bound,
-        "standard_error": None if result.standard_error is None else result.standard_error.tolist(),
-        "period": result.period,
-        "caveats": list(result.caveats),
+    plain = {
+        name: each.tolist() if isinstance(each := getattr(result, name), np.ndarray) else each for name in _IN_JSON
     }
+    return plain | {"ratio": result.ratio if result.pi.min() > 0.0 else None, "caveats": list(result.caveats)}

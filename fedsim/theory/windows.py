@@ -68,12 +68,9 @@ class Windows:
 def enumerate_windows(question: Question, limit: int = LARGEST) -> Windows:
     """Visit every state that can follow from "all ready", under law ``midzuno``, ``successive`` or ``bernoulli``.
 
-    Raises
-    ------
-    ChainError
-        If there are more states than `limit` (or more than 20 times as many transitions), or the chain can stall: a
-        state can be reached in which fewer than B clients are ready. Law ``bernoulli`` takes all that are ready, and
-        never stalls.
+    Raises a `ChainError` if there are more states than `limit` (or more than 20 times as many transitions), or the
+    chain can stall: a state can be reached in which fewer than B clients are ready. Law ``bernoulli`` takes all that
+    are ready, and never stalls.
     """
     _refuse_above(limit, "states", _log_windows(question, limit))
     keys = stream(0, 0, Purpose.CHAIN).bits(np.arange(question.clients), 0)
@@ -190,10 +187,7 @@ def cohorts(law: str, weights: Floats, size: int) -> tuple[Bools, Floats]:
 
     Weights, (n,), are those of the ready clients; n is at least B, the `size`, unless the law is ``bernoulli``.
 
-    Raises
-    ------
-    ChainTooLargeError
-        If there are too many cohorts to enumerate.
+    Raises a `ChainTooLargeError` if there are too many cohorts to enumerate.
     """
     members, chances = _bernoulli(weights, size) if law == "bernoulli" else _of_size(law, weights, size)
     possible = chances > 0.0  # a product of tiny weights can underflow

@@ -79,6 +79,8 @@ def test_what_weights_cannot_do_is_said(tmp_path: Path) -> None:
     [
         (("successive", "uniform"), (), "does not take clients by their weights"),
         (("", ""), ("--target", "none.csv"), "none.csv"),
+        (("", ""), ("--target", "39.csv"), "39 numbers, and there are 40 clients"),
+        (("", ""), ("--target", "negative.csv"), "the target of client 39 is -3: it must be positive"),
         (("", ""), ("--target", "case.fedsim.yaml"), "case.fedsim.yaml"),
         (("separation: 3", "separation: 3, participations: {most: 4}"), (), "cap"),
     ],
@@ -88,6 +90,8 @@ def test_what_has_no_answer_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "case.fedsim.yaml").write_text(CHAIN.replace(*change) if change[0] else CHAIN)
+    pl.DataFrame({"target": [1.0] * 39}).write_csv(tmp_path / "39.csv")
+    pl.DataFrame({"target": [1.0] * 39 + [-3.0]}).write_csv(tmp_path / "negative.csv")
     done = fedsim("design", "case.fedsim.yaml", *options, "--out", "new.fedsim.yaml")
     assert done.returncode == 2
     assert said in done.stderr

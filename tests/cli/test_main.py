@@ -236,6 +236,7 @@ def test_chain_says_how_fast_and_how_much_it_fluctuates() -> None:
     for name in ("variance", "rounds_needed", "relative_deviation"):
         assert len(found["fluctuation"][name]) == 6
     assert found["fluctuation"]["rounds_for_all"] >= max(found["fluctuation"]["rounds_needed"])
+    assert 0 < found["fluctuation"]["best_prior"] < 10
     assert len(found["convergence"]["tv"]) == 30
     assert found["convergence"]["tv"][-1] < 1e-3 < found["convergence"]["tv"][0]
     counted = found["running_frequencies"]

@@ -17,7 +17,7 @@ from fedsim.selection import Candidates, theory_of
 from fedsim.selection.built_in import rounded_quotas
 from fedsim.simulation import simulate_log
 from fedsim.theory import stationary
-from fedsim.theory.closed_form import renewals
+from fedsim.theory.closed_form import closed_form
 from fedsim.theory.prediction import applicable
 from tests.selection.cases import Among, law_of, request, shown
 
@@ -132,7 +132,7 @@ def test_poisson_takes_each_by_itself() -> None:
 def test_renewals_equal_a_walk_through_rounds() -> None:
     """Independent code: one client alone, round by round; any separations, also those no cohort could keep."""
     weights, rounds = np.array([5.0, 3.0, 1.0, 1.0]), np.array([0, 30, 2, 7])
-    found = renewals(weights, rounds, 2)
+    found = closed_form(weights, rounds, 2, "poisson")
     draws, counts = np.random.default_rng(5), np.zeros(4)
     for client, (p, r) in enumerate(zip(weights / 10, rounds, strict=True)):
         wait = 0
@@ -147,7 +147,7 @@ def test_renewals_equal_a_walk_through_rounds() -> None:
     with pytest.raises(ChainError, match="by the method 'closed-form' alone"):
         stationary(weights, rounds, 2, "poisson", "monte-carlo")
     with pytest.raises(ChainError, match="the cohort is 5, more than the 4 clients"):
-        renewals(weights, 0, 5)
+        closed_form(weights, 0, 5, "poisson")
 
 
 @pytest.mark.parametrize("engine", ["process", "vectorized"])

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
+from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError
-from fedsim.theory import Fluctuation, asymptotic_variance, exact, rounds_for_all, rounds_needed
-from fedsim.theory.monte_carlo import rounds_of
+from fedsim.theory import Fluctuation, asymptotic_variance, best_prior, exact, rounds_for_all, rounds_needed
+from fedsim.theory.monte_carlo import counted, rounds_of
 from fedsim.theory.question import ask, reduced
 from tests.theory.reference import moves_of, summed_covariance
 
@@ -47,10 +49,10 @@ def test_one_waiting_client_is_a_renewal_process() -> None:
 def test_exact_variance_agrees_with_replicas(rounds: list[int], cohort: int, law: str) -> None:
     """400 replicas of 400 rounds, 5 standard errors of a variance (7 %): a false alarm in 1 of 10,000 runs."""
     found = asymptotic_variance(WEIGHTS, rounds, cohort, law, "exact")
-    sampled = asymptotic_variance(WEIGHTS, rounds, cohort, law, "monte-carlo", seed=1, replicas=400, rounds=400)
-    assert (found.method, sampled.method) == ("exact", "monte-carlo")
-    assert sampled.standard_error is not None
-    assert (np.abs(sampled.variance - found.variance) < 5.0 * sampled.standard_error).all()
+    counts, _ = counted(question := reduced(ask(WEIGHTS, rounds, cohort, law)), range(400), 1, 400, 400)
+    share = counts / counts.sum(axis=1).mean() / (cohort if law == "groups" else 1)
+    sampled = np.repeat(400 * share.var(axis=0, ddof=1), len(WEIGHTS) // question.clients)
+    assert (np.abs(sampled - found.variance) < 5.0 * sampled * np.sqrt(2.0 / 399)).all()
     np.testing.assert_allclose(found.pi, exact(WEIGHTS, rounds, cohort, law).pi, rtol=1e-9)
 
 
@@ -146,6 +148,25 @@ def test_the_variance_may_grow_with_the_separation_but_not_in_relation_to_the_fr
         assert (np.diff(relative, axis=0) < 1e-9).all()
 
 
+@pytest.mark.parametrize("many", [60, pytest.param(300, marks=pytest.mark.long)])
+def test_relative_variances_fall_by_a_factor_that_the_number_of_clients_sets(many: int) -> None:
+    """Theorem 9 of docs/theory, and the conjecture after it for longer separations: (N - R - 2) / (N - R - 1), to 1e-9.
+
+    A client of next to no weight among equal ones comes close to it.
+    """
+    rng = np.random.default_rng(4)
+    for number in range(many):
+        clients = int(rng.integers(3, 7 if number % 10 else 8))
+        separation = 0 if number % 2 or clients == 7 else int(rng.integers(1, clients - 1))
+        weights = rng.lognormal(0.0, 2.0, clients)
+        free, waiting = (asymptotic_variance(weights, separation + more) for more in (0, 1))
+        fall = (waiting.variance / waiting.pi**2) / (free.variance / free.pi**2)
+        assert (fall < (clients - separation - 2) / (clients - separation - 1) + 1e-9).all()
+    free, waiting = (asymptotic_variance([1e-7, 1.0, 1.0, 1.0, 1.0], r) for r in (1, 2))
+    fall = (waiting.variance / waiting.pi**2) / (free.variance / free.pi**2)
+    assert fall[0] == pytest.approx(2 / 3, abs=1e-5)
+
+
 @pytest.mark.parametrize("separation", [1, 2, 3])
 def test_renewal_theory_is_close_in_a_moderate_system(separation: int) -> None:
     weights = np.random.default_rng(1).uniform(0.3, 1.0, 10)
@@ -203,6 +224,52 @@ def test_rounds_for_all_counts_at_once() -> None:
     assert rounds_for_all(Fluctuation(np.array([0.0, 1.0]), np.zeros(2), "monte-carlo")) == float("inf")
 
 
+def mean_squared(prior: float, counts: Floats, pi: Floats, rounds: int, cohort: int) -> Floats:
+    """Each replica's sum of squared relative errors of the frequencies with so many participations in advance."""
+    frequency = (counts + prior) / (rounds * cohort + counts.shape[1] * prior)
+    return np.asarray(((frequency / pi - 1.0) ** 2).sum(axis=1))
+
+
+def test_the_best_prior_is_best() -> None:
+    """4,000 replicas of five systems: half and twice the prior have a larger error, by 5 standard errors."""
+    rng = np.random.default_rng(5)
+    for clients, cohort, separation in ((6, 1, 2), (20, 2, 1), (20, 2, 6), (20, 1, 0), (30, 1, 20)):
+        weights = rng.lognormal(0.0, 0.8, clients)
+        found = asymptotic_variance(weights, separation, cohort)
+        counts, _ = counted(reduced(ask(weights, separation, cohort)), range(4_000), 5, 100, 200)
+        best = best_prior(found, cohort)
+        least = mean_squared(best, counts, found.pi, 200, cohort)
+        for other in (best / 2, 2 * best):
+            more = mean_squared(other, counts, found.pi, 200, cohort) - least
+            assert more.mean() > 5 * more.std() / np.sqrt(len(more))
+
+
+def test_the_best_prior_is_that_of_a_search() -> None:
+    """300 random systems of 3 to 7 clients, variances by enumeration, at several T: the search's derivative is 0."""
+    rng = np.random.default_rng(6)
+    for _ in range(300):
+        clients = int(rng.integers(3, 8))
+        cohort = int(rng.integers(1, 3)) if clients > 4 else 1
+        rounds = [int(rng.integers((clients - 1) // cohort if clients < 7 else 2))] * clients
+        weights = 10.0 ** rng.uniform(-1.0, 1.0, clients)
+        pi, covariance = summed_covariance(weights, rounds, cohort, "midzuno")
+        best, size = best_prior(asymptotic_variance(weights, rounds, cohort), cohort), clients
+        far = float(((1.0 / pi - size) ** 2).sum())
+        taken = cohort * 10.0 ** rng.uniform(0.0, 4.0)  # participations
+        noise = taken * cohort * float((covariance.diagonal() / pi**2).sum())
+
+        def slope(k: float, far: float = far, noise: float = noise, taken: float = taken, size: int = size) -> float:
+            """Of the mean squared error, times (T B + N k)^3 / 2."""
+            return k * far * (taken + size * k) - size * (k**2 * far + noise)
+
+        assert brentq(slope, 0.0, 1e9, xtol=1e-300, rtol=1e-14) == pytest.approx(best, rel=1e-9)
+
+
+def test_without_a_best_prior() -> None:
+    assert best_prior(asymptotic_variance(np.ones(6), 1), 1) == np.inf
+    assert best_prior(Fluctuation(np.array([0.0, 1.0]), np.zeros(2), "mean-field"), 1) == np.inf
+
+
 @pytest.mark.parametrize(
     ("precision", "confidence", "words"),
     [(0.0, 0.9, "precision is 0.0"), (float("nan"), 0.9, "precision is nan"), (0.1, 1.0, "confidence is 1.0")],
@@ -221,5 +288,3 @@ def test_questions_without_an_answer_are_refused() -> None:
         asymptotic_variance(np.ones(1_501), 0, method="exact")
     with pytest.raises(ChainError, match=r"too many for the exact variance|limit of the exact method"):
         asymptotic_variance(np.ones(10), 4, method="exact")
-    with pytest.raises(ChainError, match="number of replicas is 2"):
-        asymptotic_variance(WEIGHTS, 0, method="monte-carlo", replicas=2)

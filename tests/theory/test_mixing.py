@@ -40,7 +40,7 @@ def test_spectral_gap_by_hand() -> None:
     """R = 1 and equal weights walk on the complete graph: eigenvalues 1 and -1 / (N - 1)."""
     assert mixing(np.ones(6), 1).spectral_gap == pytest.approx(0.8)
     assert mixing(np.ones(6), 0).spectral_gap == 1.0
-    assert mixing(np.ones(6), 0).mixing_time == 0
+    assert mixing(np.ones(6), 0).mixing_time == 1
 
 
 @pytest.mark.long
@@ -90,7 +90,7 @@ def test_stationary_vector_of_a_birth_death_chain(count: int) -> None:
         [np.full(count - 1, 0.6), np.r_[0.7, np.full(count - 2, 0.1), 0.4], np.full(count - 1, 0.3)], offsets=[-1, 0, 1]
     ).tocsr()
     expected = 0.5 ** np.arange(count)
-    np.testing.assert_allclose(stationary_vector(matrix).law, expected / expected.sum(), atol=1e-13)
+    np.testing.assert_allclose(stationary_vector(matrix)[0], expected / expected.sum(), atol=1e-13)
 
 
 @pytest.mark.long
@@ -106,7 +106,7 @@ def test_a_chain_too_slow_to_iterate_is_eliminated_or_refused() -> None:
         stay = 1.0 - np.r_[up, 0.0] - np.r_[0.0, down]
         return sparse.diags_array([down, stay, up], offsets=[-1, 0, 1]).tocsr()
 
-    law = stationary_vector(halves(700)).law
+    law = stationary_vector(halves(700))[0]
     np.testing.assert_allclose(law, np.repeat([0.75, 0.25], 350) / 350.0, rtol=1e-6)
     with pytest.raises(ChainError, match="mixes too slowly"):
         stationary_vector(halves(3_002))

@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fedsim.theory import stationary
-from fedsim.theory.closed_form import renewals
+from fedsim.theory.closed_form import closed_form
 from fedsim.theory.exact import exact
 from fedsim.theory.mean_field import mean_field
 from fedsim.theory.monte_carlo import monte_carlo
@@ -38,7 +38,7 @@ def test_cohorts_of_one_size_have_the_pull_of_the_shares() -> None:
 def test_poisson_cohorts_have_an_exact_pull(separation: int | list[int]) -> None:
     """Clients are independent renewals, so that a round's cohort is one of independent clients."""
     weights = np.arange(1.0, 9.0) ** -1.5
-    found = renewals(weights, separation, 3)
+    found = closed_form(weights, separation, 3, "poisson")
     q = np.minimum(1.0, 3 * weights / weights.sum())
     assert found.pull is not None
     np.testing.assert_allclose(found.pull, by_enumeration(1 / (np.asarray(separation) + 1 / q)), rtol=1e-12)

@@ -103,6 +103,7 @@ def test_public_names() -> None:
         "Stationary",
         "answer",
         "asymptotic_variance",
+        "best_prior",
         "closed_form",
         "convergence",
         "distances",
