@@ -10,17 +10,20 @@ import numpy as np
 from fedsim import theory
 from fedsim.common.arguments import whole
 from fedsim.common.errors import ChainError, ScenarioError
+from fedsim.common.instants import DAY_S, HOUR_S
 from fedsim.common.markup import fragment
 from fedsim.experiment.budget import check_budget
 from fedsim.experiment.preflight import made_ready
 from fedsim.experiment.solve import quiet
-from fedsim.population import build_population
+from fedsim.population import Population, build_population
 from fedsim.scenario import Scenario, as_scenario
+from fedsim.scenario.server import BufferedServer
 from fedsim.selection.laws import law_of
 from fedsim.simulation.engine import simulate_log
 from fedsim.theory.available_prediction import by_weights
+from fedsim.theory.buffered import Flow
 from fedsim.theory.busy import is_busy
-from fedsim.theory.prediction import flow_of, flow_summary, predicted
+from fedsim.theory.prediction import flow_of, predicted
 from fedsim.theory.question import separations
 
 _CONFIDENCE = 0.95
@@ -124,7 +127,7 @@ def chain(
                 "is buffered: of that, fedsim chain tells the long-run participation"
             )
         flows = [flow_of(scenario, server, population, each, method, law) for each in asked]
-        return Answers(_answer(flow.stationary, {"buffered": flow_summary(flow, server, population)}) for flow in flows)
+        return Answers(_answer(flow.stationary, {"buffered": _of_flow(flow, server, population)}) for flow in flows)
     if given:
         law = law or law_of(server)
         results = [theory.smallest_separation(population.weight, server.wanted, law, **targets)]
@@ -151,6 +154,26 @@ def _coming_and_going(scenario: Scenario) -> Answer:
         caveats=(f"shares of reports in {len(rounds):,} simulated rounds, of devices as they come and go",),
     )
     return _answer(result, {"interval": {"confidence": _CONFIDENCE, "low": low, "high": high}})
+
+
+def _of_flow(flow: Flow, server: BufferedServer, population: Population) -> dict[str, Any]:
+    groups = {}
+    for index, name in enumerate(population.group_names):
+        own = population.group == index
+        groups[name] = {
+            "devices": int(own.sum()),
+            "share": float(flow.stationary.pi[own].sum()),
+            "participations_per_day": float(DAY_S * flow.rate[own].mean()),
+            "wait_s": float(np.average(flow.wait_s[own], weights=flow.rate[own])),
+        }
+    return {
+        "concurrency": server.concurrency,
+        "buffer": server.buffer,
+        "version_s": flow.version_s,
+        "versions_per_hour": HOUR_S / flow.version_s,
+        "utilisation": flow.utilisation,
+        "groups": groups,
+    }
 
 
 def _answer(result: theory.Stationary, more: dict[str, Any]) -> Answer:

@@ -43,7 +43,7 @@ from fedsim.privacy.bounds import enforced_bounds
 from fedsim.privacy.guarantee import guarantee, mechanism_of
 from fedsim.scenario import Scenario
 from fedsim.scenario.learning import Learning, OptimizerChoice
-from fedsim.theory.available_prediction import available_participation
+from fedsim.theory.available_prediction import by_weights
 
 _REFERENCE_SUFFIX = "_uniform"
 
@@ -108,7 +108,7 @@ class Training:
         )
         work = LocalWork.checked(problem, learning.local_steps, learning.step_size, learning.batch_size)
         draws = stream(scenario.seed, replicate, Purpose.OPTIMIZER)
-        foreseen = cache(partial(available_participation, scenario, population, log.rounds, replicate))
+        foreseen = cache(lambda: by_weights(scenario, population, log.rounds, replicate)(population.weight).shares)
         plain = {choice.label: _build(choice, pi, frequency, shares, foreseen) for choice in learning.optimizers}
         own = _with_privacy(scenario, learning, plain, noise=_noise(scenario, population, replicate))
         lengths = {each.label: each.local_step_size for each in learning.optimizers if each.local_step_size is not None}

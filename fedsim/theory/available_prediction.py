@@ -64,13 +64,6 @@ _SURE = 255
 _WHOLE = 0.25  # variance of a whole number whose mean is half-way between two
 
 
-def available_participation(
-    scenario: Scenario, population: Population, rounds: pl.DataFrame, replicate: int = 0
-) -> Floats:
-    """Return each device's pull on the model that the mean field expects, (N,), sum 1: `by_weights` of its weights."""
-    return by_weights(scenario, population, rounds, replicate)(population.weight).shares
-
-
 def by_weights(
     scenario: Scenario, population: Population, rounds: pl.DataFrame, replicate: int = 0, *, means: bool | None = None
 ) -> Callable[[Floats], "ExpectedReports"]:

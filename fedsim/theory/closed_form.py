@@ -23,17 +23,7 @@ from fedsim.common.errors import ChainError
 from fedsim.selection.built_in import poisson_chances
 from fedsim.theory.poisson import inclusion
 from fedsim.theory.pull import independent_pulls
-from fedsim.theory.question import (
-    Question,
-    Stationary,
-    ask,
-    largest_separation,
-    normalised,
-    per_client,
-    reduced,
-    separations,
-    whole_number,
-)
+from fedsim.theory.question import Question, Stationary, ask, largest_separation, per_client, reduced
 
 POISSON = "poisson"
 _ROUNDING = 1e-12  # measured against extended precision: see tests/theory/test_closed_form.py
@@ -81,11 +71,7 @@ def closed_form(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law:
 
 
 def _renewals(weights: ArrayLike, separation: ArrayLike, cohort: int) -> Stationary:
-    shares = normalised(weights)
-    size = whole_number(cohort, "the cohort", least=1)
-    if size > shares.size:
-        raise ChainError(f"the cohort is {size}, more than the {shares.size} clients there are")
-    rounds = separations(separation, shares.size)
+    shares, rounds, size, _ = ask(weights, separation, cohort, "bernoulli").asked  # which bounds no separation either
     with np.errstate(over="ignore"):
         frequency = 1.0 / (rounds + 1.0 / poisson_chances(shares, size))
     pi, pull = frequency / frequency.sum(), independent_pulls(frequency, frequency)

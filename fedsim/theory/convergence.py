@@ -1,8 +1,4 @@
-"""From a stated start to stationarity: the law of the participants of each round, and the frequencies counted so far.
-
-The two are different distances: a longer separation makes a cohort remember its predecessors for longer, and for that
-very reason the counts more regular.
-"""
+"""From a stated start to stationarity: the law of the participants of each round, and frequencies counted so far."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -69,11 +65,8 @@ def convergence(
     """
     if method not in _METHODS:
         raise ChainError(f"there is no method {method!r} for convergence: choose one of {', '.join(_METHODS)}")
-    question = ask(weights, separation, cohort, law)
-    count = whole_number(rounds, "the number of rounds", least=1)
-    waits = _start(question, start)
-    limit = _checked(limit or stationary(weights, separation, cohort, law, seed=seed), question)
-    units = reduced(question)
+    question, count = ask(weights, separation, cohort, law), whole_number(rounds, "the number of rounds", least=1)
+    waits, units, limit = _start(question, start), reduced(question), _limit(question, limit, seed)
     of_units = waits[:: question.cohort] if question.law == "groups" else waits
     eta, noise, averaged = None, None, 0
     if method != "monte-carlo":
@@ -123,11 +116,9 @@ def running_frequencies(
 
     Raises a `ChainError` if the question makes no sense, or a replica stalls.
     """
-    question = ask(weights, separation, cohort, law)
-    count = whole_number(rounds, "the number of rounds", least=1)
+    question, count = ask(weights, separation, cohort, law), whole_number(rounds, "the number of rounds", least=1)
     replicas = whole_number(replicas, "the number of replicas", least=2)
-    limit = _checked(limit or stationary(weights, separation, cohort, law, seed=seed), question)
-    units = reduced(question)
+    units, limit = reduced(question), _limit(question, limit, seed)
     pi = limit.pi.reshape(units.clients, -1).sum(axis=1)  # of a group, where groups take part as a whole
 
     def away(batch: range) -> Iterator[Floats]:
@@ -140,7 +131,8 @@ def running_frequencies(
     return RunningFrequencies(mean, np.sqrt(variance / replicas), limit, replicas)
 
 
-def _checked(limit: Stationary, question: Question) -> Stationary:
+def _limit(question: Question, limit: Stationary | None, seed: int) -> Stationary:
+    limit = limit or stationary(*question.asked, seed=seed)
     if limit.clients != question.clients:
         raise ChainError(
             f"the stationary law to compare with is of {limit.clients} clients and there are {question.clients}: "

@@ -1,14 +1,9 @@
-r"""The inverse question: weights p under which the long-run participation pi(p, R) is a wanted one.
+"""The inverse question: weights p under which the long-run participation pi(p, R) is a wanted one.
 
-For B = 1 and a common R the leaders of R + 1 rounds are a conditional Poisson sample of n = R + 1 clients, whose
-inclusion probabilities n pi_i are the gradient of log e_n(p) with respect to log p. That function is convex, strictly
-but for the scale of p, so each wanted pi with n pi_i < 1 is had by one p, up to its scale (Chen, Dempster and Liu,
-Biometrika 81, 1994). Larger Midzuno cohorts are affine in these probabilities, so that the same holds between two
-limits. With other laws, and separations that differ, existence and uniqueness are conjectured: `weights_for` was tried
-on random systems, against enumeration (``tests/theory/test_design.py``).
-
-No client can have more than 1 / (B (1 + R_i)) of the participations: it rests. Under Midzuno, none can have less than
-its chance in the second draws, which are uniform.
+For a common R under Midzuno there is one answer up to scale, within limits (theorem 6 of ``docs/theory/README.md``).
+With other laws, and separations that differ, that is conjectured, and tested against enumeration
+(``tests/theory/test_design.py``). No client can have more than 1 / (B (1 + R_i)) of the participations: it rests. Under
+Midzuno, none can have less than its chance in the second draws, which are uniform.
 """
 
 from collections.abc import Callable

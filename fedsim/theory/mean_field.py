@@ -56,10 +56,8 @@ def mean_field(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: 
     units = reduced(question)
     rounds = units.separations.astype(np.float64)
     most = 1.0 / (1.0 + rounds)
-    if all_they_can := bool(units.cohort >= most.sum() * (1.0 - 1e-12)):
-        taken = most  # everyone takes part as often as the separations allow
-    else:
-        taken = participation(units.weights, rounds, units.cohort, units.law)[0]
+    all_they_can = bool(units.cohort >= most.sum() * (1.0 - 1e-12))
+    taken = most if all_they_can else participation(units.weights, rounds, units.cohort, units.law)[0]
     pi, caveats, pull = per_client(question, taken / taken.sum()), _stall_caveats(units), None
     if units.law == "bernoulli":
         pull = independent_pulls(taken, taken / (1.0 - rounds * taken))

@@ -8,7 +8,6 @@ import polars as pl
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ChainError
-from fedsim.common.instants import DAY_S, HOUR_S
 from fedsim.population import Population
 from fedsim.population.distributions import distribution
 from fedsim.scenario import Scenario
@@ -231,27 +230,6 @@ def flow_of(
         max_staleness=server.max_staleness,
     )
     return asynchronous(question)
-
-
-def flow_summary(flow: Flow, server: BufferedServer, population: Population) -> dict[str, Any]:
-    """Return what ``fedsim chain`` says of a scenario's buffered server beside the shares: strict JSON."""
-    groups = {}
-    for index, name in enumerate(population.group_names):
-        own = population.group == index
-        groups[name] = {
-            "devices": int(own.sum()),
-            "share": float(flow.stationary.pi[own].sum()),
-            "participations_per_day": float(DAY_S * flow.rate[own].mean()),
-            "wait_s": float(np.average(flow.wait_s[own], weights=flow.rate[own])),
-        }
-    return {
-        "concurrency": server.concurrency,
-        "buffer": server.buffer,
-        "version_s": flow.version_s,
-        "versions_per_hour": HOUR_S / flow.version_s,
-        "utilisation": flow.utilisation,
-        "groups": groups,
-    }
 
 
 def session_kinds(scenario: Scenario, population: Population) -> tuple[Ints, list[Floats]]:

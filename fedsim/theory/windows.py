@@ -189,17 +189,15 @@ def cohorts(law: str, weights: Floats, size: int) -> tuple[Bools, Floats]:
 
     Raises a `ChainTooLargeError` if there are too many cohorts to enumerate.
     """
-    members, chances = _bernoulli(weights, size) if law == "bernoulli" else _of_size(law, weights, size)
+    if law == "bernoulli":
+        members, chances = _bernoulli(weights, size)
+    else:
+        chosen = np.array(list(combinations(range(weights.size), size)), dtype=np.intp).reshape(-1, size)
+        members = np.zeros((len(chosen), weights.size), dtype=np.bool_)
+        np.put_along_axis(members, chosen, values=True, axis=1)
+        chances = weights[chosen].sum(axis=1) if law == "midzuno" else _plackett_luce(weights[chosen], members, weights)
     possible = chances > 0.0  # a product of tiny weights can underflow
     return members[possible], chances[possible] / chances.sum()
-
-
-def _of_size(law: str, weights: Floats, size: int) -> tuple[Bools, Floats]:
-    chosen = np.array(list(combinations(range(weights.size), size)), dtype=np.intp).reshape(-1, size)
-    members = np.zeros((len(chosen), weights.size), dtype=np.bool_)
-    np.put_along_axis(members, chosen, values=True, axis=1)
-    chances = weights[chosen].sum(axis=1) if law == "midzuno" else _plackett_luce(weights[chosen], members, weights)
-    return members, chances
 
 
 def _plackett_luce(own: Floats, members: Bools, weights: Floats) -> Floats:

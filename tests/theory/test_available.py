@@ -14,14 +14,9 @@ from fedsim.common.errors import ChainError, ScenarioError
 from fedsim.experiment.preflight import preflight
 from fedsim.learning import LearningError, build_optimizer, frequencies
 from fedsim.learning.optimizers.debiased_fedavg import OracleWeighted
+from fedsim.population import Population
 from fedsim.theory import available_prediction, stationary
-from fedsim.theory.available_prediction import (
-    Selections,
-    available_participation,
-    by_weights,
-    expected_reports,
-    why_not,
-)
+from fedsim.theory.available_prediction import Selections, by_weights, expected_reports, why_not
 from tests.conftest import Write
 
 ZIPF = "weight: {kind: zipf, exponent: 1}"
@@ -60,11 +55,15 @@ learning:
 """
 
 
+def expected_pulls(scenario: Scenario, population: Population, rounds: pl.DataFrame) -> Floats:
+    return by_weights(scenario, population, rounds)(population.weight).shares
+
+
 def run(write: Write, text: str, *overrides: str) -> tuple[Result, Floats]:
     """Return a run, and what is predicted of it."""
     scenario = Scenario.load(write(text), overrides)
     result = simulate(scenario)
-    return result, available_participation(scenario, preflight(scenario), result.rounds)
+    return result, expected_pulls(scenario, preflight(scenario), result.rounds)
 
 
 def always(devices: int, cohort: int, separation: int, law: str, rounds: int) -> str:
@@ -160,24 +159,24 @@ def test_without_a_chance_of_a_report_nothing_is_predicted(write: Write) -> None
     scenario = Scenario.load(write(HABITS), ["stop.duration=1d", "server.deadline=1s", "population.*.session.train=1m"])
     rounds = simulate(scenario).rounds
     with pytest.raises(ChainError, match="expects no report of anybody"):
-        available_participation(scenario, preflight(scenario), rounds)
+        expected_pulls(scenario, preflight(scenario), rounds)
 
 
 def test_it_is_the_same_in_parts_of_any_size(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     result, whole = run(write, HABITS, "stop.duration=3d")
     population = preflight(result.scenario)
     monkeypatch.setattr(available_prediction, "_AT_ONCE", 1)
-    np.testing.assert_array_equal(available_participation(result.scenario, population, result.rounds), whole)
+    np.testing.assert_array_equal(expected_pulls(result.scenario, population, result.rounds), whole)
     monkeypatch.setattr(available_prediction, "_MOST_BYTES", 200 * 180)
-    first = available_participation(result.scenario, population, result.rounds)
-    np.testing.assert_array_equal(first, available_participation(result.scenario, population, result.rounds.head(180)))
+    first = expected_pulls(result.scenario, population, result.rounds)
+    np.testing.assert_array_equal(first, expected_pulls(result.scenario, population, result.rounds.head(180)))
     monkeypatch.setattr(available_prediction, "_MOST_BYTES", 200 * 20)
     with pytest.raises(ChainError, match=r"can look at 20 rounds of 200 devices, which are less than a day"):
-        available_participation(result.scenario, population, result.rounds)
+        expected_pulls(result.scenario, population, result.rounds)
     monkeypatch.setattr(available_prediction, "_MOST_NUMBERS", 100)
     monkeypatch.setattr(available_prediction, "_MOST_BYTES", 1 << 28)
     with pytest.raises(ChainError, match=r"remembers 4 rounds of 200 devices that rest so long; it can .* 100 chances"):
-        available_participation(result.scenario, population, result.rounds)
+        expected_pulls(result.scenario, population, result.rounds)
 
 
 def test_a_device_is_chosen_at_most_once_while_it_rests() -> None:
@@ -328,7 +327,7 @@ def test_what_it_does_not_know_of_is_told_before_anything_runs(write: Write, cha
     population = preflight(plain)
     assert why_not(plain, population)
     with pytest.raises(ChainError, match=told):
-        available_participation(plain, population, pl.DataFrame())
+        expected_pulls(plain, population, pl.DataFrame())
 
 
 def test_an_optimizer_that_is_told_what_is_predicted_comes_nearer_to_the_optimum(write: Write) -> None:

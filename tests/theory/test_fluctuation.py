@@ -107,6 +107,25 @@ def test_the_bias_of_counting_is_that_of_the_start(many: int) -> None:
     assert np.median(apart) < 1e-9
 
 
+def test_the_bias_of_counting_is_small_beside_its_noise() -> None:
+    """The figures of section 9 of docs/theory, by brute force."""
+    share = {}
+    for separation in (2, 3):
+        moves, matrix, law = moves_of(np.arange(6.0, 0.0, -1.0), [separation] * 6, 1, "midzuno")
+        pi, covariance = summed_covariance(np.arange(6.0, 0.0, -1.0), [separation] * 6, 1, "midzuno")
+        chances, law = np.zeros((len(law), 6)), law / law.sum()
+        for source, _, chance, chosen in moves:
+            chances[source, list(chosen)] += chance
+        g = np.linalg.solve(np.eye(len(law)) - matrix + law, chances - pi)[0]  # of all ready
+        bias = ((covariance.diagonal() / pi - 1.0 + pi) / 2.0 - g) / 100
+        noise = np.sqrt(covariance.diagonal() / pi / 100)
+        share[separation] = (bias**2 / noise**2).max()
+        if separation == 2:
+            assert 0.003 < np.abs(bias).max() < 0.004
+            assert (noise.min() > 0.035) & (noise.max() < 0.085)
+    assert share[2] < 0.01 < share[3] < 0.035
+
+
 def test_counts_have_the_stated_covariance_and_are_normal() -> None:
     """2,000 replicas of 200 rounds: covariances within 6 standard errors and 3 %, and 95 % of the standardised in 1.96.
 
