@@ -250,17 +250,17 @@ def mean_squared(prior: float, counts: Floats, pi: Floats, rounds: int, cohort: 
 
 
 def test_the_best_prior_is_best() -> None:
-    """4,000 replicas of five systems: half and twice the prior have a larger error, by 5 standard errors."""
+    """2,000 replicas of three systems: a quarter and four times it have a larger error, by 20 standard errors."""
     rng = np.random.default_rng(5)
-    for clients, cohort, separation in ((6, 1, 2), (20, 2, 1), (20, 2, 6), (20, 1, 0), (30, 1, 20)):
+    for clients, cohort, separation in ((20, 2, 1), (20, 2, 6), (30, 1, 20)):
         weights = rng.lognormal(0.0, 0.8, clients)
         found = asymptotic_variance(weights, separation, cohort)
-        counts, _ = counted(reduced(ask(weights, separation, cohort)), range(4_000), 5, 100, 200)
+        counts, _ = counted(reduced(ask(weights, separation, cohort)), range(2_000), 5, 100, 100)
         best = best_prior(found, cohort)
-        least = mean_squared(best, counts, found.pi, 200, cohort)
-        for other in (best / 2, 2 * best):
-            more = mean_squared(other, counts, found.pi, 200, cohort) - least
-            assert more.mean() > 5 * more.std() / np.sqrt(len(more))
+        least = mean_squared(best, counts, found.pi, 100, cohort)
+        for other in (best / 4, 4 * best):
+            more = mean_squared(other, counts, found.pi, 100, cohort) - least
+            assert more.mean() > 20 * more.std() / np.sqrt(len(more))
 
 
 def test_the_best_prior_is_that_of_a_search() -> None:
