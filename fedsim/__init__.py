@@ -82,6 +82,7 @@ _ROLES = {
     "availability model": "fedsim.availability.models:MODELS",
     "chart": "fedsim.report.charts:CHARTS",
     "law": "fedsim.population.distributions:DISTRIBUTIONS",
+    "matching policy": "fedsim.selection.matching:POLICIES",
     "metric": "fedsim.analysis.metrics:METRICS",
     "optimizer": "fedsim.learning.optimizers:OPTIMIZERS",
     "privacy mechanism": "fedsim.privacy.mechanisms:MECHANISMS",
@@ -98,8 +99,8 @@ def register(role: str, name: str) -> Callable[[_T], _T]:
     Parameters
     ----------
     role
-        What it is: ``selection law``, ``availability model``, ``law`` (of a weight, a speed or a length of time),
-        ``metric``, ``chart``, ``optimizer``, ``problem``, ``server update`` or ``privacy mechanism``.
+        What it is: ``selection law``, ``matching policy``, ``availability model``, ``law`` (of a weight, a speed or a
+        length of time), ``metric``, ``chart``, ``optimizer``, ``problem``, ``server update`` or ``privacy mechanism``.
     name
         What scenarios call it.
 

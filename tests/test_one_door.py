@@ -36,6 +36,16 @@ ADDED = {
                     : request.count
                 ]
         """,
+    "matching policy": """
+        class Added:
+            "The job with the most sessions first, each counted `times`."
+
+            def __init__(self, times: float = 1.0) -> None:
+                self.times = times
+
+            def rank(self, wish):
+                return -self.times * wish.sessions
+        """,
     "availability model": """
         from typing import Annotated
 
@@ -127,6 +137,7 @@ ADDED = {
 IN_THE_SCENARIO = {
     "selection law": "server.selection",
     "availability model": "population[0].availability",
+    "matching policy": "matching",
     "law": "population[0].weight",
     "optimizer": "learning.optimizers[0]",
     "problem": "learning.problem",
@@ -150,6 +161,12 @@ learning:
   optimizers: [{kind: added_optimizer, server: added_server_update}]
   step_size: 0.1
 privacy: {mechanism: added_privacy_mechanism, noise_multiplier: 1.0, delta: 1.0e-6}
+"""
+MATCHED = """\
+stop: {rounds: 12}
+population: [{devices: 30}]
+jobs: {a: {server: {cohort: 4, pause: 10m}}, b: {server: {cohort: 4, pause: 10m}}}
+matching: {kind: added_matching_policy, times: 2.0}
 """
 
 
@@ -211,6 +228,8 @@ def test_a_scenario_with_all_of_them_runs(tree: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert json.loads((tree / "out" / "metrics.json").read_text())["added.rounds"] == 12
     assert set(pl.read_parquet(tree / "out" / "learning.parquet")["optimizer"]) == {kind_of("optimizer")}
+    (tree / "jobs.fedsim.yaml").write_text(MATCHED, encoding="utf-8")
+    assert command(tree, "run", "jobs.fedsim.yaml", "--out", "matched").returncode == 0
     assert "The added chart" in (tree / "out" / "report.html").read_text(encoding="utf-8")
     assert "added.rounds" in command(tree, "metrics").stdout
 
@@ -227,7 +246,8 @@ def test_the_schema_lists_their_kinds_and_what_they_take(tree: Path) -> None:
 @pytest.mark.parametrize("role", IN_THE_SCENARIO)
 def test_the_message_about_an_unknown_kind_lists_it(tree: Path, role: str) -> None:
     file = tree / f"{kind_of(role)}.fedsim.yaml"
-    file.write_text(SCENARIO.replace(kind_of(role), "xyzzy"), encoding="utf-8")
+    text = MATCHED if role == "matching policy" else SCENARIO
+    file.write_text(text.replace(kind_of(role), "xyzzy"), encoding="utf-8")
     done = command(tree, "validate", file.name)
     assert done.returncode == 2
     found = re.match(rf"{file.name}:\d+:\d+: error: ([^:]+): (.*)", done.stderr)

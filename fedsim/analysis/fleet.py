@@ -39,7 +39,7 @@ def fleet_of(scenario: Scenario, population: Population, replicate: int) -> Flee
         return None
     works = [group.session if isinstance(group.session, Work) else None for group in scenario.population]
     return Fleet(
-        session_phases(scenario, population, stream(scenario.seed, replicate, Purpose.SESSION)),
+        session_phases(scenario, population, stream(scenario.own_seed, replicate, Purpose.SESSION)),
         not scenario.server.selects_once,
         population.group,
         population.device.astype(np.int64),
@@ -48,7 +48,7 @@ def fleet_of(scenario: Scenario, population: Population, replicate: int) -> Flee
         upload_bits(scenario) / 8,
         scenario.server.uplink,
         scenario.prices,
-        len(population.barred),
+        int((~np.array([group.left_out for group in scenario.population])[population.group[population.barred]]).sum()),
     )
 
 

@@ -82,9 +82,9 @@ def read_schedule(path: str | os.PathLike[str]) -> Schedule:
     file = Path(path)
     if file.is_dir():
         from fedsim.bridges.exports import about_run, schedule_of
-        from fedsim.experiment.result import load
+        from fedsim.experiment.result import load_one
 
-        result = load(file)
+        result = load_one(file)
         return _checked(file, about_run(result), schedule_of(result).rows())
     read = {".json": _read_json, ".csv": _read_csv, ".parquet": _read_parquet}.get(file.suffix.lower())
     if read is None:

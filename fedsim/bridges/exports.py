@@ -14,7 +14,7 @@ from fedsim.common.errors import RunError
 from fedsim.common.files import read_table, write_bytes, write_text
 from fedsim.common.outcomes import COUNTED_OUTCOMES
 from fedsim.experiment.finished import open_finished
-from fedsim.experiment.result import Result, load
+from fedsim.experiment.result import Result, load_one
 from fedsim.log import fingerprint, with_staleness
 
 _SERVER = 0
@@ -31,7 +31,7 @@ def export_schedule(directory: Path, out: Path) -> int:
     write = {".parquet": _write_parquet, ".json": _write_json, ".csv": _write_csv}.get(out.suffix.lower())
     if write is None:
         raise RunError(f"{out}: the name of a schedule ends in .parquet, .json or .csv")
-    result = load(directory)
+    result = load_one(directory)
     write(out, schedule_of(result), about_run(result))
     return len(result.rounds)
 

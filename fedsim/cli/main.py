@@ -28,7 +28,7 @@ from fedsim.common.messages import complain, keep_quiet, never_wait_on_stderr, s
 if TYPE_CHECKING:
     from fedsim.scenario import Scenario
 
-Template = Literal["phones", "paper", "buffered", "privacy", "trace", "fleet", "decide"]
+Template = Literal["phones", "paper", "buffered", "privacy", "trace", "fleet", "jobs", "decide"]
 
 BAD_USAGE, CRASHED = 2, 3
 
@@ -116,7 +116,7 @@ def init_command(
             help="phones: devices with habits, in time zones. paper: always available clients with unequal weights. "
             "buffered: a server without rounds. privacy: which separation serves a private federation best. trace: "
             "recorded devices. fleet: sessions from work, in gigabytes, watt-hours and money. "
-            "decide: which separation and cohort to choose."
+            "jobs: several training jobs that share the devices. decide: which separation and cohort to choose."
         ),
     ] = "phones",
     force: Annotated[bool, Option("--force", help="Replace a file that is there.")] = False,
@@ -146,15 +146,15 @@ def validate_command(
     quiet: Annotated[bool, Option("-q", "--quiet", help="Print nothing but mistakes.")] = False,
 ) -> None:
     """Check scenario files without running them; every mistake is shown with its line and column."""
-    from fedsim.experiment.preflight import made_ready, notes_of
+    from fedsim.experiment.preflight import checked, notes_of
     from fedsim.sweeps.decide import planned_decision
 
     mistakes: list[Mistake] = []
     for file in files:
         try:
-            scenario = options.load_scenario(file, override, None, allow_plugins, allow_outside)
+            scenario = options.load_scenario(file, override, None, allow_plugins, allow_outside, jobs=True)
             _check_charts(scenario)
-            ready = made_ready(scenario)
+            views = checked(scenario)
             if scenario.choose and scenario.decide is not None:
                 planned_decision(scenario)  # every setting
         except ScenarioError as error:
@@ -162,8 +162,9 @@ def validate_command(
         else:
             if quiet:
                 continue
-            for note in [*ready.notes, *notes_of(scenario, ready.population)]:
-                complain(f"{file}: note: {note}")
+            for job, (view, ready) in views.items():
+                for note in [*ready.notes, *notes_of(view, ready.population)]:
+                    complain(f"{file}: note: {f'job {job!r}: ' if job else ''}{note}")
             say(f"{file}: ok")
     if mistakes:
         raise ScenarioError(mistakes)
@@ -197,7 +198,7 @@ def metrics_command(
 
     known = list(listed())
     if file is not None:
-        scenario = options.load_scenario(file, override, None, allow_plugins, allow_outside)
+        scenario = options.load_scenario(file, override, None, allow_plugins, allow_outside, jobs=True)
         own, mistakes = made_metrics(scenario)
         if mistakes:
             raise ScenarioError(mistakes)
@@ -237,7 +238,7 @@ def run_command(
     from fedsim.limits.verdict import judge
 
     overrides = [*(override or []), *([f"engine={engine}"] if engine is not None else [])]
-    scenario = options.load_scenario(file, overrides, seed, allow_plugins, allow_outside)
+    scenario = options.load_scenario(file, overrides, seed, allow_plugins, allow_outside, jobs=True)
     _check_charts(scenario)
     hear, failed = keep_quiet if quiet else complain, list[str]()
     directory = out if out is not None else default_directory(scenario, changed=bool(overrides) or seed is not None)

@@ -103,12 +103,19 @@ def timeout_option(text: str | None) -> float | None:
 
 
 def load_scenario(
-    file: Path, overrides: list[str] | None, seed: int | None, allow_plugins: bool, allow_outside: bool
+    file: Path,
+    overrides: list[str] | None,
+    seed: int | None,
+    allow_plugins: bool,
+    allow_outside: bool,
+    *,
+    jobs: bool = False,
 ) -> "Scenario":
-    """Read a scenario with its permissions, which include importing modules from its folder."""
+    """Read a scenario with its permissions, which include importing modules; one of several `jobs` only if they fit."""
     from fedsim.scenario import open_scenario
 
-    return open_scenario(file, permitted(allow_plugins, allow_outside), overrides or [], seed)
+    read = open_scenario(file, permitted(allow_plugins, allow_outside), overrides or [], seed)
+    return read if jobs else read.check_one()
 
 
 def permitted(allow_plugins: bool, allow_outside: bool) -> "Permissions":

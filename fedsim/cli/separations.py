@@ -63,7 +63,7 @@ def chain_command(
 
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
     if not (scenario.always_available or availability):
-        are = "are" if "shocks" in scenario.absences else "is"
+        are = "are" if "shocks" in scenario.absences or " and " in scenario.absences else "is"
         left = f"the scenario's {scenario.absences} {are} left out (but with --availability)"
         complain(f"note: theory takes every device to be always available; {left}")
     if any(group.participations is not None for group in scenario.population):
@@ -219,12 +219,12 @@ def privacy_command(
         if any(each is not None for each in (separation, cohort, noise, epsilon, export, rounds, min_separation, most)):
             raise BadParameter("audits what a scenario states; --set changes it", param_hint="--audit")
         from fedsim.experiment.audit import audit as audited
-        from fedsim.experiment.result import load
+        from fedsim.experiment.result import load_one
 
         if audit.is_dir() and (override or seed is not None):
             raise BadParameter("a run is audited as it was", param_hint="--set")
         if audit.is_dir():
-            result = load(audit, allow_plugins=allow_plugins, allow_outside=allow_outside)
+            result = load_one(audit, allow_plugins=allow_plugins, allow_outside=allow_outside)
             _show_audit(audited(result.scenario, result), as_json)
         else:
             _show_audit(audited(options.load_scenario(audit, override, seed, allow_plugins, allow_outside)), as_json)
@@ -233,9 +233,9 @@ def privacy_command(
         if override or any(each is not None for each in (separation, cohort, noise, epsilon, seed, export)):
             raise BadParameter("a log is checked against its own scenario, or --rounds, --min-separation, --most")
         from fedsim.experiment.privacy import check_log
-        from fedsim.experiment.result import load
+        from fedsim.experiment.result import load_one
 
-        run = load(from_log, allow_plugins=allow_plugins, allow_outside=allow_outside)
+        run = load_one(from_log, allow_plugins=allow_plugins, allow_outside=allow_outside)
         _show_check(check_log(run, {"rounds": rounds, "min_separation": min_separation, "most": most}), as_json)
         return
     if any(each is not None for each in (rounds, min_separation, most)):

@@ -75,13 +75,17 @@ def plan_command(
     from fedsim.sweeps.decide import default_decision_directory, planned_decision
     from fedsim.sweeps.plan import plan_data
 
-    scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
+    scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside, jobs=True)
     decides = scenario.choose and scenario.decide and scenario.sweep is None
     if decides:
         planned, directory = planned_decision(scenario), out or default_decision_directory(scenario)
     else:
         planned, directory = _planned(scenario, override, out)
-    first = [each.scenario for each in planned.points[:_LOOKED_AT] if each.scenario.server.deadline is not None]
+    first = [
+        each.scenario
+        for each in planned.points[:_LOOKED_AT]
+        if not each.scenario.jobs and each.scenario.server.deadline
+    ]
     for note in sorted({note for each in first for note in of_deadline(each, build_population(each))}):
         complain(f"note: {note}")
     with on_stderr() as progress:
@@ -197,7 +201,7 @@ def sweep_command(
     from fedsim.sweeps.sweep import run_sweep
 
     backend = backend_of(executor, workers)
-    scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
+    scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside, jobs=True)
     planned, directory = _planned(scenario, override, out)
     provenance = Provenance(str(file), override or [], seed, permissions=scenario.permissions)
     given = {"--executor": executor, "--workers": workers, "--retries": retries, "--timeout": timeout}

@@ -142,7 +142,11 @@ def slices(table: pl.DataFrame | pl.LazyFrame, *columns: str) -> Iterator[pl.Dat
 
 def join_tables(path: Path, parts: Sequence[Path], about: About | None = None) -> None:
     """Write a table that lies in several files, in their order, as one: the same bytes as if it had been in memory."""
-    whole = pl.scan_parquet(list(parts), glob=False)
+    write_lazily(path, pl.scan_parquet(list(parts), glob=False), about)
+
+
+def write_lazily(path: Path, whole: pl.LazyFrame, about: About | None = None) -> None:
+    """Write a table that may be larger than the memory: the same bytes as `write_table`."""
     said = None if about is None else about(whole.collect_schema().names())
     with _temporary_file(path) as partial:
         whole.sink_parquet(partial, compression="zstd", row_group_size=ROWS, metadata=said)

@@ -69,6 +69,7 @@ class Purpose(IntEnum):
     JOINS = 26
     LEAVES = 27
     CHECK_IN = 28
+    MATCHING = 29
 
 
 def _mix(word: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -13,7 +13,7 @@ from fedsim.population.distributions import distribution
 from fedsim.scenario import Scenario
 from fedsim.scenario.component import Choice
 from fedsim.scenario.devices import DEVICE_CLASSES
-from fedsim.scenario.models import AnySession
+from fedsim.scenario.session import AnySession
 from fedsim.scenario.work import Work
 
 DEVICE_BYTES, ROUND_BYTES, GAUGE_BYTES, ROW_BYTES = 400, 40, 60, 36
@@ -43,6 +43,8 @@ def address_space_bytes(scenario: Scenario) -> int:
 
 
 def _needs(scenario: Scenario) -> list[Need]:
+    if scenario.jobs:
+        return [need for name in scenario.jobs for need in _needs(scenario.of_job(name))]
     groups = scenario.population
     largest = max(range(len(groups)), key=lambda index: groups[index].devices)
     devices = Need(("population", largest, "devices"), f"{scenario.devices:,} devices", DEVICE_BYTES * scenario.devices)

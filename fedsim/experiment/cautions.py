@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from fedsim.analysis.metrics import of_jobs
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import DAY_S, readable_time, to_ms
 from fedsim.common.keyed import Purpose, stream
@@ -109,7 +110,7 @@ def of_deadline(scenario: Scenario, population: Population) -> Iterator[str]:
         return
     deadline, some = to_ms(scenario.server.deadline), sample(population.group, _SAMPLED).clients
     some = np.arange(len(population)) if some is None else some
-    phases = session_phases(scenario, population, stream(scenario.seed, 0, Purpose.SESSION))(some, 0)
+    phases = session_phases(scenario, population, stream(scenario.own_seed, 0, Purpose.SESSION))(some, 0)
     lengths = whole_lengths(phases, population.speed[some])
     late, median = float((lengths > deadline).mean()), float(np.median(lengths)) / 1000
     if late >= 0.5:
@@ -128,7 +129,7 @@ def of_uplink(scenario: Scenario, population: Population) -> Iterator[str]:
     wanted = scenario.server.wanted
     few = min(wanted, len(population), _ROUND)
     clients, uplink = np.arange(few) * len(population) // few, uplink * few / wanted
-    phases = session_phases(scenario, population, stream(scenario.seed, 0, Purpose.SESSION))(clients, 0)
+    phases = session_phases(scenario, population, stream(scenario.own_seed, 0, Purpose.SESSION))(clients, 0)
     speed, bits = population.speed[clients], upload_bits(scenario)[population.group[clients]]
     alone_s = whole_lengths(phases, speed).max() / 1000
     phases[2], _ = shared(phases, bits, np.full(few, np.inf), uplink)
@@ -144,13 +145,19 @@ def of_memory(scenario: Scenario, population: Population) -> Iterator[str]:
     """Tell how many devices of each group have too little memory to train."""
     small = np.bincount(population.group[population.barred], minlength=len(scenario.population))
     for group, count in zip(scenario.population, small.tolist(), strict=True):
-        if count:
+        if count and not group.left_out:
             share = f"{count:,} of {group.devices:,} devices ({count / group.devices:.1%})"
             yield f"session.needs: {share} of group {group.name!r} have less memory and never take part"
 
 
 def why_nothing(metrics: Mapping[str, float]) -> str:
-    """Say that no report was taken, and what became of the sessions; "" where one was, or if that is not known."""
+    """Say that no report was taken, and what became of the sessions; "" where one was, or if that is not known.
+
+    Of several jobs it says that of the first one without a report.
+    """
+    for job, own in of_jobs(metrics).items():
+        if nothing := why_nothing(own):
+            return f"job {job!r}: {nothing}"
     sessions, rounds = (round(metrics.get(name, -1)) for name in ("sessions.count", "rounds.count"))
     if sessions < 0 or metrics.get("sessions.reported_share", 0.0) > 0:
         return ""

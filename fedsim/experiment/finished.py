@@ -21,6 +21,8 @@ from fedsim.scenario.document import Document
 MANIFEST, METRICS = "manifest.json", "metrics.json"
 UNFINISHED = "log.partial"
 """Folder in a run directory whose run has not ended: its journal, and the identity of the run."""
+JOBS = "jobs"
+"""Folder in the run directory of several jobs, with a run directory for each by its name."""
 CHECKSUMS = "checksums"
 _NOT_COUNTED = (CHECKSUMS, "wall_time_s")
 """What a manifest's own checksum leaves out."""
@@ -115,6 +117,14 @@ def open_finished(folder: Path) -> Finished:
         elif table.exists():
             raise RunError(f"{table} is not a table that the run wrote: {MANIFEST} does not list it")
     return Finished(folder, manifest, document, scenario, metrics, tuple(names))
+
+
+def check_one(directory: Path, scenario: Scenario) -> None:
+    """Raise a `RunError` if the run of a directory is that of several jobs, where the run of one server is wanted."""
+    if jobs := ", ".join(str(directory / JOBS / name) for name in scenario.jobs):
+        raise RunError(
+            f"{directory} is a run of several jobs, and this is about one: name its own directory, of {jobs}"
+        )
 
 
 def declared_by(manifest: Mapping[str, Any]) -> tuple[Own, ...]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from zoneinfo import ZoneInfo
 
 from fedsim.analysis.metrics.own import made_metrics
@@ -24,11 +25,14 @@ from fedsim.scenario.component import Component
 from fedsim.scenario.learning import Learning
 from fedsim.scenario.units import format_duration
 from fedsim.selection import check_law, theory_of
+from fedsim.selection.matching import POLICIES
 from fedsim.theory import available_prediction
 from fedsim.theory.prediction import known_pulls
 from fedsim.theory.question import largest_separation
 
 MOST_PROCESSES = 2_000_000
+Views = dict[str, tuple[Scenario, Ready]]
+"""Scenarios of one server each by the name of the job, and what was made of them."""
 
 
 def preflight(scenario: Scenario, replicate: int = 0) -> Population:
@@ -41,7 +45,7 @@ def made_ready(scenario: Scenario, replicate: int = 0) -> Ready:
 
     A `ScenarioError` has every mistake, each with its place in the file.
     """
-    if too_much := check_budget(scenario):
+    if too_much := check_budget(scenario.check_one()):
         raise ScenarioError(too_much)
     own, of_own = made_metrics(scenario)
     named = [*_check_selection(scenario), *_check_learning(scenario), *of_own]
@@ -63,6 +67,27 @@ def made_ready(scenario: Scenario, replicate: int = 0) -> Ready:
     if unseeded := unrepeatable(scenario):
         raise ScenarioError(unseeded)
     return Ready(population, strata(scenario, population, models), own, opened.notes)
+
+
+def checked(scenario: Scenario, replicate: int = 0) -> Views:
+    """Check a scenario as `made_ready` does, or each of its jobs; return what was made of each, by the job's name.
+
+    A scenario of one server has no name. A `ScenarioError` has every mistake, with the name of its job.
+    """
+    if not scenario.jobs:
+        return {"": (scenario, made_ready(scenario, replicate))}
+    views, mistakes, policy = Views(), list[Mistake](), scenario.matching_policy
+    found = POLICIES.check(policy.kind, policy.options)
+    mistakes += [scenario.mistake(("matching", *path), message) for path, message in found]
+    for name in scenario.jobs:
+        view = scenario.of_job(name)
+        try:
+            views[name] = view, made_ready(view, replicate)
+        except ScenarioError as error:
+            mistakes += [replace(each, message=f"job {name!r}: {each.message}") for each in error.mistakes]
+    if mistakes := [*mistakes, *check_study(scenario)]:
+        raise ScenarioError(mistakes)
+    return views
 
 
 def _check_selection(scenario: Scenario) -> list[Mistake]:

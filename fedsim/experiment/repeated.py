@@ -45,6 +45,9 @@ def small_scenario(
         data["learning"] = copy.deepcopy({**_LEARNING, **data.get("learning", {})})
     if at.startswith("privacy"):
         data["privacy"] = {**_PRIVACY}
+    if role == "matching policy":
+        server = data.pop("server")
+        data["jobs"] = {"first": {"server": server}, "second": {"server": server, "weight": 2}}
     path = at.removesuffix("[]")
     document = Document(data, folder=folder)
     document.put(path, choice if at == path else [choice], path)

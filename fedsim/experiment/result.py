@@ -4,20 +4,20 @@ import math
 import os
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from fedsim.analysis.metrics import describe
+from fedsim.analysis.metrics import describe, of_jobs
 from fedsim.analysis.metrics.own import Own
 from fedsim.analysis.tally import Watch
 from fedsim.common.arguments import path_of, short_repr
 from fedsim.common.files import read_table, sole_writer
 from fedsim.common.instants import readable_time
 from fedsim.experiment.cautions import why_nothing
-from fedsim.experiment.finished import Outcome, declared_by, open_finished
+from fedsim.experiment.finished import JOBS, Outcome, check_one, declared_by, open_finished
 from fedsim.experiment.run_directory import Provenance, open_run_directory, write_run
 from fedsim.limits.verdict import Judgement, judge
 from fedsim.log import Fingerprint, Recorded
@@ -52,6 +52,7 @@ class Result(Outcome):
     """One run of a scenario in memory: its tables and figures, as `fedsim.experiment.finished.Outcome` names them."""
 
     participations: pl.DataFrame
+    jobs: Mapping[str, "Result"] = field(default_factory=dict)  # of several on one fleet, each as a run of its own
     _own: tuple[Own, ...] | None = None  # the metrics of its own that a loaded run declares; None of one in memory
 
     def __repr__(self) -> str:
@@ -84,6 +85,8 @@ class Result(Outcome):
         folder = path_of("directory", directory, "the folder to write")
         with sole_writer(folder, "run"):
             open_run_directory(folder)
+            for name, job in self.jobs.items():
+                job.save(folder / JOBS / name)
             write_run(folder, self, provenance or Provenance(), own=self._own)
         return folder
 
@@ -103,6 +106,10 @@ class Result(Outcome):
 
 def figure_lines(metrics: Mapping[str, float]) -> list[str]:
     """Return the figures to be read first, one per line: rounds, distances, waits, losses, the user's own metrics."""
+    metrics = {name: value for name, value in metrics.items() if ".alone." not in name}
+    if jobs := of_jobs(metrics):
+        lines = (line for name, own in jobs.items() for line in (f"job {name}:", *figure_lines(own)))
+        return [*lines, *figure_lines({name: x for name, x in metrics.items() if not name.startswith("job.")})]
     shown, selected = list[tuple[str, str]](), metrics.get("participation.l1_uniform", math.nan)
     for words, name, form in _FIRST:
         idle = name == "rounds.waiting_share" and metrics.get(name) == 0
@@ -145,14 +152,23 @@ def load(directory: str | os.PathLike[str], *, allow_plugins: bool = False, allo
     found = open_finished(folder)
     found.document.permissions = Permissions(allow_plugins, allow_outside)
     tables: dict[str, Any] = {name: read_table(folder / f"{name}.parquet", "the run wrote it") for name in found.tables}
+    may = {"allow_plugins": allow_plugins, "allow_outside": allow_outside}
     return Result(
         **tables,
+        jobs={name: load(folder / JOBS / name, **may) for name in found.scenario.jobs},
         scenario=found.scenario,
         replicate=int(found.manifest["replicate"]),
         metrics=found.metrics,
         simulated_s=float(found.manifest["simulated_s"]),
         _own=declared_by(found.manifest),
     )
+
+
+def load_one(directory: Path, *, allow_plugins: bool = False, allow_outside: bool = False) -> Result:
+    """Read a run directory as `load`; a `RunError` says which directories to name instead of that of several jobs."""
+    result = load(directory, allow_plugins=allow_plugins, allow_outside=allow_outside)
+    check_one(directory, result.scenario)
+    return result
 
 
 class PageData:

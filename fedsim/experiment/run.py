@@ -2,23 +2,26 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import polars as pl
+
 from fedsim.analysis.metrics.own import Own
 from fedsim.common.arguments import whole
 from fedsim.common.errors import AfterwardsError, FedsimError, StalledError, where
-from fedsim.common.files import pasteable, remove, sole_writer, write_text
+from fedsim.common.files import pasteable, remove, sole_writer, write_lazily, write_text
 from fedsim.common.instants import readable_time
 from fedsim.common.json_files import as_json, read_figures, read_object
 from fedsim.common.progress import Report, in_notebooks, silent
 from fedsim.experiment.budget import check_log_size
 from fedsim.experiment.cautions import why_nothing
-from fedsim.experiment.evaluation import Ready, evaluate
-from fedsim.experiment.finished import MANIFEST, METRICS, UNFINISHED, open_finished
-from fedsim.experiment.preflight import made_ready, notes_of
+from fedsim.experiment.evaluation import evaluate
+from fedsim.experiment.finished import JOBS, MANIFEST, METRICS, UNFINISHED, open_finished
+from fedsim.experiment.jobs import together
+from fedsim.experiment.preflight import Views, checked, made_ready, notes_of
 from fedsim.experiment.result import PageData, Result, write_run_report
 from fedsim.experiment.run_directory import (
     Provenance,
@@ -29,8 +32,10 @@ from fedsim.experiment.run_directory import (
     write_run,
 )
 from fedsim.log.journal import STATE, TABLES, Journal, stored_log
+from fedsim.log.recorder import InMemoryLog, LogSink
 from fedsim.scenario import Scenario, as_scenario
 from fedsim.simulation import Progress, simulate_into, simulate_log
+from fedsim.simulation.jobs import simulate_jobs
 
 _SECONDS_BETWEEN = 0.1
 _BEGUN = "run.json"
@@ -68,14 +73,36 @@ def simulate(
     LearningError
         If a problem or an optimizer fails.
     """
-    scenario, replicate = as_scenario(scenario), whole("replicate", replicate)
+    scenario, replicate = as_scenario(scenario, jobs=True), whole("replicate", replicate)
     if seed is not None:
         scenario = scenario.with_values({"seed": whole("seed", seed)})
     with in_notebooks() if report is None else nullcontext(report) as told:
+        if scenario.jobs:
+            return _simulate_jobs(scenario, replicate, told)
         ready = made_ready(scenario, replicate)
         check_log_size(scenario)
         log = simulate_log(scenario, ready.population, replicate, progress_reporter(scenario, told), ready.devices)
         return Result(**vars(evaluate(scenario, ready, log, replicate, told)))
+
+
+def _simulate_jobs(scenario: Scenario, replicate: int, report: Report) -> Result:
+    views, sinks, outcomes = checked(scenario, replicate), {name: InMemoryLog() for name in scenario.jobs}, {}
+    for view, _ in views.values():
+        check_log_size(view)
+    for name, (ended_s, stalled) in _run_jobs(scenario, views, sinks, replicate, report).items():
+        if stalled is not None:
+            raise StalledError(f"job {name!r}: {stalled}")
+        outcomes[name] = evaluate(*views[name], sinks[name].log(ended_s), replicate, report)
+    whole = together(scenario, outcomes, replicate, report)
+    whole = replace(whole, participations=whole.participations.lazy().collect())
+    return Result(**vars(whole), jobs={name: Result(**vars(each)) for name, each in outcomes.items()})
+
+
+def _run_jobs(
+    scenario: Scenario, views: Views, sinks: Mapping[str, LogSink], replicate: int, report: Report
+) -> dict[str, tuple[float, StalledError | None]]:
+    ready = {name: (view, made.population, made.devices) for name, (view, made) in views.items()}
+    return simulate_jobs(sinks, scenario, ready, replicate, progress_reporter(scenario, report))
 
 
 def progress_reporter(scenario: Scenario, report: Report) -> Progress:
@@ -142,6 +169,8 @@ def record(
     whose tables are kept. Other errors are those of `fedsim.simulate`.
     """
     chart_failed = chart_failed or tell
+    if scenario.jobs and not (resume and _found_complete(directory, scenario)):
+        return _record_jobs(scenario, directory, provenance, resume, report, tell, chart_failed, journal_of)
     if resume and _found_complete(directory, scenario) and not (directory / UNFINISHED).exists():
         metrics = open_finished(directory).metrics
         tell(f"{directory} is complete: there is nothing left to do")
@@ -154,7 +183,7 @@ def record(
         again = provenance.command("run", "--out", pasteable(str(directory)), "--resume")
         if resume and _found_complete(directory, scenario):  # but for its report
             with _saying_how_to_go_on(again):
-                return _report(directory, scenario, ready, report, chart_failed)
+                return _report(directory, scenario, ready.own, report, chart_failed)
         if resume and (unfinished / _BEGUN).exists():
             check_identity(directory, unfinished / _BEGUN, identity(scenario, 0))
             if not (unfinished / STATE).exists():
@@ -186,7 +215,63 @@ def record(
             known = {"participations": data.fingerprint.hexdigest()}
             write_run(directory, outcome, origin, there=TABLES, known=known, own=ready.own)
             del outcome  # the page is drawn from the directory
-            return _report(directory, scenario, ready, report, chart_failed, data)
+            return _report(directory, scenario, ready.own, report, chart_failed, data)
+
+
+def _record_jobs(
+    scenario: Scenario,
+    directory: Path,
+    provenance: Provenance,
+    resume: bool,
+    report: Report,
+    tell: _Tell,
+    chart_failed: _Tell,
+    journal_of: Callable[[Path], Journal],
+) -> Recording:
+    """Run several jobs into a directory: a run directory for each, and above these the tables of all."""
+    views, unfinished = checked(scenario), directory / UNFINISHED
+    for name, (view, ready) in views.items():
+        for note in [*ready.notes, *notes_of(view, ready.population)]:
+            tell(f"note: job {name!r}: {note}")
+    with sole_writer(directory, "run"):
+        if resume and (unfinished / _BEGUN).exists():
+            check_identity(directory, unfinished / _BEGUN, identity(scenario, 0))
+        else:
+            open_run_directory(directory)
+        journals = {name: journal_of(unfinished / name) for name in views}
+        write_text(unfinished / _BEGUN, as_json(identity(scenario, 0)))
+        if any(journal.ended_s is None for journal in journals.values()):
+            for name in views:  # no state is kept of several servers, each in the midst of a round
+                remove(unfinished / name)
+                journals[name] = journal_of(unfinished / name)
+            for name, (ended_s, error) in _run_jobs(scenario, views, journals, 0, report).items():
+                folder = open_run_directory(directory / JOBS / name)
+                journals[name].close(folder, ended_s, str(error or ""), about_tables(views[name][0], 0))
+        else:
+            tell("the simulation is over and is kept; measuring and training begin anew")
+            for name in views:
+                journals[name].check_tables(directory / JOBS / name)
+        with _saying_how_to_go_on(provenance.command("run", "--out", pasteable(str(directory)), "--resume")):
+            outcomes = {}
+            for name, (view, ready) in views.items():
+                folder = directory / JOBS / name
+                log = stored_log(folder, journals[name].ended_s or 0.0)
+                data = PageData(view, ready.population, log)
+                outcomes[name] = evaluate(view, ready, log, 0, report, data.begin)
+                known = {"participations": data.fingerprint.hexdigest()}
+                origin = Provenance(stalled=journals[name].stalled)
+                write_run(folder, outcomes[name], origin, there=TABLES, known=known, own=ready.own)
+                write_run_report(folder, plugins=scenario.permissions.plugins, tell=chart_failed, data=data)
+            whole = together(scenario, outcomes, 0, report)
+            path = directory / "participations.parquet"
+            write_lazily(path, whole.participations.lazy(), about_tables(scenario, 0))
+            stalled = "; ".join(f"job {name!r}: {each.stalled}" for name, each in journals.items() if each.stalled)
+            wall_s = round(max(each.wall_s for each in journals.values()), 3)
+            origin = replace(provenance, wall_time_s=wall_s, stalled=stalled)
+            write_run(
+                directory, replace(whole, participations=pl.scan_parquet(path, glob=False)), origin, there=[path.stem]
+            )
+            return _report(directory, scenario, (), report, chart_failed)
 
 
 @contextmanager
@@ -205,7 +290,12 @@ def _saying_how_to_go_on(command: str) -> Iterator[None]:
 
 
 def _report(
-    directory: Path, scenario: Scenario, ready: Ready, report: Report, chart_failed: _Tell, data: PageData | None = None
+    directory: Path,
+    scenario: Scenario,
+    own: Sequence[Own],
+    report: Report,
+    chart_failed: _Tell,
+    data: PageData | None = None,
 ) -> Recording:
     report("drawing the report", 0.0)
     said = list[str]()
@@ -216,7 +306,7 @@ def _report(
         remove(leftover)  # of a run that was killed
     remove(directory / UNFINISHED)
     report("drawing the report", 1.0)
-    return Recording(directory, page, read_figures(directory / METRICS), ready.own, said)
+    return Recording(directory, page, read_figures(directory / METRICS), own, said)
 
 
 def _found_complete(directory: Path, scenario: Scenario) -> bool:

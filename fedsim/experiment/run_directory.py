@@ -20,7 +20,7 @@ from fedsim.common.errors import RunError
 from fedsim.common.files import About, hash_of, name_of_file, pasteable, write_table, write_text
 from fedsim.common.json_files import as_json, finite, read_object
 from fedsim.common.regular_files import check_replaceable
-from fedsim.experiment.finished import CHECKSUMS, MANIFEST, METRICS, UNFINISHED, Outcome, checksums
+from fedsim.experiment.finished import CHECKSUMS, JOBS, MANIFEST, METRICS, UNFINISHED, Outcome, checksums
 from fedsim.limits.verdict import judge
 from fedsim.log import fingerprint
 from fedsim.scenario import Scenario
@@ -163,7 +163,7 @@ def open_run_directory(directory: str | Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         manifest = folder / MANIFEST
-        left = {METRICS, "report.html", "figures", ".parquet", ".partial"}  # by a run that was killed
+        left = {METRICS, "report.html", "figures", JOBS, ".parquet", ".partial"}  # by a run that was killed
         if not manifest.exists() and any({path.name, path.suffix}.isdisjoint(left) for path in folder.iterdir()):
             raise RunError(f"{folder} holds files that are not a run's; choose another folder with --out")
         patterns = (MANIFEST, "*.parquet", METRICS, "report.html", "figures/*", ".*.partial", "figures/.*.partial")
@@ -172,8 +172,9 @@ def open_run_directory(directory: str | Path) -> Path:
             check_replaceable(path)
         for path in old:
             path.unlink()
-        if (folder / UNFINISHED).is_dir():
-            shutil.rmtree(folder / UNFINISHED)
+        for name in (UNFINISHED, JOBS):
+            if (folder / name).is_dir():
+                shutil.rmtree(folder / name)
     except OSError as error:
         raise RunError(f"{error.filename or folder} cannot be written: {error.strerror or error}") from None
     return folder

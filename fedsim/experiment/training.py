@@ -64,7 +64,7 @@ class Training:
         self._reading = Reading(log.rounds, len(population), buffer)
         asked = learning.target_loss is not None or learning.target_above_optimum is not None
         self._spent = SessionTime(log.rounds["closed_s"].to_numpy()) if asked else None
-        draws = stream(scenario.seed, replicate, Purpose.REFERENCE)
+        draws = stream(scenario.own_seed, replicate, Purpose.REFERENCE)
         twin = learning.reference == "uniform" and buffer is not None
         self._twin = UniformClients(len(population), draws) if twin else None
 
@@ -107,7 +107,7 @@ class Training:
             traits=self._traits(available),
         )
         work = LocalWork.checked(problem, learning.local_steps, learning.step_size, learning.batch_size)
-        draws = stream(scenario.seed, replicate, Purpose.OPTIMIZER)
+        draws = stream(scenario.own_seed, replicate, Purpose.OPTIMIZER)
         foreseen = cache(lambda: by_weights(scenario, population, log.rounds, replicate)(population.weight).shares)
         plain = {choice.label: _build(choice, pi, frequency, shares, foreseen) for choice in learning.optimizers}
         own = _with_privacy(scenario, learning, plain, noise=_noise(scenario, population, replicate))
@@ -217,7 +217,7 @@ def _noise(scenario: Scenario, population: Population, replicate: int) -> Noise 
     if privacy is None or privacy.training != "noise":
         return None
     promised = guarantee(privacy, enforced_bounds(scenario, population))
-    scale, draws = promised.noise_multiplier * promised.sensitivity, stream(scenario.seed, replicate, Purpose.NOISE)
+    scale, draws = promised.noise_multiplier * promised.sensitivity, stream(scenario.own_seed, replicate, Purpose.NOISE)
     return Noise(mechanism_of(privacy), promised.bounds, scale, draws)
 
 

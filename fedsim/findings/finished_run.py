@@ -14,6 +14,7 @@ from fedsim.common.files import reading
 from fedsim.common.json_files import read_figures, read_object
 from fedsim.common.outcomes import COUNTED_OUTCOMES
 from fedsim.common.regular_files import regular
+from fedsim.experiment.finished import check_one
 from fedsim.findings.gathered import Asked, Gathered, gather
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
@@ -109,6 +110,7 @@ def read_run(directory: Path, gathered: Gathered | None = None) -> FinishedRun:
     transitions = _read_optional(directory / "transitions.parquet", _TRANSITIONS)
     participations = directory / "participations.parquet"
     scenario, rounds = read_scenario(path, manifest), _read_table(directory / "rounds.parquet", _ROUNDS).sort("round")
+    check_one(directory, scenario)
     staleness = ("staleness",) if scenario.server.staleness is None else ()
     with reading(participations):
         scan = _scan(participations, (*_PARTICIPATIONS, *staleness))

@@ -39,6 +39,11 @@ def find_metric(name: str, scenario: Scenario, own: Sequence[Own] | None = None)
     An `UnknownMetricError` says if there is none, or it names an optimizer or a group that the scenario does not have.
     A scenario that trains nothing has learning metrics without samples: switching training off is no spelling mistake.
     """
+    if scenario.jobs and name.startswith("job."):
+        job, _, rest = name.removeprefix("job.").partition(".")
+        if job not in scenario.jobs:
+            raise UnknownMetricError(f"no job is called {job!r}{did_you_mean(job, scenario.jobs, or_known=True)}")
+        return find_metric(rest.removeprefix("alone."), scenario.of_job(job))
     described, known = own_described(scenario, made_metrics(scenario)[0] if own is None else own), _known()
     if name in described:
         return described[name]
@@ -65,6 +70,8 @@ def find_metric(name: str, scenario: Scenario, own: Sequence[Own] | None = None)
 
 def _labels(scenario: Scenario, family: str) -> list[str]:
     """Return under which names groups or optimizers have metrics, the twin of ``reference: uniform`` included."""
+    if scenario.jobs:
+        return []
     learning = scenario.learning
     if family == "group":
         return [metric_part(group.name) for group in scenario.population]

@@ -139,6 +139,8 @@ class Recorder:
         self._gauges: list[tuple[int, Ints]] = []
         self._running: dict[int, int] = {}  # sessions that have not ended, by round
         self.closed = 0
+        self.last_end = 0
+        """The latest end of a session."""
         self.ticks = 0
         """How often the population has been counted."""
 
@@ -185,6 +187,7 @@ class Recorder:
         """Complete rows of one round: when their sessions ended, and the codes of how."""
         self._rows.put(rows, "ended_at", instants)
         self._rows.put(rows, "outcome", outcomes)
+        self.last_end = max(self.last_end, int(instants.max(initial=0)))
         self._count_ended(number, len(rows))
         for code, count in enumerate(np.bincount(outcomes).tolist()):
             if count and code in _TALLIED:
@@ -192,6 +195,7 @@ class Recorder:
 
     def end_one(self, number: int, row: int, instant: int, outcome: int, staleness: int | None = None) -> None:
         """Complete the row of a session that ended in a round, or while the server was at a later version."""
+        self.last_end = max(self.last_end, instant)
         self._rows.put(row, "ended_at", instant)
         self._rows.put(row, "outcome", outcome)
         if staleness is not None:

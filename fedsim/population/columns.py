@@ -64,7 +64,7 @@ class Population:
 
     @property
     def barred(self) -> Ints:
-        """Return the clients that can never take part: their memory is too small."""
+        """Return the clients that can never take part: their memory is too small, or their group is left out."""
         return np.empty(0, dtype=np.int64) if self.most is None else np.flatnonzero(self.most == 0)
 
     @property
@@ -173,6 +173,9 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
         cost = [group.session.cost if isinstance(group.session, Work) else 0.0 for group in scenario.population]
         train_s = samples * step_s * np.repeat(cost, sizes)
         most = _barred(scenario, device, starts, most)
+    if any(group.left_out for group in scenario.population):
+        most = np.full(starts[-1], UNCAPPED) if most is None else most
+        most[np.repeat([group.left_out for group in scenario.population], sizes)] = 0
     return Population(
         group=np.repeat(np.arange(len(sizes)), sizes),
         group_names=tuple(group.name for group in scenario.population),

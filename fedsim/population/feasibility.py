@@ -42,7 +42,7 @@ def check_feasible(scenario: Scenario, population: Population) -> list[Mistake]:
         wanted, cohort = server.wanted, server.cohort
         chosen = f"{wanted:,}" if wanted == cohort else f"{wanted:,} (cohort {cohort:,}, over-selected)"
         message = f"a round wants {chosen} clients, but the population has {clients:,}"
-        message += " with enough memory" * bool(len(population.barred))
+        message += " that may take part" * bool(len(population.barred))
         return [*mistakes, scenario.mistake(("server", "cohort"), message)]
     short = shortage(scenario, population)
     if not mistakes and short is not None and short.rounds <= _sure_rounds(scenario, population):

@@ -10,7 +10,7 @@ from fedsim.common.keyed import Stream
 from fedsim.population.columns import Population
 from fedsim.population.distributions import Constant, Distribution, distribution
 from fedsim.scenario import Scenario
-from fedsim.scenario.models import AnySession
+from fedsim.scenario.session import AnySession
 from fedsim.scenario.work import Work
 
 PHASES = 3

@@ -44,9 +44,10 @@ def document_of(directory: Path, plugins: bool = False, gathered: "Gathered | No
 
         return sweep_document(read_finished_sweep(directory))
     from fedsim.findings.finished_run import read_run
+    from fedsim.report.jobs_report import has_jobs, jobs_document
     from fedsim.report.run_report import run_document
 
-    return run_document(read_run(directory, gathered), plugins)
+    return jobs_document(directory) if has_jobs(directory) else run_document(read_run(directory, gathered), plugins)
 
 
 def checked_document_of(

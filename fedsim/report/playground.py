@@ -156,7 +156,7 @@ def _notes(scenario: Scenario, server: SyncServer, population: Population) -> It
     """Say what of a scenario the page leaves out."""
     law, size = server.selection.kind, server.wanted
     if not scenario.always_available:
-        are = "are" if "shocks" in scenario.absences else "is"
+        are = "are" if "shocks" in scenario.absences or " and " in scenario.absences else "is"
         yield f"the scenario's {scenario.absences} {are} left out: in the page every client is always there"
     if population.common_separation is None:
         low, high = int(population.separation.min()), int(population.separation.max())

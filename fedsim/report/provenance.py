@@ -37,7 +37,12 @@ class ReportProvenance:
 
 def provenance(run: FinishedRun) -> ReportProvenance:
     """Gather the provenance from the manifest; what it does not say shows as missing."""
-    manifest, time_s = run.manifest, run.manifest.get("simulated_s")
+    return of_manifest(run.manifest)
+
+
+def of_manifest(manifest: Mapping[str, Json]) -> ReportProvenance:
+    """Gather the provenance from a manifest."""
+    time_s = manifest.get("simulated_s")
     facts = (
         ("Scenario file", _file(manifest)),
         *((key.replace("_", " ").capitalize(), _text(manifest.get(key))) for key in ("seed", "replicate", "status")),

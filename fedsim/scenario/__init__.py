@@ -47,18 +47,19 @@ def shipped(file: Path) -> Path:
     return found.relative_to(Path.cwd()) if found.is_relative_to(Path.cwd()) else found
 
 
-def as_scenario(given: Scenario | str | os.PathLike[str]) -> Scenario:
-    """Return the scenario that is given, or that of the file whose name is given.
+def as_scenario(given: Scenario | str | os.PathLike[str], *, jobs: bool = False) -> Scenario:
+    """Return the scenario that is given, or that of the file whose name is given; of several `jobs` only if they fit.
 
     A `ScenarioError` has every mistake, and all that it asks for and may not do.
     """
     if isinstance(given, str | os.PathLike):
-        return Scenario.load(shipped(Path(given)))
+        given = Scenario.load(shipped(Path(given)))
+        return given if jobs else given.check_one()
     if not isinstance(given, Scenario):
         raise TypeError(f"scenario must be a Scenario or the name of a scenario file, not {short_repr(given)}")
     if mistakes := given.not_permitted():
         raise ScenarioError(mistakes)
-    return given
+    return given if jobs else given.check_one()
 
 
 def import_folders(file: str | Path, permissions: Permissions) -> tuple[str, ...]:

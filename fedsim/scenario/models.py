@@ -1,6 +1,7 @@
 """The scenario as pydantic models: what a person can ask for, with units, ranges and defaults."""
 
 import copy
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,32 +9,37 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    Discriminator,
     Field,
     PrivateAttr,
-    Tag,
+    SerializerFunctionWrapHandler,
     ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapSerializer,
+    WrapValidator,
     field_validator,
     model_validator,
 )
 
 from fedsim.common.arguments import path_of, short_repr, whole
-from fedsim.common.errors import KeyPath, Mistake
-from fedsim.scenario.component import BuiltIn, Component, Kinds, Named
+from fedsim.common.errors import KeyPath, Mistake, ScenarioError
+from fedsim.common.hints import did_you_mean
+from fedsim.scenario.component import BuiltIn, Choice, Component, Kinds, Named
 from fedsim.scenario.document import Document
 from fedsim.scenario.habits import Habits
+from fedsim.scenario.jobs import MOST_JOBS, PARTS, JobName, Matching, SharedJob, document_of_job
 from fedsim.scenario.learning import Learning
 from fedsim.scenario.loading import load_document, not_permitted, validate
 from fedsim.scenario.model import Model, SparseModel, each_once
 from fedsim.scenario.permissions import TRUSTED, Permissions, locate
 from fedsim.scenario.privacy import Privacy
 from fedsim.scenario.server import COIN_LAWS, MOST_CLIENTS, Server, SyncServer
+from fedsim.scenario.session import AnySession, Participations, Session
 from fedsim.scenario.shocks import Shock
-from fedsim.scenario.sources import ClientTimeSource, NumberSource, Rounds, RoundsSource, TimeSource, ZoneSource
+from fedsim.scenario.sources import ClientTimeSource, NumberSource, Rounds, RoundsSource, ZoneSource
 from fedsim.scenario.stop import Stop
 from fedsim.scenario.sweep import Choose, Decide, Drift, ExpectationItem, Sweep
 from fedsim.scenario.trace import Trace
-from fedsim.scenario.units import Instant, PositiveDuration
+from fedsim.scenario.units import Duration, Instant, PositiveDuration
 from fedsim.scenario.work import Prices, Work
 
 MAX_DEVICES = MOST_CLIENTS
@@ -42,40 +48,6 @@ _LONGEST_SHOWN = 300  # characters of a value in a notebook
 _OwnMetric = Annotated[Component, Named("metric")]
 _OwnChart = Annotated[Component, Named("chart")]
 Availability = Annotated[BuiltIn | Habits | Trace | Component, Kinds(role="availability model")]
-
-
-class Session(Model):
-    """How long each part of a session takes."""
-
-    download: TimeSource = Field(default="10s", validate_default=True)
-    """From selection until the device holds the model."""
-    train: TimeSource = Field(default="60s", validate_default=True)
-    """Local training."""
-    upload: TimeSource = Field(default="20s", validate_default=True)
-    """Until the server holds the report."""
-    speed: NumberSource = Field(default=1, validate_default=True)
-    """How fast each device is: all three lengths are divided by it."""
-
-    @property
-    def instant(self) -> bool:
-        """Whether a session surely takes no time."""
-        return all(part.kind == "constant" and part.value == 0 for part in (self.download, self.train, self.upload))
-
-
-def _kind_of_session(session: Any) -> str:
-    worked = Work.model_fields.keys() if isinstance(session, dict) else ()
-    return "work" if isinstance(session, Work) or any(key in session for key in worked) else "times"
-
-
-AnySession = Annotated[Annotated[Session, Tag("times")] | Annotated[Work, Tag("work")], Discriminator(_kind_of_session)]
-
-
-class Participations(Model):
-    """How often a client may take part."""
-
-    most: RoundsSource
-    """A client that has taken part so often is out for good; 1 or more. What counts is what starts a cool-down: being
-    selected, or a report that was taken."""
 
 
 class Group(SparseModel):
@@ -104,8 +76,10 @@ class Group(SparseModel):
     """When the devices can take part."""
     session: AnySession = Field(default_factory=Session)
     """How long a participation takes: in plain times, or from what there is to transfer and to train."""
+    left_out: bool = False
+    """Whether the server takes no device of the group, so that none ever takes part."""
 
-    unwritten = frozenset({"participations", "joins", "leaves"})
+    unwritten = frozenset({"participations", "joins", "leaves", "left_out"})
 
     @property
     def churns(self) -> bool:
@@ -145,6 +119,18 @@ class Theory(Model):
     """Convergence of the participation law; none, where it is not given."""
 
 
+_IN_JOBS = object()
+"""In place of the server of a scenario whose jobs have servers of their own."""
+
+
+def _server_or_jobs(server: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    return None if server is _IN_JOBS else handler(server)
+
+
+def _written_or_jobs(server: Any, handler: SerializerFunctionWrapHandler) -> Any:
+    return None if server is None else handler(server)
+
+
 class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
     """A federation to simulate: its devices, its server, and what is trained over the log."""
 
@@ -167,8 +153,24 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
     asks for them; auto: by their number. The tables are the same."""
     population: Annotated[list[Group], Field(min_length=1, max_length=100_000)]
     """The groups of devices."""
-    server: Server
+    server: Annotated[Server, WrapValidator(_server_or_jobs), WrapSerializer(_written_or_jobs)]
     """How the server selects clients and takes their reports: in rounds, or by a buffer."""
+    starts: Duration | None = None
+    """When the server opens the first round, from the beginning of the run; at once, where it is not given."""
+    jobs: Annotated[dict[JobName, SharedJob], Field(max_length=MOST_JOBS)] = Field(default_factory=dict)
+    """Several training jobs that share the devices, by name, instead of `server`, `learning` and `privacy`."""
+    matching: Matching | None = None
+    """Which job selects first, where several want devices at the same instant; first_come, where it is not given."""
+    most_a_day: Annotated[int, Field(ge=1, le=10**6)] | None = None
+    """Sessions of a device in a day over all jobs, at most: days of 24 hours from the beginning of the run. Any, where
+    it is not given."""
+    alone: bool = False
+    """Whether each of the `jobs` is simulated without the others too, to tell what sharing costs."""
+    job: str = ""
+    """With `jobs`, the one that is run, alone on the fleet. Without, the job whose part of a run this is: its draws are
+    keyed by the name."""
+    beside: list[str] = Field(default_factory=list)
+    """The other jobs on the fleet, in the scenario that a run of several writes for each."""
     shocks: Annotated[list[Shock], Field(max_length=1_000)] = Field(default_factory=list)
     """What takes many devices out at once, or the server down, beside the life of each device; nothing, where it is not
     given."""
@@ -199,6 +201,17 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
     charts: Annotated[list[_OwnChart], Field(max_length=100)] = Field(default_factory=list)
     """Charts of your own, as my_package.my_module:MyClass, drawn on the report beside the built-in ones."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _server_in_jobs(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or not data.get("jobs"):
+            return data
+        if given := [key for key in PARTS if data.get(key) is not None]:
+            raise ValueError(
+                f"has `jobs`, and beside them `{given[0]}`: each job has its own; move it into one of them"
+            )
+        return {**data, "server": _IN_JOBS}
+
     @field_validator("question")
     @classmethod
     def _is_one_line(cls, question: str) -> str:
@@ -220,7 +233,10 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
 
     _document: Document = PrivateAttr(default_factory=Document)
 
-    unwritten = frozenset({"question", "metrics", "charts", "choose", "decide", "privacy", "shocks", "prices"})
+    unwritten = frozenset(
+        {"question", "metrics", "charts", "choose", "decide", "privacy", "shocks", "prices", "server", "starts"}
+        | {"jobs", "job", "beside", "matching", "most_a_day", "alone"}
+    )
 
     @property
     def devices(self) -> int:
@@ -234,6 +250,11 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
         return (self.server.cohort if self.server.selects_once else self.server.buffer) if fixed else None
 
     @property
+    def servers(self) -> list[Server]:
+        """Its server, or those of its jobs."""
+        return [job.server for job in self.jobs.values()] if self.jobs else [self.server]
+
+    @property
     def always_available(self) -> bool:
         """Whether every device is available at every instant."""
         return not self.absences
@@ -243,8 +264,10 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
         """What keeps devices from being always available, as sentences call it: empty where nothing does."""
         habits = any(group.availability.kind != "always" for group in self.population)
         churn = any(group.churns for group in self.population)
-        checks = self.server.check_ins is not None
+        checks = any(server.check_ins is not None for server in self.servers)
         said = {"availability": habits, "shocks": bool(self.shocks), "churn": churn, "check-ins": checks}
+        said["the limit most_a_day"] = self.most_a_day is not None
+        said["other jobs on the fleet"] = bool(self.beside) or len(self.jobs) > 1
         return " and ".join(each for each, is_so in said.items() if is_so)
 
     @property
@@ -281,6 +304,14 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
         if unknown:
             last = self.devices - 1
             raise ValueError(f"records.transitions names client {unknown[0]}; clients are numbered 0 to {last}")
+        if self.jobs:
+            self._check_jobs()
+            return self
+        for key in ("matching", "alone"):
+            if getattr(self, key):
+                raise ValueError(f"`{key}` is for several jobs on one fleet, and there are no `jobs`")
+        if (self.starts or 0) >= self.stop.most_s:
+            raise ValueError(f"the server opens its first round (starts) when the run is over ({self.stop.in_words()})")
         server, works = self.server, any(isinstance(group.session, Work) for group in self.population)
         for which, given in (("prices are", self.prices), ("server.uplink is", server.uplink)):
             if given is not None and not works:
@@ -298,6 +329,53 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
             remedy = "give stop.rounds or server.pause"
             raise ValueError(f"with {setting} and no pause, {rounds} rounds take no time: {remedy}")
         return self
+
+    def _check_jobs(self) -> None:
+        groups = [group.name for group in self.population]
+        if self.choose:
+            raise ValueError("`choose` is about one server, and there are `jobs`: sweep them, or choose one with `job`")
+        if self.starts is not None or self.beside:
+            raise ValueError(f"`{'beside' if self.beside else 'starts'}` is of one job, and not beside `jobs`")
+        if self.job and self.job not in self.jobs:
+            raise ValueError(
+                f"`job` is {self.job!r}, and there is none{did_you_mean(self.job, self.jobs, or_known=True)}"
+            )
+        for name, job in self.jobs.items():
+            if unknown := [each for each in job.groups or () if each not in groups]:
+                hint = did_you_mean(unknown[0], groups, or_known=True)
+                raise ValueError(f"jobs.{name}.groups names {unknown[0]!r}, and no group is called so{hint}")
+
+    def check_one(self) -> Self:
+        """Return it if it has one server; a `ScenarioError` says how to choose one of several jobs."""
+        if not self.jobs:
+            return self
+        message = f"several jobs share this fleet ({', '.join(self.jobs)}), and this is about one: choose it with `job`"
+        raise ScenarioError([self.mistake(("jobs",), f"{message}, as by --set job={next(iter(self.jobs))}")])
+
+    def of_job(self, name: str, *, alone: bool = False) -> Self:
+        """Return the scenario of one of the `jobs`: its server, learning and privacy on the whole fleet.
+
+        Others are `beside` it, unless it is `alone`. A `ScenarioError` has every mistake in it.
+        """
+        try:
+            groups = [group.name for group in self.population]
+            written = document_of_job(self._as_document(), name, self.jobs, groups, self.stop, alone=alone)
+            return type(self).of_document(written)
+        except ScenarioError as error:
+            told = [replace(each, message=f"job {name!r}: {each.message}") for each in error.mistakes]
+            raise ScenarioError(told) from None
+
+    @property
+    def matching_policy(self) -> Choice:
+        """What puts its jobs in an order where they want devices at the same instant."""
+        return self.matching or Component(kind="first_come")
+
+    @property
+    def own_seed(self) -> int:
+        """Key of the draws that jobs on one fleet do not share: who is selected, how long sessions take, training."""
+        if not self.job:
+            return self.seed
+        return int.from_bytes(hashlib.sha256(f"{self.seed} {self.job}".encode()).digest()[:8]) >> 1
 
     @classmethod
     def load(
@@ -329,6 +407,10 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
         """Return the scenario that plain data mean; `mistakes` were found while they were read."""
         scenario = validate(cls, document, mistakes)
         scenario._document = document
+        if scenario.jobs and (scenario.job or len(scenario.jobs) == 1):
+            return scenario.of_job(scenario.job or next(iter(scenario.jobs)), alone=True)
+        for name in scenario.jobs:
+            scenario.of_job(name)
         return scenario
 
     def with_values(self, values: Mapping[str, Any], places: Mapping[str, str] | None = None) -> Self:
@@ -365,9 +447,11 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
         return f"<Scenario {short_repr(self.name)}: {self._size()}>"
 
     def _size(self) -> str:
-        groups, server = len(self.population), self.server
+        groups = len(self.population)
         size = f"{self.devices:,} devices in {groups:,} group{'s' if groups > 1 else ''}"
-        cohort = f"{server.mode} server, {server.wanted:,} selected at a time"
+        if self.jobs:
+            return f"{size}, {len(self.jobs)} jobs ({', '.join(self.jobs)}), {self.stop.in_words()}"
+        cohort = f"{self.server.mode} server, {self.server.wanted:,} selected at a time"
         return f"{size}, {cohort}, {self.stop.in_words()}"
 
     __str__ = __repr__
@@ -426,4 +510,6 @@ def scenario_schema() -> dict[str, Any]:
         "anyOf": [names, {"type": "array", "items": names}],
         "description": "Scenario files that this one is merged over, key by key; this file wins.",
     }
+    schema["required"].remove("server")
+    schema["anyOf"] = [{"required": ["server"]}, {"required": ["jobs"]}]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "fedsim scenario"}

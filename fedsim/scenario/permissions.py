@@ -26,6 +26,7 @@ _DOORS = {
     ("population", "availability", "idle", "use"),
     ("metrics",),
     ("charts",),
+    ("matching",),
 }
 _FILES = {("file",), ("path",)}
 _LONGEST_SHOWN = 200
@@ -114,6 +115,8 @@ def _is_door(keys: tuple[str, ...]) -> bool:
     keys = keys[:-1] if keys[-1:] == ("kind",) else keys
     while keys[-2:] == ("parts", "source"):
         keys = keys[:-2]
+    if keys[:1] == ("jobs",):  # what a job has instead of a scenario, or of a group; its name may be left out as *
+        return any(_is_door(each) for place in (1, 2) for each in (keys[place:], ("population", *keys[place:])))
     return keys in _DOORS
 
 

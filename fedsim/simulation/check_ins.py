@@ -117,7 +117,7 @@ def connections_of(scenario: Scenario, devices: Strata, replicate: int) -> Conne
     if asked is None:
         return None
     clients, window = len(devices.of_client), to_ms(asked.window)
-    draws, every = stream(scenario.seed, replicate, Purpose.CHECK_IN), to_ms(asked.every or asked.window)
+    draws, every = stream(scenario.own_seed, replicate, Purpose.CHECK_IN), to_ms(asked.every or asked.window)
     phase = (draws.uniforms(np.arange(clients), 0) * every).astype(np.int64)
     pace = None
     if asked.wanted is not None:

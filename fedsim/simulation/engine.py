@@ -26,10 +26,11 @@ from fedsim.log.journal import Journal, damaged
 from fedsim.log.recorder import InMemoryLog, LogSink, Recorder
 from fedsim.population import Population
 from fedsim.scenario import Scenario
+from fedsim.selection.matching import ranking
 from fedsim.simulation.arrays.world import ArrayWorld
 from fedsim.simulation.processes.world import ProcessWorld
 from fedsim.simulation.server import BufferedRun, Federation, Steps, serve, stop_now
-from fedsim.simulation.world import Clock, Turn
+from fedsim.simulation.world import Clock, Sharing, Turn
 
 Progress = Callable[[int, float], None]
 """Called now and then with the number of rounds closed and the simulated time in seconds.
@@ -87,17 +88,6 @@ def simulate_into(
     journal = sink if isinstance(sink, Journal) else None
     state = None if journal is None else journal.state
     clock = Clock(0 if state is None else int(state["now"]))
-    devices = devices or strata(scenario, population)
-    server = scenario.server
-    recorder = Recorder(len(population), devices.names, sink, server.staleness)
-    engine = ArrayWorld if engine_of(scenario) == "vectorized" else ProcessWorld
-    world: Federation = engine(scenario, population, devices, clock, recorder, replicate)
-    if journal is not None and state is not None:
-        try:
-            recorder.restore(part_of("log", state))
-            world.restore(part_of("world", state))
-        except (LookupError, TypeError, ValueError) as error:
-            raise damaged(journal.file, f"{type(error).__name__}: {error}") from None
 
     def opening(number: int) -> None:
         # All that a run needs to go on from here: the draws are functions of their keys, availability is one of time.
@@ -107,20 +97,13 @@ def simulate_into(
         if progress is not None:
             progress(number, to_seconds(clock.now))
 
-    stop_run: Callable[[], None] = partial(stop_now, world)
-    if server.selects_once:
-        steps = serve(world, opening, 0 if state is None else int(state["number"]))
-    else:
-        versions = BufferedRun(world, server)
-        steps, stop_run = versions.serve(), versions.stop_now
-    serving, generators, records = clock.process(steps), [steps], scenario.records
-    if records.gauges is not None:
-        generators.append(_gauge(world, devices.of_client, to_ms(records.gauges), records.gauge_sample))
-        clock.process(generators[-1])
-    stalled = _run_to_end(world, serving, stop_run, progress)
-    # Break the reference cycle generator -> world -> clock -> generator, so that memory is freed at once.
-    for each in generators:
-        each.close()
+    devices = devices or strata(scenario, population)
+    begun = begin(scenario, population, devices, clock, sink, replicate, opening, journal)
+    world, recorder, serving = begun.world, begun.world.recorder, clock.process(begun.steps)
+    if begun.gauges is not None:
+        clock.process(begun.gauges)
+    stalled = _run_to_end(world, serving, begun.stop, progress)
+    begun.forget()
     recorder.settle()
     if progress is not None:
         with suppress(Enough):
@@ -129,6 +112,70 @@ def simulate_into(
         stalled.ended_s = to_seconds(clock.now)
         raise stalled
     return to_seconds(clock.now)
+
+
+@dataclass(frozen=True, eq=False)
+class Begun:
+    """A server on a clock: `steps` and `gauges` are to be run as processes, and `stop` cuts the run off."""
+
+    world: Federation
+    steps: Steps
+    stop: Callable[[], None]
+    gauges: Steps | None
+
+    def forget(self) -> None:
+        """Break the reference cycle generator -> world -> clock -> generator, so that memory is freed at once."""
+        self.steps.close()
+        if self.gauges is not None:
+            self.gauges.close()
+
+
+def begin(
+    scenario: Scenario,
+    population: Population,
+    devices: Strata,
+    clock: Clock,
+    sink: LogSink,
+    replicate: int,
+    opening: Callable[[int], None],
+    journal: Journal | None = None,
+    shared: Sharing | None = None,
+    weight: float = 1.0,
+) -> Begun:
+    """Make what a simulation needs on a clock, from where a journal stands.
+
+    `shared` is what it shares with the other jobs on the fleet, among which it has a `weight`.
+    """
+    state = None if journal is None else journal.state
+    recorder = Recorder(len(population), devices.names, sink, scenario.server.staleness)
+    engine = ArrayWorld if engine_of(scenario) == "vectorized" else ProcessWorld
+    if shared is None and scenario.most_a_day is not None:
+        shared = sharing(clock, scenario, replicate)
+    world: Federation = engine(scenario, population, devices, clock, recorder, replicate, shared)
+    if shared is not None:
+        shared.join(scenario.job, weight, recorder, world.roster)
+    if journal is not None and state is not None:
+        try:
+            recorder.restore(part_of("log", state))
+            world.restore(part_of("world", state))
+        except (LookupError, TypeError, ValueError) as error:
+            raise damaged(journal.file, f"{type(error).__name__}: {error}") from None
+    gauges, records = None, scenario.records
+    if records.gauges is not None:
+        gauges = _gauge(world, devices.of_client, to_ms(records.gauges), records.gauge_sample)
+    if scenario.server.selects_once:
+        steps = serve(world, opening, 0 if state is None else int(state["number"]))
+        begun = Begun(world, steps, partial(stop_now, world), gauges)
+    else:
+        versions = BufferedRun(world, scenario.server)
+        begun = Begun(world, versions.serve(), versions.stop_now, gauges)
+    return begun
+
+
+def sharing(clock: Clock, scenario: Scenario, replicate: int) -> Sharing:
+    """Return what the jobs of a scenario share."""
+    policy, draws = ranking(scenario.matching_policy), stream(scenario.seed, replicate, Purpose.MATCHING)
+    return Sharing(clock, scenario.devices, policy.rank, draws, scenario.most_a_day)
 
 
 def engine_of(scenario: Scenario) -> str:
@@ -144,8 +191,13 @@ def _run_to_end(
     """Run until the server has ended or the duration is over; return the error of a server that stalled."""
     clock, stop = world.clock, world.scenario.stop.horizon
     stopping = clock.at(stop, Turn.STOP) if stop < FOREVER else None
+
+    def tell() -> None:
+        if progress is not None:
+            progress(world.recorder.closed, to_seconds(clock.now))
+
     try:
-        _run_until(world, serving if stopping is None else serving | stopping, progress)
+        run_until(clock, serving if stopping is None else serving | stopping, tell)
     except Enough:
         stop_run()
     except StalledError as error:
@@ -163,14 +215,14 @@ def _run_to_end(
     return None
 
 
-def _run_until(world: Federation, event: simpy.Event, progress: Progress | None) -> None:
+def run_until(clock: Clock, event: simpy.Event, tell: Callable[[], None]) -> None:
+    """Let the clock run until an event has happened; `tell` is called every few hundred events."""
     while not event.processed:
         for _ in range(256):
-            world.clock.step()
+            clock.step()
             if event.processed:
                 break
-        if progress is not None:
-            progress(world.recorder.closed, to_seconds(world.clock.now))
+        tell()
 
 
 @dataclass(frozen=True)

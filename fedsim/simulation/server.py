@@ -35,7 +35,8 @@ def serve(world: Federation, opening: Callable[[int], None], number: int = 0) ->
     """
     clock, recorder, server, stop = world.clock, world.recorder, world.scenario.sync_server, world.scenario.stop
     wanted, least, pause, horizon = server.wanted, server.least, to_ms(server.pause), stop.horizon
-    yield clock.at(clock.now, Turn.SERVER)  # after the devices that are available from the start
+    starts = max(clock.now, to_ms(world.scenario.starts or 0.0))
+    yield clock.at(starts, Turn.SERVER)  # after the devices that are available from the start
     while clock.now < horizon and not stop.reached(recorder.counts):
         # 0. A server that is down opens no round.
         if (up := up_again(world.server_shocks, clock.now)) > clock.now:
@@ -46,6 +47,7 @@ def serve(world: Federation, opening: Callable[[int], None], number: int = 0) ->
         world.roster.open_round(number)
         recorder.open_round(clock.now)
         # 2. Gather: enough eligible clients, or what the scenario says of a shortage.
+        yield from world.turn(clock.now, wanted)
         trial = world.selector.try_select(number, number, wanted)
         if trial.ready < least and server.shortage != "skip":
             trial = yield from _gather(world, number)
@@ -101,8 +103,9 @@ def _gather(world: Federation, number: int) -> Generator[simpy.Event, None, Tria
             yield clock.event()  # never: the run's duration goes by
         if attainable < server.least or clock.now >= until:
             raise StalledError(_stalled(world, number, attainable, opened))
-        yield roster.wait_for(server.least, until)
+        yield world.or_news(roster.wait_for(server.least, until))
         yield clock.at(clock.now, Turn.SERVER)
+        yield from world.turn(opened, server.wanted)
         trial = world.selector.try_select(number, number, server.wanted)
         if trial.ready >= server.least:
             return trial
@@ -137,7 +140,7 @@ def _start(world: Federation, number: int, trial: Trial) -> OpenRound:
 def _stay(world: Federation, number: int, gate: SecureAggregation) -> int:
     """Count the clients that reported in the open round and stay until the sum is unmasked."""
     clients, now = world.recorder.reporters(), world.clock.now
-    draws = stream(world.scenario.seed, world.replicate, Purpose.UNMASKING)
+    draws = stream(world.scenario.own_seed, world.replicate, Purpose.UNMASKING)
     clients = clients[draws.uniforms(clients, number) >= gate.drop_out]
     clients = clients[world.availability.at(clients, now)]
     until = np.full(len(clients), now + to_ms(gate.unmasking))
@@ -164,7 +167,9 @@ class BufferedRun:
 
     def __init__(self, world: Federation, server: BufferedServer) -> None:
         self._world, self._server, self._sessions = world, server, world.buffered_sessions()
-        self._version, self._taken, self._began = 0, 0, 0
+        starts = to_ms(world.scenario.starts or 0.0)
+        self._version, self._taken, self._began = 0, 0, starts
+        self._last_at = starts  # the last selection
         self._selections = 0  # the key of the next selection's draws
         self._selected_at = -1  # the last version at which somebody was selected
         self._horizon, self._patience = world.scenario.stop.horizon, to_ms(server.patience)
@@ -179,7 +184,7 @@ class BufferedRun:
             duration.
         """
         clock, sessions = self._world.clock, self._sessions
-        yield clock.at(0, Turn.SERVER)  # after the devices that are available from the start
+        yield clock.at(self._began, Turn.SERVER)  # after the devices that are available from the start
         self._world.roster.open_round(0)
         while True:
             # 1. Take what has ended: every `buffer` reports make a step, and a version.
@@ -191,12 +196,13 @@ class BufferedRun:
             # 2. Fill the free places, all at once, as far as somebody is eligible.
             self._open_version()
             if free := self._server.concurrency - sessions.count:
+                yield from self._world.turn(self._last_at, free)
                 free -= self._fill(free)
             # 3. Wait until a session ends or, with places free, somebody becomes eligible.
             if self._horizon < FOREVER and not sessions.count and not self._world.roster.attainable():
                 yield clock.event()  # never: the run's duration goes by
             self._check_progress()
-            yield sessions.wait(free=free > 0, until=self._began + self._patience)
+            yield self._world.or_news(sessions.wait(free=free > 0, until=self._began + self._patience))
             yield clock.at(clock.now, Turn.SERVER)  # after all devices and sessions of this instant
         # 4. Sessions that still run are no longer needed.
         if clock.now < self._horizon:
@@ -249,7 +255,7 @@ class BufferedRun:
         if cohort is None:
             everyone = np.flatnonzero(world.roster.all_eligible())
             cohort = world.selector.select(key, version, len(everyone), everyone)
-        self._selected_at = version
+        self._selected_at, self._last_at = version, world.clock.now
         self._selections += 1
         row = world.recorder.select(version, cohort, world.clock.now, eligible)
         self._sessions.start(version, session_key(world.scenario, key, world.clock.now), cohort, row)

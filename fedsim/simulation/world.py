@@ -1,7 +1,7 @@
 """What both engines share: the clock, how long sessions take, cool-downs, who selects, and what keeps clients out."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
@@ -13,8 +13,8 @@ from fedsim.availability.batch import Reasons
 from fedsim.availability.population import Strata
 from fedsim.availability.shocks import server_shocks
 from fedsim.common.arrays import Floats, Ints
-from fedsim.common.instants import each_to_ms, to_ms, to_seconds
-from fedsim.common.keyed import Purpose, stream
+from fedsim.common.instants import DAY, each_to_ms, to_ms, to_seconds
+from fedsim.common.keyed import Purpose, Stream, stream
 from fedsim.common.reasons import OF_DEVICES, Reason
 from fedsim.common.registry import is_own
 from fedsim.log.columns import Arrays, part_of, with_prefix
@@ -25,6 +25,7 @@ from fedsim.scenario import Scenario
 from fedsim.scenario.server import Server
 from fedsim.scenario.units import format_duration
 from fedsim.selection import Candidates, Eligibility, Remembering, Request, selection_law
+from fedsim.selection.matching import Wish
 from fedsim.simulation.check_ins import connections_of
 
 EndFunction: TypeAlias = Callable[[Ints, int, Ints], Ints]
@@ -64,8 +65,9 @@ class Turn:
     DEVICE: Final = EventPriority(1)
     SESSION: Final = EventPriority(2)
     SERVER: Final = EventPriority(3)
-    GAUGE: Final = EventPriority(4)
-    STOP: Final = EventPriority(5)
+    MATCH: Final = EventPriority(4)
+    GAUGE: Final = EventPriority(5)
+    STOP: Final = EventPriority(6)
 
 
 class Clock(simpy.Environment):
@@ -166,6 +168,96 @@ class Cooldowns:
             self._taken = state["taken"]
 
 
+class SharedRoster(Protocol):
+    """A job's roster, as the other jobs on the fleet see it."""
+
+    def rest_all(self, clients: Ints, until: int) -> None:
+        """Keep clients out until an instant."""
+        ...
+
+    def look_again(self) -> None:
+        """Forget who was eligible: another job has begun or ended sessions."""
+        ...
+
+
+class Sharing:
+    """What jobs on one fleet share: who is in a session, what a day still allows, and whose turn it is.
+
+    `busy_until` and `rest_until` (N,) are the instants until which each device is in a session of any job, as far as
+    that is known, and has had its sessions of a day. `most_a_day` is their number, None for any; `rank` puts what jobs
+    want at an instant in an order, and `draws` are the draws for it.
+    """
+
+    def __init__(
+        self, clock: Clock, clients: int, rank: Callable[[Wish], float], draws: Stream, most_a_day: int | None
+    ) -> None:
+        self._clock, self._rank, self._draws, self._most = clock, rank, draws, most_a_day
+        self.busy_until, self.rest_until = np.zeros((2, clients), dtype=np.int64)
+        self._taken, self._day = np.zeros(clients, dtype=np.int64), -1
+        self._asking: list[tuple[float, int, simpy.Event]] = []
+        self.rosters: list[SharedRoster] = []
+        self._jobs: list[tuple[str, float, Recorder]] = []
+        self.news = clock.event()
+        """Happens when devices have come free before the instant that was known."""
+
+    def join(self, name: str, weight: float, recorder: Recorder, roster: SharedRoster) -> None:
+        """Take the next job in."""
+        self._jobs.append((name, weight, recorder))
+        self.rosters.append(roster)
+
+    def turn(self, job: int, since: int, wanted: int) -> simpy.Event:
+        """Return the event at which it is a job's turn to select, in this instant, after all servers' turns.
+
+        It has wanted devices `since` an instant.
+        """
+        now, (name, weight, recorder) = self._clock.now, self._jobs[job]
+        draw = float(self._draws.uniforms(job, now)[0])
+        times = to_seconds(now), to_seconds(since)
+        wish = Wish(name, weight, *times, wanted, recorder.counts.participations, draw)
+        if not self._asking:
+            due = self._clock.at(now, Turn.MATCH)
+            assert due.callbacks is not None
+            due.callbacks.append(self._grant)
+        self._asking.append((self._rank(wish), job, self._clock.event()))
+        return self._asking[-1][-1]
+
+    def took(self, clients: Ints, ends: Ints) -> None:
+        """Note sessions that begin now, and when each ends unless the server cuts it."""
+        self.busy_until[clients] = ends
+        day = self._clock.now // DAY
+        if self._most is not None:
+            if day > self._day:
+                self._taken[:], self._day = 0, day
+            self._taken[clients] += 1
+            spent = clients[self._taken[clients] >= self._most]
+            self.rest_until[spent] = (day + 1) * DAY
+            for roster in self.rosters:
+                roster.rest_all(spent, (day + 1) * DAY)
+        for roster in self.rosters:
+            roster.look_again()
+
+    def freed(self, clients: Ints) -> None:
+        """Note devices whose sessions the server has cut: who waits for devices looks again."""
+        self.busy_until[clients] = np.minimum(self.busy_until[clients], self._clock.now)
+        for roster in self.rosters:
+            roster.look_again()
+        news, self.news = self.news, self._clock.event()
+        news.succeed()
+
+    def state(self) -> Arrays:
+        """Return all that is needed to go on, where one server alone has a day's limit."""
+        return {"rest_until": self.rest_until, "taken": self._taken, "day": np.array(self._day)}
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from what `state` returned."""
+        self.rest_until, self._taken, self._day = state["rest_until"], state["taken"], int(state["day"])
+
+    def _grant(self, _due: simpy.Event) -> None:
+        asking, self._asking = sorted(self._asking, key=lambda each: each[:2]), []
+        for *_, event in asking:
+            event.succeed()  # in this order their servers go on, one after the other
+
+
 class Countable(Eligibility, Protocol):
     """Who is eligible now, and how many are ready."""
 
@@ -196,12 +288,12 @@ class Selector:
         self, scenario: Scenario, population: Population, roster: Countable, recorder: Recorder, replicate: int
     ) -> None:
         server = scenario.server
-        self._law = selection_law(server.selection, population.weight, server.wanted, scenario.seed, replicate)
+        self._law = selection_law(server.selection, population.weight, server.wanted, scenario.own_seed, replicate)
         self._finds_shortage = bool(getattr(self._law, "finds_shortage", False))
         own = is_own(server.selection.kind)
         self._roster = roster
         self._candidates = Candidates(roster, population, recorder.last_round, checked=own)
-        self._draws = stream(scenario.seed, replicate, Purpose.OWN_SELECTION)
+        self._draws = stream(scenario.own_seed, replicate, Purpose.OWN_SELECTION)
         self.last_selected = -1
 
     def try_select(self, number: int, turn: int, count: int) -> Trial:
@@ -252,12 +344,14 @@ class World:
     clock: Clock
     recorder: Recorder
     replicate: int
+    shared: Sharing | None = None  # with other jobs on the fleet; None where there is nothing to share
 
     def __post_init__(self) -> None:
         scenario = self.scenario
+        self._job = 0 if self.shared is None else len(self.shared.rosters)
         self.server_shocks = server_shocks(scenario, self.replicate)
         self.connections = connections_of(scenario, self.devices, self.replicate)
-        draws = stream(scenario.seed, self.replicate, Purpose.SESSION)
+        draws = stream(scenario.own_seed, self.replicate, Purpose.SESSION)
         self._phases, self._bits = session_phases(scenario, self.population, draws), upload_bits(scenario)
         self._cooldowns = Cooldowns(scenario.server, self.population)
         self.deadline = to_ms(scenario.server.deadline or math.inf)
@@ -276,7 +370,17 @@ class World:
             at_most = np.maximum(phases[2], len(cohort) * bits / uplink)  # if all of them share it all of the time
             until = now + each_to_ms(phases[0] + phases[1] + at_most) + 1
             phases[2], _ = shared(phases, bits, (device_ends(cohort, now, until) - now) / 1000, uplink)
-        return now + whole_lengths(phases, self.population.speed[cohort])
+        lengths = whole_lengths(phases, self.population.speed[cohort])
+        return now + (lengths if self.shared is None else np.maximum(lengths, 1))  # so that nobody serves two at once
+
+    def turn(self, since: int, wanted: int) -> Generator[simpy.Event, None, None]:
+        """Wait until it is this server's turn to select in this instant; it has wanted devices `since` an instant."""
+        if self.shared is not None:
+            yield self.shared.turn(self._job, since, wanted)
+
+    def or_news(self, event: simpy.Event) -> simpy.Event:
+        """Return an event for what a server waits for, or for devices that another job has let go early."""
+        return event if self.shared is None else event | self.shared.news
 
 
 def count_by_group(reasons: Reasons, group: Ints, groups: int) -> Ints:

@@ -17,7 +17,7 @@ from fedsim.common.errors import FedsimError, Mistake, ScenarioError
 from fedsim.common.instants import DAY_S
 from fedsim.common.progress import Report, silent
 from fedsim.experiment.budget import Need, address_space_bytes, refusals
-from fedsim.experiment.preflight import preflight
+from fedsim.experiment.preflight import checked
 from fedsim.scenario import Scenario
 from fedsim.scenario.sweep import Sweep
 from fedsim.sweeps.executors import default_workers
@@ -88,7 +88,7 @@ def points_of(scenario: Scenario) -> list[Point]:
         tried += 1
         try:
             there = scenario.with_values({"sweep": None, **values}, places)
-            preflight(there)
+            checked(there)
         except ScenarioError as error:
             for mistake in error.mistakes:
                 mistakes.setdefault(mistake, []).append(_at(mistake, values, places, sweep.tuned))

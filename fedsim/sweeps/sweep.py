@@ -98,7 +98,7 @@ def sweep(
     SweepError
         If the executor cannot go on.
     """
-    scenario = as_scenario(scenario)
+    scenario = as_scenario(scenario, jobs=True)
     given = None if directory is None else path_of("directory", directory, "the folder to write")
     backend = backend_of(executor, None if workers is None else whole("workers", workers, 1))
     plan = plan_sweep(scenario)

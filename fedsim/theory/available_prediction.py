@@ -121,6 +121,10 @@ def by_weights(
 def why_not(scenario: Scenario, population: Population) -> str | None:
     """Say what in a scenario the mean field does not know of; None where it knows of everything."""
     server = scenario.server
+    if scenario.beside:
+        return f"other jobs on the fleet ({', '.join(scenario.beside)}), which take devices away"
+    if scenario.most_a_day is not None:
+        return "a limit per day (most_a_day)"
     if not server.selects_once:
         return "a buffered server; it is for synchronous rounds"
     law, rests = theory_of(server.selection), bool(population.separation.any() or population.cooldown_s.any())

@@ -11,8 +11,9 @@ from fedsim.common.errors import ChainError
 from fedsim.population import Population
 from fedsim.population.distributions import distribution
 from fedsim.scenario import Scenario
-from fedsim.scenario.models import AnySession, ConvergenceStudy
+from fedsim.scenario.models import ConvergenceStudy
 from fedsim.scenario.server import BufferedServer, SyncServer
+from fedsim.scenario.session import AnySession
 from fedsim.scenario.work import Work
 from fedsim.selection.laws import law_of
 from fedsim.theory import METHODS, Stationary, convergence, stationary
@@ -89,7 +90,7 @@ def before_the_chain(scenario: Scenario, population: Population) -> Stationary |
     if not scenario.always_available:
         return f"devices are not always there ({scenario.absences})"
     if len(population.barred):
-        return "some devices have too little memory ever to take part (session.needs)"
+        return "some devices can never take part (session.needs, left_out)"
     if cap_binds(scenario, population):
         return "a client can reach its cap on participations"
     if len(population) > _MOST:

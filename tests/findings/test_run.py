@@ -18,8 +18,8 @@ from fedsim.learning import summarise
 from fedsim.report.tables import learning_table
 from fedsim.scenario import Scenario
 from fedsim.scenario.component import Choice
-from fedsim.scenario.models import Participations
 from fedsim.scenario.server import SyncServer
+from fedsim.scenario.session import Participations
 from tests.report.runs import DEGENERATE
 
 POISSON = SyncServer(cohort=5, selection="poisson").selection  # type: ignore[arg-type]

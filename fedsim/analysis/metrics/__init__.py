@@ -5,14 +5,14 @@ scenario's ``metrics``, go through the same door.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Final
 
 import polars as pl
 
-from fedsim.analysis.metrics.metric import LEARNING, LogView, Measurement, Metric, Setting
+from fedsim.analysis.metrics.metric import LEARNING, OF_JOBS, LogView, Measurement, Metric, Setting
 from fedsim.analysis.participation import AvailableTime
 from fedsim.analysis.tally import Tallies, Watch, tally
 from fedsim.common.registry import Registry
@@ -48,12 +48,13 @@ METRICS: Final = Registry[Measurement](
 _READING_ORDER = (
     *("rounds", "sessions", "staleness", "versions", "concurrency", "participation.l1_uniform", "participation.tv"),
     *("participation.reported", "participation.l1_uniform_theory", "participation.l1_chain", "participation"),
-    *("privacy", "fleet", "population", "selection", "group", "learning"),
+    *("privacy", "fleet", "population", "selection", "group", "learning", "jobs", "job"),
 )
 """In which order lists show the metrics: by the longest of these beginnings that a name has; the others are last."""
 MOST_GROUPS = 200
 """With more groups than these, groups have no metrics of their own."""
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+_OF_A_JOB = re.compile(r"^job\.[^.]+\.(alone\.)?")
 _PLACEHOLDER = re.compile(r"[A-Z]{2,}")
 _OF_A_GROUP = Metric(
     "group.GROUP.METRIC",
@@ -70,7 +71,7 @@ def listed() -> tuple[Metric, ...]:
         cls = METRICS[kind]
         prefix = "group.GROUP." if scope(cls) == "groups" else ""
         found += [Metric(prefix + each.name, each.unit, each.meaning) for each in declared(cls)]
-    return tuple(sorted([*found, _OF_A_GROUP, *LEARNING], key=_place))
+    return tuple(sorted([*found, _OF_A_GROUP, *LEARNING, *OF_JOBS], key=_place))
 
 
 def _place(metric: Metric) -> int:
@@ -81,7 +82,18 @@ def _place(metric: Metric) -> int:
 @cache
 def describe(name: str) -> Metric | None:
     """Return the built-in metric of that name, or None if there is none."""
+    name = _OF_A_JOB.sub("", name)
     return next((each for each in listed() if fnmatchcase(name, _PLACEHOLDER.sub("*", each.name))), None)
+
+
+def of_jobs(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """Return the metrics of each of several jobs, by its name; nothing of a run of one."""
+    found: dict[str, dict[str, float]] = {}
+    for name, value in metrics.items():
+        if name.startswith("job."):
+            _, job, own = name.split(".", 2)
+            found.setdefault(job, {})[own] = value
+    return found
 
 
 def declared(measurement: object) -> tuple[Metric, ...]:

@@ -157,3 +157,15 @@ LEARNING = described("""
     learning.OPTIMIZER.privacy_noise_loss | | What the noise of privacy adds to that.
 """)  # noqa: E501
 """What training says of each optimizer; it is measured where models are trained, in `fedsim.learning`."""
+
+OF_JOBS = described("""
+    jobs.left_out_share | share | Devices that no job selected.
+    jobs.most_a_day | | Most sessions of a device over all jobs in one day, from midnight to midnight of simulated time.
+    privacy.user.epsilon | | What all jobs together promise to one who takes part in each; only where each promises.
+    privacy.user.delta | | Its delta: the smallest of the jobs' own.
+    privacy.user.rho | | The same as zCDP: the sum over the jobs.
+    privacy.user.noise_multiplier | | Of one Gaussian mechanism that promises as much.
+    job.JOB.METRIC | | Any metric, of one of several jobs on the fleet.
+    job.JOB.alone.METRIC | | Any metric of rounds, sessions and participation of a job without the others (`alone`).
+""")
+"""What is told of several jobs on one fleet; it is measured where they are run, in `fedsim.experiment`."""

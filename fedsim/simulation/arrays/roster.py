@@ -12,7 +12,7 @@ from fedsim.common.reasons import Reason
 from fedsim.log.columns import Arrays
 from fedsim.simulation.arrays.precomputed import PrecomputedAvailability
 from fedsim.simulation.check_ins import Connections
-from fedsim.simulation.world import KINDS, NEVER, Clock, Cooldown, Turn, count_by_group, explain
+from fedsim.simulation.world import KINDS, NEVER, Clock, Cooldown, Sharing, Turn, count_by_group, explain
 
 _CHUNK = 1 << 14  # clients that are looked at together, which bounds the memory
 _FIRST_WINDOW, _LONGEST_WINDOW = 5 * MINUTE, DAY  # of a wait
@@ -42,6 +42,7 @@ class ArrayRoster:
         self._busy: Ints = np.empty(0, dtype=np.int64)
         self._busy_until, self._busy_rest = self._busy, self._busy
         self.connections: Connections | None = None  # None: the server sees everyone
+        self.shared: Sharing | None = None  # with other jobs
         self._number = 0
         # What was found out about everyone, and the round and the instant that it belongs to.
         self._at: tuple[int, int] | None = None
@@ -90,6 +91,25 @@ class ArrayRoster:
         self._busy, self._busy_until, self._busy_rest = state["busy"], state["busy_until"], state["busy_rest"]
         self._at = None
 
+    def rest_all(self, clients: Ints, until: int) -> None:
+        """Do nothing: what is shared says who rests."""
+
+    def look_again(self) -> None:
+        """Forget who was eligible: another job has begun or ended sessions."""
+        self._at = None
+
+    @property
+    def working(self) -> Ints:
+        """The clients in a session of this server."""
+        return self._busy[self._busy_until > self._clock.now]
+
+    def _free_from(self, clients: Ints) -> Ints:
+        """Return from which instant nothing but separation and availability keeps each client out."""
+        free, shared = self._free_at[clients], self.shared
+        if shared is None:
+            return free
+        return np.maximum(free, np.maximum(shared.busy_until[clients], shared.rest_until[clients]))
+
     @property
     def last_end(self) -> int:
         """When the last session that has been started ends."""
@@ -100,7 +120,7 @@ class ArrayRoster:
         self._look()
         if self._mask is not None:
             return self._mask[clients]
-        answer = (self._free_at[clients] <= self._clock.now) & (self._free_round[clients] <= self._number)
+        answer = (self._free_from(clients) <= self._clock.now) & (self._free_round[clients] <= self._number)
         if self.connections is not None:
             answer &= self.connections.at(clients, self._clock.now)
         left = answer.nonzero()[0]
@@ -169,7 +189,7 @@ class ArrayRoster:
         interval begins or ends: all changes within a window are sorted and summed up, and windows grow until one holds
         the answer.
         """
-        now, block, free = self._clock.now, self._block, self._free_at[clients]
+        now, block, free = self._clock.now, self._block, self._free_from(clients)
         since, length = now, _FIRST_WINDOW
         while since < limit:
             until = min(since + length, limit + 1)
@@ -203,7 +223,8 @@ class ArrayRoster:
 
     def in_session(self) -> Ints:
         """Count everyone in a session by group."""
-        return np.bincount(self._group[self._busy[self._busy_until > self._clock.now]], minlength=self._groups)
+        who = self.working if self.shared is None else np.flatnonzero(self.shared.busy_until > self._clock.now)
+        return np.bincount(self._group[who], minlength=self._groups)
 
     def reasons(self, clients: Ints) -> Reasons:
         """Return the mask of `Reason` of each of some clients."""
@@ -221,6 +242,9 @@ class ArrayRoster:
             if not self._after_report:
                 begun |= own[place] & (_SEPARATION | _SPENT)
             own[place] = begun | _IN_SESSION
+        if self.shared is not None:
+            own[self.shared.busy_until[clients] > now] |= _IN_SESSION
+            own[self.shared.rest_until[clients] > now] |= _COOLDOWN
         if self.connections is not None:
             own[~self.connections.at(clients, now)] |= _NOT_CONNECTED
         return found | own
@@ -240,7 +264,8 @@ class ArrayRoster:
         """Look at all clients, once in a round and instant."""
         self._look()
         if self._mask is None and (everyone := self._availability.everyone(self._clock.now)) is not None:
-            self._mask = everyone & (self._free_at <= self._clock.now) & (self._free_round <= self._number)
+            free = self._free_at if self.shared is None else self._free_from(np.arange(self._clients))
+            self._mask = everyone & (free <= self._clock.now) & (self._free_round <= self._number)
             if self.connections is not None:
                 self._mask &= self.connections.at(np.arange(self._clients), self._clock.now)
         if self._mask is None:

@@ -95,7 +95,7 @@ class ArrayBufferedSessions:
         dropped = device_ends <= ends
         outcomes = np.where(dropped, "dropped", np.where(own_ends > limit, "late", "reported"))
         ends = np.where(dropped, device_ends, ends)
-        self._roster.start(cohort, ends)
+        self._world.take(cohort, ends)
         for place, (end, client, outcome) in enumerate(
             zip(ends.tolist(), cohort.tolist(), outcomes.tolist(), strict=True), start=row
         ):
@@ -119,6 +119,7 @@ class ArrayBufferedSessions:
         """Cut all sessions short: the run is over."""
         ended = sorted(session._replace(outcome="aborted") for _, session in self._ends)
         self._ends.clear()
+        self._world.let_go()
         return ended
 
 
@@ -136,7 +137,7 @@ class ArrayWorld(World):
         after_report = server.cooldown_from == "reported"
         self.roster = ArrayRoster(self.clock, self.availability, server.block, self._horizon, after_report=after_report)
         self.roster.bar(self.population.barred)
-        self.roster.connections = self.connections
+        self.roster.connections, self.roster.shared = self.connections, self.shared
         self.selector = Selector(scenario, self.population, self.roster, self.recorder, self.replicate)
         self.last_round: ArrayRound | None = None
         # Sessions that end after the stop, unless it comes too late to matter.
@@ -149,7 +150,7 @@ class ArrayWorld(World):
         device_ends = self.availability.ends(cohort, now, own_ends)
         round_ = ArrayRound(clock, number, target, own_ends, device_ends, self.deadline)
         ends, outcome = round_.ends, round_.outcomes
-        self.roster.start(cohort, ends)
+        self.take(cohort, ends)
         if self._cooldowns.exclude and self.scenario.server.cooldown_from == "selected":
             self.cool_down(cohort, number)
         elif self._cooldowns.exclude:
@@ -169,12 +170,15 @@ class ArrayWorld(World):
     def state(self) -> Arrays:
         """Return all that is needed to go on at the opening of a round, beside the clock and the log."""
         own = self.selector.state() | self._cooldowns.state()
+        own |= {} if self.shared is None else with_prefix("shared", self.shared.state())
         return {**own, **with_prefix("roster", self.roster.state()), **with_prefix("beyond", self._beyond.state())}
 
     def restore(self, state: Arrays) -> None:
         """Go on from what `state` returned; the clock has been set."""
         self.selector.restore(state)
         self._cooldowns.restore(state)
+        if self.shared is not None:
+            self.shared.restore(part_of("shared", state))
         self.roster.restore(part_of("roster", state))
         self._beyond.restore(part_of("beyond", state))
 
@@ -183,12 +187,24 @@ class ArrayWorld(World):
         begins = self.clock.now if since is None else since
         self.roster.exclude(clients, self._cooldowns.begin(clients, number, begins))
 
+    def take(self, clients: Ints, ends: Ints) -> None:
+        """Note which clients are in a session, and until when."""
+        self.roster.start(clients, ends)
+        if self.shared is not None:
+            self.shared.took(clients, ends)
+
+    def let_go(self) -> None:
+        """Leave clients whose sessions are cut to other jobs."""
+        if self.shared is not None:
+            self.shared.freed(self.roster.working)
+
     def buffered_sessions(self) -> ArrayBufferedSessions:
         """Return what a buffered server needs of its sessions."""
         return ArrayBufferedSessions(self)
 
     def stop(self) -> None:
         """Cut all sessions short: the run is over."""
+        self.let_go()
         rest = self._beyond.take(self._beyond.end)
         stopped = self.last_round.number if self.last_round is not None and self.last_round.stopped else -1
         rest["outcome"] = np.where(rest["number"] == stopped, CODES["aborted"], CODES["late"])

@@ -81,14 +81,24 @@ class Roster(Eligibility):
 
     def rest(self, client: int, until: int) -> None:
         """Keep a client out until an instant: the wall-clock part of its cool-down."""
-        self.hold(client, COOLDOWN)
-        self.resting[client] = until
-        self._clock.process(self._rest(client, until))
+        if until > self.resting.get(client, -1):  # a longer one may be on already, where several jobs share devices
+            self.hold(client, COOLDOWN)
+            self.resting[client] = until
+            self._clock.process(self._rest(client, until))
 
     def _rest(self, client: int, until: int) -> Generator[simpy.Event, None, None]:
         yield self._clock.at(until, Turn.DEVICE)
-        del self.resting[client]
-        self.lift(client, COOLDOWN)
+        if self.resting.get(client) == until:
+            del self.resting[client]
+            self.lift(client, COOLDOWN)
+
+    def rest_all(self, clients: Ints, until: int) -> None:
+        """Keep clients out until an instant."""
+        for client in clients.tolist():
+            self.rest(client, until)
+
+    def look_again(self) -> None:
+        """Do nothing: who is eligible is always known."""
 
     def ready(self, most: int) -> int:
         """Clients that could be selected now, counted up to `most`; with blocks, those in wholly eligible blocks."""

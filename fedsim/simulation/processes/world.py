@@ -12,7 +12,7 @@ from fedsim.common.arrays import Ints
 from fedsim.common.instants import DAY, FOREVER, to_ms
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.reasons import REASON_OF
-from fedsim.log.columns import Arrays
+from fedsim.log.columns import Arrays, part_of, with_prefix
 from fedsim.log.recorder import CODES
 from fedsim.simulation.check_ins import Connections
 from fedsim.simulation.processes.roster import GONE, IN_SESSION, NOT_CONNECTED, SPENT, Roster
@@ -192,9 +192,9 @@ class ProcessBufferedSessions:
         """Start sessions; `key` is that of their lengths, `row` the recorder's of the first."""
         now = self._clock.now
         limit = now + self._world.deadline
-        ends = self._world.own_ends(cohort, key, self._world.availability.ends).tolist()
-        for place, (client, end) in enumerate(zip(cohort.tolist(), ends, strict=True), start=row):
-            self._roster.hold(client, IN_SESSION)
+        own_ends = self._world.own_ends(cohort, key, self._world.availability.ends)
+        self._world.take(cohort, own_ends)
+        for place, (client, end) in enumerate(zip(cohort.tolist(), own_ends.tolist(), strict=True), start=row):
             outcome = "late" if end > limit else "reported"
             session = SessionProcess(self._clock, self._session_ended, version, client, place, min(end, limit), outcome)
             self._running[client] = session
@@ -217,7 +217,7 @@ class ProcessBufferedSessions:
     def _session_ended(self, session: SessionProcess, outcome: str) -> None:
         del self._running[session.client]
         self._ended.append(EndedSession(session.row, session.client, session.number, outcome))
-        self._roster.lift(session.client, IN_SESSION)
+        self._world.release(session.client)
         self._roster.wake()
 
 
@@ -230,6 +230,7 @@ class ProcessWorld(World):
         self.roster = Roster(clock, devices.of_client, scenario.server.block)
         for client in self.population.barred.tolist():
             self.roster.hold(client, SPENT)
+        self.rosters = [self.roster]  # of all jobs on the fleet
         self.selector = Selector(scenario, self.population, self.roster, self.recorder, self.replicate)
         self._sessions: dict[int, SessionProcess] = {}  # the running ones, by client
         self.last_round: ProcessRound | None = None
@@ -256,8 +257,9 @@ class ProcessWorld(World):
     def start(self, number: int, cohort: Ints, row: int, target: int) -> ProcessRound:
         """Start a process for each session of a cohort."""
         round_ = self.last_round = ProcessRound(self.clock, target, self._session_ended)
-        ends = self.own_ends(cohort, number, self.availability.ends).tolist()
-        for place, (client, end) in enumerate(zip(cohort.tolist(), ends, strict=True), start=row):
+        ends = self.own_ends(cohort, number, self.availability.ends)
+        self.take(cohort, ends)
+        for place, (client, end) in enumerate(zip(cohort.tolist(), ends.tolist(), strict=True), start=row):
             self._run_session(round_, number, client, place, end)
         if self.scenario.server.cooldown_from == "selected":
             self.cool_down(cohort, number)
@@ -276,6 +278,19 @@ class ProcessWorld(World):
                 self.roster.separate(client, from_round)
             if until > now:
                 self.roster.rest(client, until)
+
+    def take(self, clients: Ints, ends: Ints) -> None:
+        """Keep clients out of every roster while they are in a session."""
+        for roster in self.rosters:
+            for client in clients.tolist():
+                roster.hold(client, IN_SESSION)
+        if self.shared is not None:
+            self.shared.took(clients, ends)
+
+    def release(self, client: int) -> None:
+        """Let a client go whose session has ended."""
+        for roster in self.rosters:
+            roster.lift(client, IN_SESSION)
 
     def buffered_sessions(self) -> ProcessBufferedSessions:
         """Return what a buffered server needs of its sessions."""
@@ -300,12 +315,15 @@ class ProcessWorld(World):
             "resting": np.array(list(self.roster.resting.items()), dtype=np.int64).reshape(-1, 2),
             "sessions": np.array(late, dtype=np.int64).reshape(-1, 4),
             **self._cooldowns.state(),
+            **({} if self.shared is None else with_prefix("shared", self.shared.state())),
         }
 
     def restore(self, state: Arrays) -> None:
         """Go on from what `state` returned; the clock has been set, and the devices know what it says."""
         self.selector.restore(state)
         self._cooldowns.restore(state)
+        if self.shared is not None:
+            self.shared.restore(part_of("shared", state))
         for client in self._cooldowns.spent().tolist():
             self.roster.hold(client, SPENT)
         for client, number in state["separated"].tolist():
@@ -316,10 +334,10 @@ class ProcessWorld(World):
         closed = ProcessRound(self.clock, 0, self._session_ended)
         closed.open = False
         for client, number, row, ends in state["sessions"].tolist():
+            self.roster.hold(client, IN_SESSION)
             self._run_session(closed, number, client, row, ends)
 
     def _run_session(self, round_: ProcessRound, number: int, client: int, row: int, ends: int) -> None:
-        self.roster.hold(client, IN_SESSION)
         session = SessionProcess(self.clock, round_.ended, number, client, row, ends)
         round_.sessions[client] = self._sessions[client] = session
 
@@ -333,4 +351,4 @@ class ProcessWorld(World):
         del self._sessions[session.client]
         if outcome == "reported" and self.scenario.server.cooldown_from == "reported":
             self.cool_down(np.array([session.client]), session.number)
-        self.roster.lift(session.client, IN_SESSION)
+        self.release(session.client)

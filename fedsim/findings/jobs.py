@@ -1,0 +1,56 @@
+"""What a run of several jobs on one fleet shows: pace and bias of each, who is left out, and what sharing costs."""
+
+from collections.abc import Iterator, Mapping
+
+from fedsim.analysis.metrics import of_jobs
+from fedsim.findings.finding import BIAS, COST, NEXT, TRUST, WHAT, Certainty, Finding, Tile, command_of
+from fedsim.findings.formatting import count, listing, number, percent
+from fedsim.findings.metric_wording import PACE, REPORTED, tv
+from fedsim.scenario import Scenario
+
+ALONE = "alone."
+"""What the names of metrics of a job without the others begin with."""
+
+
+def jobs_title(metrics: Mapping[str, float]) -> str:
+    """Say how far each job is from uniform participation."""
+    jobs = of_jobs(metrics)
+    return f"From uniform (TV): {listing([f'{name} {tv(own[REPORTED])}' for name, own in jobs.items()])}"
+
+
+def jobs_answer(scenario: Scenario, metrics: Mapping[str, float], manifest: Mapping[str, object]) -> Iterator[Finding]:
+    """Answer the questions of a reader about several jobs; the metrics are those of the run."""
+    jobs = of_jobs(metrics)
+    left = metrics["jobs.left_out_share"]
+    text = f"{percent(left)} of the devices were selected by no job" if left else "Every device was selected by a job"
+    yield Finding(f"{text}.", WHAT, name="left out", quantity="jobs.left_out_share", value=left)
+    shares = [f"{name} {tv(own[REPORTED])}" for name, own in jobs.items()]
+    yield Finding(f"Distance of reports from uniform (TV): {listing(shares)}.", BIAS, certainty=Certainty.UNTESTED)
+    if any(ALONE + REPORTED in own for own in jobs.values()):
+        apart = [f"{name} {tv(own[REPORTED])} (alone {tv(own[ALONE + REPORTED])})" for name, own in jobs.items()]
+        yield Finding(f"Distance beside the others: {listing(apart)}.", BIAS, certainty=Certainty.UNTESTED)
+    paces = [_pace(name, own) for name, own in jobs.items()]
+    yield Finding(f"Rounds a day: {listing(paces)}.", COST, quantity=PACE)
+    yield Finding("This is one run, which gives no interval of what a job does to another.", TRUST, warns=True)
+    if (epsilon := metrics.get("privacy.user.epsilon")) is not None:
+        promised = f"epsilon = {number(epsilon)} at delta = {metrics['privacy.user.delta']:g}"
+        how = "the sum of the jobs' rho (zCDP) gives it"
+        yield Finding(f"To one who takes part in all jobs they promise {promised}: {how}.", TRUST, value=epsilon)
+    elif some := [name for name, job in scenario.jobs.items() if job.privacy is not None]:
+        none = [name for name in jobs if name not in some]
+        yield Finding(f"No promise covers a user, since {listing(none)} promises nothing.", TRUST, warns=True)
+    yield Finding("Repeat it with several seeds.", NEXT, command=command_of(manifest, "sweep", "sweep.seeds=5"))
+
+
+def _pace(name: str, own: Mapping[str, float]) -> str:
+    alone = own.get(ALONE + PACE)
+    return f"{name} {number(own[PACE], 3)}" + ("" if alone is None else f" (alone {number(alone, 3)})")
+
+
+def jobs_tiles(scenario: Scenario, metrics: Mapping[str, float]) -> Iterator[Tile]:
+    """Return the key figures."""
+    yield Tile(count(len(scenario.jobs)), "jobs", f"matched by {scenario.matching_policy.kind}")
+    yield Tile(count(scenario.devices), "devices", scenario.stop.in_words())
+    yield Tile(percent(metrics["jobs.left_out_share"]), "of the devices left out by all jobs")
+    limit = "no limit" if scenario.most_a_day is None else f"limit {scenario.most_a_day:,}"
+    yield Tile(count(metrics["jobs.most_a_day"]), "sessions of a device in a day at most", limit)

@@ -1,0 +1,43 @@
+"""A session of a device: how long it takes, and how often there may be one."""
+
+from typing import Annotated, Any
+
+from pydantic import Discriminator, Field, Tag
+
+from fedsim.scenario.model import Model
+from fedsim.scenario.sources import NumberSource, RoundsSource, TimeSource
+from fedsim.scenario.work import Work
+
+
+class Session(Model):
+    """How long each part of a session takes."""
+
+    download: TimeSource = Field(default="10s", validate_default=True)
+    """From selection until the device holds the model."""
+    train: TimeSource = Field(default="60s", validate_default=True)
+    """Local training."""
+    upload: TimeSource = Field(default="20s", validate_default=True)
+    """Until the server holds the report."""
+    speed: NumberSource = Field(default=1, validate_default=True)
+    """How fast each device is: all three lengths are divided by it."""
+
+    @property
+    def instant(self) -> bool:
+        """Whether a session surely takes no time."""
+        return all(part.kind == "constant" and part.value == 0 for part in (self.download, self.train, self.upload))
+
+
+def _kind_of_session(session: Any) -> str:
+    worked = Work.model_fields.keys() if isinstance(session, dict) else ()
+    return "work" if isinstance(session, Work) or any(key in session for key in worked) else "times"
+
+
+AnySession = Annotated[Annotated[Session, Tag("times")] | Annotated[Work, Tag("work")], Discriminator(_kind_of_session)]
+
+
+class Participations(Model):
+    """How often a client may take part."""
+
+    most: RoundsSource
+    """A client that has taken part so often is out for good; 1 or more. What counts is what starts a cool-down: being
+    selected, or a report that was taken."""

@@ -1,0 +1,106 @@
+"""Which of several jobs selects first, where they want devices at the same instant."""
+
+import math
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from fedsim.common.errors import PluginError, told
+from fedsim.common.registry import Registry, is_own
+from fedsim.scenario.component import Choice
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a job wants at an instant."""
+
+    name: str  # the job's
+    weight: float
+    now_s: float  # the instant, in simulated seconds
+    since_s: float  # since when the job has wanted devices: its round opened, or its last selection was
+    wanted: int  # devices that it would select
+    sessions: int  # that it has begun so far
+    draw: float  # uniform on (0, 1), drawn for this job at this instant
+
+
+class MatchingPolicy(Protocol):
+    """Puts the jobs that want devices at an instant in an order."""
+
+    def rank(self, wish: Wish) -> float:
+        """Return a number from the wish alone: the job with the smallest selects first, of equal ones the first."""
+        ...
+
+
+class FirstCome:
+    """The job first that has wanted devices for the longest time."""
+
+    def rank(self, wish: Wish) -> float:
+        """Return since when it has."""
+        return wish.since_s
+
+
+class Random:
+    """Any order, drawn anew for each instant."""
+
+    def rank(self, wish: Wish) -> float:
+        """Return the draw."""
+        return wish.draw
+
+
+class ByWeight:
+    """The job with the largest weight first."""
+
+    def rank(self, wish: Wish) -> float:
+        """Return the weight, turned around."""
+        return -wish.weight
+
+
+class FairShare:
+    """The job first that has begun the fewest sessions for its weight."""
+
+    def rank(self, wish: Wish) -> float:
+        """Return the sessions for each unit of weight."""
+        return wish.sessions / wish.weight
+
+
+class ShortestDemand:
+    """The job first that wants the fewest devices, the order of Venn (Liu et al., MLSys 2025) within an instant."""
+
+    def rank(self, wish: Wish) -> float:
+        """Return how many it wants."""
+        return float(wish.wanted)
+
+
+POLICIES: Final = Registry[MatchingPolicy](
+    "a matching policy",
+    MatchingPolicy,
+    {
+        "first_come": "fedsim.selection.matching:FirstCome",
+        "random": "fedsim.selection.matching:Random",
+        "by_weight": "fedsim.selection.matching:ByWeight",
+        "fair_share": "fedsim.selection.matching:FairShare",
+        "shortest_demand": "fedsim.selection.matching:ShortestDemand",
+    },
+    at="matching",
+    chance="take wish.draw",
+)
+
+
+def ranking(choice: Choice) -> MatchingPolicy:
+    """Return the policy that a scenario chooses; a `PluginError` says what is wrong with one's own."""
+    policy = POLICIES.build(choice.kind, choice.options)
+    return _Checked(policy, choice.kind) if is_own(choice.kind) else policy
+
+
+class _Checked:
+    def __init__(self, policy: MatchingPolicy, kind: str) -> None:
+        self._policy, self._kind = policy, kind
+
+    def rank(self, wish: Wish) -> float:
+        where = f"matching policy {self._kind!r}, job {wish.name!r}"
+        try:
+            rank = float(self._policy.rank(wish))
+        except Exception as error:
+            raise PluginError(f"{where}: {told(error, self._policy.rank)}") from error
+        if math.isnan(rank):
+            raise PluginError(f"{where}: must return a number, not NaN")
+        return rank
