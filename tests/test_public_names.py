@@ -51,7 +51,7 @@ ARGUMENTS = {
 }
 RESULT = {
     *("scenario", "replicate", "rounds", "participations", "clients", "gauges", "learning", "transitions"),
-    *("convergence", "metrics", "jobs", "simulated_s", "tables", "verdict", "save", "report"),
+    *("convergence", "metrics", "jobs", "simulated_s", "tables", "verdict", "save", "report", "model", "models"),
 }
 API: Any = fedsim
 """What is called without regard to its types."""

@@ -120,4 +120,5 @@ def evaluate(
         learning=learning,
         transitions=transitions,
         convergence=convergence,
+        models={} if training is None else training.models,
     )

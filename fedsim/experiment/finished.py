@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import polars as pl
 
 from fedsim.analysis.metrics.metric import Metric
 from fedsim.analysis.metrics.own import Own
+from fedsim.common.arrays import Floats
 from fedsim.common.errors import RunError, ScenarioError
 from fedsim.common.files import hash_of, reading
 from fedsim.common.json_files import checksum, read_figures, read_object
@@ -18,7 +19,7 @@ from fedsim.log import CLIENTS, GAUGES, PARTICIPATIONS, ROUNDS, TRANSITIONS, say
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
 
-MANIFEST, METRICS = "manifest.json", "metrics.json"
+MANIFEST, METRICS, MODELS = "manifest.json", "metrics.json", "models.npz"
 UNFINISHED = "log.partial"
 """Folder in a run directory whose run has not ended: its journal, and the identity of the run."""
 JOBS = "jobs"
@@ -54,6 +55,7 @@ class Outcome:
     learning: pl.DataFrame | None = None  # None if nothing is trained
     transitions: pl.DataFrame | None = None  # None if no devices are chosen
     convergence: pl.DataFrame | None = None  # None if no study is asked for
+    models: Mapping[str, Floats] = field(default_factory=dict)  # what training left behind, by ``NAME.last`` ...
 
     def by_name(self) -> dict[str, pl.DataFrame | pl.LazyFrame]:
         """Return the tables that there are."""
@@ -63,7 +65,7 @@ class Outcome:
 
 ALWAYS = ("rounds", "participations", "clients", "gauges")
 """Names of the tables that every run has."""
-AT_TIMES = tuple(field.name for field in fields(Outcome) if field.default is None)
+AT_TIMES = tuple(each.name for each in fields(Outcome) if each.default is None)
 """Names of those that some runs have."""
 
 
@@ -109,6 +111,10 @@ def open_finished(folder: Path) -> Finished:
     metrics = read_figures(folder / METRICS)
     if CHECKSUMS in manifest and checksums.get(METRICS) != hash_of(folder / METRICS):
         raise RunError(f"{folder / METRICS} is not the file that the run wrote: its checksum in {MANIFEST} is another")
+    if MODELS in checksums and not (folder / MODELS).is_file():
+        raise RunError(f"{folder / MODELS}: no such file; the run wrote it")
+    if MODELS in checksums and checksums[MODELS] != hash_of(folder / MODELS):
+        raise RunError(f"{folder / MODELS} is not the file that the run wrote: its checksum in {MANIFEST} is another")
     names = [*ALWAYS, *(name for name in AT_TIMES if name in prints)]
     for name in (*ALWAYS, *AT_TIMES):
         table = folder / f"{name}.parquet"

@@ -21,7 +21,6 @@ from fedsim.experiment.repeated import unrepeatable
 from fedsim.limits.verdict import check_study
 from fedsim.population import Population, build_population, check_feasible, residence
 from fedsim.scenario import Scenario
-from fedsim.scenario.component import Component
 from fedsim.scenario.learning import Learning
 from fedsim.scenario.units import format_duration
 from fedsim.selection import check_law, theory_of
@@ -236,7 +235,7 @@ def _check_learning(scenario: Scenario) -> list[Mistake]:
     mistakes = [scenario.mistake(("learning", *at, *path), words) for at, found in checked for path, words in found]
     if mistakes:
         return mistakes
-    mistakes = [*_check_data(scenario, learning.problem), *_check_update_clips(scenario, learning)]
+    mistakes = [*_check_data(scenario, learning), *_check_update_clips(scenario, learning)]
     if learning.batch_size is not None and not has_samples(PROBLEMS.find(learning.problem.kind)):
         message = (
             f"{learning.problem.kind!r} has no samples to draw minibatches from: leave batch_size out for full local "
@@ -246,12 +245,18 @@ def _check_learning(scenario: Scenario) -> list[Mistake]:
     return mistakes + _check_above_optimum(scenario, learning)
 
 
-def _check_data(scenario: Scenario, problem: Component) -> list[Mistake]:
-    """Find data in files that are missing, damaged or too large, before anything is simulated."""
+def _check_data(scenario: Scenario, learning: Learning) -> list[Mistake]:
+    """Find data and models in files that are missing, damaged or too large, before anything is simulated."""
     from fedsim.learning.data.samples import check_heads
     from fedsim.learning.failures import LearningError
+    from fedsim.learning.kept_models import model_named, read_models
 
-    data = problem.options.get("data")
+    if (start := learning.start) is not None:
+        try:
+            model_named(read_models(scenario.folder / start.path), start.model, start.path)
+        except LearningError as error:
+            return [scenario.mistake(("learning", "start"), str(error))]
+    problem, data = learning.problem, learning.problem.options.get("data")
     if is_own(problem.kind) or not isinstance(data, Mapping) or data.get("path") is None:
         return []
     try:

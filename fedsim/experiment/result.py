@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
@@ -14,10 +14,11 @@ from fedsim.analysis.metrics import describe, of_jobs
 from fedsim.analysis.metrics.own import Own
 from fedsim.analysis.tally import Watch
 from fedsim.common.arguments import path_of, short_repr
+from fedsim.common.arrays import Floats
 from fedsim.common.files import read_table, sole_writer
 from fedsim.common.instants import readable_time
 from fedsim.experiment.cautions import why_nothing
-from fedsim.experiment.finished import JOBS, Outcome, check_one, declared_by, open_finished
+from fedsim.experiment.finished import CHECKSUMS, JOBS, MODELS, Outcome, check_one, declared_by, open_finished
 from fedsim.experiment.run_directory import Provenance, open_run_directory, write_run
 from fedsim.limits.verdict import Judgement, judge
 from fedsim.log import Fingerprint, Recorded
@@ -70,6 +71,15 @@ class Result(Outcome):
     def tables(self) -> dict[str, pl.DataFrame]:
         """The tables that there are, by the name of their file."""
         return {name: table for name, table in self.by_name().items() if isinstance(table, pl.DataFrame)}
+
+    def model(self, name: str, which: Literal["average", "last"] = "average") -> Floats:
+        """Return a model that an optimizer left behind, shape (d,): the mean over the last half, or the last one.
+
+        A `LearningError` says which there are if not this one, as after divergence.
+        """
+        from fedsim.learning.kept_models import model_named
+
+        return model_named(self.models, f"{name}.{which}", "the run")
 
     @property
     def verdict(self) -> list[Judgement]:
@@ -151,6 +161,11 @@ def load(directory: str | os.PathLike[str], *, allow_plugins: bool = False, allo
     folder = path_of("directory", directory, "a run directory")
     found = open_finished(folder)
     found.document.permissions = Permissions(allow_plugins, allow_outside)
+    models: dict[str, Floats] = {}
+    if MODELS in found.manifest.get(CHECKSUMS, {}):
+        from fedsim.learning.kept_models import read_models
+
+        models = read_models(folder / MODELS)
     tables: dict[str, Any] = {name: read_table(folder / f"{name}.parquet", "the run wrote it") for name in found.tables}
     may = {"allow_plugins": allow_plugins, "allow_outside": allow_outside}
     return Result(
@@ -160,6 +175,7 @@ def load(directory: str | os.PathLike[str], *, allow_plugins: bool = False, allo
         replicate=int(found.manifest["replicate"]),
         metrics=found.metrics,
         simulated_s=float(found.manifest["simulated_s"]),
+        models=models,
         _own=declared_by(found.manifest),
     )
 

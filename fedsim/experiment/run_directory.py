@@ -17,16 +17,17 @@ import polars as pl
 from fedsim._version import __version__
 from fedsim.analysis.metrics.own import Own, made_metrics
 from fedsim.common.errors import RunError
-from fedsim.common.files import About, hash_of, name_of_file, pasteable, write_table, write_text
+from fedsim.common.files import About, hash_of, name_of_file, pasteable, write_arrays, write_table, write_text
 from fedsim.common.json_files import as_json, finite, read_object
 from fedsim.common.regular_files import check_replaceable
-from fedsim.experiment.finished import CHECKSUMS, JOBS, MANIFEST, METRICS, UNFINISHED, Outcome, checksums
+from fedsim.experiment.finished import CHECKSUMS, JOBS, MANIFEST, METRICS, MODELS, UNFINISHED, Outcome, checksums
 from fedsim.limits.verdict import judge
 from fedsim.log import fingerprint
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import override_options
 from fedsim.scenario.permissions import NOTHING, Permissions, named_files
 
+_PARTIAL = (".*.partial", "figures/.*.partial")
 _LIBRARIES = ("numpy", "polars", "pydantic", "scipy", "simpy")
 _MOST_DIFFERENCES = 3
 ABSENT = "(absent)"
@@ -75,6 +76,8 @@ def write_run(
             write_table(folder / f"{name}.parquet", table, about=about_tables(scenario, outcome.replicate))
     figures = as_json(finite(metrics))
     write_text(folder / METRICS, figures)
+    if outcome.models:
+        write_arrays(folder / MODELS, outcome.models)
     own = made_metrics(scenario)[0] if own is None else own
     described = [vars(metric) for each in own for metric in each.metrics]
     manifest = {
@@ -93,7 +96,8 @@ def write_run(
         "wall_time_s": provenance.wall_time_s,
         "simulated_s": outcome.simulated_s,
     }
-    write_text(folder / MANIFEST, as_json({**manifest, CHECKSUMS: checksums(manifest, figures)}))
+    sums = checksums(manifest, figures) | ({MODELS: hash_of(folder / MODELS)} if outcome.models else {})
+    write_text(folder / MANIFEST, as_json({**manifest, CHECKSUMS: sums}))
 
 
 def about_tables(scenario: Scenario, replicate: int) -> About:
@@ -163,10 +167,10 @@ def open_run_directory(directory: str | Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         manifest = folder / MANIFEST
-        left = {METRICS, "report.html", "figures", JOBS, ".parquet", ".partial"}  # by a run that was killed
+        left = {METRICS, MODELS, "report.html", "figures", JOBS, ".parquet", ".partial"}  # by a run that was killed
         if not manifest.exists() and any({path.name, path.suffix}.isdisjoint(left) for path in folder.iterdir()):
             raise RunError(f"{folder} holds files that are not a run's; choose another folder with --out")
-        patterns = (MANIFEST, "*.parquet", METRICS, "report.html", "figures/*", ".*.partial", "figures/.*.partial")
+        patterns = [MANIFEST, "*.parquet", METRICS, MODELS, "report.html", "figures/*", *_PARTIAL]
         old = [path for pattern in patterns for path in folder.glob(pattern)]
         for path in old:
             check_replaceable(path)

@@ -32,6 +32,7 @@ from fedsim.learning import (
 from fedsim.learning.cohorts import Cohorts, Reading
 from fedsim.learning.expected import expected_optimizer
 from fedsim.learning.failures import as_floats_of_shape, reraise_as_learning_error
+from fedsim.learning.kept_models import model_named, models_of, read_models
 from fedsim.learning.private import Noise, Private, with_privacy
 from fedsim.learning.problems.problem import Solvable, Solved
 from fedsim.learning.server_updates import Composed
@@ -60,6 +61,7 @@ class Training:
     ) -> None:
         self._scenario, self._learning, self._population = scenario, learning, population
         self._log, self._replicate, self._temporary = log, replicate, TemporaryLog(files.ROWS)
+        self.models = dict[str, Floats]()
         buffer = scenario.server.buffer
         self._reading = Reading(log.rounds, len(population), buffer)
         asked = learning.target_loss is not None or learning.target_above_optimum is not None
@@ -113,7 +115,18 @@ class Training:
         own = _with_privacy(scenario, learning, plain, noise=_noise(scenario, population, replicate))
         lengths = {each.label: each.local_step_size for each in learning.optimizers if each.local_step_size is not None}
         cohorts = self._reading.cohorts(log.participations)
-        courses = [Course(log.rounds, log.participations, own, draws, scenario.server.buffer, lengths, cohorts)]
+        courses = [
+            Course(
+                log.rounds,
+                log.participations,
+                own,
+                draws,
+                scenario.server.buffer,
+                lengths,
+                cohorts,
+                _start(scenario, learning),
+            )
+        ]
         reference = None
         if learning.reference == "uniform":
             reference = learning.optimizers[0].label + _REFERENCE_SUFFIX
@@ -136,7 +149,7 @@ class Training:
             announce=lambda what: report(what, 0.0),
         )
         quieter = trained.pop() if learning.loss_parts else None
-        table = pl.concat([part.table for part in trained])
+        table, self.models = pl.concat([part.table for part in trained]), models_of(trained[0].ends)
         metrics = summarise(table) | _needs(own, problem.dimension, cohorts)
         for name, optimizer in own.items():
             private = optimizer.optimizer if isinstance(optimizer, Composed) else optimizer
@@ -185,7 +198,7 @@ class Training:
         )
         lengths = {name: own.step_sizes[first.label]} if first.label in own.step_sizes else {}
         optimizers = {name: _build(first, even, even, even, lambda: even)}
-        return Course(rounds, participations, optimizers, own.draws, own.buffer, lengths)
+        return Course(rounds, participations, optimizers, own.draws, own.buffer, lengths, start=own.start)
 
 
 def _needs(optimizers: Mapping[str, Optimizer], dimension: int, cohorts: Cohorts) -> dict[str, float]:
@@ -209,6 +222,14 @@ def _with_sent(reached: Mapping[str, float], metrics: Mapping[str, float], cohor
             share = np.nan if np.isnan(at) else reports[np.searchsorted(cohorts.rounds, at - 1)] / reports[-1]
             found[name.replace(".rounds_", ".sent_mb_")] = float(sent * share)
     return found
+
+
+def _start(scenario: Scenario, learning: Learning) -> Floats | None:
+    """Return the model at which the scenario lets its optimizers start, if it names one."""
+    if learning.start is None:
+        return None
+    path = scenario.folder / learning.start.path
+    return model_named(read_models(path), learning.start.model, path)
 
 
 def _noise(scenario: Scenario, population: Population, replicate: int) -> Noise | None:

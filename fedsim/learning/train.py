@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 import polars as pl
 
-from fedsim.common.arrays import Ints
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import line_of
 from fedsim.common.keyed import Purpose, Stream, stream
 from fedsim.common.memory import SHARE, free_bytes, readable_bytes
@@ -77,7 +77,8 @@ def replay(
 class Course:
     """A log, the optimizers to train over it by name, where their minibatches come from, and the size of a buffer.
 
-    `step_sizes` has the optimizers' own local step sizes, by name. `cohorts` saves reading the log beforehand; courses
+    `step_sizes` has the optimizers' own local step sizes, by name; `start` is the first model, (d,), in place of the
+    problem's. `cohorts` saves reading the log beforehand; courses
     that share it and the draws read the log together.
     """
 
@@ -88,6 +89,7 @@ class Course:
     buffer: int | None = None
     step_sizes: Mapping[str, StepSchedule] = field(default_factory=dict)
     cohorts: Cohorts | None = None
+    start: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -235,7 +237,7 @@ class _Replay:
 
     def __init__(self, course: Course, log: Cohorts, coming: _Coming, work: LocalWork) -> None:
         self.log, self.coming, self.step_sizes = log, coming, course.step_sizes
-        self.runs = [Trajectory(name, optimizer, work.problem) for name, optimizer in course.optimizers.items()]
+        self.runs = [Trajectory(name, each, work.problem, course.start) for name, each in course.optimizers.items()]
         self.table = _LearningTable(work.problem)
         for run in self.runs:
             self.table.add(-1, 0.0, run)

@@ -41,10 +41,11 @@ class Trajectory:
     step_sizes: Floats
     altered: Altered | None
 
-    def __init__(self, name: str, optimizer: Optimizer, problem: Problem) -> None:
+    def __init__(self, name: str, optimizer: Optimizer, problem: Problem, start: Floats | None = None) -> None:
         self.name, self.optimizer, self.diverged = name, optimizer, False
         with reraise_as_learning_error("problem, initial model", problem.initial):
-            self.model = as_floats_of_shape("the model", problem.initial(), (problem.dimension,)).copy()
+            first = problem.initial() if start is None else start
+            self.model = as_floats_of_shape("the model", first, (problem.dimension,)).copy()
         with reraise_as_learning_error(f"optimizer {name!r}, init", optimizer.init):
             self.state = optimizer.init(problem.clients, problem.dimension)
         self.past = dict[int, Floats]()

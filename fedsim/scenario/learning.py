@@ -106,6 +106,15 @@ class OptimizerChoice(SparseModel, Component):
         return self.name or self.kind.rpartition(":")[2]
 
 
+class Start(Model):
+    """A model in a file, as a run directory keeps them in models.npz."""
+
+    path: Annotated[str, Field(min_length=1)]
+    """An .npz file, relative to the scenario's folder."""
+    model: Annotated[str, Field(min_length=1)] = "model"
+    """Which of its arrays, such as fedavg.last."""
+
+
 class Learning(SparseModel):
     """What is trained over the log, and how."""
 
@@ -129,12 +138,14 @@ class Learning(SparseModel):
     """A loss: metrics say when each optimizer was first seen to reach it, and at what expense of device time."""
     target_above_optimum: Positive | None = None
     """The same, for a loss that is so much above the optimum, where that is known; instead of `target_loss`."""
+    start: Start | None = None
+    """The model at which all optimizers start; the problem's own, where this is not given."""
     loss_parts: bool = False
     """Train each optimizer twice more over the same log, without the noise of privacy and then with what clients send
     on average too: metrics say how much of its loss above the optimum is bias, participation noise and privacy noise.
     For problems whose optimum is known."""
 
-    unwritten = frozenset({"loss_parts", "target_above_optimum"})
+    unwritten = frozenset({"loss_parts", "target_above_optimum", "start"})
 
     @model_validator(mode="after")
     def _one_target(self) -> Self:
