@@ -60,7 +60,8 @@ def import_afresh(modules: Mapping[str, str]) -> None:
         if fixed := [name for name in changed if name in _HELD]:
             raise RunError(f"this process holds an older content of the module {fixed[0]}; restart it")
         folders = {file.parent for name, file in files.items() if name in _FromSource.ours}
-        there = {name: Path(getattr(module, "__file__", None) or "/").parent for name, module in sys.modules.items()}
+        known = sys.modules.copy()  # other threads may import meanwhile
+        there = {name: Path(getattr(module, "__file__", None) or "/").parent for name, module in known.items()}
         beside = {name for name, folder in there.items() if folder in folders} - {"__main__", "__mp_main__"}
         for name in beside | _FromSource.ours if changed else ():
             parent, _, child = name.rpartition(".")
