@@ -29,6 +29,16 @@ def test_every_page_is_listed() -> None:
     assert all(f"({page.name})" in index for page in FOLDER.glob("*.md") if page.name != "README.md")
 
 
+def test_jobs() -> None:
+    """The more devices the second job takes, the more biased the first one is, beyond chance, at the same pace."""
+    (sweep,) = printed("jobs")
+    distances = [figure(sweep, rf"\n{places} .*? ([\d.]+) %") for places in (1, 10, 20)]
+    assert distances == sorted(distances)
+    for places in (10, 20):
+        apart, half = (figure(sweep, rf"\n{places} .*\+{one}") for one in (r"([\d.]+) ±", r"[\d.]+ ± ([\d.]+)"))
+        assert apart > half > 0
+
+
 def test_cool_down(tmp_path: Path) -> None:
     """A longer separation evens out and costs less noise, and the R that is found is the smallest."""
     theory, target, privacy = printed("cool-down")

@@ -11,6 +11,9 @@ from fedsim.scenario import Scenario
 ALONE = "alone."
 """What the names of metrics of a job without the others begin with."""
 
+OF_EACH_JOB = "Each job has its own, in the results as job.NAME.METRIC."
+"""What is said of several jobs where a figure of one server is asked for."""
+
 
 def jobs_title(metrics: Mapping[str, float]) -> str:
     """Say how far each job is from uniform participation."""

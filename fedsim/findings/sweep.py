@@ -23,6 +23,7 @@ from fedsim.findings.choice import (
 from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, WHAT, Certainty, Finding, Tile, with_half
 from fedsim.findings.finished_sweep import COMPLETE, Axis, FinishedSweep, names_of
 from fedsim.findings.formatting import capitalized, count, count_range, duration, listing, listing_of, with_separation
+from fedsim.findings.jobs import OF_EACH_JOB
 from fedsim.findings.methods import without_loss
 from fedsim.findings.metric_wording import L1, PACE, PACE_UNIT, PULL, MetricWording, difference, tv, wording_of
 from fedsim.findings.run_advice import longer_command
@@ -116,7 +117,7 @@ def choice_bias(sweep: FinishedSweep, found: SweepChoice, courses: Sequence[Find
     """Say how biased the choice is, by what reached the model; of selections and pulls where these differ."""
     wording, known = wording_of(sweep.bias_metric), sweep.estimates(sweep.bias_metric)
     if not np.isfinite(known.mean).any():
-        yield Finding("Bias was not measured.", BIAS)
+        yield Finding(OF_EACH_JOB if sweep.scenario.jobs else "Bias was not measured.", BIAS)
         return
     row, worst = found.chosen, int(np.nanargmax(known.mean))
     if row is not None and np.isfinite(known.mean[row]):
@@ -171,6 +172,8 @@ def losses_of(sweep: FinishedSweep, *kinds: str) -> list[str]:
 
 def no_loss(sweep: FinishedSweep) -> Finding:
     """Say why the sweep has no loss."""
+    if sweep.scenario.jobs:
+        return Finding(OF_EACH_JOB, MODEL)
     return without_loss(diverged=any(_ends(each, "diverged_round") for each in sweep.metrics))
 
 
