@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from fedsim.experiment.chain import chain
     from fedsim.experiment.citation import citation
+    from fedsim.experiment.live import live
     from fedsim.experiment.privacy import promises
     from fedsim.experiment.result import Result, load
     from fedsim.experiment.run import simulate
@@ -59,6 +60,7 @@ __all__ = [
     "chain",
     "citation",
     "compare",
+    "live",
     "load",
     "promises",
     "register",
@@ -73,6 +75,7 @@ _HOMES = {
     "chain": "fedsim.experiment.chain",
     "citation": "fedsim.experiment.citation",
     "compare": "fedsim.sweeps.compare",
+    "live": "fedsim.experiment.live",
     "load": "fedsim.experiment.result",
     "promises": "fedsim.experiment.privacy",
     "simulate": "fedsim.experiment.run",

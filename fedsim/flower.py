@@ -3,6 +3,7 @@
 from fedsim.bridges.cohorts import Round, Schedule, read_schedule
 from fedsim.bridges.flower.accountant import ParticipationAccountant
 from fedsim.bridges.flower.in_process import InProcessGrid
+from fedsim.bridges.flower.live import Live
 from fedsim.bridges.flower.replay import PARTITION, Replay, tell_partition
 from fedsim.bridges.flower.weighting import STEP_SCALE, FedAU
 from fedsim.bridges.flower.weighting import DebiasedFedAvgStrategy as DebiasedFedAvg
@@ -13,6 +14,7 @@ __all__ = [
     "DebiasedFedAvg",
     "FedAU",
     "InProcessGrid",
+    "Live",
     "ParticipationAccountant",
     "Replay",
     "Round",

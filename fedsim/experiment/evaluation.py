@@ -20,7 +20,8 @@ from fedsim.experiment.finished import Outcome
 from fedsim.log import Recorded
 from fedsim.population import Population, residence
 from fedsim.scenario import Scenario
-from fedsim.simulation import transitions_table
+from fedsim.selection import needs_feedback
+from fedsim.simulation import Learner, transitions_table
 from fedsim.simulation.check_ins import check_ins_of
 from fedsim.theory.prediction import applicable, convergence_table, pull_of
 
@@ -63,6 +64,18 @@ def setting_of(scenario: Scenario, population: Population, replicate: int = 0) -
         else lambda times_s: check_ins_of(scenario, strata(scenario, population), replicate, times_s),
         fleet=fleet_of(scenario, population, replicate),
     )
+
+
+def learner_of(scenario: Scenario, population: Population, replicate: int = 0) -> Learner | None:
+    """Return the first optimizer, to be trained in step with the simulation; None where the law needs no feedback.
+
+    A `LearningError` says which problem or optimizer fails.
+    """
+    if scenario.learning is None or not needs_feedback(scenario.server.selection):
+        return None
+    from fedsim.experiment.training import first_in_step
+
+    return first_in_step(scenario, scenario.learning, population, replicate)
 
 
 def evaluate(

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from inspect import signature
 from zoneinfo import ZoneInfo
 
 from fedsim.analysis.metrics.own import made_metrics
@@ -23,7 +24,7 @@ from fedsim.population import Population, build_population, check_feasible, resi
 from fedsim.scenario import Scenario
 from fedsim.scenario.learning import Learning
 from fedsim.scenario.units import format_duration
-from fedsim.selection import check_law, theory_of
+from fedsim.selection import check_law, needs_feedback, theory_of
 from fedsim.selection.matching import POLICIES
 from fedsim.theory import available_prediction
 from fedsim.theory.prediction import known_pulls
@@ -39,15 +40,17 @@ def preflight(scenario: Scenario, replicate: int = 0) -> Population:
     return made_ready(scenario, replicate).population
 
 
-def made_ready(scenario: Scenario, replicate: int = 0) -> Ready:
+def made_ready(scenario: Scenario, replicate: int = 0, *, live: bool = False) -> Ready:
     """Check that everything a scenario names exists and fits together; return what was made of it.
 
+    In a `live` run somebody else tells what came of each round, so that the scenario need not train.
     A `ScenarioError` has every mistake, each with its place in the file.
     """
     if too_much := check_budget(scenario.check_one()):
         raise ScenarioError(too_much)
     own, of_own = made_metrics(scenario)
     named = [*_check_selection(scenario), *_check_learning(scenario), *of_own]
+    named = named or _check_feedback(scenario, live=live)
     opened = open_models(scenario)
     mistakes = [*opened.mistakes, *named, *check_study(scenario, own)]
     try:
@@ -103,6 +106,41 @@ def _check_selection(scenario: Scenario) -> list[Mistake]:
     path: KeyPath = ("theory", "convergence", "separations")
     long = (place for place, each in enumerate(study.separations) if each > most >= 0)
     return mistakes + [scenario.mistake((*path, place), message) for place in long]
+
+
+def _check_feedback(scenario: Scenario, *, live: bool) -> list[Mistake]:
+    """Find out whether training in step with the simulation can give the feedback that the law needs."""
+    choice, learning = scenario.server.selection, scenario.learning
+    if not needs_feedback(choice):
+        return []
+    goes = f"selection by {choice.kind!r} goes by the losses of clients"
+    if learning is not None and learning.loss_parts:
+        message = f"{goes}, so that who takes part depends on the noise that loss_parts would leave out"
+        return [scenario.mistake(("learning", "loss_parts"), message)]
+    if scenario.job:
+        message = f"{goes}, which no job of several is told"
+        return [scenario.mistake(("server", "selection"), message)]
+    if live:
+        return []
+    if learning is None:
+        message = f"{goes}, and the scenario has no learning to give them; or step it yourself by fedsim.live"
+        return [scenario.mistake(("server", "selection"), message)]
+    from fedsim.learning import OPTIMIZERS, PROBLEMS
+
+    mistakes, first = [], learning.optimizers[0]
+    if not hasattr(PROBLEMS.find(learning.problem.kind), "losses"):
+        message = f"{goes}, and {learning.problem.kind!r} does not tell them: it has no method losses"
+        mistakes.append(scenario.mistake(("learning", "problem"), message))
+    known, kind = {"pi", "frequency", "shares", "predicted"}, OPTIMIZERS.find(first.kind)
+    source = getattr(kind, "frequency_option", None)
+    even = source is not None and first.options.get(source.name, source.default) == "uniform"
+    if not even and known & signature(kind).parameters.keys():
+        message = (
+            f"{goes}, those of the first optimizer, and {first.kind!r} has to know the log before it begins; put "
+            "another one first, such as fedavg"
+        )
+        mistakes.append(scenario.mistake(("learning", "optimizers", 0), message))
+    return mistakes
 
 
 def _check_privacy(scenario: Scenario, population: Population) -> list[Mistake]:

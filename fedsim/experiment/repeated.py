@@ -16,7 +16,7 @@ from fedsim.availability.population import strata
 from fedsim.common.errors import KeyPath, Mistake
 from fedsim.common.json_files import as_json, finite
 from fedsim.common.registry import is_own, registry_of
-from fedsim.experiment.evaluation import Ready, evaluate
+from fedsim.experiment.evaluation import Ready, evaluate, learner_of
 from fedsim.experiment.finished import Outcome
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
@@ -118,7 +118,7 @@ def figures(small: Scenario) -> dict[str, str]:
     """Simulate a scenario, and return what it logs, measures and trains, by the names of the tables."""
     population = build_population(small)
     devices = strata(small, population)
-    log = simulate_log(small, population, 0, None, devices)
+    log = simulate_log(small, population, 0, None, devices, learner_of(small, population))
     if small.metrics or small.learning is not None:
         return told_of(evaluate(small, Ready(population, devices, made_metrics(small)[0], ()), log))
     ends = [0, len(population) - 1]

@@ -18,7 +18,7 @@ from fedsim.common.json_files import as_json, read_figures, read_object
 from fedsim.common.progress import Report, in_notebooks, silent
 from fedsim.experiment.budget import check_log_size
 from fedsim.experiment.cautions import why_nothing
-from fedsim.experiment.evaluation import evaluate
+from fedsim.experiment.evaluation import evaluate, learner_of
 from fedsim.experiment.finished import JOBS, MANIFEST, METRICS, UNFINISHED, open_finished
 from fedsim.experiment.jobs import together
 from fedsim.experiment.preflight import Views, checked, made_ready, notes_of
@@ -81,7 +81,9 @@ def simulate(
             return _simulate_jobs(scenario, replicate, told)
         ready = made_ready(scenario, replicate)
         check_log_size(scenario)
-        log = simulate_log(scenario, ready.population, replicate, progress_reporter(scenario, told), ready.devices)
+        learner = learner_of(scenario, ready.population, replicate)
+        told_of = progress_reporter(scenario, told)
+        log = simulate_log(scenario, ready.population, replicate, told_of, ready.devices, learner)
         return Result(**vars(evaluate(scenario, ready, log, replicate, told)))
 
 
@@ -197,9 +199,8 @@ def record(
                 tell(f"going on at round {int(journal.state['number']):,}")
             stalled = ""
             try:
-                ended_s = simulate_into(
-                    journal, scenario, ready.population, 0, progress_reporter(scenario, report), ready.devices
-                )
+                told_of, learner = progress_reporter(scenario, report), learner_of(scenario, ready.population)
+                ended_s = simulate_into(journal, scenario, ready.population, 0, told_of, ready.devices, learner)
             except StalledError as error:
                 ended_s, stalled = error.ended_s, str(error)
             journal.close(directory, ended_s, stalled, about_tables(scenario, 0))

@@ -32,6 +32,7 @@ from fedsim.learning import (
 from fedsim.learning.cohorts import Cohorts, Reading
 from fedsim.learning.expected import expected_optimizer
 from fedsim.learning.failures import as_floats_of_shape, reraise_as_learning_error
+from fedsim.learning.in_step import InStep
 from fedsim.learning.kept_models import model_named, models_of, read_models
 from fedsim.learning.private import Noise, Private, with_privacy
 from fedsim.learning.problems.problem import Solvable, Solved
@@ -100,15 +101,8 @@ class Training:
         """
         scenario, learning, population = self._scenario, self._learning, self._population
         log, replicate = self._log, self._replicate
-        problem = build_problem(
-            learning.problem.kind,
-            learning.problem.options,
-            clients=len(population),
-            seed=scenario.seed,
-            folder=scenario.folder,
-            traits=self._traits(available),
-        )
-        work = LocalWork.checked(problem, learning.local_steps, learning.step_size, learning.batch_size)
+        work = _work(scenario, learning, population, available)
+        problem = work.problem
         draws = stream(scenario.own_seed, replicate, Purpose.OPTIMIZER)
         foreseen = cache(lambda: by_weights(scenario, population, log.rounds, replicate)(population.weight).shares)
         plain = {choice.label: _build(choice, pi, frequency, shares, foreseen) for choice in learning.optimizers}
@@ -182,13 +176,6 @@ class Training:
                 metrics[f"learning.{name}.bias"] = float(np.linalg.norm(found.average - optimum))
         return table, metrics
 
-    def _traits(self, available: AvailableTime | None) -> dict[str, Any]:
-        """Return what partitions may follow, by its name."""
-        found = self._population
-        traits = {"group": found.group, "time_zone": found.zone, "speed": found.speed}
-        whole = available is not None and len(available.share) == len(found)
-        return traits | ({"availability": available.share} if available is not None and whole else {})
-
     def _reference(self, name: str, own: Course) -> Course:
         """Return the course over the twin of a run, for the first optimizer under this name."""
         first, clients = self._learning.optimizers[0], len(self._population)
@@ -230,6 +217,33 @@ def _start(scenario: Scenario, learning: Learning) -> Floats | None:
         return None
     path = scenario.folder / learning.start.path
     return model_named(read_models(path), learning.start.model, path)
+
+
+def _work(
+    scenario: Scenario, learning: Learning, population: Population, available: AvailableTime | None = None
+) -> LocalWork:
+    """Return what a client does in a round, with the problem, whose partition may follow traits of the devices."""
+    traits = {"group": population.group, "time_zone": population.zone, "speed": population.speed}
+    if available is not None and len(available.share) == len(population):
+        traits["availability"] = available.share
+    problem = build_problem(
+        learning.problem.kind,
+        learning.problem.options,
+        clients=len(population),
+        seed=scenario.seed,
+        folder=scenario.folder,
+        traits=traits,
+    )
+    return LocalWork.checked(problem, learning.local_steps, learning.step_size, learning.batch_size)
+
+
+def first_in_step(scenario: Scenario, learning: Learning, population: Population, replicate: int) -> InStep:
+    """Return the first optimizer, to be trained in step with the simulation."""
+    first, unknown = learning.optimizers[0], np.full(len(population), np.nan)
+    optimizer = _build(first, None, unknown, unknown, lambda: unknown)
+    draws, buffered = stream(scenario.own_seed, replicate, Purpose.OPTIMIZER), scenario.server.buffer is not None
+    work, start = _work(scenario, learning, population), _start(scenario, learning)
+    return InStep(first.label, optimizer, work, draws, first.local_step_size, start, buffered=buffered)
 
 
 def _noise(scenario: Scenario, population: Population, replicate: int) -> Noise | None:

@@ -4,7 +4,7 @@ The sinks here keep it in memory or temporary files; `fedsim.log.journal.Journal
 """
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -133,11 +133,16 @@ class Recorder:
         whole = dict.fromkeys(("opened_at", "selected_at", "closed_at", "eligible", *_NOBODY), "i8")
         self._rounds = Columns(defaults, outcome="U9", **whole)
         defaults = {"ended_at": -1, "outcome": RUNNING, "staleness": -1}
-        buffered = ("staleness",) if staleness is None else ()
+        self._buffered = staleness is None
+        buffered = ("staleness",) if self._buffered else ()
         numbers = dict.fromkeys(("round", "client", "position", "gap", *buffered), "i4")
         self._rows = Columns(defaults, selected_at="i8", ended_at="i8", outcome="i1", **numbers)
         self._gauges: list[tuple[int, Ints]] = []
         self._running: dict[int, int] = {}  # sessions that have not ended, by round
+        self.closing: Callable[[int, int, str, Ints], None] | None = None
+        """Called with the number of a round, its instant, its outcome and rows, at its close: the rows are those of its
+        selection, of a buffered server those of the sessions that have ended since the close before."""
+        self._ended: list[int] = []
         self.closed = 0
         self.last_end = 0
         """The latest end of a session."""
@@ -200,6 +205,7 @@ class Recorder:
         self._rows.put(row, "outcome", outcome)
         if staleness is not None:
             self._rows.put(row, "staleness", staleness)
+        self._ended.append(row)
         self._count_ended(int(self._rows.of(row, "round")), 1)
         if outcome in _TALLIED:
             self._rounds.count(number, _TALLIED[outcome], 1)
@@ -212,6 +218,19 @@ class Recorder:
         self._rows.put(reported, "outcome", CODES["failed"])
         self._rounds.count(self.closed, "reported", -len(reported))
         return True
+
+    def sessions(self, rows: Ints, *names: str) -> list[NDArray[Any]]:
+        """Return columns of sessions that have not been passed on, (n,) each; instants are in milliseconds."""
+        return [self._rows.of(rows, name) for name in names]
+
+    def opened_at(self, number: int) -> int:
+        """Return when a round opened that has not been passed on, in milliseconds."""
+        return int(self._rounds.of(number, "opened_at"))
+
+    @property
+    def oldest(self) -> int:
+        """The first round of which a session still runs; the next one to close, if none does."""
+        return min(self._running, default=self.closed)
 
     def reporters(self) -> Ints:
         """Return the clients that have reported in the open round, in the order of their positions."""
@@ -231,6 +250,11 @@ class Recorder:
         """Complete the open round's row."""
         self._rounds.put(self.closed, "closed_at", instant)
         self._rounds.put(self.closed, "outcome", outcome)
+        if self.closing is not None:
+            first = self._rows.end - int(self._rounds.of(self.closed, "selected"))
+            rows = np.array(self._ended, dtype=np.int64) if self._buffered else np.arange(first, self._rows.end)
+            self.closing(self.closed, instant, outcome, rows)
+        self._ended.clear()
         self.closed += 1
         if self._rows.waiting >= _SETTLE or self._rounds.waiting >= _SETTLE // 4:
             self.settle(everything=False)

@@ -17,6 +17,7 @@ from fedsim.log import with_staleness
 from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import COIN_LAWS
+from fedsim.selection import needs_feedback
 from fedsim.selection.built_in import poisson_chances
 from fedsim.theory.busy import outlasts
 from fedsim.theory.prediction import lengths_of
@@ -93,6 +94,12 @@ def enforced_bounds(scenario: Scenario, population: Population) -> Participation
             "it is luck"
         )
         raise ScenarioError([scenario.mistake(("stop",), message)])
+    if needs_feedback(server.selection):
+        message = (
+            f"selection by {server.selection.kind!r} goes by what clients tell of their data, which no noise hides, "
+            "and who takes part shows it: no epsilon can be promised"
+        )
+        raise ScenarioError([scenario.mistake(("server", "selection"), message)])
     if server.staleness is None and server.cooldown_from == "selected":
         if server.max_staleness is None or least <= server.max_staleness:
             message = (

@@ -174,12 +174,12 @@ def poisson_chances(weights: Floats, cohort: int) -> Floats:
     return np.minimum(1.0, cohort * weights)
 
 
-def _everyone(request: Request, candidates: Candidates) -> Ints:
+def everyone_eligible(request: Request, candidates: Candidates) -> Ints:
     """Return all eligible clients in the order of their indices: O(N)."""
     return np.flatnonzero(candidates.all_eligible()) if request.everyone is None else request.everyone
 
 
-def _raced(request: Request, clients: Ints, rates: Floats) -> Ints:
+def raced(request: Request, clients: Ints, rates: Floats) -> Ints:
     """Return clients (n,) in the order in which an exponential race with these rates (n,) brings them in."""
     return clients[np.argsort(-np.log(request.uniforms(clients)) / rates, kind="stable")]
 
@@ -213,7 +213,7 @@ class Age:
 
     def select(self, request: Request, candidates: Candidates) -> Ints:
         """Return the clients in the order of their ages, the oldest first."""
-        eligible = _everyone(request, candidates)
+        eligible = everyone_eligible(request, candidates)
         order = np.lexsort((request.uniforms(eligible), candidates.last_round(eligible)))
         return eligible[order[: request.count]]
 
@@ -232,8 +232,8 @@ class Stratified:
     def select(self, request: Request, candidates: Candidates) -> Ints:
         """Return the clients in the order in which an exponential race with rates p_i brings them in."""
         groups = candidates.group(np.arange(len(candidates)))
-        eligible = _everyone(request, candidates)
-        eligible = _raced(request, eligible, self._weights[eligible])
+        eligible = everyone_eligible(request, candidates)
+        eligible = raced(request, eligible, self._weights[eligible])
         expected = np.asarray(np.bincount(groups, self._weights), dtype=np.float64) * request.count
         quotas = rounded_quotas(expected, float(request.uniforms(0, _ROUNDING)[0]))
         own = groups[eligible]
@@ -268,11 +268,11 @@ class InverseAvailability:
 
     def select(self, request: Request, candidates: Candidates) -> Ints:
         """Return the clients in the order in which an exponential race with rates p_i / a_i brings them in."""
-        eligible = _everyone(request, candidates)
+        eligible = everyone_eligible(request, candidates)
         self._seen[eligible] += 1
         self._selections += 1
         availability = (self._seen[eligible] + 1.0) / (self._selections + 2.0)
-        return _raced(request, eligible, self._weights[eligible] / availability)[: request.count]
+        return raced(request, eligible, self._weights[eligible] / availability)[: request.count]
 
     def state(self) -> Memory:
         """Return what it has seen."""

@@ -29,6 +29,7 @@ class Request:
     everyone: Ints | None = None
     """(count,) all who are eligible, in the order of their indices, where a buffered server has more places than that:
     they are all chosen, and the law says in which order. None otherwise."""
+    now_s: float = 0.0  # simulated seconds since the start of the run
 
     def uniforms(self, clients: ArrayLike, index: int = 0) -> Floats:
         """Return numbers drawn uniformly from (0, 1), shape (n,), for clients (n,) in this selection.
@@ -124,6 +125,29 @@ class Remembering(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Feedback:
+    """What came of a round that has closed, or of a version of a buffered server, where a client may occur twice."""
+
+    round: int
+    lasted_s: float  # from its opening to its close
+    clients: Ints  # (n,) whose sessions ended, or were given up at the close
+    took_s: Floats  # (n,) how long each session lasted until then
+    reported: Bools  # (n,) whose report was taken; what follows is NaN for the others
+    losses: Floats  # (n,) mean loss of the client's samples, under the model that it downloaded; at least 0
+    rms_losses: Floats  # (n,) root of the mean of their squares
+    norms: Floats  # (n,) Euclidean norm of the client's update; NaN where nobody told it
+    samples: Floats  # (n,) how many samples the client has; ones where nobody told it
+
+
+class Informed(Protocol):
+    """A law that needs to know what came of the rounds before: it has this method."""
+
+    def take_feedback(self, feedback: Feedback, /) -> None:
+        """Take what came of a round, before the next selection."""
+        ...
+
+
 class Law(Protocol):
     """A rule by which the server selects among the eligible clients.
 
@@ -138,7 +162,8 @@ class Law(Protocol):
 
     What is chosen must follow from the request and the candidates alone, or from what the law remembers of earlier
     selections. It then has two more methods: ``state()`` returns that as a mapping of names to arrays, which is kept
-    with a run, and ``restore(state)`` goes on from it. Without them it has forgotten it when a run is resumed.
+    with a run, and ``restore(state)`` goes on from it. Without them it has forgotten it when a run is resumed. A law
+    that goes by what the clients told has ``take_feedback(feedback)`` too, see `Informed` and `Feedback`.
     """
 
     def select(self, request: Request, candidates: Candidates, /) -> Ints:

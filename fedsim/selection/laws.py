@@ -1,7 +1,7 @@
 """Selection laws by name: mistakes in a scenario's choice, and the law that it means; a user's own law is checked."""
 
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from fedsim.common.keyed import stream
 from fedsim.common.registry import Findings, Registry, is_own
 from fedsim.scenario.component import Choice
 from fedsim.scenario.server import Server
-from fedsim.selection.law import Candidates, Law, Memory, Remembering, Request
+from fedsim.selection.law import Candidates, Feedback, Informed, Law, Memory, Remembering, Request
 
 _BUILT_IN = {
     "midzuno": "fedsim.selection.built_in:Midzuno",
@@ -26,6 +26,10 @@ _BUILT_IN = {
     "age": "fedsim.selection.built_in:Age",
     "stratified": "fedsim.selection.built_in:Stratified",
     "inverse_availability": "fedsim.selection.built_in:InverseAvailability",
+    "oort": "fedsim.selection.oort:Oort",
+    "power_of_choice": "fedsim.selection.by_loss:PowerOfChoice",
+    "loss_proportional": "fedsim.selection.by_loss:LossProportional",
+    "refl": "fedsim.selection.refl:LeastAvailable",
 }
 LAWS: Final = Registry[Law](
     "a selection law",
@@ -52,6 +56,11 @@ def theory_of(choice: Choice) -> str | None:
     """Return the name under which theory knows the law that a scenario chooses; None where no theory covers it."""
     theory: str | None = getattr(LAWS.find(choice.kind), "theory", None)
     return theory
+
+
+def needs_feedback(choice: Choice) -> bool:
+    """Say whether the law that a scenario chooses goes by what came of the rounds before."""
+    return hasattr(LAWS.find(choice.kind), "take_feedback")
 
 
 def law_of(server: Server) -> str:
@@ -96,6 +105,13 @@ class CheckedSelection:
         if wrong := _wrong(chosen, request.count, candidates):
             raise self._failure(request, PluginError(wrong))
         return chosen.astype(np.int64)
+
+    def take_feedback(self, feedback: Feedback) -> None:
+        """Pass on what came of a round."""
+        law: Informed = cast("Informed", self._law)
+        where = f"selection law {self._kind!r}, take_feedback, round {feedback.round:,}"
+        with LAWS.reraise_as_plugin_error(where, law.take_feedback):
+            law.take_feedback(feedback)
 
     def state(self) -> Memory:
         """Return what the law remembers; nothing, where it does not say so."""

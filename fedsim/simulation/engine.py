@@ -3,7 +3,7 @@
 It also tells the life of chosen devices, condition by condition.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +17,7 @@ from fedsim.availability.model import condition_pieces
 from fedsim.availability.population import Strata, strata
 from fedsim.availability.shocks import outages_of
 from fedsim.common.arrays import Ints
-from fedsim.common.errors import StalledError
+from fedsim.common.errors import ScenarioError, StalledError
 from fedsim.common.instants import FOREVER, each_to_seconds, to_ms, to_seconds
 from fedsim.common.keyed import Purpose, stream
 from fedsim.log import TRANSITIONS, Log
@@ -26,8 +26,10 @@ from fedsim.log.journal import Journal, damaged
 from fedsim.log.recorder import InMemoryLog, LogSink, Recorder
 from fedsim.population import Population
 from fedsim.scenario import Scenario
+from fedsim.selection import Feedback, needs_feedback
 from fedsim.selection.matching import ranking
 from fedsim.simulation.arrays.world import ArrayWorld
+from fedsim.simulation.gate import Closed, Gate, Learner
 from fedsim.simulation.processes.world import ProcessWorld
 from fedsim.simulation.server import BufferedRun, Federation, Steps, serve, stop_now
 from fedsim.simulation.world import Clock, Sharing, Turn
@@ -54,10 +56,12 @@ def simulate_log(
     replicate: int = 0,
     progress: Progress | None = None,
     devices: Strata | None = None,
+    learner: Learner | None = None,
 ) -> Log:
     """Simulate a scenario without mistakes; the same seed and replicate give the same log.
 
     `progress` is called at the opening of each round, every few hundred events, and at the end; it may raise `Enough`.
+    `learner` tells a law that needs feedback what came of each round.
 
     Raises
     ------
@@ -66,7 +70,7 @@ def simulate_log(
     """
     memory = InMemoryLog()
     try:
-        return memory.log(simulate_into(memory, scenario, population, replicate, progress, devices))
+        return memory.log(simulate_into(memory, scenario, population, replicate, progress, devices, learner))
     except StalledError as error:
         error.log = memory.log(error.ended_s)
         raise
@@ -79,11 +83,39 @@ def simulate_into(
     replicate: int = 0,
     progress: Progress | None = None,
     devices: Strata | None = None,
+    learner: Learner | None = None,
 ) -> float:
     """Simulate a scenario into a sink, into a journal from where it stands, and return when it ended, in seconds.
 
     With a journal, the memory that this takes does not grow with the number of rounds. Parameters and errors are those
     of `simulate_log`, and so are the tables; a `StalledError` is raised after the log until then is in the sink.
+    """
+    steps = stepped(sink, scenario, population, replicate, progress, devices, learner, gated=learner is not None)
+    told: Feedback | None = None
+    while True:
+        try:
+            closed = steps.send(told)
+        except StopIteration as end:
+            return float(end.value)
+        assert learner is not None
+        told = learner.tell(closed)
+
+
+def stepped(
+    sink: LogSink,
+    scenario: Scenario,
+    population: Population,
+    replicate: int = 0,
+    progress: Progress | None = None,
+    devices: Strata | None = None,
+    learner: Learner | None = None,
+    *,
+    gated: bool = True,
+) -> Generator[Closed, Feedback | None, float]:
+    """Simulate as `simulate_into` does, but yield each round once it has closed, and go on when that is sent feedback.
+
+    The feedback goes to the law before its next selection; a law that needs none may be sent None. Without `gated`
+    nothing is yielded. The state of a learner, whom somebody else asks, is kept in the journal.
     """
     journal = sink if isinstance(sink, Journal) else None
     state = None if journal is None else journal.state
@@ -91,19 +123,22 @@ def simulate_into(
 
     def opening(number: int) -> None:
         # All that a run needs to go on from here: the draws are functions of their keys, availability is one of time.
-        if journal is not None and journal.due():
+        if journal is not None and journal.due() and (trained := learner.state() if learner else {}) is not None:
             parts = with_prefix("log", recorder.state()) | with_prefix("world", world.state())
+            parts |= with_prefix("learner", trained)
             journal.keep({**parts, "number": np.array(number), "now": np.array(clock.now)})
         if progress is not None:
             progress(number, to_seconds(clock.now))
 
     devices = devices or strata(scenario, population)
-    begun = begin(scenario, population, devices, clock, sink, replicate, opening, journal)
+    begun = begin(scenario, population, devices, clock, sink, replicate, opening, journal, learner=learner, gated=gated)
     world, recorder, serving = begun.world, begun.world.recorder, clock.process(begun.steps)
     if begun.gauges is not None:
         clock.process(begun.gauges)
-    stalled = _run_to_end(world, serving, begun.stop, progress)
-    begun.forget()
+    try:
+        stalled = yield from _run_to_end(begun, serving, progress)
+    finally:
+        begun.forget()
     recorder.settle()
     if progress is not None:
         with suppress(Enough):
@@ -122,6 +157,7 @@ class Begun:
     steps: Steps
     stop: Callable[[], None]
     gauges: Steps | None
+    gate: Gate | None
 
     def forget(self) -> None:
         """Break the reference cycle generator -> world -> clock -> generator, so that memory is freed at once."""
@@ -141,11 +177,17 @@ def begin(
     journal: Journal | None = None,
     shared: Sharing | None = None,
     weight: float = 1.0,
+    learner: Learner | None = None,
+    *,
+    gated: bool = False,
 ) -> Begun:
-    """Make what a simulation needs on a clock, from where a journal stands.
+    """Make what a simulation needs on a clock, from where a journal stands, perhaps with a gate.
 
     `shared` is what it shares with the other jobs on the fleet, among which it has a `weight`.
     """
+    if needs_feedback(scenario.server.selection) and not gated:
+        message = "the law goes by what came of earlier rounds, which nothing tells here"
+        raise ScenarioError([scenario.mistake(("server", "selection"), message)])
     state = None if journal is None else journal.state
     recorder = Recorder(len(population), devices.names, sink, scenario.server.staleness)
     engine = ArrayWorld if engine_of(scenario) == "vectorized" else ProcessWorld
@@ -158,17 +200,19 @@ def begin(
         try:
             recorder.restore(part_of("log", state))
             world.restore(part_of("world", state))
+            if learner is not None:
+                learner.restore(part_of("learner", state))
         except (LookupError, TypeError, ValueError) as error:
             raise damaged(journal.file, f"{type(error).__name__}: {error}") from None
-    gauges, records = None, scenario.records
+    gauges, records, gate = None, scenario.records, Gate(world) if gated else None
     if records.gauges is not None:
         gauges = _gauge(world, devices.of_client, to_ms(records.gauges), records.gauge_sample)
     if scenario.server.selects_once:
-        steps = serve(world, opening, 0 if state is None else int(state["number"]))
-        begun = Begun(world, steps, partial(stop_now, world), gauges)
+        steps = serve(world, opening, 0 if state is None else int(state["number"]), gate)
+        begun = Begun(world, steps, partial(stop_now, world), gauges, gate)
     else:
-        versions = BufferedRun(world, scenario.server)
-        begun = Begun(world, versions.serve(), versions.stop_now, gauges)
+        versions = BufferedRun(world, scenario.server, gate)
+        begun = Begun(world, versions.serve(), versions.stop_now, gauges, gate)
     return begun
 
 
@@ -186,10 +230,10 @@ def engine_of(scenario: Scenario) -> str:
 
 
 def _run_to_end(
-    world: Federation, serving: simpy.Event, stop_run: Callable[[], None], progress: Progress | None
-) -> StalledError | None:
+    begun: Begun, serving: simpy.Event, progress: Progress | None
+) -> Generator[Closed, Feedback | None, StalledError | None]:
     """Run until the server has ended or the duration is over; return the error of a server that stalled."""
-    clock, stop = world.clock, world.scenario.stop.horizon
+    world, clock, stop = begun.world, begun.world.clock, begun.world.scenario.stop.horizon
     stopping = clock.at(stop, Turn.STOP) if stop < FOREVER else None
 
     def tell() -> None:
@@ -197,32 +241,48 @@ def _run_to_end(
             progress(world.recorder.closed, to_seconds(clock.now))
 
     try:
-        run_until(clock, serving if stopping is None else serving | stopping, tell)
+        yield from _stepped(begun, serving if stopping is None else serving | stopping, tell)
     except Enough:
-        stop_run()
+        begun.stop()
     except StalledError as error:
-        stop_run()
+        begun.stop()
         return error
     else:
         if stopping is not None and clock.now >= stop:
             # The last round may have closed at the very instant of the stop: let that instant run its course.
-            while not stopping.processed:
-                clock.step()
-            stop_run()
+            yield from _stepped(begun, stopping, lambda: None)
+            begun.stop()
         elif world.scenario.server.selects_once:
             # Sessions that are late may still be on their way: let them end.
             world.finish()
+    yield from _through(begun)  # the round that the stop has closed
     return None
 
 
-def run_until(clock: Clock, event: simpy.Event, tell: Callable[[], None]) -> None:
-    """Let the clock run until an event has happened; `tell` is called every few hundred events."""
-    while not event.processed:
+def run_until(clock: Clock, event: simpy.Event, tell: Callable[[], None], closed: Sequence[Closed] = ()) -> None:
+    """Let the clock run until an event has happened, or something has closed; `tell` is called every so often."""
+    while not event.processed and not closed:
         for _ in range(256):
             clock.step()
-            if event.processed:
+            if event.processed or closed:
                 break
         tell()
+
+
+def _stepped(begun: Begun, event: simpy.Event, tell: Callable[[], None]) -> Generator[Closed, Feedback | None, None]:
+    """Let the clock run until an event has happened, but hand out what closes, and pass on what comes of it."""
+    gate = begun.gate
+    while gate is not None and not event.processed:
+        run_until(begun.world.clock, event, tell, gate.closed)
+        yield from _through(begun)
+    run_until(begun.world.clock, event, tell)
+
+
+def _through(begun: Begun) -> Generator[Closed, Feedback | None, None]:
+    while begun.gate is not None and begun.gate.closed:
+        told = yield begun.gate.closed.pop(0)
+        if told is not None and begun.world.selector.informed:
+            begun.world.selector.take(told)
 
 
 @dataclass(frozen=True)

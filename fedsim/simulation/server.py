@@ -14,6 +14,7 @@ from fedsim.log.recorder import CODES
 from fedsim.population.sessions import session_key
 from fedsim.scenario.server import BufferedServer, SecureAggregation
 from fedsim.simulation.arrays.world import ArrayRound, ArrayWorld
+from fedsim.simulation.gate import Gate
 from fedsim.simulation.processes.world import ProcessRound, ProcessWorld
 from fedsim.simulation.world import EndedSession, Trial, Turn, in_words
 
@@ -24,8 +25,10 @@ OpenRound: TypeAlias = ProcessRound | ArrayRound
 Steps: TypeAlias = Generator[simpy.Event, None, None]
 
 
-def serve(world: Federation, opening: Callable[[int], None], number: int = 0) -> Steps:
+def serve(world: Federation, opening: Callable[[int], None], number: int = 0, live: Gate | None = None) -> Steps:
     """Run rounds from `number` on until the scenario's stop; `opening` is called with each number before it is opened.
+
+    In a `live` simulation it waits at the gate after the close of each round.
 
     Raises
     ------
@@ -77,6 +80,8 @@ def serve(world: Federation, opening: Callable[[int], None], number: int = 0) ->
                 passed = _stay(world, number, gate) >= gate.threshold
                 yield clock.at(clock.now + to_ms(gate.unmasking), Turn.SERVER)
             _record(world, outcome, passed=passed)
+        if live is not None:
+            yield live.event()
         # 6. Pause.
         if pause:
             yield clock.at(clock.now + pause, Turn.SERVER)
@@ -165,7 +170,8 @@ class BufferedRun:
     reports have been taken at version v - 1.
     """
 
-    def __init__(self, world: Federation, server: BufferedServer) -> None:
+    def __init__(self, world: Federation, server: BufferedServer, live: Gate | None = None) -> None:
+        self._live = live
         self._world, self._server, self._sessions = world, server, world.buffered_sessions()
         starts = to_ms(world.scenario.starts or 0.0)
         self._version, self._taken, self._began = 0, 0, starts
@@ -191,6 +197,8 @@ class BufferedRun:
             # What ended without a report goes first: it ended before the server's turn, at the version of then.
             for session in sorted(sessions.take_ended(), key=lambda each: each.outcome == "reported"):
                 self._take(session)
+            if self._live is not None and self._live.closed:
+                yield self._live.event()
             if clock.now >= self._horizon or self._reached():
                 break
             # 2. Fill the free places, all at once, as far as somebody is eligible.

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 import simpy
@@ -24,7 +24,16 @@ from fedsim.population.sessions import session_phases, upload_bits
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import Server
 from fedsim.scenario.units import format_duration
-from fedsim.selection import Candidates, Eligibility, Remembering, Request, selection_law
+from fedsim.selection import (
+    Candidates,
+    Eligibility,
+    Feedback,
+    Informed,
+    Remembering,
+    Request,
+    needs_feedback,
+    selection_law,
+)
 from fedsim.selection.matching import Wish
 from fedsim.simulation.check_ins import connections_of
 
@@ -60,8 +69,9 @@ KINDS = 2 + len(_COUNTED)
 
 
 class Turn:
-    """The order within one instant. SimPy's own URGENT events (starts, interrupts) come before all of these."""
+    """The order within one instant. SimPy's own URGENT events (starts, interrupts) come before all but the first."""
 
+    GATE: Final = EventPriority(0)
     DEVICE: Final = EventPriority(1)
     SESSION: Final = EventPriority(2)
     SERVER: Final = EventPriority(3)
@@ -281,11 +291,17 @@ class Trial(NamedTuple):
 class Selector:
     """Selects by the scenario's law, and remembers who was selected last.
 
-    `last_selected` is the client selected last, -1 before the first.
+    `last_selected` is the client selected last, -1 before the first; `informed` says whether the law needs feedback.
     """
 
     def __init__(
-        self, scenario: Scenario, population: Population, roster: Countable, recorder: Recorder, replicate: int
+        self,
+        scenario: Scenario,
+        population: Population,
+        roster: Countable,
+        recorder: Recorder,
+        replicate: int,
+        clock: Clock | None = None,
     ) -> None:
         server = scenario.server
         self._law = selection_law(server.selection, population.weight, server.wanted, scenario.own_seed, replicate)
@@ -295,6 +311,11 @@ class Selector:
         self._candidates = Candidates(roster, population, recorder.last_round, checked=own)
         self._draws = stream(scenario.own_seed, replicate, Purpose.OWN_SELECTION)
         self.last_selected = -1
+        self.informed, self._clock = needs_feedback(server.selection), clock or Clock()
+
+    def take(self, feedback: Feedback) -> None:
+        """Tell the law what came of a round."""
+        cast("Informed", self._law).take_feedback(feedback)
 
     def try_select(self, number: int, turn: int, count: int) -> Trial:
         """Select `count` clients, if so many are ready, in the round or version `turn`.
@@ -325,7 +346,8 @@ class Selector:
             self._law.restore(part_of("law", state))
 
     def _ask(self, number: int, turn: int, count: int, everyone: Ints | None) -> Ints:
-        request = Request(number, count, turn, self._draws, self.last_selected, everyone)
+        now_s = to_seconds(self._clock.now)
+        request = Request(number, count, turn, self._draws, self.last_selected, everyone, now_s)
         return self._law.select(request, self._candidates)
 
     def _chosen(self, cohort: Ints) -> Ints:
@@ -355,6 +377,8 @@ class World:
         self._phases, self._bits = session_phases(scenario, self.population, draws), upload_bits(scenario)
         self._cooldowns = Cooldowns(scenario.server, self.population)
         self.deadline = to_ms(scenario.server.deadline or math.inf)
+        self.planned: list[tuple[Ints, Ints]] | None = None
+        """Clients that were selected, and when their sessions end if nothing cuts them, where a `Gate` wants them."""
 
     def own_ends(self, cohort: Ints, number: int, device_ends: EndFunction) -> Ints:
         """Return the instants (n,) at which sessions that begin now end if nothing cuts them.
@@ -371,7 +395,10 @@ class World:
             until = now + each_to_ms(phases[0] + phases[1] + at_most) + 1
             phases[2], _ = shared(phases, bits, (device_ends(cohort, now, until) - now) / 1000, uplink)
         lengths = whole_lengths(phases, self.population.speed[cohort])
-        return now + (lengths if self.shared is None else np.maximum(lengths, 1))  # so that nobody serves two at once
+        ends = now + (lengths if self.shared is None else np.maximum(lengths, 1))  # so that nobody serves two at once
+        if self.planned is not None:
+            self.planned.append((cohort, ends))
+        return ends
 
     def turn(self, since: int, wanted: int) -> Generator[simpy.Event, None, None]:
         """Wait until it is this server's turn to select in this instant; it has wanted devices `since` an instant."""

@@ -17,7 +17,7 @@ from fedsim.common.instants import DAY_S
 from fedsim.common.memory import SHARE, limit_this_process
 from fedsim.experiment.budget import check_log_size
 from fedsim.experiment.cautions import by_day
-from fedsim.experiment.evaluation import Ready, evaluate
+from fedsim.experiment.evaluation import Ready, evaluate, learner_of
 from fedsim.experiment.preflight import made_ready
 from fedsim.experiment.run import simulate
 from fedsim.log import Log
@@ -92,7 +92,8 @@ def _pilot(scenario: Scenario, budget_s: float) -> Estimate:
         if not daily or now_s - begun_s >= DAY_S or spent >= longest_s:
             raise Enough
 
-    log = simulate_log(scenario, ready.population, 0, look, ready.devices)
+    learner = learner_of(scenario, ready.population)
+    log = simulate_log(scenario, ready.population, 0, look, ready.devices, learner)
     simulated = time.process_time() - began
     whole = scenario.stop.share(len(log.rounds), log.ended_s) >= 1.0
     fixed, of_a_round = _evaluation(scenario, ready, log, budget_s)

@@ -49,6 +49,16 @@ class Problem(Protocol):
         """
 
 
+class Telling(Problem, Protocol):
+    """A problem whose clients can tell their losses, which some selection laws go by."""
+
+    def losses(self, clients: Ints, models: Floats, /) -> Floats:
+        """Return the losses of each client's n samples at its own model, shape (M, n), at least 0.
+
+        Without any regularisation. Rows of `models`, (M, d), belong to `clients`, (M,); n may be 1: f_i itself.
+        """
+
+
 @runtime_checkable
 class Sampled(Problem, Protocol):
     """A problem whose f_i are means over samples, as minibatches need it.

@@ -84,6 +84,11 @@ class SoftmaxRegression(ChosenData):
 
         return gradients
 
+    def losses(self, clients: Ints, models: Floats) -> Floats:
+        own = self._members[clients]
+        logits = self._inputs[own] @ models.reshape(len(models), -1, self.classes)
+        return np.asarray(logsumexp(logits, axis=-1) - (logits * self._targets[own]).sum(axis=-1))
+
     def evaluate(self, model: Floats) -> Mapping[str, float]:
         loss, slope = self._whole(model)
         guesses = (self._test_inputs @ model.reshape(-1, self.classes)).argmax(axis=1)

@@ -225,6 +225,14 @@ class TorchModule(ChosenData):
             return self._dense.values(models, inputs, targets)[1]
         return self._each(models, inputs, targets).detach()
 
+    def losses(self, clients: Ints, models: Floats) -> Floats:
+        def one(model: Any, inputs: Any, target: Any) -> Any:
+            return self._loss(self._outputs(model, inputs.unsqueeze(0)), target.unsqueeze(0))
+
+        of_clients = torch.func.vmap(torch.func.vmap(one, in_dims=(None, 0, 0)))
+        with torch.no_grad():
+            return _array(of_clients(self._numbers(models), *self._chosen(clients, None)))
+
     def evaluate(self, model: Floats) -> Mapping[str, float]:
         own = self._numbers(model)
         if self.counts is not None:

@@ -138,7 +138,7 @@ class ArrayWorld(World):
         self.roster = ArrayRoster(self.clock, self.availability, server.block, self._horizon, after_report=after_report)
         self.roster.bar(self.population.barred)
         self.roster.connections, self.roster.shared = self.connections, self.shared
-        self.selector = Selector(scenario, self.population, self.roster, self.recorder, self.replicate)
+        self.selector = Selector(scenario, self.population, self.roster, self.recorder, self.replicate, self.clock)
         self.last_round: ArrayRound | None = None
         # Sessions that end after the stop, unless it comes too late to matter.
         self._beyond = Columns(number="i8", row="i8", at="i8", outcome="i1")

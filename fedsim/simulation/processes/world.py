@@ -231,7 +231,7 @@ class ProcessWorld(World):
         for client in self.population.barred.tolist():
             self.roster.hold(client, SPENT)
         self.rosters = [self.roster]  # of all jobs on the fleet
-        self.selector = Selector(scenario, self.population, self.roster, self.recorder, self.replicate)
+        self.selector = Selector(scenario, self.population, self.roster, self.recorder, self.replicate, self.clock)
         self._sessions: dict[int, SessionProcess] = {}  # the running ones, by client
         self.last_round: ProcessRound | None = None
         availability = availability_of(scenario, devices, self.replicate)
