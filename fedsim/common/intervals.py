@@ -54,11 +54,18 @@ def _cubic(at: float, x: Floats, y: Floats) -> float:
     """Interpolate between the four points around a place; those at the ends stand for what is beyond."""
     at = min(max(at, x[1]), x[-2])
     first = min(max(int(np.searchsorted(x, at)), 2), len(x) - 2) - 2
-    x, y = x[first : first + 4], y[first : first + 4]
-    return float(sum(y[j] * np.prod((at - np.delete(x, j)) / (x[j] - np.delete(x, j))) for j in range(4)))
+    near = x[first : first + 4].tolist()
+    if len(set(near)) < len(near):
+        return math.nan
+    factors = [math.prod((at - each) / (own - each) for each in near if each != own) for own in near]
+    return float(sum(value * factor for value, factor in zip(y[first : first + 4].tolist(), factors, strict=True)))
 
 
 beta_below = np.vectorize(lambda a, b, logit: _cubic(logit, *_beta(a, b)), otypes=[float])
 """The probability that x of the law Beta(a, b) is no more than the number with a logit."""
-beta_logit = np.vectorize(lambda a, b, share: _cubic(share, *_beta(a, b)[::-1]), otypes=[float])
+beta_logit = np.vectorize(
+    # The page of a sweep with 2,000 points asks 130,000 times for the same few: five sixths of its time.
+    lru_cache(maxsize=1024)(lambda a, b, share: _cubic(share, *_beta(a, b)[::-1])),
+    otypes=[float],
+)
 """The logit of the number that x of the law Beta(a, b) is no more than with a probability."""
