@@ -8,7 +8,15 @@ import numpy as np
 
 from fedsim.analysis.metrics import describe
 from fedsim.common.arrays import Floats
-from fedsim.findings.choice import SweepChoice, choice_of, largest_part, loss_parts, next_findings, sure_findings
+from fedsim.findings.choice import (
+    SweepChoice,
+    choice_of,
+    choice_title,
+    largest_part,
+    loss_parts,
+    next_findings,
+    sure_findings,
+)
 from fedsim.findings.finding import COST, MODEL, NEXT, TRUST, Finding, command_of, with_half
 from fedsim.findings.finished_sweep import FinishedSweep, names_of
 from fedsim.findings.formatting import capitalized, count, duration, equation, listing_of, number, percent
@@ -48,8 +56,7 @@ def decided_title(found: SweepChoice) -> str:
     """Say which setting to choose, by what, and what ties with it."""
     best = found.ranking.best
     if best is None:
-        missing = not np.isfinite(found.mean).any()
-        return f"No run has a value of {found.wording.metric}" if missing else "No setting keeps every condition"
+        return choice_title(found)
     names, half = found.names, float(interval(found.values)[1][best])
     margin = f" ± {found.wording.apart(half)}" if np.isfinite(half) and half else ""
     way = "highest" if found.maximize else "lowest"
@@ -160,16 +167,13 @@ def figures_of(found: SweepChoice) -> Iterator[tuple[str, str]]:
 
 def figure_text(metric: str, mean: float, half: float) -> str:
     """Write a mean of a metric with half of its interval; coverage as the share that it leaves out, bytes in GB."""
-    known = describe(metric)
-    if metric == "participation.coverage":
-        mean = 1 - mean
-    if metric.startswith("fleet.bytes_"):
-        mean, half = mean / 1e9, half / 1e9
     if not np.isfinite(mean):
         return "none"
+    known, scale = describe(metric), 1e-9 if metric.startswith("fleet.bytes_") else 1.0
     unit = "" if known is None else known.unit
 
     def write(value: float) -> str:
         return duration(value) if unit == "s" else percent(value) if unit == "share" else number(value, 3)
 
-    return write(mean) + (f" ± {write(half)}" if np.isfinite(half) and half > 1e-3 * abs(mean) else "")
+    text = write(1 - mean if metric == "participation.coverage" else scale * mean)
+    return text + (f" ± {write(scale * half)}" if np.isfinite(half) and half > 1e-3 * abs(mean) else "")

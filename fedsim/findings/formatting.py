@@ -58,18 +58,6 @@ def fixed(value: float | None, decimals: int = 3) -> str:
     return minus(f"{value:,.{decimals}f}")
 
 
-def aligned_numbers(values: Sequence[float | None], digits: int = 6) -> tuple[str, ...]:
-    """Write numbers to be compared with each other, with the same decimals where that suits them all."""
-    finite = [abs(value) for value in values if value is not None and math.isfinite(value) and value != 0]
-    if not finite or not 1e-4 <= max(finite) < 1e7:
-        return tuple(above_dust(value, digits) for value in values)
-    decimals = max(0, digits - 1 - math.floor(math.log10(max(finite))))
-    texts = [fixed(value, decimals) for value in values]
-    while all(text.endswith("0") or text == NO_VALUE for text in texts) and any("." in text for text in texts):
-        texts = [text if text == NO_VALUE else text[:-1].removesuffix(".") for text in texts]
-    return tuple(texts)
-
-
 def percent(share: float | None) -> str:
     """Write a share of one as a percentage with one decimal; all and nothing without."""
     if share is None or not math.isfinite(share):

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 
+import numpy as np
+
 from fedsim.common.errors import FedsimError
 from fedsim.common.instants import HOUR_S, time_unit
 from fedsim.experiment.cautions import of_paid_rounds, of_separation, of_shocks, of_training, why_nothing
@@ -51,6 +53,9 @@ def spent_findings(run: FinishedRun) -> Iterator[Finding]:
         said.append(f"{many(pace, run.noun)} per simulated day")
     if said:
         yield Finding(f"{capitalized('; '.join(said))}.", COST)
+    length_s = (run.rounds["closed_s"] - run.rounds["opened_s"]).drop_nulls().to_numpy()
+    if len(length_s) > 1 and np.ptp(length_s) <= ROUNDING * length_s.max():
+        yield Finding(f"Each of the {count(len(length_s), run.noun)} took {duration(float(length_s[0]))}.", COST)
     if waiting := metric("rounds.waiting_share"):
         waited_s, longest = waiting * run.simulated_s, metric("rounds.wait.max")
         size, unit = (HOUR_S, "h") if waited_s >= HOUR_S else time_unit(waited_s)

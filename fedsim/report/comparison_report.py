@@ -26,7 +26,7 @@ from fedsim.findings.finished_sweep import short_name, value_text
 from fedsim.findings.formatting import NO_VALUE, count, equation, number, percent, signed
 from fedsim.findings.run import setup_of
 from fedsim.privacy.guarantee import scope_of
-from fedsim.report.charts import Absent, Chart
+from fedsim.report.charts import Chart
 from fedsim.report.charts.side_by_side import NAMES, frequency_chart, loss_chart
 from fedsim.report.charts.sweep_settings import IntervalRows, interval_chart
 from fedsim.report.document import ReportDocument, Section
@@ -69,7 +69,7 @@ def comparison_document(a: Path, b: Path, confidence: float = 0.95) -> ReportDoc
     names, runs = [name for name, _, _ in sides], [run for _, _, run in sides if run is not None]
     answer = list(comparison_answer(found, looks))
     setup = f"{count(max(found.metrics['seeds'], default=0), 'seed')} in common"
-    charts: tuple[Chart | Absent, ...] = tuple(_differences(looks))
+    charts: tuple[Chart | None, ...] = tuple(_differences(looks))
     if len(runs) == 2:
         answer += [each for letter, run in zip("AB", runs, strict=True) for each in binding_settings(letter, run)]
         charts = (frequency_chart(runs, "AB"), loss_chart(runs, "AB"), *charts)
@@ -108,26 +108,23 @@ def comparison_document(a: Path, b: Path, confidence: float = 0.95) -> ReportDoc
 def _differences(looks: Sequence[Judged]) -> Iterator[Chart]:
     """Draw the differences of bias at every setting of two sweeps, or of what is tested, in per cent of A."""
     many = next((each for each in looks if len(each.rows) > 1), None)
-    if many is not None:
-        wording, shown = many.wording, slice(0, _SETTINGS // 2)
-        parameters = [name for name in parameters_of(many.rows) if name not in _OWN]
-        values = (zip(*(map(value_text, many.rows[name]) for name in parameters), strict=True)) if parameters else []
-        names = tuple(", ".join(map(equation, map(short_name, parameters), row)) for row in values)[shown]
-        apart, half, told = many.apart[shown], many.half[shown], many.told[shown]
-        data = IntervalRows(
-            names, wording.scale * apart, wording.scale * half, told, _TOLD, f"{wording.short}, B less A", 0.0
-        )
-        yield interval_chart(data, NAMES[2], f"How {wording.words} differs")
+    rows = [many] if many is not None else [each for each in looks if each.tested() and each.rows["baseline_mean"][0]]
+    if not rows:
         return
-    rows = [each for each in looks if each.tested() and each.rows["baseline_mean"][0]]
-    if rows:
-        names = tuple(each.wording.short for each in rows)
+    columns = zip(*((each.apart, each.half, each.told) for each in rows), strict=True)
+    apart, half, told = (np.concatenate(each)[: _SETTINGS // 2] for each in columns)
+    if many is None:
+        names = [each.wording.short for each in rows]
         scale = np.array([100 / abs(each.rows["baseline_mean"][0]) for each in rows])
-        apart, half, told = (
-            np.array([each[0] for each in own]) for own in zip(*((e.apart, e.half, e.told) for e in rows), strict=True)
-        )
-        data = IntervalRows(names, scale * apart, scale * half, told, _TOLD, "change from A to B, in % of A", 0.0)
-        yield interval_chart(data, NAMES[2], "What changes from A to B, with intervals")
+        unit, title = "change from A to B, in % of A", "What changes from A to B, with intervals"
+    else:
+        keys = [name for name in parameters_of(many.rows) if name not in _OWN]
+        values = zip(*(map(value_text, many.rows[name]) for name in keys), strict=True)
+        names = [", ".join(map(equation, map(short_name, keys), row)) for row in values]
+        scale = np.array([many.wording.scale])
+        unit, title = f"{many.wording.short}, B less A", f"How {many.wording.words} differs"
+    data = IntervalRows(tuple(names[: len(told)]), scale * apart, scale * half, told, _TOLD, unit, 0.0)
+    yield interval_chart(data, NAMES[2], title)
 
 
 def _side(path: Path) -> tuple[str, ReportProvenance, FinishedRun | None]:

@@ -30,7 +30,7 @@ class Section:
 
     name: str  # its anchor
     title: str
-    charts: Sequence[Chart | Absent] = ()
+    charts: Sequence[Chart | Absent | None] = ()
     tables: Sequence[Table | None] = ()
     text: Sequence[Finding] = ()
     folded: bool = False  # opened by those who want it

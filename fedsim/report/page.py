@@ -72,21 +72,9 @@ def write_report(
 ) -> Path:
     """Write `report.html` into a run or sweep directory, from nothing but what was left there; return the page.
 
-    Parameters
-    ----------
-    page
-        Where to write the page instead. It is written under a temporary name and renamed, so it is whole or not there.
-    plugins
-        Import code for charts of the scenario's own; without, the page says that they were left out.
-    gathered
-        What the page needs of a run's participations, where it is known already; the page is the same without.
-    found
-        Called with the report, whose title and findings the page shows; it also says which of those charts failed.
-
-    Raises
-    ------
-    RunError
-        The directory lacks a file, has an unreadable one, or cannot be written; the message names it.
+    `page` is another place for it; it is written under a temporary name and renamed, so it is whole or not there.
+    `found` is called with the report, which also says which charts of the scenario's own failed. `plugins`, `gathered`
+    and errors are those of `document_of`; a `RunError` says too if the page cannot be written.
     """
     document = document_of(directory, plugins, gathered)
     found(document)
@@ -144,16 +132,10 @@ def report_directories(
 ) -> list[str]:
     """Report on run or sweep directories, and return what to print: the files written, or the summaries.
 
-    Parameters
-    ----------
-    form
-        ``html`` for pages, ``md`` for summaries, ``json`` for findings, a line for each directory.
-    out
-        A file for the page or the summary of one directory; else a folder, which gets a folder for each of several
-        directories, and a page that lists theirs. By default pages go into the directories themselves, and
-        summaries are returned.
-    plugins, tell
-        As of `write_report`; called with a text for each chart of the scenario's own that failed.
+    The form is ``html`` for pages, ``md`` for summaries, or ``json`` for findings, a line for each directory. `out` is
+    a file for one directory; else a folder, which gets a folder for each of several directories, and a page that lists
+    theirs. By default pages go into the directories themselves, and summaries are returned. `tell` is called with a
+    text for each chart of the scenario's own that failed.
 
     Raises
     ------

@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -43,26 +43,25 @@ def provenance(run: FinishedRun) -> ReportProvenance:
 def of_manifest(manifest: Mapping[str, Json]) -> ReportProvenance:
     """Gather the provenance from a manifest."""
     time_s = manifest.get("simulated_s")
-    facts = (
-        ("Scenario file", _file(manifest)),
-        *((key.replace("_", " ").capitalize(), _text(manifest.get(key))) for key in ("seed", "replicate", "status")),
-        ("Simulated time", duration(time_s if isinstance(time_s, int | float) else None)),
-        ("Versions", _versions(manifest)),
-        ("Platform", _text(manifest.get("platform"))),
-    )
+    facts = [("Scenario file", _file(manifest)), *_known(manifest, ("seed", "replicate", "status"))]
+    facts += [("Simulated time", duration(time_s if isinstance(time_s, int | float) else None))]
+    facts += [("Versions", _versions(manifest)), *_known(manifest, ("platform",))]
     return _provenance(manifest, facts, manifest.get("scenario"), "manifest.json")
 
 
 def sweep_provenance(meta: Mapping[str, Json]) -> ReportProvenance:
-    """Gather the provenance from `sweep.json`; what it does not say shows as missing."""
-    known = [key for key in ("status", "seeds", "platform") if key in meta]
+    """Gather the provenance from `sweep.json`; what it does not say is left out."""
     facts = [("Scenario file", _file(meta))] if "scenario_file" in meta else []
-    facts += [(key.replace("_", " ").capitalize(), cut(_text(meta[key]), 301)) for key in known]
+    facts += _known(meta, [key for key in ("status", "seeds", "platform") if key in meta])
     facts += [("Versions", versions)] if (versions := _versions(meta)) else []
     # The same command writes the same page, however long it took, and wherever it is.
     shown = {key: value for key, value in meta.items() if key not in {"wall_time_s", "checksum", "points", "runs"}}
     shown |= {"scenario_file": _file(meta)} if "scenario_file" in meta else {}
-    return _provenance(meta, tuple(facts), shown, "sweep.json")
+    return _provenance(meta, facts, shown, "sweep.json")
+
+
+def _known(meta: Mapping[str, Json], keys: Sequence[str]) -> list[tuple[str, str]]:
+    return [(key.replace("_", " ").capitalize(), cut(_text(meta.get(key)), 301)) for key in keys]
 
 
 def _file(meta: Mapping[str, Json]) -> str:
@@ -75,13 +74,13 @@ def _file(meta: Mapping[str, Json]) -> str:
 
 
 def _provenance(
-    meta: Mapping[str, Json], facts: tuple[tuple[str, str], ...], resolved: Json, file: str
+    meta: Mapping[str, Json], facts: Sequence[tuple[str, str]], resolved: Json, file: str
 ) -> ReportProvenance:
     overrides, command = meta.get("overrides"), meta.get("command")
     text = json.dumps(resolved, indent=2, ensure_ascii=False)
     left = len(text) - _SCENARIO_CHARACTERS
     return ReportProvenance(
-        facts=facts,
+        facts=tuple(facts),
         overrides=tuple(_text(override) for override in overrides) if isinstance(overrides, list) else (),
         fingerprints=_pairs(meta.get("fingerprints")),
         command=command if isinstance(command, str) and command else None,

@@ -14,7 +14,7 @@ from fedsim.findings.sweep import moves, sweep_answer, sweep_setup, sweep_tiles
 from fedsim.findings.sweep_limits import sweep_verdict
 from fedsim.findings.tournament import Tournament, leaders, ranks, tournament_of, tournament_title
 from fedsim.report import sweep_tables as tables
-from fedsim.report.charts import Absent, Chart
+from fedsim.report.charts import Chart
 from fedsim.report.charts.sweep_lines import line_chart, parts_chart
 from fedsim.report.charts.sweep_settings import TRADE_OFF, IntervalRows, interval_chart, trade_off_chart
 from fedsim.report.document import ReportDocument, Section
@@ -51,10 +51,10 @@ def sweep_document(sweep: FinishedSweep) -> ReportDocument:
         answer=tuple(sweep_answer(sweep, found, methods)),
         tiles=tuple(sweep_tiles(sweep, found, methods)),
         sections=(
-            Section("bias", "Bias and what it costs" if methods is None else "Optimizers", charts["bias"]),
-            Section("parts", "What the loss is made of", charts["parts"], parts),
+            Section("bias", "Bias and what it costs" if methods is None else "Optimizers", charts.get("bias", ())),
+            Section("parts", "What the loss is made of", charts.get("parts", ()), parts),
             Section("privacy", "Privacy", (), [tables.privacy_table(sweep)]),
-            Section("trends", "Along the sweep", charts["trends"]),
+            Section("trends", "Along the sweep", charts.get("trends", ())),
             Section("groups", "Groups", (), [tables.group_ratio_table(sweep)]),
             Section("points", "Settings", (), [ranked, points]),
         ),
@@ -77,16 +77,15 @@ def headlines(sweep: FinishedSweep) -> tuple[str, ...]:
 
 def sweep_charts(
     sweep: FinishedSweep, found: SweepChoice, chosen: Sequence[str], methods: Tournament | None = None
-) -> Mapping[str, tuple[Chart | Absent, ...]]:
+) -> Mapping[str, tuple[Chart, ...]]:
     """Compute the data of every chart of a sweep, by the section that shows it: the first one is the picture."""
     along = sweep.axis
     if methods is not None:
-        return {"bias": (_method_chart(methods),), "parts": (), "trends": ()}
+        return {"bias": (_method_chart(methods),)}
     if along is None or along.size < 2:
-        one = "There is one setting: nothing goes along a sweep. Its figures are in the tables."
-        return {"bias": (Absent("distance", "Bias along the sweep", one),), "parts": (), "trends": ()}
+        return {}
     drawn = {each.name: parts_chart(sweep, each, found.chosen) for each in loss_parts(sweep)}
-    objective, shown, first = found.wording.metric, {sweep.bias_metric, PACE}, list[Chart | Absent]()
+    objective, shown, first = found.wording.metric, {sweep.bias_metric, PACE}, list[Chart | None]()
     if objective not in shown and np.isfinite(found.mean).any():
         shown |= {objective}
         own = drawn.pop(objective.split(".")[1], None) if objective.endswith(".above_optimum") else None
@@ -97,15 +96,13 @@ def sweep_charts(
         theory = "participation.l1_uniform_theory" if sweep.bias_metric == L1 else None
         wording = wording_of(sweep.bias_metric)
         bias = line_chart(sweep, wording, "distance", "Distance from uniform (TV)", theory, found.chosen)
-    return {
-        "bias": (*first, bias),
-        "parts": tuple(each for each in drawn.values() if each is not None),
-        "trends": tuple(
-            line_chart(sweep, wording_of(metric), "trend-" + re.sub(r"[^A-Za-z0-9_-]+", "-", metric), _title(metric))
-            for metric in chosen
-            if metric not in shown and moves(sweep, metric)
-        ),
-    }
+    trends = [
+        line_chart(sweep, wording_of(metric), "trend-" + re.sub(r"[^A-Za-z0-9_-]+", "-", metric), _title(metric))
+        for metric in chosen
+        if metric not in shown and moves(sweep, metric)
+    ]
+    made = {"bias": (*first, bias), "parts": drawn.values(), "trends": trends}
+    return {section: tuple(each for each in charts if each is not None) for section, charts in made.items()}
 
 
 def _method_chart(methods: Tournament) -> Chart:

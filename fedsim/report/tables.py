@@ -8,7 +8,7 @@ import polars as pl
 from fedsim.common.outcomes import ROUND_OUTCOMES, SESSION_OUTCOMES
 from fedsim.findings.bias import ROUNDING, Bias
 from fedsim.findings.finished_run import FinishedRun
-from fedsim.findings.formatting import NO_VALUE, aligned_numbers, capitalized, count, duration, fixed, number, percent
+from fedsim.findings.formatting import NO_VALUE, above_dust, capitalized, count, duration, fixed, number, percent
 from fedsim.findings.methods import optimizers
 from fedsim.findings.metric_wording import tv
 
@@ -85,14 +85,14 @@ def learning_table(run: FinishedRun) -> Table | None:
 
     columns = {
         "Loss converged": tuple({None: "not known", 0.0: "no"}.get(value, "yes") for value in figures("converged")),
-        "Loss": aligned_numbers(figures("loss"), digits=4),
-        "Excess loss": aligned_numbers(figures("excess_loss"), digits=4),
-        "Gradient norm": aligned_numbers(figures("grad_norm"), digits=4),
+        "Loss": tuple(map(above_dust, figures("loss"))),
+        "Excess loss": tuple(map(above_dust, figures("excess_loss"))),
+        "Gradient norm": tuple(map(above_dust, figures("grad_norm"))),
         "Drift": tuple(percent(value) for value in figures("drift")),
         "Late descent": tuple(percent(value) for value in figures("late_descent")),
         "Accuracy": tuple(percent(value) for value in figures("accuracy")),
-        "Bias, predicted": aligned_numbers(figures("bias_predicted"), digits=4),
-        "Bias, measured": aligned_numbers(figures("bias"), digits=4),
+        "Bias, predicted": tuple(map(above_dust, figures("bias_predicted"))),
+        "Bias, measured": tuple(map(above_dust, figures("bias"))),
     }
     columns = {head: cells for head, cells in columns.items() if set(cells) != {NO_VALUE}}
     rows = tuple(zip(names, *columns.values(), strict=True))

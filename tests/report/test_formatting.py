@@ -6,7 +6,6 @@ import pytest
 
 from fedsim.findings.formatting import (
     NO_VALUE,
-    aligned_numbers,
     capitalized,
     count,
     duration,
@@ -44,14 +43,6 @@ def test_number(value: float | None, text: str) -> None:
 
 def test_fixed_keeps_decimals_and_does_not_hide_what_is_small() -> None:
     assert [plain(fixed(value)) for value in (0.07, 0, 2e-5, None)] == ["0.070", "0.000", "2e-5", NO_VALUE]
-
-
-def test_together_gives_comparable_numbers() -> None:
-    assert aligned_numbers([5.3123, 5.287, None]) == ("5.3123", "5.2870", NO_VALUE)
-    assert aligned_numbers([100.0, 20.0]) == ("100", "20")
-    assert tuple(map(plain, aligned_numbers([1e-6, -9.8e-5, 0.006], 4))) == ("0.000001", "-0.000098", "0.006000")
-    assert aligned_numbers([]) == ()
-    assert aligned_numbers([None]) == (NO_VALUE,)
 
 
 def test_percent() -> None:

@@ -34,7 +34,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Absent:
-    """A chart that this run has no data for, and why."""
+    """A chart of the scenario's own that the page has not, and why."""
 
     name: str
     title: str
@@ -96,10 +96,10 @@ SECTIONS = ("bias", "devices", "rounds", "learning", OWN)
 
 
 def run_charts(run: FinishedRun, bias: Bias) -> dict[str, tuple[Chart | Absent, ...]]:
-    """Compute the data of every chart of a run, by the section that shows it; some that have none say why."""
+    """Compute the data of every chart of a run, by the section that shows it."""
     from fedsim.report.charts import availability, distance, learning, rounds, who
 
-    made: dict[str, list[Chart | Absent | None]] = {
+    made: dict[str, list[Chart | None]] = {
         "bias": [*who.who_charts(run, bias), distance.distance_chart(run), distance.convergence_chart(run)],
         "devices": [availability.hour_chart(run), availability.eligible_chart(run)],
         "rounds": [rounds.duration_chart(run), rounds.staleness_chart(run)],

@@ -13,7 +13,7 @@ from fedsim.common.instants import HOUR_S
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import count, from_to, listing, percent
 from fedsim.findings.gathered import SLOT_S
-from fedsim.report.charts import Absent, Chart, marks, plot
+from fedsim.report.charts import Chart, marks, plot
 
 ZONES = 6  # time zones shown at most: those with the most devices
 _LEAST = 3  # with gauges in fewer hours of the day there is nothing to see
@@ -75,13 +75,11 @@ def _reasons(run: FinishedRun, clock: str) -> dict[str, Floats]:
     return {_REASONS[each]: _over(_by_hour(run, clock, times_s, counted[each].to_numpy()), possible) for each in known}
 
 
-def hour_chart(run: FinishedRun) -> Chart | Absent | None:
+def hour_chart(run: FinishedRun) -> Chart | None:
     """Draw the share of devices that is available by hour of the day, why others are not, and the sessions begun."""
     title = "Available devices, by hour of the day"
     if run.gauges is None or run.gauges.is_empty():
-        always = all(group.availability.kind == "always" for group in run.scenario.population)
-        reason = "Nobody counted the devices: records.gauges says how often to."
-        return None if always else Absent("availability", title, reason)
+        return None
     if run.gauges["available"].sum() == len(run.clients) * run.gauges["time_s"].n_unique():
         return None
     clock, zones = hourly(run)

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from fedsim.findings.finished_run import INITIAL_ROUND, FinishedRun
 from fedsim.findings.formatting import count, listing, number
 from fedsim.findings.methods import optimizers, references
-from fedsim.report.charts import Absent, Chart, marks, plot
+from fedsim.report.charts import Chart, marks, plot
 
 _FURTHER = 1e4  # values so many times above the first ones are not drawn
 _LEAST = 1e-6  # of the largest value: smaller ones lie under the axis
@@ -117,7 +117,7 @@ def curve_chart(
     )
 
 
-def training_chart(run: FinishedRun, column: str = "loss") -> Chart | Absent | None:
+def training_chart(run: FinishedRun, column: str = "loss") -> Chart | None:
     """Draw the loss of each optimizer, or its distance from the optimum and what was predicted, where that is known."""
     name, y = ("loss", "loss") if column == "loss" else ("optimum", "distance from the optimum")
     if run.learning is None or column not in run.learning.columns:
@@ -125,7 +125,7 @@ def training_chart(run: FinishedRun, column: str = "loss") -> Chart | Absent | N
     size, unit = (None, "") if in_step(run) else marks.time_scale(run.simulated_s)
     found = curves(run, column, size)
     if not any(len(curve.points.x) for curve in found):
-        return Absent(name, y.capitalize(), "No optimizer has a finite value.")
+        return None
     foreseen = [(each, run.metrics.get(f"learning.{each.optimizer}.bias_predicted", 0.0)) for each in found]
     levels = [] if column == "loss" else [(curve, level) for curve, level in foreseen if level > 1e-9]
     ways = listing([f"{number(level, 3)} for “{curve.optimizer}”" for curve, level in levels])

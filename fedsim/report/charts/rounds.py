@@ -7,15 +7,15 @@ from matplotlib.axes import Axes
 from fedsim.common.arrays import Floats
 from fedsim.common.instants import time_unit
 from fedsim.findings.finished_run import FinishedRun
-from fedsim.findings.formatting import count, duration, number, percent
-from fedsim.report.charts import Absent, Chart, marks, plot
+from fedsim.findings.formatting import count, number, percent
+from fedsim.report.charts import Chart, marks, plot
 
 _SAME = 1e-9  # durations that differ by no more than this part of them are the same
 
 
-def duration_chart(run: FinishedRun) -> Chart | Absent | None:
-    """Draw how long rounds took, and how much of that was waiting for enough eligible clients."""
-    noun, title = run.noun, f"How long {run.noun}s took"
+def duration_chart(run: FinishedRun) -> Chart | None:
+    """Draw how long rounds took, and how much of that was waiting for clients; None where all took equally long."""
+    noun = run.noun
     closed = run.rounds.filter(pl.col("closed_s").is_finite()).with_columns(pl.col("selected_s").fill_nan(None))
     if closed.is_empty():
         return None
@@ -28,7 +28,7 @@ def duration_chart(run: FinishedRun) -> Chart | Absent | None:
     whole = (closed["closed_s"] - closed["opened_s"]).to_numpy()
     longest = float(whole.max())
     if len(whole) > 1 and not waiting.any() and longest - float(whole.min()) <= _SAME * longest:
-        return Absent("durations", title, f"Each of the {count(len(whole), noun)} took {duration(longest)}.")
+        return None
     typical = float(np.median(running)) if len(running) else longest
     # Waits that dwarf the running time would press it to the ground on a linear axis.
     far = len(running) > 0 and longest > 30 * typical > 0
@@ -56,7 +56,7 @@ def duration_chart(run: FinishedRun) -> Chart | Absent | None:
 
     return plot.line_plot(
         "durations",
-        title,
+        f"How long {noun}s took",
         [plot.Series.of(name, each, color) for (name, each), color in zip(lines.items(), marks.SERIES, strict=False)],
         (noun, "whole"),
         (f"duration ({unit})", "log" if log else "linear"),

@@ -1,15 +1,16 @@
 """Charts of two runs over each other: who took part how often, and how the loss fell."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from fedsim.findings.bias import tenth_shares
 from fedsim.findings.finished_run import FinishedRun
-from fedsim.findings.formatting import aligned_numbers, count, listing, percent
-from fedsim.report.charts import Absent, Chart, marks, plot
-from fedsim.report.charts.learning import Curve, curves
+from fedsim.findings.formatting import count, listing, number, percent
+from fedsim.report.charts import Chart, marks, plot
+from fedsim.report.charts.learning import Curve, curve_chart, curves
 
 NAMES = ("frequencies", "losses", "differences")
 _MOST = 12  # curves drawn at most
@@ -29,11 +30,10 @@ def frequency_data(runs: Sequence[FinishedRun], letters: str) -> dict[str, marks
     return found
 
 
-def frequency_chart(runs: Sequence[FinishedRun], letters: str) -> Chart | Absent:
-    """Make the chart of participation shares."""
-    name, title, data = NAMES[0], "Participation shares of clients", frequency_data(runs, letters)
-    if not data:
-        return Absent(name, title, "Nobody took part in any of these runs.")
+def frequency_chart(runs: Sequence[FinishedRun], letters: str) -> Chart | None:
+    """Make the chart of participation shares; None where nobody took part."""
+    if not (data := frequency_data(runs, letters)):
+        return None
     tenths = [(letter, tenth_shares(run)) for letter, run in zip(letters, runs, strict=False)]
     busiest = [f"{percent(each.most)} in {letter}" for letter, each in tenths if each is not None]
     what = "participations" if all(run.selected is None for run in runs) else "reports"
@@ -43,8 +43,8 @@ def frequency_chart(runs: Sequence[FinishedRun], letters: str) -> Chart | Absent
         axes.xaxis.set_major_formatter(marks.percent_tick)
 
     return plot.line_plot(
-        name,
-        f"The busiest tenth of clients gives {listing(busiest)} of the {what}" if busiest else title,
+        NAMES[0],
+        f"The busiest tenth of clients gives {listing(busiest)} of the {what}" if busiest else "Who takes part",
         [plot.Series.of(*each, marks.series_color(index)) for index, each in enumerate(data.items())],
         ("clients, most frequent first", "linear"),
         ("participation share", "linear"),
@@ -64,29 +64,23 @@ def loss_data(runs: Sequence[FinishedRun], letters: str) -> tuple[tuple[str, Cur
     )
 
 
-def loss_chart(runs: Sequence[FinishedRun], letters: str) -> Chart | Absent:
-    """Make the chart of losses."""
-    name, data = NAMES[1], loss_data(runs, letters)
-    if not data:
-        return Absent(name, "Loss", "No model was trained in these runs.")
-    shown, kinds = data[:_MOST], list(dict.fromkeys(curve.optimizer for _, curve in data))
-    best = dict[str, Curve]()
+def loss_chart(runs: Sequence[FinishedRun], letters: str) -> Chart | None:
+    """Make the chart of losses; None where no model was trained."""
+    if not (data := loss_data(runs, letters)):
+        return None
+    kinds, best = list(dict.fromkeys(curve.optimizer for _, curve in data)), dict[str, Curve]()
     for letter, curve in data:
         best[letter] = min(best.get(letter, curve), curve, key=lambda each: float(each.points.mean[-1]))
-    lowest = aligned_numbers([float(each.points.mean[-1]) for each in best.values()], 3)
-    named = zip((marks.shortened(each.optimizer, 24) for each in best.values()), lowest, best, strict=True)
-    more = (f"{count(left, 'more curve')} in the reports of the runs.",) if (left := len(data) - _MOST) > 0 else ()
-    far = marks.spans_decades(np.concatenate([curve.points.mean for _, curve in shown]), ratio=4)
-    color = {kind: marks.series_color(index) for index, kind in enumerate(kinds)}
-    first = data[0][0]
-    return plot.line_plot(
-        name,
-        f"Lowest loss at the end: {', '.join(f'“{name}” {end} in {letter}' for name, end, letter in named)}",
-        [
-            plot.Series.of(f"{letter}: {curve.optimizer}", curve.points, color[curve.optimizer], letter != first)
-            for letter, curve in shown
-        ],
-        ("rounds done", "whole"),
-        ("loss", "log" if far else "linear"),
-        notes=("Colours go with optimizers; the first run is drawn solid, the second dashed.", *more),
-    )
+    ends = [
+        f"“{marks.shortened(each.optimizer, 24)}” {number(float(each.points.mean[-1]), 3)} in {letter}"
+        for letter, each in best.items()
+    ]
+    shown = [
+        replace(curve, optimizer=f"{letter}: {curve.optimizer}", color=kinds.index(curve.optimizer), reference=dashed)
+        for letter, curve in data[:_MOST]
+        for dashed in [letter != data[0][0]]
+    ]
+    notes = ["Colours go with optimizers; the first run is drawn solid, the second dashed."]
+    notes += [f"{count(left, 'more curve')} in the reports of the runs."] if (left := len(data) - _MOST) > 0 else []
+    title = f"Lowest loss at the end: {', '.join(ends)}"
+    return curve_chart(NAMES[1], title, shown, "rounds done", "loss", notes)

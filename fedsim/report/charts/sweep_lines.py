@@ -16,7 +16,7 @@ from fedsim.findings.finished_sweep import FinishedSweep
 from fedsim.findings.formatting import count, listing, number
 from fedsim.findings.metric_wording import MetricWording
 from fedsim.findings.sweep import Line, Lines, line_data
-from fedsim.report.charts import Absent, Chart, marks, plot
+from fedsim.report.charts import Chart, marks, plot
 from fedsim.report.tables import thinned
 from fedsim.sweeps.decision import interval
 
@@ -31,11 +31,11 @@ def line_chart(
     title: str,
     theory: str | None = None,
     chosen: int | None = None,
-) -> Chart | Absent:
-    """Make the chart of a metric along a sweep, in the unit of its wording."""
+) -> Chart | None:
+    """Make the chart of a metric along a sweep, in the unit of its wording; None where no run has a value."""
     data = line_data(sweep, wording.metric, theory, wording.scale)
     if data is None:
-        return Absent(name, title, f"No run has a value of {wording.metric}.")
+        return None
     sure = any(np.isfinite(line.half).any() for line in data.lines)
     bands = "; bands are 95\N{NARROW NO-BREAK SPACE}% confidence intervals of the mean" if sure else ""
     known = describe(wording.metric)

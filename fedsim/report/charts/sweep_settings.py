@@ -13,7 +13,7 @@ from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.findings.choice import SweepChoice
 from fedsim.findings.formatting import count, cut, number
 from fedsim.findings.metric_wording import PACE, tv, wording_of
-from fedsim.report.charts import Absent, Chart, marks
+from fedsim.report.charts import Chart, marks
 from fedsim.report.tables import Table, thinned
 from fedsim.sweeps.decision import Front, Interval, interval
 
@@ -74,11 +74,10 @@ _DRAWN = 300  # marks of each kind drawn at most, evenly spaced
 _NAMED = 40  # settings named at most
 
 
-def trade_off_chart(found: SweepChoice) -> Chart | Absent:
-    """Make the trade-off plot: bias as total variation distance in per cent, and pace, means over the seeds."""
-    front = found.front
-    if front is None:
-        return Absent(TRADE_OFF, "Bias against pace", f"No run has both {found.sweep.bias_metric} and {PACE}.")
+def trade_off_chart(found: SweepChoice) -> Chart | None:
+    """Make the trade-off plot: bias as TV in per cent, and pace, means over the seeds; None where no run has both."""
+    if (front := found.front) is None:
+        return None
     bias, pace = interval(50 * found.bias), interval(found.pace)
     known = np.flatnonzero(np.isfinite(bias.mean) & np.isfinite(pace.mean))
     notes = ["Left is slower, down is more even: the best corner is below on the right."]

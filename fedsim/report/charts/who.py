@@ -17,7 +17,7 @@ from fedsim.findings.bias import NORMAL, Bias, fair_counts
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import count, fixed, listing_of, number, percent
 from fedsim.findings.gathered import TENTH, share_margins, weight_classes
-from fedsim.report.charts import Absent, Chart, marks, plot
+from fedsim.report.charts import Chart, marks, plot
 from fedsim.report.tables import GROUP_ROWS, Table
 
 _LABEL = 18  # characters of a name that fit to the left of the chart
@@ -131,13 +131,13 @@ def judged_rows(rows: ClientParts, bias: Bias) -> ClientParts:
     return replace(rows, ends=ends)
 
 
-def who_charts(run: FinishedRun, bias: Bias) -> list[Chart | Absent]:
+def who_charts(run: FinishedRun, bias: Bias) -> list[Chart]:
     """Make the picture of the first screen, ``who``, and the charts of the other ways to part the clients.
 
     The picture has the way that is told from chance and has the widest contrast; else the first way, or the clients.
     """
     if not run.clients["participations"].sum():
-        return [Absent("who", "Who takes part", "Nobody took part in this run.")]
+        return []
     ways = [judged_rows(each, bias) for each in parts_of(run)]
     kinds = {part.kind for part in bias.parts if part.told}
     widest = bias.contrast[0].kind if bias.contrast else ""
