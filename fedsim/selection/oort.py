@@ -81,7 +81,7 @@ class Oort:
         if most < len(best):
             best = best[scores[best] >= scores[best[most]] * self.cut_off]
         chosen = self._exploited = _drawn(request, known[best], scores[best], most, _EXPLOIT)
-        if (self._heard == 0).any():
+        if explores := bool((self._heard == 0).any()):
             unknown = eligible[self._heard[eligible] == 0]
             missing = min(len(unknown), request.count - len(chosen))
             rates = self._utility[unknown] * slowness[unknown]
@@ -91,7 +91,9 @@ class Oort:
             self.exploration = self.least_exploration = 0.0
         rest = np.setdiff1d(eligible, chosen, assume_unique=True)
         others = _drawn(request, rest, np.ones(len(rest)), request.count - len(chosen), _FILL)
-        return np.concatenate([chosen, others])
+        chosen = np.concatenate([chosen, others])
+        self._exploited = self._exploited if explores else chosen  # the code's pacer counts these others then, too
+        return chosen
 
     def take_feedback(self, feedback: Feedback) -> None:
         """Note the utility of those who reported, and the mean of it for those who did not."""

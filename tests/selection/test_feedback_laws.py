@@ -85,7 +85,9 @@ class OwnOort:
         else:
             self.epsilon = self.least = 0.0
         rest = dict.fromkeys((i for i in eligible if i not in chosen), 1.0)
-        return chosen + race(asked, rest, asked.count - len(chosen), 2)
+        chosen = chosen + race(asked, rest, asked.count - len(chosen), 2)
+        self.exploited = self.exploited if len(self.last) < CLIENTS else chosen
+        return chosen
 
 
 class OwnPowerOfChoice:
