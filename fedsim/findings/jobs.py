@@ -18,7 +18,7 @@ OF_EACH_JOB = "Each job has its own, in the results as job.NAME.METRIC."
 def jobs_title(metrics: Mapping[str, float]) -> str:
     """Say how far each job is from uniform participation."""
     jobs = of_jobs(metrics)
-    return f"From uniform (TV): {listing([f'{name} {tv(own[REPORTED])}' for name, own in jobs.items()])}"
+    return f"From uniform (TV): {listing([f'{name} {_apart(own)}' for name, own in jobs.items()])}"
 
 
 def jobs_answer(scenario: Scenario, metrics: Mapping[str, float], manifest: Mapping[str, object]) -> Iterator[Finding]:
@@ -27,10 +27,10 @@ def jobs_answer(scenario: Scenario, metrics: Mapping[str, float], manifest: Mapp
     left = metrics["jobs.left_out_share"]
     text = f"{percent(left)} of the devices were selected by no job" if left else "Every device was selected by a job"
     yield Finding(f"{text}.", WHAT, name="left out", quantity="jobs.left_out_share", value=left)
-    shares = [f"{name} {tv(own[REPORTED])}" for name, own in jobs.items()]
+    shares = [f"{name} {_apart(own)}" for name, own in jobs.items()]
     yield Finding(f"Distance of reports from uniform (TV): {listing(shares)}.", BIAS, certainty=Certainty.UNTESTED)
     if any(ALONE + REPORTED in own for own in jobs.values()):
-        apart = [f"{name} {tv(own[REPORTED])} (alone {tv(own[ALONE + REPORTED])})" for name, own in jobs.items()]
+        apart = [f"{name} {_apart(own)} (alone {_apart(own, ALONE)})" for name, own in jobs.items()]
         yield Finding(f"Distance beside the others: {listing(apart)}.", BIAS, certainty=Certainty.UNTESTED)
     paces = [_pace(name, own) for name, own in jobs.items()]
     yield Finding(f"Rounds a day: {listing(paces)}.", COST, quantity=PACE)
@@ -45,9 +45,13 @@ def jobs_answer(scenario: Scenario, metrics: Mapping[str, float], manifest: Mapp
     yield Finding("Repeat it with several seeds.", NEXT, command=command_of(manifest, "sweep", "sweep.seeds=5"))
 
 
+def _apart(own: Mapping[str, float], of: str = "") -> str:
+    return tv(own[of + REPORTED]) if of + REPORTED in own else "no report"
+
+
 def _pace(name: str, own: Mapping[str, float]) -> str:
     alone = own.get(ALONE + PACE)
-    return f"{name} {number(own[PACE], 3)}" + ("" if alone is None else f" (alone {number(alone, 3)})")
+    return f"{name} {number(own.get(PACE, 0.0), 3)}" + ("" if alone is None else f" (alone {number(alone, 3)})")
 
 
 def jobs_tiles(scenario: Scenario, metrics: Mapping[str, float]) -> Iterator[Tile]:

@@ -38,7 +38,7 @@ def jobs_document(directory: Path) -> ReportDocument:
     manifest = read_object(directory / MANIFEST)
     scenario, metrics = read_scenario(directory / MANIFEST, manifest), read_figures(directory / METRICS)
     table = _table(scenario, metrics)
-    tv_shares = np.array([50.0 * own[REPORTED] for own in of_jobs(metrics).values()])
+    tv_shares = np.array([50.0 * own.get(REPORTED, np.nan) for own in of_jobs(metrics).values()])
     low, high = (
         np.array([50.0 * own.get(f"{REPORTED}_{end}", np.nan) for own in of_jobs(metrics).values()])
         for end in ("low", "high")

@@ -183,12 +183,15 @@ def test_what_is_about_one_server_asks_which(file: Path, tmp_path: Path, no_char
 
 
 def test_a_job_that_stalls_is_told_by_its_name(scenario: Scenario, tmp_path: Path, no_charts: None) -> None:
-    stalls = scenario.with_values({"jobs.speech.participations": {"most": 1}, "stop.duration": None, "expect": []})
-    with pytest.raises(StalledError, match="job 'speech': version"):
-        fedsim.simulate(stalls)
-    done = record(stalls, tmp_path / "run", Provenance())
-    assert "job 'speech': version" in done.failure
-    assert fedsim.load(tmp_path / "run").metrics["job.keyboard.rounds.count"] == 60
+    server = {"cohort": 40, "patience": "1h"}  # most of the devices come and go
+    changes = {"jobs.keyboard.server": server, "jobs.keyboard.separation": 0, "expect": []}
+    with pytest.raises(StalledError, match="job 'keyboard': round 0"):
+        fedsim.simulate(scenario.with_values(changes))
+    done = record(scenario.with_values(changes), tmp_path / "run", Provenance())
+    assert "job 'keyboard': round 0" in done.failure
+    assert fedsim.load(tmp_path / "run").metrics["job.speech.rounds.count"] == 60
+    (text,) = report_directories([tmp_path / "run"], "json", None)
+    assert "keyboard no report" in json.loads(text)["answer"]
 
 
 def test_the_page_says_what_the_metrics_say(scenario: Scenario, tmp_path: Path) -> None:
