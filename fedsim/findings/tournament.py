@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedsim.common.arrays import Floats
+from fedsim.common.arrays import Bools, Floats
 from fedsim.findings.finding import MODEL, NEXT, TRUST, Certainty, Finding, Tile, with_half, with_seeds
 from fedsim.findings.finished_sweep import FinishedSweep
 from fedsim.findings.formatting import count, cut, listing, listing_of, number
@@ -37,7 +37,12 @@ class Tournament:
     figure: str  # what they are compared by
     names: tuple[str, ...]  # of the optimizers
     cases: tuple[str, ...]
-    values: Floats  # (optimizers, cases, seeds), NaN where a run has none
+    values: Floats  # (optimizers, cases, seeds), NaN where a run has none, infinity where it diverged
+
+    @property
+    def finite(self) -> Floats:
+        """The values, NaN where a run diverged too."""
+        return np.where(np.isfinite(self.values), self.values, np.nan)
 
     @property
     def words(self) -> str:
@@ -46,10 +51,14 @@ class Tournament:
 
 
 def ranks(values: Floats) -> Floats:
-    """Return the mean rank of each optimizer over the cases, by seed: 1 is the least; one without a value is last."""
+    """Return the mean rank of each optimizer over the cases that it has, by seed: 1 is the least.
+
+    An optimizer without a value is last, and has no rank in a case for which it is NaN with all seeds.
+    """
+    there: Bools = np.asarray(~np.isnan(values).all(axis=2, keepdims=True))
     own = np.where(np.isfinite(values), values, np.inf)
-    less, equal = ((compare(own[None], own[:, None])).sum(axis=1) for compare in (np.less, np.equal))
-    found: Floats = (less + (equal + 1) / 2).mean(axis=1)
+    less, equal = ((compare(own[None], own[:, None]) & there[None]).sum(axis=1) for compare in (np.less, np.equal))
+    found: Floats = np.where(there, less + (equal + 1) / 2, 0).sum(axis=1) / np.maximum(1, there.sum(axis=1))
     return found
 
 
@@ -73,8 +82,9 @@ def tournament_of(sweep: FinishedSweep) -> Tournament | None:
             break
     else:
         return None
-    values = np.stack([sweep.samples(metrics[name]) for name in names])
-    known = np.isfinite(values)
+    lost = np.stack([sweep.samples(f"learning.{name}.diverged") == 1 for name in names])
+    values = np.where(lost, np.inf, np.stack([sweep.samples(metrics[name]) for name in names]))
+    known = ~np.isnan(values)
     others = [name for name in sweep.parameters if not _of_optimizers((name,))]
     cases = sweep.point_names([name for name in others if len(set(sweep.values(name))) > 1])
     if swept:
@@ -99,7 +109,7 @@ def _of_optimizers(parameters: Sequence[str]) -> bool:
 
 def _typical(found: Tournament) -> Floats:
     """Return the figure of each optimizer: the median over the cases of the means over the seeds."""
-    means = [row[np.isfinite(row)] for row in interval(found.values)[0]]
+    means = [row[np.isfinite(row)] for row in interval(found.finite)[0]]
     return np.array([np.median(row) if len(row) else np.nan for row in means])
 
 
@@ -169,7 +179,9 @@ def tournament_findings(found: Tournament) -> Iterator[Finding]:
         text = f"Paired t test of ranks over {count(seeds, 'seed')} (5\N{NARROW NO-BREAK SPACE}%, Holm): {lead}"
         text += f", {count(worse)} {'is' if worse == 1 else 'are'} worse." if worse else ", none is worse."
         yield Finding(text, TRUST, test=RANKS_TEST)
-    if lost := [name for name, own in zip(found.names, found.values, strict=True) if not np.isfinite(own).all()]:
+    there: Bools = np.asarray(~np.isnan(found.values).all(axis=2, keepdims=True))
+    without = np.asarray((~np.isfinite(found.values) & there).any(axis=(1, 2)))
+    if lost := [name for name, own in zip(found.names, without, strict=True) if own]:
         yield Finding(f"Without a value in some runs, and last there: {listing_of(lost, _NAMED)}.", MODEL, warns=True)
 
 

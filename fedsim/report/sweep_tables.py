@@ -156,7 +156,7 @@ def parts_table(sweep: FinishedSweep, loss: LossParts) -> Table:
 def tournament_table(found: Tournament) -> Table:
     """Show optimizers by mean rank, and their figure in every case."""
     mean, half = interval(ranks(found.values))
-    every, spread = interval(found.values)
+    every, spread = interval(found.finite)
     rows = []
     for row in leaders(found.values)[0]:
         cells = _with_halves(Interval(every[row], spread[row]), 3)

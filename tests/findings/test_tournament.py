@@ -27,6 +27,28 @@ def test_ranks_are_means_of_average_ranks() -> None:
     assert ranks(values).tolist() == [[1, 2.5], [2, 2.5], [3, 1]]
 
 
+def test_a_case_that_an_optimizer_has_not_ranks_it_nowhere() -> None:
+    """With NaN as last, the third would have the mean rank 2; where all its runs diverged, it is last."""
+    values = np.array([[[2.0], [1.0]], [[3.0], [2.0]], [[1.0], [np.nan]]])
+    assert ranks(values).ravel().tolist() == [1.5, 2.5, 1]
+    assert ranks(np.where(np.isnan(values), np.inf, values)).ravel().tolist() == [1.5, 2.5, 2]
+
+
+@pytest.mark.parametrize(("diverged", "mean"), [(True, 2.0), (False, 1.0)])
+def test_divergence_is_told_from_absence(tmp_path: Path, diverged: bool, mean: float) -> None:
+    def figures(index: int, seed: int) -> dict[str, float]:
+        found = losses(index, seed, fedau=2.0, fedavg=3.0, **({} if index else {"mifa": 1.0}))
+        return found | ({"learning.mifa.diverged": 1.0} if diverged and index else {})
+
+    folder = write_points(tmp_path / "s", LAWS[:2], figures)
+    found = tournament_of(read_finished_sweep(folder))
+    assert found is not None
+    page = write_report(folder).read_text(encoding="utf-8")
+    assert ("Without a value in some runs, and last there: mifa." in page) == diverged
+    assert "inf ±" not in page
+    assert ranks(found.values)[found.names.index("mifa")].tolist() == [mean] * 3
+
+
 def test_several_optimizers_over_worlds_are_ranked(tmp_path: Path) -> None:
     folder = write_points(
         tmp_path / "s", LAWS, lambda i, s: losses(i, s, fedau=1.0, fedavg=2.0, mifa=3.0, fedavg_uniform=0.5)
