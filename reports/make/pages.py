@@ -31,7 +31,7 @@ from reports.make.words import NAMES, table, wrap
 
 DOCUMENTS = (
     *("README.md", "docs/paper-results.md", "docs/learning.md", "docs/studies.md", "docs/validation.md"),
-    *("docs/scaling.md", "reports/README.md"),
+    *("docs/scaling.md", "docs/questions/feedback.md", "reports/README.md"),
 )
 REGION = re.compile(r"(<!-- measured: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 HEAD = ("the paper says", "measured", "from", "over", "holds")

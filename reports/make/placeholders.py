@@ -304,6 +304,19 @@ class Placeholders:
         debiased, avg = (self.values("time-zones", f"learning.{each}.bias") for each in ("debiased_fedavg", "fedavg"))
         return f"{int((debiased < avg).sum())} of {len(avg)}"
 
+    def chasing(self, metric: str) -> str:
+        """Say of each law that chases loss how a metric differs from that of uniform selection, by separation."""
+        said = list[str]()
+        for law in ("oort", "power_of_choice", "loss_proportional", "refl"):
+            parts = list[str]()
+            for r in (0, 20):
+                more = self.values(f"chasing-{law}-{r}", metric) - self.values(f"chasing-uniform-{r}", metric)
+                mean, half = mean_and_half(more)
+                word = f"{abs(mean):.3f} ± {half:.3f} {'more' if mean > 0 else 'less'}"
+                parts.append(f"{'no difference' if abs(mean) <= half else word} at R = {r}")
+            said.append(f"`{law}`: {', '.join(parts)}")
+        return f"Distance from uniform participation, compared with `uniform`: {'; '.join(said)}."
+
     @property
     def servers(self) -> list[tuple[str, str, str]]:
         """The studies of rounds and buffers: their names, what the server does, and the cool-down."""

@@ -19,6 +19,7 @@ from reports.make.kept import SCENARIOS, Record, read_store, write_store
 
 PARTICIPATION = ("rounds.per_day", "rounds.shortage_share", "rounds.wait.mean", "participation.*", "group.*.ratio")
 BIASES = ("learning.*.bias", "learning.*.bias_predicted", "participation.never_share", "learning.*.single_distance")
+CHASING = ("participation.l1_uniform", "participation.l1_chance", "group.seldom.ratio", "learning.*.average_loss")
 BUFFERED = (
     *("rounds.per_day", "group.*.ratio", "group.*.share", "group.*.share_theory", "learning.*.bias"),
     *("learning.*.time_to_target", "learning.*.device_hours_to_target", "learning.*.single_distance"),
@@ -70,6 +71,13 @@ WHAT_IFS = {
         "learning-time-zones", BIASES, ("learning.step_size=0.0005", "stop.rounds=12000"), seeds=3
     ),
     "per-client-separation": WhatIf("learning-per-client-separation", BIASES),
+    **{
+        f"chasing-{law}-{r}": WhatIf(
+            "chasing-loss", CHASING, (f"server.selection={law}", f"population.*.separation={r}"), seeds=8
+        )
+        for law in ("uniform", "oort", "power_of_choice", "loss_proportional", "refl")
+        for r in (0, 20)
+    },
     "drop-outs": WhatIf("learning-drop-outs", BIASES),
     **{
         f"{name}-{wait}": WhatIf(scenario, BUFFERED, (f"population.*.cooldown={wait}", *server), seeds=3)
