@@ -138,20 +138,19 @@ class World:
             return not self.every or (now - self.phases[i]) % self.every < self.window
         window = (now - self.phases[i]) // self.every
         if (i, window) not in self.came:
-            chance = self.chance(max(0, (self.phases[i] + window * self.every) // 3_600_000))
-            self.came[i, window] = self.draws.random() < chance
+            self.came[i, window] = self.draws.random() < self.chance(max(0, window * self.every // 3_600_000))
         return self.came[i, window]
 
     def chance(self, hour: int) -> float:
-        """Return the chance that a device comes in a window that begins in that hour."""
+        """Return the chance that a device comes in its window of a number whose first device comes in that hour."""
         while len(self.chances) <= hour:
             if self.chances:
                 now = 3_600_000 * len(self.chances) - 1_800_000
                 found = 0.0
                 for i, device in enumerate(self.devices):
                     if device.was_there(now) and self.connected(i, now):
-                        begun = now - (now - self.phases[i]) % self.every
-                        found += 1 / self.chances[max(0, begun // 3_600_000)]
+                        window = (now - self.phases[i]) // self.every
+                        found += 1 / self.chances[max(0, window * self.every // 3_600_000)]
                 self.seen.append(min(max(found, 1 / self.chances[-1]), len(self.devices)))
             known = self.seen[-1] if len(self.chances) < 24 else self.seen[len(self.chances) - 23]
             self.chances.append(min(1.0, self.wanted / known))

@@ -30,7 +30,7 @@ _MESSAGES = {
     "float_type": "must be a number, not {shown}",
     "string_type": "must be text, not {shown}",
     "bool_type": "must be true or false, not {shown}",
-    "list_type": "must be a list, not {shown}",
+    **dict.fromkeys(("list_type", "tuple_type"), "must be a list, not {shown}"),
     "finite_number": "must be a finite number, not {shown}",
     "greater_than": "must be above {gt}, not {shown}",
     "greater_than_equal": "must be at least {ge}, not {shown}",

@@ -66,7 +66,7 @@ class Group(SparseModel):
     participations: Participations | None = None
     """How often each may take part; as often as it is selected, where this is not given."""
     joins: ClientTimeSource | None = None
-    """When each device joins, after the run's beginning: of a law such as uniform, the roll-out of an app. All are
+    """When each device joins, after the run's beginning, as by the roll-out of an app: a law such as roll_out. All are
     there from the beginning, where this is not given."""
     leaves: ClientTimeSource | None = None
     """How long after it joined each device leaves for good; never, where this is not given."""

@@ -56,6 +56,11 @@ class CheckIns(SparseModel):
     window: PositiveDuration
     """How long a device stays connected each time, so that a round can be filled from those who came."""
 
+    @property
+    def few(self) -> bool:
+        """Whether so few are connected at once that a draw looks at all of them."""
+        return self.every is None or 8 * self.window < self.every
+
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if (self.every is None) == (self.wanted is None):

@@ -39,7 +39,8 @@ class OwnDrawn(Drawn, Component):
 
 def _of_lengths(name: str, widest: float, drawn: type[Model] | None = None) -> Use:
     scale, spread = PositiveDuration, Annotated[float, Field(ge=0, le=widest)]
-    types = {"value": Duration, "largest": scale, "scale": scale, "spread": spread}
+    several = Annotated[tuple[Duration, ...], Field(max_length=100, strict=False)]
+    types = {"value": Duration, "values": several, "largest": scale, "scale": scale, "spread": spread}
     return Use(name, types, defaults=False, drawn=drawn, unit="s")
 
 

@@ -30,6 +30,7 @@ class Request:
     """(count,) all who are eligible, in the order of their indices, where a buffered server has more places than that:
     they are all chosen, and the law says in which order. None otherwise."""
     now_s: float = 0.0  # simulated seconds since the start of the run
+    few: bool = False  # whether only a small part of all clients is ever connected at once
 
     def uniforms(self, clients: ArrayLike, index: int = 0) -> Floats:
         """Return numbers drawn uniformly from (0, 1), shape (n,), for clients (n,) in this selection.

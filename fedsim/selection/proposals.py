@@ -2,7 +2,7 @@
 
 Both ways draw from the same law, sampling without replacement with probability proportional to weight among the
 eligible (Plackett-Luce). Proposing costs O(count) whatever the population's size; the dense draw costs O(N) but needs
-no luck. Which one is used depends on the proposals alone, so every engine chooses the same clients.
+no luck. Which one is used depends on the proposals and the request alone, so every engine chooses the same clients.
 """
 
 from functools import cached_property
@@ -106,7 +106,7 @@ def draw(
     """Draw `count` distinct eligible units one after the other, each by weight among those that are left.
 
     All that are left are drawn where they are fewer. Units in `taken` are not drawn again. Where the request names
-    everyone who is eligible, nothing is proposed.
+    everyone who is eligible, or few are connected, nothing is proposed.
     """
     chosen = np.empty(0, dtype=np.int64) if taken is None else taken
     if request.everyone is not None:
@@ -114,7 +114,7 @@ def draw(
         return source.race(request.number, left, count, among)
     already = len(chosen)
     missing, asked = count, 0
-    most = source.most_for(count)
+    most = 0 if request.few else source.most_for(count)
     possible = among.possible()
     while missing and asked < most:
         # How many are proposed at once makes no difference to who is chosen.

@@ -1,12 +1,11 @@
-"""Compiled loops that pass over units known to be ineligible; the draws are those of `proposals` and `check_ins`."""
+"""Compiled loops that pass over units known to be ineligible; the draws are those of `proposals`."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.common.arrays import Bits, Floats, Ints
-from fedsim.common.bits import has, put
-from fedsim.common.compiled import compiled, mixed, uniform_at, word_of
-from fedsim.common.instants import HOUR
+from fedsim.common.bits import has
+from fedsim.common.compiled import compiled, mixed, uniform_at
 from fedsim.common.keyed import GOLDEN
 
 _LARGEST_GUIDE = 1 << 22
@@ -59,21 +58,3 @@ def proposed_by_weight(
         found[kept] = unit
         kept += has(possible, unit)
     return found[:kept]
-
-
-@compiled
-def came_among(possible: Bits, instant: int, phase: Ints, window: int, key: np.uint64, chances: Floats) -> Bits:
-    """Return who of a set has come in the window that is open at an instant, by the chances of the hours until then."""
-    number, since = instant // window, instant % window
-    now, before = mixed(np.uint64(number + 2) + GOLDEN), mixed(np.uint64(number + 1) + GOLDEN)
-    most = chances[max((instant - window) // HOUR, 0) :].max()
-    found, some, kept = np.zeros_like(possible), np.empty(len(phase), np.int64), 0
-    for client in range(len(phase)):  # without a branch it takes half of the time
-        some[kept] = client
-        kept += uniform_at(word_of(client, key) ^ (now if phase[client] <= since else before)) < most
-    for client in some[:kept]:
-        late = phase[client] > since
-        chance = chances[max((instant - since + phase[client] - late * window) // HOUR, 0)]
-        if has(possible, client) and uniform_at(word_of(client, key) ^ (before if late else now)) < chance:
-            put(found, client)
-    return found

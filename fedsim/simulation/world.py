@@ -305,6 +305,7 @@ class Selector:
     ) -> None:
         server = scenario.server
         self._law = selection_law(server.selection, population.weight, server.wanted, scenario.own_seed, replicate)
+        self._few = server.check_ins is not None and server.check_ins.few
         self._finds_shortage = bool(getattr(self._law, "finds_shortage", False))
         own = is_own(server.selection.kind)
         self._roster = roster
@@ -347,7 +348,7 @@ class Selector:
 
     def _ask(self, number: int, turn: int, count: int, everyone: Ints | None) -> Ints:
         now_s = to_seconds(self._clock.now)
-        request = Request(number, count, turn, self._draws, self.last_selected, everyone, now_s)
+        request = Request(number, count, turn, self._draws, self.last_selected, everyone, now_s, self._few)
         return self._law.select(request, self._candidates)
 
     def _chosen(self, cohort: Ints) -> Ints:

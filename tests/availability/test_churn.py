@@ -73,3 +73,29 @@ def test_a_roll_out_is_a_law_of_joining() -> None:
     joins = build_population(scenario).joins
     assert joins is not None
     assert abs((joins < 7 * 86_400_000).mean() - 0.5) < 4 * 0.5 / np.sqrt(1000)
+
+
+def test_devices_join_by_the_curve_of_a_roll_out() -> None:
+    """A tenth is there at once, a half by 4 h, evenly in between, and the others at 6 h; 6 deviations are allowed."""
+    curve = {"kind": "roll_out", "times": ["0s", "4h", "6h", "6h"], "shares": [0.1, 0.5, 0.5, 1]}
+    joins = build_population(case({"devices": 20_000, "joins": curve})).joins
+    assert joins is not None
+    for hour, share in ((0, 0.1), (1, 0.2), (2, 0.3), (4, 0.5), (5.99, 0.5), (6, 1.0)):
+        assert abs((joins <= 3_600_000 * hour).mean() - share) <= 6 * np.sqrt(share * (1 - share) / 20_000)
+
+
+@pytest.mark.parametrize(
+    ("times", "shares", "message"),
+    [
+        (["1d", "0s"], [0.5, 1], "times must not fall"),
+        (["0s", "1d", "2d"], [0.5, 0.2, 1], "shares must not fall"),
+        (["0s", "1d"], [0.5, 0.9], "shares must end with 1"),
+        ([], [], "shares must end with 1"),
+        (["0s"], [0.5, 1], "differ in length"),
+        (["0s", "1d"], [0, 1], "greater than 0"),
+        (["0s", 3.0], [0.5, 2], "less than or equal to 1"),
+    ],
+)
+def test_no_curve_of_a_roll_out(times: list[Any], shares: list[float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        case({"joins": {"kind": "roll_out", "times": times, "shares": shares}})

@@ -24,6 +24,7 @@ DISTRIBUTIONS: Final = Registry[Quantiles](
         "constant": "fedsim.population.distributions.laws:Constant",
         "uniform": "fedsim.population.distributions.laws:Uniform",
         "whole_uniform": "fedsim.population.distributions.laws:WholeUniform",
+        "roll_out": "fedsim.population.distributions.laws:RollOut",
         "dirichlet": "fedsim.population.distributions.laws:Dirichlet",
         "zipf": "fedsim.population.distributions.laws:Zipf",
         "largest_zipf": "fedsim.population.distributions.laws:LargestZipf",

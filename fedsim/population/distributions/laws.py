@@ -11,7 +11,7 @@ from pydantic import Field
 from fedsim.common.arrays import Floats
 from fedsim.common.later import special
 from fedsim.common.registry import Findings
-from fedsim.population.distributions.distribution import Distribution, Largest, Scale, Spread, Value
+from fedsim.population.distributions.distribution import Distribution, Largest, Scale, Spread, Value, Values
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,32 @@ class WholeUniform(Uniform):
 
     def quantile(self, p: Floats) -> Floats:
         return self.low + np.floor((self.high - self.low + 1) * p)
+
+
+@dataclass(frozen=True)
+class RollOut(Distribution):
+    """A roll-out: by each of some times a share of the devices, which grows evenly in between."""
+
+    uses = ("client_time",)
+
+    times: Values
+    """Instants after the beginning, in order; the same one twice is a step."""
+    shares: Annotated[tuple[Annotated[float, Field(gt=0, le=1)], ...], Field(max_length=100, strict=False)]
+    """The share that has it by each of the times; the last is 1."""
+
+    @staticmethod
+    def check_options(options: Mapping[str, Any], unit: str = "") -> Findings:  # noqa: ARG004
+        """Return what is wrong with the curve."""
+        found = []
+        if len(options["times"]) != len(options["shares"]):
+            found.append("times and shares differ in length: give one share for each time")
+        if options["shares"][-1:] != (1.0,):
+            found.append("shares must end with 1: give who never joins a group, or part of a mixture, that joins late")
+        falling = [name for name in ("times", "shares") if list(options[name]) != sorted(options[name])]
+        return [((), message) for message in [*found, *(f"{name} must not fall" for name in falling)]]
+
+    def quantile(self, p: Floats) -> Floats:
+        return np.interp(p, self.shares, self.times)
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,7 @@ class ArrayRoster:
             return self._mask[clients]
         answer = (self._free_from(clients) <= self._clock.now) & (self._free_round[clients] <= self._number)
         if self.connections is not None:
-            answer &= self.connections.at(clients, self._clock.now)
+            answer &= self.connections.connected(self._clock.now)[clients]
         left = answer.nonzero()[0]
         answer[left] = self._availability.at(clients[left], self._clock.now)
         return answer
@@ -131,9 +131,11 @@ class ArrayRoster:
         """Return the clients who may be available, as bits; None where that is not known at a glance."""
         self._look()
         if self._possible is None:
-            self._possible = self._availability.possible(self._clock.now)
-            if self._possible is not None and self.connections is not None and self.connections.pace is not None:
-                self._possible = self.connections.pace.came(self._possible, self._clock.now)
+            found = self._availability.possible(self._clock.now)
+            if found is not None and self.connections is not None:
+                connected = np.packbits(self.connections.connected(self._clock.now), bitorder="little")
+                found = found & np.resize(connected, 8 * len(found)).view(np.uint64)
+            self._possible = found
         return self._possible
 
     def all_eligible(self) -> Bools:
@@ -193,8 +195,11 @@ class ArrayRoster:
         since, length = now, _FIRST_WINDOW
         while since < limit:
             until = min(since + length, limit + 1)
-            # A block whose last member is free later cannot be ready in this window.
-            some = np.flatnonzero(np.repeat((free < until).reshape(-1, block).all(axis=1), block))
+            # A block whose last member is free later cannot be ready in this window, nor can who does not come.
+            mask = np.repeat((free < until).reshape(-1, block).all(axis=1), block)
+            if self.connections is not None:
+                mask &= self.connections.within(since, until)[clients]
+            some = np.flatnonzero(mask)
             if len(some) >= units * block:
                 spells = self._availability.spells(clients[some], since, until)
                 if self.connections is not None:
@@ -246,7 +251,7 @@ class ArrayRoster:
             own[self.shared.busy_until[clients] > now] |= _IN_SESSION
             own[self.shared.rest_until[clients] > now] |= _COOLDOWN
         if self.connections is not None:
-            own[~self.connections.at(clients, now)] |= _NOT_CONNECTED
+            own[~self.connections.connected(now)[clients]] |= _NOT_CONNECTED
         return found | own
 
     def explain(self, turn: str = "round") -> str:
@@ -267,9 +272,14 @@ class ArrayRoster:
             free = self._free_at if self.shared is None else self._free_from(np.arange(self._clients))
             self._mask = everyone & (free <= self._clock.now) & (self._free_round <= self._number)
             if self.connections is not None:
-                self._mask &= self.connections.at(np.arange(self._clients), self._clock.now)
+                self._mask &= self.connections.connected(self._clock.now)
         if self._mask is None:
-            self._mask = np.concatenate([self.eligible(clients) for clients in _chunks(np.arange(self._clients))])
+            found, some = np.zeros(self._clients, dtype=np.bool_), np.arange(self._clients)
+            if self.connections is not None:
+                some = np.flatnonzero(self.connections.connected(self._clock.now))
+            for clients in _chunks(some):
+                found[clients] = self.eligible(clients)
+            self._mask = found
         return self._mask
 
     def _separated_long_enough(self) -> Ints:

@@ -138,6 +138,8 @@ class ArrayWorld(World):
         self.roster = ArrayRoster(self.clock, self.availability, server.block, self._horizon, after_report=after_report)
         self.roster.bar(self.population.barred)
         self.roster.connections, self.roster.shared = self.connections, self.shared
+        if self.connections is not None and self.connections.pace is not None and not availability.followed.any():
+            self.connections.pace.availability = availability  # which answers about any instant
         self.selector = Selector(scenario, self.population, self.roster, self.recorder, self.replicate, self.clock)
         self.last_round: ArrayRound | None = None
         # Sessions that end after the stop, unless it comes too late to matter.

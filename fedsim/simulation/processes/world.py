@@ -53,11 +53,11 @@ def connection(
 ) -> Generator[simpy.Event, None, None]:
     """Follow when a client is connected to the server; it is held for that at first."""
     phase, every, window = int(connections.phase[client]), connections.every, connections.window
-    there, one = False, np.array([client])
+    there = False
     while True:
         number = (clock.now - phase) // every
         begin = phase + number * every
-        comes = clock.now < begin + window and bool(connections.comes(one, np.array([number]))[0])
+        comes = clock.now < begin + window and connections.comes(client, number)
         if comes != there:
             (roster.lift if comes else roster.hold)(client, NOT_CONNECTED)
             there = comes
