@@ -118,7 +118,7 @@ class Pace:
             if len(self._drawn) > _KEPT:
                 self._drawn.clear()
             chance = self._chance(number * self._window // HOUR)
-            self._drawn[number] = sample(self._clients, chance, self._draws, number + 2)
+            self._drawn[number] = bernoulli_sample(self._clients, chance, self._draws, number + 2)
         return self._drawn[number]
 
     def chances(self, hours: Ints) -> Floats:
@@ -141,7 +141,7 @@ class Pace:
         return float(np.clip(found, 1.0 / self._chance(instant // HOUR), self._clients))
 
 
-def sample(size: int, chance: float, draws: Stream, number: int) -> Ints:
+def bernoulli_sample(size: int, chance: float, draws: Stream, number: int) -> Ints:
     """Return those of the numbers below a size that are drawn, each with the same chance and for itself, in order.
 
     From one to the next it is a geometric number, so this takes as long as those drawn are many (L. Devroye,

@@ -17,7 +17,7 @@ from fedsim.experiment.scaled import scale_down
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
-from fedsim.simulation.check_ins import connections_of, sample
+from fedsim.simulation.check_ins import bernoulli_sample, connections_of
 from fedsim.theory.prediction import theory_or_why_not
 
 
@@ -170,7 +170,7 @@ def test_who_comes_is_drawn_for_each_device_and_window_by_itself() -> None:
     size, chance, windows = 2_000, 0.07, 400
     mask = np.zeros((windows, size))
     for window in range(windows):
-        mask[window, sample(size, chance, stream(5, 0, Purpose.CHECK_IN), window)] = 1.0
+        mask[window, bernoulli_sample(size, chance, stream(5, 0, Purpose.CHECK_IN), window)] = 1.0
     by_device = mask.mean(axis=0)
     spread = (by_device.var() / (chance * (1 - chance) / windows) - 1) * np.sqrt(size / 2)
     centred = (mask - chance) / np.sqrt(chance * (1 - chance))
@@ -185,7 +185,7 @@ def test_who_comes_is_drawn_for_each_device_and_window_by_itself() -> None:
 
 @pytest.mark.parametrize("chance", [1e-12, 1e-4, 0.5, 1.0 - 1e-12, 1.0])
 def test_a_sample_is_ascending_and_within(chance: float) -> None:
-    found = sample(1_000, chance, stream(5, 0, Purpose.CHECK_IN), 3)
+    found = bernoulli_sample(1_000, chance, stream(5, 0, Purpose.CHECK_IN), 3)
     assert (np.diff(found) > 0).all()
     assert ((found >= 0) & (found < 1_000)).all()
     assert len(found) == 1_000 or chance < 0.9

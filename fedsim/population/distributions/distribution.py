@@ -19,7 +19,7 @@ _NODES = 1 << 14
 # Arguments of constructors whose unit and range depend on the quantity (`fedsim.scenario.sources`).
 Value: TypeAlias = Annotated[float, "value"]
 """One of the values, which is whole for numbers of rounds and may be 0 for lengths of time."""
-Values: TypeAlias = Annotated[tuple[float, ...], "values"]
+Stages: TypeAlias = Annotated[tuple[float, ...], "values"]
 """Several of them."""
 Largest: TypeAlias = Annotated[float, "largest"]
 """One of the values that says how large all are; no length of 0."""

@@ -11,7 +11,7 @@ from pydantic import Field
 from fedsim.common.arrays import Floats
 from fedsim.common.later import special
 from fedsim.common.registry import Findings
-from fedsim.population.distributions.distribution import Distribution, Largest, Scale, Spread, Value, Values
+from fedsim.population.distributions.distribution import Distribution, Largest, Scale, Spread, Stages, Value
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class RollOut(Distribution):
 
     uses = ("client_time",)
 
-    times: Values
+    times: Stages
     """Instants after the beginning, in order; the same one twice is a step."""
     shares: Annotated[tuple[Annotated[float, Field(gt=0, le=1)], ...], Field(max_length=100, strict=False)]
     """The share that has it by each of the times; the last is 1."""
