@@ -75,6 +75,7 @@ def test_same_scenario_and_seed_same_bytes(small: Load, tmp_path: Path) -> None:
         "learning.parquet",
         "manifest.json",
         "metrics.json",
+        "models.npz",
         "participations.parquet",
         "rounds.parquet",
     ]

@@ -90,5 +90,5 @@ def test_no_more_of_an_array_is_unpacked_than_its_head_says(tmp_path: Path) -> N
     with pytest.raises(LearningError, match="has 11 bytes or more, where its head announces 10"):
         arrays.read_idx(path)
     path.write_bytes(gzip.compress(b"\0\0\x08\x03" + b"\xff" * 12))
-    with pytest.raises(LearningError, match="is larger than 1024 MiB, unpacked to"):
+    with pytest.raises(LearningError, match="is larger than 8192 MiB, unpacked to"):
         arrays.read_idx(path)

@@ -1,6 +1,7 @@
 """What is promised is what is enforced: random runs of both servers keep it, and what is luck is not promised."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -130,6 +131,9 @@ def said(scenario: Scenario) -> str:
 
 
 LEARNING = "learning={problem: quadratic, optimizers: [fedavg, %s], step_size: 0.1}"
+OWN_LAW = (
+    "class Law:\n    def select(self, request, candidates):\n        return candidates.eligible()[: request.count]\n"
+)
 BUFFERED = "server={mode: buffered, concurrency: 3, buffer: 2, cooldown_from: reported}"
 
 
@@ -138,7 +142,7 @@ BUFFERED = "server={mode: buffered, concurrency: 3, buffer: 2, cooldown_from: re
     [
         ("cool-downs by the clock count for nothing: .* so b = 3 is", "population.*.cooldown=6h", "seed=1"),
         ("a round is a version of the buffered server", BUFFERED, "seed=1"),
-        ("the selection law 'own:Law' does not look at", "server.selection={kind: 'own:Law'}", "seed=1"),
+        ("the selection law 'blind_law:Law' does not look at", "server.selection={kind: 'blind_law:Law'}", "seed=1"),
         ("training here neither clips nor adds noise", LEARNING % "debiased_fedavg", "seed=1"),
         ("optimizer 'mifa' releases stored updates again", LEARNING % "mifa", LEARNING % "debiased_fedavg"),
         ("optimizer 'scaffold' releases stored updates again", LEARNING % "scaffold", LEARNING % "amplified_fedavg"),
@@ -149,10 +153,15 @@ BUFFERED = "server={mode: buffered, concurrency: 3, buffer: 2, cooldown_from: re
         ("delta = 0.1 is not below one over .* clients \\(12\\)", "privacy.delta=0.1", "privacy.delta=0.08"),
     ],
 )
-def test_each_caveat_is_said_where_it_is_so(small: Load, told: str, so: str, not_so: str) -> None:
+def test_each_caveat_is_said_where_it_is_so(
+    small: Load, monkeypatch: pytest.MonkeyPatch, told: str, so: str, not_so: str
+) -> None:
     import re
 
-    where, elsewhere = (Scenario.load(small_file(small), [PRIVATE, each], allow_plugins=True) for each in (so, not_so))
+    file = small_file(small)
+    Path(file).with_name("blind_law.py").write_text(OWN_LAW)
+    monkeypatch.syspath_prepend(Path(file).parent)
+    where, elsewhere = (Scenario.load(file, [PRIVATE, each], allow_plugins=True) for each in (so, not_so))
     assert re.search(told, said(where))
     assert not re.search(told, said(elsewhere))
 

@@ -105,8 +105,8 @@ def test_the_console_says_what_it_does_and_what_is_missed(write: Write, tmp_path
     assert done.returncode == 0
     assert "The distance of participation from uniform (TV) goes from " in done.stdout
     assert "The loss of “fedavg” goes from " in done.stdout
-    assert "A misses rounds.count < 10 (600)." in done.stdout
-    assert "B misses rounds.count < 10 (600)." in done.stdout
+    assert "A misses 1 expectation: rounds that were opened below 10 (600)." in done.stdout
+    assert "B misses 1 expectation: rounds that were opened below 10 (600)." in done.stdout
     assert "l1_uniform_se" not in done.stdout
     assert "l1_uniform " in done.stdout
     asked = fedsim("compare", tmp_path / "a", tmp_path / "b", "--metric", "*_se")

@@ -39,13 +39,13 @@ class Work:
         self.now, self.rounds, self._setup_s, self._round_s = 0.0, 0, setup_s, round_s
         monkeypatch.setattr("time.process_time", lambda: self.now)
 
-        def simulated(scenario, population, replicate, look, devices):  # type: ignore[no-untyped-def]
+        def simulated(scenario, population, replicate, look, devices, learner):  # type: ignore[no-untyped-def]
             def working(rounds: int, now_s: float) -> None:
                 self.now += (rounds - self.rounds) * round_s + setup_s * (self.rounds == 0 < rounds)
                 self.rounds = rounds
                 look(rounds, now_s)
 
-            return simulate_log(scenario, population, replicate, working, devices)
+            return simulate_log(scenario, population, replicate, working, devices, learner)
 
         def evaluated(scenario, ready, log, report=silent):  # type: ignore[no-untyped-def]
             self.now += 1.0 + training_s * len(log.rounds)

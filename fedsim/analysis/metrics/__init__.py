@@ -82,8 +82,9 @@ def _place(metric: Metric) -> int:
 @cache
 def describe(name: str) -> Metric | None:
     """Return the built-in metric of that name, or None if there is none."""
-    name = _OF_A_JOB.sub("", name)
-    return next((each for each in listed() if fnmatchcase(name, _PLACEHOLDER.sub("*", each.name))), None)
+    own = _OF_A_JOB.sub("", name)
+    fitting = (each for each in listed() if each.name == name or fnmatchcase(own, _PLACEHOLDER.sub("*", each.name)))
+    return next(fitting, None)
 
 
 def of_jobs(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:

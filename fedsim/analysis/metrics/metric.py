@@ -130,11 +130,11 @@ LEARNING = described("""
     learning.OPTIMIZER.accuracy | share | Accuracy on test samples, mean over the last half of the rounds.
     learning.OPTIMIZER.average_loss | | Global loss of the mean of the server's models over the last half of the rounds.
     learning.OPTIMIZER.loss_of_worst_tenth | | Mean loss of that model over the tenth of the clients with the highest.
-    learning.OPTIMIZER.loss_of_tenth_TENTH | | The same over a tenth of the clients by reports (1: fewest, 10: most).
-    learning.OPTIMIZER.loss_of_group_GROUP | | The same over the clients of a group.
+    learning.OPTIMIZER.loss_of_tenth_TENTH | | Mean loss of that model over a tenth of the clients by reports (1: fewest, 10: most).
+    learning.OPTIMIZER.loss_of_group_GROUP | | Mean loss of that model over the clients of a group.
     learning.OPTIMIZER.accuracy_of_worst_tenth | share | Accuracy on own samples over the tenth with the lowest.
-    learning.OPTIMIZER.accuracy_of_tenth_TENTH | share | The same over a tenth of the clients by reports.
-    learning.OPTIMIZER.accuracy_of_group_GROUP | share | The same over the clients of a group.
+    learning.OPTIMIZER.accuracy_of_tenth_TENTH | share | Accuracy on own samples over a tenth of the clients by reports.
+    learning.OPTIMIZER.accuracy_of_group_GROUP | share | Accuracy on own samples over the clients of a group.
     learning.OPTIMIZER.average_excess_loss | | That loss above the first optimizer's under uniform participation.
     learning.OPTIMIZER.drawn_loss | | Global loss of a model drawn uniformly from the run: the paper's output rule.
     learning.OPTIMIZER.drawn_grad_norm | | Norm of the global gradient of that model.
@@ -162,8 +162,8 @@ OF_JOBS = described("""
     jobs.left_out_share | share | Devices that no job selected.
     jobs.most_a_day | | Most sessions of a device over all jobs in one day, from midnight to midnight of simulated time.
     privacy.user.epsilon | | What all jobs together promise to one who takes part in each; only where each promises.
-    privacy.user.delta | | Its delta: the smallest of the jobs' own.
-    privacy.user.rho | | The same as zCDP: the sum over the jobs.
+    privacy.user.delta | | The delta of that epsilon: the smallest of the jobs' own.
+    privacy.user.rho | | What all jobs together promise as zCDP: the sum over the jobs.
     privacy.user.noise_multiplier | | Of one Gaussian mechanism that promises as much.
     job.JOB.METRIC | | Any metric, of one of several jobs on the fleet.
     job.JOB.alone.METRIC | | Any metric of rounds, sessions and participation of a job without the others (`alone`).
