@@ -66,7 +66,9 @@ def test_versions_last_from_one_to_the_next(run: FinishedRun) -> None:
 
 def test_only_buffered_runs_have_staleness(run: FinishedRun, tmp_path: Path) -> None:
     path = tmp_path / "rounds.fedsim.yaml"
-    path.write_text("stop: {rounds: 5}\npopulation: [{devices: 9}]\nserver: {cohort: 3}\n", encoding="utf-8")
+    session = "session: {train: {kind: exponential, mean: 60s}}"  # rounds of different lengths
+    text = f"stop: {{rounds: 50}}\npopulation: [{{devices: 9, {session}}}]\nserver: {{cohort: 3}}\n"
+    path.write_text(text, encoding="utf-8")
     simulate(Scenario.load(path)).save(tmp_path / "run")
     shown = (
         [chart.name for chart in run_charts(each, bias_of(each))["rounds"]]
