@@ -71,9 +71,9 @@ class Live(Replay):
         messages = list(super().configure_train(server_round, arrays, config, grid))
         if self.fleet.scenario.server.buffer is None:
             return messages
-        self._models[self._now.number] = arrays
+        self._models[self._current.number] = arrays
         for place, message in enumerate(messages):
-            version = int(self._now.versions[self._now.arrivals][place])
+            version = int(self._current.versions[self._current.arrivals][place])
             content = {
                 key: self._models[version] if isinstance(each, ArrayRecord) else each
                 for key, each in message.content.items()
@@ -90,24 +90,26 @@ class Live(Replay):
         if self._models:
             self._follow(replies)
         found = super().aggregate_train(server_round, replies)
-        if needs_feedback(self.fleet.scenario.server.selection) and len(self._now.reporters):
+        if needs_feedback(self.fleet.scenario.server.selection) and len(self._current.reporters):
             by_client = {
                 self._members[each.metadata.src_node_id]: self._told(each) for each in replies if each.has_content()
             }
-            told = [by_client[client] for client in self._now.reporters.tolist()]
-            self._now.report([loss for loss, _ in told], samples=[samples for _, samples in told])
+            told = [by_client[client] for client in self._current.reporters.tolist()]
+            self._current.report([loss for loss, _ in told], samples=[samples for _, samples in told])
         return found
 
     def _follow(self, replies: list[Message]) -> None:
         """Make of each reply what it adds to the model that its client downloaded, added to the newest one."""
-        newest = self._models[self._now.number]
-        versions = dict(zip(self._now.reporters.tolist(), self._now.versions[self._now.arrivals].tolist(), strict=True))
+        newest = self._models[self._current.number]
+        versions = dict(
+            zip(self._current.reporters.tolist(), self._current.versions[self._current.arrivals].tolist(), strict=True)
+        )
         for reply in (each for each in replies if each.has_content()):
             begun = self._models[versions[self._members[reply.metadata.src_node_id]]]
             for key, arrays in list(reply.content.items()):
                 if isinstance(arrays, ArrayRecord):
                     reply.content[key] = _added(newest, begun, arrays)
-        self._models = {version: each for version, each in self._models.items() if version >= self._now.oldest}
+        self._models = {version: each for version, each in self._models.items() if version >= self._current.oldest}
 
     def _told(self, reply: Message) -> tuple[float, float]:
         for record in reply.content.values():
@@ -121,8 +123,8 @@ class Live(Replay):
             found = next(self.fleet, None)
             if found is None:
                 raise RunError(f"the scenario ended after {self._at} rounds, and Flower asks for round {server_round}")
-            self._now, self._at = found, server_round
-        now, buffered = self._now, self.fleet.scenario.server.buffer is not None
+            self._current, self._at = found, server_round
+        now, buffered = self._current, self.fleet.scenario.server.buffer is not None
         which = now.arrivals if buffered else np.arange(len(now.clients))
         took_s = now.ended_s[which] - now.began_s[which]
         return Round(now.number, now.opened_s, now.clients[which], now.outcomes[which], took_s, np.zeros_like(which))
