@@ -31,6 +31,7 @@ def convert(folder: Path, *arguments: str) -> str:
 
 def test_femnist_by_its_writers(tmp_path: Path) -> None:
     """LEAF's layout with 12 writers of 4 to 15 images, some of which are to test on."""
+    pytest.importorskip("torch", reason="needs PyTorch, extra 'torch'")
     draws = np.random.default_rng(0)
     for part, images in (("train", lambda i: 4 + i), ("test", lambda _: 1)):
         users = {
@@ -53,6 +54,7 @@ def test_femnist_by_its_writers(tmp_path: Path) -> None:
 
 def test_cifar_10_by_a_residual_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The layout of uoft-cs/cifar10 with 60 images of two labels; a module of one's own, labels by time zone."""
+    pytest.importorskip("torch", reason="needs PyTorch, extra 'torch'")
     from PIL import Image
 
     draws, cells = np.random.default_rng(0), []

@@ -71,6 +71,7 @@ def test_softmax_weighs_clients_alike_or_by_their_samples(
 @pytest.mark.parametrize("module", ["mlp", "tests.learning.data.test_natural:net"])
 def test_a_network_has_the_same_numbers(tmp_path: Path, objective_is: str, module: str) -> None:
     """One layer is softmax regression; a module of one's own goes another way to its gradients."""
+    pytest.importorskip("torch", reason="needs PyTorch, extra 'torch'")
     given: dict[str, Any] = {"arguments": {"hidden": []}} if module == "mlp" else {}
     net = problem(tmp_path, "torch", objective=objective_is, module=module, dtype="float64", **given)
     plain: SoftmaxRegression = problem(tmp_path, objective=objective_is)
