@@ -232,14 +232,15 @@ def cost_findings(found: SweepChoice) -> Iterator[Finding]:
     row, names, paces = found.chosen, found.names, found.paces
     if row is None or not np.isfinite(paces[row]):
         return
-    fast, pace = int(np.nanargmax(paces)), wording_of(PACE)
+    fast, pace = int(np.nanargmax(paces)), wording_of(PACE).write(float(paces[row]))
+    beside = "none is faster"
     if not found.paces_differ:
-        text = f"Every setting runs {pace.write(float(paces[row]))}"
+        text, beside = f"Every setting runs {pace}", "the same at every setting"
     elif fast == row:
-        text = f"The pace at {names[row]} is {pace.write(float(paces[row]))}, and none is faster"
+        text = f"The pace at {names[row]} is {pace}, and {beside}"
     else:
-        slower = percent(1 - paces[row] / paces[fast])
-        text = f"The pace at {names[row]} is {pace.write(float(paces[row]))}, {slower} less than the fastest"
+        beside = f"{percent(1 - paces[row] / paces[fast])} less than the fastest"
+        text = f"The pace at {names[row]} is {pace}, {beside}"
         text += f" ({number(float(paces[fast]), 3)} at {names[fast]})"
     hours = found.sweep.samples("sessions.device_hours") / np.maximum(found.sweep.samples("rounds.count"), 1)
     spent = interval(hours)[0]
@@ -247,13 +248,18 @@ def cost_findings(found: SweepChoice) -> Iterator[Finding]:
         times = float(spent[row] / np.nanmin(spent))
         how = "twice" if abs(times - 2) < 0.05 else f"{percent(times)} of"
         more = f"{how} the device-hours per round of the cheapest setting"
-        text += f"; {names[row]} spends {more if times > 1 + _SAME else 'the fewest device-hours per round'}"
-    yield Finding(f"{text}.", COST, name="cost.pace", quantity=PACE, scope=names[row], value=float(paces[row]))
+        more = more if times > 1 + _SAME else "the fewest device-hours per round"
+        text += f"; {names[row]} spends {more}"
+        beside += f"; {more}"
+    brief = f"Pace: {pace}, {beside}."
+    yield Finding(
+        f"{text}.", COST, name="cost.pace", quantity=PACE, scope=names[row], value=float(paces[row]), brief=brief
+    )
     if found.open and found.front is not None and len(found.front.rows) > 2:
         between = found.front.rows[1:-1].tolist()
         ways = [
             f"{names[row]} ({wording_of(found.sweep.bias_metric).write(float(interval(found.bias)[0][row]))} at "
-            f"{pace.write(float(paces[row]))})"
+            f"{wording_of(PACE).write(float(paces[row]))})"
             for row in between
         ]
         lies = "lies" if len(between) == 1 else "lie"

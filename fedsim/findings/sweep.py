@@ -22,7 +22,16 @@ from fedsim.findings.choice import (
 )
 from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, WHAT, Certainty, Finding, Tile, with_half
 from fedsim.findings.finished_sweep import COMPLETE, Axis, FinishedSweep, names_of
-from fedsim.findings.formatting import capitalized, count, count_range, duration, listing, listing_of, with_separation
+from fedsim.findings.formatting import (
+    capitalized,
+    count,
+    count_range,
+    cut,
+    duration,
+    listing,
+    listing_of,
+    with_separation,
+)
 from fedsim.findings.jobs import OF_EACH_JOB
 from fedsim.findings.methods import without_loss
 from fedsim.findings.metric_wording import L1, PACE, PACE_UNIT, PULL, MetricWording, difference, tv, wording_of
@@ -35,6 +44,7 @@ from fedsim.sweeps.decision import holm, interval, p_values, told_apart
 LINES = 6  # shown at most
 _NAMED = 4  # settings without a result that are named at most
 _LOSSES = 3  # optimizers described at most
+_SHORT = 20  # characters of the name of a setting in a line of the first screen
 
 
 def moves(sweep: FinishedSweep, metric: str) -> bool:
@@ -223,12 +233,14 @@ def _along(sweep: FinishedSweep, wording: MetricWording, along: Axis, line: Line
     values = sweep.samples(wording.metric)
     mean, half = (float(each[0]) for each in interval(values[[last]] - values[first]))
     change = f" ({difference(wording, mean, half)})" if np.isfinite(mean) else ""
+    to = y.removeprefix(f"{along.name} = ")
+    ends = f"{start} at {x} and {to}" if start == end else f"{start} at {x}, {end} at {to}"
+    brief = f"{capitalized(wording.brief)}: {ends}{where and f' with {cut(line.name, _SHORT)}'}{change}."
     if start == end and (mean == 0 or not change):
-        return Finding(f"{capitalized(wording.words)} is {start} at {x} and at {y}{where}.", *named)
+        return Finding(f"{capitalized(wording.words)} is {start} at {x} and at {y}{where}.", *named, brief=brief)
     text = f"From {x} to {y}{where}, {wording.words} goes from {start} to {end}{change}."
     if start == end:
         text = f"{capitalized(wording.words)} is {start} at {x} and at {y}{where}{change}."
-    brief = f"{capitalized(wording.brief)}: {start} at {x}, {end} at {y}{where}{change}."
     if not np.isfinite(mean):
         return Finding(text, *named, brief=brief)
     scope = f"{y} less {x}{where}"

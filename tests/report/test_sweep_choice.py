@@ -11,7 +11,7 @@ import pytest
 
 from fedsim.common.errors import RunError
 from fedsim.findings.choice import choice_of, choice_title
-from fedsim.findings.finding import NEXT, Certainty
+from fedsim.findings.finding import LONGEST, NEXT, Certainty
 from fedsim.findings.finished_sweep import FinishedSweep, read_finished_sweep
 from fedsim.findings.metric_wording import L1, PACE
 from fedsim.findings.sweep import sweep_answer, what_was_simulated
@@ -68,6 +68,22 @@ def test_without_an_objective_bias_is_set_against_pace(tmp_path: Path) -> None:
         "No model was trained.",
     ):
         assert fact in text
+
+
+def test_lines_of_the_first_screen_fit_whatever_settings_are_called(tmp_path: Path) -> None:
+    """Two axes with long names: the lines of cost and loss leave the names out."""
+    habits = [{"kind": "always"}, {"kind": "habits", "nights_per_week": 5, "hours": 7, "starts_at": "22:30"}]
+    points = [{"population.*.availability": each, "server.pause": pause} for each in habits for pause in ("0s", "1m")]
+
+    def measure(index: int, seed: int) -> dict[str, float]:
+        own = {L1: 0.4 - 0.1 * index, PACE: 900.0 - 100 * index, "learning.fedvarp.final_loss": 4.991}
+        return {name: value + 1e-7 * seed for name, value in own.items()}
+
+    sweep = read_finished_sweep(write_points(tmp_path / "s", points, measure, seeds=(1, 2, 3)))
+    found = choice_of(sweep)
+    lines = {each.name: each.line for each in sweep_answer(sweep, found) if each.line != each.text}
+    assert plain(lines["cost.pace"]) == "Pace: 600 rounds per day, 33.3 % less than the fastest."
+    assert all(len(line) <= LONGEST and "…" not in line for line in lines.values()), lines
 
 
 def test_models_that_diverged_were_trained(tmp_path: Path) -> None:
