@@ -8,6 +8,7 @@ import numpy as np
 from fedsim.common.errors import KeyPath, Mistake
 from fedsim.population.columns import Population
 from fedsim.scenario import Scenario
+from fedsim.scenario.units import format_duration
 from fedsim.scenario.work import Work
 
 _CERTAIN = 6.0  # standard deviations of how many clients random cohorts have together
@@ -31,7 +32,7 @@ class _Need(NamedTuple):
 
 def check_feasible(scenario: Scenario, population: Population) -> list[Mistake]:
     """Return the mistakes that make it certain that a round can never be filled."""
-    server, mistakes = scenario.server, list[Mistake]()
+    server, mistakes = scenario.server, _check_joins(scenario, population)
     clients = len(population) - len(population.barred)
     if not server.selects_once and scenario.theory.convergence is not None:
         message = "the study of convergence is about synchronous rounds, and this server is buffered"
@@ -48,6 +49,18 @@ def check_feasible(scenario: Scenario, population: Population) -> list[Mistake]:
     if not mistakes and short is not None and short.rounds <= _sure_rounds(scenario, population):
         mistakes.append(_told(scenario, population, short))
     return mistakes
+
+
+def _check_joins(scenario: Scenario, population: Population) -> list[Mistake]:
+    """Return the groups of which every device joins only when the run is over."""
+    run_s = scenario.stop.most_s
+    if population.joins is None or run_s == math.inf:
+        return []
+    late = set(range(len(population.group_names))) - set(population.group[population.joins < 1000 * run_s].tolist())
+    message = (
+        f"every device of the group joins after the end of the run ({format_duration(run_s)}): nobody can be selected"
+    )
+    return [scenario.mistake(("population", index, "joins"), message) for index in sorted(late)]
 
 
 def shortage(scenario: Scenario, population: Population) -> Shortage | None:

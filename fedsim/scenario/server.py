@@ -49,12 +49,12 @@ class CheckIns(SparseModel):
     unwritten = frozenset({"every", "wanted"})
 
     every: PositiveDuration | None = None
-    """From one check-in of a device to the next, as the server tells it; each device begins at a random time."""
+    """Time from one check-in of a device to the next, as the server tells it; each begins at a random time."""
     wanted: Annotated[int, Field(ge=1, le=MOST_CLIENTS)] | None = None
-    """Check-ins that the server wants in a window, instead of `every`: from those that it sees each hour it tells every
-    device when to come back."""
+    """Check-ins (a number of devices) that the server wants in a window, instead of `every`: from those that it sees
+    each hour it tells every device when to come back."""
     window: PositiveDuration
-    """How long a device stays connected each time, so that a round can be filled from those who came."""
+    """Time that a device stays connected at each check-in, so that a round can be filled from those who came."""
 
     @property
     def few(self) -> bool:

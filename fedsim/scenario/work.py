@@ -60,9 +60,9 @@ class Link(SparseModel):
     unwritten = frozenset({"work"})
 
     down: RateSource
-    """From the server to the device."""
+    """Bits per second from the server to the device."""
     up: RateSource
-    """From the device to the server."""
+    """Bits per second from the device to the server."""
     work: WorkLink | None = None
     """Another network, over which some of the sessions go; then `down` and `up` are of the one at home."""
 
@@ -81,7 +81,7 @@ class Work(SparseModel):
     update: Size | None = None
     """Bytes that are uploaded; as many as downloaded, where this is not given."""
     samples: NumberSource
-    """Samples that a device trains on in a session, over all local epochs."""
+    """Samples (a number) that a device trains on in a session, over all local epochs."""
     cost: Positive = 1.0
     """What a training step on a sample costs, relative to MobileNet-V2 on an image of 224 x 224 pixels."""
     device: DeviceSource
@@ -101,13 +101,13 @@ class Work(SparseModel):
 
 
 class Prices(Model):
-    """What a fleet is paid for, in any currency, and the carbon dioxide of its energy."""
+    """What a fleet is paid for, all in one currency of your choice, and the carbon dioxide of its energy."""
 
     gigabyte: Annotated[float, Field(ge=0, le=1e9)] = 0.0
-    """Price of 10^9 bytes, up or down."""
+    """Money for a gigabyte (10^9 bytes), up or down."""
     kilowatt_hour: Annotated[float, Field(ge=0, le=1e9)] = 0.0
-    """Price of a kWh that devices spend in sessions."""
+    """Money for a kilowatt-hour that devices spend in sessions."""
     device_hour: Annotated[float, Field(ge=0, le=1e9)] = 0.0
-    """Price of an hour of a device in a session."""
+    """Money for an hour of a device in a session."""
     carbon: Grams | None = None
-    """Grams of CO2 for a kWh; none are told, where this is not given."""
+    """Mass of CO2 for a kilowatt-hour (such as 400g); none are told, where this is not given."""

@@ -11,6 +11,7 @@ from fedsim.availability.shocks import availability_of
 from fedsim.common.errors import StalledError
 from fedsim.common.instants import FOREVER
 from fedsim.population import build_population
+from fedsim.population.feasibility import check_feasible
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 from fedsim.theory.prediction import theory_or_why_not
@@ -47,6 +48,17 @@ def test_a_server_whose_devices_have_all_left_stalls(engine: str) -> None:
     scenario = case({"leaves": "1m"}, engine=engine)
     with pytest.raises(StalledError, match="at most 0 can become eligible"):
         simulate_log(scenario, build_population(scenario))
+
+
+@pytest.mark.parametrize(("stop", "refused"), [({"duration": "2d"}, True), ({"duration": "5d"}, False), ({}, False)])
+def test_a_group_that_joins_after_the_end_is_refused(stop: dict[str, str], refused: bool) -> None:
+    """Two of four groups: one joins after two days, of the other half does."""
+    devices = {"devices": 4, "session": CONSTANT}
+    groups = [devices, {**devices, "joins": "3d"}, {**devices, "joins": ["0s", "0s", "3d", "3d"]}]
+    named = [{"name": name, **group} for name, group in zip("abc", groups, strict=True)]
+    scenario = case({}, population=named, stop={"rounds": 20} | stop)
+    mistakes = check_feasible(scenario, build_population(scenario))
+    assert [each.path for each in mistakes] == [("population", 1, "joins")] * refused
 
 
 def test_spells_are_cut_and_leaving_is_known() -> None:
