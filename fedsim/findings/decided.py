@@ -20,7 +20,7 @@ from fedsim.findings.choice import (
 from fedsim.findings.finding import COST, MODEL, NEXT, TRUST, Finding, command_of, with_half
 from fedsim.findings.finished_sweep import FinishedSweep, names_of
 from fedsim.findings.formatting import capitalized, count, duration, equation, listing_of, number, percent
-from fedsim.findings.metric_wording import difference, wording_of
+from fedsim.findings.metric_wording import PACE, difference, wording_of
 from fedsim.findings.sweep import choice_bias, losses_of, no_loss
 from fedsim.sweeps.decision import interval
 
@@ -137,7 +137,7 @@ def _ends(found: SweepChoice) -> Iterator[Finding]:
 
 
 def _costs(found: SweepChoice) -> Iterator[Finding]:
-    """Say which of the settings that tie with the best is the cheapest."""
+    """Say what the best setting spends, at which pace, and which of those that tie with it is the cheapest."""
     best, names = found.ranking.best, found.names
     hours = interval(found.sweep.samples("sessions.device_hours"))[0]
     if best is None or not np.isfinite(hours[best]):
@@ -146,7 +146,8 @@ def _costs(found: SweepChoice) -> Iterator[Finding]:
         [best, *np.flatnonzero(found.ranking.tied).tolist()],
         key=lambda row: float(np.nan_to_num(hours[row], nan=np.inf)),
     )
-    text = f"{names[best]} spends {number(float(hours[best]), 3)} device-hours"
+    pace = f", at {wording_of(PACE).write(float(found.paces[best]))}" if np.isfinite(found.paces[best]) else ""
+    text = f"{names[best]} spends {number(float(hours[best]), 3)} device-hours{pace}"
     if cheapest != best and hours[cheapest] < 0.99 * hours[best]:
         less = percent(1 - float(hours[cheapest] / hours[best]))
         text += f"; of those that tie with it {names[cheapest]} spends the fewest, {less} less"
