@@ -18,6 +18,7 @@ from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.component import Choice
 from fedsim.simulation import simulate_into
+from fedsim.simulation.engine import Simulation
 
 _ATTEMPTS = 32
 
@@ -44,7 +45,8 @@ def unbiased_twin(
         cooldown_s=np.zeros_like(population.cooldown_s),
         most=None,
     )
-    simulate_into(sink, scenario.model_copy(update={"server": server, "records": records}), free, replicate)
+    twin = scenario.model_copy(update={"server": server, "records": records})
+    simulate_into(sink, Simulation(twin, free, replicate))
     return sink.tables()
 
 

@@ -18,10 +18,10 @@ from fedsim.common.json_files import as_json, read_figures, read_object
 from fedsim.common.progress import Report, in_notebooks, silent
 from fedsim.experiment.budget import check_log_size
 from fedsim.experiment.cautions import why_nothing
-from fedsim.experiment.evaluation import evaluate, learner_of
-from fedsim.experiment.finished import JOBS, MANIFEST, METRICS, UNFINISHED, open_finished
+from fedsim.experiment.evaluation import Ready, evaluate, learner_of
+from fedsim.experiment.finished import JOBS, MANIFEST, METRICS, UNFINISHED, Outcome, open_finished
 from fedsim.experiment.jobs import together
-from fedsim.experiment.preflight import Views, checked, made_ready, notes_of
+from fedsim.experiment.preflight import Views, checked, notes_of
 from fedsim.experiment.result import PageData, Result, write_run_report
 from fedsim.experiment.run_directory import (
     Provenance,
@@ -34,7 +34,8 @@ from fedsim.experiment.run_directory import (
 from fedsim.log.journal import STATE, TABLES, Journal, stored_log
 from fedsim.log.recorder import InMemoryLog, LogSink
 from fedsim.scenario import Scenario, as_scenario
-from fedsim.simulation import Progress, simulate_into, simulate_log
+from fedsim.simulation import Progress, simulate_into
+from fedsim.simulation.engine import Simulation
 from fedsim.simulation.jobs import simulate_jobs
 
 _SECONDS_BETWEEN = 0.1
@@ -77,34 +78,39 @@ def simulate(
     if seed is not None:
         scenario = scenario.with_values({"seed": whole("seed", seed)})
     with in_notebooks() if report is None else nullcontext(report) as told:
-        if scenario.jobs:
-            return _simulate_jobs(scenario, replicate, told)
-        ready = made_ready(scenario, replicate)
-        check_log_size(scenario)
-        learner = learner_of(scenario, ready.population, replicate)
-        told_of = progress_reporter(scenario, told)
-        log = simulate_log(scenario, ready.population, replicate, told_of, ready.devices, learner)
-        return Result(**vars(evaluate(scenario, ready, log, replicate, told)))
+        views, outcomes = checked(scenario, replicate), dict[str, Outcome]()
+        for view, _ in views.values():
+            check_log_size(view)
+        sinks = {name: InMemoryLog() for name in views}
+        for name, (ended_s, stalled) in _run(scenario, views, sinks, replicate, told).items():
+            log = sinks[name].log(ended_s)
+            if stalled is not None:
+                error = StalledError(f"job {name!r}: {stalled}") if name else stalled
+                error.log = log
+                raise error
+            outcomes[name] = evaluate(*views[name], log, replicate, told)
+        if not scenario.jobs:
+            return Result(**vars(outcomes[""]))
+        whole_run = together(scenario, outcomes, replicate, told)
+        whole_run = replace(whole_run, participations=whole_run.participations.lazy().collect())
+        return Result(**vars(whole_run), jobs={name: Result(**vars(each)) for name, each in outcomes.items()})
 
 
-def _simulate_jobs(scenario: Scenario, replicate: int, report: Report) -> Result:
-    views, sinks, outcomes = checked(scenario, replicate), {name: InMemoryLog() for name in scenario.jobs}, {}
-    for view, _ in views.values():
-        check_log_size(view)
-    for name, (ended_s, stalled) in _run_jobs(scenario, views, sinks, replicate, report).items():
-        if stalled is not None:
-            raise StalledError(f"job {name!r}: {stalled}")
-        outcomes[name] = evaluate(*views[name], sinks[name].log(ended_s), replicate, report)
-    whole = together(scenario, outcomes, replicate, report)
-    whole = replace(whole, participations=whole.participations.lazy().collect())
-    return Result(**vars(whole), jobs={name: Result(**vars(each)) for name, each in outcomes.items()})
-
-
-def _run_jobs(
+def _run(
     scenario: Scenario, views: Views, sinks: Mapping[str, LogSink], replicate: int, report: Report
 ) -> dict[str, tuple[float, StalledError | None]]:
-    ready = {name: (view, made.population, made.devices) for name, (view, made) in views.items()}
-    return simulate_jobs(sinks, scenario, ready, replicate, progress_reporter(scenario, report))
+    """Simulate a scenario, or its jobs, into a sink each; return when each ended (s), and its error if it stalled."""
+    progress = progress_reporter(scenario, report)
+    if scenario.jobs:
+        ready = {name: (view, made.population, made.devices) for name, (view, made) in views.items()}
+        return simulate_jobs(sinks, scenario, ready, replicate, progress)
+    ((name, (_, one)),) = views.items()
+    learner = learner_of(scenario, one.population, replicate)
+    simulation = Simulation(scenario, one.population, replicate, progress, one.devices, learner)
+    try:
+        return {name: (simulate_into(sinks[name], simulation), None)}
+    except StalledError as error:
+        return {name: (error.ended_s, error)}
 
 
 def progress_reporter(scenario: Scenario, report: Report) -> Progress:
@@ -171,108 +177,106 @@ def record(
     whose tables are kept. Other errors are those of `fedsim.simulate`.
     """
     chart_failed = chart_failed or tell
-    if scenario.jobs and not (resume and _found_complete(directory, scenario)):
-        return _record_jobs(scenario, directory, provenance, resume, report, tell, chart_failed, journal_of)
     if resume and _found_complete(directory, scenario) and not (directory / UNFINISHED).exists():
         metrics = open_finished(directory).metrics
         tell(f"{directory} is complete: there is nothing left to do")
         return Recording(directory, directory / "report.html", metrics)
-    ready = made_ready(scenario)
-    for note in [*ready.notes, *notes_of(scenario, ready.population)]:
-        tell(f"note: {note}")
-    with sole_writer(directory, "run"):
-        unfinished = directory / UNFINISHED
-        again = provenance.command("run", "--out", pasteable(str(directory)), "--resume")
-        if resume and _found_complete(directory, scenario):  # but for its report
-            with _saying_how_to_go_on(again):
-                return _report(directory, scenario, ready.own, report, chart_failed)
-        if resume and (unfinished / _BEGUN).exists():
-            check_identity(directory, unfinished / _BEGUN, identity(scenario, 0))
-            if not (unfinished / STATE).exists():
-                tell("the interrupted run had not kept a state yet: beginning anew")
-        else:
-            open_run_directory(directory)
-        journal = journal_of(unfinished)
-        write_text(unfinished / _BEGUN, as_json(identity(scenario, 0)))
-        if journal.ended_s is None:
-            if journal.state is not None:
-                tell(f"going on at round {int(journal.state['number']):,}")
-            stalled = ""
-            try:
-                told_of, learner = progress_reporter(scenario, report), learner_of(scenario, ready.population)
-                ended_s = simulate_into(journal, scenario, ready.population, 0, told_of, ready.devices, learner)
-            except StalledError as error:
-                ended_s, stalled = error.ended_s, str(error)
-            journal.close(directory, ended_s, stalled, about_tables(scenario, 0))
-        else:
-            tell("the simulation is over and is kept; measuring and training begin anew")
-            ended_s = journal.ended_s
-            journal.check_tables(directory)
-        with _saying_how_to_go_on(again):
-            log = stored_log(directory, ended_s)
-            data = PageData(scenario, ready.population, log)
-            outcome = evaluate(scenario, ready, log, 0, report, data.begin)
-            origin = replace(provenance, wall_time_s=round(journal.wall_s, 3), stalled=journal.stalled)
-            known = {"participations": data.fingerprint.hexdigest()}
-            write_run(directory, outcome, origin, there=TABLES, known=known, own=ready.own)
-            del outcome  # the page is drawn from the directory
-            return _report(directory, scenario, ready.own, report, chart_failed, data)
-
-
-def _record_jobs(
-    scenario: Scenario,
-    directory: Path,
-    provenance: Provenance,
-    resume: bool,
-    report: Report,
-    tell: _Tell,
-    chart_failed: _Tell,
-    journal_of: Callable[[Path], Journal],
-) -> Recording:
-    """Run several jobs into a directory: a run directory for each, and above these the tables of all."""
-    views, unfinished = checked(scenario), directory / UNFINISHED
+    views = checked(scenario)
     for name, (view, ready) in views.items():
         for note in [*ready.notes, *notes_of(view, ready.population)]:
-            tell(f"note: job {name!r}: {note}")
+            tell(f"note: job {name!r}: {note}" if name else f"note: {note}")
+    own = () if scenario.jobs else views[""][1].own
+    again = provenance.command("run", "--out", pasteable(str(directory)), "--resume")
     with sole_writer(directory, "run"):
-        if resume and (unfinished / _BEGUN).exists():
-            check_identity(directory, unfinished / _BEGUN, identity(scenario, 0))
-        else:
-            open_run_directory(directory)
-        journals = {name: journal_of(unfinished / name) for name in views}
-        write_text(unfinished / _BEGUN, as_json(identity(scenario, 0)))
-        if any(journal.ended_s is None for journal in journals.values()):
-            for name in views:  # no state is kept of several servers, each in the midst of a round
-                remove(unfinished / name)
-                journals[name] = journal_of(unfinished / name)
-            for name, (ended_s, error) in _run_jobs(scenario, views, journals, 0, report).items():
-                folder = open_run_directory(directory / JOBS / name)
-                journals[name].close(folder, ended_s, str(error or ""), about_tables(views[name][0], 0))
-        else:
-            tell("the simulation is over and is kept; measuring and training begin anew")
-            for name in views:
-                journals[name].check_tables(directory / JOBS / name)
-        with _saying_how_to_go_on(provenance.command("run", "--out", pasteable(str(directory)), "--resume")):
-            outcomes = {}
-            for name, (view, ready) in views.items():
-                folder = directory / JOBS / name
-                log = stored_log(folder, journals[name].ended_s or 0.0)
-                data = PageData(view, ready.population, log)
-                outcomes[name] = evaluate(view, ready, log, 0, report, data.begin)
-                known = {"participations": data.fingerprint.hexdigest()}
-                origin = Provenance(stalled=journals[name].stalled)
-                write_run(folder, outcomes[name], origin, there=TABLES, known=known, own=ready.own)
-                write_run_report(folder, plugins=scenario.permissions.plugins, tell=chart_failed, data=data)
-            whole = together(scenario, outcomes, 0, report)
-            path = directory / "participations.parquet"
-            write_lazily(path, whole.participations.lazy(), about_tables(scenario, 0))
-            stalled = "; ".join(f"job {name!r}: {each.stalled}" for name, each in journals.items() if each.stalled)
-            wall_s = round(max(each.wall_s for each in journals.values()), 3)
-            origin = replace(provenance, wall_time_s=wall_s, stalled=stalled)
-            write_run(
-                directory, replace(whole, participations=pl.scan_parquet(path, glob=False)), origin, there=[path.stem]
-            )
-            return _report(directory, scenario, (), report, chart_failed)
+        data = None
+        if not (resume and _found_complete(directory, scenario)):  # but for its report
+            journals = _simulated(scenario, directory, views, journal_of, report, tell, resume=resume)
+            with _saying_how_to_go_on(again):
+                if scenario.jobs:
+                    _measure_all(scenario, directory, views, journals, provenance, report, chart_failed)
+                else:
+                    data = _measured(directory, *views[""], journals[""], report, provenance)[1]
+        with _saying_how_to_go_on(again):
+            return _report(directory, scenario, own, report, chart_failed, data)
+
+
+def _folder(directory: Path, name: str) -> Path:
+    """Return the run directory of a job; without a name that of a single server."""
+    return directory / JOBS / name if name else directory
+
+
+def _simulated(
+    scenario: Scenario,
+    directory: Path,
+    views: Views,
+    journal_of: Callable[[Path], Journal],
+    report: Report,
+    tell: _Tell,
+    *,
+    resume: bool,
+) -> dict[str, Journal]:
+    """Simulate into a journal for each server, from where an interrupted run stands, and put their tables in place."""
+    unfinished = directory / UNFINISHED
+    if resume and (unfinished / _BEGUN).exists():
+        check_identity(directory, unfinished / _BEGUN, identity(scenario, 0))
+        if not scenario.jobs and not (unfinished / STATE).exists():
+            tell("the interrupted run had not kept a state yet: beginning anew")
+    else:
+        open_run_directory(directory)
+    journals = {name: journal_of(unfinished / name) for name in views}
+    write_text(unfinished / _BEGUN, as_json(identity(scenario, 0)))
+    if all(journal.ended_s is not None for journal in journals.values()):
+        tell("the simulation is over and is kept; measuring and training begin anew")
+        for name, journal in journals.items():
+            journal.check_tables(_folder(directory, name))
+        return journals
+    for name in scenario.jobs:  # no state is kept of several servers, each in the midst of a round
+        remove(unfinished / name)
+        journals[name] = journal_of(unfinished / name)
+        open_run_directory(_folder(directory, name))
+    if not scenario.jobs and (state := journals[""].state) is not None:
+        tell(f"going on at round {int(state['number']):,}")
+    for name, (ended_s, error) in _run(scenario, views, journals, 0, report).items():
+        about = about_tables(views[name][0], 0)
+        journals[name].close(_folder(directory, name), ended_s, str(error or ""), about)
+    return journals
+
+
+def _measured(
+    folder: Path, view: Scenario, ready: Ready, journal: Journal, report: Report, provenance: Provenance | None = None
+) -> tuple[Outcome, PageData]:
+    """Measure and train one server, and write its run directory; of one job among several nothing else is told."""
+    log = stored_log(folder, journal.ended_s or 0.0)
+    data = PageData(view, ready.population, log)
+    outcome = evaluate(view, ready, log, 0, report, data.begin)
+    origin = Provenance() if provenance is None else replace(provenance, wall_time_s=round(journal.wall_s, 3))
+    known = {"participations": data.fingerprint.hexdigest()}
+    write_run(folder, outcome, replace(origin, stalled=journal.stalled), there=TABLES, known=known, own=ready.own)
+    return outcome, data
+
+
+def _measure_all(
+    scenario: Scenario,
+    directory: Path,
+    views: Views,
+    journals: Mapping[str, Journal],
+    provenance: Provenance,
+    report: Report,
+    chart_failed: _Tell,
+) -> None:
+    """Measure and train several jobs: write a run directory for each with its report, and above these all tables."""
+    outcomes = dict[str, Outcome]()
+    for name, (view, ready) in views.items():
+        folder = _folder(directory, name)
+        outcomes[name], data = _measured(folder, view, ready, journals[name], report)
+        write_run_report(folder, plugins=scenario.permissions.plugins, tell=chart_failed, data=data)
+    whole, path = together(scenario, outcomes, 0, report), directory / "participations.parquet"
+    write_lazily(path, whole.participations.lazy(), about_tables(scenario, 0))
+    stalled = "; ".join(f"job {name!r}: {each.stalled}" for name, each in journals.items() if each.stalled)
+    wall_s = round(max(each.wall_s for each in journals.values()), 3)
+    origin = replace(provenance, wall_time_s=wall_s, stalled=stalled)
+    scanned = replace(whole, participations=pl.scan_parquet(path, glob=False))
+    write_run(directory, scanned, origin, there=[path.stem])
 
 
 @contextmanager

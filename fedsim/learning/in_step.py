@@ -60,8 +60,8 @@ class InStep:
             self._past = {each: model for each, model in self._past.items() if each >= closed.oldest}
             self._past[number + 1] = self._run.model
         order = np.searchsorted(taken, closed.arrivals)
-        samples = np.full(len(order), float(losses.shape[1]))
-        return closed.feedback(mean[order], squares[order], norms[order], samples)
+        closed.told = [mean[order], squares[order], norms[order], np.full(len(order), float(losses.shape[1]))]
+        return closed.feedback()
 
     def _step(self, number: int, clients: Ints, versions: Ints) -> tuple[Floats, Floats]:
         """Train clients (B,) from versions (B,); return the losses of their samples there, (B, n), and norms (B,)."""

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.keyed import Purpose
-from fedsim.selection.law import Candidates, Eligibility, Memory, Request, Streams
+from fedsim.selection.law import Candidates, Eligibility, Remembers, Request, Streams
 from fedsim.selection.proposals import WeightedProposals, draw
 
 _ROUNDING = 1  # index of the draw that rounds the quotas of strata; 0 is that of the race
@@ -254,7 +254,7 @@ def rounded_quotas(expected: Floats, draw: float) -> Ints:
     return np.diff(np.floor(edges + draw), prepend=np.floor(draw)).astype(np.int64)
 
 
-class InverseAvailability:
+class InverseAvailability(Remembers):
     """One by one by weight over the share of earlier selections in which the client was eligible.
 
     The server estimates how available client i is by a_i = (times eligible + 1) / (selections + 2), this selection
@@ -262,6 +262,8 @@ class InverseAvailability:
     (Plackett-Luce). While cohorts are small beside those who are eligible, each takes part in proportion to p_i,
     however seldom it is there. Where everybody is always eligible it is `successive`.
     """
+
+    remembered = ("_seen", "_selections")
 
     def __init__(self, weights: Floats) -> None:
         self._weights, self._seen, self._selections = weights, np.zeros(len(weights), dtype=np.int64), 0
@@ -273,11 +275,3 @@ class InverseAvailability:
         self._selections += 1
         availability = (self._seen[eligible] + 1.0) / (self._selections + 2.0)
         return raced(request, eligible, self._weights[eligible] / availability)[: request.count]
-
-    def state(self) -> Memory:
-        """Return what it has seen."""
-        return {"seen": self._seen, "selections": np.array(self._selections)}
-
-    def restore(self, state: Memory) -> None:
-        """Go on from what `state` returned."""
-        self._seen, self._selections = state["seen"].copy(), int(state["selections"])

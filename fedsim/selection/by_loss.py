@@ -11,14 +11,16 @@ from pydantic import Field
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.selection.built_in import everyone_eligible, raced
-from fedsim.selection.law import Candidates, Feedback, Memory, Request
+from fedsim.selection.law import Candidates, Feedback, Remembers, Request
 
 _EXPLORED, _ROUNDING = 1, 2  # indices of the draws; 0 is that of the race
 _NONE = 1e-300  # a rate that is all but 0
 
 
-class _LastLosses:
+class _LastLosses(Remembers):
     """Keeps the loss that each client reported last, NaN before the first."""
+
+    remembered = ("_losses",)
 
     def __init__(self, weights: Floats) -> None:
         self._weights, self._losses = weights, np.full(len(weights), np.nan)
@@ -26,14 +28,6 @@ class _LastLosses:
     def take_feedback(self, feedback: Feedback) -> None:
         """Note the losses of those who reported."""
         self._losses[feedback.clients[feedback.reported]] = feedback.losses[feedback.reported]
-
-    def state(self) -> Memory:
-        """Return the losses."""
-        return {"losses": self._losses.copy()}
-
-    def restore(self, state: Memory) -> None:
-        """Go on from what `state` returned."""
-        self._losses = state["losses"].copy()
 
 
 class PowerOfChoice(_LastLosses):

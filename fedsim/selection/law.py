@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -124,6 +124,21 @@ class Remembering(Protocol):
     def restore(self, state: Memory, /) -> None:
         """Go on from what `state` returned."""
         ...
+
+
+class Remembers:
+    """What remembers some of its attributes, arrays or numbers: state and restore by their names."""
+
+    remembered: ClassVar[tuple[str, ...]]
+
+    def state(self) -> Memory:
+        """Return copies of all that is needed to go on."""
+        return {name: np.array(getattr(self, name)) for name in self.remembered}
+
+    def restore(self, state: Memory) -> None:
+        """Go on from what `state` returned."""
+        for name in self.remembered:
+            setattr(self, name, state[name].copy() if state[name].ndim else state[name].item())
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Which of several jobs selects first, where they want devices at the same instant."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -30,46 +31,24 @@ class MatchingPolicy(Protocol):
         ...
 
 
-class FirstCome:
-    """The job first that has wanted devices for the longest time."""
-
-    def rank(self, wish: Wish) -> float:
-        """Return since when it has."""
-        return wish.since_s
+def _by(name: str, words: str, rank: Callable[[Wish], float]) -> type[MatchingPolicy]:
+    """Return the class of a policy without options, which ranks by what a function says of a wish."""
+    return type(name, (), {"__doc__": words, "rank": staticmethod(rank)})
 
 
-class Random:
-    """Any order, drawn anew for each instant."""
-
-    def rank(self, wish: Wish) -> float:
-        """Return the draw."""
-        return wish.draw
-
-
-class ByWeight:
-    """The job with the largest weight first."""
-
-    def rank(self, wish: Wish) -> float:
-        """Return the weight, turned around."""
-        return -wish.weight
-
-
-class FairShare:
-    """The job first that has begun the fewest sessions for its weight."""
-
-    def rank(self, wish: Wish) -> float:
-        """Return the sessions for each unit of weight."""
-        return wish.sessions / wish.weight
-
-
-class ShortestDemand:
-    """The job first that wants the fewest devices, the order of Venn (Liu et al., MLSys 2025) within an instant."""
-
-    def rank(self, wish: Wish) -> float:
-        """Return how many it wants."""
-        return float(wish.wanted)
-
-
+FirstCome = _by("FirstCome", "The job first that has wanted devices for the longest time.", lambda wish: wish.since_s)
+Random = _by("Random", "Any order, drawn anew for each instant.", lambda wish: wish.draw)
+ByWeight = _by("ByWeight", "The job with the largest weight first.", lambda wish: -wish.weight)
+FairShare = _by(
+    "FairShare",
+    "The job first that has begun the fewest sessions for its weight.",
+    lambda wish: wish.sessions / wish.weight,
+)
+ShortestDemand = _by(
+    "ShortestDemand",
+    "The job first that wants the fewest devices, the order of Venn (Liu et al., MLSys 2025) within an instant.",
+    lambda wish: float(wish.wanted),
+)
 POLICIES: Final = Registry[MatchingPolicy](
     "a matching policy",
     MatchingPolicy,

@@ -22,7 +22,7 @@ import numpy as np
 from pydantic import Field
 
 from fedsim.common.arrays import Bools, Floats, Ints
-from fedsim.selection.law import Candidates, Feedback, Memory, Request
+from fedsim.selection.law import Candidates, Feedback, Remembers, Request
 
 _Share = Annotated[float, Field(ge=0, le=1)]
 _LEAST = 1e-4  # of ranges, durations and sums that divide
@@ -32,11 +32,16 @@ _EXPLOIT, _EXPLORE, _FILL, _ROUNDING = range(4)  # indices of the draws
 
 
 @dataclass(eq=False)
-class Oort:
+class Oort(Remembers):
     """By loss, speed and the time since a client was last heard of, with an exploration that fades (Oort, OSDI 2021).
 
     It needs feedback, as learning in step with the simulation gives it.
     """
+
+    remembered = (
+        *("exploration", "least_exploration", "preferred"),
+        *("_utility", "_took", "_heard", "_succeeded", "_exploited", "_gained", "_time"),
+    )
 
     weights: Floats
     exploration: _Share = 0.9
@@ -102,20 +107,6 @@ class Oort:
         who = feedback.clients
         self._utility[who], self._took[who], self._heard[who] = utility, feedback.took_s, max(1, self._time)
         self._succeeded[who] = True
-
-    def state(self) -> Memory:
-        """Return what it has been told, and where exploration and pacer stand."""
-        numbers = np.array([self.exploration, self.least_exploration, self.preferred])
-        arrays = {"utility": self._utility, "took": self._took, "heard": self._heard, "succeeded": self._succeeded}
-        more = {"exploited": self._exploited, "gained": self._gained, "time": np.array(self._time)}
-        return {**{name: array.copy() for name, array in arrays.items()}, **more, "numbers": numbers}
-
-    def restore(self, state: Memory) -> None:
-        """Go on from what `state` returned."""
-        arrays = [state[name].copy() for name in ("utility", "took", "heard", "succeeded")]
-        self._utility, self._took, self._heard, self._succeeded = arrays
-        self._exploited, self._gained, self._time = state["exploited"], state["gained"], int(state["time"])
-        self.exploration, self.least_exploration, self.preferred = state["numbers"].tolist()
 
     def _pace(self) -> None:
         """Reconsider the preferred duration: relax it where the utility of the exploited has become flat."""

@@ -50,6 +50,22 @@ FEW_DEVICES = 100
 habits, and 300 of other kinds."""
 
 
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """A scenario without mistakes, and who follows its simulation; the same seed and replicate give the same log.
+
+    `progress` is called at the opening of each round, every few hundred events, and at the end; it may raise `Enough`.
+    `learner` tells a law that needs feedback what came of each round.
+    """
+
+    scenario: Scenario
+    population: Population
+    replicate: int = 0
+    progress: Progress | None = None
+    devices: Strata | None = None  # those of the scenario, if they are made already
+    learner: Learner | None = None
+
+
 def simulate_log(
     scenario: Scenario,
     population: Population,
@@ -58,10 +74,7 @@ def simulate_log(
     devices: Strata | None = None,
     learner: Learner | None = None,
 ) -> Log:
-    """Simulate a scenario without mistakes; the same seed and replicate give the same log.
-
-    `progress` is called at the opening of each round, every few hundred events, and at the end; it may raise `Enough`.
-    `learner` tells a law that needs feedback what came of each round.
+    """Simulate a scenario in memory; the parameters are those of a `Simulation`.
 
     Raises
     ------
@@ -70,27 +83,22 @@ def simulate_log(
     """
     memory = InMemoryLog()
     try:
-        return memory.log(simulate_into(memory, scenario, population, replicate, progress, devices, learner))
+        return memory.log(
+            simulate_into(memory, Simulation(scenario, population, replicate, progress, devices, learner))
+        )
     except StalledError as error:
         error.log = memory.log(error.ended_s)
         raise
 
 
-def simulate_into(
-    sink: LogSink,
-    scenario: Scenario,
-    population: Population,
-    replicate: int = 0,
-    progress: Progress | None = None,
-    devices: Strata | None = None,
-    learner: Learner | None = None,
-) -> float:
+def simulate_into(sink: LogSink, simulation: Simulation) -> float:
     """Simulate a scenario into a sink, into a journal from where it stands, and return when it ended, in seconds.
 
-    With a journal, the memory that this takes does not grow with the number of rounds. Parameters and errors are those
-    of `simulate_log`, and so are the tables; a `StalledError` is raised after the log until then is in the sink.
+    With a journal, the memory that this takes does not grow with the number of rounds. Tables and errors are those of
+    `simulate_log`; a `StalledError` is raised after the log until then is in the sink.
     """
-    steps = stepped(sink, scenario, population, replicate, progress, devices, learner, gated=learner is not None)
+    learner = simulation.learner
+    steps = stepped(sink, simulation, gated=learner is not None)
     told: Feedback | None = None
     while True:
         try:
@@ -101,23 +109,13 @@ def simulate_into(
         told = learner.tell(closed)
 
 
-def stepped(
-    sink: LogSink,
-    scenario: Scenario,
-    population: Population,
-    replicate: int = 0,
-    progress: Progress | None = None,
-    devices: Strata | None = None,
-    learner: Learner | None = None,
-    *,
-    gated: bool = True,
-) -> Generator[Closed, Feedback | None, float]:
+def stepped(sink: LogSink, simulation: Simulation, *, gated: bool = True) -> Generator[Closed, Feedback | None, float]:
     """Simulate as `simulate_into` does, but yield each round once it has closed, and go on when that is sent feedback.
 
     The feedback goes to the law before its next selection; a law that needs none may be sent None. Without `gated`
     nothing is yielded. The state of a learner, whom somebody else asks, is kept in the journal.
     """
-    journal = sink if isinstance(sink, Journal) else None
+    journal, learner, progress = sink if isinstance(sink, Journal) else None, simulation.learner, simulation.progress
     state = None if journal is None else journal.state
     clock = Clock(0 if state is None else int(state["now"]))
 
@@ -130,90 +128,152 @@ def stepped(
         if progress is not None:
             progress(number, to_seconds(clock.now))
 
-    devices = devices or strata(scenario, population)
-    begun = begin(scenario, population, devices, clock, sink, replicate, opening, journal, learner=learner, gated=gated)
-    world, recorder, serving = begun.world, begun.world.recorder, clock.process(begun.steps)
-    if begun.gauges is not None:
-        clock.process(begun.gauges)
-    try:
-        stalled = yield from _run_to_end(begun, serving, progress)
-    finally:
-        begun.forget()
-    recorder.settle()
-    if progress is not None:
-        with suppress(Enough):
+    def tell() -> None:
+        if progress is not None:
             progress(recorder.closed, to_seconds(clock.now))
-    if stalled is not None:
-        stalled.ended_s = to_seconds(clock.now)
-        raise stalled
-    return to_seconds(clock.now)
+
+    server = ServerRun(simulation, clock, sink, opening, gated=gated)
+    world, recorder = server.world, server.world.recorder
+    try:
+        try:
+            yield from server.hand_out(server.start(), tell)
+        except Enough:
+            server.stop()
+        server.finish()
+        yield from server.hand_out()  # the round that the stop has closed
+    finally:
+        server.forget()
+    with suppress(Enough):
+        tell()
+    if server.stalled is not None:
+        server.stalled.ended_s = to_seconds(server.ended)
+        raise server.stalled
+    return to_seconds(server.ended)
 
 
-@dataclass(frozen=True, eq=False)
-class Begun:
-    """A server on a clock: `steps` and `gauges` are to be run as processes, and `stop` cuts the run off."""
+class ServerRun:
+    """A server on a clock, with its devices; from where a journal stands, if the sink is one.
 
-    world: Federation
-    steps: Steps
-    stop: Callable[[], None]
-    gauges: Steps | None
-    gate: Gate | None
+    `opening` is called with the number of each round before it is opened. `shared` is what it shares with the other
+    jobs on the fleet, among which it has a `weight`. If it is `gated`, what closes is handed out.
+
+    `ended` is the instant at which it has ended, -1 before, and `stalled` the error if it stalled.
+    """
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        clock: Clock,
+        sink: LogSink,
+        opening: Callable[[int], None],
+        shared: Sharing | None = None,
+        weight: float = 1.0,
+        *,
+        gated: bool = False,
+    ) -> None:
+        scenario, population, replicate = simulation.scenario, simulation.population, simulation.replicate
+        if needs_feedback(scenario.server.selection) and not gated:
+            message = "the law goes by what came of earlier rounds, which nothing tells here"
+            raise ScenarioError([scenario.mistake(("server", "selection"), message)])
+        devices = simulation.devices or strata(scenario, population)
+        recorder = Recorder(len(population), devices.names, sink, scenario.server.staleness)
+        engine = ArrayWorld if engine_of(scenario) == "vectorized" else ProcessWorld
+        if shared is None and scenario.most_a_day is not None:
+            shared = sharing(clock, scenario, replicate)
+        world: Federation = engine(scenario, population, devices, clock, recorder, replicate, shared)
+        if shared is not None:
+            shared.join(scenario.job, weight, recorder, world.roster)
+        number = self._restore(world, sink, simulation.learner) if isinstance(sink, Journal) else 0
+        self._gate, self._gauges = Gate(world) if gated else None, _gauges(world, devices.of_client)
+        self._stop: Callable[[], None]
+        if scenario.server.selects_once:
+            self._rounds, self._stop = serve(world, opening, number, self._gate), partial(stop_now, world)
+        else:
+            versions = BufferedRun(world, scenario.server, self._gate)
+            self._rounds, self._stop = versions.serve(), versions.stop_now
+        self._whole = self._serve_to_end()
+        self.world, self.ended = world, -1
+        self.stalled: StalledError | None = None
+        self._served = False
+
+    @staticmethod
+    def _restore(world: Federation, journal: Journal, learner: Learner | None) -> int:
+        """Go on from where a journal stands, and return the number of the next round."""
+        if journal.state is None:
+            return 0
+        try:
+            world.recorder.restore(part_of("log", journal.state))
+            world.restore(part_of("world", journal.state))
+            if learner is not None:
+                learner.restore(part_of("learner", journal.state))
+        except (LookupError, TypeError, ValueError) as error:
+            raise damaged(journal.file, f"{type(error).__name__}: {error}") from None
+        return int(journal.state["number"])
+
+    def start(self) -> simpy.Event:
+        """Begin to serve, and return the event that happens when the server has ended."""
+        return self.world.clock.process(self._whole)
+
+    def _serve_to_end(self) -> Steps:
+        """Serve until the server has ended, has stalled, or the duration is over."""
+        clock, horizon = self.world.clock, self.world.scenario.stop.horizon
+        serving = clock.process(self._rounds)
+        clock.process(self._gauges)
+        stopping = clock.at(horizon, Turn.STOP) if horizon < FOREVER else None
+        try:
+            yield serving if stopping is None else serving | stopping
+        except StalledError as error:
+            self.stalled = error
+            self.stop()
+            return
+        if stopping is None or clock.now < horizon:
+            self.ended, self._served = clock.now, True
+            return
+        if not stopping.processed:
+            yield stopping  # the last round may have closed at this very instant: let it run its course
+        self.stop()
+
+    def stop(self) -> None:
+        """Cut the run off."""
+        self._stop()
+        self.ended = self.world.clock.now
+
+    def finish(self) -> None:
+        """Let sessions that are late end by themselves, if the server has served its rounds; complete the log."""
+        if self._served and self.world.scenario.server.selects_once:
+            self.world.finish()
+            self.ended = max(self.ended, self.world.recorder.last_end)
+        self.world.recorder.settle()
 
     def forget(self) -> None:
         """Break the reference cycle generator -> world -> clock -> generator, so that memory is freed at once."""
-        self.steps.close()
-        if self.gauges is not None:
-            self.gauges.close()
+        for each in (self._whole, self._rounds, self._gauges):
+            each.close()
+
+    def hand_out(
+        self, until: simpy.Event | None = None, tell: Callable[[], None] = lambda: None
+    ) -> Generator[Closed, Feedback | None, None]:
+        """Let the clock run until an event has happened, but yield what closes, and pass on what comes of it."""
+        while True:
+            closed = [] if self._gate is None else self._gate.closed
+            if until is not None:
+                run_until(self.world.clock, until, tell, closed)
+            while closed:
+                told = yield closed.pop(0)
+                if told is not None and self.world.selector.informed:
+                    self.world.selector.take(told)
+            if until is None or until.processed:
+                return
 
 
-def begin(
-    scenario: Scenario,
-    population: Population,
-    devices: Strata,
-    clock: Clock,
-    sink: LogSink,
-    replicate: int,
-    opening: Callable[[int], None],
-    journal: Journal | None = None,
-    shared: Sharing | None = None,
-    weight: float = 1.0,
-    learner: Learner | None = None,
-    *,
-    gated: bool = False,
-) -> Begun:
-    """Make what a simulation needs on a clock, from where a journal stands, perhaps with a gate.
-
-    `shared` is what it shares with the other jobs on the fleet, among which it has a `weight`.
-    """
-    if needs_feedback(scenario.server.selection) and not gated:
-        message = "the law goes by what came of earlier rounds, which nothing tells here"
-        raise ScenarioError([scenario.mistake(("server", "selection"), message)])
-    state = None if journal is None else journal.state
-    recorder = Recorder(len(population), devices.names, sink, scenario.server.staleness)
-    engine = ArrayWorld if engine_of(scenario) == "vectorized" else ProcessWorld
-    if shared is None and scenario.most_a_day is not None:
-        shared = sharing(clock, scenario, replicate)
-    world: Federation = engine(scenario, population, devices, clock, recorder, replicate, shared)
-    if shared is not None:
-        shared.join(scenario.job, weight, recorder, world.roster)
-    if journal is not None and state is not None:
-        try:
-            recorder.restore(part_of("log", state))
-            world.restore(part_of("world", state))
-            if learner is not None:
-                learner.restore(part_of("learner", state))
-        except (LookupError, TypeError, ValueError) as error:
-            raise damaged(journal.file, f"{type(error).__name__}: {error}") from None
-    gauges, records, gate = None, scenario.records, Gate(world) if gated else None
-    if records.gauges is not None:
-        gauges = _gauge(world, devices.of_client, to_ms(records.gauges), records.gauge_sample)
-    if scenario.server.selects_once:
-        steps = serve(world, opening, 0 if state is None else int(state["number"]), gate)
-        begun = Begun(world, steps, partial(stop_now, world), gauges, gate)
-    else:
-        versions = BufferedRun(world, scenario.server, gate)
-        begun = Begun(world, versions.serve(), versions.stop_now, gauges, gate)
-    return begun
+def run_until(clock: Clock, event: simpy.Event, tell: Callable[[], None], closed: Sequence[Closed] = ()) -> None:
+    """Let the clock run until an event has happened, or something has closed; `tell` is called every so often."""
+    while not event.processed and not closed:
+        for _ in range(256):
+            clock.step()
+            if event.processed or closed:
+                break
+        tell()
 
 
 def sharing(clock: Clock, scenario: Scenario, replicate: int) -> Sharing:
@@ -227,62 +287,6 @@ def engine_of(scenario: Scenario) -> str:
     if scenario.engine == "auto":
         return "process" if scenario.devices <= FEW_DEVICES else "vectorized"
     return scenario.engine
-
-
-def _run_to_end(
-    begun: Begun, serving: simpy.Event, progress: Progress | None
-) -> Generator[Closed, Feedback | None, StalledError | None]:
-    """Run until the server has ended or the duration is over; return the error of a server that stalled."""
-    world, clock, stop = begun.world, begun.world.clock, begun.world.scenario.stop.horizon
-    stopping = clock.at(stop, Turn.STOP) if stop < FOREVER else None
-
-    def tell() -> None:
-        if progress is not None:
-            progress(world.recorder.closed, to_seconds(clock.now))
-
-    try:
-        yield from _stepped(begun, serving if stopping is None else serving | stopping, tell)
-    except Enough:
-        begun.stop()
-    except StalledError as error:
-        begun.stop()
-        return error
-    else:
-        if stopping is not None and clock.now >= stop:
-            # The last round may have closed at the very instant of the stop: let that instant run its course.
-            yield from _stepped(begun, stopping, lambda: None)
-            begun.stop()
-        elif world.scenario.server.selects_once:
-            # Sessions that are late may still be on their way: let them end.
-            world.finish()
-    yield from _through(begun)  # the round that the stop has closed
-    return None
-
-
-def run_until(clock: Clock, event: simpy.Event, tell: Callable[[], None], closed: Sequence[Closed] = ()) -> None:
-    """Let the clock run until an event has happened, or something has closed; `tell` is called every so often."""
-    while not event.processed and not closed:
-        for _ in range(256):
-            clock.step()
-            if event.processed or closed:
-                break
-        tell()
-
-
-def _stepped(begun: Begun, event: simpy.Event, tell: Callable[[], None]) -> Generator[Closed, Feedback | None, None]:
-    """Let the clock run until an event has happened, but hand out what closes, and pass on what comes of it."""
-    gate = begun.gate
-    while gate is not None and not event.processed:
-        run_until(begun.world.clock, event, tell, gate.closed)
-        yield from _through(begun)
-    run_until(begun.world.clock, event, tell)
-
-
-def _through(begun: Begun) -> Generator[Closed, Feedback | None, None]:
-    while begun.gate is not None and begun.gate.closed:
-        told = yield begun.gate.closed.pop(0)
-        if told is not None and begun.world.selector.informed:
-            begun.world.selector.take(told)
 
 
 @dataclass(frozen=True)
@@ -317,9 +321,12 @@ def sample(cell: Ints, most: int | None) -> Sample:
     return Sample(np.sort(order[np.repeat(firsts, taken) + spaced]), sizes, taken)
 
 
-def _gauge(world: Federation, cell: Ints, every: int, most: int | None) -> Steps:
-    """Count the population every so many milliseconds; the other parameters are those of `sample`."""
-    counted = sample(cell, most)
+def _gauges(world: Federation, cell: Ints) -> Steps:
+    """Count the population, of which each client is in a cell (N,), as often as the scenario wants."""
+    records = world.scenario.records
+    if records.gauges is None:
+        return
+    counted, every = sample(cell, records.gauge_sample), to_ms(records.gauges)
     while True:
         yield world.clock.at(world.recorder.ticks * every, Turn.GAUGE)
         available, eligible, *against = counted.scaled(world.roster.counts(counted.clients))

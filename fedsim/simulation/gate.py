@@ -1,14 +1,16 @@
 """A gate at the close of each round, where a stepped simulation stops until it has been told what came of it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.errors import RunError
 from fedsim.common.instants import each_to_seconds, to_seconds
 from fedsim.log.columns import Arrays
 from fedsim.log.recorder import CODES, RUNNING
@@ -18,7 +20,11 @@ from fedsim.simulation.world import Turn, World
 _NAMES = np.array(["", *CODES])
 
 
-@dataclass(frozen=True, eq=False)
+TOLD = ("losses", "rms_losses", "norms", "samples")
+"""What can be told of a round, of each client that reported."""
+
+
+@dataclass(eq=False)
 class Closed:
     """A round that has closed, or a version of a buffered server; instants are seconds since the start of the run.
 
@@ -39,6 +45,10 @@ class Closed:
     _began: Ints = field(repr=False)
     _ended: Ints = field(repr=False)
     _codes: NDArray[np.int8] = field(repr=False)
+    told: list[Floats] | None = field(default=None, repr=False)
+    """`TOLD` of the `reporters`, (b,) each; None before it has been told."""
+    over: bool = field(default=False, repr=False)
+    """Whether it can no longer be told of, since the simulation has gone on."""
 
     @property
     def until_s(self) -> Floats:
@@ -76,13 +86,71 @@ class Closed:
         """Clients (b,) whose report was taken, in the order in which the reports came."""
         return self.clients[self.arrivals]
 
-    def feedback(self, losses: Floats, rms_losses: Floats, norms: Floats, samples: Floats) -> Feedback:
-        """Return what came of it; the arrays (b,) are in the order of `reporters`."""
-        told = [np.full(len(self.clients), np.nan) for _ in range(4)]
-        for place, values in zip(told, (losses, rms_losses, norms, samples), strict=True):
-            place[self.arrivals] = values
+    def report(
+        self,
+        losses: ArrayLike | Mapping[int, float],
+        *,
+        rms_losses: ArrayLike | Mapping[int, float] | None = None,
+        norms: ArrayLike | Mapping[int, float] | None = None,
+        samples: ArrayLike | Mapping[int, float] | None = None,
+    ) -> None:
+        """Tell what came of the round, once, before the next one is asked for.
+
+        Parameters
+        ----------
+        losses
+            The mean loss of the samples of each of the `reporters`, in their order, shape (b,), or by client. What is
+            told must be finite and at least 0.
+        rms_losses
+            The roots of the means of their squares, which Oort goes by; by default the losses.
+        norms
+            Euclidean norms of the updates.
+        samples
+            How many samples each client has; by default 1.
+
+        Raises
+        ------
+        RunError
+            If the round has been told already or is over, or the numbers do not fit the clients that reported.
+        """
+        mean = self._checked("losses", losses)
+        others = [("rms_losses", rms_losses, mean), ("norms", norms, np.nan), ("samples", samples, 1.0)]
+        told = [np.full(len(mean), default) if x is None else self._checked(name, x) for name, x, default in others]
+        if self.over:
+            raise RunError(f"round {self.number:,} is over: only the round that came last can be told of")
+        if self.told is not None:
+            raise RunError(f"round {self.number:,} has been told already")
+        self.told = [mean, *told]
+
+    def feedback(self) -> Feedback:
+        """Return what came of it; where nothing has been told, nobody must have reported."""
+        columns = np.full((len(TOLD), len(self.clients)), np.nan)
+        if self.told is not None:
+            columns[:, self.arrivals] = self.told
         took_s = self.ended_s - self.began_s
-        return Feedback(self.number, self.closed_s - self.opened_s, self.clients, took_s, self.reported, *told)
+        return Feedback(self.number, self.closed_s - self.opened_s, self.clients, took_s, self.reported, *columns)
+
+    def _checked(self, name: str, given: Any) -> Floats:
+        reporters = self.reporters
+        if isinstance(given, Mapping):
+            if unknown := given.keys() - set(reporters.tolist()):
+                raise RunError(f"{name}: client {min(unknown)} has no report in round {self.number:,}")
+            if missing := set(reporters.tolist()) - given.keys():
+                raise RunError(f"{name}: client {min(missing)} reported in round {self.number:,}, and has no number")
+            given = [given[client] for client in reporters.tolist()]
+        try:
+            values = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise RunError(f"{name} must be numbers, one for each of the reporters, not {given!r}") from None
+        if values.shape != reporters.shape:
+            raise RunError(
+                f"{name} has the shape {values.shape}, and {len(reporters):,} reports came in round {self.number:,}: "
+                "give one number for each, in the order of reporters"
+            )
+        if not (fits := (values >= 0) & (values < np.inf)).all():
+            client, value = reporters[~fits][0], values[~fits][0]
+            raise RunError(f"{name} of client {client} in round {self.number:,} is {value}; it must be at least 0")
+        return values
 
 
 class Learner(Protocol):
@@ -122,7 +190,8 @@ class Gate:
         clients, versions, began, ended, codes = recorder.sessions(rows, *names)
         runs = (codes == RUNNING) | (ended > instant)
         codes[runs] = CODES["aborted" if outcome == "stopped" else "late"]
-        selected, until = planned[0] if len(planned) == 1 else (_joined(planned, place) for place in range(2))
+        none = np.empty((2, 0), dtype=np.int64)
+        selected, until = planned[0] if len(planned) == 1 else np.concatenate([none, *planned], axis=1)
         ended = np.where(runs, instant, ended)
         times_s = to_seconds(recorder.opened_at(number)), to_seconds(instant)
         clients, versions = clients.astype(np.int64), versions.astype(np.int64)
@@ -131,7 +200,3 @@ class Gate:
             Closed(number, outcome, *times_s, selected, clients, versions, oldest, until, began, ended, codes)
         )
         planned.clear()
-
-
-def _joined(planned: list[tuple[Ints, Ints]], place: int) -> Ints:
-    return np.concatenate([np.empty(0, dtype=np.int64), *(each[place] for each in planned)])

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -34,6 +34,7 @@ from fedsim.selection import (
     needs_feedback,
     selection_law,
 )
+from fedsim.selection.law import Remembers
 from fedsim.selection.matching import Wish
 from fedsim.simulation.check_ins import connections_of
 
@@ -140,8 +141,10 @@ def free_round(server: Server, separation: Ints, number: Ints | int) -> Ints:
     return np.where(separation == 0, number, free) if server.selects_once else free
 
 
-class Cooldowns:
+class Cooldowns(Remembers):
     """Begins cool-downs by a scenario's server, and counts participations where clients have a cap on them."""
+
+    remembered = ("_taken",)
 
     def __init__(self, server: Server, population: Population) -> None:
         self._server, self._population = server, population
@@ -168,15 +171,6 @@ class Cooldowns:
         most = self._population.most
         return np.empty(0, dtype=np.int64) if most is None else np.flatnonzero(self._taken >= most)
 
-    def state(self) -> Arrays:
-        """Return all that is needed to go on; nothing without a cap."""
-        return {} if self._population.most is None else {"taken": self._taken}
-
-    def restore(self, state: Arrays) -> None:
-        """Go on from what `state` returned."""
-        if self._population.most is not None:
-            self._taken = state["taken"]
-
 
 class SharedRoster(Protocol):
     """A job's roster, as the other jobs on the fleet see it."""
@@ -190,13 +184,15 @@ class SharedRoster(Protocol):
         ...
 
 
-class Sharing:
+class Sharing(Remembers):
     """What jobs on one fleet share: who is in a session, what a day still allows, and whose turn it is.
 
     `busy_until` and `rest_until` (N,) are the instants until which each device is in a session of any job, as far as
     that is known, and has had its sessions of a day. `most_a_day` is their number, None for any; `rank` puts what jobs
     want at an instant in an order, and `draws` are the draws for it.
     """
+
+    remembered = ("rest_until", "_taken", "_day")
 
     def __init__(
         self, clock: Clock, clients: int, rank: Callable[[Wish], float], draws: Stream, most_a_day: int | None
@@ -253,14 +249,6 @@ class Sharing:
             roster.look_again()
         news, self.news = self.news, self._clock.event()
         news.succeed()
-
-    def state(self) -> Arrays:
-        """Return all that is needed to go on, where one server alone has a day's limit."""
-        return {"rest_until": self.rest_until, "taken": self._taken, "day": np.array(self._day)}
-
-    def restore(self, state: Arrays) -> None:
-        """Go on from what `state` returned."""
-        self.rest_until, self._taken, self._day = state["rest_until"], state["taken"], int(state["day"])
 
     def _grant(self, _due: simpy.Event) -> None:
         asking, self._asking = sorted(self._asking, key=lambda each: each[:2]), []
@@ -368,6 +356,7 @@ class World:
     recorder: Recorder
     replicate: int
     shared: Sharing | None = None  # with other jobs on the fleet; None where there is nothing to share
+    selector: Selector = field(init=False)
 
     def __post_init__(self) -> None:
         scenario = self.scenario
@@ -380,6 +369,18 @@ class World:
         self.deadline = to_ms(scenario.server.deadline or math.inf)
         self.planned: list[tuple[Ints, Ints]] | None = None
         """Clients that were selected, and when their sessions end if nothing cuts them, where a `Gate` wants them."""
+
+    def state(self) -> Arrays:
+        """Return all that is needed to go on at the opening of a round, except the clock and the log."""
+        shared = {} if self.shared is None else with_prefix("shared", self.shared.state())
+        return {**self.selector.state(), **with_prefix("cooldowns", self._cooldowns.state()), **shared}
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from what `state` returned; the clock has been set."""
+        self.selector.restore(state)
+        self._cooldowns.restore(part_of("cooldowns", state))
+        if self.shared is not None:
+            self.shared.restore(part_of("shared", state))
 
     def own_ends(self, cohort: Ints, number: int, device_ends: EndFunction) -> Ints:
         """Return the instants (n,) at which sessions that begin now end if nothing cuts them.

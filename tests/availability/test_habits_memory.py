@@ -16,6 +16,7 @@ from fedsim.experiment.preflight import made_ready
 from fedsim.log.journal import Journal
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_into
+from fedsim.simulation.engine import Simulation
 from tests.held import Held
 
 SERVER = {"cohort": 5, "over_select": 1.2, "deadline": "10m", "pause": "6h"}
@@ -29,7 +30,8 @@ def test_memory_does_not_grow_with_the_days(tmp_path: Path) -> None:
         scenario = Scenario.model_validate(data | {"population": [POPULATION[0] | {"devices": 100_000}]})
         ready = made_ready(scenario)
         with Held() as held:
-            simulate_into(Journal(tmp_path / str(days)), scenario, ready.population, 0, lambda *_: None, ready.devices)
+            simulation = Simulation(scenario, ready.population, 0, lambda *_: None, ready.devices)
+            simulate_into(Journal(tmp_path / str(days)), simulation)
         return held.most
 
     held(1)  # what is loaded once

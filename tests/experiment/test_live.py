@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 
 import fedsim
 from fedsim.common.errors import RunError, ScenarioError, StalledError
-from fedsim.experiment.live import LiveFleet, LiveRound
+from fedsim.experiment.live import LiveFleet
 from fedsim.log import fingerprint
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
-from fedsim.simulation import simulate_log
+from fedsim.simulation import Closed, simulate_log
 from tests.scenarios import buffered_scenarios, scenarios
 
 LAWS = ["oort", "power_of_choice", "loss_proportional", "refl"]
 ENGINES = ["process", "vectorized"]
 
 
-def stepped(scenario: Scenario) -> tuple[LiveFleet, list[LiveRound], str | None]:
+def stepped(scenario: Scenario) -> tuple[LiveFleet, list[Closed], str | None]:
     """Step a fleet to its end; return the error of one that stalls, too."""
-    fleet, rounds = fedsim.live(scenario), list[LiveRound]()
+    fleet, rounds = fedsim.live(scenario), list[Closed]()
     try:
         rounds.extend(fleet)
     except StalledError as error:
@@ -38,7 +38,7 @@ def check(scenario: Scenario) -> None:
     for engine in ENGINES:
         case = scenario.model_copy(update={"engine": engine})
         fleet, rounds, stalled = stepped(case)
-        shown.append([str({**vars(each), "_tell": None}) for each in rounds])
+        shown.append([str(vars(each)) for each in rounds])
         if stalled is not None:
             with pytest.raises(StalledError, match=re.escape(stalled)):
                 simulate_log(case, build_population(case))
@@ -52,9 +52,7 @@ def check(scenario: Scenario) -> None:
     assert shown[0] == shown[1]
 
 
-def check_rounds(
-    scenario: Scenario, rounds: list[LiveRound], closed: pl.DataFrame, participations: pl.DataFrame
-) -> None:
+def check_rounds(scenario: Scenario, rounds: list[Closed], closed: pl.DataFrame, participations: pl.DataFrame) -> None:
     sync = scenario.server.selects_once
     unfinished = 0 if sync else closed.filter(outcome="stopped").height
     assert [each.number for each in rounds] == closed["round"].to_list()[: len(closed) - unfinished]
@@ -129,7 +127,7 @@ def made(law: Any = "oort", engine: str = "process", **server: Any) -> Scenario:
 BUFFERED = {"mode": "buffered", "concurrency": 6, "buffer": 3}
 
 
-def losses_of(round_: LiveRound) -> list[float]:
+def losses_of(round_: Closed) -> list[float]:
     """Losses that follow from the client and the round, and can be told again."""
     return [1 + (client * 37 % 11) / (1 + round_.number / 9) for client in round_.reporters.tolist()]
 

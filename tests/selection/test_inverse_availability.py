@@ -43,7 +43,7 @@ def test_the_first_goes_by_weight_over_estimate() -> None:
     first = []
     for number in range(6_000):
         law = InverseAvailability(weights)
-        law.restore({"seen": np.array([1, 3, 9]), "selections": np.array(9)})
+        law.restore({"_seen": np.array([1, 3, 9]), "_selections": np.array(9)})
         first.append(int(law.select(request(number, 1), shown([True] * 3))[0]))
     found = np.bincount(first, minlength=3) / 6_000
     np.testing.assert_allclose(found, expected / expected.sum(), atol=0.03)

@@ -19,6 +19,7 @@ from fedsim.log.recorder import Recorder
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_into, simulate_log
+from fedsim.simulation.engine import Simulation
 from tests.conftest import Load
 from tests.simulation.test_engines_agree import traces, worlds
 
@@ -50,7 +51,7 @@ def simulate_with_kills(scenario: Scenario, folder: Path, after: list[int], out:
         for calls in [*after, 0]:  # with 0, never
             left, journal = calls, Journal(folder)
             try:
-                ended_s = simulate_into(journal, scenario, population)
+                ended_s = simulate_into(journal, Simulation(scenario, population))
             except Killed:
                 (folder / "rounds-000999.parquet").write_bytes(b"written after the last state was kept")
             else:
@@ -125,7 +126,7 @@ def test_sessions_that_are_late_go_on_after_a_resumption(engine: str, small: Loa
 def test_a_closed_journal_holds_no_rows_any_more(small: Load, tmp_path: Path) -> None:
     scenario = small()
     journal = Journal(tmp_path / "journal")
-    ended_s = simulate_into(journal, scenario, build_population(scenario))
+    ended_s = simulate_into(journal, Simulation(scenario, build_population(scenario)))
     assert journal.ended_s is None
     journal.close(tmp_path, ended_s)
     assert [path.name for path in (tmp_path / "journal").iterdir()] == ["state.npz"]

@@ -10,6 +10,7 @@ from fedsim.common.arrays import Bits, Bools, Ints
 from fedsim.common.instants import DAY, FOREVER, MINUTE
 from fedsim.common.reasons import Reason
 from fedsim.log.columns import Arrays
+from fedsim.selection.law import Remembers
 from fedsim.simulation.arrays.precomputed import PrecomputedAvailability
 from fedsim.simulation.check_ins import Connections
 from fedsim.simulation.world import KINDS, NEVER, Clock, Cooldown, Sharing, Turn, count_by_group, explain
@@ -21,12 +22,14 @@ _NOT_CONNECTED = np.uint16(Reason.NOT_CONNECTED)
 _IN_SESSION, _GONE = np.uint16(Reason.IN_SESSION), np.uint16(Reason.GONE)
 
 
-class ArrayRoster:
+class ArrayRoster(Remembers):
     """When each client is free again, as arrays, beside the availability of all devices.
 
     A `block` of clients can be selected only together. Nothing is looked up beyond the `horizon`, when the run is
     stopped. `after_report` says that a cool-down begins when a session has reported, and not when it begins.
     """
+
+    remembered = ("_free_round", "_free_at", "_busy", "_busy_until", "_busy_rest")
 
     def __init__(
         self, clock: Clock, availability: PrecomputedAvailability, block: int, horizon: int, *, after_report: bool
@@ -75,20 +78,9 @@ class ArrayRoster:
         self._free_at[clients] = np.maximum(self._free_at[clients], until.from_instant)
         self._at = None
 
-    def state(self) -> Arrays:
-        """Return all that is needed to go on at the opening of a round."""
-        return {
-            "free_round": self._free_round,
-            "free_at": self._free_at,
-            "busy": self._busy,
-            "busy_until": self._busy_until,
-            "busy_rest": self._busy_rest,
-        }
-
     def restore(self, state: Arrays) -> None:
         """Go on from what `state` returned."""
-        self._free_round, self._free_at = state["free_round"], state["free_at"]
-        self._busy, self._busy_until, self._busy_rest = state["busy"], state["busy_until"], state["busy_rest"]
+        super().restore(state)
         self._at = None
 
     def rest_all(self, clients: Ints, until: int) -> None:

@@ -170,17 +170,13 @@ class ArrayWorld(World):
         return round_
 
     def state(self) -> Arrays:
-        """Return all that is needed to go on at the opening of a round, beside the clock and the log."""
-        own = self.selector.state() | self._cooldowns.state()
-        own |= {} if self.shared is None else with_prefix("shared", self.shared.state())
-        return {**own, **with_prefix("roster", self.roster.state()), **with_prefix("beyond", self._beyond.state())}
+        """Return the same, with the roster and the sessions that end after the stop."""
+        own = with_prefix("roster", self.roster.state()) | with_prefix("beyond", self._beyond.state())
+        return {**super().state(), **own}
 
     def restore(self, state: Arrays) -> None:
         """Go on from what `state` returned; the clock has been set."""
-        self.selector.restore(state)
-        self._cooldowns.restore(state)
-        if self.shared is not None:
-            self.shared.restore(part_of("shared", state))
+        super().restore(state)
         self.roster.restore(part_of("roster", state))
         self._beyond.restore(part_of("beyond", state))
 

@@ -1,6 +1,7 @@
 """The process engine: every condition of a device and every session a process on SimPy's clock."""
 
 from collections.abc import Callable, Generator
+from typing import cast
 
 import numpy as np
 import simpy
@@ -12,7 +13,7 @@ from fedsim.common.arrays import Ints
 from fedsim.common.instants import DAY, FOREVER, to_ms
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.reasons import REASON_OF
-from fedsim.log.columns import Arrays, part_of, with_prefix
+from fedsim.log.columns import Arrays
 from fedsim.log.recorder import CODES
 from fedsim.simulation.check_ins import Connections
 from fedsim.simulation.processes.roster import GONE, IN_SESSION, NOT_CONNECTED, SPENT, Roster
@@ -230,7 +231,6 @@ class ProcessWorld(World):
         self.roster = Roster(clock, devices.of_client, scenario.server.block)
         for client in self.population.barred.tolist():
             self.roster.hold(client, SPENT)
-        self.rosters = [self.roster]  # of all jobs on the fleet
         self.selector = Selector(scenario, self.population, self.roster, self.recorder, self.replicate, self.clock)
         self._sessions: dict[int, SessionProcess] = {}  # the running ones, by client
         self.last_round: ProcessRound | None = None
@@ -281,7 +281,7 @@ class ProcessWorld(World):
 
     def take(self, clients: Ints, ends: Ints) -> None:
         """Keep clients out of every roster while they are in a session."""
-        for roster in self.rosters:
+        for roster in self._rosters:
             for client in clients.tolist():
                 roster.hold(client, IN_SESSION)
         if self.shared is not None:
@@ -289,8 +289,13 @@ class ProcessWorld(World):
 
     def release(self, client: int) -> None:
         """Let a client go whose session has ended."""
-        for roster in self.rosters:
+        for roster in self._rosters:
             roster.lift(client, IN_SESSION)
+
+    @property
+    def _rosters(self) -> "list[Roster]":
+        """Those of all jobs on the fleet."""
+        return [self.roster] if self.shared is None else cast("list[Roster]", self.shared.rosters)
 
     def buffered_sessions(self) -> ProcessBufferedSessions:
         """Return what a buffered server needs of its sessions."""
@@ -307,23 +312,18 @@ class ProcessWorld(World):
             self.clock.step()
 
     def state(self) -> Arrays:
-        """Return all that is needed to go on at the opening of a round, except the clock and the log."""
+        """Return the same, with who is kept out, and the sessions that are late."""
         late = [(client, each.number, each.row, each.ends) for client, each in self._sessions.items()]
         return {
-            **self.selector.state(),
+            **super().state(),
             "separated": np.array(self.roster.separated(), dtype=np.int64).reshape(-1, 2),
             "resting": np.array(list(self.roster.resting.items()), dtype=np.int64).reshape(-1, 2),
             "sessions": np.array(late, dtype=np.int64).reshape(-1, 4),
-            **self._cooldowns.state(),
-            **({} if self.shared is None else with_prefix("shared", self.shared.state())),
         }
 
     def restore(self, state: Arrays) -> None:
         """Go on from what `state` returned; the clock has been set, and the devices know what it says."""
-        self.selector.restore(state)
-        self._cooldowns.restore(state)
-        if self.shared is not None:
-            self.shared.restore(part_of("shared", state))
+        super().restore(state)
         for client in self._cooldowns.spent().tolist():
             self.roster.hold(client, SPENT)
         for client, number in state["separated"].tolist():
