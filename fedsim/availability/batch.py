@@ -41,11 +41,23 @@ def concatenate(parts: Iterable[Spells]) -> Spells:
     return Spells(*(np.concatenate(column) for column in zip(none, *parts, strict=True)))
 
 
-def merge_touching(who: NDArray[np.intp], starts: Ints, ends: Ints) -> Spells:
-    """Merge the spells of a client that touch; they are sorted by client and start, and do not overlap."""
+def joined(parts: Iterable[Spells]) -> Spells:
+    """Return spells that do not overlap by client and start, those of a client that touch as one."""
+    who, starts, ends = concatenate(parts)
+    order = np.lexsort((starts, who))
+    who, starts, ends = who[order], starts[order], ends[order]
     apart = (who[1:] != who[:-1]) | (starts[1:] > ends[:-1])
     opens, closes = (np.concatenate(each)[: len(who)] for each in (([True], apart), (apart, [True])))
     return Spells(who[opens], starts[opens], ends[closes])
+
+
+def levels(owner: Ints, instants: Ints, steps: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return, by owner, the instants at which steps are taken, and the sum of the owner's steps up to and with it."""
+    order = np.lexsort((instants, owner))
+    owner, instants, level = owner[order], instants[order], np.cumsum(steps[order])
+    last = np.ones(len(owner), dtype=np.bool_)  # of its instant: all that happens there has happened
+    last[:-1] = (owner[1:] != owner[:-1]) | (instants[1:] > instants[:-1])
+    return owner[last], instants[last], level[last]
 
 
 def subtract(spells: Spells, outages: Spells, clients: int) -> Spells:
@@ -61,15 +73,10 @@ def subtract(spells: Spells, outages: Spells, clients: int) -> Spells:
     who = np.concatenate([own, own, outages.who, outages.who])
     instants = np.concatenate([spells.starts[touched], spells.ends[touched], outages.starts, outages.ends])
     steps = np.repeat([1, -1, -2, 2], [len(own), len(own), len(outages.who), len(outages.who)])
-    order = np.lexsort((instants, who))
-    who, instants = who[order], instants[order]
     # The level is 1 where available and without an outage: each outage takes away 2, so nothing else comes to 1.
-    level = np.cumsum(steps[order])
-    last = np.ones(len(who), dtype=np.bool_)
-    last[:-1] = (who[1:] != who[:-1]) | (instants[1:] > instants[:-1])
-    who, instants = who[last], instants[last]
-    opens = np.flatnonzero(level[last] == 1)
-    return concatenate([kept, merge_touching(who[opens], instants[opens], instants[opens + 1])])
+    who, instants, level = levels(who, instants, steps)
+    opens = np.flatnonzero(level == 1)
+    return concatenate([kept, joined([Spells(who[opens], instants[opens], instants[opens + 1])])])
 
 
 class Batch(Protocol):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.availability.batch import Batch, Spells, concatenate, merge_touching
+from fedsim.availability.batch import Batch, Spells, concatenate, joined
 from fedsim.availability.civil import Place
 from fedsim.availability.model import ExactModel, Pieces
 from fedsim.common.arrays import Bools, Floats, Ints
@@ -170,11 +170,7 @@ class RenewalBatch(Batch):
             touches |= bool(parts) and bool((now.number - last[who]).max() > 1)
             parts.append(Spells(who[now.on], begun[now.on], np.minimum(now.end, until)[now.on]))
             last[who] = now.number
-        found = concatenate(parts)
-        if not touches:
-            return found
-        order = np.lexsort((found.starts, found.who))
-        return merge_touching(found.who[order], found.starts[order], found.ends[order])
+        return joined(parts) if touches else concatenate(parts)
 
     def leaves(self, clients: Ints, since: int, until: int) -> Ints:
         gone = np.full(len(clients), FOREVER)

@@ -3,14 +3,14 @@
 import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol, TypeAlias, cast
+from typing import Final, NamedTuple, Protocol, cast
 
 import numpy as np
 import simpy
 from simpy.events import EventPriority
 
 from fedsim.availability.batch import Reasons
-from fedsim.availability.population import Strata
+from fedsim.availability.population import PopulationAvailability, Strata
 from fedsim.availability.shocks import server_shocks
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import DAY, each_to_ms, to_ms, to_seconds
@@ -36,10 +36,8 @@ from fedsim.selection import (
 )
 from fedsim.selection.law import Remembers
 from fedsim.selection.matching import Wish
+from fedsim.simulation.arrays.precomputed import PrecomputedAvailability
 from fedsim.simulation.check_ins import connections_of
-
-EndFunction: TypeAlias = Callable[[Ints, int, Ints], Ints]
-"""When the devices of clients (n,) become unavailable, as `PopulationAvailability.ends`."""
 
 NEVER: Final = 1 << 62
 """The round from which a client may be selected again that has taken part as often as it may."""
@@ -357,6 +355,7 @@ class World:
     replicate: int
     shared: Sharing | None = None  # with other jobs on the fleet; None where there is nothing to share
     selector: Selector = field(init=False)
+    availability: PopulationAvailability | PrecomputedAvailability = field(init=False)
 
     def __post_init__(self) -> None:
         scenario = self.scenario
@@ -382,7 +381,7 @@ class World:
         if self.shared is not None:
             self.shared.restore(part_of("shared", state))
 
-    def own_ends(self, cohort: Ints, number: int, device_ends: EndFunction) -> Ints:
+    def own_ends(self, cohort: Ints, number: int) -> Ints:
         """Return the instants (n,) at which sessions that begin now end if nothing cuts them.
 
         `number` is that of the round, or `session_key`. Devices that become unavailable leave the rest of the server's
@@ -395,7 +394,7 @@ class World:
             bits = self._bits[self.population.group[cohort]]
             at_most = np.maximum(phases[2], len(cohort) * bits / uplink)  # if all of them share it all of the time
             until = now + each_to_ms(phases[0] + phases[1] + at_most) + 1
-            phases[2], _ = shared(phases, bits, (device_ends(cohort, now, until) - now) / 1000, uplink)
+            phases[2], _ = shared(phases, bits, (self.availability.ends(cohort, now, until) - now) / 1000, uplink)
         lengths = whole_lengths(phases, self.population.speed[cohort])
         ends = now + (lengths if self.shared is None else np.maximum(lengths, 1))  # so that nobody serves two at once
         if self.planned is not None:

@@ -11,12 +11,12 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from fedsim.availability.batch import Batch, Reasons, Spells, concatenate
+from fedsim.availability.batch import Batch, Reasons, Spells, joined
 from fedsim.availability.civil import Place
 from fedsim.availability.model import ExactModel, Pieces
 from fedsim.availability.trace.pattern import Pattern, Repeat, build_pattern
 from fedsim.availability.trace.rows import Policy, TraceError, TraceReport, check_file, clean, read_rows
-from fedsim.availability.trace.unions import Moments, union
+from fedsim.availability.trace.unions import Moments
 from fedsim.common.arrays import Bools, Ints
 from fedsim.common.instants import DAY, DAY_S, FOREVER, to_ms
 from fedsim.common.keyed import Stream
@@ -118,10 +118,7 @@ class RecordedBatch(Batch):
         return holds
 
     def _spells(self, devices: Ints, since: int, until: int) -> Spells:
-        parts = _within(self._pattern.available, devices, self._pattern, self._place, since, until)
-        who, starts, ends = concatenate(parts)
-        joined, _ = union(who, starts, ends, len(devices))
-        return Spells(joined.devices, joined.starts, joined.ends)
+        return joined(_within(self._pattern.available, devices, self._pattern, self._place, since, until))
 
 
 @lru_cache(maxsize=16)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import simpy
 
-from fedsim.availability.batch import Reasons
+from fedsim.availability.batch import Reasons, levels
 from fedsim.common.arrays import Bits, Bools, Ints
 from fedsim.common.instants import DAY, FOREVER, MINUTE
 from fedsim.common.reasons import Reason
@@ -286,10 +286,6 @@ def _chunks(clients: Ints) -> Iterator[Ints]:
 
 def _intervals_at(owner: Ints, starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
     """Return the instants at which intervals begin or end, owner by owner, and how many of the owner's go on then."""
-    owner, instants = np.tile(owner, 2), np.concatenate([starts, ends])
     steps = np.repeat([1, -1], len(starts))
-    order = np.lexsort((instants, owner))
-    owner, instants, count = owner[order], instants[order], np.cumsum(steps[order])
-    last = np.ones(len(owner), dtype=np.bool_)  # of its instant: all that happens there has happened
-    last[:-1] = (owner[1:] != owner[:-1]) | (instants[1:] > instants[:-1])
-    return instants[last], count[last]
+    _, instants, count = levels(np.tile(owner, 2), np.concatenate([starts, ends]), steps)
+    return instants, count

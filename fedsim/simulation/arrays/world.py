@@ -89,7 +89,7 @@ class ArrayBufferedSessions:
         """Work out how sessions end; `key` is that of their lengths, `row` the recorder's of the first."""
         now = self._clock.now
         limit = now + self._world.deadline
-        own_ends = self._world.own_ends(cohort, key, self._world.availability.ends)
+        own_ends = self._world.own_ends(cohort, key)
         ends = np.minimum(own_ends, limit)
         device_ends = self._world.availability.ends(cohort, now, ends)
         dropped = device_ends <= ends
@@ -148,7 +148,7 @@ class ArrayWorld(World):
     def start(self, number: int, cohort: Ints, row: int, target: int) -> ArrayRound:
         """Work out how the sessions of a cohort end."""
         clock, now = self.clock, self.clock.now
-        own_ends = self.own_ends(cohort, number, self.availability.ends)
+        own_ends = self.own_ends(cohort, number)
         device_ends = self.availability.ends(cohort, now, own_ends)
         round_ = ArrayRound(clock, number, target, own_ends, device_ends, self.deadline)
         ends, outcome = round_.ends, round_.outcomes

@@ -193,7 +193,7 @@ class ProcessBufferedSessions:
         """Start sessions; `key` is that of their lengths, `row` the recorder's of the first."""
         now = self._clock.now
         limit = now + self._world.deadline
-        own_ends = self._world.own_ends(cohort, key, self._world.availability.ends)
+        own_ends = self._world.own_ends(cohort, key)
         self._world.take(cohort, own_ends)
         for place, (client, end) in enumerate(zip(cohort.tolist(), own_ends.tolist(), strict=True), start=row):
             outcome = "late" if end > limit else "reported"
@@ -257,7 +257,7 @@ class ProcessWorld(World):
     def start(self, number: int, cohort: Ints, row: int, target: int) -> ProcessRound:
         """Start a process for each session of a cohort."""
         round_ = self.last_round = ProcessRound(self.clock, target, self._session_ended)
-        ends = self.own_ends(cohort, number, self.availability.ends)
+        ends = self.own_ends(cohort, number)
         self.take(cohort, ends)
         for place, (client, end) in enumerate(zip(cohort.tolist(), ends.tolist(), strict=True), start=row):
             self._run_session(round_, number, client, place, end)
