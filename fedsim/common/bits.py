@@ -5,7 +5,7 @@ import numpy as np
 from fedsim.common.arrays import Bits, Ints
 from fedsim.common.compiled import compiled, inlined
 
-_1, _6, _63 = np.uint64(1), np.uint64(6), np.uint64(63)
+_1, _63 = np.uint64(1), np.uint64(63)
 _LOWER_HALF = np.uint64(0xFFFFFFFF)
 
 

@@ -4,7 +4,6 @@ The draws are those that `fedsim.common.keyed` makes as arrays, one at a time, t
 """
 
 from collections.abc import Callable
-from functools import wraps
 from multiprocessing import parent_process
 from typing import ParamSpec, TypeVar
 
@@ -33,20 +32,11 @@ def compiled(loop: Callable[_P, _R]) -> Callable[_P, _R]:
     it side by side. Without numba it stays as it is, with the same results.
     """
     if numba is None:
-        return _interpreted(loop)
+        return np.errstate(over="ignore")(loop)  # products of words are meant to overflow
     try:
         return numba.njit(cache=True, nogil=True)(loop)
     except RuntimeError:  # nowhere to keep it: neither beside the module nor in the user's folder
         return numba.njit(cache=False, nogil=True)(loop)
-
-
-def _interpreted(loop: Callable[_P, _R]) -> Callable[_P, _R]:
-    @wraps(loop)
-    def run(*given: _P.args, **named: _P.kwargs) -> _R:
-        with np.errstate(over="ignore"):  # products of words are meant to overflow
-            return loop(*given, **named)
-
-    return run
 
 
 def inlined(loop: Callable[_P, _R]) -> Callable[_P, _R]:

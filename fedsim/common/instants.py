@@ -47,6 +47,6 @@ def readable_time(seconds: float) -> str:
     return f"{float(f'{seconds / size:.3g}'):,g} {unit}"
 
 
-def time_unit(seconds: float, least: float = 2.0) -> tuple[float, str]:
-    """Return the largest unit of which a time has at least so many, or seconds: its length in seconds, and its name."""
-    return next(((size, unit) for size, unit in _UNITS if abs(seconds) >= least * size), _UNITS[-1])
+def time_unit(seconds: float) -> tuple[float, str]:
+    """Return the largest unit of which a time has at least two, or seconds: its length in seconds, and its name."""
+    return next(((size, unit) for size, unit in _UNITS if abs(seconds) >= 2 * size), _UNITS[-1])

@@ -47,10 +47,7 @@ def on_stderr(*, quiet: bool = False) -> Iterator[Report]:
 def in_notebooks() -> Iterator[Report]:
     """Report progress below a cell, if this process is the kernel of a notebook; nothing elsewhere."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    if getattr(shell, "kernel", None) is None:
-        yield silent
-        return
-    with _bar() as report:
+    with nullcontext(silent) if getattr(shell, "kernel", None) is None else _bar() as report:
         yield report
 
 

@@ -71,12 +71,8 @@ class Cohorts:
         for count in self.counts.tolist():
             if count and first == len(chunk.clients):
                 chunk, first = next(chunks), 0
-            own = slice(first, first + count)
-            first += count
-            if chunk.begun is None or chunk.repeats is None:
-                yield Reports(chunk.clients[own])
-            else:
-                yield Reports(chunk.clients[own], chunk.begun[own], chunk.repeats[own])
+            own = slice(first, first := first + count)
+            yield Reports(*(column[own] for column in chunk if column is not None))
 
     def _chunks(self) -> Iterator[Reports]:
         """Yield the reports of some rows at a time, in order; a row's reports are never split.

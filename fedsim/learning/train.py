@@ -257,7 +257,6 @@ class _Replay:
         if not len(reports.clients):
             for run in self.going:
                 run.step_alone(Cohort(number, reports.clients))
-        if not self.going or not len(reports.clients):
             return []
         staleness, alpha = self.log.staleness(step, reports), self.log.step_sizes(step, reports, work.step_size)
         for run in self.going:

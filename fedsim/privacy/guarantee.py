@@ -152,7 +152,8 @@ def guarantee(privacy: Privacy, bounds: ParticipationBounds) -> Guarantee:
         assert privacy.epsilon is not None
         sigma = noise_for(privacy.epsilon, delta) * spread / unit
         if bounds.sampling is not None:
-            sigma = min(sigma, _noise_for_sampled(privacy.epsilon, delta, bounds.sampling, bounds.rounds))
+            question = ("sampled", privacy.epsilon, delta, bounds.sampling.chance, bounds.sampling.steps(bounds.rounds))
+            sigma = min(sigma, float(cached(question, lambda: np.array([noise_for_sampled(*question[1:])]))[0]))
     known = sigma * unit / spread
     epsilon, amplified = epsilon_of(known, delta), None
     if bounds.sampling is not None:
@@ -183,8 +184,3 @@ def _of_one(c: Floats, sampling: Sampling) -> float:
             "cyclic_poisson, groups: ...} with more groups"
         )
     return float(np.linalg.norm(c))
-
-
-def _noise_for_sampled(epsilon: float, delta: float, sampling: Sampling, rounds: int) -> float:
-    question = ("sampled", epsilon, delta, sampling.chance, sampling.steps(rounds))
-    return float(cached(question, lambda: np.array([noise_for_sampled(*question[1:])]))[0])

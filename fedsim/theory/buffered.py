@@ -197,11 +197,9 @@ def _in_step(question: Asynchronous) -> Flow | None:
 
 def _shares_of_version(question: Asynchronous) -> Floats:
     """Return values of u, equally likely."""
+    first = 0.5 if question.buffer > _STEPS else float(question.rest_from == "selected")
     steps = min(question.buffer, _STEPS)
-    if question.buffer > _STEPS:
-        return np.asarray((np.arange(steps) + 0.5) / steps)
-    first = 1 if question.rest_from == "selected" else 0
-    return np.asarray((np.arange(steps) + first) / question.buffer)
+    return np.asarray((np.arange(steps) + first) / steps)
 
 
 class _Away(NamedTuple):

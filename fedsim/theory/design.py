@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from fedsim.common.arrays import Bools, Floats
 from fedsim.common.errors import ChainError
+from fedsim.common.intervals import bisected
 from fedsim.theory.closed_form import POISSON
 from fedsim.theory.question import ask, normalised, separations
 from fedsim.theory.stationary import stationary, without_draws
@@ -27,7 +28,8 @@ _STEPS = 400
 _LEAST = 1e-9  # weight, of the median, below which none is tried
 _NOTHING = 1e-6  # of what is wanted
 _ROOM = 0.02  # of a limit, that is kept free
-_ROUNDS, _HALVINGS = 5, 60  # of the search for what is within the limits
+_ROUNDS = 5  # of the search for what is within the limits
+_FAR, _CLOSE = 800.0, 2.0**-49  # logarithms of a common factor: the most, and how close they come
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,10 +140,11 @@ def _within_limits(shares: Floats, rounds: Floats, cohort: int, law: str) -> tup
             low = (1.0 + _ROOM) * second / (1.0 + rounds * second) / cohort
         if not low.sum() < 1.0 < high.sum():
             raise ChainError("whatever their weights, these clients take part in nearly the same shares")
-        below, above = -800.0, 800.0  # of the logarithm of the common factor
-        for _ in range(_HALVINGS):
-            middle = (below + above) / 2
-            enough = np.clip(shares * np.exp(middle), low, high).sum() > 1.0
-            below, above = (below, middle) if enough else (middle, above)
-        wanted = np.clip(shares * np.exp(above), low, high)
+        wanted = _of_sum_1(shares, low, high)
     return wanted / wanted.sum(), (wanted <= low) | (wanted >= high)
+
+
+def _of_sum_1(shares: Floats, low: Floats, high: Floats) -> Floats:
+    """Return the shares times a common factor, but for those at a limit."""
+    factor = bisected(lambda x: bool(np.clip(shares * np.exp(x), low, high).sum() <= 1.0), -_FAR, _FAR, _CLOSE)
+    return np.asarray(np.clip(shares * np.exp(factor), low, high))

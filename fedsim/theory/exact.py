@@ -166,11 +166,8 @@ def _first_below(dense: Floats, law: Floats, level: float) -> int:
 def recurrent_classes(matrix: "sparse.csr_array[np.float64, tuple[int, int]]") -> list[NDArray[np.intp]]:
     """Return the sets of states that, once entered, are never left, each as sorted state numbers."""
     count, of = sparse.csgraph.connected_components(matrix, connection="strong")
-    edges = matrix.tocoo()
-    source, target = (of[part] for part in edges.coords)
-    leaves = np.zeros(count, dtype=np.bool_)
-    leaves[source[source != target]] = True
-    return [np.flatnonzero(of == k) for k in np.flatnonzero(~leaves)]
+    source, target = (of[part] for part in matrix.tocoo().coords)
+    return [np.flatnonzero(of == k) for k in np.setdiff1d(np.arange(count), source[source != target])]
 
 
 def _reached(matrix: "sparse.csr_array[np.float64, tuple[int, int]]", classes: list[NDArray[np.intp]]) -> Floats:
@@ -189,13 +186,9 @@ def period(matrix: "sparse.csr_array[np.float64, tuple[int, int]]") -> int:
     With d(s) the distance of state s from state 0, that is the gcd over all transitions of d(s) + 1 - d(s')
     (Denardo, *Periods of connected networks and powers of nonnegative matrices*, 1977).
     """
-    _, before = sparse.csgraph.breadth_first_order(matrix, 0, return_predecessors=True)
-    order = sparse.csgraph.breadth_first_order(matrix, 0, return_predecessors=False)
-    distance = np.zeros(matrix.shape[0], dtype=np.int64)
-    for state in order[1:].tolist():
-        distance[state] = distance[before[state]] + 1
+    distance = sparse.csgraph.dijkstra(matrix, indices=np.zeros(1, dtype=np.int64), unweighted=True)[0]
     source, target = matrix.tocoo().coords
-    return int(np.gcd.reduce(distance[source] + 1 - distance[target]))
+    return int(np.gcd.reduce((distance[source] + 1 - distance[target]).astype(np.int64)))
 
 
 def stationary_vector(matrix: "sparse.csr_array[np.float64, tuple[int, int]]") -> tuple[Floats, float, float]:

@@ -74,14 +74,13 @@ def asymptotic_variance(
         return _closed(question, units)
     if method == "closed-form":
         raise ChainError("the variance has a closed form where all wait 1 round, and one is chosen by weight a round")
-    if method == "mean-field":
-        return _renewal(question, seed)
-    try:
-        return _exact(question, units)
-    except ChainTooLargeError:
-        if method == "exact":
-            raise
-        return _renewal(question, seed)
+    if method != "mean-field":
+        try:
+            return _exact(question, units)
+        except ChainTooLargeError:
+            if method == "exact":
+                raise
+    return _renewal(question, seed)
 
 
 def rounds_needed(fluctuation: Fluctuation, precision: float = 0.05, confidence: float = 0.95) -> Floats:

@@ -158,9 +158,8 @@ def known_pulls(scenario: Scenario, population: Population) -> Floats | str:
 def all_report(scenario: Scenario, population: Population) -> bool:
     """Say whether every session of always-available clients surely ends with a report that is taken."""
     server = scenario.server
-    if server.max_staleness is not None or (server.selects_once and server.wanted > server.cohort):
-        return False
-    if server.selects_once and server.secure_aggregation is not None:
+    fails = server.selects_once and (server.wanted > server.cohort or server.secure_aggregation is not None)
+    if fails or server.max_staleness is not None:
         return False
     if server.deadline is None:
         return True

@@ -18,7 +18,7 @@ import numpy as np
 
 from fedsim.availability.trace.pattern import Pattern
 from fedsim.availability.trace.unions import Spans, select
-from fedsim.common.arrays import Floats
+from fedsim.common.arrays import Bools, Floats
 from fedsim.common.later import optimize, special, stats
 
 _FEWEST = 10
@@ -230,14 +230,11 @@ def renewal_intervals(pattern: Pattern, kinds: Mapping[str, str], open_: str) ->
     without = [_fit_kept(pattern, kinds, open_, np.arange(devices) % GROUPS != group) for group in range(GROUPS)]
     found: ParameterIntervals = {"on": {}, "off": {}}
     for name in found:
-        sources = [each[name] for each in without]
-        if any(source is None for source in sources):
-            continue
-        for parameter in sources[0] or {}:
-            values = [source[parameter] for source in sources if source is not None]
-            found[name][parameter] = interval_of(
-                values, float(np.exp(np.log(values).mean())), (GROUPS - 1) / GROUPS**0.5
-            )
+        sources = [each[name] for each in without if name in each]
+        for parameter in sources[0] if len(sources) == GROUPS else ():
+            values = [source[parameter] for source in sources]
+            centre = float(np.exp(np.log(values).mean()))
+            found[name][parameter] = interval_of(values, centre, (GROUPS - 1) / GROUPS**0.5)
     return found
 
 
@@ -247,14 +244,11 @@ def interval_of(values: Sequence[float], centre: float, scale: float) -> tuple[f
     return centre * float(np.exp(-reach)), centre * float(np.exp(reach))
 
 
-def _fit_kept(
-    pattern: Pattern, kinds: Mapping[str, str], open_: str, keep: np.ndarray[tuple[int], np.dtype[np.bool_]]
-) -> dict[str, dict[str, float] | None]:
-    """Return the parameters of both laws, fitted to some of the devices as the model was to all."""
+def _fit_kept(pattern: Pattern, kinds: Mapping[str, str], open_: str, keep: Bools) -> dict[str, dict[str, float]]:
+    """Return the parameters of the laws, as far as they can be fitted to some devices as the model was to all."""
     spans, seen = select(pattern.spans, keep), select(pattern.seen, keep)
     lengths, share = lengths_on_and_off(spans, seen), available_share(spans, seen)
-    found: dict[str, dict[str, float] | None] = {"on": None, "off": None}
-    mean = None
+    found, mean = dict[str, dict[str, float]](), None
     for name in ("off", "on") if open_ == "on" else ("on", "off"):
         whole = lengths[name].whole
         law = FITTED[kinds[name]](lengths[name], mean, float(whole.min())) if len(whole) >= _FEWEST else None

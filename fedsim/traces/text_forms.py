@@ -238,7 +238,7 @@ class _Reader:
         return TraceRows(tuple(self.names), devices, times[:, 0], times[:, 1], codes, self.source, seen=seen)
 
     def device(self) -> None:
-        name = self.text(_NAME, f"expected the name of a device in double quotes; {_SHAPE}")
+        name = self.decoded(self.expect(_NAME, f"expected the name of a device in double quotes; {_SHAPE}"))
         if name in self.names:
             self.refuse(f"device {name!r} is there twice", self.began)
         if len(self.names) >= MOST_DEVICES:
@@ -247,8 +247,8 @@ class _Reader:
         self.expect(b":", "expected : after the name of a device")
         if self.take(rb"\{"):
             self.described(name)
-            return
-        self.intervals(name)
+        else:
+            self.intervals(name)
 
     def intervals(self, name: str) -> None:
         self.expect(rb"\[", f"expected the list of intervals of device {name!r}; {_SHAPE}")
@@ -275,24 +275,21 @@ class _Reader:
     def described(self, name: str) -> None:
         found, more, instants = False, True, [("number", np.nan)] * 2
         while more:
-            key = self.text(_NAME, f'expected a key of device {name!r}, such as "messages"')
+            key = self.decoded(self.expect(_NAME, f'expected a key of device {name!r}, such as "messages"'))
             self.expect(b":", "expected : after a key")
             if key == "ready_time":
                 if found:
                     self.refuse(f"device {name!r} has more than one of messages and ready_time")
-                found = True
                 self.intervals(name)
-                more = self.expect(b"[,}]", f"expected , or }} after a value of device {name!r}") == b","
-                continue
-            value = self.expect(_SCALAR, f"expected text or a number for {key!r} of device {name!r}")
-            if key == "messages":
-                if found or not value.startswith(b'"'):
-                    self.refuse(f"messages of device {name!r} must be text, and given once", self.began)
-                found = True
-                line, _ = position(self.data, self.began)
-                self.events.add(self.decoded(value), name, line)
-            elif key in _STATED and value != b"null":
-                instants[_STATED.index(key)] = self.instant(key, value)
+            else:
+                value = self.expect(_SCALAR, f"expected text or a number for {key!r} of device {name!r}")
+                if key == "messages":
+                    if found or not value.startswith(b'"'):
+                        self.refuse(f"messages of device {name!r} must be text, and given once", self.began)
+                    self.events.add(self.decoded(value), name, position(self.data, self.began)[0])
+                elif key in _STATED and value != b"null":
+                    instants[_STATED.index(key)] = self.instant(key, value)
+            found |= key in {"ready_time", "messages"}
             more = self.expect(b"[,}]", f"expected , or }} after a value of device {name!r}") == b","
         if not found:
             self.refuse(f"device {name!r} has no messages and no ready_time")
@@ -317,9 +314,6 @@ class _Reader:
     def expect(self, pattern: bytes, message: str) -> bytes:
         found = self.take(pattern)
         return self.refuse(message) if found is None else found
-
-    def text(self, pattern: bytes, message: str) -> str:
-        return self.decoded(self.expect(pattern, message))
 
     def decoded(self, written: bytes) -> str:
         try:

@@ -61,17 +61,10 @@ class MnistSample(_Choice):
     kind: Literal["mnist_sample"] = "mnist_sample"
 
 
-class Archive(_Choice):
-    """An .npz file with x_train, y_train, x_test and y_test, taken as they are."""
+class DataFile(_Choice):
+    """Arrays x_train, y_train, x_test, y_test in .npz, or columns client, x, y, and perhaps split, in Parquet."""
 
-    kind: Literal["npz"] = "npz"
-    path: Annotated[str, Field(min_length=1)]
-
-
-class ParquetFile(_Choice):
-    """A Parquet file with the columns client, x and y, and perhaps split."""
-
-    kind: Literal["parquet"] = "parquet"
+    kind: Literal["npz", "parquet"]
     path: Annotated[str, Field(min_length=1)]
 
 
@@ -115,7 +108,7 @@ def _short(value: Any) -> Any:
 
 
 Data: TypeAlias = Annotated[
-    Digits | Mnist | MnistSample | Archive | ParquetFile, Field(discriminator="kind"), BeforeValidator(_short)
+    Digits | Mnist | MnistSample | DataFile, Field(discriminator="kind"), BeforeValidator(_short)
 ]
 Partition: TypeAlias = Annotated[
     Iid | DirichletPartition | Shards | Natural | Tied, Field(discriminator="kind"), BeforeValidator(_short)
@@ -202,7 +195,7 @@ def federated(
     elif isinstance(data, Mnist):
         samples = mnist(_mnist_path(data, folder))
     else:
-        samples = (archive if isinstance(data, Archive) else parquet_rows)(folder / data.path, clients if own else None)
+        samples = (archive if data.kind == "npz" else parquet_rows)(folder / data.path, clients if own else None)
     if own and samples.owners is not None:
         return _natural(samples, samples.owners, clients)
     if isinstance(partition, Natural):

@@ -19,20 +19,12 @@ from pydantic import Field
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Purpose, stream
+from fedsim.common.later import torch
 from fedsim.common.registry import Findings
 from fedsim.learning.data.choice import ChosenData, Federated, missing_extras, not_installed
 from fedsim.learning.failures import LearningError
 from fedsim.learning.problems.problem import Gradients
 
-
-class _Torch:
-    """PyTorch, which is imported when it is first used."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(import_module("torch"), name)
-
-
-torch: Any = _Torch()
 MLP = "mlp"
 
 # The index, of no client, for the draw of the initial parameters.
@@ -166,7 +158,10 @@ class TorchModule(ChosenData):
         self._inputs, self._test_inputs = self._numbers(samples.inputs), self._numbers(samples.test_inputs)
         self._targets = answers(samples.targets.astype(kind))
         self._test_targets = answers(samples.test_targets.astype(kind))
-        self._dense = self._as_dense_network()
+        self._dense = None
+        if self.module == MLP and self.loss == "cross_entropy":  # its gradients are known
+            weights = [shape for _, shape in self._shapes if len(shape) == 2]
+            self._dense = DenseNetwork((weights[0][1], *(shape[0] for shape in weights)), self.l2)
         self._each = torch.func.vmap(torch.func.grad(self._objective), in_dims=(0, 0, 0))
         self._losses = torch.func.vmap(self._objective, in_dims=(None, 0, 0))
 
@@ -269,13 +264,6 @@ class TorchModule(ChosenData):
                     right = self._outputs(own, inputs.flatten(0, 1)).argmax(dim=-1) == targets.flatten()
                     found["accuracy"][rows] = _array(right.view(targets.shape).double().mean(dim=1))
         return found if self._labelled else {"loss": found["loss"]}
-
-    def _as_dense_network(self) -> DenseNetwork | None:
-        """Return the module as a dense network if its gradients are known."""
-        if self.module != MLP or self.loss != "cross_entropy":
-            return None
-        weights = [shape for _, shape in self._shapes if len(shape) == 2]
-        return DenseNetwork((weights[0][1], *(shape[0] for shape in weights)), self.l2)
 
     def _objective(self, model: Any, inputs: Any, targets: Any) -> Any:
         loss = self._loss(self._outputs(model, inputs), targets)

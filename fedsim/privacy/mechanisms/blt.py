@@ -68,7 +68,8 @@ class Blt:
         for buffers in range(1, self.buffers + 1):
             starts = [_start(buffers, slowest, share) for share in np.linspace(0.0, 1.0, number).tolist()]
             if buffers > 1:
-                starts += [_with_one_more(best, each) for each in (-1.0, slowest)]
+                shares, logits = np.split(best, 2)
+                starts += [np.concatenate([shares, [-3.0], logits, [each]]) for each in (-1.0, slowest)]
             limits = [(-30.0, 30.0)] * buffers + [(-14.0, 14.0)] * buffers
             tried = [minimize_loss(loss, start, limits, steps=200) for start in starts]
             best = min(tried, key=lambda each: float(each.fun)).x
@@ -113,8 +114,3 @@ def _start(buffers: int, slowest: float, share: float) -> Floats:
     last = 0.5 + share * (slowest - 0.5)
     logits = np.linspace(-0.5, last, buffers) if buffers > 1 else np.array([last])
     return np.concatenate([np.linspace(0.0, -2.0, buffers), logits])
-
-
-def _with_one_more(found: Floats, logit_of_it: float) -> Floats:
-    shares, logits = np.split(found, 2)
-    return np.concatenate([shares, [-3.0], logits, [logit_of_it]])
