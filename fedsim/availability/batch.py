@@ -41,7 +41,7 @@ def concatenate(parts: Iterable[Spells]) -> Spells:
     return Spells(*(np.concatenate(column) for column in zip(none, *parts, strict=True)))
 
 
-def joined(parts: Iterable[Spells]) -> Spells:
+def touching_joined(parts: Iterable[Spells]) -> Spells:
     """Return spells that do not overlap by client and start, those of a client that touch as one."""
     who, starts, ends = concatenate(parts)
     order = np.lexsort((starts, who))
@@ -76,7 +76,7 @@ def subtract(spells: Spells, outages: Spells, clients: int) -> Spells:
     # The level is 1 where available and without an outage: each outage takes away 2, so nothing else comes to 1.
     who, instants, level = levels(who, instants, steps)
     opens = np.flatnonzero(level == 1)
-    return concatenate([kept, joined([Spells(who[opens], instants[opens], instants[opens + 1])])])
+    return concatenate([kept, touching_joined([Spells(who[opens], instants[opens], instants[opens + 1])])])
 
 
 class Batch(Protocol):

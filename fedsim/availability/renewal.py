@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.availability.batch import Batch, Spells, concatenate, joined
+from fedsim.availability.batch import Batch, Spells, concatenate, touching_joined
 from fedsim.availability.civil import Place
 from fedsim.availability.model import ExactModel, Pieces
 from fedsim.common.arrays import Bools, Floats, Ints
@@ -170,7 +170,7 @@ class RenewalBatch(Batch):
             touches |= bool(parts) and bool((now.number - last[who]).max() > 1)
             parts.append(Spells(who[now.on], begun[now.on], np.minimum(now.end, until)[now.on]))
             last[who] = now.number
-        return joined(parts) if touches else concatenate(parts)
+        return touching_joined(parts) if touches else concatenate(parts)
 
     def leaves(self, clients: Ints, since: int, until: int) -> Ints:
         gone = np.full(len(clients), FOREVER)

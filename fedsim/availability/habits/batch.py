@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from fedsim.availability.batch import Batch, PossibleClients, Reasons, Spells, joined
+from fedsim.availability.batch import Batch, PossibleClients, Reasons, Spells, touching_joined
 from fedsim.availability.civil import Civil, Place
 from fedsim.availability.habits.days import KernelTables, TableBuilder
 from fedsim.availability.habits.kernel import (
@@ -89,7 +89,7 @@ class HabitsBatch(Batch):
         parts = [
             Spells(*available_intervals(clients, *each, require, self._tables(clients, *each))) for each in windows
         ]
-        return parts[0] if len(parts) == 1 else joined(parts)
+        return parts[0] if len(parts) == 1 else touching_joined(parts)
 
     def _available_until(self, clients: Ints, instant: int, limits: Ints, *, ends: bool) -> Ints:
         tables = self._tables(clients, instant, int(limits.max(initial=instant)))

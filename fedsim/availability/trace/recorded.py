@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from fedsim.availability.batch import Batch, Reasons, Spells, joined
+from fedsim.availability.batch import Batch, Reasons, Spells, touching_joined
 from fedsim.availability.civil import Place
 from fedsim.availability.model import ExactModel, Pieces
 from fedsim.availability.trace.pattern import Pattern, Repeat, build_pattern
@@ -118,7 +118,7 @@ class RecordedBatch(Batch):
         return holds
 
     def _spells(self, devices: Ints, since: int, until: int) -> Spells:
-        return joined(_within(self._pattern.available, devices, self._pattern, self._place, since, until))
+        return touching_joined(_within(self._pattern.available, devices, self._pattern, self._place, since, until))
 
 
 @lru_cache(maxsize=16)
