@@ -149,8 +149,8 @@ def test_union_equals_a_scan(written: list[tuple[int, float, float]]) -> None:
     """Instant by instant, and in as few intervals as can be."""
     good = [(device, start, end) for device, start, end in written if start < end]
     columns = np.array(good, dtype=np.float64).reshape(-1, 3)
-    spans, joined = union(columns[:, 0].astype(np.int64), columns[:, 1], columns[:, 2], 3)
-    assert len(spans.starts) + joined.overlapping + joined.touching == len(good)
+    spans, overlapping, touching = union(columns[:, 0].astype(np.int64), columns[:, 1], columns[:, 2], 3)
+    assert len(spans.starts) + overlapping + touching == len(good)
     for device in range(3):
         starts, ends = spans.of(device)
         assert (starts[1:] > ends[:-1]).all()

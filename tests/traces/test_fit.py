@@ -134,7 +134,7 @@ def test_shares_by_hour_equal_a_count_of_minutes(
     begin, end = min(one, two), max(one, two) + 60
     good = [(device, max(s, begin), min(e, end)) for device, s, e in written if max(s, begin) < min(e, end)]
     columns = np.array(good, dtype=np.float64).reshape(-1, 3)
-    spans, _ = union(columns[:, 0].astype(np.int64), columns[:, 1], columns[:, 2], 2)
+    spans, *_ = union(columns[:, 0].astype(np.int64), columns[:, 1], columns[:, 2], 2)
     seen, held = np.zeros(24), np.zeros(24)
     for minute in np.arange(begin, end, 60.0):
         hour = int(minute // 3600) % 24

@@ -178,7 +178,7 @@ def test_habits_of_devices_that_come_and_go() -> None:
     draws = np.random.default_rng(2)
     begin = draws.uniform(0, 4, 600) * DAY
     end = begin + draws.uniform(4, 10, 600) * DAY
-    seen, _ = union(np.arange(600), begin, end, 600)
+    seen, *_ = union(np.arange(600), begin, end, 600)
     spans = pattern.spans
     starts, ends = np.maximum(spans.starts, begin[spans.devices]), np.minimum(spans.ends, end[spans.devices])
     real = starts < ends

@@ -186,8 +186,8 @@ def clean(
     for code, condition in enumerate(CONDITIONS):
         part = good & (rows.conditions == code)
         if part.any():
-            spans[condition], joined = union(rows.devices[part], starts[part], ends[part], len(rows.names))
-            overlapping, touching = overlapping + joined.overlapping, touching + joined.touching
+            found, overlapped, touched = union(rows.devices[part], starts[part], ends[part], len(rows.names))
+            spans[condition], overlapping, touching = found, overlapping + overlapped, touching + touched
     has = np.zeros(len(rows.names), dtype=np.bool_)
     has[rows.devices[good]] = True
     report = replace(

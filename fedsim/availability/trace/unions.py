@@ -71,24 +71,17 @@ Moments: TypeAlias = Sets[np.int64]
 """In whole milliseconds, as simulated time has them."""
 
 
-class Joined(NamedTuple):
-    """How many intervals `union` merged: those that overlapped an earlier one, and those that only touched it."""
-
-    overlapping: int
-    touching: int
-
-
 def union(
     devices: Ints, starts: NDArray[_T], ends: NDArray[_T], count: int, shortest: float = RESOLUTION_S
-) -> tuple[Sets[_T], Joined]:
+) -> tuple[Sets[_T], int, int]:
     """Merge intervals that overlap or touch: (n,) in any order, each start before its end, of `count` devices.
 
-    Gaps below `shortest` are closed. Sort by (device, start) and take the running maximum of the ends within each
-    device, O(n log n). The maximum runs over the ranks of the ends, shifted by the device: integers, so that it is
-    exact.
+    Beside them it returns how many overlapped an earlier one, and how many only touched it. Gaps below `shortest` are
+    closed. Sort by (device, start) and take the running maximum of the ends within each device, O(n log n). The maximum
+    runs over the ranks of the ends, shifted by the device: integers, so that it is exact.
     """
     if not len(starts):
-        return Sets(np.zeros(count + 1, dtype=np.int64), starts, ends), Joined(0, 0)
+        return Sets(np.zeros(count + 1, dtype=np.int64), starts, ends), 0, 0
     order = np.lexsort((starts, devices))
     devices, starts, ends = devices[order], starts[order], ends[order]
     by_end = np.sort(ends)
@@ -98,11 +91,10 @@ def union(
     before = reach[:-1]
     opens = np.concatenate([[True], ~same | (starts[1:] - before >= shortest)])
     overlapping = int((same & (starts[1:] < before)).sum())
-    joined = Joined(overlapping, int((~opens).sum()) - overlapping)
     last = np.concatenate([np.flatnonzero(opens)[1:] - 1, [len(ends) - 1]])
     owners = devices[opens]
     offsets = np.searchsorted(owners, np.arange(count + 1)).astype(np.int64)
-    return Sets(offsets, starts[opens], reach[last]), joined
+    return Sets(offsets, starts[opens], reach[last]), overlapping, int((~opens).sum()) - overlapping
 
 
 def intersection(sets: Sequence[Sets[_T]]) -> Sets[_T]:
