@@ -51,8 +51,7 @@ def spent_findings(run: FinishedRun) -> Iterator[Finding]:
         said.append(f"{many(hours, 'device-hour')}{f', {percent(wasted)} of that in vain' if wasted else ''}")
     if (pace := metric("rounds.per_day")) is not None:
         said.append(f"{many(pace, run.noun)} per simulated day")
-    if said:
-        yield Finding(f"{capitalized('; '.join(said))}.", COST)
+    yield Finding(f"{capitalized('; '.join(said or ['the run took no time of devices']))}.", COST)
     length_s = (run.rounds["closed_s"] - run.rounds["opened_s"]).drop_nulls().to_numpy()
     if len(length_s) > 1 and np.ptp(length_s) <= ROUNDING * length_s.max():
         yield Finding(f"Each of the {count(len(length_s), run.noun)} took {duration(float(length_s[0]))}.", COST)

@@ -20,6 +20,7 @@ from .lint import Fault, check_form, check_words, lint, numbers, read_page, says
 from .lint_browser import browser_faults
 from .lint_cases import Case, draw_case
 
+FAULTY = (6077, 6172, 7156)  # pages that had a line too long for a phone, or no line of cost
 PAGES, FIRST = int(os.environ.get("FEDSIM_PAGES", "20")), int(os.environ.get("FEDSIM_PAGES_FROM", "0"))
 
 
@@ -43,10 +44,10 @@ def faults_of(case: Case, right: Counter[str]) -> list[Fault]:
 def test_pages_have_no_faults(tmp_path: Path) -> None:
     """Every number is right and said, and nothing is dust."""
     faulty, right = list[str](), Counter[str]()
-    for number in range(FIRST, FIRST + PAGES):
+    for number in (*FAULTY, *range(FIRST, FIRST + PAGES)):
         case = draw_case(number, tmp_path)
         faulty += [f"{case.page.relative_to(tmp_path)}: {fault}" for fault in faults_of(case, right)]
-    sys.stdout.write(f"lint: {PAGES} pages, {right.total()} findings right, {len(faulty)} faults\n")
+    sys.stdout.write(f"lint: {PAGES + len(FAULTY)} pages, {right.total()} findings right, {len(faulty)} faults\n")
     assert not faulty, "\n".join(faulty)
 
 
