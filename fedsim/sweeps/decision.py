@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import stdtr
 
 from fedsim.analysis.verdict import holm_levels
 from fedsim.common.arrays import Bools, Floats, Ints
@@ -61,6 +60,8 @@ def p_values(differences: Floats) -> Floats:
 
 def p_of_mean(mean: Floats, half: Floats, freedom: Ints) -> Floats:
     """Return the p value of a mean of 0, two-sided, from half of its 95 % interval by Student's t; NaN without one."""
+    from scipy.special import stdtr  # takes longer to import than a small run, whose page loads this module
+
     freedom = np.maximum(freedom, 1)
     error = half / student_quantile(freedom + 1, CONFIDENCE)
     # Rounding may leave equal differences a tiny spread.

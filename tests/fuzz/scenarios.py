@@ -61,6 +61,7 @@ class Maker:
                 **draw.choice([{"every": "30m"}, {"every": "1h"}, {"wanted": 3}]),
                 "window": draw.choice(["1m", "20m"]),
             },
+            "RollOutClientTime": lambda: {"kind": "roll_out", "times": ["0s", "5m", "1h"], "shares": [0.2, 0.5, 1.0]},
             "DeviceShares": lambda: {"kind": "shares", "shares": {"kirin-970": 1.0, "jetson-nano": 0.5}},
         }
 
@@ -68,11 +69,21 @@ class Maker:
         """Draw all of it; keys that a run needs are there, and others by chance."""
         made: dict[str, Any] = self.mapping(schema(), 0.15)
         made.pop("extends", None)
+        if "jobs" in made:
+            made["jobs"] = {name: self.of_definition("SharedJob") for name in self.draw.choice(["a", "ab", "abc"])}
+            for job in made["jobs"].values():
+                job.pop("groups", None)
+        elif "server" not in made:
+            made["server"] = self.value(schema()["properties"]["server"], "server")
+        excluded = ["server", "learning", "privacy", "starts", "job", "beside"]
+        for key in excluded if "jobs" in made else ["matching", "alone", "job", "beside"]:
+            made.pop(key, None)
         if made.get("decide") and not made.get("sweep"):
             made.pop("decide")
         if not any("samples" in (group.get("session") or {}) for group in made["population"]):
             made.pop("prices", None)
-            made["server"].pop("uplink", None)
+            for server in [made.get("server", {}), *(job["server"] for job in made.get("jobs", {}).values())]:
+                server.pop("uplink", None)
         return made
 
     def mapping(self, found: dict[str, Any], chance: float = 0.3) -> dict[str, Any]:
@@ -81,12 +92,9 @@ class Maker:
         for key, each in found.get("properties", {}).items():
             if key in required or self.draw.random() < chance:
                 made[key] = self.value(each, key)
-        if (
-            {"low", "high"} <= set(made)
-            and type(made["low"]) is type(made["high"])
-            and not isinstance(made["low"], str)
-        ):
-            made["low"], made["high"] = sorted([made["low"], made["high"]])
+        if {"low", "high"} <= set(made) and type(made["low"]) is type(made["high"]):
+            text = isinstance(made["low"], str)  # with units, which are not in the order of letters
+            made["low"], made["high"] = [made["low"]] * 2 if text else sorted([made["low"], made["high"]])
         return made
 
     def value(self, found: dict[str, Any], key: str) -> Any:
@@ -261,7 +269,9 @@ def add_guest(draw: random.Random, folder: Path, made: dict[str, Any]) -> None:
     match draw.randrange(4):
         case 0:
             (folder / "guest.py").write_text(HOSTILE, encoding="utf-8")
-            where, key = draw.choice([(made["server"], "selection"), (group, "availability"), (group, "weight")])
+            where, key = draw.choice(
+                [(made.get("server", group), "selection"), (group, "availability"), (group, "weight")]
+            )
             where[key] = {"kind": "guest:Law"}
         case 1:
             name = draw.choice(["bomb.parquet", "wide.parquet", "bomb.csv", "zip.csv"])

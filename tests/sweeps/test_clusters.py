@@ -154,9 +154,9 @@ def check_own_code(cluster: Cluster, file: Path, ended: str) -> None:
     mark = file.with_name("hung")
     hangs = f"import os, sys; first = 'sweep' not in sys.argv and not os.path.exists({str(mark)!r}); "  # on a worker
     hangs += f"first and open({str(mark)!r}, 'w'); time.sleep(1e6 if first else 0); return 3.0"
-    code, said, values = swept("hanging", hangs, "--timeout", "4s")
+    code, said, values = swept("hanging", hangs, "--timeout", "15s")
     assert (code, values) == (3, [3.0] * 3), said
-    assert "took longer than 4 s, its limit (--timeout), and was given up: its " in said
+    assert "took longer than 15 s, its limit (--timeout), and was given up: its " in said
     assert ended in said
     assert swept("hanging", hangs)[::2] == (0, [3.0] * 4)
 
