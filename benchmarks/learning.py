@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import Course, FedAvg, LocalWork, Optimizer, Trained, replay_together
+from fedsim.learning.cohorts import Cohorts
 from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg, OracleWeighted
 from fedsim.learning.optimizers.fedau import FedAu
 from fedsim.learning.optimizers.mifa import FedVarp, Mifa
@@ -61,7 +62,9 @@ def course(chosen: NDArray[np.int64], optimizers: Mapping[str, Optimizer]) -> Co
             "outcome": ["reported"] * chosen.size,
         }
     )
-    return Course(rounds, participations, optimizers, stream(0, 0, Purpose.OPTIMIZER))
+    return Course(
+        Cohorts.read(rounds, participations, int(chosen.max()) + 1), optimizers, stream(0, 0, Purpose.OPTIMIZER)
+    )
 
 
 def by_fedsim(problem: Any, courses: list[Course]) -> list[Trained]:

@@ -109,18 +109,7 @@ class Training:
         own = _with_privacy(scenario, learning, plain, noise=_noise(scenario, population, replicate))
         lengths = {each.label: each.local_step_size for each in learning.optimizers if each.local_step_size is not None}
         cohorts = self._reading.cohorts(log.participations)
-        courses = [
-            Course(
-                log.rounds,
-                log.participations,
-                own,
-                draws,
-                scenario.server.buffer,
-                lengths,
-                cohorts,
-                _start(scenario, learning),
-            )
-        ]
+        courses = [Course(cohorts, own, draws, lengths, _start(scenario, learning))]
         reference = None
         if learning.reference == "uniform":
             reference = learning.optimizers[0].label + _REFERENCE_SUFFIX
@@ -129,7 +118,7 @@ class Training:
             quiet = {name + suffix: length for name, length in lengths.items() for suffix in (_QUIET, _EXPECTED)}
             quieter_ones = _quieter(scenario, learning, plain, work, frequency)
             courses.append(replace(courses[0], optimizers=quieter_ones, step_sizes=quiet))
-        longest = max(len(course.rounds) for course in courses)
+        longest = max(len(course.cohorts) for course in courses)
 
         def progress(done: int) -> None:
             if done % 64 == 0 or done == longest or not done & (done - 1):  # the first ones tell the pace of a pilot
@@ -185,7 +174,8 @@ class Training:
         )
         lengths = {name: own.step_sizes[first.label]} if first.label in own.step_sizes else {}
         optimizers = {name: _build(first, even, even, even, lambda: even)}
-        return Course(rounds, participations, optimizers, own.draws, own.buffer, lengths, start=own.start)
+        cohorts = Cohorts.read(rounds, participations, clients, self._scenario.server.buffer)
+        return Course(cohorts, optimizers, own.draws, lengths, own.start)
 
 
 def _needs(optimizers: Mapping[str, Optimizer], dimension: int, cohorts: Cohorts) -> dict[str, float]:

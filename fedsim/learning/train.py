@@ -69,26 +69,23 @@ def replay(
     optimizer fails or returns arrays of a wrong shape.
     """
     work = LocalWork.checked(problem, local_steps, step_size, batch_size)
-    course = Course(rounds, participations, optimizers, draws or stream(0, 0, Purpose.OPTIMIZER), buffer)
+    cohorts = Cohorts.read(rounds, participations, problem.clients, buffer)
+    course = Course(cohorts, optimizers, draws or stream(0, 0, Purpose.OPTIMIZER))
     return replay_together([course], work, evaluate_every=evaluate_every, progress=progress)[0].table
 
 
 @dataclass(frozen=True)
 class Course:
-    """A log, the optimizers to train over it by name, where their minibatches come from, and the size of a buffer.
+    """A log, the optimizers to train over it by name, and where their minibatches come from.
 
     `step_sizes` has the optimizers' own local step sizes, by name; `start` is the first model, (d,), in place of the
-    problem's. `cohorts` saves reading the log beforehand; courses
-    that share it and the draws read the log together.
+    problem's. Courses that share cohorts and draws read the log together.
     """
 
-    rounds: pl.DataFrame
-    participations: pl.DataFrame | pl.LazyFrame
+    cohorts: Cohorts
     optimizers: Mapping[str, Optimizer]
     draws: Stream
-    buffer: int | None = None
     step_sizes: Mapping[str, StepSchedule] = field(default_factory=dict)
-    cohorts: Cohorts | None = None
     start: Floats | None = None
 
 
@@ -118,19 +115,11 @@ def replay_together(
     sentence on the memory that optimizers are going to take for all participants, before they take it.
     """
     require("evaluate_every", evaluate_every, evaluate_every >= 1, "at least 1")
-    clients = work.problem.clients
-    logs = [
-        Cohorts.read(course.rounds, course.participations, clients, course.buffer)
-        if course.cohorts is None
-        else course.cohorts
-        for course in courses
-    ]
-    _provide_memory(courses, logs, work.problem, announce)
+    _provide_memory(courses, work.problem, announce)
     # A diverging optimizer overflows; its row says NaN, so warnings are not needed.
     with np.errstate(all="ignore"):
-        coming = _coming(courses, logs, work)
-        replays = [_Replay(*each, work) for each in zip(courses, logs, coming, strict=True)]
-        for step in range(max(map(len, logs), default=0)):
+        replays = [_Replay(*each, work) for each in zip(courses, _coming(courses, work), strict=True)]
+        for step in range(max((len(each.log) for each in replays), default=0)):
             # 1. The servers announce their cohorts; each optimizer says how its clients train.
             under_way = [each for each in replays if step < len(each.log)]
             training = [one for each in under_way for one in each.announce(step, work)]
@@ -144,27 +133,27 @@ def replay_together(
         return [each.trained() for each in replays]
 
 
-def _coming(courses: Sequence[Course], logs: Sequence[Cohorts], work: LocalWork) -> list[_Coming]:
+def _coming(courses: Sequence[Course], work: LocalWork) -> list[_Coming]:
     """Return the reports and minibatches of each course, row after row; a log that several share is read once."""
     readers: dict[tuple[int, int], list[_Coming]] = {}
-    keys = [(id(log), id(course.draws)) for course, log in zip(courses, logs, strict=True)]
-    for key, course, log in zip(keys, courses, logs, strict=True):
+    keys = [(id(course.cohorts), id(course.draws)) for course in courses]
+    for key, course in zip(keys, courses, strict=True):
         if key not in readers:
-            readers[key] = list(tee(with_minibatches(log.in_turn(), log.rounds, work, course.draws), keys.count(key)))
+            turns = course.cohorts.in_turn()
+            drawn = with_minibatches(turns, course.cohorts.rounds, work, course.draws)
+            readers[key] = list(tee(drawn, keys.count(key)))
     return [readers[key].pop() for key in keys]
 
 
-def _provide_memory(
-    courses: Sequence[Course], logs: Sequence[Cohorts], problem: Problem, announce: Callable[[str], None] | None
-) -> None:
+def _provide_memory(courses: Sequence[Course], problem: Problem, announce: Callable[[str], None] | None) -> None:
     needed = [
         (name, size)
-        for course, log in zip(courses, logs, strict=True)
+        for course in courses
         for name, optimizer in course.optimizers.items()
-        if isinstance(optimizer, SizedState) and (size := _memory_of(name, optimizer, log, problem))
+        if isinstance(optimizer, SizedState) and (size := _memory_of(name, optimizer, course.cohorts, problem))
     ]
     names = " and ".join(name for name, _ in needed)
-    clients = max((log.participants for log in logs), default=0) if needed else 0
+    clients = max((course.cohorts.participants for course in courses), default=0) if needed else 0
     what = f"what {names} remember{'s' if len(needed) == 1 else ''} of {clients:,} participants"
     total = sum(size for _, size in needed)
     _require_memory(
@@ -174,7 +163,7 @@ def _provide_memory(
     )
     if announce is not None and total >= _WORTH_SAYING:
         announce(f"allocating {readable_bytes(total)} for {what}")
-    models = sum(log.past_versions * len(course.optimizers) for course, log in zip(courses, logs, strict=True))
+    models = sum(course.cohorts.past_versions * len(course.optimizers) for course in courses)
     _require_memory(
         f"{models:,} past versions of the model, from which clients still work",
         total + 8 * models * problem.dimension,
@@ -235,8 +224,8 @@ class _LearningTable:
 class _Replay:
     """The replay of one log: its optimizers, its table, and the work of the current round."""
 
-    def __init__(self, course: Course, log: Cohorts, coming: _Coming, work: LocalWork) -> None:
-        self.log, self.coming, self.step_sizes = log, coming, course.step_sizes
+    def __init__(self, course: Course, coming: _Coming, work: LocalWork) -> None:
+        self.log, self.coming, self.step_sizes = course.cohorts, coming, course.step_sizes
         self.runs = [Trajectory(name, each, work.problem, course.start) for name, each in course.optimizers.items()]
         self.table = _LearningTable(work.problem)
         for run in self.runs:
@@ -244,7 +233,7 @@ class _Replay:
             if run.diverged:
                 place = line_of(work.problem.evaluate)
                 raise LearningError(f"problem: the loss of the initial model is not finite{place and f' ({place})'}")
-        self.drawn = int(course.draws.uniforms(_SERVER, 0)[0] * len(log))
+        self.drawn = int(course.draws.uniforms(_SERVER, 0)[0] * len(self.log))
         self.most_kept, self.going = 0, list[Trajectory]()
 
     def announce(self, step: int, work: LocalWork) -> list[tuple[Trajectory, Ints | None]]:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import Course, LocalWork, Optimizer, replay_together
+from fedsim.learning.cohorts import Cohorts
 
 from .cases import Quadratic
 from .optimizers.by_hand import Vector, change
@@ -144,7 +145,8 @@ def online(case: Case, problem: Quadratic, local_steps: int, step: float, expone
 
 def replayed(case: Case, optimizer: Optimizer, problem: Quadratic, local_steps: int, step: float) -> Vector:
     """Return the last model of an optimizer that is trained over the log of a case."""
-    course = Course(*buffered_tables(case), {"it": optimizer}, stream(1, 0, Purpose.OPTIMIZER), case.buffer)
+    cohorts = Cohorts.read(*buffered_tables(case), case.clients, case.buffer)
+    course = Course(cohorts, {"it": optimizer}, stream(1, 0, Purpose.OPTIMIZER))
     [trained] = replay_together([course], LocalWork.checked(problem, local_steps, step), evaluate_every=10**9)
     return trained.ends["it"].last
 

@@ -58,8 +58,10 @@ def train(
 ) -> Trained:
     """Replay the log of a case."""
     draws = stream(1, 0, Purpose.OPTIMIZER)
-    course = Course(*buffered_tables(case), optimizers, draws, case.buffer if buffer else None)
-    return replay_together([course], work or LocalWork.checked(quadratic(case.clients), 3, 0.1))[0]
+    cohorts = Cohorts.read(*buffered_tables(case), case.clients, case.buffer if buffer else None)
+    return replay_together(
+        [Course(cohorts, optimizers, draws)], work or LocalWork.checked(quadratic(case.clients), 3, 0.1)
+    )[0]
 
 
 @settings(max_examples=40)
@@ -195,13 +197,13 @@ def test_side_by_side_is_one_by_one_to_the_last_bit(batch_size: int | None) -> N
     work = LocalWork.checked(RobustRegression(clients=7, seed=1, dimension=4, samples=6), 3, 0.1, batch_size)
     draws = stream(1, 0, Purpose.OPTIMIZER)
     courses = [
-        Course(*buffered_tables(Case(versions=15)), EVERY, draws, 2),
-        Course(*buffered_tables(ALIKE), {"it": FedAvg()}, draws),
-        Course(*buffered_tables(Case(seed=5, buffer=3)), {"it": FedBuff(), "mifa": Mifa()}, draws, 3),
+        Course(Cohorts.read(*buffered_tables(Case(versions=15)), 7, 2), EVERY, draws),
+        Course(Cohorts.read(*buffered_tables(ALIKE), 7), {"it": FedAvg()}, draws),
+        Course(Cohorts.read(*buffered_tables(Case(seed=5, buffer=3)), 7, 3), {"it": FedBuff(), "mifa": Mifa()}, draws),
     ]
     for found, course in zip(replay_together(courses, work), courses, strict=True):
         for name, optimizer in course.optimizers.items():
-            single = Course(course.rounds, course.participations, {name: optimizer}, draws, course.buffer)
+            single = Course(course.cohorts, {name: optimizer}, draws)
             [alone] = replay_together([single], work)
             assert found.table.filter(optimizer=name).equals(alone.table)
             np.testing.assert_array_equal(found.ends[name].average, alone.ends[name].average)
@@ -242,7 +244,8 @@ def test_two_sessions_with_one_version_draw_samples_apart() -> None:
     """The same client from the same model: without minibatches the same change, with them another."""
     problem = RobustRegression(clients=1, seed=2, dimension=3, samples=50)
     for batch_size, alike in ((None, True), (2, False)):
-        course = Course(*one_late_report(again=True), {"it": FedAvg()}, stream(0, 0, Purpose.OPTIMIZER), 1)
+        cohorts = Cohorts.read(*one_late_report(again=True), 1, 1)
+        course = Course(cohorts, {"it": FedAvg()}, stream(0, 0, Purpose.OPTIMIZER))
         [trained] = replay_together([course], LocalWork.checked(problem, 1, 0.1, batch_size))
         first = replay(
             problem,

@@ -187,8 +187,9 @@ def test_the_memory_of_training_does_not_grow_with_the_reports(
 
     def most_held(count: int) -> int:
         rounds, participations = stored(tmp_path, count, buffered=buffer is not None)
-        course = Course(rounds, participations, {"it": FedAvg()}, stream(0, 0, Purpose.OPTIMIZER), buffer)
         with Held() as held:
+            cohorts = Cohorts.read(rounds, participations, CLIENTS, buffer)
+            course = Course(cohorts, {"it": FedAvg()}, stream(0, 0, Purpose.OPTIMIZER))
             [trained] = replay_together(
                 [course], LocalWork.checked(problem, 1, 0.1), evaluate_every=10**9, progress=held.look
             )

@@ -22,6 +22,7 @@ from fedsim.learning import (
     replay,
     replay_together,
 )
+from fedsim.learning.cohorts import Cohorts
 from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg
 from fedsim.learning.problems.problem import Gradients
 from fedsim.learning.problems.robust_regression import RobustRegression
@@ -91,7 +92,7 @@ def test_each_client_does_what_was_asked_of_it(asking: Asking, local_steps: int,
         "fair": DebiasedFedAvg(),
     }
     work = LocalWork.checked(problem, local_steps, lambda t: 0.05 / (1 + t))
-    course = Course(*log, others, stream(0, 0, Purpose.OPTIMIZER), size)
+    course = Course(Cohorts.read(*log, 6, size), others, stream(0, 0, Purpose.OPTIMIZER))
     replay_together([course], work)
     assert asking.seen
     for cohort, local, deltas in asking.seen:
@@ -184,7 +185,7 @@ def test_a_step_size_of_its_own_is_the_same_as_training_with_it_alone(buffer: in
     work = LocalWork.checked(problem, 2, 0.05)
     asking = Asking()
     both: dict[str, Optimizer] = {"avg": FedAvg(), "it": DebiasedFedAvg(), "asking": asking}
-    [beside] = replay_together([Course(*log, both, draws, buffer, {"it": own, "asking": own})], work)
+    [beside] = replay_together([Course(Cohorts.read(*log, 6, buffer), both, draws, {"it": own, "asking": own})], work)
     alone = replay(problem, {"it": DebiasedFedAvg()}, *log, local_steps=2, step_size=own, buffer=buffer)
     assert beside.table.filter(optimizer="it").equals(alone)
     plain = replay(problem, {"avg": FedAvg()}, *log, local_steps=2, step_size=0.05, buffer=buffer)

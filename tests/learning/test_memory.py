@@ -5,6 +5,7 @@ import pytest
 from fedsim.common import memory
 from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import Course, FedAvg, LearningError, LocalWork, Optimizer, replay, replay_together
+from fedsim.learning.cohorts import Cohorts
 from fedsim.learning.optimizers.mifa import FedVarp, Mifa
 from fedsim.learning.problems.quadratic import Quadratic
 from fedsim.learning.server_updates import Composed, Sgd
@@ -61,6 +62,6 @@ def test_large_states_are_announced_before_they_are_allocated() -> None:
     work = LocalWork.checked(problem, 1, 0.1)
     choices: list[dict[str, Optimizer]] = [{"plain": FedAvg()}, {"varp": FedVarp(), "plain": FedAvg()}]
     for optimizers in choices:
-        course = Course(rounds, participations, optimizers, stream(0, 0, Purpose.OPTIMIZER))
+        course = Course(Cohorts.read(rounds, participations, 20_000), optimizers, stream(0, 0, Purpose.OPTIMIZER))
         replay_together([course], work, announce=said.append)
     assert said == ["allocating 2.9 MiB for what varp remembers of 15,000 participants"]

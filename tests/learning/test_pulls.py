@@ -5,6 +5,7 @@ import pytest
 
 from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import Course, LocalWork, biases, build_optimizer, frequencies, pulls, replay_together
+from fedsim.learning.cohorts import Cohorts
 from fedsim.learning.problems.quadratic import Quadratic
 
 from .cases import tables
@@ -33,7 +34,7 @@ def measured(cohorts: list[list[int]], problem: Quadratic) -> dict[str, float]:
         name: build_optimizer(kind, options, pi=weights, frequency=weights, shares=shares)
         for name, (kind, options) in KINDS.items()
     }
-    course = Course(*log, optimizers, stream(0, 0, Purpose.OPTIMIZER))
+    course = Course(Cohorts.read(*log, problem.clients), optimizers, stream(0, 0, Purpose.OPTIMIZER))
     [trained] = replay_together([course], LocalWork.checked(problem, 1, LENGTH))
     return biases(problem, optimizers, trained.ends, weights, local_steps=1, step_size=LENGTH)
 

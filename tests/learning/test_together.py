@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import Cohort, Course, FedAvg, LocalWork, Optimizer, replay_together
+from fedsim.learning.cohorts import Cohorts
 from fedsim.learning.optimizers.amplified import AmplifiedFedAvg, AmplifiedScaffold
 from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg
 from fedsim.learning.optimizers.fedau import FedAu
@@ -31,7 +32,7 @@ EVERY: dict[str, Optimizer] = {
 
 def course(rounds: int, replicate: int = 0, optimizers: dict[str, Optimizer] | None = None) -> Course:
     log = tables(drawn_cohorts(rounds, clients=7, size=3, seed=replicate))
-    return Course(*log, optimizers or EVERY, stream(1, replicate, Purpose.OPTIMIZER))
+    return Course(Cohorts.read(*log, 7), optimizers or EVERY, stream(1, replicate, Purpose.OPTIMIZER))
 
 
 @pytest.mark.parametrize("batch_size", [None, 3])
@@ -79,10 +80,8 @@ def test_the_average_is_over_the_last_half_and_the_output_is_one_of_the_run() ->
 @pytest.mark.long
 def test_the_output_is_drawn_uniformly() -> None:
     """2,000 seeds among 10 rounds: chi-square with 9 degrees of freedom, above 33.7 once in 10,000 times."""
-    rounds, participations = tables([[0]] * 10)
-    courses = [
-        Course(rounds, participations, {"it": FedAvg()}, stream(seed, 0, Purpose.OPTIMIZER)) for seed in range(2000)
-    ]
+    cohorts = Cohorts.read(*tables([[0]] * 10), 1)
+    courses = [Course(cohorts, {"it": FedAvg()}, stream(seed, 0, Purpose.OPTIMIZER)) for seed in range(2000)]
     found = replay_together(courses, LocalWork.checked(quadratic(1, 1), 1, 0.1), evaluate_every=10)
     counts = np.bincount([trained.ends["it"].drawn_round for trained in found], minlength=10)
     assert ((counts - 200) ** 2 / 200).sum() < 33.7

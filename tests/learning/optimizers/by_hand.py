@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import Course, LocalWork, Optimizer, Problem, replay, replay_together
+from fedsim.learning.cohorts import Cohorts
 from fedsim.learning.trajectory import End
 
 from ..cases import Quadratic, quadratic, tables
@@ -61,6 +62,6 @@ def ends(
     step: float,
 ) -> Mapping[str, End]:
     """Return the models that optimizers leave behind after a log of these cohorts."""
-    course = Course(*tables(cohorts), optimizers, stream(0, 0, Purpose.OPTIMIZER))
+    course = Course(Cohorts.read(*tables(cohorts), problem.clients), optimizers, stream(0, 0, Purpose.OPTIMIZER))
     [trained] = replay_together([course], LocalWork.checked(problem, local_steps, step), evaluate_every=10**9)
     return trained.ends

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import Course, FedAvg, LocalWork, Optimizer, biases, frequencies, replay, replay_together
+from fedsim.learning.cohorts import Cohorts
 from fedsim.learning.optimizers.amplified import AmplifiedFedAvg
 from fedsim.learning.problems.quadratic import Quadratic
 
@@ -48,7 +49,9 @@ def test_it_comes_to_rest_where_fedavg_does(interval: int, eta: float) -> None:
     """A bias of more than 1, foreseen to 3 %."""
     problem = Quadratic(8, 1, dimension=3, curvature_spread=0.4)
     rounds, participations = tables(drawn_cohorts(3000, clients=8, size=2))
-    course = Course(rounds, participations, {"it": AmplifiedFedAvg(interval, eta)}, stream(0, 0, Purpose.OPTIMIZER))
+    course = Course(
+        Cohorts.read(rounds, participations, 8), {"it": AmplifiedFedAvg(interval, eta)}, stream(0, 0, Purpose.OPTIMIZER)
+    )
     [trained] = replay_together([course], LocalWork.checked(problem, 4, 0.01), evaluate_every=10**9)
     pi = frequencies(participations, 8)
     found = biases(problem, course.optimizers, trained.ends, pi, local_steps=4, step_size=0.01)

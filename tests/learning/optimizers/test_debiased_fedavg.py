@@ -18,6 +18,7 @@ from fedsim.learning import (
     replay_together,
     summarise,
 )
+from fedsim.learning.cohorts import Cohorts
 from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg
 
 from ..cases import drawn_cohorts, quadratic, tables
@@ -146,7 +147,7 @@ def test_equal_weights_and_any_separation_make_it_fedavg_in_the_limit() -> None:
             cohorts.append(ready[np.argsort(draws.bits(ready, t))[:2]].tolist())
             blocked.append(np.array(cohorts[-1]))
         work = LocalWork.checked(problem, 2, 0.01)
-        [trained] = replay_together([Course(*tables(cohorts), BOTH, draws)], work, evaluate_every=6000)
+        [trained] = replay_together([Course(Cohorts.read(*tables(cohorts), 8), BOTH, draws)], work, evaluate_every=6000)
         apart = trained.ends["debiased"].average - trained.ends["fedavg"].average
         # Counts of 750 each leave nu within a few per cent of 1.
         assert np.linalg.norm(apart) < 0.05

@@ -5,6 +5,7 @@ import pytest
 
 from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import Course, FedAvg, LocalWork, Optimizer, biases, frequencies, replay_together
+from fedsim.learning.cohorts import Cohorts
 from fedsim.learning.optimizers.amplified import AmplifiedScaffold
 from fedsim.learning.optimizers.focus import Focus
 from fedsim.learning.optimizers.mifa import Mifa
@@ -31,7 +32,7 @@ def test_they_rest_at_the_optimum_of_those_who_take_part(kind: str) -> None:
     else:
         log = tables(drawn_cohorts(1500, clients=7 if kind == "somebody never" else 8, size=2))
     optimizers: dict[str, Optimizer] = {**EXACT, "fedavg": FedAvg(), "mifa": Mifa()}
-    course = Course(*log, optimizers, stream(0, 0, Purpose.OPTIMIZER), size)
+    course = Course(Cohorts.read(*log, 8, size), optimizers, stream(0, 0, Purpose.OPTIMIZER))
     [trained] = replay_together([course], LocalWork.checked(problem, 4, 0.02), evaluate_every=10**9)
     pi = frequencies(log[1], 8)
     found = biases(problem, optimizers, trained.ends, pi, local_steps=4, step_size=0.02)

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import Course, FedAvg, LocalWork, frequencies, replay, replay_together
+from fedsim.learning.cohorts import Cohorts
 from fedsim.learning.optimizers.fedavg import FedProx
 from fedsim.learning.problems.quadratic import Quadratic
 
@@ -43,7 +44,7 @@ def test_it_comes_to_rest_where_the_frequencies_lead_it(mu: float) -> None:
     """K steps on a quadratic of curvature h are -m (x - c), m = (1 - (1 - a (h + mu))^K) h / (h + mu)."""
     problem = Quadratic(8, 1, dimension=3, curvature_spread=0.4)
     rounds, participations = tables(drawn_cohorts(6000, clients=8, size=2))
-    course = Course(rounds, participations, {"it": FedProx(mu)}, stream(0, 0, Purpose.OPTIMIZER))
+    course = Course(Cohorts.read(rounds, participations, 8), {"it": FedProx(mu)}, stream(0, 0, Purpose.OPTIMIZER))
     [trained] = replay_together([course], LocalWork.checked(problem, 4, 0.01), evaluate_every=10**9)
     pi, h = frequencies(participations, 8), problem.curvatures
     pull = pi[:, None] * (1 - (1 - 0.01 * (h + mu)) ** 4) * h / (h + mu)

@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import Cohort, Course, LocalWork, replay, replay_together
+from fedsim.learning.cohorts import Cohorts
 from fedsim.learning.optimizers.focus import Focus
 from fedsim.learning.optimizers.mifa import Mifa
 from fedsim.learning.problems.robust_regression import RobustRegression
@@ -60,7 +61,9 @@ def test_the_server_has_the_sum_of_the_last_gradients() -> None:
             return state, after
 
     checked: list[Cohort] = []
-    course = Course(*tables(drawn_cohorts(20, 7, 3)), {"it": Checked()}, stream(1, 0, Purpose.OPTIMIZER))
+    course = Course(
+        Cohorts.read(*tables(drawn_cohorts(20, 7, 3)), 7), {"it": Checked()}, stream(1, 0, Purpose.OPTIMIZER)
+    )
     problem = RobustRegression(clients=7, seed=1, dimension=4, samples=6)
     replay_together([course], LocalWork.checked(problem, 3, 0.02, 3))
     assert len(checked) == 20

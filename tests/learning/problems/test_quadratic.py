@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import Course, FedAvg, LocalWork, Optimizer, biases, replay_together
+from fedsim.learning.cohorts import Cohorts
 from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg
 from fedsim.learning.optimizers.fedau import FedAu
 from fedsim.learning.optimizers.mifa import FedVarp, Mifa
@@ -94,7 +95,7 @@ def test_fedavg_settles_where_it_was_foreseen() -> None:
         "varp": FedVarp(),
         "mifa": Mifa(),
     }
-    course = Course(*tables(cohorts), optimizers, stream(0, 0, Purpose.OPTIMIZER))
+    course = Course(Cohorts.read(*tables(cohorts), 6), optimizers, stream(0, 0, Purpose.OPTIMIZER))
     [trained] = replay_together([course], LocalWork.checked(problem, 2, 0.005), evaluate_every=8000)
     found = biases(problem, optimizers, trained.ends, pi, local_steps=2, step_size=0.005)
     assert found["learning.fedavg.bias_predicted"] == pytest.approx(
@@ -113,7 +114,7 @@ def test_only_problems_with_a_known_optimum_have_a_bias() -> None:
 def test_an_optimizer_that_cannot_tell_has_no_prediction() -> None:
     """Its bias is measured all the same."""
     problem, optimizers = spread(4, 0), {"own": FedAu(cutoff=3)}
-    course = Course(*tables([[0, 1], [2, 3]]), optimizers, stream(0, 0, Purpose.OPTIMIZER))
+    course = Course(Cohorts.read(*tables([[0, 1], [2, 3]]), 4), optimizers, stream(0, 0, Purpose.OPTIMIZER))
     [trained] = replay_together([course], LocalWork.checked(problem, 1, 0.1))
     found = biases(problem, optimizers, trained.ends, np.full(4, 0.25), local_steps=1, step_size=0.1)
     assert list(found) == ["learning.own.bias", "learning.own.last_bias"]
