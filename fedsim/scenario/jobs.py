@@ -4,7 +4,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, ValidatorFunctionWrapHandler, WrapSerializer, WrapValidator
 
 from fedsim.scenario.component import BuiltIn, Component, Kinds
 from fedsim.scenario.document import Document
@@ -21,7 +21,7 @@ MOST_JOBS = 32
 JobName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,49}$")]
 """Part of the names of metrics and folders."""
 Matching = Annotated[BuiltIn | Component, Kinds(role="matching policy")]
-PARTS = ("server", "learning", "privacy")
+_PARTS = ("server", "learning", "privacy")
 """What a scenario without jobs has at its top instead."""
 _OF_GROUPS = ("separation", "cooldown", "participations", "session")
 _OF_ALL = ("jobs", "job", "matching", "alone", "stop", "sweep", "choose", "decide", "expect", "drift", "replicates")
@@ -57,6 +57,31 @@ class SharedJob(SparseModel):
     unwritten = frozenset({"learning", "privacy", "groups", *_OF_GROUPS, "starts", "stop"})
 
 
+_IN_JOBS = object()
+"""In place of the server of a scenario whose jobs have servers of their own."""
+
+
+def server_in_jobs(data: Any) -> Any:
+    """Return the data of a scenario so that it needs no server where its jobs have theirs."""
+    if not isinstance(data, dict) or not data.get("jobs"):
+        return data
+    if given := [key for key in _PARTS if data.get(key) is not None]:
+        raise ValueError(f"has `jobs`, and beside them `{given[0]}`: each job has its own; move it into one of them")
+    return {**data, "server": _IN_JOBS}
+
+
+def _server_or_jobs(server: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    return None if server is _IN_JOBS else handler(server)
+
+
+def _written_or_jobs(server: Any, handler: SerializerFunctionWrapHandler) -> Any:
+    return None if server is None else handler(server)
+
+
+ServerOrJobs = Annotated[Server, WrapValidator(_server_or_jobs), WrapSerializer(_written_or_jobs)]
+"""The server of a scenario; None where its jobs have theirs, which nobody asks for then."""
+
+
 def document_of_job(
     written: Document, name: str, jobs: Mapping[str, SharedJob], groups: Sequence[str], run: Stop, *, alone: bool
 ) -> Document:
@@ -80,7 +105,7 @@ def document_of_job(
     for key, value in own.items():
         if value is None:
             continue
-        if key in PARTS or key == "starts":
+        if key in _PARTS or key == "starts":
             put((key,), key)
         elif key in _OF_GROUPS:
             for index in range(len(groups)):

@@ -7,18 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    Field,
-    PrivateAttr,
-    SerializerFunctionWrapHandler,
-    ValidationInfo,
-    ValidatorFunctionWrapHandler,
-    WrapSerializer,
-    WrapValidator,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
 from fedsim.common.arguments import path_of, short_repr, whole
 from fedsim.common.errors import KeyPath, Mistake, ScenarioError
@@ -26,7 +15,7 @@ from fedsim.common.hints import did_you_mean
 from fedsim.scenario.component import BuiltIn, Choice, Component, Kinds, Named
 from fedsim.scenario.document import Document
 from fedsim.scenario.habits import Habits
-from fedsim.scenario.jobs import MOST_JOBS, PARTS, JobName, Matching, SharedJob, document_of_job
+from fedsim.scenario.jobs import MOST_JOBS, JobName, Matching, ServerOrJobs, SharedJob, document_of_job, server_in_jobs
 from fedsim.scenario.learning import Learning
 from fedsim.scenario.loading import load_document, not_permitted, validate
 from fedsim.scenario.model import Model, SparseModel, each_once
@@ -119,18 +108,6 @@ class Theory(Model):
     """Convergence of the participation law; none, where it is not given."""
 
 
-_IN_JOBS = object()
-"""In place of the server of a scenario whose jobs have servers of their own."""
-
-
-def _server_or_jobs(server: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-    return None if server is _IN_JOBS else handler(server)
-
-
-def _written_or_jobs(server: Any, handler: SerializerFunctionWrapHandler) -> Any:
-    return None if server is None else handler(server)
-
-
 class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
     """A federation to simulate: its devices, its server, and what is trained over the log."""
 
@@ -153,7 +130,7 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
     asks for them; auto: by their number. The tables are the same."""
     population: Annotated[list[Group], Field(min_length=1, max_length=100_000)]
     """The groups of devices."""
-    server: Annotated[Server, WrapValidator(_server_or_jobs), WrapSerializer(_written_or_jobs)]
+    server: ServerOrJobs
     """How the server selects clients and takes their reports: in rounds, or by a buffer."""
     starts: Duration | None = None
     """When the server opens the first round, from the beginning of the run; at once, where it is not given."""
@@ -204,13 +181,7 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
     @model_validator(mode="before")
     @classmethod
     def _server_in_jobs(cls, data: Any) -> Any:
-        if not isinstance(data, dict) or not data.get("jobs"):
-            return data
-        if given := [key for key in PARTS if data.get(key) is not None]:
-            raise ValueError(
-                f"has `jobs`, and beside them `{given[0]}`: each job has its own; move it into one of them"
-            )
-        return {**data, "server": _IN_JOBS}
+        return server_in_jobs(data)
 
     @field_validator("question")
     @classmethod

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.common.errors import ChainError, PluginError, told
+from fedsim.common.errors import ChainError, PluginError
 from fedsim.common.keyed import stream
 from fedsim.common.registry import Findings, Registry, is_own
 from fedsim.scenario.component import Choice
@@ -93,23 +93,21 @@ class CheckedSelection:
     """A law whose failures and wrong answers are reported with its `kind`."""
 
     def __init__(self, law: Law, kind: str) -> None:
-        self._law, self._kind = law, kind
+        self._law, self._named = law, f"selection law {kind!r}"
         self.finds_shortage = bool(getattr(law, "finds_shortage", False)) and not isinstance(law, Remembering)
 
     def select(self, request: Request, candidates: Candidates) -> Ints:
         """Return what the law selects; raise a `PluginError` if it fails, or does not select as `Law.select` says."""
-        try:
+        with LAWS.reraise_as_plugin_error(f"{self._named}, round {request.round:,}", self._law.select):
             chosen = np.array(self._law.select(request, candidates))
-        except Exception as error:
-            raise self._failure(request, error) from error
-        if wrong := _wrong(chosen, request.count, candidates):
-            raise self._failure(request, PluginError(wrong))
+            if wrong := _wrong(chosen, request.count, candidates):
+                raise PluginError(wrong)
         return chosen.astype(np.int64)
 
     def take_feedback(self, feedback: Feedback) -> None:
         """Pass on what came of a round."""
         law: Informed = cast("Informed", self._law)
-        where = f"selection law {self._kind!r}, take_feedback, round {feedback.round:,}"
+        where = f"{self._named}, take_feedback, round {feedback.round:,}"
         with LAWS.reraise_as_plugin_error(where, law.take_feedback):
             law.take_feedback(feedback)
 
@@ -117,17 +115,14 @@ class CheckedSelection:
         """Return what the law remembers; nothing, where it does not say so."""
         if not isinstance(self._law, Remembering):
             return {}
-        with LAWS.reraise_as_plugin_error(f"selection law {self._kind!r}, state", self._law.state):
+        with LAWS.reraise_as_plugin_error(f"{self._named}, state", self._law.state):
             return {name: np.asarray(array) for name, array in self._law.state().items()}
 
     def restore(self, state: Memory) -> None:
         """Go on from what `state` returned."""
         if isinstance(self._law, Remembering):
-            with LAWS.reraise_as_plugin_error(f"selection law {self._kind!r}, restore", self._law.restore):
+            with LAWS.reraise_as_plugin_error(f"{self._named}, restore", self._law.restore):
                 self._law.restore(state)
-
-    def _failure(self, request: Request, error: Exception) -> PluginError:
-        return PluginError(f"selection law {self._kind!r}, round {request.round:,}: {told(error, self._law.select)}")
 
 
 def _wrong(chosen: NDArray[Any], count: int, candidates: Candidates) -> str | None:
