@@ -214,6 +214,18 @@ def test_the_page_says_what_the_metrics_say(scenario: Scenario, tmp_path: Path) 
     assert "No promise covers a user, since speech promises nothing." in said
 
 
+def test_killed_while_the_report_is_drawn_only_that_is_done_again(scenario: Scenario, tmp_path: Path) -> None:
+    """The manifest is there, which is written last, and so is the folder of what is under way."""
+    small = scenario.with_values({"stop.rounds": 5, "expect": []})
+    record(small, tmp_path / "run", Provenance())
+    written, page = (tmp_path / "run" / "manifest.json").read_bytes(), (tmp_path / "run" / "report.html").read_bytes()
+    (tmp_path / "run" / "report.html").unlink()
+    (tmp_path / "run" / "log.partial").mkdir()
+    record(small, tmp_path / "run", Provenance(), resume=True)
+    assert (tmp_path / "run" / "manifest.json").read_bytes() == written
+    assert (tmp_path / "run" / "report.html").read_bytes() == page
+
+
 @pytest.mark.long
 @pytest.mark.timeout(7200)
 def test_killed_by_the_operating_system_at_random(file: Path, tmp_path: Path) -> None:
