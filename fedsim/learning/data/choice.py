@@ -164,58 +164,51 @@ class ChosenData:
         return self.seed if self.data_seed is None else self.data_seed
 
     def load(self) -> Federated:
-        """Return the data and who has which of them, read anew."""
-        owned = federated(self.data, self.partition, self.clients, self.drawn_by, self.folder, self.traits)
+        """Return the data and who has which of them, read anew; the seed draws test samples and partition."""
+        by_owner = isinstance(self.partition, Natural | None)
+        samples = self._read(self.clients if by_owner else None)
+        if samples.owners is None or not by_owner:
+            return Federated(samples, self._dealt(samples))
+        owned = _natural(samples, samples.owners, self.clients)
         self.counts = owned.counts
         if self.counts is not None and self.objective == "samples":
             self.factors = self.counts / self.counts.mean()
         return owned
+
+    def _read(self, clients: int | None) -> Samples:
+        """Return the samples; of data that name clients those of the first ones, if there is a number."""
+        if isinstance(self.data, Digits):
+            return digits(self.drawn_by)
+        if isinstance(self.data, MnistSample):
+            return mnist_sample(self.drawn_by)
+        if isinstance(self.data, Mnist):
+            return mnist(_mnist_path(self.data, self.folder))
+        return (archive if self.data.kind == "npz" else parquet_rows)(self.folder / self.data.path, clients)
+
+    def _dealt(self, samples: Samples) -> Ints:
+        """Return the members of `Federated` by a partition in which clients have equally many."""
+        partition, clients, seed = self.partition or DirichletPartition(), self.clients, self.drawn_by
+        if isinstance(partition, Natural):
+            raise LearningError("partition 'natural' needs data that name clients: client_train, or a column client")
+        if isinstance(partition, Iid):
+            return iid(len(samples.targets), clients, seed)
+        if not samples.labelled:
+            raise LearningError(f"partition {partition.kind!r} goes by labels, and the targets are none; take 'iid'")
+        labels = samples.targets.astype(np.int64)
+        if isinstance(partition, DirichletPartition):
+            return dirichlet(labels, clients, seed, partition.concentration)
+        if isinstance(partition, Shards):
+            return shards(labels, clients, seed, partition.per_client, shuffled=partition.shuffled)
+        if (trait := (self.traits or {}).get(partition.to)) is None:
+            raise LearningError(f"partition 'tied': the {partition.to} of devices is not known here")
+        places = np.argsort(np.argsort(trait, kind="stable"))  # in the order of the trait
+        return shards(labels, clients, seed, partition.per_client, shuffled=False)[places]
 
     def by_count(self, clients: Ints) -> Iterator[tuple[Ints, int]]:
         """Yield places in an array of clients that have equally many samples, and how many."""
         numbers = np.full(len(clients), self.samples) if self.counts is None else self.counts[clients]
         for number in np.unique(numbers).tolist():
             yield np.flatnonzero(numbers == number), number
-
-
-def federated(
-    data: Data,
-    partition: Partition | None,
-    clients: int,
-    seed: int,
-    folder: Path,
-    traits: Mapping[str, Any] | None = None,
-) -> Federated:
-    """Return the data and who has which of them; the seed draws test samples and partition."""
-    own = partition is None or isinstance(partition, Natural)
-    if isinstance(data, Digits):
-        samples = digits(seed)
-    elif isinstance(data, MnistSample):
-        samples = mnist_sample(seed)
-    elif isinstance(data, Mnist):
-        samples = mnist(_mnist_path(data, folder))
-    else:
-        samples = (archive if data.kind == "npz" else parquet_rows)(folder / data.path, clients if own else None)
-    if own and samples.owners is not None:
-        return _natural(samples, samples.owners, clients)
-    if isinstance(partition, Natural):
-        raise LearningError("partition 'natural' needs data that name clients: client_train, or a column client")
-    partition = partition or DirichletPartition()
-    if isinstance(partition, Iid):
-        return Federated(samples, iid(len(samples.targets), clients, seed))
-    if not samples.labelled:
-        raise LearningError(f"partition {partition.kind!r} goes by labels, and the targets are none; take 'iid'")
-    labels = samples.targets.astype(np.int64)
-    if isinstance(partition, DirichletPartition):
-        return Federated(samples, dirichlet(labels, clients, seed, partition.concentration))
-    if isinstance(partition, Shards):
-        return Federated(samples, shards(labels, clients, seed, partition.per_client, shuffled=partition.shuffled))
-    if (trait := (traits or {}).get(partition.to)) is None:
-        raise LearningError(f"partition 'tied': the {partition.to} of devices is not known here")
-    dealt = shards(labels, clients, seed, partition.per_client, shuffled=False)
-    members = np.empty_like(dealt)
-    members[np.argsort(trait, kind="stable")] = dealt
-    return Federated(samples, members)
 
 
 def _natural(samples: Samples, owners: Ints, clients: int) -> Federated:

@@ -148,15 +148,18 @@ def test_mnist_lies_where_the_environment_says(tmp_path: Path, monkeypatch: pyte
         (tmp_path / folder).mkdir()
         images, labels = np.full((20, 2, 2), 255 // brightest), np.arange(20) % 2
         np.savez(tmp_path / folder / "mnist.npz", x_train=images, y_train=labels, x_test=images, y_test=labels)
+
+    def of_mnist(path: str | None = None) -> choice.ChosenData:
+        return choice.ChosenData(2, 1, tmp_path, data=choice.Mnist(path=path), partition=choice.Iid())
+
     monkeypatch.delenv(choice.MNIST_FOLDER, raising=False)
     with pytest.raises(
         LearningError, match=r"set FEDSIM_MNIST to the folder with its four files \(train-images-idx3-u"
     ):
-        choice.federated(choice.Mnist(), choice.Iid(), 2, 1, tmp_path)
+        of_mnist().load()
     monkeypatch.setenv(choice.MNIST_FOLDER, str(tmp_path / "named" / "mnist.npz"))
-    assert choice.federated(choice.Mnist(), choice.Iid(), 2, 1, tmp_path).samples.inputs.max() < 0.5
-    own = choice.Mnist(path="own/mnist.npz")
-    assert choice.federated(own, choice.Iid(), 2, 1, tmp_path).samples.inputs.max() == 1.0
+    assert of_mnist().load().samples.inputs.max() < 0.5
+    assert of_mnist("own/mnist.npz").load().samples.inputs.max() == 1.0
 
 
 def test_the_sample_of_mnist_is_read_from_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +178,7 @@ def test_the_sample_of_mnist_is_read_from_the_package(tmp_path: Path, monkeypatc
     rows = np.column_stack([np.arange(40).reshape(20, 2) * 5, np.arange(20) % 3])
     with gzip.open(file, "wt") as packed:
         np.savetxt(packed, rows, delimiter=",", fmt="%d")
-    samples = choice.federated(choice.MnistSample(), choice.Iid(), 2, 1, tmp_path).samples
+    samples = choice.ChosenData(2, 1, tmp_path, data=choice.MnistSample(), partition=choice.Iid()).load().samples
     assert (samples.inputs.shape, samples.test_inputs.shape) == ((16, 2), (4, 2))
     both = np.concatenate([samples.test_inputs, samples.inputs])
     labels = np.concatenate([samples.test_targets, samples.targets])
