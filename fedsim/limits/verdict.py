@@ -258,7 +258,7 @@ def judge(scenario: Scenario, replicates: Sequence[Metrics], own: Sequence[Own] 
     if mistakes := [each for each in found if isinstance(each, Mistake)]:
         raise ScenarioError(mistakes)
     asked = [each for each in found if not isinstance(each, Mistake)]
-    return [_judge(*each, replicates, scenario.replicates, _covered(each[0].metric, scenario)) for each in asked]
+    return [_judge(each, replicates, scenario) for each in asked]
 
 
 def _covered(metric: str, scenario: Scenario) -> str:
@@ -276,22 +276,16 @@ def failed(judgements: Iterable[Judgement]) -> bool:
     return any(judgement.status == "fail" for judgement in judgements)
 
 
-def _judge(
-    condition: MetricCondition,
-    expectation: Expectation,
-    place: str,
-    replicates: Sequence[Metrics],
-    wanted: int,
-    covered: str,
-) -> Judgement:
+def _judge(asked: _Expected, replicates: Sequence[Metrics], scenario: Scenario) -> Judgement:
+    condition, expectation, place = asked
     missed: _Status = "warn" if expectation.severity == "warn" else "fail"
     observed = margin = None
     known = [metrics.get(condition.metric) for metrics in replicates]
     values = [each for each in known if each is not None and math.isfinite(each)]
     empty = [index for index, each in enumerate(known) if each is None or not math.isfinite(each)]
-    if expectation.over != "every" and len(replicates) < wanted:
+    if expectation.over != "every" and len(replicates) < scenario.replicates:
         status: _Status = "unjudged"
-        note = f"speaks of {wanted} replicates, which `fedsim replay` runs"
+        note = f"speaks of {scenario.replicates} replicates, which `fedsim replay` runs"
     elif empty:
         status = missed
         which = f" in replicate {empty[0]}" if len(replicates) > 1 else ""
@@ -300,7 +294,7 @@ def _judge(
         observed, kept, note = _over(condition, values, expectation.over)
         margin = condition.margin(observed)
         status = "pass" if kept else missed
-        note = "; ".join(filter(None, (note, covered)))
+        note = "; ".join(filter(None, (note, _covered(condition.metric, scenario))))
     return Judgement(
         **expectation.model_dump(),
         observed=observed,
