@@ -145,11 +145,11 @@ def _coming_and_going(scenario: Scenario) -> Answer:
     found = by_weights(scenario, population, rounds, means=False)(population.weight)
     low, high = (np.minimum(end, 1.0).tolist() for end in found.interval(_CONFIDENCE))
     result = theory.Stationary(
-        found.shares,
         population.weight,
         separations(population.separation, len(population)),
         scenario.server.wanted,
         law_of(scenario.server),
+        found.shares,
         "mean-field",
         caveats=(f"shares of reports in {len(rounds):,} simulated rounds, of devices as they come and go",),
     )

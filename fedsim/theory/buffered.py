@@ -324,6 +324,6 @@ def _idle_places(question: Asynchronous, busy: Floats) -> float:
 def _flow(question: Asynchronous, rate: Floats, wait_s: Floats, version_s: float, error: float) -> Flow:
     asked = normalised(question.weights), separations(question.separation, len(rate)), question.concurrency
     pi = rate / rate.sum()
-    found = Stationary(pi, *asked, question.law, method="mean-field", error_bound=min(1.0, error))
+    found = Stationary(*asked, question.law, pi, method="mean-field", error_bound=min(1.0, error))
     utilisation = min(1.0, float(rate @ question.lengths.mean()) / question.concurrency)
     return Flow(found, rate, wait_s, float(version_s), utilisation)

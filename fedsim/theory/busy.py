@@ -119,7 +119,7 @@ def with_busy_clients(
     error = fluctuation(weights, taken, np.maximum(ready, 1e-12), law, server.wanted)
     chances, pi = taken if law == "poisson" else taken / ready, taken / taken.sum()
     pull = None if server.fixed_size else independent_pulls(taken, chances)
-    return Stationary(pi, weights, common, server.wanted, law, "mean-field", error, caveats=_CAVEATS, pull=pull)
+    return Stationary(weights, common, server.wanted, law, pi, "mean-field", error, caveats=_CAVEATS, pull=pull)
 
 
 def is_busy(found: Stationary) -> bool:

@@ -67,7 +67,7 @@ def closed_form(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law:
             f"'exact' (small systems), 'mean-field' or 'monte-carlo'"
         )
     pi, error = _participation(question)
-    return Stationary(pi, *question.asked, method="closed-form", error_bound=error)
+    return Stationary(*question.asked, pi, method="closed-form", error_bound=error)
 
 
 def _renewals(weights: ArrayLike, separation: ArrayLike, cohort: int) -> Stationary:
@@ -75,7 +75,7 @@ def _renewals(weights: ArrayLike, separation: ArrayLike, cohort: int) -> Station
     with np.errstate(over="ignore"):
         frequency = 1.0 / (rounds + 1.0 / poisson_chances(shares, size))
     pi, pull = frequency / frequency.sum(), independent_pulls(frequency, frequency)
-    return Stationary(pi, shares, rounds, size, POISSON, method="closed-form", error_bound=_ROUNDING, pull=pull)
+    return Stationary(shares, rounds, size, POISSON, pi, method="closed-form", error_bound=_ROUNDING, pull=pull)
 
 
 def distances(weights: ArrayLike, separations: Sequence[int], cohort: int = 1, law: str = "midzuno") -> Floats:

@@ -39,7 +39,7 @@ def exact(
     if question.law == "cyclic":
         turn = question.clients // gcd(question.clients, question.cohort)
         uniform = np.full(question.clients, 1.0 / question.clients)
-        return Stationary(uniform, *question.asked, "exact", 0.0, period=turn, recurrent_classes=1, states=turn)
+        return Stationary(*question.asked, uniform, "exact", 0.0, period=turn, recurrent_classes=1, states=turn)
     windows = enumerate_windows(reduced(question), limit)
     matrix = windows.matrix()
     classes = recurrent_classes(matrix)
@@ -62,8 +62,8 @@ def exact(
         )
     pull = _reached(matrix, classes) @ pulls
     return Stationary(
-        per_client(question, shares[0]),
         *question.asked,
+        per_client(question, shares[0]),
         method="exact",
         error_bound=error,
         period=int(np.gcd.reduce(periods)),

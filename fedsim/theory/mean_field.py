@@ -52,7 +52,7 @@ def mean_field(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: 
     question = ask(weights, separation, cohort, law)
     if law == "cyclic":
         uniform = np.full(question.clients, 1.0 / question.clients)
-        return Stationary(uniform, *question.asked, method="mean-field", error_bound=0.0)
+        return Stationary(*question.asked, uniform, method="mean-field", error_bound=0.0)
     units = reduced(question)
     rounds = units.separations.astype(np.float64)
     most = 1.0 / (1.0 + rounds)
@@ -64,7 +64,7 @@ def mean_field(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: 
     ready, error = np.maximum(1.0 - rounds * taken, 1e-12), 0.0
     if units.law == "bernoulli" or not all_they_can:
         error = fluctuation(units.weights, taken, ready, units.law, units.cohort)
-    return Stationary(pi, *question.asked, method="mean-field", error_bound=error, caveats=caveats, pull=pull)
+    return Stationary(*question.asked, pi, method="mean-field", error_bound=error, caveats=caveats, pull=pull)
 
 
 def participation(weights: Floats, rounds: Floats, cohort: int, law: str) -> tuple[Floats, Floats]:

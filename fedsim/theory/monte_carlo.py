@@ -69,7 +69,7 @@ def monte_carlo(
     spread = np.sqrt(np.maximum(residual, 0.0) / (replicas - 1.0) * replicas)
     error = per_client(question, np.maximum(spread, 1.0) / total)
     pi, pull = per_client(question, shares), pulled / pulled.sum() if units.law == "bernoulli" else None
-    return Stationary(pi, *question.asked, method="monte-carlo", standard_error=error, pull=pull)
+    return Stationary(*question.asked, pi, method="monte-carlo", standard_error=error, pull=pull)
 
 
 def batches(replicas: int, clients: int, cells: int) -> Iterator[range]:

@@ -206,7 +206,7 @@ def _check_supply(question: Question) -> None:
 
 
 @dataclass(frozen=True)
-class Stationary:
+class Stationary(Question):
     """Long-run participation of every client under one separation, cohort and selection law.
 
     `pi`, (N,), are the shares of all participations, P(i in S_t) / E|S_t| in the long run, of sum 1, for the `weights`
@@ -227,10 +227,6 @@ class Stationary:
     """
 
     pi: Floats
-    weights: Floats
-    separation: int | Ints
-    cohort: int
-    law: str
     method: str
     error_bound: float | None = None
     standard_error: Floats | None = None
@@ -239,11 +235,6 @@ class Stationary:
     states: int | None = None
     caveats: tuple[str, ...] = ()
     pull: Floats | None = None
-
-    @property
-    def clients(self) -> int:
-        """Number of clients, N."""
-        return int(self.pi.size)
 
     @property
     def l1_uniform(self) -> float:
