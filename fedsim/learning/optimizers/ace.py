@@ -21,14 +21,14 @@ Imbalance Bias in Asynchronous Federated Learning*, arXiv:2511.19066: ACE, and i
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
 from fedsim.common.arrays import Floats
 from fedsim.learning.optimizers.by_participant import ByParticipant, RemembersParticipants
-from fedsim.learning.optimizers.optimizer import Cohort, Footprint, LongRun, PlainSteps
+from fedsim.learning.optimizers.optimizer import Cohort, LongRun, PlainSteps
 
 
 @dataclass(slots=True)
@@ -45,10 +45,8 @@ class LastChanges:
 
 
 @dataclass(frozen=True)
-class Ace(PlainSteps[LastChanges], RemembersParticipants):
+class Ace(RemembersParticipants, PlainSteps[LastChanges]):
     """ACE, and ACED. Its state is the last change of each client."""
-
-    footprint: ClassVar[Footprint] = Footprint(server=1, per_participant=1)
 
     # the largest age, in steps, of a last report that counts (ACED); None for no limit (ACE)
     max_age: Annotated[int, Field(ge=0)] | None = None

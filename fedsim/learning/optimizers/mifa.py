@@ -51,10 +51,8 @@ from fedsim.learning.optimizers.optimizer import Cohort, Footprint, LongRun, Pla
 
 
 @dataclass(frozen=True)
-class Mifa(PlainSteps[Remembered], RemembersParticipants):
+class Mifa(RemembersParticipants, PlainSteps[Remembered]):
     """MIFA, which has no options; its state is the last change of each client."""
-
-    footprint: ClassVar[Footprint] = Footprint(server=1, per_participant=1)
 
     def init(self, clients: int, dimension: int) -> Remembered:
         return Remembered(clients, dimension)
