@@ -384,7 +384,8 @@ def _successive(eligible: Floats, weights: Floats, size: float) -> Floats:
     theta = size / float(eligible @ weights)  # left of the root of a concave function: Newton comes from there
     for _ in range(_STEPS):
         missed = np.exp(-theta * weights)
-        step = (size - float(eligible @ (1.0 - missed))) / float((eligible * weights) @ missed)
+        slope = float((eligible * weights) @ missed)
+        step = (size - float(eligible @ (1.0 - missed))) / slope if slope else 0.0  # 0 where all others surely rest
         theta += step
         if step <= _CLOSE * theta:
             break

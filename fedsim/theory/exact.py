@@ -186,7 +186,9 @@ def period(matrix: "sparse.csr_array[np.float64, tuple[int, int]]") -> int:
     With d(s) the distance of state s from state 0, that is the gcd over all transitions of d(s) + 1 - d(s')
     (Denardo, *Periods of connected networks and powers of nonnegative matrices*, 1977).
     """
-    distance = sparse.csgraph.dijkstra(matrix, indices=np.zeros(1, dtype=np.int64), unweighted=True)[0]
+    graph = matrix.copy()  # with 32 bits, since scipy 1.14 takes no others
+    graph.indices, graph.indptr = (matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32))
+    distance = sparse.csgraph.dijkstra(graph, indices=np.zeros(1, dtype=np.int64), unweighted=True)[0]
     source, target = matrix.tocoo().coords
     return int(np.gcd.reduce((distance[source] + 1 - distance[target]).astype(np.int64)))
 
