@@ -48,7 +48,7 @@ class Comparison:
     metrics: pl.DataFrame
     notes: list[str]  # limitations of the comparison
     # By A, and by B, of the limits of its own scenario.
-    missed: tuple[tuple[Missed, ...], tuple[Missed, ...]] = ((), ())
+    missed: tuple[tuple[Missed, ...], tuple[Missed, ...]]
     nothing: tuple[str, ...] = ()  # of each run that took no report, how its sessions ended
 
 
@@ -87,8 +87,8 @@ def compare(a: str | Path | Outcome, b: str | Path | Outcome, *, confidence: flo
         for name in shared
         if set(ours[f"key:{name}"]) != set(theirs[f"key:{name}"])
     ]
-    figures = [(side.name, dict(side.figures.select("metric", "value").iter_rows())) for side in (one, other)]
-    nothing = tuple(f"{name}: {why}" for name, metrics in figures if (why := why_nothing(metrics)))
+    known = [(side.name, side.figures.drop_nulls("metric").select("metric", "value")) for side in (one, other)]
+    nothing = tuple(f"{name}: {why}" for name, own in known if (why := why_nothing(dict(own.iter_rows()))))
     missed = _missed_by(one), _missed_by(other)
     return Comparison(configuration, differences(pairs, confidence), notes, missed, nothing)
 

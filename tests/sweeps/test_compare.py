@@ -17,6 +17,7 @@ from fedsim.sweeps.results import paired_differences, read_results
 from fedsim.sweeps.sweep import run_sweep
 from tests.command import fedsim
 from tests.conftest import SMALL, Write
+from tests.report.sweeps import write_sweep
 
 PAIR = SMALL + "sweep: {seeds: 3, grid: {population.*.separation: [0, 2]}}\n"
 
@@ -186,3 +187,10 @@ def test_results_are_compared_as_their_directories(tmp_path: Path) -> None:
     assert found.configuration == stored.configuration == [("population[0].separation.value", 2, 0)]
     assert_frame_equal(found.metrics, stored.metrics)
     assert (found.notes, len(compare(one, tmp_path / "a").configuration)) == ([], 0)
+
+
+def test_a_run_that_crashed_is_in_no_pair(tmp_path: Path) -> None:
+    """It has a row without a metric in the results, which was taken for one."""
+    found = compare(write_sweep(tmp_path / "a"), write_sweep(tmp_path / "b", crash=True))
+    assert set(found.metrics["seeds"]) == {2, 3}
+    assert found.nothing == ()
