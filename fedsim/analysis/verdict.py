@@ -35,20 +35,16 @@ class Look:
     level: float  # at which it was judged, with a correction for the other looks
 
 
-def compare_values(
-    values: Floats, errors: Floats, degrees: float, reference: float = 0.0, level: float = LEVEL
-) -> tuple[Look, ...]:
-    """Compare values that have standard errors, of so many degrees of freedom, with a reference by Student's t."""
-    away = np.abs(values - reference)
-    own = holm_levels(2.0 * student_below(-away / np.maximum(errors, 1e-300), degrees), level)
+def compare_values(values: Floats, errors: Floats, degrees: float) -> tuple[Look, ...]:
+    """Compare values that have standard errors, of so many degrees of freedom, with 0 by Student's t."""
+    away = np.abs(values)
+    own = holm_levels(2.0 * student_below(-away / np.maximum(errors, 1e-300), degrees), LEVEL)
     quantile = student_quantile(degrees + 1, 1 - own)
     half = quantile * errors
     return _looks(values, values - half, values + half, away > half, (quantile + POWER) * errors, own)
 
 
-def compare_shares(
-    shares: Floats, fair: Floats, draws: Floats, degrees: Floats, level: float = LEVEL
-) -> tuple[Look, ...]:
+def compare_shares(shares: Floats, fair: Floats, draws: Floats, degrees: Floats, level: float) -> tuple[Look, ...]:
     """Compare shares with what is fair; `draws` are the independent draws that know as much, `degrees` of these."""
     strictest = level / max(1, len(shares))
     draws = np.minimum(draws, _MOST)
@@ -72,7 +68,7 @@ def _looks(*columns: Floats | Bools) -> tuple[Look, ...]:
     return tuple(Look(value, low, high, bool(told), *rest) for value, low, high, told, *rest in rows)
 
 
-def holm_levels(p: Floats, level: float = LEVEL) -> Floats:
+def holm_levels(p: Floats, level: float) -> Floats:
     """Return the level at which each p value is judged, which is told where it is no larger; NaN where p is NaN.
 
     It is Holm's: of those after the first that is not told, the level of that.

@@ -121,20 +121,19 @@ def _extra_lines(found: Mapping[str, Any]) -> Iterator[str]:
                 each = f"{group['participations_per_day']:.4g} a day each"
                 yield f"{name}: {100 * group['share']:.4g} % of the participations, {each}"
     if "fluctuation" in found:
-        rounds = found["fluctuation"]["rounds_needed"]
+        settling = found["fluctuation"]
+        rounds, precision = settling["rounds_needed"], settling["precision"]
         slowest = "no number of" if None in rounds else f"{max(rounds):,}"
-        words = f"{slowest} rounds until every debiasing weight is within {found['fluctuation']['precision']:.3g}"
+        words = f"{slowest} rounds until every debiasing weight is within {precision:.3g}"
         quickest = min((each for each in rounds if each is not None), default=None)
         best = "" if quickest is None else f", {quickest:,} for the quickest"
-        yield f"{words}{best} ({found['fluctuation']['method']})"
-        every, spread = found["fluctuation"]["rounds_for_all"], found["fluctuation"]["relative_deviation"]
+        yield f"{words}{best} ({settling['method']})"
+        every, spread = settling["rounds_for_all"], settling["relative_deviation"]
         if every is not None:
             ends = " to ".join(f"{100 * end / math.sqrt(_ROUNDS):.3g}" for end in (min(spread), max(spread)))
-            words = (
-                f"{every:,} rounds until the counts of all are within {found['fluctuation']['precision']:.3g} at once"
-            )
+            words = f"{every:,} rounds until the counts of all are within {precision:.3g} at once"
             yield f"{words}; after {_ROUNDS:,} rounds a count's standard deviation is {ends} % of its mean"
-        if (prior := found["fluctuation"]["best_prior"]) is not None:
+        if (prior := settling["best_prior"]) is not None:
             yield f"a prior of Debiased FedAvg is best at {prior:.3g} participations of each client"
     if "convergence" in found:
         tv, floor = found["convergence"]["tv"], found["convergence"]["noise_floor"]
@@ -160,10 +159,8 @@ def _numbers_of(text: str, clients: int, option: str = "--separation") -> list[i
     for part in text.split(","):
         first, colon, last = part.strip().partition(":")
         if not (_NUMBER.fullmatch(first) and (_NUMBER.fullmatch(last) or not colon)):
-            message = (
-                f"{part[:40]!r} is not a number{' of rounds' * (option == '--separation')} such as 8, 0:499 or 0,4,8"
-            )
-            raise BadParameter(message, param_hint=option)
+            what = "number of rounds" if option == "--separation" else "number"
+            raise BadParameter(f"{part[:40]!r} is not a {what} such as 8, 0:499 or 0,4,8", param_hint=option)
         ranges.append(range(int(first), int(last if colon else first) + 1))
     size, free = sum(map(len, ranges)) * _ANSWER_BYTES * (clients + 100), free_bytes()
     if free is not None and size > SHARE * free:
@@ -310,9 +307,8 @@ def _show_audit(found: "Sequence[Audited]", as_json: bool) -> None:
         say(f"at the scenario's delta, to whom knows the schedule; {UNIT}")
     for each in found:
         if each.refuted:
-            complain(
-                f"refuted: epsilon of {each.released} is stated as {each.stated:.5g}, and at least {each.at_least:.5g}"
-            )
+            stated = f"stated as {each.stated:.5g}, and at least {each.at_least:.5g}"
+            complain(f"refuted: epsilon of {each.released} is {stated}")
         elif math.isinf(each.at_least):
             complain(f"note: {each.released} have the same noise: released together, their difference has none")
     if any(each.refuted for each in found):

@@ -81,12 +81,9 @@ def plan_command(
         planned, directory = planned_decision(scenario), out or default_decision_directory(scenario)
     else:
         planned, directory = _planned(scenario, override, out)
-    first = [
-        each.scenario
-        for each in planned.points[:_LOOKED_AT]
-        if not each.scenario.jobs and each.scenario.server.deadline
-    ]
-    for note in sorted({note for each in first for note in of_deadline(each, build_population(each))}):
+    first = (each.scenario for each in planned.points[:_LOOKED_AT])
+    late = [each for each in first if not each.jobs and each.server.deadline]
+    for note in sorted({note for each in late for note in of_deadline(each, build_population(each))}):
         complain(f"note: {note}")
     with on_stderr() as progress:
         data = plan_data(planned, directory, workers, progress)
@@ -334,10 +331,8 @@ def _show_comparison(found: "Comparison", metrics: "pl.DataFrame", *, errors: bo
     looks = judged(found)
     if (title := comparison_title(looks)) and len(looks[0].rows) == 1:
         say(plain(f"{title}."))
-    differing = [
-        each for each in comparison_answer(found, looks) if each.about in {BIAS, MODEL, COST} and each.quantity
-    ]
-    for sentence in [*differing, *misses(found)]:
+    answer = [each for each in comparison_answer(found, looks) if each.about in {BIAS, MODEL, COST} and each.quantity]
+    for sentence in [*answer, *misses(found)]:
         say(plain(sentence.text))
     if not errors:
         metrics = metrics.filter(~pl.col("metric").str.ends_with("_se"))

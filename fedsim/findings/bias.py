@@ -1,7 +1,7 @@
 """What a run shows of bias: the one verdict on groups, time zones, tenths of the clients, and the run as a whole."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
@@ -23,6 +23,8 @@ FEW = 30  # no ratio is said of fewer counts on either side
 _MOST_PARTS = 1_000  # more groups or time zones than these are not compared
 _LONGEST = 40  # characters of a name that are shown
 NORMAL = 1.96
+_HOMES = ("group", "zone")
+_KINDS = (*_HOMES, "weight", "speed", "availability")  # in which the verdict looks at them
 
 
 class Seen(Enum):
@@ -98,8 +100,8 @@ class Bias:
         What a person set goes before what is found in the run itself: tenths by speed and by available time.
         """
         found = list[tuple[float, ClientShare, ClientShare]]()
-        for kind in ("group", "zone", "weight", "speed", "availability"):
-            if found and kind in _ENDS:
+        for kind in _KINDS:
+            if found and kind in {"speed", "availability"}:
                 break
             parts = self.of(kind)
             if any(part.told for part in parts):
@@ -193,33 +195,100 @@ def _whole(run: FinishedRun, system: _System, counts: Ints) -> tuple[bool, float
     return told, narrower, visible
 
 
-@dataclass(frozen=True)
-class _Counted:
-    """Some parts of one kind before they are judged; arrays have an element for each."""
+@dataclass(frozen=True, eq=False)
+class ClientParts:
+    """A way to part the clients, with a row for each part: arrays have an entry a row."""
 
-    kind: str
-    names: Sequence[str]
-    size: Floats
-    share: Floats
-    draws: Floats  # 0 where nothing is known
-    degrees: float
+    kind: str  # ``group``, ``zone``, ``weight``, ``availability`` or ``speed``
+    noun: str  # what a row is
+    names: tuple[str, ...]
+    sizes: Floats  # the share of the clients that each has
+    taken: Floats  # its share of the reports
+    draws: float  # how many there were
+    part: Ints | None = None  # the row of each client; None of tenths, at whose ends clients have a part in two
+    spans: Ints | None = None  # (spans, rows): reports by span of the run; None where these are not known
+    theory: Floats | None = None  # what theory says of `shares`; None where it says nothing
+    ends: Floats | None = None  # (2, rows): those of the intervals by which `shares` are judged; None where none is
+
+    @property
+    def shares(self) -> Floats:
+        """The share of the reports over that of the clients."""
+        return self.taken / self.sizes
+
+    @property
+    def chance(self) -> Floats:
+        """How far from 1 equal chances would put 19 of 20 shares at most."""
+        return np.asarray(NORMAL * np.sqrt((1 - self.sizes) / (self.sizes * self.draws)))
+
+
+def parts_of(run: FinishedRun) -> Iterator[ClientParts]:
+    """Yield the ways to part the clients that the run has: by group, zone, weight, available time and speed."""
+    clients, gathered, together = run.clients.sort("client"), run.gathered, drawn_together(run.scenario)
+    counts, weight, pi = (clients[name].to_numpy() for name in ("participations", "weight", "pi"))
+    total = int(counts.sum())
+    if not total:
+        return
+
+    def rows(kind: str, noun: str, names: Iterable[str], part: Ints, spans: Ints | None) -> ClientParts:
+        sizes, taken = np.bincount(part) / len(part), np.bincount(part, counts) / total
+        theory = None if np.isnan(pi).any() else np.bincount(part, pi) / sizes
+        return ClientParts(kind, noun, tuple(names), sizes, taken, total / together, part, spans, theory)
+
+    zones, homes = clients["time_zone"].n_unique(), clients.select("group", "time_zone").n_unique()
+    columns = ("group", "group", "group", run.groups), ("zone", "time zone", "time_zone", zones)
+    for kind, noun, column, parts in columns:
+        if parts > 1 and not (kind == "zone" and homes == run.groups == parts):
+            numbers = clients.select(pl.col(column).unique(maintain_order=True)).with_row_index("part")
+            spans = gathered.by_home if set(gathered.homes[column]) == set(numbers[column]) else None
+            if spans is not None:
+                of_home = _numbered(gathered.homes, numbers)
+                spans = np.stack([np.bincount(of_home, row, parts) for row in spans]).astype(np.int64)
+            yield rows(kind, noun, map(str, numbers[column]), _numbered(clients, numbers), spans)
+    if (classes := weight_classes(weight, together)) is not None:
+        noun = "group" if together > 1 else "tenth" if len(clients) >= 2 * TENTH else "client"
+        names = [f"client {each}" for each in np.argsort(-weight, kind="stable")] if noun == "client" else None
+        ends = names or _between(f"heaviest {noun}", f"lightest {noun}", int(classes.max()) + 1)
+        yield rows("weight", noun, ends, classes, gathered.by_weight)
+    for kind, most, least in (("availability", "most available", "least available"), ("speed", "fastest", "slowest")):
+        found = [run.metrics.get(f"participation.by_{kind}.{tenth}") for tenth in range(TENTH, 0, -1)]
+        taken = np.array([each for each in found if each is not None]) / TENTH
+        if len(taken) == TENTH:
+            sizes = np.full(TENTH, 1 / TENTH)
+            yield ClientParts(kind, "tenth", _between(most, least, TENTH), sizes, taken, total / together)
+
+
+def _numbered(table: pl.DataFrame, numbers: pl.DataFrame) -> Ints:
+    """Return the number of each row's name."""
+    found = table.join(numbers, on=numbers.columns[1], how="left", nulls_equal=True, maintain_order="left")
+    return found["part"].cast(pl.Int64).to_numpy()
+
+
+def _between(first: str, last: str, rows: int) -> tuple[str, ...]:
+    return (first, *map(str, range(2, rows)), last)
 
 
 def _parts(run: FinishedRun, system: _System, wide: bool) -> Iterator[ClientShare]:
-    """Judge all parts together."""
-    taken = int(run.clients["participations"].sum())
-    found = [*_homes(run, system), *_weights(run, system), *_tenths(run, system, wide)]
-    if not found:
+    """Judge all parts together; by weight and of tenths those at both ends."""
+    total, rows = int(run.clients["participations"].sum()), list[tuple[str, str, float, float, float, float]]()
+    for each in sorted(parts_of(run), key=lambda each: _KINDS.index(each.kind)):
+        if len(each.names) > _MOST_PARTS and each.kind in _HOMES:
+            continue
+        if each.kind == "weight" and not system.spans and not system.steady:
+            continue
+        draws, degrees = _draws(run, system, each, wide)
+        places = dict(enumerate(each.names))
+        if each.kind == "weight":
+            places = {0: f"heaviest {each.noun}", -1: f"lightest {each.noun}"}
+        elif each.kind not in _HOMES:
+            places = {-1: f"{each.names[-1]} tenth", 0: f"{each.names[0]} tenth"}
+        rows += [(each.kind, name, each.sizes[k], each.taken[k], draws[k], degrees) for k, name in places.items()]
+    if not rows:
         return
-    size, share, draws = (
-        np.concatenate([getattr(each, name) for each in found]) for name in ("size", "share", "draws")
-    )
-    degrees = np.concatenate([np.full(len(each.size), each.degrees) for each in found])
+    size, share, draws, degrees = np.array([figures for _, _, *figures in rows]).T
     judged = draws > 0
     looks = iter(compare_shares(share[judged], size[judged], draws[judged], degrees[judged], LEVEL / 2))
-    names = [(each.kind, name) for each in found for name in each.names]
-    for (kind, name), known, own, of in zip(names, judged, size.tolist(), share.tolist(), strict=True):
-        part = ClientShare(kind, name, own, round(of * taken), of / own)
+    for (kind, name, *_), known, own, of in zip(rows, judged, size.tolist(), share.tolist(), strict=True):
+        part = ClientShare(kind, name, own, round(of * total), of / own)
         if known:
             look = next(looks)
             part = replace(part, low=look.low / own, high=look.high / own, visible=look.visible / own, told=look.told)
@@ -227,78 +296,30 @@ def _parts(run: FinishedRun, system: _System, wide: bool) -> Iterator[ClientShar
         yield part
 
 
-def _homes(run: FinishedRun, system: _System) -> Iterator[_Counted]:
-    """Count groups, and time zones where these are not the groups."""
-    table, spans, homes = run.clients, run.gathered.by_home, run.gathered.homes
-    zones = table["time_zone"].n_unique()
-    same = zones == run.groups and table.select("group", "time_zone").n_unique() == zones
-    for kind, column in (("group", "group"), ("zone", "time_zone")):
-        number_of = run.groups if kind == "group" else 1 if same else zones
-        if not 1 < number_of <= _MOST_PARTS:
-            continue
-        parts = table.group_by(column, maintain_order=True).agg(
-            pl.len(), pl.col("participations").sum(), pl.col("participations").var().fill_null(0).alias("variance")
-        )
-        counted = None
-        if system.spans and spans is not None and set(homes[column]) == set(parts[column]):
-            place = {name: at for at, name in enumerate(parts[column])}
-            of_home = np.array([place[name] for name in homes[column]])
-            counted = np.stack([np.bincount(of_home, row, number_of) for row in spans]).astype(np.int64)
-        clients, taken = parts["len"].to_numpy(), parts["participations"].to_numpy()
-        apart = clients * parts["variance"].to_numpy() / taken.sum() ** 2 if system.by_day else None
-        yield _counted(system, kind, [str(name) for name in parts[column]], (clients, taken), counted, apart)
+def _draws(run: FinishedRun, system: _System, each: ClientParts, wide: bool) -> tuple[Floats, float]:
+    """Return how many independent draws know as much of each part, 0 where nothing is known; and degrees of freedom.
 
-
-def _counted(
-    system: _System,
-    kind: str,
-    names: Sequence[str],
-    counts: tuple[Ints, Ints],
-    spans: Ints | None,
-    apart: Floats | None = None,
-) -> _Counted:
-    """Return parts of so many clients and reports, with what spans or independent draws know of them."""
-    clients, taken = counts
-    draws, degrees = np.zeros(len(names)), 1e6
-    if spans is not None and not system.independent:
-        draws, degrees = effective_draws(spans, apart), len(spans) - 1
-    if system.steady:
-        draws = np.maximum(draws, taken.sum() / system.together / max(system.left, 1e-9))
-    return _Counted(kind, names, clients / clients.sum(), taken / taken.sum(), draws, degrees)
-
-
-def _weights(run: FinishedRun, system: _System) -> Iterator[_Counted]:
-    """Count the heaviest and the lightest clients."""
-    counted, weight = run.gathered.by_weight, run.clients["weight"].to_numpy()
-    if not system.spans and not system.steady:
-        return
-    of = weight_classes(weight, system.together)
-    if of is None:
-        return
-    clients, taken = np.bincount(of), np.bincount(of, run.clients["participations"].to_numpy())
-    noun = "group" if system.together > 1 else "tenth" if len(weight) >= 2 * TENTH else "client"
-    found = _counted(system, "weight", [noun] * len(clients), (clients, taken), counted if system.spans else None)
-    size, share, draws = (each[[0, -1]] for each in (found.size, found.share, found.draws))
-    yield _Counted("weight", (f"heaviest {noun}", f"lightest {noun}"), size, share, draws, found.degrees)
-
-
-_ENDS = {"speed": ("slowest tenth", "fastest tenth"), "availability": ("least available tenth", "most available tenth")}
-
-
-def _tenths(run: FinishedRun, system: _System, wide: bool) -> Iterator[_Counted]:
-    """Count the tenths at both ends by speed and by available time, compared with tenths taken at random.
-
-    Who was available for long in a run took part more often in it, even where all are alike in the long run: tenths by
-    available time tell of a bias only where the whole run does.
+    Tenths are compared with tenths taken at random. Who was available for long in a run took part more often in it,
+    even where all are alike in the long run: tenths by available time tell of a bias only where the whole run does.
     """
-    counts = run.clients["participations"].to_numpy()
-    apart = float(counts.var() / counts.mean() ** 2) * (TENTH - 1) / TENTH * TENTH * system.together / len(counts)
-    for kind, names in _ENDS.items():
-        ends = [run.metrics.get(f"participation.by_{kind}.{tenth}") for tenth in (1, TENTH)]
-        if None not in ends and apart > 0:
-            told = kind == "speed" or wide
-            draws = np.full(2, (TENTH - 1) / apart if told and system.noise_known else 0.0)
-            yield _Counted(kind, names, np.full(2, 1 / TENTH), np.array(ends, dtype=float) / TENTH, draws, 1e6)
+    counts, draws, degrees = run.clients["participations"].to_numpy(), np.zeros(len(each.names)), 1e6
+    taken = int(counts.sum())
+    if each.part is None:
+        if system.noise_known and (each.kind == "speed" or wide):
+            spread = float(counts.var() / counts.mean() ** 2)
+            apart = spread * (TENTH - 1) / TENTH * TENTH * system.together / len(counts)
+            draws = np.full(TENTH, (TENTH - 1) / apart)
+        return draws, degrees
+    if system.spans and each.spans is not None and not system.independent:
+        between = None
+        if system.by_day and each.kind in _HOMES:
+            own = pl.DataFrame({"part": each.part, "counts": counts}).group_by("part").agg(pl.col("counts").var())
+            variance = own.sort("part")["counts"].fill_null(0).to_numpy()
+            between = np.bincount(each.part) * variance / taken**2
+        draws, degrees = effective_draws(each.spans, between), len(each.spans) - 1
+    if system.steady:
+        draws = np.maximum(draws, taken / system.together / max(system.left, 1e-9))
+    return draws, degrees
 
 
 def contrast_words(high: ClientShare, low: ClientShare) -> str:

@@ -251,11 +251,8 @@ def _change(each: Judged) -> Finding:
         return Finding(f"{_settings(each)}.", wording.about, quantity=wording.metric, test=COMPARISON_TEST, brief=brief)
     first, second, half = wording.write(row["baseline_mean"]), wording.write(row["mean"]), float(each.half[0])
     if not apart:
-        text, brief = (
-            f"{capitalized(wording.words)} is {second} in both.",
-            f"{capitalized(wording.brief)}: {second} in both.",
-        )
-        return Finding(text, wording.about, quantity=wording.metric, brief=brief)
+        text, brief = (f"{capitalized(wording.words)} is {second}", f"{capitalized(wording.brief)}: {second}")
+        return Finding(f"{text} in both.", wording.about, quantity=wording.metric, brief=f"{brief} in both.")
     told = Certainty.TOLD if each.told[0] else Certainty.NOT_TOLD if each.tested() else Certainty.UNTESTED
     chance = "" if told is Certainty.TOLD else f", {told}"
     text = f"{capitalized(wording.words)} goes from {first} in A to {second} in B"

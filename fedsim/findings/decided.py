@@ -142,10 +142,8 @@ def _costs(found: SweepChoice) -> Iterator[Finding]:
     hours = interval(found.sweep.samples("sessions.device_hours"))[0]
     if best is None or not np.isfinite(hours[best]):
         return
-    cheapest = min(
-        [best, *np.flatnonzero(found.ranking.tied).tolist()],
-        key=lambda row: float(np.nan_to_num(hours[row], nan=np.inf)),
-    )
+    tied = [best, *np.flatnonzero(found.ranking.tied).tolist()]
+    cheapest = tied[int(np.nanargmin(hours[tied]))]
     pace = f", at {wording_of(PACE).write(float(found.paces[best]))}" if np.isfinite(found.paces[best]) else ""
     text = f"{names[best]} spends {number(float(hours[best]), 3)} device-hours{pace}"
     if cheapest != best and hours[cheapest] < 0.99 * hours[best]:

@@ -1,16 +1,22 @@
-"""What became of the conditions that a person wrote: observed value, place, as text for the first screen."""
+"""What became of the conditions that a person wrote, in a run or at every setting of a sweep, for the first screen."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from fedsim.common.files import portable
 from fedsim.findings.finished_run import Json
-from fedsim.findings.formatting import count, cut, listing_of
+from fedsim.findings.finished_sweep import COMPLETE, FinishedSweep
+from fedsim.findings.formatting import NO_VALUE, count, cut, listing_of
 from fedsim.findings.metric_wording import read_condition
+from fedsim.limits.grammar import parse_condition
 
 SHOWN = 40  # conditions of one kind shown at most
 _LONGEST = 120  # characters of a place shown at most
+_NAMED = 3  # settings that a line names at most
 _HEADLINE = 144  # characters of the line that names what is met
 _WORDS = {"fail": "missed", "warn": "warning", "unjudged": "not judged", "pass": "met"}
 
@@ -73,10 +79,9 @@ def kept(text: str, checks: Sequence[str]) -> str:
 def _headline(conditions: Sequence[ConditionOutcome]) -> str:
     numbers, whole = Counter(condition.status for condition in conditions), len(conditions)
     if numbers["pass"] == whole:
-        who = {1: "The one expectation is", 2: "Both expectations are"}
-        return kept(
-            f"{who.get(whole, f'All {count(whole)} expectations are')} met", [each.check for each in conditions]
-        )
+        words = {1: "The one expectation is", 2: "Both expectations are"}
+        who = words.get(whole, f"All {count(whole)} expectations are")
+        return kept(f"{who} met", [each.check for each in conditions])
     missed, of_all = numbers["fail"], count(whole, "expectation")
     verb = "is" if missed == 1 else "are"
     parts = [f"{count(missed)} of {of_all} {verb} missed" if missed else f"{count(numbers['pass'])} of {of_all} met"]
@@ -104,3 +109,46 @@ def _condition(entry: Mapping[str, Json]) -> ConditionOutcome:
 
 def _text(value: Json) -> str:
     return value if isinstance(value, str) else ""
+
+
+def sweep_verdict(sweep: FinishedSweep) -> Verdict | None:
+    """Judge every limit on every complete run, and sum up; None where there are none, or no run completed."""
+    complete = Counter(sweep.runs.filter(status=COMPLETE)["point"].to_list())
+    done = [complete[point] for point in sweep.points["point"].to_list()]
+    if not sweep.scenario.expect or not any(done):
+        return None
+    outcomes, missed_by, checks = [], [], []
+    for each in sweep.scenario.expect:
+        if each.over != "every":
+            note = "speaks of replicates, which `fedsim replay` runs"
+            outcomes.append(ConditionOutcome("unjudged", each.check, each.why, "", "", note))
+            continue
+        condition = parse_condition(each.check)
+        write, notes, missed = read_condition(each.check)[1], [], []
+        for name, runs, values in zip(sweep.names, done, sweep.samples(condition.metric).tolist(), strict=True):
+            missed.append(runs - sum(map(condition.holds, values)))
+            if missed[-1]:
+                worst = min(filter(math.isfinite, values), key=condition.margin, default=None)
+                told = NO_VALUE if worst is None else write(worst)
+                notes.append(f"{name} ({missed[-1]} of {count(runs, 'run')}, worst {told})")
+        missed_by.append(missed)
+        checks.append(each.check)
+        status = "pass" if not notes else "warn" if each.severity == "warn" else "fail"
+        note = f"missed at {listing_of(notes, _NAMED, 'more setting')}" if notes else ""
+        outcomes.append(ConditionOutcome(status, each.check, each.why, "", "", note))
+    return verdict_of(outcomes, _settings_headline(np.array(done) > 0, missed_by, checks), "more limit", "sweep.json")
+
+
+def _settings_headline(done: np.ndarray, missed_by: Sequence[Sequence[int]], checks: Sequence[str]) -> str:
+    if not missed_by:
+        return "No limit is judged: all speak of replicates, which `fedsim replay` runs."
+    keeping, settings = int((done & (np.array(missed_by) == 0).all(axis=0)).sum()), int(done.sum())
+    if not keeping:
+        keep = "No setting keeps"
+    elif keeping == settings:
+        keep = f"All {count(keeping)} settings keep" if keeping > 1 else "The setting keeps"
+    else:
+        keep = f"{count(keeping)} of {count(settings, 'setting')} {'keeps' if keeping == 1 else 'keep'}"
+    without = f"; {count(left)} without a result" if (left := len(done) - settings) else ""
+    text = f"{keep} {'every' if len(missed_by) > 1 else 'the'} limit in every run{without}"
+    return kept(text, checks) if keeping == settings else f"{text}."

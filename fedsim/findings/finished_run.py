@@ -118,15 +118,11 @@ def read_run(directory: Path, gathered: Gathered | None = None) -> FinishedRun:
             gathered = gather(scan, clients, Asked.of(scenario, rounds, _simulated_s(manifest, rounds)))
     figures = {name: value for name, value in read_figures(directory / "metrics.json").items() if math.isfinite(value)}
     selected = figures if (clients["reported"] != clients["participations"]).any() else None
-    clients = clients.with_columns(
-        selections="participations",
-        participations="reported",
-        frequency="frequency"
-        if selected is None
-        else pl.col("reported") / pl.max_horizontal(1, pl.col("reported").sum()),
-        pi="pi" if selected is None else pl.lit(None, dtype=pl.Float64),  # theory is of selections
-        pi_method="pi_method" if selected is None else pl.lit(None, dtype=pl.String),
-    )
+    clients = clients.with_columns(selections="participations", participations="reported")
+    if selected is not None:
+        frequency = pl.col("reported") / pl.max_horizontal(1, pl.col("reported").sum())
+        unknown = pl.lit(None, pl.Float64), pl.lit(None, pl.String)  # theory is of selections
+        clients = clients.with_columns(frequency=frequency, pi=unknown[0], pi_method=unknown[1])
     return FinishedRun(
         name=name,
         manifest=manifest,

@@ -81,9 +81,9 @@ def cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
-def many(value: float, noun: str, digits: int = 3) -> str:
-    """Write a number to so many digits with the noun that it counts: ``1.2 rounds``, ``1 round``."""
-    text = number(value, digits)
+def many(value: float, noun: str) -> str:
+    """Write a number to three digits with the noun that it counts: ``1.2 rounds``, ``1 round``."""
+    text = number(value, 3)
     return f"{text} {noun}" if text == "1" else f"{text} {noun}s"
 
 
@@ -135,14 +135,14 @@ def listing(items: Sequence[str]) -> str:
     return f"{', '.join(items[:-1])} and {items[-1]}"
 
 
-def listing_of(items: Sequence[str], most: int, rest: str = "", before: str = "") -> str:
+def listing_of(items: Sequence[str], most: int, rest: str = "") -> str:
     """Join at most so many; of longer lists, the first ones and how many more there are: ``a, b and 3 more runs``.
 
-    `rest` is the noun of those that are left out, as in ``more run``; `before` stands before their number.
+    `rest` is the noun of those that are left out, as in ``more run``.
     """
     left = len(items) - most
-    number_left = f"{before}{count(left, rest) if rest else f'{count(left)} more'}"
-    return listing([*items[:most], *([number_left] if left > 0 else [])])
+    more = count(left, rest) if rest else f"{count(left)} more"
+    return listing([*items[:most], *([more] if left > 0 else [])])
 
 
 def give_or_take(value: float, margin: float | None, sign: bool = False) -> str:

@@ -76,18 +76,19 @@ class Method:
         return self.look is not None and self.look.told
 
     @property
+    def margin(self) -> float | None:
+        """Half of the interval of the difference; None where there is none."""
+        return None if self.look is None else self.look.value - self.look.low
+
+    @property
     def distance(self) -> str:
         """How far its loss ends above or below, in words."""
-        margin = None if self.look is None else self.look.value - self.look.low
-        return f"{give_or_take(abs(self.excess), margin)} {'above' if self.excess > 0 else 'below'}"
+        return f"{give_or_take(abs(self.excess), self.margin)} {'above' if self.excess > 0 else 'below'}"
 
     @property
     def difference(self) -> str:
         """By how much its loss lies above, with its interval."""
-        if self.same:
-            return "no difference"
-        margin = None if self.look is None else self.look.value - self.look.low
-        return give_or_take(self.excess, margin, sign=True)
+        return "no difference" if self.same else give_or_take(self.excess, self.margin, sign=True)
 
 
 def compare_losses(run: FinishedRun, names: Sequence[str], reference: str) -> list[Method]:
@@ -131,12 +132,8 @@ def model_findings(run: FinishedRun) -> Iterator[Finding]:
         methods, start = compare_losses(run, own, reference), initial_loss(run, reference)
         gained = 0.0 if start is None else start - known[reference]
         unbiased = f"unbiased training ({paired[reference]} under uniform participation)"
-        yield _first(
-            " ".join(_beside_unbiased(methods, f"{unbiased}, whose loss is {number(known[reference])}")),
-            methods,
-            unbiased,
-            gained,
-        )
+        text = " ".join(_beside_unbiased(methods, f"{unbiased}, whose loss is {number(known[reference])}"))
+        yield _first(text, methods, unbiased, gained)
         worst = max(methods, key=lambda each: each.excess)
         if worst.apart and worst.excess > 0 and gained > 0:
             missed = percent(worst.excess / gained) if worst.excess < gained else "more than all"
@@ -155,9 +152,7 @@ def model_findings(run: FinishedRun) -> Iterator[Finding]:
         start = initial_loss(run, own[0])
         fell = f", from {number(start, 3)} before training" if start is not None else ""
         text = f"The loss of {own[0]} ends at {number(known[own[0]], 3)}{fell}."
-        yield Finding(
-            text, MODEL, name=f"loss.{own[0]}", quantity="loss", scope=own[0], value=known[own[0]], reference=start
-        )
+        yield Finding(text, MODEL, False, f"loss.{own[0]}", "loss", own[0], known[own[0]], reference=start)
     if paired and private:
         text = f"Training has the {how} of privacy and {listing(list(paired))} has not: the difference of their losses "
         yield Finding(f"{text}is no measure of what participation does.", MODEL, warns=True)

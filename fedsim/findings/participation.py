@@ -64,10 +64,8 @@ def _wanted(run: FinishedRun) -> str:
         return f"The server keeps {places} at work at a time and makes a version of every {buffer}."
     if has_random_size(server.selection):
         law, mean, empty = server.selection.kind, float(selected.mean() or 0.0), int((selected == 0).sum())  # type: ignore[arg-type]
-        text = f"Cohorts vary in size ({law} selection): {many(mean, 'client')} on average"
-        return (
-            f"{text}, and {count(empty)} of {count(len(selected), 'round')} selected nobody." if empty else f"{text}."
-        )
+        nobody = f", and {count(empty)} of {count(len(selected), 'round')} selected nobody" if empty else ""
+        return f"Cohorts vary in size ({law} selection): {many(mean, 'client')} on average{nobody}."
     if server.wanted == server.cohort:
         return f"Each round wants {count(server.cohort, 'client')}, its cohort."
     return (
@@ -147,11 +145,9 @@ def _of_the_whole(bias: Bias, selections: bool) -> Finding:
         seen = f"; {percent(bias.visible)} beyond chance would show in four of five such runs"
         more = f"; {percent(bias.visible)} more would show"
     if bias.seen is Seen.EVEN:
-        text, certainty = (
-            f"All took part equally often, but for one participation: {own} from uniform (total variation).",
-            Certainty.EXACT,
-        )
-        text = text if bias.measured > ROUNDING else "Everyone took part equally often: 0 % from uniform."
+        text, certainty = "Everyone took part equally often: 0 % from uniform.", Certainty.EXACT
+        if bias.measured > ROUNDING:
+            text = f"All took part equally often, but for one participation: {own} from uniform (total variation)."
     elif bias.seen is Seen.ONCE:
         text = f"Nobody took part twice, so that {own} from uniform (total variation) says nothing of a bias."
         certainty = Certainty.UNTESTED
@@ -202,9 +198,8 @@ def _parts(parts: tuple[ClientShare, ...]) -> str:
     shown = [ordered[0], min(parts, key=lambda each: each.times)] if several else ordered
     nouns = "time zones" if parts[0].kind == "zone" else "groups"
     shares = [f"{each.words} {number(each.times, 3)}" for each in shown]
-    text = (
-        f"Participation share over fair share: {f'of {count(len(parts))} {nouns} ' if several else ''}{listing(shares)}"
-    )
+    of = f"of {count(len(parts))} {nouns} " if several else ""
+    text = f"Participation share over fair share: {of}{listing(shares)}"
     told, tested = [each for each in parts if each.told], [each for each in parts if math.isfinite(each.visible)]
     if not tested:
         return f"{text}; the run is too short to tell this from chance."

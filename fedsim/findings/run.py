@@ -112,14 +112,10 @@ def _title(run: FinishedRun, bias: Bias, model: Sequence[Finding]) -> str:
     asked = run.scenario.question
     named = [each for each in bias.parts if len(each.name) > 2 and re.search(rf"(?i)\b{re.escape(each.name)}\b", asked)]
     if len(named) == 1:
-        (part,), digits = named, 3
-        while (
-            named[0].told
-            and number(1.0, digits) in {number(part.low, digits), number(part.high, digits)}
-            and digits < 6
-        ):
-            digits += 1  # an interval without 1 is not written as one that ends there
-        within = f"{number(part.low, digits)} to {number(part.high, digits)}"
+        part = named[0]
+        ways = [(number(part.low, digits), number(part.high, digits)) for digits in range(3, 7)]
+        # An interval without 1 is not written as one that ends there.
+        within = " to ".join(next((way for way in ways if not part.told or "1" not in way), ways[-1]))
         if math.isfinite(part.visible) and min(part.taken, part.taken / max(part.times, 1e-9)) >= FEW:
             near = min(abs(part.low - 1), abs(part.high - 1)) < 0.05 * (part.high - part.low)
             judged = f"{'barely ' * near}more than chance" if part.told else "which chance explains"

@@ -73,10 +73,8 @@ def spent_findings(run: FinishedRun) -> Iterator[Finding]:
             text += f"{_SHORT[server.shortage]}; {percent(met)} of all rounds closed with the reports they wanted"
         yield Finding(f"{text}.", COST)
     if (reported := metric("sessions.reported_share")) is not None and reported < 1:
-        late = metric("sessions.late_share")
-        why = (
-            f" ({percent(late)} missed the deadline of {duration(server.deadline)})" if late and server.deadline else ""
-        )
+        late = metric("sessions.late_share") if server.deadline else None
+        why = f" ({percent(late)} missed the deadline of {duration(server.deadline)})" if late else ""
         yield Finding(f"{percent(reported)} of the sessions ended with a report{why}.", COST, warns=reported == 0)
 
 
@@ -126,14 +124,13 @@ def _why_not(run: FinishedRun) -> str:
 
 
 def _convergence(run: FinishedRun, worse: list[str]) -> Iterator[Finding]:
-    names = [name for name in optimizer_figures(run, "loss") if run.metrics.get(f"learning.{name}.moved") != 0]
     ends = optimizer_figures(run, "loss")
+    names = [name for name in ends if name not in worse and run.metrics.get(f"learning.{name}.moved") != 0]
     if worse:
         those = [f"“{name}” ({number(initial_loss(run, name), 3)} to {number(ends[name], 3)})" for name in worse]
         text = "Training made the model worse than it was before, by the loss of"
         brief = f"Training made the model worse: see the loss of {those[0]}."
         yield Finding(f"{text} {listing(those)}.", TRUST, warns=True, brief=brief)
-    names = [name for name in names if name not in worse]
     state = {name: run.metrics.get(f"learning.{name}.converged") for name in names}
     moving, unknown = ([name for name in names if state[name] == value] for value in (0, None))
     late = {name: share for name, share in slow_descents(run).items() if name in names}
@@ -174,45 +171,39 @@ def longer_command(known: Mapping[str, object], verb: str, stop: Stop, times: in
 def _next(run: FinishedRun, bias: Bias, worse: list[str]) -> Iterator[Finding]:
     """Yield what to do next: first what the figures lack to be trusted, then what helps against what they show."""
     metric, server = run.metrics.get, run.scenario.server
-    said, noun, trained = list[tuple[str, str]](), run.noun, optimizer_figures(run, "loss")
+    said, noun, trained = dict[str, str](), run.noun, optimizer_figures(run, "loss")  # with their commands
     longer = partial(longer_command, run.manifest, "run", run.scenario.stop)
     if run.manifest.get("stalled"):
-        said.append(("Lower the separation, cohort or caps, or let rounds go on with fewer clients (`shortage`)", ""))
+        said["Lower the separation, cohort or caps, or let rounds go on with fewer clients (`shortage`)"] = ""
     elif why_nothing(run.metrics) or bias.seen is Seen.NOBODY:
         late = server.deadline is not None and metric("sessions.late_share")
-        text = "Set a longer `deadline`" if late else "See below how sessions ended, and why no report was taken"
-        said.append((text, ""))
+        said["Set a longer `deadline`" if late else "See below how sessions ended, and why no report was taken"] = ""
     if worse or any(name.endswith(".diverged_round") for name in run.metrics):
         step = None if run.scenario.learning is None else run.scenario.learning.step_size
         lower = f"learning.step_size={step.initial / 10:g}" if isinstance(step, ConstantSchedule) else ""
-        said.append(
-            (
-                "Lower the step (`learning.step_size`): training made a model worse",
-                lower and command_of(run.manifest, "run", lower),
-            )
-        )
+        command = lower and command_of(run.manifest, "run", lower)
+        said["Lower the step (`learning.step_size`): training made a model worse"] = command
     if bias.seen is Seen.UNTESTED:
-        said.append((f"Run longer: {bias.why} do not tell bias from chance", longer(10)))
+        said[f"Run longer: {bias.why} do not tell bias from chance"] = longer(10)
     elif bias.seen is Seen.ONCE and bias.visible is None:
-        said.append(("Run longer, until clients take part more than once", longer(10)))
+        said["Run longer, until clients take part more than once"] = longer(10)
     elif bias.seen in {Seen.NONE, Seen.ONCE} and not bias.more_even and bias.visible is not None:
         seen = max([bias.visible, *(part.visible for part in bias.parts if math.isfinite(part.visible))])
         times = math.ceil((seen / _SMALL) ** 2)
         if 1 < times <= _LONG:
             whole = f"{count(times * len(run.rounds), noun)}, about {duration(times * run.simulated_s)}"
-            said.append((f"Run {count(times)} times as long ({whole}) to see a difference of 5 %", longer(times)))
+            said[f"Run {count(times)} times as long ({whole}) to see a difference of 5 %"] = longer(times)
     state = [metric(f"learning.{name}.converged") for name in trained]
     if trained and (0 in state or slow_descents(run)):
-        said.append(("Run longer, or with a larger step: losses are not settled", longer(2)))
+        said["Run longer, or with a larger step: losses are not settled"] = longer(2)
     if bias.seen is Seen.BIAS:
         if metric("participation.l1_chain") is None:
             seeds = command_of(run.manifest, "sweep", "sweep.seeds=5")
-            said.append(("Repeat it with other seeds, since no theory covers it", seeds))
-        said += _against_bias(run, trained)
-    if not said:
-        asked = "the run answers its question" if run.scenario.question else "no more is needed"
-        said = [(f"Nothing: {asked}", "")]
-    yield from (Finding(f"{text}.", NEXT, command=command) for text, command in said)
+            said["Repeat it with other seeds, since no theory covers it"] = seeds
+        said |= _against_bias(run, trained)
+    asked = "the run answers its question" if run.scenario.question else "no more is needed"
+    said = said or {f"Nothing: {asked}": ""}
+    yield from (Finding(f"{text}.", NEXT, command=command) for text, command in said.items())
 
 
 def _against_bias(run: FinishedRun, trained: Iterable[str]) -> Iterator[tuple[str, str]]:

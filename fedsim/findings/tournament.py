@@ -101,10 +101,7 @@ def tournament_of(sweep: FinishedSweep) -> Tournament | None:
 
 
 def _of_optimizers(parameters: Sequence[str]) -> bool:
-    return any(
-        name == "learning.optimizers" or re.fullmatch(r"learning\.optimizers\.\d+(\.kind)?", name)
-        for name in parameters
-    )
+    return any(re.fullmatch(r"learning\.optimizers(\.\d+(\.kind)?)?", name) for name in parameters)
 
 
 def _typical(found: Tournament) -> Floats:
@@ -132,17 +129,12 @@ def tournament_title(found: Tournament) -> str:
     """Say which optimizers lead."""
     first = leaders(found.values)[1]
     named = [f"“{found.names[row]}”" for row in first]
-    of = (
-        f"by mean rank over {count(len(found.cases), 'case')}"
-        if len(found.cases) > 1
-        else f"of {count(len(found.names))}"
-    )
+    of = f"of {count(len(found.names))}"
+    if len(found.cases) > 1:
+        of = f"by mean rank over {count(len(found.cases), 'case')}"
     if len(first) == 1:
-        return (
-            f"{named[0]} ends nearest to the optimum, {of}"
-            if found.figure == "bias"
-            else f"{named[0]} has the lowest loss, {of}"
-        )
+        does = "ends nearest to the optimum" if found.figure == "bias" else "has the lowest loss"
+        return f"{named[0]} {does}, {of}"
     if len(first) > _NAMED:
         return f"No optimizer leads: {named[0]} and {count(len(first) - 1)} others are not told apart, {of}"
     return f"{listing(named)} lead, {of}, and are not told apart"
@@ -164,12 +156,10 @@ def tournament_findings(found: Tournament) -> Iterator[Finding]:
     ways = listing_of([f"“{found.names[row]}” {mean[row]:.1f}" for row in first], _NAMED, "more optimizer")
     seeds = by_seed.shape[1]
     tied = "" if len(first) == 1 else ", not told apart" if seeds > 1 else ", not tested"
-    text = f"By {found.words}, the least mean rank of {count(len(found.names))} optimizers have {ways}{tied}"
+    least = f"the least mean rank of {count(len(found.names))} optimizers"
+    text = f"By {found.words}, {least} have {ways}{tied}"
     if len(first) == 1:
-        text = (
-            f"By {found.words}, “{found.names[best]}” has the least mean rank of {count(len(found.names))} optimizers"
-        )
-        text += f" ({mean[best]:.1f})"
+        text = f"By {found.words}, “{found.names[best]}” has {least} ({mean[best]:.1f})"
     told = Certainty.TOLD if len(first) == 1 else Certainty.NOT_TOLD
     named = ("tournament", f"learning.*.{found.figure}", found.names[best], float(mean[best]))
     text = f"{text}; last is “{found.names[last]}” ({mean[last]:.1f})."

@@ -30,7 +30,7 @@ from fedsim.report.charts import Chart
 from fedsim.report.charts.side_by_side import NAMES, frequency_chart, loss_chart
 from fedsim.report.charts.sweep_settings import IntervalRows, interval_chart
 from fedsim.report.document import ReportDocument, Section
-from fedsim.report.provenance import ReportProvenance, provenance, sweep_provenance
+from fedsim.report.provenance import ReportProvenance, run_provenance, sweep_provenance
 from fedsim.report.sweep_report import HEADLINES
 from fedsim.report.tables import Table
 from fedsim.sweeps.compare import compare
@@ -72,7 +72,7 @@ def comparison_document(a: Path, b: Path, confidence: float = 0.95) -> ReportDoc
     charts: tuple[Chart | None, ...] = tuple(_differences(looks))
     if len(runs) == 2:
         answer += [each for letter, run in zip("AB", runs, strict=True) for each in binding_settings(letter, run)]
-        charts = (frequency_chart(runs, "AB"), loss_chart(runs, "AB"), *charts)
+        charts = (frequency_chart(runs), loss_chart(runs), *charts)
         sweeps = [command_of({"command": each.command}, "sweep", "sweep.seeds=5") for _, each, _ in sides]
         more = " && ".join(dict.fromkeys(sweeps)) if all(sweeps) else ""
         answer = [replace(each, command=more) if each.about == NEXT else each for each in answer]
@@ -131,7 +131,7 @@ def _side(path: Path) -> tuple[str, ReportProvenance, FinishedRun | None]:
     """Return the name of a run, a sweep or a point of one, where its figures come from, and the run where it is one."""
     if path.is_dir() and not (path / SWEEP_FILE).exists():
         run = read_run(path)
-        return run.name, provenance(run), run
+        return run.name, run_provenance(run.manifest), run
     directory, _, point = (str(path), "", "") if path.exists() else str(path).rpartition("@")
     meta = read_sweep(directory)
     name = meta["name"] if isinstance(meta["name"], str) else path.name

@@ -173,7 +173,9 @@ def restricted(page: str) -> str:
     A policy of hashes knows no `style` attributes, which figures are full of: they become names. Data in a
     ``<script type="application/json">`` are no script. Nothing may be requested; pictures may be in the page itself.
     """
-    page, rules = _named(page)
+    names: dict[str, int] = {}
+    page = _STYLED.sub(lambda found: f'{found[1]} data-s="{names.setdefault(found[2], len(names))}"{found[3]}', page)
+    rules = "".join(f'[data-s="{name}"] {{ {html.unescape(style)} }}\n' for style, name in names.items())
     page = page.replace("</style>", f"{rules}</style>", 1)
     directives = [
         "default-src 'none'",
@@ -185,13 +187,6 @@ def restricted(page: str) -> str:
     ]
     policy = f'<meta http-equiv="Content-Security-Policy" content="{"; ".join(directives)}">'
     return page.replace(_CHARSET, f"{_CHARSET}\n{policy}", 1)
-
-
-def _named(page: str) -> tuple[str, str]:
-    """Give what has a style attribute the name of its style instead, and return the rules of these names too."""
-    names: dict[str, int] = {}
-    page = _STYLED.sub(lambda found: f'{found[1]} data-s="{names.setdefault(found[2], len(names))}"{found[3]}', page)
-    return page, "".join(f'[data-s="{name}"] {{ {html.unescape(style)} }}\n' for style, name in names.items())
 
 
 def _sources(directive: str, contents: Iterable[str]) -> list[str]:

@@ -15,7 +15,7 @@ from fedsim.findings.jobs import ALONE, jobs_answer, jobs_tiles, jobs_title
 from fedsim.findings.metric_wording import PACE, REPORTED, tv
 from fedsim.report.charts.sweep_settings import IntervalRows, interval_chart
 from fedsim.report.document import ReportDocument, Section
-from fedsim.report.provenance import of_manifest
+from fedsim.report.provenance import run_provenance
 from fedsim.report.tables import Table
 from fedsim.scenario import Scenario
 
@@ -38,10 +38,9 @@ def jobs_document(directory: Path) -> ReportDocument:
     manifest = read_object(directory / MANIFEST)
     scenario, metrics = read_scenario(directory / MANIFEST, manifest), read_figures(directory / METRICS)
     table = _table(scenario, metrics)
-    tv_shares = np.array([50.0 * own.get(REPORTED, np.nan) for own in of_jobs(metrics).values()])
-    low, high = (
-        np.array([50.0 * own.get(f"{REPORTED}_{end}", np.nan) for own in of_jobs(metrics).values()])
-        for end in ("low", "high")
+    tv_shares, low, high = (
+        np.array([50.0 * own.get(REPORTED + end, np.nan) for own in of_jobs(metrics).values()])
+        for end in ("", "_low", "_high")
     )
     nobody = np.zeros(len(tv_shares), dtype=np.bool_)
     unit = "reports from uniform (TV, %), 95 % interval"
@@ -60,7 +59,7 @@ def jobs_document(directory: Path) -> ReportDocument:
         sections=(Section("jobs", "The jobs", (interval_chart(rows, JOBS, "Bias of each job"),), [table]),),
         names=(JOBS,),
         tables=[table],
-        origins={"": of_manifest(manifest)},
+        origins={"": run_provenance(manifest)},
     )
 
 

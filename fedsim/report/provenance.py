@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from fedsim.common.files import portable
-from fedsim.findings.finished_run import FinishedRun, Json
+from fedsim.findings.finished_run import Json
 from fedsim.findings.formatting import NO_VALUE, count, cut, duration
 
 _SCENARIO_CHARACTERS = 100_000  # characters shown of the resolved scenario, which may hold a weight for every client
-
-
 _DIGITS = 16  # of the hash that tells a page that is out of date
 
 
@@ -35,13 +33,8 @@ class ReportProvenance:
     version: str  # that of the resolved scenario
 
 
-def provenance(run: FinishedRun) -> ReportProvenance:
-    """Gather the provenance from the manifest; what it does not say shows as missing."""
-    return of_manifest(run.manifest)
-
-
-def of_manifest(manifest: Mapping[str, Json]) -> ReportProvenance:
-    """Gather the provenance from a manifest."""
+def run_provenance(manifest: Mapping[str, Json]) -> ReportProvenance:
+    """Gather the provenance from the manifest of a run; what it does not say shows as missing."""
     time_s = manifest.get("simulated_s")
     facts = [("Scenario file", _file(manifest)), *_known(manifest, ("seed", "replicate", "status"))]
     facts += [("Simulated time", duration(time_s if isinstance(time_s, int | float) else None))]

@@ -107,10 +107,8 @@ def _number_what_lacks(figure: Figure, title: Sequence[str]) -> list[str]:
         text.set_text(drawable(text.get_text()))
     title = [drawable(each) for each in title]
     if numbers:
-        last = figure.axes[-1]
-        last.set_xlabel(
-            f"{last.get_xlabel()}\n{', '.join(numbers.values())}: in letters that this font lacks", loc="right"
-        )
+        last, lacking = figure.axes[-1], f"{', '.join(numbers.values())}: in letters that this font lacks"
+        last.set_xlabel(f"{last.get_xlabel()}\n{lacking}", loc="right")
     return title
 
 

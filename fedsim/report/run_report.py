@@ -18,7 +18,7 @@ from fedsim.privacy.guarantee import SECRET
 from fedsim.report import tables
 from fedsim.report.charts import CHARTS, OWN, RUN_CHARTS, SECTIONS, Absent, Chart, chart_of, run_charts
 from fedsim.report.document import ReportDocument, Section
-from fedsim.report.provenance import provenance
+from fedsim.report.provenance import run_provenance
 from fedsim.report.render import Picture, picture
 from fedsim.report.tables import Table
 from fedsim.scenario import import_folders, let_import_from
@@ -61,7 +61,7 @@ def run_document(run: FinishedRun, plugins: bool = False) -> ReportDocument:
         sections=sections,
         names=(*RUN_CHARTS, *(each.chart.name for each in own if each.picture or each.failure)),
         tables=[learning],
-        origins={"": provenance(run)},
+        origins={"": run_provenance(run.manifest)},
         pictures={each.chart.name: each.picture for each in own if each.picture is not None},
         failures=tuple(each.failure for each in own if each.failure),
     )

@@ -7,11 +7,11 @@ import numpy as np
 
 from fedsim.analysis.metrics import describe
 from fedsim.findings.choice import SweepChoice, choice_of, choice_title, loss_parts
+from fedsim.findings.expectations import sweep_verdict
 from fedsim.findings.finished_sweep import FinishedSweep
 from fedsim.findings.formatting import capitalized, count
 from fedsim.findings.metric_wording import L1, PACE, wording_of
 from fedsim.findings.sweep import moves, sweep_answer, sweep_setup, sweep_tiles
-from fedsim.findings.sweep_limits import sweep_verdict
 from fedsim.findings.tournament import Tournament, leaders, ranks, tournament_of, tournament_title
 from fedsim.report import sweep_tables as tables
 from fedsim.report.charts import Chart

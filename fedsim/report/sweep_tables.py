@@ -50,14 +50,12 @@ def setting_table(
 
 
 def _with_halves(found: Interval, digits: int = 4) -> list[str]:
-    return [
-        "diverged"
-        if abs(mean) > _SENSE
-        else f"{number(mean, digits)} ± {number(half, 2)}"
-        if np.isfinite(half)
-        else number(mean, digits)
-        for mean, half in zip(found.mean.tolist(), found.half.tolist(), strict=True)
-    ]
+    def write(mean: float, half: float) -> str:
+        if abs(mean) > _SENSE:
+            return "diverged"
+        return number(mean, digits) + (f" ± {number(half, 2)}" if np.isfinite(half) else "")
+
+    return list(map(write, found.mean.tolist(), found.half.tolist()))
 
 
 def choice_table(sweep: FinishedSweep, found: SweepChoice) -> Table | None:

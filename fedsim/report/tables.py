@@ -1,6 +1,6 @@
 """The tables of the report: clients at both ends, groups, how rounds, sessions and learning ended."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -74,27 +74,29 @@ def ending_table(what: str, endings: pl.DataFrame) -> Table:
     return Table(f"How {what} ended", ("Outcome", what.capitalize(), "Share"), rows, note=note)
 
 
+_OF_OPTIMIZERS: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
+    ("Loss converged", "converged", lambda value: {None: "not known", 0.0: "no"}.get(value, "yes")),
+    ("Loss", "loss", above_dust),
+    ("Excess loss", "excess_loss", above_dust),
+    ("Gradient norm", "grad_norm", above_dust),
+    ("Drift", "drift", percent),
+    ("Late descent", "late_descent", percent),
+    ("Accuracy", "accuracy", percent),
+    ("Bias, predicted", "bias_predicted", above_dust),
+    ("Bias, measured", "bias", above_dust),
+)
+
+
 def learning_table(run: FinishedRun) -> Table | None:
     """Show where each optimizer ended, and whether it has settled; None without learning."""
     names = optimizers(run)
     if not names:
         return None
-
-    def figures(what: str) -> list[float | None]:
-        return [run.metrics.get(f"learning.{name}.{what}") for name in names]
-
-    columns = {
-        "Loss converged": tuple({None: "not known", 0.0: "no"}.get(value, "yes") for value in figures("converged")),
-        "Loss": tuple(map(above_dust, figures("loss"))),
-        "Excess loss": tuple(map(above_dust, figures("excess_loss"))),
-        "Gradient norm": tuple(map(above_dust, figures("grad_norm"))),
-        "Drift": tuple(percent(value) for value in figures("drift")),
-        "Late descent": tuple(percent(value) for value in figures("late_descent")),
-        "Accuracy": tuple(percent(value) for value in figures("accuracy")),
-        "Bias, predicted": tuple(map(above_dust, figures("bias_predicted"))),
-        "Bias, measured": tuple(map(above_dust, figures("bias"))),
+    figures = {
+        head: tuple(write(run.metrics.get(f"learning.{name}.{figure}")) for name in names)
+        for head, figure, write in _OF_OPTIMIZERS
     }
-    columns = {head: cells for head, cells in columns.items() if set(cells) != {NO_VALUE}}
+    columns = {head: cells for head, cells in figures.items() if set(cells) != {NO_VALUE}}
     rows = tuple(zip(names, *columns.values(), strict=True))
     return Table("Where learning ended", ("Optimizer", *columns), rows, words=2)
 

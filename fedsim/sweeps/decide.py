@@ -209,11 +209,9 @@ def _tuning(scenario: Scenario) -> _Tuning | None:
     name, figure = trained[0]
     index, figure = labels.index(name), _ALIKE.get(figure, figure)
     grid = _default_grid(scenario, learning.optimizers[index]) if decide.tune is None else decide.tune
-    return (
-        _Tuning(index, figure, {str(key): list(values) for key, values in grid.items()})
-        if math.prod(map(len, grid.values())) > 1
-        else None
-    )
+    if math.prod(map(len, grid.values())) < 2:
+        return None
+    return _Tuning(index, figure, {str(key): list(values) for key, values in grid.items()})
 
 
 def _default_grid(scenario: Scenario, optimizer: OptimizerChoice) -> dict[str, list[float]]:

@@ -35,10 +35,9 @@ class Inputs:
 
 def inputs_of(data: Any, folder: Path) -> Inputs:
     """Hash what a scenario's plain data name, relative to its `folder`; what does not exist is left out."""
-    files = {str(folder / name): hash_of(folder / name) for name in named_files(data)}
-    return Inputs(
-        {path: known for path, known in files.items() if known is not None}, with_imports(named_modules(data))
-    )
+    paths = (folder / name for name in named_files(data))
+    files = {str(path): known for path in paths if (known := hash_of(path)) is not None}
+    return Inputs(files, with_imports(named_modules(data)))
 
 
 def this_worker() -> str:
@@ -50,9 +49,8 @@ def check_inputs(inputs: Inputs, *, imported: bool = False) -> None:
     """Raise a `RunError` with this worker's name if it does not read, or has `imported`, what the driver has read."""
     here = this_worker()
     if inputs.version != __version__:
-        raise RunError(
-            f"{here} has fedsim {__version__}, and the sweep {inputs.version}; install the same version on both"
-        )
+        other = f"{__version__}, and the sweep {inputs.version}"
+        raise RunError(f"{here} has fedsim {other}; install the same version on both")
     try:
         for path, known in inputs.files.items():
             _compare(here, path, hash_of(Path(path)), known)

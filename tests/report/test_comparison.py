@@ -64,10 +64,10 @@ def test_the_answer_names_the_change_and_warns_of_different_worlds(pair: tuple[P
 
 def test_curves_are_those_of_each_run(pair: tuple[Path, Path]) -> None:
     runs = [read_run(path) for path in pair]
-    frequencies = frequency_data(runs, "AB")
+    frequencies = frequency_data(runs)
     for found, run in zip(frequencies.values(), runs, strict=True):
         np.testing.assert_allclose(found.mean, run.clients["frequency"].sort(descending=True) * 100)
-    assert [(letter, curve.optimizer) for letter, curve in loss_data(runs, "AB")] == [
+    assert [(letter, curve.optimizer) for letter, curve in loss_data(runs)] == [
         ("A", "fedavg"),
         ("A", "debiased_fedavg"),
         ("B", "fedavg"),
@@ -84,7 +84,7 @@ def test_charts_of_a_comparison_are_titled_by_what_they_show(pair: tuple[Path, P
         f"The busiest tenth of clients gives {shares[0]:.1f} % in A and {shares[1]:.1f} % in B of the participations"
     )
     ends = {
-        letter: min((each.points.mean[-1], each.optimizer) for own, each in loss_data(runs, "AB") if own == letter)
+        letter: min((each.points.mean[-1], each.optimizer) for own, each in loss_data(runs) if own == letter)
         for letter in "AB"
     }
     for letter, (_, name) in ends.items():

@@ -7,11 +7,10 @@ import polars as pl
 import pytest
 
 from fedsim import load, simulate
-from fedsim.findings.bias import bias_of
+from fedsim.findings.bias import bias_of, parts_of
 from fedsim.findings.finding import BIAS
 from fedsim.findings.finished_run import FinishedRun, read_run
 from fedsim.findings.formatting import percent
-from fedsim.report.charts.who import parts_of
 from fedsim.report.run_report import run_document
 from tests.conftest import Load
 
@@ -59,7 +58,7 @@ def test_the_headline_counts_reports(small: Load, tmp_path: Path, kind: str, val
     assert from_uniform in said
     speed = load(tmp_path / "run").clients["speed"].to_numpy()
     slowest = counts[np.argsort(speed)][:4].mean() / counts.mean()
-    (speeds,) = (rows for rows in parts_of(run) if rows.name == "who-speed")
+    (speeds,) = (rows for rows in parts_of(run) if rows.kind == "speed")
     assert speeds.shares[-1] == pytest.approx(slowest)
 
 

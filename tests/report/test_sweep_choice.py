@@ -11,11 +11,11 @@ import pytest
 
 from fedsim.common.errors import RunError
 from fedsim.findings.choice import choice_of, choice_title
+from fedsim.findings.expectations import sweep_verdict
 from fedsim.findings.finding import LONGEST, NEXT, Certainty
 from fedsim.findings.finished_sweep import FinishedSweep, read_finished_sweep
 from fedsim.findings.metric_wording import L1, PACE
 from fedsim.findings.sweep import sweep_answer, what_was_simulated
-from fedsim.findings.sweep_limits import sweep_verdict
 from fedsim.report import write_report
 from fedsim.report.sweep_tables import choice_table, group_ratio_table
 

@@ -11,11 +11,11 @@ import pytest
 from matplotlib.figure import Figure
 
 from fedsim.common.arrays import Ints
-from fedsim.findings.bias import bias_of
+from fedsim.findings.bias import ClientParts, bias_of, parts_of
 from fedsim.findings.finished_run import FinishedRun, read_run
-from fedsim.findings.gathered import Asked, gather
+from fedsim.findings.gathered import Asked, gather, share_margins
 from fedsim.report.charts import Chart
-from fedsim.report.charts.who import ClientParts, around_uniform, in_order, judged_rows, parts_of, who_charts
+from fedsim.report.charts.who import around_uniform, in_order, judged_rows, who_charts
 from fedsim.scenario.component import Choice
 from fedsim.theory import stationary
 
@@ -63,12 +63,12 @@ def with_counts(run: FinishedRun, counts: Ints, **columns: Any) -> FinishedRun:
 
 
 def ways(run: FinishedRun) -> dict[str, ClientParts]:
-    return {rows.name: rows for rows in parts_of(run)}
+    return {rows.kind: rows for rows in parts_of(run)}
 
 
 def test_groups_are_in_multiples_of_their_share_with_theory_and_intervals(run: FinishedRun) -> None:
     two = living(run, group=pl.when(pl.col("client") < 60).then(pl.lit("a")).otherwise(pl.lit("b")))
-    rows = ways(two)["who-groups"]
+    rows = ways(two)["group"]
     assert rows.names == ("a", "b")
     np.testing.assert_allclose(rows.sizes, [0.6, 0.4])
     counts = run.clients["participations"].to_numpy()
@@ -78,8 +78,10 @@ def test_groups_are_in_multiples_of_their_share_with_theory_and_intervals(run: F
     assert rows.theory is not None
     pi = stationary(WEIGHT, SEPARATION, SIZE, "groups").pi
     np.testing.assert_allclose(rows.theory, [pi[:60].sum() / 0.6, pi[60:].sum() / 0.4])
-    assert rows.margins is not None
-    assert (np.abs(rows.shares - rows.theory) < 2 * rows.margins).all()
+    assert rows.spans is not None
+    margins = share_margins(rows.spans)
+    assert margins is not None
+    assert (np.abs(rows.shares - rows.theory) < 2 * margins / rows.sizes).all()
     assert rows.draws == counts.sum() / SIZE  # groups of five are drawn as one
     assert [chart.name for chart in charts_of(two)][:2] == ["who", "who-groups"]
 
@@ -93,7 +95,7 @@ def test_bars_leave_out_equal_shares_where_the_verdict_does(run: FinishedRun) ->
             assert rows.ends is not None
             low, high = rows.ends.tolist()
             assert ((rows.ends[0] < rows.shares) & (rows.shares < rows.ends[1])).all()
-            for part in bias.of(rows.name.removeprefix("who-").removesuffix("s")):
+            for part in bias.of(rows.kind):
                 at = rows.names.index(part.name)
                 assert (low[at], high[at]) == (part.low, part.high)
                 assert (low[at] > 1 or high[at] < 1) is part.told
@@ -101,9 +103,9 @@ def test_bars_leave_out_equal_shares_where_the_verdict_does(run: FinishedRun) ->
 
 def test_time_zones_are_shown_where_they_are_not_the_groups(run: FinishedRun) -> None:
     zones = pl.when(pl.col("client") < 25).then(pl.lit("UTC")).otherwise(pl.lit("Asia/Tokyo"))
-    assert "who-zones" not in ways(run)
-    assert ways(living(run, time_zone=zones, group=pl.lit("one")))["who-zones"].names == ("UTC", "Asia/Tokyo")
-    assert "who-zones" not in ways(living(run, time_zone=zones, group=zones))
+    assert "zone" not in ways(run)
+    assert ways(living(run, time_zone=zones, group=pl.lit("one")))["zone"].names == ("UTC", "Asia/Tokyo")
+    assert "zone" not in ways(living(run, time_zone=zones, group=zones))
 
 
 @pytest.mark.parametrize(
@@ -121,7 +123,7 @@ def test_clients_of_one_group_are_parted_by_weight(
         run = with_counts(run, counts, weight=pl.Series(weight(100)))
     else:
         run = replace(run, clients=run.clients.with_columns(group=pl.lit("all"), weight=pl.Series(weight(100))))
-    rows = ways(run)["who-weights"]
+    rows = ways(run)["weight"]
     assert (rows.noun, *rows.names[:2], rows.names[-1]) == (noun, *names)
     assert rows.sizes @ rows.shares == pytest.approx(1)
     chart, *_ = charts_of(run)
@@ -130,7 +132,7 @@ def test_clients_of_one_group_are_parted_by_weight(
 
 def test_tenths_by_available_time_come_from_the_metrics(run: FinishedRun) -> None:
     metrics = {f"participation.by_availability.{n}": value for n, value in enumerate(RISING, start=1)}
-    rows = ways(replace(run, metrics={**run.metrics, **metrics}))["who-availability"]
+    rows = ways(replace(run, metrics={**run.metrics, **metrics}))["availability"]
     assert rows.names[:: len(rows.names) - 1] == ("most available", "least available")
     np.testing.assert_allclose(rows.shares, RISING[::-1])
 

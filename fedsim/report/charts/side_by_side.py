@@ -13,16 +13,17 @@ from fedsim.report.charts import Chart, marks, plot
 from fedsim.report.charts.learning import Curve, curve_chart, curves
 
 NAMES = ("frequencies", "losses", "differences")
+_LETTERS = "AB"
 _MOST = 12  # curves drawn at most
 
 
-def frequency_data(runs: Sequence[FinishedRun], letters: str) -> dict[str, marks.Binned]:
-    """Compute the clients' shares of the runs in which anybody took part, by letter.
+def frequency_data(runs: Sequence[FinishedRun]) -> dict[str, marks.Binned]:
+    """Compute the clients' shares of the runs in which anybody took part, by letter: A and B.
 
     Shares are in multiples of a fair share, the most frequent client first; x is the share of the clients.
     """
     found = {}
-    for letter, run in zip(letters, runs, strict=False):
+    for letter, run in zip(_LETTERS, runs, strict=False):
         if run.clients["participations"].sum():
             frequency = run.clients["frequency"].sort(descending=True).to_numpy() * len(run.clients)
             share = (np.arange(len(frequency)) + 0.5) / len(frequency)
@@ -30,11 +31,11 @@ def frequency_data(runs: Sequence[FinishedRun], letters: str) -> dict[str, marks
     return found
 
 
-def frequency_chart(runs: Sequence[FinishedRun], letters: str) -> Chart | None:
+def frequency_chart(runs: Sequence[FinishedRun]) -> Chart | None:
     """Make the chart of participation shares; None where nobody took part."""
-    if not (data := frequency_data(runs, letters)):
+    if not (data := frequency_data(runs)):
         return None
-    tenths = [(letter, tenth_shares(run)) for letter, run in zip(letters, runs, strict=False)]
+    tenths = [(letter, tenth_shares(run)) for letter, run in zip(_LETTERS, runs, strict=False)]
     busiest = [f"{percent(each.most)} in {letter}" for letter, each in tenths if each is not None]
     what = "participations" if all(run.selected is None for run in runs) else "reports"
 
@@ -54,19 +55,19 @@ def frequency_chart(runs: Sequence[FinishedRun], letters: str) -> Chart | None:
     )
 
 
-def loss_data(runs: Sequence[FinishedRun], letters: str) -> tuple[tuple[str, Curve], ...]:
+def loss_data(runs: Sequence[FinishedRun]) -> tuple[tuple[str, Curve], ...]:
     """Compute the loss curves of all runs over the rounds, each with the letter of its run; references are left out."""
     return tuple(
         (letter, curve)
-        for letter, run in zip(letters, runs, strict=False)
+        for letter, run in zip(_LETTERS, runs, strict=False)
         for curve in curves(run)
         if len(curve.points.x) and not curve.reference
     )
 
 
-def loss_chart(runs: Sequence[FinishedRun], letters: str) -> Chart | None:
+def loss_chart(runs: Sequence[FinishedRun]) -> Chart | None:
     """Make the chart of losses; None where no model was trained."""
-    if not (data := loss_data(runs, letters)):
+    if not (data := loss_data(runs)):
         return None
     kinds, best = list(dict.fromkeys(curve.optimizer for _, curve in data)), dict[str, Curve]()
     for letter, curve in data:

@@ -1,129 +1,37 @@
 """Who takes part: the participation shares of groups, zones, tenths and clients, beside what equal chances would do."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
 import numpy as np
-import polars as pl
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.intervals import student_quantile
-from fedsim.experiment.cautions import drawn_together
-from fedsim.findings.bias import NORMAL, Bias, fair_counts
+from fedsim.findings.bias import NORMAL, Bias, ClientParts, fair_counts, parts_of
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import count, fixed, listing_of, number, percent
-from fedsim.findings.gathered import TENTH, share_margins, weight_classes
+from fedsim.findings.gathered import share_margins
 from fedsim.report.charts import Chart, marks, plot
 from fedsim.report.tables import GROUP_ROWS, Table
 
 _LABEL = 18  # characters of a name that fit to the left of the chart
 _SINGLE = 400  # the most clients that have a dot each
-_KINDS = {"who-groups": "group", "who-zones": "zone", "who-weights": "weight"}
-_KINDS |= {f"who-{kind}": kind for kind in ("speed", "availability")}
-"""What the verdict on a run calls the ways to part the clients, by the names of their charts."""
+_NAMES = {"group": "groups", "zone": "zones", "weight": "weights"}  # of the charts of these kinds, after ``who-``
 _SHARE = "participation share (1: equal)"
-
-
-@dataclass(frozen=True, eq=False)
-class ClientParts:
-    """Parts of the clients, a row each: arrays have an entry a row."""
-
-    name: str  # of the chart, where it is not the picture of the first screen
-    noun: str  # what a row is
-    names: tuple[str, ...]
-    sizes: Floats  # the share of the clients that each has
-    shares: Floats  # its share of the participations over that
-    draws: float  # how many there were
-    margins: Floats | None = None  # half of the 95 % interval of `shares`; None where it is not known
-    spans: int = 2  # of the run, by which they are known
-    ends: Floats | None = None  # (2, rows): those of the intervals by which shares are judged
-    theory: Floats | None = None  # what theory says of `shares`; None where it says nothing
-
-    @property
-    def chance(self) -> Floats:
-        """How far from 1 equal chances would put 19 of 20 shares at most."""
-        return np.asarray(NORMAL * np.sqrt((1 - self.sizes) / (self.sizes * self.draws)))
-
-
-def parts_of(run: FinishedRun) -> Iterator[ClientParts]:
-    """Yield the ways to part the clients that the run has: by group, zone, weight, available time and speed."""
-    taken, clients = int(run.clients["participations"].sum()), run.clients.sort("client")
-    if not taken:
-        return
-    together, zones = drawn_together(run.scenario), clients["time_zone"].n_unique()
-    draws, homes = taken / together, clients.select("group", "time_zone").n_unique()
-    columns = ("groups", "group", "group", run.groups), ("zones", "time zone", "time_zone", zones)
-    for name, noun, column, parts in columns:
-        if parts > 1 and not (column == "time_zone" and homes == run.groups == parts):
-            numbers = clients.select(pl.col(column).unique(maintain_order=True)).with_row_index("part")
-            known, living = (_numbered(each, numbers) for each in (clients, run.gathered.homes))
-            counts = run.gathered.by_home
-            if counts is not None:
-                counts = np.stack([np.bincount(living, each, parts) for each in counts])
-            yield _rows(clients, f"who-{name}", noun, list(map(str, numbers[column])), known, counts, draws)
-    weight = clients["weight"].to_numpy()
-    if (classes := weight_classes(weight, together)) is not None:
-        noun = "group" if together > 1 else "tenth" if len(clients) >= 2 * TENTH else "client"
-        names = [f"client {each}" for each in np.argsort(-weight, kind="stable")] if noun == "client" else None
-        ends = names or _between(f"heaviest {noun}", f"lightest {noun}", int(classes.max()) + 1)
-        yield _rows(clients, "who-weights", noun, ends, classes, run.gathered.by_weight, draws)
-    for key, most, least in (("availability", "most available", "least available"), ("speed", "fastest", "slowest")):
-        found = [run.metrics.get(f"participation.by_{key}.{tenth}") for tenth in range(TENTH, 0, -1)]
-        shares = np.array([each for each in found if each is not None])
-        if len(shares) == TENTH:
-            yield ClientParts(
-                f"who-{key}", "tenth", _between(most, least, TENTH), np.full(TENTH, 1 / TENTH), shares, draws
-            )
-
-
-def _numbered(table: pl.DataFrame, numbers: pl.DataFrame) -> Ints:
-    """Return the number of each row's name."""
-    found = table.join(numbers, on=numbers.columns[1], how="left", nulls_equal=True, maintain_order="left")
-    return found["part"].cast(pl.Int64).to_numpy()
-
-
-def _between(first: str, last: str, rows: int) -> tuple[str, ...]:
-    return (first, *map(str, range(2, rows)), last)
-
-
-def _rows(
-    clients: pl.DataFrame,
-    name: str,
-    noun: str,
-    names: Sequence[str],
-    part: Ints,
-    counts: Ints | Floats | None,
-    draws: float,
-) -> ClientParts:
-    """Measure the parts of the clients, whose numbers are `part`; `counts` are their reports by span."""
-    sizes = np.bincount(part) / len(part)
-    taken, pi = clients["participations"].to_numpy(), clients["pi"]
-    margins = None if counts is None else share_margins(counts)
-    return ClientParts(
-        name=name,
-        noun=noun,
-        names=tuple(names),
-        sizes=sizes,
-        shares=np.bincount(part, taken) / taken.sum() / sizes,
-        draws=draws,
-        margins=None if margins is None else margins / sizes,
-        spans=2 if counts is None else len(counts),
-        theory=None if pi.null_count() else np.bincount(part, pi.to_numpy()) / sizes,
-    )
 
 
 def judged_rows(rows: ClientParts, bias: Bias) -> ClientParts:
     """Give rows the intervals by which they were judged, which exclude 1 where they are told; others the same level."""
-    own = {part.name: part for part in bias.of(_KINDS[rows.name]) if np.isfinite(part.visible)}
-    if not own or (rows.margins is None and not set(rows.names) <= set(own)):
+    own = {part.name: part for part in bias.of(rows.kind) if np.isfinite(part.visible)}
+    margins, spans = (None, 2) if rows.spans is None else (share_margins(rows.spans), len(rows.spans))
+    if not own or (margins is None and not set(rows.names) <= set(own)):
         return rows
     level = min(part.level for part in own.values())
-    wider = student_quantile(rows.spans, 1 - level) / student_quantile(rows.spans)
-    half = 0.0 if rows.margins is None else wider * rows.margins
+    wider = student_quantile(spans, 1 - level) / student_quantile(spans)
+    half = 0.0 if margins is None else wider * (margins / rows.sizes)
     ends = np.stack([np.maximum(rows.shares - half, 0.0), rows.shares + half])
     for row, name in enumerate(rows.names):
         if name in own:
@@ -141,19 +49,19 @@ def who_charts(run: FinishedRun, bias: Bias) -> list[Chart]:
     ways = [judged_rows(each, bias) for each in parts_of(run)]
     kinds = {part.kind for part in bias.parts if part.told}
     widest = bias.contrast[0].kind if bias.contrast else ""
-    told = [each for each in ways if _KINDS[each.name] in kinds]
-    first = next((each for each in told if _KINDS[each.name] == widest), next(iter([*told, *ways]), None))
+    told = [each for each in ways if each.kind in kinds]
+    first = next((each for each in told if each.kind == widest), next(iter([*told, *ways]), None))
     alone = _client_chart(run, "participation" if first else "who")
     if first is None:
         return [alone]
-    others = [_row_chart(run, each, each.name) for each in told if each is not first]
+    others = [_row_chart(run, each, f"who-{_NAMES.get(each.kind, each.kind)}") for each in told if each is not first]
     return [_row_chart(run, first, "who"), *others, *([alone] if first.noun != "client" else [])]
 
 
 def _row_chart(run: FinishedRun, data: ClientParts, name: str) -> Chart:
     rows = np.arange(len(data.names))
     if len(rows) > GROUP_ROWS:  # those at both ends
-        order = np.argsort(-data.shares, kind="stable") if data.name in {"who-groups", "who-zones"} else rows
+        order = np.argsort(-data.shares, kind="stable") if data.kind in {"group", "zone"} else rows
         rows = np.concatenate([order[: GROUP_ROWS // 2], order[-GROUP_ROWS // 2 :]])
     what = "participations" if run.selected is None else "reports taken"
     notes = [f"Participation share: the share of the {what} over the share of the clients. 1 is equal shares for all."]
@@ -163,7 +71,7 @@ def _row_chart(run: FinishedRun, data: ClientParts, name: str) -> Chart:
         notes.append("Bars: intervals at the level of the verdict, 95\N{NARROW NO-BREAK SPACE}% for all looks.")
     if len(rows) < len(data.names):
         notes.append(f"{count(len(rows))} of the {count(len(data.names), data.noun)}: those at both ends.")
-    by = {"zone": "time zone", "availability": "available time"}.get(_KINDS[data.name], _KINDS[data.name])
+    by = {"zone": "time zone", "availability": "available time"}.get(data.kind, data.kind)
     quoted = "“{}” {}" if data.noun in {"group", "time zone"} else "{} {}"
     ways = listing_of([quoted.format(data.names[row], number(data.shares[row], 3)) for row in rows], 12)
     return Chart(
@@ -220,9 +128,8 @@ def _draw_rows(data: ClientParts, rows: Ints, axes: Axes) -> None:
         theory = marks.dots(axes, data.theory[rows], at, marks.SERIES[1], 9, marker="|", markeredgewidth=1.8, zorder=5)
         entries.append((theory, "theory"))
     for y, value in zip(at, share, strict=True):
-        axes.text(
-            1.02, y, fixed(float(value), 2 if value >= 1 else 3), transform=axes.get_yaxis_transform(), va="center"
-        )
+        text = fixed(float(value), 2 if value >= 1 else 3)
+        axes.text(1.02, y, text, transform=axes.get_yaxis_transform(), va="center")
     marks.finish(axes, _SHARE, "", entries)
 
 
