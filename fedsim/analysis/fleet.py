@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -52,18 +52,16 @@ def fleet_of(scenario: Scenario, population: Population, replicate: int) -> Flee
     )
 
 
-@dataclass
 class Taken:
     """What the sessions of a run have taken; sums are whole numbers, which no order of adding changes."""
 
-    fleet: Fleet
-    # Bytes in all, bytes and mJ of sessions whose report was not taken, and ms spent by devices of the fleet
-    sums: Counter[str] = field(default_factory=Counter)
-    peak: int = 0  # sessions at once, all groups
-    battery: list[Floats] = field(default_factory=list)  # share of it that each session takes
-
-    def __post_init__(self) -> None:
-        self.of_device = np.zeros(len(self.fleet.device), dtype=np.int64)  # mJ
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        # Bytes in all, bytes and mJ of sessions whose report was not taken, and ms spent by devices of the fleet
+        self.sums = Counter[str]()
+        self.peak = 0  # sessions at once, all groups
+        self.battery = list[Floats]()  # share of it that each session takes
+        self.of_device = np.zeros(len(fleet.device), dtype=np.int64)  # mJ
         self._running: Ints = np.empty(0, dtype=np.int64)  # when sessions end that ran at the last selection
         self._begun: pl.DataFrame | None = None  # of a round of which more may come; its uploads share the uplink
 

@@ -29,7 +29,7 @@ arXiv:2205.13648.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -177,21 +177,15 @@ def _ranked(taken: Ints, first: int) -> tuple[Ints, Ints, Floats]:
     return which + first, taken[1], 1.0 / sizes[which]
 
 
-@dataclass
 class _Windows:
     """Adds up, over the whole windows of one length, how far shares are from even and from those of the long run."""
 
-    interval: int  # P
-    windows: int  # whole ones, in the end
-    share: Floats  # (N,) the long-run shares f
-    from_even: float = 0.0  # sum of sum_i (w_i - 1/N)^2
-    from_share: float = 0.0  # sum of sum_i (w_i - f_i)^2
-    _clients: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    _sums: Floats = field(default_factory=lambda: np.zeros(0))
-    _open: int = 0
-
-    def __post_init__(self) -> None:
-        self._absent = float(np.square(self.share).sum())
+    def __init__(self, interval: int, windows: int, share: Floats) -> None:
+        self.interval, self.windows = interval, windows  # P; whole ones, in the end
+        self.share = share  # (N,) the long-run shares f
+        self.from_even = self.from_share = 0.0  # sums of sum_i (w_i - 1/N)^2, and of sum_i (w_i - f_i)^2
+        self._clients, self._sums, self._open = np.zeros(0, dtype=np.int64), np.zeros(0), 0
+        self._absent = float(np.square(share).sum())
 
     def add(self, rank: Ints, client: Ints, weight: Floats) -> None:
         """Take the reports of some whole rounds, which follow those taken before."""

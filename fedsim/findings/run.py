@@ -34,9 +34,7 @@ from fedsim.findings.formatting import (
 )
 from fedsim.findings.methods import model_findings
 from fedsim.findings.participation import bias_findings, failure_of, what_happened
-from fedsim.findings.run_advice import advice, spent_findings, training_findings
-
-_SMALL = 0.05  # a difference that a run should be able to see
+from fedsim.findings.run_advice import SMALL, advice, spent_findings, training_findings
 
 
 @dataclass(frozen=True)
@@ -130,7 +128,7 @@ def _title(run: FinishedRun, bias: Bias, model: Sequence[Finding]) -> str:
         return f"Participation is {percent(bias.tv)} away from uniform{f'; {who}' if who else ' (total variation)'}."
     if bias.seen is Seen.NONE and (bias.more_even or bias.measured <= bias.fair / 2):
         return "Participation is more even than equal chances would make it."
-    if bias.seen is Seen.NONE and bias.visible is not None and bias.visible > 2 * _SMALL:
+    if bias.seen is Seen.NONE and bias.visible is not None and bias.visible > 2 * SMALL:
         return f"Too short to tell bias from chance: a distance below {percent(bias.visible)} would not show."
     shows = "" if bias.visible is None else f", and a distance of {percent(bias.visible)} would show"
     return {

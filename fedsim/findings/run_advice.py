@@ -21,7 +21,7 @@ from fedsim.scenario.learning import ConstantSchedule
 from fedsim.scenario.stop import Stop
 from fedsim.theory.prediction import before_the_chain
 
-_SMALL = 0.05  # a difference that a run should be able to see
+SMALL = 0.05  # a difference that a run should be able to see
 _LONG = 1_000  # times as long as it was, at which no run is proposed
 
 
@@ -189,7 +189,7 @@ def _next(run: FinishedRun, bias: Bias, worse: list[str]) -> Iterator[Finding]:
         said["Run longer, until clients take part more than once"] = longer(10)
     elif bias.seen in {Seen.NONE, Seen.ONCE} and not bias.more_even and bias.visible is not None:
         seen = max([bias.visible, *(part.visible for part in bias.parts if math.isfinite(part.visible))])
-        times = math.ceil((seen / _SMALL) ** 2)
+        times = math.ceil((seen / SMALL) ** 2)
         if 1 < times <= _LONG:
             whole = f"{count(times * len(run.rounds), noun)}, about {duration(times * run.simulated_s)}"
             said[f"Run {count(times)} times as long ({whole}) to see a difference of 5 %"] = longer(times)

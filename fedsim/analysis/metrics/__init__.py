@@ -127,15 +127,13 @@ def metric_part(group: str) -> str:
 def tally_of(log: Recorded, setting: Setting, watches: Sequence[Watch] = ()) -> Tallies:
     """Read the participations of a log once, for all that is measured of them; `watches` are given every part."""
     sizes = {group: sum(zones.values()) for group, zones in setting.groups.items()}
-    own = [sizes[group] for group in _measured_groups(setting)]
-    everyone, fixed = sum(sizes.values()), setting.fixed_divisor
     return tally(
         log.participations,
         log.rounds,
-        everyone,
-        own,
+        sum(sizes.values()),
+        [sizes[group] for group in _measured_groups(setting)],
         watches,
-        fixed_divisor=fixed,
+        fixed_divisor=setting.fixed_divisor,
         by_day=setting.by_day,
         together=setting.together,
     )

@@ -1,7 +1,7 @@
 """A scenario's own metrics: built, checked, and measured with errors that name them."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 
@@ -49,25 +49,11 @@ class Own:
 
 def made_metrics(scenario: Scenario) -> tuple[list[Own], list[Mistake]]:
     """Return a scenario's own metrics, and what is wrong with those that are not among them."""
-    found = list(_found(scenario))
-    return [each for each in found if isinstance(each, Own)], [each for each in found if isinstance(each, Mistake)]
-
-
-def own_described(scenario: Scenario, own: Sequence[Own]) -> dict[str, Metric]:
-    """Return what a scenario's own metrics are, by the name in ``metrics.json``, those of groups written out."""
-    several = 1 < len(scenario.population) <= MOST_GROUPS
-    groups = [f"group.{metric_part(group.name)}." for group in scenario.population] if several else []
-    prefixes = {"run": [""], "groups": groups, "both": ["", *groups]}
-    return {prefix + metric.name: metric for each in own for metric in each.metrics for prefix in prefixes[each.scope]}
-
-
-def _found(scenario: Scenario) -> Iterator[Own | Mistake]:
-    names: set[str] = set()
+    made, mistakes, names = list[Own](), list[Mistake](), set[str]()
     for index, choice in enumerate(scenario.metrics):
         path: KeyPath = ("metrics", index)
-        findings = METRICS.check(choice.kind, choice.options)
-        yield from (scenario.mistake(path + keys, message) for keys, message in findings)
-        if findings:
+        if findings := METRICS.check(choice.kind, choice.options):
+            mistakes += [scenario.mistake(path + keys, message) for keys, message in findings]
             continue
         try:
             inner = METRICS.build(choice.kind, choice.options)
@@ -77,10 +63,19 @@ def _found(scenario: Scenario) -> Iterator[Own | Mistake]:
         except PluginError as error:
             complaint = str(error)
         if complaint:
-            yield scenario.mistake((*path, "kind"), complaint)
+            mistakes.append(scenario.mistake((*path, "kind"), complaint))
         else:
             names |= {metric.name for metric in own.metrics}
-            yield own
+            made.append(own)
+    return made, mistakes
+
+
+def own_described(scenario: Scenario, own: Sequence[Own]) -> dict[str, Metric]:
+    """Return what a scenario's own metrics are, by the name in ``metrics.json``, those of groups written out."""
+    several = 1 < len(scenario.population) <= MOST_GROUPS
+    groups = [f"group.{metric_part(group.name)}." for group in scenario.population] if several else []
+    prefixes = {"run": [""], "groups": groups, "both": ["", *groups]}
+    return {prefix + metric.name: metric for each in own for metric in each.metrics for prefix in prefixes[each.scope]}
 
 
 def _complaint(own: Own, taken: set[str]) -> str:

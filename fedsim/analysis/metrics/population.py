@@ -30,9 +30,7 @@ class PopulationMetrics:
         """Return shares of the devices; nothing where they were not counted."""
         if not len(run.gauges):
             return {}
-        devices: Counter[str] = Counter()
-        for zones in run.setting.groups.values():
-            devices.update(zones)
+        devices = sum(map(Counter, run.setting.groups.values()), Counter[str]())
         totals = run.gauges.group_by("time_s", maintain_order=True).agg(pl.col("available", "eligible").sum())
         number = sum(devices.values())
         metrics = {f"population.{name}_share": mean(totals[name]) / number for name in ("available", "eligible")}
