@@ -276,10 +276,11 @@ def _parts(run: FinishedRun, system: _System, wide: bool) -> Iterator[ClientShar
         if each.kind == "weight" and not system.spans and not system.steady:
             continue
         draws, degrees = _draws(run, system, each, wide)
-        places = dict(enumerate(each.names))
         if each.kind == "weight":
             places = {0: f"heaviest {each.noun}", -1: f"lightest {each.noun}"}
-        elif each.kind not in _HOMES:
+        elif each.kind in _HOMES:
+            places = dict(enumerate(each.names))
+        else:
             places = {-1: f"{each.names[-1]} tenth", 0: f"{each.names[0]} tenth"}
         rows += [(each.kind, name, each.sizes[k], each.taken[k], draws[k], degrees) for k, name in places.items()]
     if not rows:
