@@ -285,9 +285,8 @@ def sure_findings(found: SweepChoice) -> Iterator[Finding]:
         if (np.abs(ranking.difference[tied]) > ranking.half[tied]).any():  # an interval of its own would
             why += f" once corrected for {count(found.looks, 'difference')} (Holm)"
         row = tied[0]
-        least = (
-            detectable(float(ranking.half[row]), found.seeds, found.looks) if np.isfinite(ranking.half[row]) else None
-        )
+        half = float(ranking.half[row])
+        least = detectable(half, found.seeds, found.looks) if np.isfinite(half) else None
         of = f" of {names[row]}" if len(tied) > 1 else ""
         seen = f"; they would have seen {found.wording.apart(least)}{of}" if least and not same else ""
         tie = _apart(found, row, f"{ways} {verb} with {names[best]}: {why}{seen}.", Certainty.NOT_TOLD, least)
