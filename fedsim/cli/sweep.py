@@ -11,7 +11,6 @@ from typer import Argument, BadParameter, Exit, Option
 from fedsim.cli import options
 from fedsim.common.messages import complain, keep_quiet, plain, say, say_json, text_table
 from fedsim.common.progress import on_stderr
-from fedsim.findings.formatting import count
 
 if TYPE_CHECKING:
     import polars as pl
@@ -97,9 +96,9 @@ def plan_command(
         low, high = map(readable_time, data["estimated_range_s"])
         time = f"about {readable_time(data['estimated_s'])} ({low} to {high}) with {data['workers']} workers"
     to_do = sum(run["status"] == "missing" for run in data["runs"])
-    each = f"{count(len(planned.points), 'point')} x {count(len(planned.seeds), 'seed')} = "
+    each = f"{_count(len(planned.points), 'point')} x {_count(len(planned.seeds), 'seed')} = "
     complain(
-        f"{'' if decides else each}{count(len(planned.runs), 'run')}, {to_do} of them to do; estimated time: {time}; "
+        f"{'' if decides else each}{_count(len(planned.runs), 'run')}, {to_do} of them to do; estimated time: {time}; "
         f"address space: about {readable_bytes(data['address_space_bytes'])} for each"
     )
 
@@ -222,7 +221,7 @@ def sweep_command(
     except KeyboardInterrupt:
         there = store.complete_runs(directory)
         done = sum(run.run_id in there for run in planned.runs)
-        complain(f"interrupted: {done} of {count(len(planned.runs), 'run')} done; the same command does the rest")
+        complain(f"interrupted: {done} of {_count(len(planned.runs), 'run')} done; the same command does the rest")
         raise
     if compact:
         store.compact(directory)
@@ -246,7 +245,7 @@ def sweep_command(
         hear = keep_quiet if quiet and not swept.crashed else complain
         done = swept.runs - len(swept.crashed)
         hear(
-            f"{done} of {count(swept.runs, 'run')} complete, {swept.kept} of them from before; "
+            f"{done} of {_count(swept.runs, 'run')} complete, {swept.kept} of them from before; "
             f"{len(swept.crashed)} crashed; {readable_time(swept.seconds)}"
         )
         if page is not None and not quiet:
@@ -383,7 +382,7 @@ def show_answer(document: "ReportDocument", tables: "Sequence[Table | None]", *,
         sides = "<" * table.words + ">" * (len(table.header) - table.words)
         complain(plain(text_table(sides, [table.header, *table.rows[:_ROWS]])))
         if len(table.rows) > _ROWS:
-            complain(f"... and {count(len(table.rows) - _ROWS, 'setting')} more in the report")
+            complain(f"... and {_count(len(table.rows) - _ROWS, 'setting')} more in the report")
     if titled:
         complain(plain(f"{document.finding}."))
     for line in spoken(document.answer):
@@ -433,3 +432,7 @@ def _values(values: dict[str, Any]) -> str:
 
 def _word(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
