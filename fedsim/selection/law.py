@@ -132,8 +132,8 @@ class Remembers:
     remembered: ClassVar[tuple[str, ...]]
 
     def state(self) -> Memory:
-        """Return copies of all that is needed to go on."""
-        return {name: np.array(getattr(self, name)) for name in self.remembered}
+        """Return all that is needed to go on, which may change when it does: it is to be written down at once."""
+        return {name: np.asarray(getattr(self, name)) for name in self.remembered}
 
     def restore(self, state: Memory) -> None:
         """Go on from what `state` returned."""
