@@ -17,13 +17,13 @@ import polars as pl
 from fedsim._version import __version__
 from fedsim.analysis.metrics.own import Own, made_metrics
 from fedsim.common.errors import RunError
-from fedsim.common.files import About, hash_of, name_of_file, pasteable, write_arrays, write_table, write_text
+from fedsim.common.files import About, hash_of, name_of_file, write_arrays, write_table, write_text
 from fedsim.common.json_files import as_json, finite, read_object
 from fedsim.common.regular_files import check_replaceable
 from fedsim.experiment.finished import CHECKSUMS, JOBS, MANIFEST, METRICS, MODELS, UNFINISHED, Outcome, checksums
 from fedsim.limits.verdict import judge
 from fedsim.log import fingerprint
-from fedsim.scenario import Scenario
+from fedsim.scenario import Scenario, as_argument
 from fedsim.scenario.document import override_options
 from fedsim.scenario.permissions import NOTHING, Permissions, named_files
 
@@ -52,7 +52,7 @@ class Provenance:
     def command(self, verb: str = "run", *more: str) -> str:
         """Return the command that does this again in the same working folder; nothing, if there is no file."""
         asked = [*override_options(self.overrides, self.seed), *self.permissions.words]
-        return shlex.join(["fedsim", verb, pasteable(self.file), *more, *asked]) if self.file else ""
+        return shlex.join(["fedsim", verb, as_argument(self.file), *more, *asked]) if self.file else ""
 
 
 def write_run(

@@ -16,7 +16,7 @@ from fedsim.experiment.run_directory import ABSENT, Change
 from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, Certainty, Finding, Tile, with_half
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.finished_sweep import short_name, value_text
-from fedsim.findings.formatting import capitalized, count, cut, equation, listing, listing_of, percent
+from fedsim.findings.formatting import capitalized, count, cut, equation, listing, listing_of, number, percent
 from fedsim.findings.methods import references, without_loss
 from fedsim.findings.metric_wording import (
     L1,
@@ -186,7 +186,7 @@ def comparison_answer(found: Comparison, looks: Sequence[Judged]) -> Iterator[Fi
     for about in (BIAS, MODEL, COST):
         for each in looks:
             if each.wording.about == about:
-                yield _change(each)
+                yield _beside(found, _change(each))
         if about == MODEL and not trained:
             lost = pl.col("metric").str.ends_with(".diverged") & (pl.max_horizontal("baseline_mean", "mean") > 0)
             yield without_loss(diverged=not found.metrics.filter(lost).is_empty())
@@ -263,6 +263,15 @@ def _change(each: Judged) -> Finding:
         brief = f"{first} from uniform in A, {second} in B {by}"
     finding = Finding(f"{text} {by}", *named, reference=0.0, against="A", brief=brief)
     return with_half(half, replace(finding, test=COMPARISON_TEST, certainty=told))
+
+
+def _beside(found: Comparison, change: Finding) -> Finding:
+    """Say of a loss above that of unbiased training how large that is."""
+    unbiased = found.metrics.filter(metric=change.quantity.replace(".excess_loss", "_uniform.loss"))
+    if not change.quantity.endswith(".excess_loss") or len(unbiased) != 1:
+        return change
+    whole = f"; unbiased: {number(unbiased['baseline_mean'][0], 3)}."
+    return replace(change, text=change.text.removesuffix(".") + whole, brief=change.brief.removesuffix(".") + whole)
 
 
 def _settings(each: Judged) -> str:

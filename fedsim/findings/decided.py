@@ -144,12 +144,20 @@ def _costs(found: SweepChoice) -> Iterator[Finding]:
         return
     tied = [best, *np.flatnonzero(found.ranking.tied).tolist()]
     cheapest = tied[int(np.nanargmin(hours[tied]))]
-    pace = f", at {wording_of(PACE).write(float(found.paces[best]))}" if np.isfinite(found.paces[best]) else ""
-    text = f"{names[best]} spends {number(float(hours[best]), 3)} device-hours{pace}"
+    text = f"{names[best]} spends {number(float(hours[best]), 3)} device-hours{_pace(found, best)}"
     if cheapest != best and hours[cheapest] < 0.99 * hours[best]:
         less = percent(1 - float(hours[cheapest] / hours[best]))
         text += f"; of those that tie with it {names[cheapest]} spends the fewest, {less} less"
     yield Finding(f"{text}.", COST)
+
+
+def _pace(found: SweepChoice, row: int) -> str:
+    """Say the pace of a setting, and that of the fastest; empty where it has none."""
+    own, fastest = float(found.paces[row]), float(np.nanmax(found.paces, initial=0.0))
+    if not np.isfinite(own):
+        return ""
+    beside = f" (fastest: {number(fastest, 3)})" if found.paces_differ and own < fastest else ""
+    return f", at {wording_of(PACE).write(own)}{beside}"
 
 
 def figures_of(found: SweepChoice) -> Iterator[tuple[str, str]]:

@@ -1,9 +1,11 @@
 """What a run of several jobs on one fleet shows: pace and bias of each, who is left out, and what sharing costs."""
 
+import math
+import re
 from collections.abc import Iterator, Mapping
 
 from fedsim.analysis.metrics import of_jobs
-from fedsim.findings.finding import BIAS, COST, NEXT, TRUST, WHAT, Certainty, Finding, Tile, command_of
+from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, WHAT, Certainty, Finding, Tile, command_of
 from fedsim.findings.formatting import count, listing, number, percent
 from fedsim.findings.metric_wording import PACE, REPORTED, tv
 from fedsim.scenario import Scenario
@@ -16,9 +18,11 @@ OF_EACH_JOB = "Each job has its own, in the results as job.NAME.METRIC."
 
 
 def jobs_title(metrics: Mapping[str, float]) -> str:
-    """Say how far each job is from uniform participation."""
+    """Say how far each job is from uniform participation, and how far it would be alone, where that is known."""
     jobs = of_jobs(metrics)
-    return f"From uniform (TV): {listing([f'{name} {_apart(own)}' for name, own in jobs.items()])}"
+    verb = {name: f"is {_apart(own)} from uniform{_alone(own)}" for name, own in jobs.items()}
+    ways = [f"{name} {verb[name] if REPORTED in own else 'has no report'}" for name, own in jobs.items()]
+    return f"Sharing the devices, {listing(ways)}"
 
 
 def jobs_answer(scenario: Scenario, metrics: Mapping[str, float], manifest: Mapping[str, object]) -> Iterator[Finding]:
@@ -27,11 +31,11 @@ def jobs_answer(scenario: Scenario, metrics: Mapping[str, float], manifest: Mapp
     left = metrics["jobs.left_out_share"]
     text = f"{percent(left)} of the devices were selected by no job" if left else "Every device was selected by a job"
     yield Finding(f"{text}.", WHAT, name="left out", quantity="jobs.left_out_share", value=left)
-    shares = [f"{name} {_apart(own)}" for name, own in jobs.items()]
+    shares = [f"{name} {_apart(own)}{_alone(own)}" for name, own in jobs.items()]
     yield Finding(f"Distance of reports from uniform (TV): {listing(shares)}.", BIAS, certainty=Certainty.UNTESTED)
-    if any(ALONE + REPORTED in own for own in jobs.values()):
-        apart = [f"{name} {_apart(own)} (alone {_apart(own, ALONE)})" for name, own in jobs.items()]
-        yield Finding(f"Distance beside the others: {listing(apart)}.", BIAS, certainty=Certainty.UNTESTED)
+    losses = [f"“{name}” {_loss(own)}" for name, own in jobs.items() if _losses(own)]
+    text = f"Lowest loss of each job: {listing(losses)}" if losses else "No model was trained"
+    yield Finding(f"{text}.", MODEL, certainty=Certainty.UNTESTED)
     paces = [_pace(name, own) for name, own in jobs.items()]
     yield Finding(f"Rounds a day: {listing(paces)}.", COST, quantity=PACE)
     yield Finding("This is one run, which gives no interval of what a job does to another.", TRUST, warns=True)
@@ -47,6 +51,21 @@ def jobs_answer(scenario: Scenario, metrics: Mapping[str, float], manifest: Mapp
 
 def _apart(own: Mapping[str, float], of: str = "") -> str:
     return tv(own[of + REPORTED]) if of + REPORTED in own else "no report"
+
+
+def _alone(own: Mapping[str, float]) -> str:
+    return f" (alone {_apart(own, ALONE)})" if ALONE + REPORTED in own else ""
+
+
+def _losses(own: Mapping[str, float]) -> dict[str, float]:
+    """Return the loss at the end of each optimizer of a job, without those under uniform participation."""
+    ends = {re.fullmatch(r"learning\.(.+(?<!_uniform))\.final_loss", metric): value for metric, value in own.items()}
+    return {found[1]: value for found, value in ends.items() if found is not None and math.isfinite(value)}
+
+
+def _loss(own: Mapping[str, float]) -> str:
+    name, loss = min(_losses(own).items(), key=lambda each: each[1])
+    return f"{number(loss, 3)} ({name})"
 
 
 def _pace(name: str, own: Mapping[str, float]) -> str:

@@ -144,9 +144,11 @@ def model_findings(run: FinishedRun) -> Iterator[Finding]:
         text = " ".join(_beside_best(others, best, known[best]))
         brief = f"Lowest loss: “{cut(best, _SHORT)}”, {number(known[best])}"
         sure = ", by more than chance." if all(each.apart for each in others) else ", not told from all others."
-        start = initial_loss(run, best) if private else None
-        brief += sure if start is None else f" ({number(start, 3)} untrained), with privacy's {how.rpartition(' ')[2]}."
-        text += "" if start is None else f" Untrained it is {number(start, 3)}; training has the {how} of privacy."
+        start = initial_loss(run, best)
+        brief += "" if start is None else f" ({number(start, 3)} untrained)"
+        brief += f", with privacy's {how.rpartition(' ')[2]}." if private else sure
+        text += "" if start is None else f" Untrained it is {number(start, 3)}."
+        text += f" Training has the {how} of privacy." if private else ""
         yield Finding(text, MODEL, name=f"loss.{best}", quantity="loss", scope=best, value=known[best], brief=brief)
     else:
         start = initial_loss(run, own[0])

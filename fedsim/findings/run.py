@@ -140,9 +140,16 @@ def _title(run: FinishedRun, bias: Bias, model: Sequence[Finding]) -> str:
         if run.clients["participations"].min()
         else "Clients take part one after the other, and none took part twice yet.",
         Seen.ONCE: "Nobody took part twice: the run cannot show a bias between clients.",
-        Seen.UNTESTED: f"Too short to tell bias from chance: the run has {bias.why}.",
+        Seen.UNTESTED: _untested(bias),
         Seen.NONE: f"No bias to be seen: participation is as even as equal chances make it{shows}.",
     }[bias.seen]
+
+
+def _untested(bias: Bias) -> str:
+    """Name the groups that lie far apart, where nothing can be tested."""
+    if bias.far is None:
+        return f"Too short to tell bias from chance: the run has {bias.why}."
+    return f"{capitalized(contrast_words(*bias.far))}; how much of that is chance, {bias.why} cannot say."
 
 
 def asks_of_convergence(run: FinishedRun) -> bool:
@@ -156,7 +163,7 @@ def _forgotten(study: pl.DataFrame) -> str:
     ways = [f"{percent(tv)} at {equation('R', r)}" for r, tv in last.select("separation", "tv").iter_rows()]
     ends = listing(list(dict.fromkeys((ways[0], ways[-1]))))
     rounds = count(int(last["round"][0]) + 1, "round")
-    return f"{rounds} after all were ready, who takes part is {ends} from the long run (total variation)."
+    return f"{rounds} after all were ready, participation is {ends} away from its long-run shares (total variation)."
 
 
 _OF_BIAS = re.compile(r"even|bias|skew|uniform|fair", re.IGNORECASE)

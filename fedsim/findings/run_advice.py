@@ -19,6 +19,7 @@ from fedsim.findings.metric_wording import tv
 from fedsim.population import build_population
 from fedsim.scenario.learning import ConstantSchedule
 from fedsim.scenario.stop import Stop
+from fedsim.scenario.units import format_duration
 from fedsim.theory.prediction import before_the_chain
 
 SMALL = 0.05  # a difference that a run should be able to see
@@ -48,7 +49,7 @@ def spent_findings(run: FinishedRun) -> Iterator[Finding]:
         said.append(f"epsilon = {number(epsilon, 3)} at delta = {number(run.scenario.privacy.delta)}")
     if hours := metric("sessions.device_hours"):
         wasted = metric("sessions.wasted_share")
-        said.append(f"{many(hours, 'device-hour')}{f', {percent(wasted)} of that in vain' if wasted else ''}")
+        said.append(f"{many(hours, 'device-hour')}{f', {percent(wasted)} of that wasted' if wasted else ''}")
     if (pace := metric("rounds.per_day")) is not None:
         said.append(f"{many(pace, run.noun)} per simulated day")
     yield Finding(f"{capitalized('; '.join(said or ['the run took no time of devices']))}.", COST)
@@ -97,7 +98,7 @@ def _trust(run: FinishedRun, bias: Bias, worse: list[str]) -> Iterator[Finding]:
         return
     if bias.seen in {Seen.ONCE, Seen.UNTESTED}:
         why = "nobody took part twice" if bias.seen is Seen.ONCE else f"the run has {bias.why}"
-        yield Finding(f"Bias and chance cannot be distinguished: {why}.", TRUST, warns=True)
+        yield Finding(f"How much of a difference is chance cannot be said: {why}.", TRUST, warns=True)
     apart, noise = run.metrics.get("participation.l1_chain"), run.metrics.get("participation.l1_noise")
     if noise is not None and bias.seen not in {Seen.ONCE, Seen.UNTESTED}:
         by_chance = f"sampling noise alone would give {tv(noise)}"
@@ -164,7 +165,7 @@ def _worse(run: FinishedRun) -> list[str]:
 def longer_command(known: Mapping[str, object], verb: str, stop: Stop, times: int) -> str:
     """Return the command of a manifest or `sweep.json` for so many times as much; "" where it has none."""
     settings = [] if stop.rounds is None else [f"stop.rounds={times * stop.rounds}"]
-    settings += [] if stop.duration is None else [f"stop.duration={times * stop.duration:.0f}s"]
+    settings += [] if stop.duration is None else [f"stop.duration={format_duration(times * stop.duration)}"]
     return command_of(known, verb, *settings)
 
 
@@ -173,6 +174,7 @@ def _next(run: FinishedRun, bias: Bias, worse: list[str]) -> Iterator[Finding]:
     metric, server = run.metrics.get, run.scenario.server
     said, noun, trained = dict[str, str](), run.noun, optimizer_figures(run, "loss")  # with their commands
     longer = partial(longer_command, run.manifest, "run", run.scenario.stop)
+    seeds = command_of(run.manifest, "sweep", "sweep.seeds=5")
     if run.manifest.get("stalled"):
         said["Lower the separation, cohort or caps, or let rounds go on with fewer clients (`shortage`)"] = ""
     elif why_nothing(run.metrics) or bias.seen is Seen.NOBODY:
@@ -198,11 +200,12 @@ def _next(run: FinishedRun, bias: Bias, worse: list[str]) -> Iterator[Finding]:
         said["Run longer, or with a larger step: losses are not settled"] = longer(2)
     if bias.seen is Seen.BIAS:
         if metric("participation.l1_chain") is None:
-            seeds = command_of(run.manifest, "sweep", "sweep.seeds=5")
             said["Repeat it with other seeds, since no theory covers it"] = seeds
         said |= _against_bias(run, trained)
     asked = "the run answers its question" if run.scenario.question else "no more is needed"
-    said = said or {f"Nothing: {asked}": ""}
+    asked = f"Nothing about who takes part: {asked}"
+    ranking = f"{asked}; to rank optimizers, repeat it with other seeds"
+    said = said or ({ranking: seeds} if len(trained) > 1 else {asked: ""})
     yield from (Finding(f"{text}.", NEXT, command=command) for text, command in said.items())
 
 

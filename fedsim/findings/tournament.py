@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsim.common.arrays import Bools, Floats
-from fedsim.findings.finding import MODEL, NEXT, TRUST, Certainty, Finding, Tile, with_half, with_seeds
+from fedsim.findings.finding import COST, MODEL, NEXT, TRUST, Certainty, Finding, Tile, with_half, with_seeds
 from fedsim.findings.finished_sweep import FinishedSweep
 from fedsim.findings.formatting import count, cut, listing, listing_of, number
 from fedsim.sweeps.decision import interval, seeds_needed, told_apart
@@ -164,6 +164,10 @@ def tournament_findings(found: Tournament) -> Iterator[Finding]:
     named = ("tournament", f"learning.*.{found.figure}", found.names[best], float(mean[best]))
     text = f"{text}; last is “{found.names[last]}” ({mean[last]:.1f})."
     yield with_half(float(half[best]), Finding(text, MODEL, False, *named, test=RANKS_TEST, certainty=told))
+    needs = {found.names[row]: _needs(found.names[row]) for row in (*first[:1], *_usual(found, order))}
+    if said := [f"“{name}” {need[0]} and {need[1]}" for name, need in needs.items() if need is not None]:
+        said[0] = said[0].replace(" and ", " models a report, and keeps ") + " per client"
+        yield Finding(f"{'; '.join(said)}.".replace(" ", " sends ", 1), COST)
     if seeds > 1:
         worse, lead = len(found.names) - len(first), "1 leads" if len(first) == 1 else f"{count(len(first))} lead"
         text = f"Paired t test of ranks over {count(seeds, 'seed')} (5\N{NARROW NO-BREAK SPACE}%, Holm): {lead}"
@@ -173,6 +177,14 @@ def tournament_findings(found: Tournament) -> Iterator[Finding]:
     without = np.asarray((~np.isfinite(found.values) & there).any(axis=(1, 2)))
     if lost := [name for name, own in zip(found.names, without, strict=True) if own]:
         yield Finding(f"Without a value in some runs, and last there: {listing_of(lost, _NAMED)}.", MODEL, warns=True)
+
+
+def _needs(name: str) -> tuple[int, int] | None:
+    """Return how many arrays of the model's size an optimizer sends in a report, and keeps of each client."""
+    from fedsim.learning.optimizers import OPTIMIZERS
+
+    needs = getattr(OPTIMIZERS.find(name), "footprint", None) if name in OPTIMIZERS.built_in else None
+    return needs and (needs.sent, needs.per_participant + needs.client)
 
 
 def several_seeds(known: Mapping[str, object]) -> Finding:

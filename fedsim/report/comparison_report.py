@@ -74,7 +74,8 @@ def comparison_document(a: Path, b: Path, confidence: float = 0.95) -> ReportDoc
         answer += [each for letter, run in zip("AB", runs, strict=True) for each in binding_settings(letter, run)]
         charts = (frequency_chart(runs), loss_chart(runs), *charts)
         sweeps = [command_of({"command": each.command}, "sweep", "sweep.seeds=5") for _, each, _ in sides]
-        more = " && ".join(dict.fromkeys(sweeps)) if all(sweeps) else ""
+        sweeps = [f"{sweep} --out {place}" for sweep, place in zip(sweeps, ("5-a", "5-b"), strict=True) if sweep]
+        more = " && ".join([*sweeps, "fedsim compare 5-a 5-b"]) if len(sweeps) == 2 else ""
         answer = [replace(each, command=more) if each.about == NEXT else each for each in answer]
         setup = ", ".join(["one run each", *(each for each in setup_of(runs[0]) if each in setup_of(runs[1]))])
         if runs[0].manifest.get("seed") == runs[1].manifest.get("seed"):

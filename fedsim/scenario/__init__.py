@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fedsim.common.arguments import short_repr
 from fedsim.common.errors import Mistake, ScenarioError
+from fedsim.common.files import pasteable
 from fedsim.common.hints import did_you_mean
 from fedsim.scenario.models import Scenario, scenario_schema
 from fedsim.scenario.permissions import Permissions
@@ -45,6 +46,13 @@ def shipped(file: Path) -> Path:
         raise ScenarioError([Mistake(f"{file}:1:1", (), f"no such file, and no such scenario of the paper{hint}")])
     found = known[name]
     return found.relative_to(Path.cwd()) if found.is_relative_to(Path.cwd()) else found
+
+
+def as_argument(file: str) -> str:
+    """Return a scenario file as it may stand in a command: ``paper/NAME`` for one that comes with fedsim."""
+    path, package, words = Path(file), Path(__file__).parents[1], pasteable(file)
+    ours = path.parent in {each / "scenarios" / "paper" for each in (package, package.parent)}
+    return f"paper/{path.name.removesuffix('.fedsim.yaml')}" if ours and Path(words).is_absolute() else words
 
 
 def as_scenario(given: Scenario | str | os.PathLike[str], *, jobs: bool = False) -> Scenario:

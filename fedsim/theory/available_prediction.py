@@ -386,6 +386,7 @@ def _successive(eligible: Floats, weights: Floats, size: float) -> Floats:
         missed = np.exp(-theta * weights)
         slope = float((eligible * weights) @ missed)
         step = (size - float(eligible @ (1.0 - missed))) / slope if slope else 0.0  # 0 where all others surely rest
+        step = min(max(step, 0.0), 1e3 * theta)  # beyond that it is rounding
         theta += step
         if step <= _CLOSE * theta:
             break

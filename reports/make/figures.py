@@ -295,9 +295,9 @@ def _answer(scenario: Scenario, results: Results, missed: str, over_draws: Seque
         assert found is not None, measured
         assert draws is not None, measured
         at, verdict = " at R = 0" if found[1] else "", "The same verdict" if alike else "Not quite the same"
-        text = f"{verdict} over {draws[1]} repeats: {who} ends {found[2]} off{at}."
+        text = f"{verdict} from {draws[1]} other draws: {who} ends {found[2]} off{at}."
     yield Finding(unbroken(text), TRUST)
-    yield Finding("Repeat it with other seeds.", NEXT, command=f"{sweep}sweep.seeds=5")
+    yield Finding("Run it with other seeds of your own.", NEXT, command=f"{sweep}sweep.seeds=5")
 
 
 def _bias(results: Results, names: Sequence[str]) -> tuple[Chart, ...]:

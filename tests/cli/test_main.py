@@ -134,7 +134,7 @@ def test_a_run_says_what_its_page_says_and_warns_where_it_is_too_short(write: Wr
     once = ["--set", "stop.rounds=3", "--set", "population.0.separation=2"]
     said = fedsim("run", write(SMALL), "--out", tmp_path / "once", *once).stderr
     assert "note: Every client can take part once at most, with a separation of 2 rounds in a run of 3" in said
-    assert "note: Bias and chance cannot be distinguished" in said
+    assert "note: How much of a difference is chance cannot be said" in said
 
 
 @pytest.mark.extras

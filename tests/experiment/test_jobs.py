@@ -191,7 +191,7 @@ def test_a_job_that_stalls_is_told_by_its_name(scenario: Scenario, tmp_path: Pat
     assert "job 'keyboard': round 0" in done.failure
     assert fedsim.load(tmp_path / "run").metrics["job.speech.rounds.count"] == 60
     (text,) = report_directories([tmp_path / "run"], "json", None)
-    assert "keyboard no report" in json.loads(text)["answer"]
+    assert "keyboard has no report" in json.loads(text)["answer"]
 
 
 def test_the_page_says_what_the_metrics_say(scenario: Scenario, tmp_path: Path) -> None:

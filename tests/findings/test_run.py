@@ -98,7 +98,7 @@ def test_a_separation_that_outlasts_the_run_is_a_warning(run: FinishedRun) -> No
     assert said[0].startswith(
         "Every client can take part once at most, with a separation of 400 rounds in a run of 400"
     )
-    assert said[1].startswith("Bias and chance cannot be distinguished")
+    assert said[1].startswith("How much of a difference is chance cannot be said")
     assert len(said) == 2
 
 
@@ -138,7 +138,7 @@ def test_waiting_is_a_cost_and_a_tile(run: FinishedRun) -> None:
 
 def test_device_time_is_in_device_hours(run: FinishedRun) -> None:
     text = words(with_metrics(run, sessions__device_hours=2800.0, sessions__wasted_share=0.014))
-    vain = "1.4\N{NARROW NO-BREAK SPACE}% of that in vain"
+    vain = "1.4\N{NARROW NO-BREAK SPACE}% of that wasted"
     assert f"2,800 device-hours, {vain}." in text
 
 
@@ -365,7 +365,7 @@ def test_too_few_reports_for_a_test_are_called_so(tmp_path: Path) -> None:
     renewal = "population=[{devices: 10, availability: {kind: renewal, on: 20m, off: 3h}}]"
     server = "server={cohort: 3, pause: 10m, shortage: skip}"
     found = lines_of("stop={duration: 2d}", renewal, server, tmp_path=tmp_path)
-    assert found[TRUST].text == "Bias and chance cannot be distinguished: the run has too few reports."
+    assert found[TRUST].text == "How much of a difference is chance cannot be said: the run has too few reports."
     assert "not tested with too few reports" in found[BIAS].line
 
 
@@ -381,5 +381,5 @@ def test_losses_that_are_the_same_but_for_rounding_do_not_differ(run: FinishedRu
 def test_a_question_about_the_start_is_answered_by_the_convergence_study(run: FinishedRun) -> None:
     asked = replace(run, scenario=run.scenario.model_copy(update={"question": "How fast is the start forgotten?"}))
     title = run_answer(asked).title.replace("\N{NO-BREAK SPACE}", " ").replace("\N{NARROW NO-BREAK SPACE}", " ")
-    end = "from the long run (total variation)."
-    assert title == f"30 rounds after all were ready, who takes part is < 0.1 % at R = 2 and 1.2 % at R = 8 {end}"
+    end = "away from its long-run shares (total variation)."
+    assert title == f"30 rounds after all were ready, participation is < 0.1 % at R = 2 and 1.2 % at R = 8 {end}"

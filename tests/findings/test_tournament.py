@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedsim.findings.finding import TRUST
+from fedsim.findings.finding import COST, TRUST
 from fedsim.findings.finished_sweep import read_finished_sweep
 from fedsim.findings.tournament import Tournament, leaders, ranks, tournament_findings, tournament_of, tournament_title
 from fedsim.report import write_report
@@ -94,3 +94,14 @@ def test_of_equal_optimizers_one_in_twenty_tournaments_has_a_leader() -> None:
     assert sum(len(leaders(each)[1]) == 1 for each in draws) <= 36
     equal = Tournament("loss", tuple("abcdef"), ("",), draws[0][:, :1])
     assert "not told apart" in tournament_title(equal)
+
+
+def test_what_the_leader_sends_and_keeps_is_said_beside_fedavg(tmp_path: Path) -> None:
+    def figures(index: int, seed: int) -> dict[str, float]:
+        return losses(index, seed, scaffold=1.0, fedavg=2.0, mifa=3.0)
+
+    sweep = read_finished_sweep(write_points(tmp_path / "s", LAWS, figures, seeds=(1, 2, 3)))
+    found = tournament_of(sweep)
+    assert found is not None
+    said = next(each.text for each in tournament_findings(found) if each.about == COST)
+    assert said == "“scaffold” sends 2 models a report, and keeps 1 per client; “fedavg” 1 and 0."

@@ -26,7 +26,7 @@ RULES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (rf"{_N} of {_N} rounds selected nobody", ("empty rounds", "rounds.count")),
     (rf"; {_N} did so often", ("capped",)),
     (rf"{_N} device-hours", ("sessions.device_hours",)),
-    (rf"{_P} of that (?:without a report|in vain)", ("sessions.wasted_share",)),
+    (rf"{_P} of that (?:without a report|wasted)", ("sessions.wasted_share",)),
     (rf"{_N} {_ROUND}s? per simulated day", ("rounds.per_day",)),
     (rf"median {_ROUND} took {_T}", ("rounds.duration.p50",)),
     (rf"Rounds spent {_P} of the time waiting", ("rounds.waiting_share",)),

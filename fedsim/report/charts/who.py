@@ -120,7 +120,7 @@ def _draw_rows(data: ClientParts, rows: Ints, axes: Axes) -> None:
     else:  # what is told from chance is what has an interval without 1
         axes.hlines(at, low, high, color=marks.SERIES[0], linewidth=1.4, zorder=3)
         told = (low > 1) | (high < 1)
-        for own, face, words in (told, marks.SERIES[0], "more than chance"), (~told, marks.PAPER, "within chance"):
+        for own, face, words in (told, marks.SERIES[0], "beyond chance"), (~told, marks.PAPER, "within chance"):
             dots = marks.dots(axes, share[own], at[own], marks.SERIES[0], 5.5, zorder=4, markerfacecolor=face)
             entries += [(dots, words)] if own.any() else []
     marks.set_scale(axes, "x", far)
