@@ -1,6 +1,7 @@
 """The playground: a page that computes theory for a population, a cohort, a separation and weights of one's choice."""
 
 import shlex
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import cast
 
 import numpy as np
 
+from fedsim.common.arrays import Floats
 from fedsim.common.errors import RunError
 from fedsim.findings.finding import BIAS, COST, MODEL, TRUST, Finding
 from fedsim.findings.formatting import count, number, percent
@@ -29,6 +31,7 @@ _ABOUT = (
 IN_PAGE = 1_000  # up to so many units of selection the page computes, at most some 30 ms for a move of a slider
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0)
 DELTAS = ("1e-6", "1e-8", "1e-10")  # for each pair of these the page has the noise multiplier
+_LIMIT = 0.1  # of the distance from uniform, with which the page starts
 _MOST_ROUNDS = 10_000  # the most rounds for which the page computes sensitivities
 _STEEPEST = 4.0  # the largest exponent that the page has a slider for
 
@@ -77,11 +80,13 @@ def playground_document(scenario: Scenario | None = None, file: Path | None = No
     start = _PAPER if scenario is None else _start(scenario, shlex.quote(str(file or f"{scenario.name}.fedsim.yaml")))
     weights = np.asarray(_weights(start))
     answer = closed_form(weights, start.separation, start.cohort, start.selection)
-    share, times = percent(answer.l1_uniform / 2), number(float(answer.pi.max() / answer.pi.min()), 3)
+    share = percent(answer.l1_uniform / 2)
     one = "group" if start.selection == "groups" else "client"
     ends = dict.fromkeys(number(float(end) * len(answer.pi), 3) for end in (answer.pi.min(), answer.pi.max()))
     ready = f"{count(start.clients - start.separation * start.cohort)} of {count(start.clients)} clients"
-    found = f"participation is {share} from uniform: the busiest {one} takes part {times} times as often as the idlest"
+    enough = bisect_left(range(start.most + 1), -_LIMIT, key=lambda r: -_away(weights, r, start))
+    within = f"R = {count(enough)} is the smallest" if enough <= start.most else "no R comes"
+    found = f"participation is {share} from uniform; {within} within {number(100 * _LIMIT)}\N{NARROW NO-BREAK SPACE}%"
     if np.ptp(answer.pi) < 1e-12:
         found = "all take part equally often"
     privacy = {
@@ -96,9 +101,10 @@ def playground_document(scenario: Scenario | None = None, file: Path | None = No
     return ReportDocument(
         kind="playground",
         name="theory",
-        question="Which separation R should I choose?",
+        question="How uneven is participation at a separation R, and which R is enough?",
         finding=f"With R = {count(start.separation)}, {found}.",
-        setup="R: rounds a client waits before it may take part again.",
+        setup="Who takes part in federated learning: move the sliders to your own clients, cohort and weights. "
+        "R: rounds a client waits before it may take part again.",
         answer=(
             Finding(f"{share} from uniform (TV): a {one} takes part {' to '.join(ends)} times its fair share.", BIAS),
             Finding("No model is trained here.", MODEL),
@@ -113,6 +119,11 @@ def playground_document(scenario: Scenario | None = None, file: Path | None = No
         },
         failures=tuple(start.notes),
     )
+
+
+def _away(weights: Floats, separation: int, start: _Start) -> float:
+    """Return the distance from uniform at another separation."""
+    return closed_form(weights, separation, start.cohort, start.selection).tv_uniform
 
 
 def _start(scenario: Scenario, file: str) -> _Start:

@@ -217,16 +217,17 @@ def write_list(tested: Sequence[Claim], sections: Mapping[str, Sequence[ReportDo
     figure, run, private = ({each.about: each for each in lines(documents[name].answer)} for name in FIRST_PAGES)
     apart, noise = re.findall(r"[\d.]+\s%", run[TRUST].text)
     slower = re.search(r"at R\s=\s([\d,]+) is .*?, ([\d.]+\s%) less than", private[COST].text)
-    cost = f"Under privacy, a wait of {slower[1]} rounds costs {slower[2]} of the pace." if slower else ""
+    cost = f"In another study, a wait of {slower[1]} rounds costs {slower[2]} of the pace." if slower else ""
     even = re.sub(
-        r" \(TV\) at R\s=\s0, (.*) at R\s=\s(\d+)", r" without a wait, \1 with one of \2 rounds", figure[BIAS].text
+        r" \(TV\) at R\s=\s0, (.*) at R\s=\s(\d+)", r" without a wait, \1 with a wait of \2 rounds", figure[BIAS].text
     )
     answer = [
         Finding(even.replace("Participation is", "The paper's experiment:"), BIAS),
         Finding(figure[MODEL].line, MODEL),
         Finding(cost or private[COST].line, COST),
         Finding(
-            f"One run is {apart} from theory (noise: {noise}); {met} of the paper's {len(tested)} claims hold.", TRUST
+            f"A run is {apart} from theory (noise: {noise}); of {len(tested)} claims of the paper {met} hold: below.",
+            TRUST,
         ),
         Finding("Open “Start here” below, then run the same yourself.", NEXT, command=FIRST),
     ]

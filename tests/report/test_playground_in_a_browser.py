@@ -44,7 +44,7 @@ def recipe(page: Any) -> str:
 
 
 def away(separation: int, tv: float) -> str:
-    return f"With R = {separation}, participation is {100 * tv:.1f}{THIN}% from uniform: the busiest "
+    return f"With R = {separation}, participation is {100 * tv:.1f}{THIN}% from uniform; "
 
 
 def theory(scenario: Scenario) -> str:

@@ -278,13 +278,13 @@ function recipe({ law, groups, clients, size, units }, R, { rounds, privacy }) {
   return [`stop: {rounds: ${rounds}}`, 'population:', ...population, `server: {cohort: ${size}${groups ? ', selection: {kind: groups}' : ''}}`, privacy].join('\n');
 }
 
-/** Say how uneven it is at this R, and which R would do. */
-function sentences(R, away, pi, one) {
-  const ratio = Math.max(...pi) / Math.min(...pi), target = chosen('target') / 100, last = away.length - 1;
+/** Say how uneven it is at this R, and which R is enough. */
+function sentences(R, away) {
+  const target = chosen('target') / 100, last = away.length - 1;
   const enough = away.findIndex((each) => each <= target + 1e-12), limit = `${digits(100 * target)}${SMALL_SPACE}%`;
   const found = away[R] < 1e-12
     ? `With R = ${whole(R)}, all take part equally often.`
-    : `With R = ${whole(R)}, participation is ${percent(away[R])} from uniform: the busiest ${one} takes part ${digits(ratio)} times as often as the idlest.`;
+    : `With R = ${whole(R)}, participation is ${percent(away[R])} from uniform; ${enough >= 0 ? `R = ${whole(enough)} is the smallest` : 'no R comes'} within ${limit}.`;
   const advice = enough >= 0
     ? `R = ${whole(enough)} is the smallest that comes within ${limit} of uniform.`
     : `No R comes within ${limit} of uniform: R = ${whole(last)}, the largest, leaves ${percent(away[last])}.`;
@@ -322,7 +322,7 @@ function draw() {
   const { rho, away } = kept, last = away.length - 1, slider = field('separation'), one = asked.groups ? 'group' : 'client';
   slider.max = last;
   const R = Math.min(last, chosen('separation')), bars = barsOf(asked);
-  const pi = participation(weights, R, cohort, rho), { found, advice, enough } = sentences(R, away, pi, one);
+  const pi = participation(weights, R, cohort, rho), { found, advice, enough } = sentences(R, away);
   ['exponent', 'share', 'factor'].forEach((name) => {
     byId(`playground-${name}-line`).hidden = !{ zipf: ['exponent'], two: ['share', 'factor'] }[asked.law]?.includes(name);
     say(`playground-${name}-now`, { share: `${chosen(name)}${SMALL_SPACE}%`, factor: `${chosen(name)}\u00d7` }[name] || `${chosen(name)}`);
@@ -349,7 +349,7 @@ function draw() {
   drawBars('bars', bars.map((bar) => [bar.name, mean(bar.of, pi)]), 1.02 * Math.max(1.05, ...bars.map((bar) => mean(bar.of, at0))));
   showRows('bars', bars.map((bar) => [bar.name, digits(mean(bar.of, pi))]));
   drawCurve('curve', away, [
-    ...(enough >= 0 && enough !== R ? [{ x: enough, words: `R = ${whole(enough)} would do`, color: 'var(--series-3)' }] : []),
+    ...(enough >= 0 && enough !== R ? [{ x: enough, words: `R = ${whole(enough)} is enough`, color: 'var(--series-3)' }] : []),
     { x: R, words: `R = ${whole(R)}: ${percent(away[R])}`, color: 'var(--series-2)' },
   ], 'distance from uniform (TV); dashed: the limit', chosen('target') / 100);
   const every = Math.ceil(away.length / 60);
