@@ -85,7 +85,7 @@ def design(scenario: Scenario, target: Floats | None = None, report: Report = si
     if (bad := np.flatnonzero(~(np.isfinite(wanted) & (wanted > 0)))).size:
         raise ChainError(f"the target of client {bad[0]:,} is {wanted[bad[0]]:g}: it must be positive and finite")
     wanted = wanted / wanted.sum()
-    chained = before_the_chain(scenario, population) is None and all_report(scenario, population)
+    chained = before_the_chain(scenario, population, most=size) is None and all_report(scenario, population)
     if not chained and (unknown := why_not(scenario, population)):
         raise ChainError(f"the mean field of devices that come and go does not know of {unknown}")
     trial = partial(_trial, scenario, ready, wanted, report)

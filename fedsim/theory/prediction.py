@@ -84,8 +84,11 @@ def applicable(scenario: Scenario, population: Population) -> Stationary | None:
     return None if isinstance(found, str) else found
 
 
-def before_the_chain(scenario: Scenario, population: Population) -> Stationary | str | None:
-    """Return the mean field of busy clients, or why theory does not hold; None where the chain or a flow is asked."""
+def before_the_chain(scenario: Scenario, population: Population, most: int = _MOST) -> Stationary | str | None:
+    """Return the mean field of busy clients, or why theory does not hold; None where the chain or a flow is asked.
+
+    Of more than `most` clients nothing is asked.
+    """
     server = scenario.server
     if not scenario.always_available:
         return f"devices are not always there ({scenario.absences})"
@@ -93,8 +96,8 @@ def before_the_chain(scenario: Scenario, population: Population) -> Stationary |
         return "some devices can never take part (session.needs, left_out)"
     if cap_binds(scenario, population):
         return "a client can reach its cap on participations"
-    if len(population) > _MOST:
-        return f"there are more than {_MOST:,} clients, for which a run does not ask the mean field"
+    if len(population) > most:
+        return f"there are more than {most:,} clients, for which a run does not ask the mean field"
     try:
         law = law_of(server)
         if server.selects_once:

@@ -59,3 +59,13 @@ def test_designed_weights_give_what_was_wanted_within_noise() -> None:
         apart = np.abs(after - wanted).sum()
         assert apart < by_chance(taken, plain.devices), number
         assert apart < 0.6 * np.abs(before - wanted).sum(), number
+
+
+def test_a_million_devices_are_answered_by_the_chain() -> None:
+    """More than a run asks theory of, since that takes seconds."""
+    group = {"devices": 10**6, "separation": 50, "weight": {"kind": "lognormal", "sigma": 0.5}}
+    server = {"cohort": 1000, "selection": "successive"}
+    top = {"seed": 1, "stop": {"rounds": 20}, "population": [group], "server": server, "records": {"gauges": None}}
+    found = design(Scenario.model_validate(top))
+    assert found.method == "the chain"
+    assert not found.missed.any()
