@@ -233,7 +233,7 @@ def unused_values(scenario: Scenario, lock: Lock, path: str) -> Iterator[LockedV
     if not lock:
         return
     drift, place = scenario.drift, f"{path}:1:1"
-    if drift is None or not (drift.figures or drift.fingerprint):
+    if drift is None:
         yield LockedValue("lock", path, "unused", place=place, note="the scenario has no `drift`")
         return
     figures = {name for entry in lock.values() for name in entry.figures} - {figure.name for figure in drift.figures}

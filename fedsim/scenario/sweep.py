@@ -179,6 +179,12 @@ class Drift(Model):
     fingerprint: Annotated[list[TableName], Field(max_length=100)] = Field(default_factory=list)
     """Tables that must be the same to the last bit."""
 
+    @model_validator(mode="after")
+    def _locks_something(self) -> Self:
+        if not (self.figures or self.fingerprint):
+            raise ValueError("locks nothing: name `figures` such as rounds.per_day, or tables (`fingerprint`)")
+        return self
+
 
 Tuned = Literal["local_step_size", "server.step_size", "update_clip"]
 

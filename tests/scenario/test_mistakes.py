@@ -43,6 +43,10 @@ def complaints(path: Path, *overrides: str) -> list[str]:
         ),
         (("cohort: 2", "selection: cyclic"), "FILE:4:9: error: server.cohort: is required"),
         (
+            ("stop: {rounds: 10}", "stop: {rounds: 10}\ndrift: {rel: 0.1}"),
+            "FILE:2:8: error: drift: locks nothing: name `figures` such as rounds.per_day, or tables (`fingerprint`)",
+        ),
+        (
             ("cohort: 2", "cohort: 2, cohort: 3"),
             "FILE:4:21: error: server.cohort: duplicate key 'cohort'; the first is on line 4",
         ),
