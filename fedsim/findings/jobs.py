@@ -32,7 +32,7 @@ def jobs_answer(scenario: Scenario, metrics: Mapping[str, float], manifest: Mapp
     text = f"{percent(left)} of the devices were selected by no job" if left else "Every device was selected by a job"
     yield Finding(f"{text}.", WHAT, name="left out", quantity="jobs.left_out_share", value=left)
     shares = [f"{name} {_apart(own)}{_alone(own)}" for name, own in jobs.items()]
-    yield Finding(f"Distance of reports from uniform (TV): {listing(shares)}.", BIAS, certainty=Certainty.UNTESTED)
+    yield Finding(f"From uniform (TV): {listing(shares)}.", BIAS, certainty=Certainty.UNTESTED)
     losses = [f"“{name}” {_loss(own)}" for name, own in jobs.items() if _losses(own)]
     text = f"Lowest loss of each job: {listing(losses)}" if losses else "No model was trained"
     yield Finding(f"{text}.", MODEL, certainty=Certainty.UNTESTED)

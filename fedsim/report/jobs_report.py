@@ -38,13 +38,16 @@ def jobs_document(directory: Path) -> ReportDocument:
     manifest = read_object(directory / MANIFEST)
     scenario, metrics = read_scenario(directory / MANIFEST, manifest), read_figures(directory / METRICS)
     table = _table(scenario, metrics)
+    jobs = of_jobs(metrics)
+    shown = [(job, how) for job, own in jobs.items() for how in ("", ALONE) if not how or ALONE + REPORTED in own]
     tv_shares, low, high = (
-        np.array([50.0 * own.get(REPORTED + end, np.nan) for own in of_jobs(metrics).values()])
+        np.array([50.0 * jobs[job].get(how + REPORTED + end, np.nan) for job, how in shown])
         for end in ("", "_low", "_high")
     )
-    nobody = np.zeros(len(tv_shares), dtype=np.bool_)
+    names = tuple(f"{job}, alone" if how else job for job, how in shown)
+    shared = np.array([not how for _, how in shown])
     unit = "reports from uniform (TV, %), 95 % interval"
-    rows = IntervalRows(tuple(scenario.jobs), tv_shares, (high - low) / 2, nobody, ("", "job"), unit, None)
+    rows = IntervalRows(names, tv_shares, (high - low) / 2, shared, ("beside the others", "alone"), unit, None)
     return ReportDocument(
         kind="jobs",
         name=scenario.name,
