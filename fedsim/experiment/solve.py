@@ -101,7 +101,7 @@ def solve(
 
 def quiet(scenario: Scenario, metric: str) -> dict[str, Any]:
     """Return the changes that leave out everything a metric does not depend on."""
-    changes: dict[str, Any] = {"sweep": None, "decide": None, "expect": [], "drift": {}}
+    changes: dict[str, Any] = {"sweep": None, "decide": None, "expect": [], "drift": None}
     if metric.startswith("learning.") or scenario.learning is None:
         return changes
     return changes | {"learning": None} | ({} if scenario.privacy is None else {"privacy.training": "none"})

@@ -105,7 +105,7 @@ def sweep_answer(sweep: FinishedSweep, found: SweepChoice, methods: Tournament |
         yield from what_was_simulated(sweep)
         return
     if methods is not None:
-        said = (*_spread(sweep), *tournament_findings(methods), *trust_findings(sweep))
+        said = (*tournament_findings(methods), *_spread(sweep), *trust_findings(sweep))
         yield from sorted(said, key=lambda each: (BIAS, MODEL, COST, TRUST).index(each.about))
         yield from tournament_next(methods, sweep.meta)
         yield from what_was_simulated(sweep)
