@@ -185,7 +185,7 @@ def _read_file(
         raise TraceError("is not text, but perhaps a pickle; see examples/converters", str(path), 1, 1)
     begin = data[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
     if form == "json" or (form == "auto" and begin in {b"{", b"["}):
-        return read_json(path, data, lenient=policy == "lenient")
+        return read_json(path, _text(path, data), lenient=policy == "lenient")
     events = Events(str(path), policy == "lenient")
     text = _text(path, data)
     first = next((line for line in text.split("\n", 1000) if line.strip()), "")
@@ -235,7 +235,8 @@ def _text(path: Path, data: bytes) -> str:
     except UnicodeDecodeError as error:
         text, bad, reason = "", error.start, f"byte 0x{data[error.start]:02x} is not UTF-8"
     if bad >= 0:
-        raise TraceError(f"is not text: {reason}", str(path), *position(data, bad))
+        before = data[:bad].decode("utf-8", "replace")
+        raise TraceError(f"is not text: {reason}", str(path), *position(before, len(before)))
     return text
 
 

@@ -4,29 +4,30 @@ Events are lines of ``timestamp<TAB>event`` for one device, or ``device<TAB>time
 sets conditions on or off, and they stay so until the next event that says otherwise. Before its first event a condition
 is off, and after the last line of a device nothing is known, so that its intervals end there.
 
-JSON is ``{device: [[start, end], ...]}``, read piece by piece so that no file can exhaust memory: the grammar is
-matched by regular expressions over the bytes, nothing is nested beyond what a trace needs, no number is longer than a
-number of seconds can be, and what is read is kept as arrays. ``{device: {"messages": "..."}}`` holds lines of events,
-``{device: {"ready_time": [[start, end], ...]}}`` intervals; ``trace_start`` and ``trace_end`` beside them say when the
-device was observed, by default from its first to its last event.
+JSON is ``{device: [[start, end], ...]}``.
+``{device: {"messages": "..."}}`` holds lines of events, ``{device: {"ready_time": [[start, end], ...]}}`` intervals;
+``trace_start`` and ``trace_end`` beside them say when the device was observed, by default from its first to its last
+event.
 """
 
 import json
 import re
 from array import array
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from pathlib import Path
-from typing import NoReturn
+from types import NoneType
+from typing import Any, NoReturn
 
 import numpy as np
 import polars as pl
 
-from fedsim.availability.trace.rows import CONDITIONS, LONGEST_S, MOST_DEVICES, TraceError, TraceRows
+from fedsim.availability.trace.rows import CONDITIONS, LONGEST_NAME, LONGEST_S, MOST_DEVICES, TraceError, TraceRows
 from fedsim.availability.trace.unions import bulk
 from fedsim.common.arrays import Floats
+from fedsim.common.memory import too_much
 
 EVENTS: dict[str, dict[str, bool]] = {
     event: states
@@ -47,13 +48,8 @@ _CODES = {event: code for code, event in enumerate(EVENTS)}
 _LEVEL = _CODES["battery_okay"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNKNOWN = -1
-_SPACE = rb"[ \t\r\n]*+"
-# JSON numbers, and what some programs write for missing or infinite ones.
-_NUMBER = rb"(?:-?(?:0|[1-9][0-9]{0,39})(?:\.[0-9]{1,39})?(?:[eE][+-]?[0-9]{1,6})?|NaN|-?Infinity|null)"
-_PAIR = rb"\[" + _SPACE + _NUMBER + _SPACE + rb"," + _SPACE + _NUMBER + _SPACE + rb"\]"
-_PAIRS = _PAIR + rb"(?:" + _SPACE + rb"," + _SPACE + _PAIR + rb"){0,4095}+"
-_NAME = rb'"(?:[^"\\\x00-\x1f]|\\[^\n]){0,1000}+"'
-_SCALAR = rb'"(?:[^"\\\x00-\x1f]|\\[^\n])*+"|true|false|' + _NUMBER
+_BETWEEN, _JSON = re.compile(r"[ \t\r\n,:]*"), json.JSONDecoder()
+_MEMORY = 36  # bytes that a character of JSON may take while it is read, at worst: [0],[0],[0], ...
 _STATED = ["trace_start", "trace_end"]
 _SHAPE = 'a trace is {"device": [[start, end], ...], ...} with times in seconds'
 _KINDS = {"number": "a number", "civil": "a date without a zone", "zoned": "a date with a zone"}
@@ -82,11 +78,10 @@ class Events:
         """Give the number of devices."""
         return len(self.names)
 
-    def add(self, text: str, device: str | None = None, inside: int = 0) -> None:
+    def add(self, text: str, device: str | None = None) -> None:
         """Add some lines: ``timestamp<TAB>event``, or ``device<TAB>timestamp<TAB>event`` where no device is given.
 
-        `inside` is the line of a file in which all of the text is one value; else the first line of the text is line 1.
-        Raises a `TraceError` with the place of what is wrong.
+        The first line of the text is line 1. Raises a `TraceError` with the place of what is wrong.
         """
         name, line_number, skipped = device or "", 0, 0
         if device is not None:
@@ -98,7 +93,7 @@ class Events:
         for number, written in enumerate(text.split("\n"), 1):
             if not written.strip():
                 continue
-            line_number, line = inside or number, written
+            line_number, line = number, written
             if device is None:
                 skipped = 0
                 name, tab, line = written.partition("\t")
@@ -192,148 +187,120 @@ def read_instant(text: str) -> tuple[str, float]:
     return "", 0.0
 
 
-def read_json(path: Path, data: bytes, *, lenient: bool = False) -> TraceRows | Events:
+def read_json(path: Path, text: str, *, lenient: bool = False) -> TraceRows | Events:
     """Read a trace from JSON; `path` is for messages.
 
     Impossible times are refused where they stand or, if `lenient`, left in to be dropped and counted. Raises a
-    `TraceError` with the line and column of what is wrong.
+    `TraceError` with the line and column of what is wrong, or if the text may not fit into the memory.
     """
-    return _Reader(str(path), data, lenient).read()
+    if why := too_much(_MEMORY * len(text)):
+        raise TraceError(f"{why}; split it into several files, or convert it to CSV or Parquet", str(path))
+    try:
+        found = json.loads(text, object_pairs_hook=tuple, parse_int=float)
+    except json.JSONDecodeError as error:
+        raise TraceError(f"is not JSON: {error.msg}; {_SHAPE}", str(path), error.lineno, error.colno) from None
+    except RecursionError:
+        raise TraceError(f"is nested too deep; {_SHAPE}", str(path), 1, 1) from None
+    return _Reader(str(path), text, lenient).read(found)
 
 
 class _Reader:
-    """Walks once through the bytes; `at` is where it stands."""
+    """Reads values of JSON, of which an object is a tuple of pairs.
 
-    def __init__(self, source: str, data: bytes, lenient: bool) -> None:
-        self.source, self.data, self.lenient = source, data, lenient
-        self.at = 3 if data.startswith(b"\xef\xbb\xbf") else 0
+    Where a value is written is told by the number of the device and of what is inside; see `refuse`.
+    """
+
+    def __init__(self, source: str, text: str, lenient: bool) -> None:
+        self.source, self.text, self.lenient = source, text, lenient
         self.names: dict[str, int] = {}
-        self.owners: list[int] = []
         self.blocks: list[Floats] = []
         self.stated: dict[str, list[tuple[str, float]]] = {}
         self.events = Events(source, lenient)
 
-    def read(self) -> TraceRows | Events:
-        self.expect(rb"\{", _SHAPE)
-        more = self.take(rb"\}") is None
-        while more:
-            self.device()
-            more = self.expect(rb"[,}]", "expected , or } after a device") == b","
-        self.expect(rb"\Z", "expected nothing after the closing }")
+    def read(self, devices: Any) -> TraceRows | Events:
+        if not isinstance(devices, tuple):
+            self.refuse(_SHAPE)
+        for number, (name, value) in enumerate(devices):
+            if len(name) > LONGEST_NAME or name.encode(errors="replace").decode() != name:
+                self.refuse(f"expected the name of a device: at most {LONGEST_NAME:,} characters of UTF-8", 2 * number)
+            if name in self.names:
+                self.refuse(f"device {name!r} is there twice", 2 * number)
+            if number >= MOST_DEVICES:
+                self.refuse(f"has more than {MOST_DEVICES:,} devices", 2 * number)
+            self.names[name] = number
+            self.blocks.append(np.empty((0, 2)))
+            if isinstance(value, tuple):
+                self.described(name, value, 2 * number + 1)
+            else:
+                self.intervals(name, value, 2 * number + 1)
         if not self.names:
             self.refuse("has no devices")
+        owners = np.repeat(np.arange(len(self.names)), [len(block) for block in self.blocks])
         if self.events:
-            if self.blocks:
+            if len(owners):
                 self.refuse("has intervals for some devices and messages for others")
             self.events.stated = {self.events.names[name]: instants for name, instants in self.stated.items()}
             return self.events
-        times = np.concatenate([*self.blocks, np.empty(0)]).reshape(-1, 2)
-        devices = np.repeat(np.array(self.owners, dtype=np.int64), [len(block) // 2 for block in self.blocks])
-        codes = np.zeros(len(devices), dtype=np.int8)
-        seen = None
-        if self.stated:
-            seen = np.full((len(self.names), 3), np.nan)
-            for name, instants in self.stated.items():
-                seen[self.names[name], :2] = [value for _, value in instants]
-        return TraceRows(tuple(self.names), devices, times[:, 0], times[:, 1], codes, self.source, seen=seen)
+        seen = np.full((len(self.names), 3), np.nan)
+        for name, instants in self.stated.items():
+            seen[self.names[name], :2] = [value for _, value in instants]
+        starts, ends = np.concatenate(self.blocks).T
+        codes = np.zeros(len(owners), dtype=np.int8)
+        window = seen if self.stated else None
+        return TraceRows(tuple(self.names), owners, starts, ends, codes, self.source, seen=window)
 
-    def device(self) -> None:
-        name = self.decoded(self.expect(_NAME, f"expected the name of a device in double quotes; {_SHAPE}"))
-        if name in self.names:
-            self.refuse(f"device {name!r} is there twice", self.began)
-        if len(self.names) >= MOST_DEVICES:
-            self.refuse(f"has more than {MOST_DEVICES:,} devices", self.began)
-        self.names[name] = len(self.names)
-        self.expect(b":", "expected : after the name of a device")
-        if self.take(rb"\{"):
-            self.described(name)
-        else:
-            self.intervals(name)
-
-    def intervals(self, name: str) -> None:
-        self.expect(rb"\[", f"expected the list of intervals of device {name!r}; {_SHAPE}")
-        more = self.take(rb"\]") is None
-        while more:
-            self.pairs(name, self.expect(_PAIRS, f"expected an interval [start, end] of device {name!r}; {_SHAPE}"))
-            more = self.expect(rb"[],]", f"expected , or ] after an interval of device {name!r}") == b","
-
-    def pairs(self, name: str, written: bytes) -> None:
-        plain = written.translate(None, b"[] \t\r\n").replace(b"null", b"nan").decode()
-        times = np.fromstring(plain, sep=",")
-        impossible = np.flatnonzero(~(np.abs(times) <= LONGEST_S)) // 2
+    def intervals(self, name: str, pairs: Any, *place: int) -> None:
+        if not isinstance(pairs, list):
+            self.refuse(f"expected the list of intervals of device {name!r}; {_SHAPE}", *place)
+        for number, pair in enumerate(pairs):
+            if not isinstance(pair, list) or len(pair) != 2 or {*map(type, pair)} - {float, NoneType}:
+                self.refuse(f"expected an interval [start, end] of device {name!r}; {_SHAPE}", *place, number)
+        times = np.array(pairs, dtype=np.float64).reshape(-1, 2)
+        impossible = np.flatnonzero(~(np.abs(times) <= LONGEST_S).all(axis=1))
         if len(impossible) and not self.lenient:
-            first = int(impossible[0])
-            start, end = times[2 * first : 2 * first + 2].tolist()
+            start, end = times[impossible[0]].tolist()
             self.refuse(
                 f"device {name!r} has the interval [{start:g}, {end:g}], which is impossible: times are seconds, "
                 "finite and within 100 years of the base; with --policy lenient such intervals are dropped",
-                self.began + next(islice(re.finditer(_PAIR, written), first, None)).start(),
+                *place,
+                int(impossible[0]),
             )
-        self.owners.append(self.names[name])
-        self.blocks.append(times)
+        self.blocks[-1] = times
 
-    def described(self, name: str) -> None:
-        found, more, instants = False, True, [("number", np.nan)] * 2
-        while more:
-            key = self.decoded(self.expect(_NAME, f'expected a key of device {name!r}, such as "messages"'))
-            self.expect(b":", "expected : after a key")
+    def described(self, name: str, pairs: Sequence[tuple[str, Any]], place: int) -> None:
+        keys, instants = [key for key, _ in pairs], [("number", np.nan)] * 2
+        found = keys.count("messages") + keys.count("ready_time")
+        if found != 1:
+            none = f"device {name!r} has no messages and no ready_time"
+            self.refuse(f"device {name!r} has more than one of messages and ready_time" if found else none, place)
+        for number, (key, value) in enumerate(pairs):
             if key == "ready_time":
-                if found:
-                    self.refuse(f"device {name!r} has more than one of messages and ready_time")
-                self.intervals(name)
-            else:
-                value = self.expect(_SCALAR, f"expected text or a number for {key!r} of device {name!r}")
-                if key == "messages":
-                    if found or not value.startswith(b'"'):
-                        self.refuse(f"messages of device {name!r} must be text, and given once", self.began)
-                    self.events.add(self.decoded(value), name, position(self.data, self.began)[0])
-                elif key in _STATED and value != b"null":
-                    instants[_STATED.index(key)] = self.instant(key, value)
-            found |= key in {"ready_time", "messages"}
-            more = self.expect(b"[,}]", f"expected , or }} after a value of device {name!r}") == b","
-        if not found:
-            self.refuse(f"device {name!r} has no messages and no ready_time")
+                self.intervals(name, value, place, 2 * number + 1)
+            elif key == "messages":
+                if not isinstance(value, str):
+                    self.refuse(f"messages of device {name!r} must be text", place, 2 * number + 1)
+                try:
+                    self.events.add(value, name)
+                except TraceError as error:
+                    self.refuse(error.message, place, 2 * number + 1)
+            elif key in _STATED and value is not None:
+                instants[_STATED.index(key)] = kind, seconds = read_instant(str(value))
+                if not kind or not np.isfinite(seconds) or (kind == "number" and abs(seconds) > LONGEST_S):
+                    message = f"{key} must be a number of seconds or a date such as 2020-01-31 08:15:00"
+                    self.refuse(message, place, 2 * number + 1)
         if not all(np.isnan(value) for _, value in instants):
             self.stated[name] = instants
 
-    def instant(self, key: str, value: bytes) -> tuple[str, float]:
-        text = self.decoded(value) if value.startswith(b'"') else value.decode()
-        kind, seconds = read_instant(text)
-        if not kind or not np.isfinite(seconds) or (kind == "number" and abs(seconds) > LONGEST_S):
-            self.refuse(f"{key} must be a number of seconds or a date such as 2020-01-31 08:15:00", self.began)
-        return kind, seconds
-
-    def take(self, pattern: bytes) -> bytes | None:
-        """Step over blanks and what matches, if it does; `began` is where it began."""
-        found = re.compile(_SPACE + b"(" + pattern + b")").match(self.data, self.at)
-        if found is None:
-            return None
-        self.began, self.at = found.start(1), found.end()
-        return found[1]
-
-    def expect(self, pattern: bytes, message: str) -> bytes:
-        found = self.take(pattern)
-        return self.refuse(message) if found is None else found
-
-    def decoded(self, written: bytes) -> str:
-        try:
-            text = str(json.loads(written))
-            text.encode()
-        except (UnicodeError, ValueError):
-            self.refuse("expected text in UTF-8 with the escapes of JSON", self.began)
-        return text
-
-    def refuse(self, message: str, at: int | None = None) -> NoReturn:
-        if at is None:
-            self.take(b"")  # blanks
-            at = self.at
-        if message.startswith(("expected", "a trace")):
-            found = self.data[at : at + 20].split(b"\n")[0].decode("utf-8", "replace")
-            message += f" (found {found!r})" if at < len(self.data) else " (the file ends here)"
-        raise TraceError(message, self.source, *position(self.data, at))
+    def refuse(self, message: str, *numbers: int) -> NoReturn:
+        """Refuse what is at some number in the outermost value, at the next in that, and so on; names count, too."""
+        at = next(_BETWEEN.finditer(self.text)).end()
+        for number in numbers:
+            at = next(_BETWEEN.finditer(self.text, at + 1)).end()
+            for _ in range(number):
+                at = next(_BETWEEN.finditer(self.text, _JSON.raw_decode(self.text, at)[1])).end()
+        raise TraceError(message, self.source, *position(self.text, at))
 
 
-def position(data: bytes, at: int) -> tuple[int, int]:
-    """Return the line and the column of a byte, from 1."""
-    begin = data.rfind(b"\n", 0, at) + 1
-    return data.count(b"\n", 0, at) + 1, len(data[begin:at].decode("utf-8", "replace")) + 1
+def position(text: str, at: int) -> tuple[int, int]:
+    """Return the line and the column of a character, from 1."""
+    return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)

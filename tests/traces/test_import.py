@@ -77,35 +77,40 @@ HOSTILE = [
     ('{"a": [[0, 1],\n[2, 3],\n [Infinity, 4]]}', "t.json:3:2: device 'a' has the interval [inf, 4]"),
     ('{"a": [[0, 1e308]]}', "[0, 1e+308], which is impossible"),
     ('{"a": [[0, 1e999999]]}', "[0, inf], which is impossible"),
-    ('{"a": [[0, 1e9999999]]}', "t.json:1:8: expected an interval"),
-    ('{"a": [[0, ' + "1" * 100_000 + "]]}", "t.json:1:8: expected an interval"),
+    ('{"a": [[0, 1e9999999]]}', "t.json:1:8: device 'a' has the interval [0, inf], which is impossible"),
+    ('{"a": [[0, ' + "1" * 100_000 + "]]}", "t.json:1:8: device 'a' has the interval [0, inf]"),
     ("[" * 200_000, "a trace is"),
-    ('{"a": ' + "[" * 200_000, "t.json:1:8: expected an interval"),
-    ('{"a": ' * 50_000, "expected text or a number for 'a' of device 'a'"),
-    ('{"a": {"b": ' + "[" * 100_000, "expected text or a number for 'b'"),
+    ('{"a": ' + "[" * 200_000, "t.json:1:1: is nested too deep; a trace is"),
+    ('{"a": ' * 50_000, "is nested too deep; a trace is"),
+    ('{"a": {"b": ' + "[" * 100_000, "is nested too deep; a trace is"),
     ('{"a": [[0, 1]], "a": [[2, 3]]}', "t.json:1:17: device 'a' is there twice"),
     ('{"a": [[0, 1, 2]]}', "t.json:1:8: expected an interval [start, end] of device 'a'"),
     ('{"a": [[0]]}', "expected an interval"),
     ('{"a": [0, 1]}', "expected an interval"),
     ('{"a": [["0", "1"]]}', "expected an interval"),
-    ('{"a": [[0, 1],]}', "t.json:1:15: expected an interval"),
-    ('{"a": [[0, 1] [2, 3]]}', "t.json:1:15: expected , or ] after an interval"),
-    ('{"a": [[0, 1]', "the file ends here"),
-    ('{"a": [[0, 1]]', "t.json:1:15: expected , or } after a device (the file ends here)"),
-    ('{"a": [[0, 1]]} {}', "t.json:1:17: expected nothing after the closing }"),
-    ("{a: [[0, 1]]}", "t.json:1:2: expected the name of a device in double quotes"),
+    ('{"a": [[0, 1],]}', "is not JSON: "),
+    ('{"a": [[0, 1] [2, 3]]}', "t.json:1:15: is not JSON: Expecting ',' delimiter; a trace is"),
+    ('{"a": [[0, 1]', "t.json:1:14: is not JSON: Expecting ',' delimiter"),
+    ('{"a": [[0, 1]]', "t.json:1:15: is not JSON: Expecting ',' delimiter"),
+    ('{"a": [[0, 1]]} {}', "t.json:1:17: is not JSON: Extra data"),
+    ("{a: [[0, 1]]}", "t.json:1:2: is not JSON: Expecting property name enclosed in double quotes"),
     ('{"a": null}', "expected the list of intervals of device 'a'"),
     ('{"a": 3}', "expected the list of intervals of device 'a'"),
     ('{"' + "a" * 5000 + '": []}', "expected the name of a device"),
-    ('{"\\ud800": [[0, 1]]}', "expected text in UTF-8"),
-    ('{"\\x": [[0, 1]]}', "expected text in UTF-8"),
-    (b'{"\xff": [[0, 1]]}', "expected text in UTF-8"),
+    ('{"\\ud800": [[0, 1]]}', "t.json:1:2: expected the name of a device: at most 1,000 characters of UTF-8"),
+    ('{"\\x": [[0, 1]]}', "t.json:1:3: is not JSON: Invalid \\escape"),
+    (b'{"\xff": [[0, 1]]}', "t.json:1:3: is not text: byte 0xff is not UTF-8"),
     ('{"a": [[5, 5]]}', "has no interval that could be used"),
     (b"\x80\x04\x95\x10", "is not text, but perhaps a pickle"),
     (b"\x1f\x8b\x08\x00\x00", "is not text"),
     ('{"a": [[0, 1]]}'.encode("utf-16"), "is not text"),
     ('{"a": {"x": 1}}', "device 'a' has no messages"),
-    ('{"a": {"messages": 1}}', "must be text"),
+    ('{"a": {"x": 2, "messages":\n 1}}', "t.json:2:2: messages of device 'a' must be text"),
+    ('{"a": {"messages":\n "1\\twifi\\n2"}}', "t.json:2:2: expected timestamp<TAB>event"),
+    (
+        '{"b": [], "a": {"trace_end": 3, "ready_time": [[0, 1],\n [2]]}}',
+        "t.json:2:2: expected an interval [start, end]",
+    ),
     ('{"a": {"messages": "2020-01-31 00:00:00\\twifi"}, "b": [[0, 1]]}', "messages for others"),
 ]
 
@@ -116,6 +121,16 @@ def test_hostile_json(tmp_path: Path, content: str | bytes, complaint: str) -> N
         imported(tmp_path, content)
     assert complaint in str(caught.value)
     assert len(str(caught.value)) < 500
+
+
+def test_json_that_may_not_fit_into_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedsim.common.memory.free_bytes", lambda: 700)
+    imported(tmp_path, '{"a": [[0, 1]]}')
+    complaint = (
+        "would take 576 B of memory, and the budget is 560 B .*; split it into several files, or convert it to CSV"
+    )
+    with pytest.raises(TraceError, match=complaint):
+        imported(tmp_path, '{"a": [[0, 10]]}')
 
 
 def test_a_lenient_policy_drops_impossible_times(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ SHORTEST_CYCLE_S = 60.0
 _COLUMNS = ("device", "start_s", "end_s", "condition", *SEEN)
 _OWN_NAMES = {name: name for name in ("device", "condition", *SEEN)}
 _OPTIONAL = f"{', '.join(_COLUMNS[3:-1])} and {_COLUMNS[-1]}"
-_LONGEST_NAME = 1000
+LONGEST_NAME = 1000
 _BYTES_OF_A_ROW = 110  # while it is read and laid out
 
 
@@ -329,8 +329,8 @@ def rows_of(table: pl.DataFrame, path: Path, line_of_first: int, names: Mapping[
     empty = f"{names['device']} must not be empty"
     _refuse_first(devices.is_null(), devices, path, line_of_first, empty)
     longest = devices.str.len_bytes().max()
-    if isinstance(longest, int) and longest > _LONGEST_NAME:
-        raise TraceError(f"has a device name of {longest:,} bytes; at most {_LONGEST_NAME:,} are possible", source)
+    if isinstance(longest, int) and longest > LONGEST_NAME:
+        raise TraceError(f"has a device name of {longest:,} bytes; at most {LONGEST_NAME:,} are possible", source)
     if "condition" not in table.columns:
         table = table.with_columns(condition=pl.lit(CONDITIONS[0]))
     codes = table["condition"].cast(pl.Enum(CONDITIONS), strict=False)
