@@ -56,6 +56,9 @@ def audit(scenario: Scenario, run: Result | None = None) -> list[Audited]:
     if privacy is None or privacy.training != "noise" or scenario.learning is None:
         message = "there is no noise to audit: it takes learning, and privacy with training: noise"
         raise ScenarioError([scenario.mistake(("privacy",), message)])
+    if privacy.stands_for is not None:
+        message = "the noise here is a part of that of the larger federation that this one stands for: audit that one"
+        raise ScenarioError([scenario.mistake(("privacy", "stands_for"), message)])
     if privacy.adaptive_clip is not None:
         message = "an audit compares the same noise with and without a canary, and here it changes with the clip"
         raise ScenarioError([scenario.mistake(("privacy", "adaptive_clip"), message)])

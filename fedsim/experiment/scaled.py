@@ -15,7 +15,6 @@ from pydantic import TypeAdapter
 
 from fedsim.common.errors import ScenarioError
 from fedsim.limits.grammar import parse_condition
-from fedsim.privacy.epsilon import noise_for
 from fedsim.scenario import Scenario
 from fedsim.scenario.units import BitRate
 from fedsim.scenario.work import Work
@@ -91,14 +90,12 @@ def _swept(scenario: Scenario, factor: int) -> dict[str, Any]:
 
 
 def _noise(scenario: Scenario, sizes: dict[str, Any]) -> dict[str, Any]:
-    """Return the noise multiplier with which the noise of a round's mean update is that of the large federation."""
+    """Return how large a federation the small one stands for, so that a round's mean update has as much noise."""
     privacy, paths = scenario.privacy, [*scenario.choose, *(scenario.sweep.paths if scenario.sweep else ())]
     if privacy is None or privacy.amplification != "none" or any(path.startswith("privacy.") for path in paths):
         return {}
-    sigma = privacy.noise_multiplier or noise_for(privacy.epsilon or 1.0, privacy.delta)
     size = scenario.server.sizes[-1]
-    sigma *= sizes[size] / getattr(scenario.server, size)
-    return {"privacy.noise_multiplier": float(f"{sigma:.6g}"), "privacy.epsilon": None}
+    return {"privacy.stands_for": (privacy.stands_for or 1.0) * getattr(scenario.server, size) / sizes[size]}
 
 
 def _of_the_small(condition: str, factor: int) -> list[str]:
@@ -159,7 +156,7 @@ def _notes(large: Scenario, small: Scenario, factor: int) -> Any:
         yield "a trace gives the small population fewer of its devices: which ones is another draw"
     if large.expect or large.drift is not None:
         yield "its limits and drift are those of the large scenario"
-    if large.privacy is not None and small.privacy is not None and small.privacy.epsilon is None:
+    if large.privacy is not None and small.privacy != large.privacy:
         yield "privacy: the noise of a round's mean update is kept, and epsilon is that of the large federation"
     elif large.privacy is not None:
         yield "privacy is promised to each client of a cohort: noise is larger beside a smaller sum"

@@ -243,6 +243,7 @@ def _noise(scenario: Scenario, population: Population, replicate: int) -> Noise 
         return None
     promised = guarantee(privacy, enforced_bounds(scenario, population))
     scale, draws = promised.noise_multiplier * promised.sensitivity, stream(scenario.own_seed, replicate, Purpose.NOISE)
+    scale /= privacy.stands_for or 1.0
     return Noise(mechanism_of(privacy), promised.bounds, scale, draws)
 
 

@@ -75,6 +75,10 @@ def decided_findings(found: SweepChoice) -> Iterator[Finding]:
         yield from choice_bias(found.sweep, found)
         yield from _model(found, best)
     yield from _costs(found)
+    if (privacy := found.sweep.scenario.privacy) is not None and privacy.stands_for is not None:
+        times = number(privacy.stands_for)
+        text = f"At full size ({times} times this) participation noise is smaller: compare the other parts."
+        yield Finding(text, TRUST, warns=True)
     yield from sure_findings(found)
     if best is not None and found.dropped is not None and (rows := np.flatnonzero(found.dropped).tolist()):
         apart, half = interval(found.values - found.values[best])

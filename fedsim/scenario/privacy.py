@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from fedsim.scenario.component import Component, Named
-from fedsim.scenario.model import Model, Positive
+from fedsim.scenario.model import Model, Positive, SparseModel
 
 
 class AdaptiveClip(Model):
@@ -23,8 +23,10 @@ class AdaptiveClip(Model):
     """Of the squared sensitivity, what the counts get; the noise on updates is larger by 1 / sqrt(1 - share)."""
 
 
-class Privacy(Model):
+class Privacy(SparseModel):
     """A matrix mechanism, its noise, and at which delta epsilon is told; the unit of privacy is one client."""
+
+    unwritten = frozenset({"stands_for"})
 
     mechanism: Annotated[Component, Named("privacy mechanism")] = Field(default="banded", validate_default=True)
     """How the noise of the rounds is correlated."""
@@ -32,6 +34,9 @@ class Privacy(Model):
     """Standard deviation of the noise over clip norm and sensitivity; this or epsilon."""
     epsilon: Annotated[float, Field(ge=1e-3, le=1e3)] | None = None
     """What is to be promised; the noise multiplier is the smallest that does."""
+    stands_for: Annotated[float, Field(ge=1, le=1e9)] | None = None
+    """How many times as large the federation is that this one stands for (`plan --scale`): epsilon is that one's, and
+    training has so many times less noise, as much in the mean of a round as there."""
     delta: Annotated[float, Field(ge=1e-100, lt=1)]
     """At which delta; less than one over the number of clients, or it promises little."""
     clip: Positive | None = None

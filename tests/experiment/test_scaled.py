@@ -99,7 +99,9 @@ def test_what_may_be_chosen_is_divided_and_the_noise_of_a_mean_is_kept(write: Wr
     for each in (large, small):
         assert each.privacy is not None
         promised = guarantee(each.privacy, enforced_bounds(each, build_population(each)))
-        means.append(promised.noise_multiplier * promised.sensitivity / each.server.wanted)
+        assert promised.epsilon == pytest.approx(8, rel=1e-6)
+        noise = promised.noise_multiplier * promised.sensitivity / (each.privacy.stands_for or 1.0)
+        means.append(noise / each.server.wanted)
     assert means[1] == pytest.approx(means[0], rel=1e-5)
     assert any("the noise of a round's mean update is kept" in note for note in notes)
     swept = scale_down(large.with_values({"choose": {"privacy.epsilon": [1, 8]}}), 10)
