@@ -1,6 +1,5 @@
 """Exports of a run: the schedule of who took part in which round, and the trace-event JSON that Perfetto shows."""
 
-import csv
 import io
 import json
 from pathlib import Path
@@ -84,12 +83,9 @@ def _write_json(out: Path, schedule: pl.DataFrame, about: dict[str, Any]) -> Non
 
 
 def _write_csv(out: Path, schedule: pl.DataFrame, about: dict[str, Any]) -> None:
-    text, said = io.StringIO(), json.dumps(about)
-    written = csv.writer(text, lineterminator="\n")
-    written.writerow((*COLUMNS, ABOUT))
-    rows = schedule.rows() or [(None,) * len(COLUMNS)]
-    written.writerows((*row, "" if number else said) for number, row in enumerate(rows))
-    write_text(out, text.getvalue())
+    rows = schedule if len(schedule) else schedule.clear(1)
+    said = pl.Series(ABOUT, [json.dumps(about), *[None] * (len(rows) - 1)], dtype=pl.String)
+    write_text(out, rows.with_columns(said).write_csv())
 
 
 def export_perfetto(directory: Path, out: Path) -> int:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from fedsim.common.printable import printable
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~$-])")
-_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _MENTION = re.compile(r"@(?=\w)")
 _STYLE = "border-collapse: collapse; font-variant-numeric: tabular-nums"
 _CELL = "padding: 0.15rem 0.9rem 0.15rem 0; text-align: {}; vertical-align: top"
@@ -17,7 +16,7 @@ _CELL = "padding: 0.15rem 0.9rem 0.15rem 0; text-align: {}; vertical-align: top"
 def escape(text: str) -> str:
     """Write text so that Markdown shows it as it is: no markup, no HTML, no mention of anybody, on one line."""
     flat = printable(" ".join(text.split()), None)
-    return _MENTION.sub("@\N{WORD JOINER}", _SPECIAL.sub(r"\\\1", flat).translate(_ENTITIES))
+    return _MENTION.sub("@\N{WORD JOINER}", html.escape(_SPECIAL.sub(r"\\\1", flat), quote=False))
 
 
 def code(text: str) -> str:

@@ -202,11 +202,9 @@ def _likeliest(law_of: Callable[[float], Any], lengths: CensoredLengths, low: fl
 def distance(lengths: CensoredLengths, survival: Any) -> float:
     """Return the largest distance between a survival function and the Kaplan-Meier estimate."""
     times = np.unique(lengths.whole)
-    every = np.sort(np.concatenate([lengths.whole, lengths.cut]))
-    events = np.diff(np.append(np.searchsorted(np.sort(lengths.whole), times), len(lengths.whole)))
-    at_risk = len(every) - np.searchsorted(every, times)
-    after = np.cumprod(1 - events / at_risk)
-    before = np.concatenate([[1.0], after[:-1]])
+    data = stats.CensoredData(uncensored=lengths.whole, right=lengths.cut)
+    after = stats.ecdf(data).sf.evaluate(times)
+    before = np.append(1.0, after[:-1])
     model = survival(times)
     return float(max(np.abs(model - after).max(), np.abs(model - before).max()))
 
