@@ -58,7 +58,7 @@ def _read(name: str, file: Path) -> pl.Series:
             if name in kinds and kinds[name].is_nested():
                 raise ValueError(f"column {name!r} of {str(file)!r} holds neither numbers nor text")
             rows = pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
-            _check_size(rows, MAX_DEVICES, file)
+            _check_size(rows, file)
             table = pl.read_parquet(file, columns=[name] if name in names else [], glob=False)
         else:  # types are inferred from all rows: numbers may be whole in the first ones alone
             names = _check_csv(file)
@@ -85,15 +85,12 @@ def _check_csv(file: Path) -> list[str]:
     with file.open("rb") as opened:
         if len(head := opened.readline(_LONGEST_HEAD)) == _LONGEST_HEAD:
             raise ValueError(f"the first line of {str(file)!r} is longer than {_LONGEST_HEAD // 2**20} MiB")
-        rows = 0
-        while block := opened.read(2**24):
-            rows += block.count(b"\n")
-    _check_size(rows, MAX_DEVICES + 1, file)
+    _check_size(pl.scan_csv(file, infer_schema=False, glob=False).select(pl.len()).collect().item(), file)
     return pl.read_csv(head, n_rows=0, infer_schema=False).columns
 
 
-def _check_size(rows: int, most: int, file: Path) -> None:
-    if rows > most:
+def _check_size(rows: int, file: Path) -> None:
+    if rows > MAX_DEVICES:
         raise ValueError(f"{str(file)!r} has {rows:,} rows; a group has {MAX_DEVICES:,} devices at most")
     if why := too_much(_BYTES_OF_A_ROW * rows):
         raise ValueError(f"{str(file)!r} has {rows:,} rows, which {why}")

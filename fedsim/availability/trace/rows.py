@@ -283,13 +283,13 @@ def _read_parquet(path: Path) -> pl.DataFrame:
             raise TraceError(f"column {name!r} holds {schema[name]}, not numbers of seconds", source)
     if not (schema["device"].is_integer() or schema["device"] in (pl.String, pl.Categorical, pl.Enum)):
         raise TraceError(f"column 'device' holds {schema['device']}, not text or whole numbers", source)
-    _check_size(int(lazy.select(pl.len()).collect().item()), MOST_INTERVALS, source)
+    _check_size(int(lazy.select(pl.len()).collect().item()), source)
     text = [pl.col(name).cast(pl.String) for name in ("device", "condition") if name in schema]
     return lazy.select(*text, pl.col(numbers).cast(pl.Float64)).collect()
 
 
-def _check_size(count: int, most: int, source: str) -> None:
-    if count > most:
+def _check_size(count: int, source: str) -> None:
+    if count > MOST_INTERVALS:
         raise TraceError(f"has {count:,} rows; at most {MOST_INTERVALS:,} are possible", source)
     if why := too_much(_BYTES_OF_A_ROW * count):
         raise TraceError(f"has {count:,} rows, which {why}", source)
@@ -298,15 +298,12 @@ def _check_size(count: int, most: int, source: str) -> None:
 def _read_csv(path: Path) -> pl.DataFrame:
     with path.open("rb") as file:
         head = file.readline(10_000)
-        count = 0
-        while block := file.read(2**24):
-            count += block.count(b"\n")
-    _check_size(count, MOST_INTERVALS + 1, str(path))
     try:
         columns = next(csv.reader([head.decode("utf-8-sig").strip()]), [])
     except (UnicodeDecodeError, csv.Error):
         raise TraceError("is not CSV text: its first line cannot be read", str(path), 1, 1) from None
     _check_columns(columns, str(path), 1)
+    _check_size(int(pl.scan_csv(path, infer_schema=False, glob=False).select(pl.len()).collect().item()), str(path))
     table = pl.read_csv(path, infer_schema=False, glob=False)
     timed = [name for name in columns if name not in {"device", "condition"}]
     numbers = table.with_columns(pl.col(timed).str.strip_chars().cast(pl.Float64, strict=False))
