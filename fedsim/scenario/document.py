@@ -23,6 +23,7 @@ _MOST_DEEP = 100
 _LARGEST_INTEGER = 1 << 1024  # the largest number that is a float, too
 _TAG = "tag:yaml.org,2002:"
 _TEXT_TAGS = {_TAG + name for name in ("str", "timestamp", "merge", "value")}
+_VALUE_TAGS = {_TAG + name for name in ("null", "bool", "int", "float")}
 _MERGE = _TAG + "merge"
 _INDEX = re.compile(r"[0-9]{1,9}")
 _PART = re.compile(r"[^.\[\]]+|\[(?:\d+|\*)\]")
@@ -310,20 +311,16 @@ class _Reader:
         text = node.value
         if tag in _TEXT_TAGS:
             return str(text)
-        if tag == _TAG + "null":
-            return None
-        if tag == _TAG + "bool":
-            return text.lower() == "true"
+        if tag not in _VALUE_TAGS:
+            return self._report(node, path, f"the tag {tag!r} has no meaning here")
         try:
-            if tag == _TAG + "int":
-                whole = int(self._constructor.construct_yaml_int(node))
-                problem = f"{text[:40]!r}... is too large a number"
-                return whole if abs(whole) < _LARGEST_INTEGER else self._report(node, path, problem)
-            if tag == _TAG + "float":
-                return float(self._constructor.construct_yaml_float(node))
-        except (ValueError, IndexError):
-            return self._report(node, path, f"{text[:40]!r} cannot be read as a number")
-        return self._report(node, path, f"the tag {tag!r} has no meaning here")
+            value = self._constructor.construct_object(node)
+        except (ValueError, IndexError, KeyError):
+            kind = "true or false" if tag == _TAG + "bool" else "a number"
+            return self._report(node, path, f"{text[:40]!r} cannot be read as {kind}")
+        if isinstance(value, int) and abs(value) >= _LARGEST_INTEGER:
+            return self._report(node, path, f"{text[:40]!r}... is too large a number")
+        return value
 
     def _place(self, node: Node) -> str:
         mark = node.start_mark

@@ -46,6 +46,12 @@ def test_yaml_1_2(write: Write) -> None:
     assert (scenario.name, scenario.description, scenario.stop.rounds, scenario.devices) == ("12:30", "no", 4000, 10)
 
 
+@pytest.mark.parametrize(("value", "kind"), [("!!int x", "a number"), ("!!bool x", "true or false")])
+def test_what_a_tag_announces_must_be_there(small: Load, value: str, kind: str) -> None:
+    with pytest.raises(ScenarioError, match=f"'x' cannot be read as {kind}"):
+        small(f"seed={value}")
+
+
 def test_the_schema_lists_every_key_with_a_description() -> None:
     schema = scenario_schema()
     assert set(schema["properties"]) == {*Scenario.model_fields, "extends"}
