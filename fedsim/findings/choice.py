@@ -357,9 +357,12 @@ def _decide(found: SweepChoice) -> Iterator[Finding]:
     least = float(f"{_SLOWER * np.nanmax(found.paces):.3g}")
     row = rank(found.bias, np.nan_to_num(found.paces) >= least).best
     if row is not None:
-        key = f"`decide: {{minimize: {found.wording.metric}, subject_to: [{PACE} >= {least:g}]}}`"
-        text = f"Say what pace is worth: {key} chooses {found.names[row]} ({found.at(row)})."
-        yield Finding(text, NEXT, brief="Say in `decide` what pace is worth, such as a least number of rounds per day.")
+        chosen = f"{{minimize: {found.wording.metric}, subject_to: [{PACE} >= {least:g}]}}"
+        text = f"Say what pace is worth: `decide: {chosen}` chooses {found.names[row]} ({found.at(row)})."
+        again = command_of(found.sweep.meta, "sweep", f"decide={chosen}")
+        yield Finding(
+            text, NEXT, command=again, brief=f"Say what pace is worth: at {least:g} rounds a day or more, as here."
+        )
 
 
 def _finer(found: SweepChoice) -> Iterator[Finding]:

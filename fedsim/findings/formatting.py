@@ -147,7 +147,7 @@ def listing_of(items: Sequence[str], most: int, rest: str = "") -> str:
 
 def give_or_take(value: float, margin: float | None, sign: bool = False) -> str:
     """Write a number with half of its interval, to the digits that the interval leaves: ``0.25 ± 0.03``."""
-    if margin is None or not math.isfinite(margin) or margin <= 0:
+    if margin is None or not math.isfinite(margin) or margin <= _DUST * abs(value):
         return signed(value, lambda each: number(each, 2)) if sign else number(value, 2)
     if max(abs(value), margin) < _DUST:
         return "about 0"

@@ -142,11 +142,13 @@ def model_findings(run: FinishedRun) -> Iterator[Finding]:
         best = min(own, key=lambda name: known[name])
         others = compare_losses(run, [name for name in own if name != best], best)
         text = " ".join(_beside_best(others, best, known[best]))
-        brief = f"Lowest loss: “{cut(best, _SHORT)}”, {number(known[best])}"
-        sure = ", by more than chance." if all(each.apart for each in others) else ", not told from all others."
-        start = initial_loss(run, best)
-        brief += "" if start is None else f" ({number(start, 3)} untrained)"
-        brief += f", with privacy's {how.rpartition(' ')[2]}." if private else sure
+        start, near = initial_loss(run, best), min(others, key=lambda each: each.excess)
+        beside = [] if start is None else [f"{number(start, 3)} untrained"]
+        beside += [f"with {how.rpartition(' ')[2]}"] if private else []
+        brief = f"Lowest loss: “{cut(best, _SHORT)}”, {number(known[best])}" + (
+            f" ({', '.join(beside)})" if beside else ""
+        )
+        brief += f"; “{cut(near.name, _SHORT)}” {near.difference}{'' if near.apart or near.same else ', not told'}."
         text += "" if start is None else f" Untrained it is {number(start, 3)}."
         text += f" Training has the {how} of privacy." if private else ""
         yield Finding(text, MODEL, name=f"loss.{best}", quantity="loss", scope=best, value=known[best], brief=brief)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -80,7 +81,11 @@ def _in_points(scale: float) -> Callable[[float], str]:
 def wording_of(metric: str) -> MetricWording:
     """Return how a metric is named and formatted."""
     if metric == PACE:
-        pace, apart = (lambda value: f"{number(value, 3)}{PACE_UNIT}"), (lambda value: number(value, 3))
+        apart = partial(number, digits=3)
+
+        def pace(value: float) -> str:
+            return f"{'1.0' if apart(value) == '1' else apart(value)}{PACE_UNIT}"
+
         return MetricWording(metric, "the pace", COST, pace, apart, short="rounds per simulated day")
     if found := _UNIFORM.fullmatch(metric):
         words, scale = f"the distance of {_OF[found[1]]} from uniform (TV)", 50.0 if found[2] == "l1" else 100.0

@@ -149,7 +149,7 @@ def _untested(bias: Bias) -> str:
     """Name the groups that lie far apart, where nothing can be tested."""
     if bias.far is None:
         return f"Too short to tell bias from chance: the run has {bias.why}."
-    return f"{capitalized(contrast_words(*bias.far))}; how much of that is chance, {bias.why} cannot say."
+    return f"{capitalized(contrast_words(*bias.far))} (not tested: {bias.why})."
 
 
 def asks_of_convergence(run: FinishedRun) -> bool:
@@ -157,13 +157,22 @@ def asks_of_convergence(run: FinishedRun) -> bool:
     return run.convergence is not None and re.search("forg|start|converg", run.scenario.question) is not None
 
 
+_FORGOTTEN = 0.01  # distance from the long run at which the start counts as forgotten
+
+
 def _forgotten(study: pl.DataFrame) -> str:
-    """Say how far who takes part is from the long run at the end of a convergence study."""
-    last = study.filter(pl.col("round") == pl.col("round").max()).sort("separation")
-    ways = [f"{percent(tv)} at {equation('R', r)}" for r, tv in last.select("separation", "tv").iter_rows()]
+    """Say after how many rounds participation is that of the long run, at the ends of a convergence study."""
+    rounds, ways = int(study["round"].max()) + 1, list[str]()  # type: ignore[arg-type]
+    for (r,), own in study.sort("separation", "round").group_by("separation", maintain_order=True):
+        near, left = own.filter(pl.col("tv") < _FORGOTTEN)["round"], percent(own["tv"][-1])
+        way = (
+            f"after {count(int(near[0]) + 1, 'round')}"
+            if len(near)
+            else f"not within {count(rounds, 'round')} ({left} off)"
+        )
+        ways.append(f"{way} at {equation('R', r)}")
     ends = listing(list(dict.fromkeys((ways[0], ways[-1]))))
-    rounds = count(int(last["round"][0]) + 1, "round")
-    return f"{rounds} after all were ready, participation is {ends} away from its long-run shares (total variation)."
+    return f"Participation comes within {percent(_FORGOTTEN)} (TV) of its long-run shares {ends}."
 
 
 _OF_BIAS = re.compile(r"even|bias|skew|uniform|fair", re.IGNORECASE)

@@ -98,7 +98,12 @@ def _trust(run: FinishedRun, bias: Bias, worse: list[str]) -> Iterator[Finding]:
         return
     if bias.seen in {Seen.ONCE, Seen.UNTESTED}:
         why = "nobody took part twice" if bias.seen is Seen.ONCE else f"the run has {bias.why}"
-        yield Finding(f"How much of a difference is chance cannot be said: {why}.", TRUST, warns=True)
+        told = (
+            "No interval can be given for differences"
+            if bias.far
+            else "How much of a difference is chance cannot be said"
+        )
+        yield Finding(f"{told}: {why}.", TRUST, warns=True)
     apart, noise = run.metrics.get("participation.l1_chain"), run.metrics.get("participation.l1_noise")
     if noise is not None and bias.seen not in {Seen.ONCE, Seen.UNTESTED}:
         by_chance = f"sampling noise alone would give {tv(noise)}"
@@ -203,9 +208,8 @@ def _next(run: FinishedRun, bias: Bias, worse: list[str]) -> Iterator[Finding]:
             said["Repeat it with other seeds, since no theory covers it"] = seeds
         said |= _against_bias(run, trained)
     asked = "the run answers its question" if run.scenario.question else "no more is needed"
-    asked = f"Nothing about who takes part: {asked}"
-    ranking = f"{asked}; to rank optimizers, repeat it with other seeds"
-    said = said or ({ranking: seeds} if len(trained) > 1 else {asked: ""})
+    ranking = {"To rank optimizers, repeat it with other seeds (who takes part is settled)": seeds}
+    said = said or (ranking if len(trained) > 1 else {f"Nothing: {asked}": ""})
     yield from (Finding(f"{text}.", NEXT, command=command) for text, command in said.items())
 
 

@@ -343,7 +343,7 @@ def test_a_private_run_says_epsilon_and_what_its_loss_has(tmp_path: Path) -> Non
     found = lines_of(LEARNING, f"privacy={PRIVACY % 'noise'}", tmp_path=tmp_path)
     assert re.match(r"Epsilon = \d+\.\d+ at delta = 1e\u22125; 20 device-hours; ", found[COST].text)
     assert found[MODEL].line.startswith("Lowest loss: “")
-    assert found[MODEL].line.endswith(" untrained), with privacy's noise.")
+    assert found[MODEL].line.endswith(" untrained, with noise).")
     assert found[TRUST].line.startswith("Training made the model worse: see the loss of “fedavg” (")
     assert found[NEXT].text.startswith("Lower the step")
 
@@ -381,5 +381,5 @@ def test_losses_that_are_the_same_but_for_rounding_do_not_differ(run: FinishedRu
 def test_a_question_about_the_start_is_answered_by_the_convergence_study(run: FinishedRun) -> None:
     asked = replace(run, scenario=run.scenario.model_copy(update={"question": "How fast is the start forgotten?"}))
     title = run_answer(asked).title.replace("\N{NO-BREAK SPACE}", " ").replace("\N{NARROW NO-BREAK SPACE}", " ")
-    end = "away from its long-run shares (total variation)."
-    assert title == f"30 rounds after all were ready, participation is < 0.1 % at R = 2 and 1.2 % at R = 8 {end}"
+    ends = "after 12 rounds at R = 2 and not within 30 rounds (1.2 % off) at R = 8"
+    assert title == f"Participation comes within 1.0 % (TV) of its long-run shares {ends}."

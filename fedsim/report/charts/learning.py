@@ -1,6 +1,6 @@
 """How each optimizer learned: its loss, and where the optimum is known its distance from that, over rounds or time."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,8 +70,9 @@ def curve_chart(
     y: str,
     notes: Sequence[str] = (),
     levels: Sequence[plot.Rule] = (),
+    after: Callable[[Axes], None] = lambda _: None,
 ) -> Chart:
-    """Draw curves, those of references dashed."""
+    """Draw curves, those of references dashed; `after` changes the axes at the end."""
     shown = [curve for curve in found if len(curve.points.x)]
     said = list(notes)
     if (size := max(curve.points.size for curve in shown)) > 1:
@@ -101,6 +102,7 @@ def curve_chart(
             marks.logarithmic(axes, "y")
         elif above:
             axes.set_ylim(min(least, values.min()) - 0.1 * room, most + room)
+        after(axes)
 
     series = [(each.optimizer, each.points, marks.series_color(each.color), each.reference) for each in shown]
     return plot.line_plot(
