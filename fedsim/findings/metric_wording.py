@@ -32,6 +32,9 @@ _EXPECTED = {
     "rounds.target_share": "rounds with all the reports they wanted",
     "rounds.shortage_share": "rounds short of clients",
     "rounds.wait.mean": "mean wait for clients",
+    "fleet.battery_share.mean": "share of a full battery that a session takes",
+    "fleet.battery_share.max": "share of a full battery that the dearest session took",
+    "privacy.epsilon": "epsilon",
     "rounds.wait.p95": "95th percentile of waits for clients",
 }
 """What expectations call metrics: others by the beginning of their meaning."""
