@@ -257,3 +257,17 @@ sweep:
         "server.over_select": [1, 2],
     }
     assert small.sweep.exclude == [{"server.uplink": "10000000.000000bps", "server.minimum_reports": 2}]
+
+
+def test_training_has_the_noise_of_a_part_and_epsilon_is_of_the_whole(write: Write) -> None:
+    """A tenth of a federation trains as with a tenth of the noise multiplier, and promises what the whole one does."""
+    learning = "learning: {problem: quadratic, optimizers: [fedavg], step_size: 0.1}\n"
+    scenario = "stop: {rounds: 20}\npopulation: [{devices: 30, separation: 2}]\nserver: {cohort: 3}\n" + learning
+    privacy = "privacy: {delta: 1.0e-6, clip: 1, training: noise, "
+    part = simulate(Scenario.load(write(scenario + privacy + "noise_multiplier: 2, stands_for: 10}\n")))
+    less = simulate(Scenario.load(write(scenario + privacy + "noise_multiplier: 0.2}\n")))
+    whole = simulate(Scenario.load(write(scenario + privacy + "noise_multiplier: 2}\n")))
+    assert part.learning is not None
+    assert less.learning is not None
+    np.testing.assert_allclose(part.learning["loss"], less.learning["loss"], rtol=1e-12)
+    assert part.metrics["privacy.epsilon"] == whole.metrics["privacy.epsilon"] < less.metrics["privacy.epsilon"]
