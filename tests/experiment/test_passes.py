@@ -2,13 +2,12 @@
 
 from collections import Counter
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import polars as pl
 import pytest
 
-from fedsim.analysis.metrics import own
+from fedsim.analysis.metrics import METRICS
 from fedsim.availability import models
 from fedsim.common import files
 from fedsim.experiment.run import record
@@ -84,7 +83,7 @@ def test_what_a_scenario_names_is_made_once(small: Load, tmp_path: Path, monkeyp
     """Its own metrics, and its availability models: a trace is a file to be read."""
     made = Counter[str]()
 
-    def count(module: ModuleType, name: str) -> None:
+    def count(module: Any, name: str) -> None:
         make = getattr(module, name)
 
         def counted(*args: Any, **kwargs: Any) -> Any:
@@ -93,9 +92,9 @@ def test_what_a_scenario_names_is_made_once(small: Load, tmp_path: Path, monkeyp
 
         monkeypatch.setattr(module, name, counted)
 
-    count(own, "_found")
+    count(METRICS, "build")
     count(models, "build_model")
     expected = "expect=[participation.l1_uniform <= 2, rounds.count >= 1]"
     scenario = small("stop.rounds=60", "metrics=[unevenness]", "records.transitions=[1]", expected, RENEWAL)
     record(scenario, tmp_path / "run", Provenance())
-    assert made == {"_found": 1, "build_model": 1}
+    assert made == {"build": 1, "build_model": 1}
