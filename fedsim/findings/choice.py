@@ -303,7 +303,7 @@ def sure_findings(found: SweepChoice) -> Iterator[Finding]:
             by = f"by {less} (paired t test over {count(found.seeds, 'seed')})"
             text = f"{names[best]} is better than {names[row]}, the next best with {found.at(row)}, {by}."
         told = _apart(found, row, text, Certainty.TOLD if tested else Certainty.UNTESTED)
-        brief = f"Better than {names[row]}, the next best, by {less} (paired t test)."
+        brief = f"Better than the next best by {less} (paired t test)."
         yield replace(told, brief=brief if tested and not tied else "")
     if not found.asked and found.front is not None and (beaten := int(found.front.dominated.sum())):
         text = f"{count(beaten, 'setting')} {'is' if beaten == 1 else 'are'} worse than another in bias or pace"
@@ -346,7 +346,8 @@ def next_findings(found: SweepChoice) -> Iterator[Finding]:
     further = [*_decide(found), *_finer(found), *_without_conditions(found)]
     if not further and not tied and found.chosen is not None and found.seeds > 1:
         text = f"Confirm {names[found.chosen]} with twice as many seeds before you set it."
-        yield Finding(text, NEXT, command=with_seeds(sweep.meta, 2 * found.seeds))
+        brief = "Confirm the choice with twice as many seeds before you set it."
+        yield Finding(text, NEXT, command=with_seeds(sweep.meta, 2 * found.seeds), brief=brief)
     yield from further
 
 

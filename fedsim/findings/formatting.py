@@ -41,7 +41,9 @@ def number(value: float | None, digits: int = 4) -> str:
 
 def above_dust(value: float | None, digits: int = 4) -> str:
     """Write a number of a table, but one that is next to nothing as a bound."""
-    return number(value, digits) if value is None or not 0 < value < _DUST else f"below {number(_DUST)}"
+    if value is None or not _LEAST <= abs(value) < _DUST:
+        return number(value, digits)
+    return f"below {number(_DUST)}" if value > 0 else "about 0"
 
 
 def minus(text: str) -> str:

@@ -23,7 +23,7 @@ from fedsim.findings.comparison import (
 from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, WHAT, Finding, command_of
 from fedsim.findings.finished_run import FinishedRun, read_run
 from fedsim.findings.finished_sweep import short_name, value_text
-from fedsim.findings.formatting import NO_VALUE, count, equation, number, percent, signed
+from fedsim.findings.formatting import NO_VALUE, above_dust, count, equation, percent, signed
 from fedsim.findings.run import setup_of
 from fedsim.privacy.guarantee import scope_of
 from fedsim.report.charts import Chart
@@ -175,11 +175,16 @@ def _figure_table(figures: pl.DataFrame, caption: str, rows: int = _ROWS, rest: 
     for row in figures.head(rows).iter_rows(named=True):
         first, second = (0.0 if abs(row[name]) < _ROUNDING else row[name] for name in ("baseline_mean", "mean"))
         apart = 0.0 if abs(row["difference"]) <= _ROUNDING * max(1.0, abs(first)) else row["difference"]
-        values = [row["metric"], *(value_text(row[name]) for name in parameters), number(first, 5), number(second, 5)]
+        values = [
+            row["metric"],
+            *(value_text(row[name]) for name in parameters),
+            above_dust(first, 5),
+            above_dust(second, 5),
+        ]
         values.append(signed(apart))
         if several:
             known = row["high"] is not None and row["seeds"] > 1
-            values.append(number(row["high"] - apart, 2) if known else NO_VALUE)
+            values.append(above_dust(row["high"] - apart, 2) if known else NO_VALUE)
         values.append(signed(apart / abs(first), percent) if first else NO_VALUE)
         cells.append(tuple(values))
     interval = ("± 95 %",) if several else ()

@@ -65,7 +65,7 @@ def line_plot(
     after: Callable[[Axes], None] = lambda _: None,
 ) -> Chart:
     """Make a chart of lines: `before` draws what lies under them, `after` sets limits and ticks of its own."""
-    write = percent if y[1] == "percent" else number
+    write = percent if y[1] == "percent" else above_dust
     ways = [f"“{each.name}” {from_to(write(each.y[0]), write(each.y[-1]))}" for each in series if len(each.y)]
     description = capitalized(f"{y[0]} by {x[0]}: {listing_of(ways, 8)}.")
 
