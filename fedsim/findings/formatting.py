@@ -150,7 +150,8 @@ def listing_of(items: Sequence[str], most: int, rest: str = "") -> str:
 def give_or_take(value: float, margin: float | None, sign: bool = False) -> str:
     """Write a number with half of its interval, to the digits that the interval leaves: ``0.25 ± 0.03``."""
     if margin is None or not math.isfinite(margin) or margin <= _DUST * abs(value):
-        return signed(value, lambda each: number(each, 2)) if sign else number(value, 2)
+        digits = max(2, len(f"{abs(value):.0f}"))  # whole numbers are whole
+        return signed(value, lambda each: number(each, digits)) if sign else number(value, digits)
     if max(abs(value), margin) < _DUST:
         return "about 0"
     rounded, plus = f"{margin:.0e}", "+" if sign else ""
