@@ -92,23 +92,24 @@ class HabitsBatch(Batch):
         return parts[0] if len(parts) == 1 else touching_joined(parts)
 
     def _available_until(self, clients: Ints, instant: int, limits: Ints, *, ends: bool) -> Ints:
-        tables = self._tables(clients, instant, int(limits.max(initial=instant)))
-        return available_until(clients, instant, limits, self._require, self._persons.held_until, ends, tables)
+        tables, rows = self._tables(clients, instant, int(limits.max(initial=instant))), clients - self._persons.first
+        held = self._persons.held_until[rows]
+        found = available_until(clients, instant, limits, self._require, held, ends, tables)
+        self._persons.held_until[rows] = held
+        return found
 
     def _tables(self, clients: Ints, since: int, until: int) -> KernelTables:
-        self._persons.ensure_drawn(clients)
-        return self._builder.build(since, until, self._place.clock(since), self._persons)
+        return self._builder.build(since, until, self._place.clock(since), self._persons.rows_of(clients))
 
     def _find_possible(self, day: int, clock: Civil) -> None:
         """Find the possible members of a local day."""
         begin, until = clock.instant(clock.midnight(np.array([day, day + 1]))).tolist()
         self._begin, self._part = begin, -(-(until - begin) // DAY_PARTS)
-        tables = self._builder.build(begin, until, clock, self._persons)
         bits = np.zeros(DAY_PARTS * words_for(int(self._members.max(initial=0)) + 1), dtype=np.uint64)
 
         def compute_chunk(first: int) -> None:
             clients = self._members[first : first + _CHUNK]
-            self._persons.ensure_drawn(clients)
+            tables = self._tables(clients, begin, until)
             bits[clients] = possible_parts(clients, begin, self._part, self._require, tables)
 
         with ThreadPoolExecutor(os.cpu_count()) as threads:  # each client is in one of them

@@ -15,7 +15,6 @@ from fedsim.availability.habits.persons import (
     TOP_UP_WEEKEND_CHANCE,
     TOP_UPS,
     Draw,
-    Persons,
     draw_index,
     scaled_chance,
 )
@@ -62,9 +61,7 @@ class KernelTables(NamedTuple):
     """What the compiled loops read; chances are in units of `CERTAIN`."""
 
     key: np.uint64  # key of the stream for availability
-    # first_client, persons: the client of row 0, and `Persons.columns`
-    first_client: int
-    persons: NDArray[np.int32]
+    persons: NDArray[np.int32]  # rows of `Persons.columns`, of the clients that are asked about
     laws: LawTables  # the tables of all laws, each from its constant above on
     # commute, settle: time between home and work; how long after a screen use a device is not idle
     commute: int
@@ -163,15 +160,13 @@ class TableBuilder:
         self._days = lru_cache(maxsize=64)(self._days_of)
         self._slots = lru_cache(maxsize=64)(self._slots_of)
 
-    def build(self, since: int, until: int, clock: Civil, persons: Persons) -> KernelTables:
-        """Return tables with all days and slots that matter in [since, until], and the persons drawn so far."""
+    def build(self, since: int, until: int, clock: Civil, persons: NDArray[np.int32]) -> KernelTables:
+        """Return tables with these persons, and all days and slots that matter in [since, until]."""
         first, last = (since - self._reach + clock.begun) // SLOT_MS, (until + clock.begun) // SLOT_MS
         block = first // _SLOT_BLOCK * _SLOT_BLOCK
         slots = self._slots(block, max(block + _SLOT_BLOCK + _SLOT_BLOCK // 8, last + 1), clock)
         days = self._days(clock.day(since), clock.day(until), clock)
-        return KernelTables(
-            first_client=persons.first, persons=persons.columns, reach=self._reach, **self._constant, **days, **slots
-        )
+        return KernelTables(persons=persons, reach=self._reach, **self._constant, **days, **slots)
 
     def _days_of(self, first: int, last: int, clock: Civil) -> dict[str, Any]:
         days = np.arange(first - self._before, last + self._after + 1)

