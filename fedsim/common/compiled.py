@@ -47,7 +47,7 @@ def inlined(loop: Callable[_P, _R]) -> Callable[_P, _R]:
     """
     if numba is None:
         return loop
-    part: Callable[_P, _R] = numba.njit(forceinline=True, nogil=True, _nrt=False)(loop)
+    part: Callable[_P, _R] = numba.njit(forceinline=True, nogil=True, _nrt=False)(loop)  # type: ignore[call-overload]
     return part
 
 
