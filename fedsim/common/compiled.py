@@ -11,9 +11,11 @@ import numpy as np
 
 from fedsim.common.keyed import FIRST_FACTOR, GOLDEN, SECOND_FACTOR, TWO_TO_MINUS_53
 from fedsim.common.messages import complain
+from fedsim.common.progress import current
 
 try:
     import numba
+    from numba.core import event
 except ImportError:  # there is none for this platform, or for this Python
     numba = None  # type: ignore[assignment]
     if parent_process() is None:
@@ -69,3 +71,26 @@ def word_of(client: int, key: np.uint64) -> np.uint64:
 def uniform_at(word: np.uint64) -> float:
     """Return the draw in (0, 1) at the exclusive or of a client's and an index's part of the key."""
     return (np.float64(mixed(word) >> _11) + 0.5) * TWO_TO_MINUS_53
+
+
+if numba is not None:
+
+    class _Compiling(event.Listener):
+        """Tells that loops are compiled, for which the first run on a machine takes some seconds more."""
+
+        _running = 0
+
+        def on_start(self, event: event.Event) -> None:
+            """Tell it of the outermost loop, with what can be done if the outcome is not kept."""
+            if not self._running:
+                kept = event.data["dispatcher"].stats.cache_path
+                current.get()("compiling", 0.0, "once on this machine" if kept else "kept nowhere: set NUMBA_CACHE_DIR")
+            self._running += 1
+
+        def on_end(self, event: event.Event) -> None:  # noqa: ARG002
+            """Tell the end of the outermost loop."""
+            self._running -= 1
+            if not self._running:
+                current.get()("compiling", 1.0)
+
+    event.register("numba:compile", _Compiling())  # type: ignore[no-untyped-call]

@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -28,6 +29,10 @@ def silent(_what: str, _share: float, _beside: str = "", /) -> None:
     """Report nothing."""
 
 
+#: Takes reports of work that begins deep below, where none is passed.
+current: ContextVar[Report] = ContextVar("current", default=silent)
+
+
 @contextmanager
 def on_stderr(*, quiet: bool = False) -> Iterator[Report]:
     """Report progress to a person, the way stderr can show it; nothing where they want it quiet.
@@ -40,7 +45,11 @@ def on_stderr(*, quiet: bool = False) -> Iterator[Report]:
             look_for_interrupt()
             report(what, share, beside)
 
-        yield looking
+        before = current.set(report)
+        try:
+            yield looking
+        finally:
+            current.reset(before)
 
 
 @contextmanager

@@ -15,8 +15,14 @@ from hypothesis import strategies as st
 from fedsim import Scenario, simulate
 from fedsim.common.compiled import compiled, uniform_at, word_of
 from fedsim.common.keyed import Purpose, mixed_index, stream
+from fedsim.common.progress import on_stderr
 from tests.command import variables
 from tests.conftest import LIMIT_S
+
+
+def _twice(number: int) -> int:
+    return number + number
+
 
 words = st.integers(0, 2**63 - 1)
 
@@ -43,6 +49,26 @@ def test_where_nothing_can_be_kept_on_disk_loops_are_compiled_all_the_same(monke
         return 2 * number
 
     assert compiled(double)(21.0) == 42.0
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_person_hears_that_loops_are_compiled_the_first_time(
+    *, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+
+    def heard(*, quiet: bool, cache: bool = True) -> str:
+        njit: Any = numba.njit
+        loop = compiled(_twice) if cache else njit(_twice)
+        with on_stderr(quiet=quiet):
+            assert loop(2) == 4
+        return capsys.readouterr().err
+
+    what = "once on this machine" if kept else "kept nowhere: set NUMBA_CACHE_DIR"
+    assert heard(quiet=False, cache=kept) == f"compiling: 0%, {what}\ncompiling: 100%\n"
+    assert heard(quiet=True, cache=kept) == ""
+    if kept:
+        assert heard(quiet=False) == ""
 
 
 @pytest.mark.long
