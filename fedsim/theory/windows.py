@@ -73,6 +73,9 @@ def enumerate_windows(question: Question, limit: int = LARGEST) -> Windows:
     are ready, and never stalls.
     """
     _refuse_above(limit, "states", _log_windows(question, limit))
+    if question.law != "bernoulli":  # all are ready at first: before anything of 10^6 clients is sorted
+        first_cohorts = _log_cohorts(question.clients, question.cohort)
+        _refuse_above(limit * _TRANSITIONS_PER_STATE, "transitions", first_cohorts)
     keys = stream(0, 0, Purpose.CHAIN).bits(np.arange(question.clients), 0)
     number = {0: 0}
     fresh = np.zeros((1, question.clients), dtype=np.int32)
