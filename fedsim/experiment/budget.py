@@ -16,7 +16,7 @@ from fedsim.scenario.devices import DEVICE_CLASSES
 from fedsim.scenario.session import AnySession
 from fedsim.scenario.work import Work
 
-DEVICE_BYTES, ROUND_BYTES, GAUGE_BYTES, ROW_BYTES = 400, 40, 60, 36
+DEVICE_BYTES, ROUND_BYTES, GAUGE_BYTES, ROW_BYTES = 170, 40, 60, 36
 """Of a device, a round, the counts of a group at an instant, and a participation in a log in memory."""
 FOLLOWED_BYTES = 25_000  # of a device with habits in the process engine
 _ROOM, _FEW = 10, 100  # times what is needed, for several runs at once; devices that a smaller federation has at least

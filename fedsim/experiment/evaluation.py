@@ -1,6 +1,6 @@
 """Measures the log of a run, and trains its optimizers over it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -84,11 +84,11 @@ def evaluate(
     log: Recorded,
     replicate: int = 0,
     report: Report = silent,
-    watched_by: Callable[[], Watch] | None = None,
+    watch: Watch | None = None,
 ) -> Outcome:
     """Measure the participation of a log against theory, and train the scenario's optimizers over it.
 
-    The participations are read some rows at a time. `watched_by` returns a callback for each part of them.
+    The participations are read some rows at a time. `watch` is given each part of them.
     Errors are those of `simulate`.
     """
     population, devices = ready.population, ready.devices
@@ -99,7 +99,7 @@ def evaluate(
     if chosen:
         transitions = transitions_table(scenario, population, chosen, log.ended_s, replicate, devices)
     setting = setting_of(scenario, population, replicate)
-    watches = [] if watched_by is None else [watched_by()]
+    watches = [] if watch is None else [watch]
     with ExitStack() as opened:
         training = None
         if scenario.learning is not None:

@@ -12,7 +12,6 @@ import polars as pl
 
 from fedsim.analysis.metrics import describe, of_jobs
 from fedsim.analysis.metrics.own import Own
-from fedsim.analysis.tally import Watch
 from fedsim.common.arguments import path_of, short_repr
 from fedsim.common.arrays import Floats
 from fedsim.common.files import read_table, sole_writer
@@ -21,13 +20,10 @@ from fedsim.experiment.cautions import why_nothing
 from fedsim.experiment.finished import CHECKSUMS, JOBS, MODELS, Outcome, check_one, declared_by, open_finished
 from fedsim.experiment.run_directory import Provenance, open_run_directory, write_run
 from fedsim.limits.verdict import Judgement, judge
-from fedsim.log import Fingerprint, Recorded
-from fedsim.population import Population
-from fedsim.scenario import Scenario
 from fedsim.scenario.permissions import Permissions
 
 if TYPE_CHECKING:
-    from fedsim.findings.gathered import Gatherer
+    from fedsim.findings.gathered import Gathered
     from fedsim.report.document import ReportDocument
 
 _MOST_SHOWN = 15
@@ -187,45 +183,21 @@ def load_one(directory: Path, *, allow_plugins: bool = False, allow_outside: boo
     return result
 
 
-class PageData:
-    """Gathers what the page shows of the participations of a run, and hashes them, while they are measured."""
-
-    def __init__(self, scenario: Scenario, population: Population, log: Recorded) -> None:
-        self._scenario, self._population, self._log = scenario, population, log
-        self.fingerprint = Fingerprint(log.participations.lazy().collect_schema())
-        self.gatherer: Gatherer | None = None
-
-    def begin(self) -> Watch:
-        """Return what is given the participations."""
-        from fedsim.findings.gathered import Asked, gatherer_of
-
-        asked = Asked.of(self._scenario, self._log.rounds, self._log.ended_s)
-        gatherer = self.gatherer = gatherer_of(self._population, asked)
-
-        def watch(part: pl.DataFrame) -> None:
-            gatherer.add(part)
-            self.fingerprint.add(part)
-
-        return watch
-
-
 def write_run_report(
     directory: Path,
     page: Path | None = None,
     *,
     plugins: bool = False,
     tell: Callable[[str], None] = lambda _: None,
-    data: PageData | None = None,
+    gathered: "Gathered | None" = None,
     found: Callable[[str], None] = lambda _: None,
 ) -> Path:
     """Write the report of a run directory, by default into it, with the errors of `fedsim.report.write_report`.
 
-    Charts of the scenario's own are drawn if `plugins` may run; `tell` gets a message for each that failed. With `data`
-    the participations are not read again. `found` gets the answer of the run, and each warning.
+    Charts of the scenario's own are drawn if `plugins` may run; `tell` gets a message for each that failed. What was
+    `gathered` of the participations is not gathered again. `found` gets the answer of the run, and each warning.
     """
     from fedsim import report
-
-    gathered = None if data is None or data.gatherer is None else data.gatherer.gathered()
 
     def said(document: "ReportDocument") -> None:
         for failure in document.failures:

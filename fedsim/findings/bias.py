@@ -229,7 +229,7 @@ class ClientParts:
 
 def parts_of(run: FinishedRun) -> Iterator[ClientParts]:
     """Yield the ways to part the clients that the run has: by group, zone, weight, available time and speed."""
-    clients, gathered, together = run.clients.sort("client"), run.gathered, drawn_together(run.scenario)
+    clients, gathered, together = run.clients, run.gathered, drawn_together(run.scenario)
     counts, weight, pi = (clients[name].to_numpy() for name in ("participations", "weight", "pi"))
     total = int(counts.sum())
     if not total:
@@ -240,7 +240,8 @@ def parts_of(run: FinishedRun) -> Iterator[ClientParts]:
         theory = None if np.isnan(pi).any() else np.bincount(part, pi) / sizes
         return ClientParts(kind, noun, tuple(names), sizes, taken, total / together, part, spans, theory)
 
-    zones, homes = clients["time_zone"].n_unique(), clients.select("group", "time_zone").n_unique()
+    zones = clients["time_zone"].n_unique()
+    homes = clients.select("group", "time_zone").n_unique() if min(zones, run.groups) > 1 else max(zones, run.groups)
     columns = ("group", "group", "group", run.groups), ("zone", "time zone", "time_zone", zones)
     for kind, noun, column, parts in columns:
         if parts > 1 and not (kind == "zone" and homes == run.groups == parts):

@@ -16,7 +16,6 @@ from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import capitalized, count, duration, listing, many, number, percent
 from fedsim.findings.methods import initial_loss, optimizer_figures, slow_descents
 from fedsim.findings.metric_wording import tv
-from fedsim.population import build_population
 from fedsim.scenario.learning import ConstantSchedule
 from fedsim.scenario.stop import Stop
 from fedsim.scenario.units import format_duration
@@ -124,7 +123,7 @@ def _trust(run: FinishedRun, bias: Bias, worse: list[str]) -> Iterator[Finding]:
 def _why_not(run: FinishedRun) -> str:
     """Say why theory does not hold, in brackets, as far as that is known."""
     with suppress(FedsimError):
-        if isinstance(why := before_the_chain(run.scenario, build_population(run.scenario)), str):
+        if isinstance(why := before_the_chain(run.scenario), str):
             return f" ({why})"
     return ""
 

@@ -29,7 +29,7 @@ UNCAPPED = 1 << 62
 
 @dataclass(frozen=True)
 class Population:
-    """Every client's numbers; all arrays have shape (N,)."""
+    """Every client's numbers; all arrays have shape (N,), and are not written to."""
 
     group: Ints  # index into `group_names`
     group_names: tuple[str, ...]  # of the scenario's groups, in order
@@ -152,38 +152,38 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
                 continue
             try:
                 if path not in asked[index]:
-                    columns[path].append(np.full(group.devices, _DEFAULTS[path]))
+                    columns[path].append(np.broadcast_to(_DEFAULTS[path], group.devices))
                     continue
                 read, source, purpose = asked[index][path]
                 own = (codes,) if path == TIME_ZONE else ()
-                columns[path].append(read(source, members, streams[purpose], *own))
+                columns[path].append(_narrow(read(source, members, streams[purpose], *own)))
             except (ValueError, PluginError) as error:
                 mistakes.append(scenario.mistake(("population", index, *path), str(error)))
     if mistakes:
         raise ScenarioError(mistakes)
-    most = np.concatenate(columns[_MOST]) if _MOST in columns else None
+    most = _joined(columns[_MOST]) if _MOST in columns else None
     device = train_s = joins = leaves = None
     if _JOINS in columns or _LEAVES in columns:
-        lasting = np.concatenate(columns.get(_LEAVES, [np.full(starts[-1], np.inf)]))
-        joins = each_to_ms(np.concatenate(columns.get(_JOINS, [np.zeros(starts[-1])])))
+        lasting = _joined(columns.get(_LEAVES, [np.full(starts[-1], np.inf)]))
+        joins = each_to_ms(_joined(columns.get(_JOINS, [np.zeros(starts[-1])])))
         leaves = np.minimum(joins + each_to_ms(lasting), FOREVER)
     if _DEVICE in columns:
-        device, samples = np.concatenate(columns[_DEVICE]), np.concatenate(columns[_SAMPLES])
+        device, samples = _joined(columns[_DEVICE]), _joined(columns[_SAMPLES])
         step_s = np.array([each.step_s for each in DEVICE_CLASSES])[device]
         cost = [group.session.cost if isinstance(group.session, Work) else 0.0 for group in scenario.population]
         train_s = samples * step_s * np.repeat(cost, sizes)
         most = _barred(scenario, device, starts, most)
     if any(group.left_out for group in scenario.population):
-        most = np.full(starts[-1], UNCAPPED) if most is None else most
+        most = np.full(starts[-1], UNCAPPED) if most is None else most.copy()
         most[np.repeat([group.left_out for group in scenario.population], sizes)] = 0
     return Population(
-        group=np.repeat(np.arange(len(sizes)), sizes),
+        group=_narrow(np.repeat(np.arange(len(sizes)), sizes)),
         group_names=tuple(group.name for group in scenario.population),
-        weight=_normalised(np.concatenate(columns[WEIGHT]), scenario),
-        separation=np.concatenate(columns[SEPARATION]),
-        cooldown_s=each_to_seconds(each_to_ms(np.concatenate(columns[COOLDOWN]))),
-        speed=np.concatenate(columns.get(SPEED, [np.ones(starts[-1])])),
-        zone=np.concatenate(columns[TIME_ZONE]),
+        weight=_narrow(_normalised(_joined(columns[WEIGHT]), scenario)),
+        separation=_joined(columns[SEPARATION]),
+        cooldown_s=_narrow(each_to_seconds(each_to_ms(_joined(columns[COOLDOWN])))),
+        speed=_joined(columns.get(SPEED, [np.broadcast_to(1.0, starts[-1])])),
+        zone=_joined(columns[TIME_ZONE]),
         zone_names=tuple(codes),
         most=most,
         device=device,
@@ -191,6 +191,15 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
         leaves=leaves,
         train_s=train_s,
     )
+
+
+def _narrow(column: NDArray[Any]) -> NDArray[Any]:
+    """Return a column of equal numbers as a view of one: 40 bytes a device less, where all devices are alike."""
+    return np.broadcast_to(column[0], column.shape) if (column == column[0]).all() else column
+
+
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    return parts[0] if len(parts) == 1 else _narrow(np.concatenate(parts))
 
 
 def _barred(scenario: Scenario, device: NDArray[np.int8], starts: Ints, most: Ints | None) -> Ints | None:
@@ -206,7 +215,7 @@ def _barred(scenario: Scenario, device: NDArray[np.int8], starts: Ints, most: In
             message = f"no device of the group has so much memory: the largest has {largest}"
             raise ScenarioError([scenario.mistake(("population", index, "session", "needs"), message)])
         if small.any():
-            most = np.full(len(device), UNCAPPED) if most is None else most
+            most = np.full(len(device), UNCAPPED) if most is None else most.copy()
             most[own][small] = 0
     return most
 

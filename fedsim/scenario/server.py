@@ -10,7 +10,7 @@ from fedsim.scenario.component import BuiltIn, Choice, Component, Kinds
 from fedsim.scenario.model import Model, SparseModel
 from fedsim.scenario.units import BitRate, Duration, PositiveDuration
 
-MOST_CLIENTS = 10_000_000
+MOST_CLIENTS = 100_000_000
 COIN_LAWS = ("poisson", "cyclic_poisson")
 """Laws by which each client is drawn or not by itself, so that a round may be empty."""
 _MODES = ("sync", "buffered")

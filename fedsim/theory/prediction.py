@@ -8,7 +8,7 @@ import polars as pl
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ChainError
-from fedsim.population import Population
+from fedsim.population import Population, build_population
 from fedsim.population.distributions import distribution
 from fedsim.scenario import Scenario
 from fedsim.scenario.models import ConvergenceStudy
@@ -84,14 +84,17 @@ def applicable(scenario: Scenario, population: Population) -> Stationary | None:
     return None if isinstance(found, str) else found
 
 
-def before_the_chain(scenario: Scenario, population: Population, most: int = _MOST) -> Stationary | str | None:
+def before_the_chain(
+    scenario: Scenario, population: Population | None = None, most: int = _MOST
+) -> Stationary | str | None:
     """Return the mean field of busy clients, or why theory does not hold; None where the chain or a flow is asked.
 
-    Of more than `most` clients nothing is asked.
+    Of more than `most` clients nothing is asked. The population is built where it is needed and not given.
     """
     server = scenario.server
     if not scenario.always_available:
         return f"devices are not always there ({scenario.absences})"
+    population = build_population(scenario) if population is None else population
     if len(population.barred):
         return "some devices can never take part (session.needs, left_out)"
     if cap_binds(scenario, population):

@@ -27,7 +27,7 @@ def choose_separations(feasible: int, separation: int, points: int = _POINTS) ->
 
 def distance_chart(run: FinishedRun) -> Chart | None:
     """Draw the total variation distance of the theory by R, and this run's; None where theory has no common R."""
-    table, clients, wanted = run.clients.sort("client"), len(run.clients), run.wanted
+    table, clients, wanted = run.clients, len(run.clients), run.wanted
     if wanted is None or not 1 <= wanted <= clients <= LARGEST_CURVE or table["separation"].n_unique() > 1:
         return None
     separation, feasible = int(table["separation"][0]), clients // wanted

@@ -164,7 +164,7 @@ def in_order(taken: int, clients: int, ranks: Floats) -> tuple[Floats, Floats]:
 
 def _client_chart(run: FinishedRun, name: str) -> Chart:
     """Draw the participation share of every client, in the order of weight, else of theory, else of the shares."""
-    table, clients = run.clients.sort("client"), len(run.clients)
+    table, clients = run.clients, len(run.clients)
     taken, pi = int(table["participations"].sum()), table["pi"]
     column, order = "weight", "by weight, heaviest first"
     if table["weight"].n_unique() == 1:
