@@ -161,8 +161,8 @@ def test_the_budget_is_part_of_what_is_free(small: Load, monkeypatch: pytest.Mon
     scenario = small("population.0.devices=1000")
     monkeypatch.setattr(budget, "free_bytes", lambda: 1_000 * budget.DEVICE_BYTES)
     message = (
-        r"case.fedsim.yaml:3:5: error: population\[0\].devices: 1,000 devices would take 390.6 KiB of memory, "
-        r"and the budget is 312.5 KiB \(80% of what is free\)"
+        r"case.fedsim.yaml:3:5: error: population\[0\].devices: 1,000 devices would take 166.0 KiB of memory, "
+        r"and the budget is 132.8 KiB \(80% of what is free\)"
     )
     with pytest.raises(ScenarioError, match=message.replace("case.fedsim.yaml:3:5", "--set population.0.devices=1000")):
         preflight(scenario)

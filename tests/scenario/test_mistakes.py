@@ -35,7 +35,7 @@ def complaints(path: Path, *overrides: str) -> list[str]:
         (("devices: 10", "devices: true"), "FILE:3:14: error: population[0].devices: must be a whole number, not True"),
         (
             ("devices: 10", "devices: 1_000_000_000_000"),
-            "FILE:3:14: error: population[0].devices: must be at most 10000000, not 1000000000000",
+            "FILE:3:14: error: population[0].devices: must be at most 100000000, not 1000000000000",
         ),
         (
             ("cohort: 2", "cohort: 2, deadline: 30"),
