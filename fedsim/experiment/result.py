@@ -20,6 +20,9 @@ from fedsim.experiment.cautions import why_nothing
 from fedsim.experiment.finished import CHECKSUMS, JOBS, MODELS, Outcome, check_one, declared_by, open_finished
 from fedsim.experiment.run_directory import Provenance, open_run_directory, write_run
 from fedsim.limits.verdict import Judgement, judge
+from fedsim.log import Fingerprint, Recorded
+from fedsim.population import Population
+from fedsim.scenario import Scenario
 from fedsim.scenario.permissions import Permissions
 
 if TYPE_CHECKING:
@@ -183,21 +186,42 @@ def load_one(directory: Path, *, allow_plugins: bool = False, allow_outside: boo
     return result
 
 
+class PageData:
+    """Gathers what the page shows of the participations of a run, and hashes them, while they are measured."""
+
+    def __init__(self, scenario: Scenario, population: Population, log: Recorded) -> None:
+        from fedsim.findings.gathered import Asked, gatherer_of
+
+        self.fingerprint = Fingerprint(log.participations.lazy().collect_schema())
+        self._gatherers = [gatherer_of(population, Asked.of(scenario, log.rounds, log.ended_s))]
+
+    def watch(self, part: pl.DataFrame) -> None:
+        """Take the next participations."""
+        self._gatherers[0].add(part)
+        self.fingerprint.add(part)
+
+    def take(self) -> "Gathered":
+        """Return what was gathered, once: the page needs the memory."""
+        return self._gatherers.pop().gathered()
+
+
 def write_run_report(
     directory: Path,
     page: Path | None = None,
     *,
     plugins: bool = False,
     tell: Callable[[str], None] = lambda _: None,
-    gathered: "Gathered | None" = None,
+    data: PageData | None = None,
     found: Callable[[str], None] = lambda _: None,
 ) -> Path:
     """Write the report of a run directory, by default into it, with the errors of `fedsim.report.write_report`.
 
-    Charts of the scenario's own are drawn if `plugins` may run; `tell` gets a message for each that failed. What was
-    `gathered` of the participations is not gathered again. `found` gets the answer of the run, and each warning.
+    Charts of the scenario's own are drawn if `plugins` may run; `tell` gets a message for each that failed. With `data`
+    the participations are not read again. `found` gets the answer of the run, and each warning.
     """
     from fedsim import report
+
+    gathered = None if data is None else data.take()
 
     def said(document: "ReportDocument") -> None:
         for failure in document.failures:

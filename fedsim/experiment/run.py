@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -23,7 +22,7 @@ from fedsim.experiment.evaluation import Ready, evaluate, learner_of
 from fedsim.experiment.finished import JOBS, MANIFEST, METRICS, UNFINISHED, Outcome, open_finished
 from fedsim.experiment.jobs import together
 from fedsim.experiment.preflight import Views, checked, notes_of
-from fedsim.experiment.result import Result, write_run_report
+from fedsim.experiment.result import PageData, Result, write_run_report
 from fedsim.experiment.run_directory import (
     Provenance,
     about_tables,
@@ -32,16 +31,12 @@ from fedsim.experiment.run_directory import (
     open_run_directory,
     write_run,
 )
-from fedsim.log import Fingerprint
 from fedsim.log.journal import STATE, TABLES, Journal, stored_log
 from fedsim.log.recorder import InMemoryLog, LogSink
 from fedsim.scenario import Scenario, as_scenario
 from fedsim.simulation import Progress, simulate_into
 from fedsim.simulation.engine import Simulation
 from fedsim.simulation.jobs import simulate_jobs
-
-if TYPE_CHECKING:
-    from fedsim.findings.gathered import Gathered
 
 _SECONDS_BETWEEN = 0.1
 _BEGUN = "run.json"
@@ -191,17 +186,17 @@ def record(
     own = () if scenario.jobs else views[""][1].own
     again = provenance.command("run", "--out", pasteable(str(directory)), "--resume")
     with sole_writer(directory, "run"):
-        gathered = None
+        data = None
         if not (resume and _found_complete(directory, scenario)):  # but for its report
             journals = _simulated(scenario, directory, views, journal_of, report, tell, resume=resume)
             with _saying_how_to_go_on(again):
                 if scenario.jobs:
                     _measure_all(scenario, directory, views, journals, provenance, report, chart_failed)
                 else:
-                    gathered = _measured(directory, *views[""], journals[""], report, provenance)[1]
+                    data = _measured(directory, *views[""], journals[""], report, provenance)[1]
         del views  # of 10^8 devices the page needs the memory
         with _saying_how_to_go_on(again):
-            return _report(directory, scenario, own, report, chart_failed, gathered)
+            return _report(directory, scenario, own, report, chart_failed, data)
 
 
 def _tell_notes(views: Views, tell: _Tell) -> None:
@@ -254,23 +249,15 @@ def _simulated(
 
 def _measured(
     folder: Path, view: Scenario, ready: Ready, journal: Journal, report: Report, provenance: Provenance | None = None
-) -> tuple[Outcome, "Gathered"]:
+) -> tuple[Outcome, PageData]:
     """Measure and train one server, and write its run directory; of one job among several nothing else is told."""
-    from fedsim.findings.gathered import Asked, gatherer_of
-
     log = stored_log(folder, journal.ended_s or 0.0)
-    gatherer = gatherer_of(ready.population, Asked.of(view, log.rounds, log.ended_s))
-    fingerprint = Fingerprint(log.participations.lazy().collect_schema())
-
-    def watch(part: pl.DataFrame) -> None:
-        gatherer.add(part)
-        fingerprint.add(part)
-
-    outcome = evaluate(view, ready, log, 0, report, watch)
+    data = PageData(view, ready.population, log)
+    outcome = evaluate(view, ready, log, 0, report, data.watch)
     origin = Provenance() if provenance is None else replace(provenance, wall_time_s=round(journal.wall_s, 3))
-    known = {"participations": fingerprint.hexdigest()}
+    known = {"participations": data.fingerprint.hexdigest()}
     write_run(folder, outcome, replace(origin, stalled=journal.stalled), there=TABLES, known=known, own=ready.own)
-    return outcome, gatherer.gathered()
+    return outcome, data
 
 
 def _measure_all(
@@ -286,8 +273,8 @@ def _measure_all(
     outcomes = dict[str, Outcome]()
     for name, (view, ready) in views.items():
         folder = _folder(directory, name)
-        outcomes[name], gathered = _measured(folder, view, ready, journals[name], report)
-        write_run_report(folder, plugins=scenario.permissions.plugins, tell=chart_failed, gathered=gathered)
+        outcomes[name], data = _measured(folder, view, ready, journals[name], report)
+        write_run_report(folder, plugins=scenario.permissions.plugins, tell=chart_failed, data=data)
     whole, path = together(scenario, outcomes, 0, report), directory / "participations.parquet"
     write_lazily(path, whole.participations.lazy(), about_tables(scenario, 0))
     stalled = "; ".join(f"job {name!r}: {each.stalled}" for name, each in journals.items() if each.stalled)
@@ -318,12 +305,12 @@ def _report(
     own: Sequence[Own],
     report: Report,
     chart_failed: _Tell,
-    gathered: "Gathered | None" = None,
+    data: PageData | None = None,
 ) -> Recording:
     report("drawing the report", 0.0)
     said = list[str]()
     page = write_run_report(
-        directory, plugins=scenario.permissions.plugins, tell=chart_failed, gathered=gathered, found=said.append
+        directory, plugins=scenario.permissions.plugins, tell=chart_failed, data=data, found=said.append
     )
     for leftover in directory.glob(".*.partial"):
         remove(leftover)  # of a run that was killed

@@ -15,7 +15,7 @@ from fedsim.common.json_files import read_figures, read_object
 from fedsim.common.outcomes import COUNTED_OUTCOMES
 from fedsim.common.regular_files import regular
 from fedsim.experiment.finished import check_one
-from fedsim.findings.gathered import Asked, Gathered, gather, in_order
+from fedsim.findings.gathered import Asked, Gathered, by_number, gather
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
 from fedsim.scenario.loading import validate
@@ -104,7 +104,7 @@ def read_run(directory: Path, gathered: Gathered | None = None) -> FinishedRun:
     name = manifest.get("name")
     if not isinstance(name, str):
         raise RunError(f"{path}: has no name; it was not written by a run")
-    clients = in_order(_read_table(directory / "clients.parquet", _CLIENTS, every=True))
+    clients = by_number(_read_table(directory / "clients.parquet", _CLIENTS, every=True))
     if "reported" not in clients.columns:  # before 0.3
         clients = clients.with_columns(reported="participations")
     transitions = _read_optional(directory / "transitions.parquet", _TRANSITIONS)

@@ -75,7 +75,7 @@ class Asked:
         return SPANS if (self.rounds or 0) >= FEWEST_ROUNDS else 1
 
 
-def in_order(clients: pl.DataFrame) -> pl.DataFrame:
+def by_number(clients: pl.DataFrame) -> pl.DataFrame:
     """Sort clients by number, as a run has written them: a copy of 10^8 would take 9 GB."""
     return clients if clients["client"].is_sorted() else clients.sort("client")
 
@@ -90,7 +90,7 @@ def gather(participations: pl.LazyFrame, clients: pl.DataFrame, asked: Asked = A
     polars.exceptions.PolarsError, OSError
         The table cannot be read.
     """
-    clients = in_order(clients)
+    clients = by_number(clients)
     homes = clients.select(_HOME).unique(maintain_order=True)
     home = clients.join(homes.with_row_index("home"), on=_HOME, how="left", nulls_equal=True, maintain_order="left")
     weight = clients["weight"].to_numpy() if asked.rounds is not None else np.empty(0)
