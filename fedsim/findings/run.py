@@ -161,15 +161,14 @@ _FORGOTTEN = 0.01  # distance from the long run at which the start counts as for
 
 
 def _forgotten(study: pl.DataFrame) -> str:
-    """Say after how many rounds participation is that of the long run, at the ends of a convergence study."""
-    rounds, ways = int(study["round"].max()) + 1, list[str]()  # type: ignore[arg-type]
+    """Say after how many rounds participation stays that of the long run, at the ends of a convergence study."""
+    ways = list[str]()
     for (r,), own in study.sort("separation", "round").group_by("separation", maintain_order=True):
-        near, left = own.filter(pl.col("tv") < _FORGOTTEN)["round"], percent(own["tv"][-1])
-        way = (
-            f"after {count(int(near[0]) + 1, 'round')}"
-            if len(near)
-            else f"not within {count(rounds, 'round')} ({left} off)"
-        )
+        far = own.filter(pl.col("tv") >= _FORGOTTEN)["round"]  # distances may rise again
+        after, followed = int(far[-1]) + 1 if len(far) else 0, int(own["round"][-1]) + 1
+        way = f"after {count(after + 1, 'round')}"
+        if after == followed:
+            way = f"not within {count(followed, 'round')} ({percent(own['tv'][-1])} off)"
         ways.append(f"{way} at {equation('R', r)}")
     ends = listing(list(dict.fromkeys((ways[0], ways[-1]))))
     return f"Participation comes within {percent(_FORGOTTEN)} (TV) of its long-run shares {ends}."

@@ -9,7 +9,6 @@ from typing import cast
 
 import numpy as np
 
-from fedsim.common.arrays import Floats
 from fedsim.common.errors import RunError
 from fedsim.findings.finding import BIAS, COST, MODEL, TRUST, Finding
 from fedsim.findings.formatting import count, number, percent
@@ -80,11 +79,15 @@ def playground_document(scenario: Scenario | None = None, file: Path | None = No
     start = _PAPER if scenario is None else _start(scenario, shlex.quote(str(file or f"{scenario.name}.fedsim.yaml")))
     weights = np.asarray(_weights(start))
     answer = closed_form(weights, start.separation, start.cohort, start.selection)
-    share = percent(answer.l1_uniform / 2)
+    share = percent(answer.tv_uniform)
     one = "group" if start.selection == "groups" else "client"
     ends = dict.fromkeys(number(float(end) * len(answer.pi), 3) for end in (answer.pi.min(), answer.pi.max()))
     ready = f"{count(start.clients - start.separation * start.cohort)} of {count(start.clients)} clients"
-    enough = bisect_left(range(start.most + 1), -_LIMIT, key=lambda r: -_away(weights, r, start))
+
+    def even(separation: int) -> float:
+        return -closed_form(weights, separation, start.cohort, start.selection).tv_uniform
+
+    enough = bisect_left(range(start.most + 1), -_LIMIT, key=even)
     within = f"R = {count(enough)} is the smallest" if enough <= start.most else "no R comes"
     found = f"participation is {share} from uniform; {within} within {number(100 * _LIMIT)}\N{NARROW NO-BREAK SPACE}%"
     if np.ptp(answer.pi) < 1e-12:
@@ -119,11 +122,6 @@ def playground_document(scenario: Scenario | None = None, file: Path | None = No
         },
         failures=tuple(start.notes),
     )
-
-
-def _away(weights: Floats, separation: int, start: _Start) -> float:
-    """Return the distance from uniform at another separation."""
-    return closed_form(weights, separation, start.cohort, start.selection).tv_uniform
 
 
 def _start(scenario: Scenario, file: str) -> _Start:

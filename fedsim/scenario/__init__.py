@@ -36,9 +36,8 @@ def shipped(file: Path) -> Path:
     """
     if file.exists() or file.parent.name != "paper":
         return file
-    package, name = Path(__file__).parents[1], file.name.removesuffix(".yaml").removesuffix(".fedsim")
-    there = [path for folder in (package, package.parent) for path in folder.glob("scenarios/paper/*.fedsim.yaml")]
-    known = {path.name.removesuffix(".fedsim.yaml"): path for path in there}
+    name = file.name.removesuffix(".yaml").removesuffix(".fedsim")
+    known = {path.name.removesuffix(".fedsim.yaml"): path for path in _of_paper()}
     if name not in known and file.parent.exists():
         return file
     if name not in known:
@@ -50,9 +49,14 @@ def shipped(file: Path) -> Path:
 
 def as_argument(file: str) -> str:
     """Return a scenario file as it may stand in a command: ``paper/NAME`` for one that comes with fedsim."""
-    path, package, words = Path(file), Path(__file__).parents[1], pasteable(file)
-    ours = path.parent in {each / "scenarios" / "paper" for each in (package, package.parent)}
-    return f"paper/{path.name.removesuffix('.fedsim.yaml')}" if ours and Path(words).is_absolute() else words
+    path, words = Path(file), pasteable(file)
+    ours = Path(words).is_absolute() and path in _of_paper()
+    return f"paper/{path.name.removesuffix('.fedsim.yaml')}" if ours else words
+
+
+def _of_paper() -> list[Path]:
+    package = Path(__file__).parents[1]  # installed beside it, or above it in a checkout
+    return [path for folder in (package, package.parent) for path in folder.glob("scenarios/paper/*.fedsim.yaml")]
 
 
 def as_scenario(given: Scenario | str | os.PathLike[str], *, jobs: bool = False) -> Scenario:

@@ -383,3 +383,22 @@ def test_a_question_about_the_start_is_answered_by_the_convergence_study(run: Fi
     title = run_answer(asked).title.replace("\N{NO-BREAK SPACE}", " ").replace("\N{NARROW NO-BREAK SPACE}", " ")
     ends = "after 12 rounds at R = 2 and not within 30 rounds (1.2 % off) at R = 8"
     assert title == f"Participation comes within 1.0 % (TV) of its long-run shares {ends}."
+
+
+@pytest.mark.parametrize(
+    ("tv", "said"),
+    [
+        ([0.4, 0.005, 0.02, 0.004, 0.003], "after 4 rounds"),
+        ([0.4, 0.005, 0.002, 0.004, 0.02], "not within 5 rounds (2.0 % off)"),
+        ([0.0, 0.0, 0.0], "after 1 round"),
+    ],
+)
+def test_the_start_is_forgotten_where_distances_stay_small(run: FinishedRun, tv: list[float], said: str) -> None:
+    study = pl.DataFrame({"separation": 3, "round": range(len(tv)), "tv": tv, "method": "exact"})
+    asked = replace(
+        run,
+        convergence=study,
+        scenario=run.scenario.model_copy(update={"question": "How fast is the start forgotten?"}),
+    )
+    title = run_answer(asked).title.replace("\N{NO-BREAK SPACE}", " ").replace("\N{NARROW NO-BREAK SPACE}", " ")
+    assert title == f"Participation comes within 1.0 % (TV) of its long-run shares {said} at R = 3."
