@@ -232,7 +232,8 @@ def cost_findings(found: SweepChoice) -> Iterator[Finding]:
     row, names, paces = found.chosen, found.names, found.paces
     if row is None or not np.isfinite(paces[row]):
         return
-    fast, pace = int(np.nanargmax(paces)), wording_of(PACE).write(float(paces[row]))
+    fast, write = int(np.nanargmax(paces)), wording_of(PACE).write
+    pace = write(float(paces[row]))
     beside = "none is faster"
     if not found.paces_differ:
         text, beside = f"Every setting runs {pace}", "the same at every setting"
@@ -259,7 +260,7 @@ def cost_findings(found: SweepChoice) -> Iterator[Finding]:
         between = found.front.rows[1:-1].tolist()
         ways = [
             f"{names[row]} ({wording_of(found.sweep.bias_metric).write(float(interval(found.bias)[0][row]))} at "
-            f"{wording_of(PACE).write(float(paces[row]))})"
+            f"{write(float(paces[row]))})"
             for row in between
         ]
         lies = "lies" if len(between) == 1 else "lie"

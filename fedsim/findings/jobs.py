@@ -1,12 +1,12 @@
 """What a run of several jobs on one fleet shows: pace and bias of each, who is left out, and what sharing costs."""
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 
 from fedsim.analysis.metrics import of_jobs
 from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, WHAT, Certainty, Finding, Tile, command_of
 from fedsim.findings.formatting import count, listing, number, percent
+from fedsim.findings.methods import optimizer_of
 from fedsim.findings.metric_wording import PACE, REPORTED, tv
 from fedsim.scenario import Scenario
 
@@ -33,7 +33,7 @@ def jobs_answer(scenario: Scenario, metrics: Mapping[str, float], manifest: Mapp
     yield Finding(f"{text}.", WHAT, name="left out", quantity="jobs.left_out_share", value=left)
     shares = [f"{name} {_apart(own)}{_alone(own)}" for name, own in jobs.items()]
     yield Finding(f"From uniform (TV): {listing(shares)}.", BIAS, certainty=Certainty.UNTESTED)
-    losses = [f"“{name}” {_loss(own)}" for name, own in jobs.items() if _losses(own)]
+    losses = [f"“{name}” {least}" for name, own in jobs.items() if (least := _least_loss(own))]
     text = f"Lowest loss of each job: {listing(losses)}" if losses else "No model was trained"
     yield Finding(f"{text}.", MODEL, certainty=Certainty.UNTESTED)
     paces = [_pace(name, own) for name, own in jobs.items()]
@@ -57,15 +57,11 @@ def _alone(own: Mapping[str, float]) -> str:
     return f" (alone {_apart(own, ALONE)})" if ALONE + REPORTED in own else ""
 
 
-def _losses(own: Mapping[str, float]) -> dict[str, float]:
-    """Return the loss at the end of each optimizer of a job, without those under uniform participation."""
-    ends = {re.fullmatch(r"learning\.(.+(?<!_uniform))\.final_loss", metric): value for metric, value in own.items()}
-    return {found[1]: value for found, value in ends.items() if found is not None and math.isfinite(value)}
-
-
-def _loss(own: Mapping[str, float]) -> str:
-    name, loss = min(_losses(own).items(), key=lambda each: each[1])
-    return f"{number(loss, 3)} ({name})"
+def _least_loss(own: Mapping[str, float]) -> str:
+    """Return the lowest loss at the end of a job, with its optimizer; "" where it has none."""
+    ends = [(value, optimizer_of(metric, "final_loss")) for metric, value in own.items() if math.isfinite(value)]
+    loss, name = min((each for each in ends if each[1]), key=lambda each: each[0], default=(0.0, ""))
+    return f"{number(loss, 3)} ({name})" if name else ""
 
 
 def _pace(name: str, own: Mapping[str, float]) -> str:

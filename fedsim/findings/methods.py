@@ -5,6 +5,7 @@ order; how much the means of the spans differ tells how far chance puts the whol
 """
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -33,6 +34,12 @@ def optimizers(run: FinishedRun) -> tuple[str, ...]:
 def references(names: Sequence[str]) -> Mapping[str, str]:
     """Tell which of the optimizers is there to compare with: one trained under uniform participation -> its own."""
     return {name + _REFERENCE: name for name in names if name + _REFERENCE in names}
+
+
+def optimizer_of(metric: str, figure: str) -> str | None:
+    """Return the optimizer of a metric ``learning.NAME.FIGURE``; None of others, and under uniform participation."""
+    found = re.fullmatch(rf"learning\.(.+(?<!{_REFERENCE}))\.{figure}", metric)
+    return found and found[1]
 
 
 def without_loss(*, diverged: bool) -> Finding:

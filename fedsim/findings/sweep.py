@@ -33,7 +33,7 @@ from fedsim.findings.formatting import (
     with_separation,
 )
 from fedsim.findings.jobs import OF_EACH_JOB
-from fedsim.findings.methods import without_loss
+from fedsim.findings.methods import optimizer_of, without_loss
 from fedsim.findings.metric_wording import L1, PACE, PACE_UNIT, PULL, MetricWording, difference, tv, wording_of
 from fedsim.findings.run_advice import longer_command
 from fedsim.findings.tournament import Tournament, tournament_findings, tournament_next, tournament_tiles
@@ -168,14 +168,10 @@ def _spread(sweep: FinishedSweep) -> Iterator[Finding]:
             yield Finding(f"Over the cases, {wording.words} is {ends}.", wording.about, quantity=metric)
 
 
-def _ends(metric: str, what: str) -> bool:
-    return re.fullmatch(rf"learning\.(?!.*_uniform\.).+\.{what}", metric) is not None
-
-
 def losses_of(sweep: FinishedSweep, *kinds: str) -> list[str]:
     """Return the metric of the loss of each optimizer, at most three: the first of these kinds that it has."""
     losses = dict[str, str]()
-    for metric in (each for what in kinds for each in sweep.metrics if _ends(each, what)):
+    for metric in (each for what in kinds for each in sweep.metrics if optimizer_of(each, what)):
         losses.setdefault(metric.rpartition(".")[0], metric)
     return list(losses.values())[:_LOSSES]
 
@@ -184,7 +180,7 @@ def no_loss(sweep: FinishedSweep) -> Finding:
     """Say why the sweep has no loss."""
     if sweep.scenario.jobs:
         return Finding(OF_EACH_JOB, MODEL)
-    return without_loss(diverged=any(_ends(each, "diverged_round") for each in sweep.metrics))
+    return without_loss(diverged=any(optimizer_of(each, "diverged_round") for each in sweep.metrics))
 
 
 def courses_of(sweep: FinishedSweep, metrics: Sequence[str]) -> list[Finding]:
