@@ -31,9 +31,9 @@ class Need:
     size: float
 
 
-def check_budget(scenario: Scenario) -> list[Mistake]:
-    """Return a mistake at the largest need if a scenario takes more memory than the budget."""
-    return refusals(scenario, _needs(scenario))
+def check_budget(scenario: Scenario, *, training: bool = True) -> list[Mistake]:
+    """Return a mistake at the largest need if a scenario, with or without its training, takes more than the budget."""
+    return refusals(scenario, _needs(scenario, training=training))
 
 
 def address_space_bytes(scenario: Scenario) -> int:
@@ -42,13 +42,13 @@ def address_space_bytes(scenario: Scenario) -> int:
     return library_bytes() + followed + int(sum(need.size for need in _needs(scenario)))
 
 
-def _needs(scenario: Scenario) -> list[Need]:
+def _needs(scenario: Scenario, *, training: bool = True) -> list[Need]:
     if scenario.jobs:
-        return [need for name in scenario.jobs for need in _needs(scenario.of_job(name))]
+        return [need for name in scenario.jobs for need in _needs(scenario.of_job(name), training=training)]
     groups = scenario.population
     largest = max(range(len(groups)), key=lambda index: groups[index].devices)
     devices = Need(("population", largest, "devices"), f"{scenario.devices:,} devices", DEVICE_BYTES * scenario.devices)
-    return [devices, *_rounds(scenario), *_learning(scenario)]
+    return [devices, *_rounds(scenario), *(_learning(scenario) if training else [])]
 
 
 def check_log_size(scenario: Scenario) -> None:

@@ -106,7 +106,7 @@ def chain(
         If a question has no answer, or none by the method asked for.
     """
     scenario = as_scenario(scenario)
-    if too_much := check_budget(scenario):
+    if too_much := check_budget(scenario, training=False):
         raise ScenarioError(too_much)
     asked: Sequence[int | None] = [None]
     if separation is not None:

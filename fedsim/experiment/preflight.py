@@ -43,10 +43,11 @@ def preflight(scenario: Scenario, replicate: int = 0) -> Population:
 def made_ready(scenario: Scenario, replicate: int = 0, *, live: bool = False) -> Ready:
     """Check that everything a scenario names exists and fits together; return what was made of it.
 
-    In a `live` run somebody else tells what came of each round, so that the scenario need not train.
+    In a `live` run somebody else tells what came of each round, so that the scenario need not train, nor have memory
+    for it.
     A `ScenarioError` has every mistake, each with its place in the file.
     """
-    if too_much := check_budget(scenario.check_one()):
+    if too_much := check_budget(scenario.check_one(), training=not live):
         raise ScenarioError(too_much)
     own, of_own = made_metrics(scenario)
     named = [*_check_selection(scenario), *_check_learning(scenario), *of_own]

@@ -14,7 +14,7 @@ from fedsim.common.arguments import whole
 from fedsim.common.errors import ChainError, ScenarioError
 from fedsim.common.markup import fragment
 from fedsim.common.progress import Report, silent
-from fedsim.experiment.preflight import preflight
+from fedsim.experiment.preflight import made_ready, preflight
 from fedsim.experiment.result import Result
 from fedsim.learning.private import caveats
 from fedsim.population import Population, check_feasible
@@ -108,7 +108,7 @@ def promises(
     """
     scenario = as_scenario(scenario)
     privacy = _asked(scenario, noise, epsilon)
-    population = preflight(scenario)
+    population = made_ready(scenario, live=True).population  # nothing is trained
     own = population.separation
     shared = [own] if separation is None else [np.full_like(own, whole("separation", each)) for each in separation]
     sized = [scenario] if cohort is None else [scenario.with_values({"server.cohort": each}) for each in cohort]

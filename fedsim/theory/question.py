@@ -236,6 +236,11 @@ class Stationary(Question):
     caveats: tuple[str, ...] = ()
     pull: Floats | None = None
 
+    def __repr__(self) -> str:
+        """Return what it says in a line, without arrays."""
+        answer = f"method={self.method!r}, tv_uniform={self.tv_uniform:.6g}, ratio={self.ratio:.6g}"
+        return f"Stationary(clients={self.clients}, cohort={self.cohort}, law={self.law!r}, {answer})"
+
     @property
     def l1_uniform(self) -> float:
         """L1 distance of `pi` from uniform, sum_i abs(pi_i - 1/N); between 0 and 2."""

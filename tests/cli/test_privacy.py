@@ -271,3 +271,12 @@ def test_an_audit_refutes_with_exit_code_1(write: Write, tmp_path: Path) -> None
     refuted = fedsim_process("privacy", "--audit", own, "--allow-plugins", cwd=tmp_path)
     assert (refuted.returncode, "refuted: epsilon of Louder" in refuted.stderr) == (1, True), refuted.stderr
     assert fedsim("privacy", file, "--audit", file).returncode == 2
+
+
+@pytest.mark.parametrize("command", ["privacy", "chain"])
+def test_what_nothing_trains_for_needs_no_memory_of_training(write: Write, command: str) -> None:
+    """Data of 1 TB: a run is refused, and what asks theory alone is not."""
+    problem = "{kind: robust_regression, dimension: 2000, samples: 1000000}"
+    file = write(CASE + f"learning: {{problem: {problem}, optimizers: [fedavg], step_size: 0.1}}\n")
+    assert fedsim("validate", file).returncode == 2
+    assert fedsim(command, file).returncode == 0

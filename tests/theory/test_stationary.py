@@ -119,3 +119,10 @@ def test_public_names() -> None:
         "smallest_separation",
         "stationary",
     ]
+
+
+def test_an_answer_is_told_in_a_line_however_many_clients_there_are() -> None:
+    assert repr(stationary(np.arange(1, 100_001), 0, 5)).count("\n") == 0
+    assert repr(stationary([1, 2, 3, 4, 5], 1, 2)) == (
+        "Stationary(clients=5, cohort=2, law='midzuno', method='closed-form', tv_uniform=0.027451, ratio=1.19565)"
+    )
