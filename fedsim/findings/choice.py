@@ -267,6 +267,12 @@ def cost_findings(found: SweepChoice) -> Iterator[Finding]:
         yield Finding(f"Between the fastest and the most even {lies} {listing_of(ways, _NAMED)}.", COST)
 
 
+def common_seeds(one: Floats, other: Floats) -> Bools | None:
+    """Say which seeds two settings share, (seeds,); None where both have the same ones, or none together."""
+    first, second = np.isfinite(one), np.isfinite(other)
+    return None if (first == second).all() or not (first & second).any() else np.asarray(first & second)
+
+
 def sure_findings(found: SweepChoice) -> Iterator[Finding]:
     """Say which settings tie with the best, how small a difference these seeds see, and whether conditions are kept."""
     ranking, names, best = found.ranking, found.names, found.ranking.best
@@ -299,7 +305,9 @@ def sure_findings(found: SweepChoice) -> Iterator[Finding]:
         apart = difference(found.wording, float(ranking.difference[row]), float(ranking.half[row]))
         less = apart.lstrip("+\N{MINUS SIGN}")
         tested = bool(np.isfinite(ranking.half[row]))
-        text = f"Next best is {names[row]} with {found.at(row)} ({apart})."
+        both = common_seeds(found.bias[row], found.bias[best])
+        seeds = "" if both is None else f" over {count(int(both.sum()), 'seed')} that both have"
+        text = f"Next best is {names[row]} with {found.at(row)} ({apart}{seeds})."
         if tested and not tied:
             by = f"by {less} (paired t test over {count(found.seeds, 'seed')})"
             text = f"{names[best]} is better than {names[row]}, the next best with {found.at(row)}, {by}."

@@ -14,6 +14,7 @@ from fedsim.findings.bias import FEW
 from fedsim.findings.choice import (
     SETTINGS_TEST,
     SweepChoice,
+    common_seeds,
     cost_findings,
     loss_parts,
     next_findings,
@@ -221,14 +222,18 @@ def _along(sweep: FinishedSweep, wording: MetricWording, along: Axis, line: Line
     """Say how a metric goes from one end of a line to the other; the value of the finding is the difference."""
     first, last = int(line.points[0]), int(line.points[-1])
     where = f" with {line.name}" if line.name else ""
-    start, end = wording.write(float(line.mean[0])), wording.write(float(line.mean[-1]))
+    values = sweep.samples(wording.metric)
+    means, both = [float(line.mean[0]), float(line.mean[-1])], common_seeds(values[first], values[last])
+    if both is not None:  # numbers of one sentence are of the same seeds
+        means = [float(values[row, both].mean()) for row in (first, last)]
+    start, end = map(wording.write, means)
+    seeds = "" if both is None else f" over {count(int(both.sum()), 'seed')} that both have"
     x, y = along.named(float(line.x[0])), along.named(float(line.x[-1]))
     named = (wording.about, False, "course", wording.metric)
     if first == last:
         return Finding(f"{capitalized(wording.words)} is {start} at {x}{where}.", *named)
-    values = sweep.samples(wording.metric)
     mean, half = (float(each[0]) for each in interval(values[[last]] - values[first]))
-    change = f" ({difference(wording, mean, half)})" if np.isfinite(mean) else ""
+    change = f" ({difference(wording, mean, half)}{seeds})" if np.isfinite(mean) else ""
     to = y.removeprefix(f"{along.name} = ")
     ends = f"{start} at {x} and {to}" if start == end else f"{start} at {x}, {end} at {to}"
     brief = f"{capitalized(wording.brief)}: {ends}{where and f' with {cut(line.name, _SHORT)}'}{change}."

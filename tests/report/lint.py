@@ -427,7 +427,7 @@ def check_sweep(findings: Sequence[Mapping[str, Any]], sweep: MeasuredSweep, rig
         if not any(says(each["text"], scale * value) for scale in (1.0, 0.5, 100.0, 50.0)):
             yield Fault("a sentence without its value", f"{quantity} = {value}: {each['text']}")
         ends = list(means.values())
-        known = [*ends, *(one - other for one in ends for other in ends)]
+        known = [*ends, *sweep.differences(quantity)]
         if any(math.isclose(value, own, rel_tol=1e-6, abs_tol=1e-9) for own in known):
             right["by the results of runs"] += 1
         else:

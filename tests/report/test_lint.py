@@ -20,7 +20,20 @@ from .lint import Fault, check_form, check_words, lint, numbers, read_page, says
 from .lint_browser import browser_faults
 from .lint_cases import Case, draw_case
 
-FAULTY = (6077, 6172, 7156, 8015, 8034, 8133, 9009, 9082, 9133, 10181)  # pages that had lines too long, dust, no cost
+FAULTY = (
+    6077,
+    6172,
+    7156,
+    8015,
+    8034,
+    8133,
+    9009,
+    9082,
+    9133,
+    10181,
+    11097,
+    12032,
+)  # had lines too long, dust, no cost, other seeds
 PAGES, FIRST = int(os.environ.get("FEDSIM_PAGES", "20")), int(os.environ.get("FEDSIM_PAGES_FROM", "0"))
 
 

@@ -380,3 +380,18 @@ def test_groups_are_shown_where_settings_differ_in_them(tmp_path: Path) -> None:
     assert table.rows == (("0", "0.8 ± 0", "1.2 ± 0"), ("4", "0.9 ± 0", "1.1 ± 0"))
     same = write_points(tmp_path / "t", points, lambda *_: {L1: 0.5, "group.india.ratio": 1.1})
     assert group_ratio_table(read_finished_sweep(same)) is None
+
+
+def test_a_difference_and_both_its_ends_are_of_the_seeds_that_both_have(tmp_path: Path) -> None:
+    """R = 0 has seed 3 alone: 80 % there, and not 60 %, which is the mean of R = 1 over three seeds."""
+
+    def measure(index: int, seed: int) -> dict[str, float]:
+        l1 = {1: 0.8, 2: 1.2, 3: 1.6}[seed] if index else 2.0 if seed == 3 else np.nan
+        return {L1: l1, PACE: 900.0}
+
+    sweep = read_finished_sweep(
+        write_points(tmp_path / "s", [{SEPARATION: r} for r in range(2)], measure, seeds=(1, 2, 3))
+    )
+    text = said(sweep)[1]
+    assert "goes from 100 % to 80.0 % (\N{MINUS SIGN}20.0 points over 1 seed that both have)." in text
+    assert "Next best is R = 0 with 100 % (+20.0 points over 1 seed that both have)." in text
