@@ -393,5 +393,5 @@ def test_a_difference_and_both_its_ends_are_of_the_seeds_that_both_have(tmp_path
         write_points(tmp_path / "s", [{SEPARATION: r} for r in range(2)], measure, seeds=(1, 2, 3))
     )
     text = said(sweep)[1]
-    assert "goes from 100 % to 80.0 % (\N{MINUS SIGN}20.0 points over 1 seed that both have)." in text
+    assert "goes from 100 % to 80.0 % (-20.0 points over 1 seed that both have)." in text
     assert "Next best is R = 0 with 100 % (+20.0 points over 1 seed that both have)." in text
