@@ -119,6 +119,10 @@ class ScenarioError(FedsimError):
         self.mistakes = tuple(mistakes)
         super().__init__("\n".join(str(mistake) for mistake in self.mistakes))
 
+    def __reduce__(self) -> tuple[type["ScenarioError"], tuple[tuple[Mistake, ...]]]:
+        """Pickle the mistakes, of which the message is made."""
+        return type(self), (self.mistakes,)
+
 
 class StalledError(FedsimError):
     """The federation can never make progress again; the message says what everyone is waiting for.

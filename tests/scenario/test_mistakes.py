@@ -1,5 +1,6 @@
 """Every mistake in a file is told with its place, its path and what would be right; several at once."""
 
+import pickle
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -271,3 +272,10 @@ def test_merges_of_merges_are_bounded(write: Write) -> None:
     lines = [f"{b}: &{b} {{<<: [{', '.join([f'*{a}'] * 10)}]}}" for a, b in pairwise(names)]
     found = complaints(write("\n".join(["a: &a {x: 1, y: 2}", *lines, GOOD])))
     assert any("aliases" in line or "merges" in line for line in found)
+
+
+def test_mistakes_come_out_of_another_process_whole(write: Write) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.load(write(GOOD.replace("10", "-1")))
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(again), again.mistakes) == (str(caught.value), caught.value.mistakes)
