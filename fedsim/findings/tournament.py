@@ -1,8 +1,10 @@
 """Which optimizer of a sweep is the best over all its settings: by mean rank, tested over seeds."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import product
 
 import numpy as np
 
@@ -10,7 +12,7 @@ from fedsim.common.arrays import Bools, Floats
 from fedsim.findings.finding import COST, MODEL, NEXT, TRUST, Certainty, Finding, Tile, with_half, with_seeds
 from fedsim.findings.finished_sweep import FinishedSweep
 from fedsim.findings.formatting import count, cut, listing, listing_of, number
-from fedsim.sweeps.decision import interval, seeds_needed, told_apart
+from fedsim.sweeps.decision import holm, interval, p_values, seeds_needed, told_apart
 
 # What optimizers are compared by, the first that is known: distance of the mean model from the optimum, and losses
 _FIGURES = {
@@ -30,6 +32,11 @@ _WORLDS = {"population", "server", "learning.problem", "name"}  # keys whose val
 RANKS_TEST = "paired t test of mean ranks over seeds, 5 % with Holm's correction for all optimizers"
 
 
+MEMORY = ("Any memory", "Nothing kept on the device", "A few numbers kept of each client")
+"""What the columns of a table of winners allow, each more than the next."""
+_COSTS = ("rounds_to_target", "time_to_target", "sent_mb_to_target")
+
+
 @dataclass(frozen=True, eq=False)
 class Tournament:
     """Optimizers over the same cases, which are the settings of a sweep, by what differs besides the optimizer."""
@@ -38,6 +45,8 @@ class Tournament:
     names: tuple[str, ...]  # of the optimizers
     cases: tuple[str, ...]
     values: Floats  # (optimizers, cases, seeds), NaN where a run has none, infinity where it diverged
+    kinds: Mapping[str, str] = field(default_factory=dict)  # of optimizers with names of their own
+    costs: Mapping[str, Floats] = field(default_factory=dict)  # of `_COSTS`, as the values
 
     @property
     def finite(self) -> Floats:
@@ -70,6 +79,40 @@ def leaders(values: Floats) -> tuple[list[int], list[int]]:
     return order, [order[0], *(row for row, apart in zip(order[1:], told, strict=True) if not apart)]
 
 
+def allowed(found: Tournament) -> Bools:
+    """Say which optimizers stay within each of `MEMORY`, (columns, optimizers), by what they tell of themselves.
+
+    One that tells nothing of its memory is in the first column; one that is told all frequencies is in none.
+    """
+    from fedsim.learning.optimizers import OPTIMIZERS
+
+    rows = []
+    for kind in (found.kinds.get(name, name) for name in found.names):
+        needs = getattr(OPTIMIZERS.find(kind), "footprint", None) if kind in OPTIMIZERS.built_in else None
+        off_device, of_each = (False, False) if needs is None else (not needs.client, bool(needs.per_participant))
+        rows.append([kind != "oracle_weighted", off_device, off_device and not of_each])
+    columns = np.array(rows).T
+    return np.asarray(columns & columns[0])
+
+
+def winners(found: Tournament) -> list[list[list[int]]]:
+    """Return by case, and in it for each of `MEMORY`, the best optimizer, and those that no test tells from it.
+
+    The best has the least mean, of those with a value for every seed. Each other one is tested against it by paired t
+    tests; Holm's correction is for all tests of the table together.
+    """
+    columns, cells, tests = allowed(found), list[list[int]](), list[Floats]()
+    for case, column in product(range(len(found.cases)), columns):
+        own = found.values[:, case]
+        rows = np.flatnonzero(column & np.isfinite(own).all(axis=1))
+        rows = rows[np.argsort(own[rows].mean(axis=1), kind="stable")]
+        cells.append(rows.tolist())
+        tests.append(p_values(own[rows[1:]] - own[rows[:1]]))
+    told = iter(holm(np.concatenate(tests)))
+    tied = [[row for k, row in enumerate(rows) if not k or not next(told)] for rows in cells]
+    return [tied[first : first + len(columns)] for first in range(0, len(tied), len(columns))]
+
+
 def tournament_of(sweep: FinishedSweep) -> Tournament | None:
     """Return the optimizers of a sweep over optimizers, or whose runs train several; None where it is about others."""
     for figure in _FIGURES:
@@ -84,6 +127,10 @@ def tournament_of(sweep: FinishedSweep) -> Tournament | None:
         return None
     lost = np.stack([sweep.samples(f"learning.{name}.diverged") == 1 for name in names])
     values = np.where(lost, np.inf, np.stack([sweep.samples(metrics[name]) for name in names]))
+    if figure == "bias":  # where no optimum is known, models are told by their losses
+        losses = np.stack([sweep.samples(f"learning.{name}.average_loss") for name in names])
+        values = np.where(np.isnan(values).all(axis=(0, 2), keepdims=True), losses, values)
+    tables = {what: np.stack([sweep.samples(f"learning.{name}.{what}") for name in names]) for what in _COSTS}
     known = ~np.isnan(values)
     others = [name for name in sweep.parameters if not _of_optimizers((name,))]
     cases = sweep.point_names([name for name in others if len(set(sweep.values(name))) > 1])
@@ -92,12 +139,24 @@ def tournament_of(sweep: FinishedSweep) -> Tournament | None:
         rows = [[row for row, case in enumerate(cases) if case == each] for each in every]
         if any((known[:, own].any(axis=2).sum(axis=1) > 1).any() for own in rows):
             return None  # an optimizer has several settings of its own in one case
-        merged = np.stack([np.where(known[:, own], values[:, own], 0).sum(axis=1) for own in rows], axis=1)
-        values = np.where(np.stack([known[:, own].any(axis=1) for own in rows], axis=1), merged, np.nan)
-        cases = tuple(every)
+        # Each row of a case that an optimizer has: the one setting in which it is
+        tables |= {"": values}
+        for what, table in tables.items():
+            there = [np.where(known[:, own].any(axis=2, keepdims=True), table[:, own], np.nan) for own in rows]
+            tables[what] = np.stack([np.fmin.reduce(own, axis=1) for own in there], axis=1)
+        values, cases = tables.pop(""), tuple(every)
     elif len(names) < _FEWEST or sweep.scenario.decide is not None or not _WORLDS & {*sweep.parameters}:
         return None
-    return Tournament(figure, tuple(names), cases, values) if len(names) > 1 else None
+    return Tournament(figure, tuple(names), cases, values, _kinds(sweep), tables) if len(names) > 1 else None
+
+
+def _kinds(sweep: FinishedSweep) -> dict[str, str]:
+    """Return the kinds of the optimizers of all settings, by name."""
+    learning, points = sweep.scenario.learning, sweep.points
+    found = {each.label: each.kind for each in (() if learning is None else learning.optimizers)}
+    for own in points["learning.optimizers"].to_list() if "learning.optimizers" in points.columns else ():
+        found |= {each["name"]: each["kind"] for each in json.loads(own) if isinstance(each, dict) and "name" in each}
+    return found
 
 
 def _of_optimizers(parameters: Sequence[str]) -> bool:

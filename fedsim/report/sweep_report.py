@@ -37,6 +37,7 @@ def sweep_document(sweep: FinishedSweep) -> ReportDocument:
     """Compute everything that the report of a sweep shows."""
     found, chosen, methods = choice_of(sweep), headlines(sweep), tournament_of(sweep)
     ranked = tables.choice_table(sweep, found) if methods is None else tables.tournament_table(methods)
+    won = None if methods is None else tables.winners_table(methods)
     charts, points = sweep_charts(sweep, found, chosen, methods), tables.point_table(sweep, chosen)
     parts = [tables.parts_table(sweep, each) for each in loss_parts(sweep)]
     return ReportDocument(
@@ -51,7 +52,9 @@ def sweep_document(sweep: FinishedSweep) -> ReportDocument:
         answer=tuple(sweep_answer(sweep, found, methods)),
         tiles=tuple(sweep_tiles(sweep, found, methods)),
         sections=(
-            Section("bias", "Bias and what it costs" if methods is None else "Optimizers", charts.get("bias", ())),
+            Section(
+                "bias", "Bias and what it costs" if methods is None else "Optimizers", charts.get("bias", ()), [won]
+            ),
             Section("parts", "What the loss is made of", charts.get("parts", ()), parts),
             Section("privacy", "Privacy", (), [tables.privacy_table(sweep)]),
             Section("trends", "Along the sweep", charts.get("trends", ())),

@@ -9,10 +9,10 @@ import numpy as np
 from fedsim.common.arrays import Floats
 from fedsim.findings.choice import LossParts, SweepChoice
 from fedsim.findings.finished_sweep import FinishedSweep, names_of
-from fedsim.findings.formatting import NO_VALUE, capitalized, count, duration, number
+from fedsim.findings.formatting import NO_VALUE, capitalized, count, duration, listing_of, number
 from fedsim.findings.metric_wording import PACE, difference, tv
 from fedsim.findings.sweep import moves
-from fedsim.findings.tournament import Tournament, leaders, ranks
+from fedsim.findings.tournament import MEMORY, Tournament, allowed, leaders, ranks, winners
 from fedsim.privacy.guarantee import scope_of
 from fedsim.report.tables import Table
 from fedsim.sweeps.decision import Interval, interval
@@ -163,3 +163,34 @@ def tournament_table(found: Tournament) -> Table:
     return Table(
         f"Optimizers by mean rank, and {found.words}: {_INTERVAL}", ("Optimizer", "Mean rank", *cases), tuple(rows)
     )
+
+
+def winners_table(found: Tournament) -> Table | None:
+    """Show who is the best in each case within the memory that there is; None where memory makes no difference."""
+    within = allowed(found)
+    if len(found.cases) < 2 or (within == within[0]).all():
+        return None
+    rows = tuple(
+        (case, *(_won(found, row, best) for best in cells))
+        for row, (case, cells) in enumerate(zip(found.cases, winners(found), strict=True))
+    )
+    or_loss = ", or the loss where no optimum is known" if found.figure == "bias" else ""
+    note = (
+        "Paired t tests over the seeds, 5\N{NARROW NO-BREAK SPACE}% with Holm's correction for the whole table: what a "
+        f"cell does not name, and its column allows, is worse. By {found.words}{or_loss}; costs are medians until the "
+        "target. Memory is what an optimizer tells of itself."
+    )
+    caption, head = "Which optimizer, by case and by the memory that there is", ("Case", *MEMORY)
+    return Table(caption, head, rows, len(head), note)
+
+
+def _won(found: Tournament, case: int, best: Sequence[int]) -> str:
+    """Write a cell of the table of winners: the best with its figure and costs, and who ties."""
+    if not best:
+        return NO_VALUE
+    cost = {name: values[best[0], case] for name, values in found.costs.items()}
+    reached = all(np.isfinite(each).all() for each in cost.values())
+    rounds, time, sent = (float(np.median(each)) if reached else np.nan for each in cost.values())
+    took = f"; {count(rounds)} rounds, {duration(time)}, {number(sent, 2)} MB" if reached else ""
+    ties = f"; tied: {listing_of([found.names[row] for row in best[1:]], 3)}" if len(best) > 1 else ""
+    return f"{found.names[best[0]]} {number(float(found.values[best[0], case].mean()), 2)}{took}{ties}"
