@@ -98,12 +98,16 @@ def allowed(found: Tournament) -> Bools:
 def winners(found: Tournament) -> list[list[list[int]]]:
     """Return by case, and in it for each of `MEMORY`, the best optimizer, and those that no test tells from it.
 
-    The best has the least mean, of those with a value for every seed. Each other one is tested against it by paired t
-    tests; Holm's correction is for all tests of the table together.
+    The best has the least geometric mean, of those with a value for every seed. Each other one is tested against it by
+    paired t tests of logarithms, since figures differ in size from seed to seed; Holm's correction is for all tests of
+    the table together. Figures below a millionth of the case's median count as equal; some that are not positive are
+    compared as they are.
     """
     columns, cells, tests = allowed(found), list[list[int]](), list[Floats]()
     for case, column in product(range(len(found.cases)), columns):
         own = found.values[:, case]
+        if (np.isnan(own) | (own >= 0)).all() and np.isfinite(own).any():
+            own = np.log(np.maximum(own, max(1e-6 * float(np.median(own[np.isfinite(own)])), 1e-300)))
         rows = np.flatnonzero(column & np.isfinite(own).all(axis=1))
         rows = rows[np.argsort(own[rows].mean(axis=1), kind="stable")]
         cells.append(rows.tolist())

@@ -9,7 +9,7 @@ import numpy as np
 from fedsim.common.arrays import Floats
 from fedsim.findings.choice import LossParts, SweepChoice
 from fedsim.findings.finished_sweep import FinishedSweep, names_of
-from fedsim.findings.formatting import NO_VALUE, capitalized, count, duration, listing_of, number
+from fedsim.findings.formatting import NO_VALUE, above_dust, capitalized, count, duration, listing, number
 from fedsim.findings.metric_wording import PACE, difference, tv
 from fedsim.findings.sweep import moves
 from fedsim.findings.tournament import MEMORY, Tournament, allowed, leaders, ranks, winners
@@ -176,9 +176,9 @@ def winners_table(found: Tournament) -> Table | None:
     )
     or_loss = ", or the loss where no optimum is known" if found.figure == "bias" else ""
     note = (
-        "Paired t tests over the seeds, 5\N{NARROW NO-BREAK SPACE}% with Holm's correction for the whole table: what a "
-        f"cell does not name, and its column allows, is worse. By {found.words}{or_loss}; costs are medians until the "
-        "target. Memory is what an optimizer tells of itself."
+        "Paired t tests of ratios over the seeds, 5\N{NARROW NO-BREAK SPACE}% with Holm's correction for the whole "
+        f"table: what a cell does not name, and its column allows, is worse. By {found.words}{or_loss}; costs are "
+        "medians until the target. Memory is what an optimizer tells of itself."
     )
     caption, head = "Which optimizer, by case and by the memory that there is", ("Case", *MEMORY)
     return Table(caption, head, rows, len(head), note)
@@ -192,5 +192,5 @@ def _won(found: Tournament, case: int, best: Sequence[int]) -> str:
     reached = all(np.isfinite(each).all() for each in cost.values())
     rounds, time, sent = (float(np.median(each)) if reached else np.nan for each in cost.values())
     took = f"; {count(rounds)} rounds, {duration(time)}, {number(sent, 2)} MB" if reached else ""
-    ties = f"; tied: {listing_of([found.names[row] for row in best[1:]], 3)}" if len(best) > 1 else ""
-    return f"{found.names[best[0]]} {number(float(found.values[best[0], case].mean()), 2)}{took}{ties}"
+    ties = f"; tied: {listing([found.names[row] for row in best[1:]])}" if len(best) > 1 else ""
+    return f"{found.names[best[0]]} {above_dust(float(found.values[best[0], case].mean()), 2)}{took}{ties}"

@@ -96,7 +96,8 @@ REGIONS: Mapping[str, Callable[[Kept], str]] = {
     "learning": lambda kept: table(HEAD, claims(kept, "theorems", "experiments", "open")),
     "verdicts": verdicts,
     "validation": validation,
-    "tournament": lambda _: table(tournament.STANDINGS, tournament.ranking(tournament.measured("bias"))),
+    "tournament": lambda _: table(tournament.HEAD, tournament.by_regime(tournament.results())),
+    "tournament-debiased": lambda _: table(tournament.HEAD_BESIDE, tournament.debiased(*tournament.tables_beside())),
 }
 
 

@@ -1,215 +1,442 @@
-"""The tournament of methods: all ways to debias over the same cohorts of six worlds, on two problems each.
+"""The tournament of methods: which one debiases best in which regime of noise, local steps, cohorts and memory.
 
-Worlds, problems and methods are the points and optimizers of ``scenarios/studies/tournament.fedsim.yaml``. The step of
-each method is tuned for each point from one grid, over a participation of its own (a seed that is none of the study's);
-the steps that were best are written into the scenario, which is run as a sweep over ten seeds. Grid and results are
-kept; what is there is not computed again. `fedsim report` makes the page, and this what docs/learning.md says.
+Regimes are the points of ``scenarios/studies/tournament.fedsim.yaml``: a reference, what differs from it in one
+respect, and a network. In each, every method has the same budget: 24 candidates over one participation (six lengths of
+the step with all else as usual, six drawn from the ladders of its hyperparameters, and twelve beside the best so far);
+the best eight over three participations, the best three over five. A value that was best and is the least or largest
+tried is tried beyond, until its ladder ends by nature. What was best is written into the scenario, which is run as a
+sweep over ten other seeds. `fedsim report` makes the page, and this what docs/learning.md says.
 """
 
+import json
 import re
 import sys
 import time
+import zlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from itertools import product
-from multiprocessing import get_context
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import polars as pl
 
 from fedsim import Scenario, simulate
-from fedsim.common.arrays import Floats
+from fedsim.common.arrays import Bools, Floats
 from fedsim.findings.formatting import listing, number
-from fedsim.findings.tournament import leaders, ranks
-from fedsim.sweeps.decision import interval, told_apart
+from fedsim.findings.tournament import MEMORY, Tournament, tournament_of, winners
+from fedsim.log import fingerprint
+from fedsim.sweeps import store
+from fedsim.sweeps.decision import told_apart
 from fedsim.sweeps.plan import points_of
-from reports.make.kept import SCENARIOS, kept_sweep, read_store, write_store
+from fedsim.sweeps.results import FIXED, read_results
+from reports.make.kept import REPORTS, SCENARIOS, kept_sweep, read_store, write_store
 from reports.make.runs import kept_sweep_page, run_kept_sweep
 
 SCENARIO = SCENARIOS / "studies" / "tournament.fedsim.yaml"
-STEPS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
-TUNING_SEED = 101
+DRAWN = 12  # candidates
+BESIDE = 4  # the best, and as often as that three times
+HALVING = ((8, 3), (3, 5))  # candidates, and over how many of the tuning seeds
+TUNING_SEEDS = (101, 102, 103, 104, 105)
+WIDENINGS = 12
+AT_ONCE = 200  # optimizers of a scenario
 SEEDS = 10
-TARGET = 0.05  # a loss above the optimum
-WORLDS = {
-    "chain-0": "Chain, R = 0",
-    "chain-8": "Chain, R = 8",
-    "continents": "Three continents",
-    "own": "Own separations",
-    "drop-outs": "Drop-outs",
-    "buffered": "Buffered, a third slow",
-}
-PROBLEMS = ("quadratic", "digits")
 
-Case = tuple[str, str]
-CASES = tuple(product(WORLDS, PROBLEMS))
-"""The points of the sweep, in its order."""
+Place = tuple[int, ...]
+"""A candidate: the rung on each ladder of its method."""
+
+
+class Ladder(NamedTuple):
+    """Values of a hyperparameter, to its ends by nature."""
+
+    values: tuple[Any, ...]
+    drawn: tuple[int, int]  # the first and last rung that candidates are drawn from
+    usual: int = 0  # the rung where no one tunes
+
+
+def steps(first: int, last: int, usual: int = 0) -> Ladder:
+    """Return a ladder of half decades from 1e-6 to 1e3, drawn from 10^(first/2) to 10^(last/2)."""
+    return Ladder(tuple(float(f"{10 ** (k / 2):.1g}") for k in range(-12, 7)), (first + 12, last + 12), usual + 12)
+
+
+LENGTH = steps(-5, 0)
+DECAY = Ladder((0.0, 0.5, 1.0), (0, 2))  # the exponent by which steps fall
+MOMENTUM = Ladder((0.0, 0.5, 0.9, 0.97, 0.99), (0, 2))
+SERVER = steps(-1, 1)
+PRIOR = Ladder((0, 1, 5, 20, 80, 320, 1280), (0, 3))
+CLIP = Ladder((None, 80, 40, 20, 10, 5, 2.5, 1), (0, 5))
+WARM_UP = Ladder((0, 30, 100, 300, 1000), (0, 3))
+INTERVAL = Ladder((1, 3, 10, 20, 50, 150, 500), (2, 4), 2)
+AMPLIFICATION = Ladder((1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0), (1, 4), 2)
+AGE = Ladder((None, 800, 200, 50, 20, 5, 2), (0, 3))
+EXPONENT = Ladder((0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0), (0, 3), 2)
+BETA = Ladder((0.0, 0.5, 0.9, 0.97, 0.99), (0, 3), 2)
+BETA_2 = Ladder((0.5, 0.9, 0.99, 0.999, 0.9999), (1, 3), 2)
+MU = Ladder((0.0, *(float(f"{10 ** (k / 2):.1g}") for k in range(-6, 7))), (3, 9), 5)
+
+ALL = {"local_step_size": LENGTH, "decay": DECAY}
+OF_SERVER = {"server": SERVER, "momentum": MOMENTUM}
 
 
 class Method(NamedTuple):
-    """An optimizer of the scenario, and how many models of d parameters it keeps."""
+    """An optimizer of the scenario, and the ladders of all that is tuned of it."""
 
     name: str  # in the scenario
     words: str  # on pages
-    server: str = "1"  # models at the server; n are the participants so far
-    client: str = "0"  # models at a client
+    kind: str
+    ladders: dict[str, Ladder]
+    there: Callable[["Regime"], bool] = lambda _: True
+    rival: bool = True  # whether it is ranked, or beside the others to compare with
+
+
+class Regime(NamedTuple):
+    """A point of the scenario's sweep."""
+
+    name: str
+    law: str
+    local_steps: int
+    batch: int | None
+
+
+def _buffered(regime: Regime) -> bool:
+    return regime.law == "buffered"
 
 
 METHODS = (
-    Method("fedavg", "FedAvg"),
-    Method("fedprox", "FedProx"),
-    Method("debiased", "Debiased FedAvg"),
-    Method("debiased_prior", "Debiased FedAvg with a prior"),
-    Method("known", "FedAvg by the log's frequencies"),
-    Method("foreseen", "FedAvg by foreseen frequencies"),
-    Method("fedau", "FedAU"),
-    Method("fedbuff", "FedBuff"),
-    Method("debiased_fedbuff", "Debiased FedBuff"),
-    Method("fedvarp", "FedVARP", "n + 2"),
-    Method("mifa", "MIFA", "n + 2"),
-    Method("scaffold", "SCAFFOLD", "2", "1"),
-    Method("amplified", "Amplified FedAvg", "2"),
-    Method("amplified_scaffold", "Amplified SCAFFOLD", "3", "2"),
-    Method("fedawe", "FedAWE", "1", "1"),
-    Method("focus", "FOCUS", "2", "1"),
-    Method("area", "AREA", "1", "1"),
-    Method("ace", "ACE", "n + 2"),
-    Method("fadas", "FADAS", "4"),
+    Method("fedavg", "FedAvg", "fedavg", ALL | OF_SERVER),
+    Method("fedprox", "FedProx", "fedprox", ALL | OF_SERVER | {"mu": MU}, lambda regime: regime.local_steps > 1),
+    Method(
+        "debiased",
+        "Debiased FedAvg",
+        "debiased_fedavg",
+        ALL | OF_SERVER | {"prior": PRIOR, "clip": CLIP, "warm_up": WARM_UP},
+    ),
+    Method("fedau", "FedAU", "fedau", ALL | OF_SERVER | {"cutoff": AGE}),
+    Method("fedbuff", "FedBuff", "fedbuff", ALL | OF_SERVER | {"exponent": EXPONENT}, _buffered),
+    Method(
+        "debiased_fedbuff",
+        "Debiased FedBuff",
+        "debiased_fedbuff",
+        ALL | OF_SERVER | {"exponent": EXPONENT, "clip": CLIP},
+        _buffered,
+    ),
+    Method("fedvarp", "FedVARP", "fedvarp", ALL | OF_SERVER),
+    Method("mifa", "MIFA", "mifa", ALL | OF_SERVER),
+    Method("scaffold", "SCAFFOLD", "scaffold", ALL | OF_SERVER),
+    Method(
+        "amplified",
+        "Amplified FedAvg",
+        "amplified_fedavg",
+        ALL | OF_SERVER | {"interval": INTERVAL, "amplification": AMPLIFICATION},
+    ),
+    Method(
+        "amplified_scaffold",
+        "Amplified SCAFFOLD",
+        "amplified_scaffold",
+        ALL | OF_SERVER | {"interval": INTERVAL, "amplification": AMPLIFICATION},
+    ),
+    Method("fedawe", "FedAWE", "fedawe", ALL | OF_SERVER | {"step_size": steps(-3, 1)}),
+    Method("focus", "FOCUS", "focus", ALL | OF_SERVER | {"server": steps(-5, -2, -4)}),
+    Method("area", "AREA", "area", ALL | OF_SERVER),
+    Method("ace", "ACE", "ace", ALL | OF_SERVER | {"max_age": AGE}),
+    Method("fadas", "FADAS", "fadas", ALL | {"step_size": steps(-5, -1, -4), "beta_1": BETA, "beta_2": BETA_2}),
+    Method("known", "Frequencies known", "oracle_weighted", ALL | OF_SERVER, rival=False),
+    Method("debiased_plain", "as in the paper", "debiased_fedavg", {"local_step_size": LENGTH}, rival=False),
+    Method("debiased_decay", "decaying steps", "debiased_fedavg", ALL, rival=False),
+    Method("debiased_clip", "`clip` too", "debiased_fedavg", ALL | {"clip": CLIP}, rival=False),
+    Method("debiased_prior", "`prior` too", "debiased_fedavg", ALL | {"prior": PRIOR}, rival=False),
+    Method("debiased_warm", "`warm_up` too", "debiased_fedavg", ALL | {"warm_up": WARM_UP}, rival=False),
 )
 
 
-def scenario_of(case: Case, steps: Sequence[float] = STEPS, **changes: Any) -> Scenario:
-    """Return the scenario of a case with each method at each of these steps, called ``NAME-INDEX``."""
-    scenario = Scenario.load(SCENARIO)
-    assert scenario.sweep is not None
-    there = points_of(scenario)[CASES.index(case)].scenario
-    assert there.learning is not None
-    optimizers = [
-        {**each.model_dump(mode="json"), "name": f"{method.name}-{index}", path.rpartition(".")[2]: step}
-        for each, method, path in zip(there.learning.optimizers, METHODS, scenario.sweep.tuned, strict=True)
-        for index, step in enumerate(steps)
-    ]
-    return there.with_values({"learning.optimizers": optimizers, **changes})
+def regimes() -> list[Regime]:
+    """Return the points of the sweep, in its order."""
+    found = []
+    for each in points_of(Scenario.load(SCENARIO)):
+        learning, server = each.scenario.learning, each.scenario.server
+        assert learning is not None
+        law = "buffered" if server.buffer is not None else "rounds"
+        found.append(Regime(each.scenario.name, law, learning.local_steps, learning.batch_size))
+    return found
 
 
-def grid_of(case: Case) -> dict[str, Any]:
-    """Train every method with every step over the tuning participation: the distance from the optimum of each."""
-    begin = time.process_time()
-    metrics = simulate(scenario_of(case, seed=TUNING_SEED)).metrics
-    found = {name: value if np.isfinite(value) else None for name, value in metrics.items()}
-    grid = {method.name: [found[f"learning.{method.name}-{k}.bias"] for k in range(len(STEPS))] for method in METHODS}
-    return {"grid": grid, "seconds": round(time.process_time() - begin, 1)}
+def there(regime: Regime) -> list[Method]:
+    """Return the methods that can differ from others in a regime."""
+    return [method for method in METHODS if method.there(regime)]
 
 
-def best(grid: Sequence[float | None]) -> float:
-    """Return the step with the least distance; a run that diverged has none."""
-    known = [np.inf if each is None or not np.isfinite(each) else each for each in grid]
-    return STEPS[int(np.argmin(known))]
+def optimizer(method: Method, place: Place, rounds: int, name: str) -> dict[str, Any]:
+    """Return a candidate as an optimizer of a scenario."""
+    own = {key: ladder.values[rung] for (key, ladder), rung in zip(method.ladders.items(), place, strict=True)}
+    initial, exponent, eta, beta = (own.pop(key, None) for key in ("local_step_size", "decay", "server", "momentum"))
+    found: dict[str, Any] = {"kind": method.kind, "name": name, "local_step_size": initial}
+    if exponent:
+        scale = rounds // 10
+        found["local_step_size"] = {"kind": "power", "initial": initial, "exponent": exponent, "scale": scale}
+    if beta:
+        found["server"] = {"kind": "momentum", "beta": beta, "step_size": float(f"{eta * (1 - beta):.3g}")}
+    elif eta not in {None, 1.0}:
+        found["server"] = {"kind": "sgd", "step_size": eta}
+    if method.kind == "oracle_weighted":
+        found["source"] = "log"
+    return found | {key: value for key, value in own.items() if value is not None or key == "cutoff"}
 
 
-def best_steps(tuning: Mapping[str, Any]) -> dict[str, list[float]]:
-    """Return the best step of each method in each case."""
-    return {method.name: [best(tuning[" ".join(case)]["grid"][method.name]) for case in CASES] for method in METHODS}
+def drawn(method: Method, many: int) -> list[Place]:
+    """Return candidates, always the same of a method: each length with all else as it is usual, and then drawn ones."""
+    rng, (first, last) = np.random.default_rng(zlib.crc32(method.name.encode())), LENGTH.drawn
+    usual = [ladder.usual for ladder in method.ladders.values()]
+    found = [(rung, *usual[1:]) for rung in range(first, last + 1)]
+    for turn in range(20 * many):
+        rungs = [int(rng.integers(ladder.drawn[0], ladder.drawn[1] + 1)) for ladder in method.ladders.values()]
+        rungs[0] = first + turn % (last - first + 1)
+        if tuple(rungs) not in found and len(found) < many:
+            found.append(tuple(rungs))
+    return found[:many]
 
 
-def with_steps(scenario: str, tuning: Mapping[str, Any]) -> str:
-    """Return the scenario file with the steps that were best."""
-    for index, steps in enumerate(best_steps(tuning).values()):
-        listed = ", ".join(f"{step:g}" for step in steps)
-        scenario = re.sub(rf"(\n    learning\.optimizers\.{index}\.\w*step_size: ).*", rf"\g<1>[{listed}]", scenario)
-    return scenario
+def beside(method: Method, tried: Mapping[Place, Sequence[float]], many: int) -> list[Place]:
+    """Return candidates one rung from the best on one ladder, then from the second, and so on."""
+    rng, found = np.random.default_rng(len(tried)), list[Place]()
+    ladders = list(method.ladders.values())
+    for best in ranked(tried):
+        moves = [(axis, by) for axis in range(len(ladders)) for by in (-1, 1)]
+        for index in rng.permutation(len(moves)).tolist():
+            axis, by = moves[index]
+            near = (*best[:axis], best[axis] + by, *best[axis + 1 :])
+            if 0 <= near[axis] < len(ladders[axis].values) and near not in tried and near not in found:
+                found.append(near)
+            if len(found) == many:
+                return found
+    return found
 
 
-def measured(what: str) -> Floats:
-    """Return a figure of every method, (methods, cases, seeds), NaN where a run has none."""
-    return np.stack([kept_sweep("tournament").samples(f"learning.{each.name}.{what}") for each in METHODS])
+def ranked(tried: Mapping[Place, Sequence[float]]) -> list[Place]:
+    """Return candidates, those over the most seeds first, and of these the best first."""
+    return sorted(tried, key=lambda place: (-len(tried[place]), float(np.mean(tried[place]))))
+
+
+def edges(method: Method, tried: Mapping[Place, Sequence[float]]) -> list[Place]:
+    """Return what lies beyond the best on each ladder on which it is the least or largest tried."""
+    best, found = ranked(tried)[0], list[Place]()
+    for axis, ladder in enumerate(method.ladders.values()):
+        rungs = {place[axis] for place in tried}
+        for rung, by in ((min(rungs), -1), (max(rungs), 1)):
+            beyond = best[axis] + by
+            if best[axis] == rung and 0 <= beyond < len(ladder.values):
+                found.append((*best[:axis], beyond, *best[axis + 1 :]))
+    return found
+
+
+def scores(scenario: Scenario, asked: Sequence[tuple[Method, Place]], seed: int) -> list[float]:
+    """Train candidates over one participation: the distance of each, or loss of a network; infinite if it diverged."""
+    rounds, metrics = scenario.stop.rounds or 0, dict[str, float]()
+    named = [optimizer(method, place, rounds, f"a{k}") for k, (method, place) in enumerate(asked)]
+    for first in range(0, len(named), AT_ONCE):
+        some = {"learning.optimizers": named[first : first + AT_ONCE], "seed": seed}
+        metrics |= simulate(scenario.with_values(some)).metrics
+    what = "bias" if any(name.endswith(".bias") for name in metrics) else "average_loss"
+    figures = [metrics.get(f"learning.a{k}.{what}", np.inf) for k in range(len(asked))]
+    return [each if np.isfinite(each) else np.inf for each in figures]
+
+
+def tune(index: int, methods: Sequence[Method]) -> dict[str, Any]:
+    """Choose a candidate for these methods in a regime by successive halving; return them, and what it took."""
+    begin, trained, scenario = time.process_time(), Counter[str](), points_of(Scenario.load(SCENARIO))[index].scenario
+    fields: dict[str, dict[Place, list[float]]] = {method.name: {} for method in methods}
+
+    def tries(asked: Mapping[str, Sequence[Place]], seeds: int) -> None:
+        """Train these over the first tuning seeds, where they are not yet."""
+        for turn, seed in enumerate(TUNING_SEEDS[:seeds]):
+            todo = [
+                (method, place)
+                for method in methods
+                for place in asked.get(method.name, ())
+                if len(fields[method.name].get(place, ())) <= turn
+            ]
+            for (method, place), value in zip(todo, scores(scenario, todo, seed) if todo else (), strict=True):
+                fields[method.name].setdefault(place, []).append(value)
+                trained[method.name] += 1
+
+    tries({method.name: drawn(method, DRAWN) for method in methods}, 1)
+    for _ in range(3):
+        tries({method.name: beside(method, fields[method.name], BESIDE) for method in methods}, 1)
+    for many, seeds in HALVING:
+        tries({name: ranked(tried)[:many] for name, tried in fields.items()}, seeds)
+    for _ in range(WIDENINGS):
+        wider = {method.name: edges(method, fields[method.name]) for method in methods}
+        if not any(wider.values()):
+            break
+        tries(wider, len(TUNING_SEEDS))
+    return {
+        "chosen": {name: [*ranked(tried)[0]] for name, tried in fields.items()},
+        "edges": [method.name for method in methods if edges(method, fields[method.name])],
+        "trained": dict(trained),
+        "seconds": round(time.process_time() - begin, 1),
+    }
+
+
+def compare(index: int, chosen: Mapping[str, Sequence[int]]) -> dict[str, list[float]]:
+    """Return the scores over the seeds of the study of what is not ranked."""
+    scenario = points_of(Scenario.load(SCENARIO))[index].scenario
+    asked = [(method, tuple(chosen[method.name])) for method in there(regimes()[index]) if not method.rival]
+    runs = [scores(scenario, asked, scenario.seed + turn) for turn in range(SEEDS)]
+    return {method.name: [run[row] for run in runs] for row, (method, _) in enumerate(asked)}
+
+
+def with_chosen(text: str, tuning: Mapping[str, Any]) -> str:
+    """Return the scenario file with what was best."""
+    lines = []
+    for each, regime in zip(points_of(Scenario.load(SCENARIO)), regimes(), strict=True):
+        chosen, rounds = tuning[regime.name]["chosen"], each.scenario.stop.rounds or 0
+        own = [
+            optimizer(method, tuple(chosen[method.name]), rounds, method.name)
+            for method in there(regime)
+            if method.rival
+        ]
+        lines.append(f"      - {json.dumps(own)}\n")
+    return re.sub(r"(    learning\.optimizers:\n)(      - .*\n)*", lambda found: found[1] + "".join(lines), text)
 
 
 def kept() -> dict[str, Any]:
-    """Return the grid, and how long it all took; an empty one where there is none."""
+    """Return what tuning chose, and how long it all took; nothing of it where there is none."""
     found: dict[str, Any] = read_store("tournament", {"tuning": {}})
     return found
 
 
+def lighten() -> None:
+    """Leave who pays out of the results, of which nothing is said; the fingerprint is that of what is left."""
+    folder = REPORTS / "sweeps" / "tournament"
+    file, about = folder / store.MERGED_FILE, store.read_sweep(folder)
+    table = pl.read_parquet(file)
+    table.filter(~pl.col("metric").str.contains(r"_of_|\.drawn_").fill_null(value=False)).write_parquet(file)
+    store.write_sweep(folder, about | {"fingerprint": None})
+    store.write_sweep(folder, about | {"fingerprint": fingerprint(read_results(folder).select(FIXED))})
+
+
 def run() -> None:
-    """Tune what is missing, write the steps into the scenario, run it, keep how long it took, and write the page."""
-    known = kept()
-    missing = [case for case in CASES if " ".join(case) not in known["tuning"]]
-    begin = time.perf_counter()
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        for case, found in zip(missing, pool.map(grid_of, missing), strict=True):
-            known["tuning"][" ".join(case)] = found
+    """Tune what is missing, write the choice into the scenario, run it, keep how long it took, and write the page."""
+    known, begin = kept(), time.perf_counter()
+    for index, regime in enumerate(regimes()):
+        if regime.name not in known["tuning"]:
+            found = known["tuning"][regime.name] = tune(index, there(regime))
+            found["beside"] = compare(index, found["chosen"])
             write_store("tournament", known)
-            sys.stderr.write(f"{' '.join(case)}: tuned in {found['seconds']} s of processor time\n")
-    SCENARIO.write_text(with_steps(SCENARIO.read_text(encoding="utf-8"), known["tuning"]), encoding="utf-8")
+            sys.stderr.write(f"{regime.name}: {sum(found['trained'].values())} trainings, {found['seconds']} s\n")
+    SCENARIO.write_text(with_chosen(SCENARIO.read_text(encoding="utf-8"), known["tuning"]), encoding="utf-8")
     run_kept_sweep("studies/tournament")
+    lighten()
     known["wall_s"] = round(known.get("wall_s", 0.0) + time.perf_counter() - begin)
     write_store("tournament", known)
-    sys.stderr.write(f"{known['wall_s']} s on two processes\n")
+    sys.stderr.write(f"{known['wall_s']} s\n")
     kept_sweep_page("studies/tournament")
 
 
 LEAST = 1e-6  # distances below are not told apart
-STANDINGS = (
-    *("method", f"mean rank of {len(METHODS)}", "distance, quadratic", "distance, digits"),
-    *("models at the server", "models at a client"),
-)
+HEAD = ("regime", *MEMORY)
+HEAD_BESIDE = ("tuned", "ratio", "less", "more")
+NETWORK = "Network"
 
 
-def _named(rows: Sequence[int]) -> str:
-    return listing([METHODS[row].words for row in rows])
+def results() -> Tournament:
+    """Return the results of the sweep, with the names of the regimes."""
+    found = tournament_of(kept_sweep("tournament"))
+    assert found is not None
+    return replace(
+        found,
+        cases=tuple(
+            case.strip("\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}") for case in found.cases
+        ),
+    )
+
+
+def _words(name: str) -> str:
+    return next(method.words for method in METHODS if method.name == name)
 
 
 def _distance(value: float) -> str:
     return f"< {number(LEAST, 1)}" if value < LEAST else number(value, 1 if value < 1e-3 else 2)
 
 
-def sentences() -> list[str]:
-    """Say what follows: who has the least bias, who of those that keep nothing, and what the usual ones leave."""
-    values, rounds = measured("bias"), measured("rounds_to_target")
-    first, soonest = leaders(values)[1], leaders(rounds)[1]
-    stateless, on_server = (_among(values, asked) for asked in (_stateless, lambda method: method.client == "0"))
-    avg, debiased = ([method.name for method in METHODS].index(name) for name in ("fedavg", "debiased"))
-    apart = values[avg] - values[debiased]
-    told, mean = told_apart(apart), interval(apart)[0]
-    better, worse = int((told & (mean > 0)).sum()), int((told & (mean < 0)).sum())
-    few = "at most a few numbers kept of each client"
-    return [
-        f"Least bias, by the mean rank over {len(CASES)} cases and {SEEDS} seeds: {_led_by(first)}.",
-        f"Least bias with nothing kept on the device: {_led_by(on_server)}.",
-        f"Least bias with {few} and no frequencies known beforehand: {_led_by(stateless)}.",
-        f"Fewest rounds to a loss {TARGET} above the optimum: {_led_by(soonest)}; with {few}: "
-        f"{_led_by(_among(rounds, _stateless))}.",
-        f"Debiased FedAvg leaves less bias than FedAvg in {better} of {len(CASES)} cases and more in {worse} (paired "
-        "tests, Holm's correction).",
-    ]
-
-
-def _led_by(rows: Sequence[int]) -> str:
-    """Name those that lead, and say where they tie."""
-    return _named(rows) + (" (a tie)" if len(rows) > 1 else "")
-
-
-def _among(values: Floats, asked: Callable[[Method], bool]) -> list[int]:
-    """Return those that lead among the methods that are asked for."""
-    rows = [row for row in leaders(values)[0] if asked(METHODS[row])]
-    return [rows[row] for row in leaders(values[rows])[1]]
-
-
-def _stateless(method: Method) -> bool:
-    return method.client == "0" and "n" not in method.server and method.name not in {"known", "foreseen"}
-
-
-def ranking(values: Floats) -> list[list[str]]:
-    """Return a row for each method in the order of the mean ranks: rank, geometric mean distances, and memory."""
-    (mean, half), rows = interval(ranks(values)), []
-    for row in leaders(values)[0]:
-        method, cells = METHODS[row], [METHODS[row].words, f"{mean[row]:.1f} ± {half[row]:.1f}"]
-        for problem in PROBLEMS:
-            own = values[row, [case[1] == problem for case in CASES]]
-            known = own[np.isfinite(own)]
-            told = _distance(float(np.exp(np.log(known).mean()))) if len(known) else ""
-            lost = own.size - len(known)
-            cells.append(f"{told} ({lost} of {own.size} diverged)".lstrip() if lost else told)
-        rows.append([*cells, method.server, method.client])
+def by_regime(found: Tournament) -> list[list[str]]:
+    """Return a row for each regime: who wins within each memory, who ties, and the distance of the first."""
+    rows = []
+    for case, (name, cells) in enumerate(zip(found.cases, winners(found), strict=True)):
+        texts = []
+        for best in cells:
+            ties = [_words(found.names[row]) for row in best]
+            more = listing(ties) if len(ties) < 3 else f"{ties[0]} and {len(ties) - 1} more"
+            texts.append(f"{more} ({_distance(float(found.values[best[0], case].mean()))})" if best else "")
+        rows.append([name.partition(":")[0] if case else name, *texts])
     return rows
+
+
+def sentences() -> list[str]:
+    """Say who wins how often within each memory, alone or tied."""
+    found, said = results(), []
+    cells = winners(found)
+    for column, words in enumerate(MEMORY):
+        often = Counter(found.names[row] for own in cells for row in own[column])
+        alone = Counter(found.names[own[column][0]] for own in cells if len(own[column]) == 1)
+        most = max(often.values())
+        top = [method.words for method in METHODS if often[method.name] == most]
+        sole = listing([f"{_words(name)} {times}" for name, times in alone.most_common(3)])
+        of = f"{'is' if len(top) == 1 else 'are'} best or tied in {most} of {len(cells)} regimes"
+        said.append(f"{words}: {listing(top)} {of}{sole and f'; alone {sole}'}.")
+    return said
+
+
+def tables_beside() -> tuple[dict[str, Floats], list[str]]:
+    """Return the figures, (regimes, seeds), of Debiased FedAvg with more and more tuned, and of known frequencies."""
+    found, tuning, names = results(), kept()["tuning"], list(unranked())
+    table = {name: np.array([tuning[regime]["beside"][name] for regime in found.cases]) for name in names}
+    return {**table, "debiased": found.values[found.names.index("debiased")]}, list(found.cases)
+
+
+def unranked() -> list[str]:
+    """Return what is beside the ranked methods, by name."""
+    return [method.name for method in METHODS if not method.rival]
+
+
+VARIANTS = ("debiased_decay", "debiased_clip", "debiased_prior", "debiased_warm", "debiased", "known")
+
+
+def _against_plain(table: Mapping[str, Floats]) -> tuple[Floats, Bools, Bools]:
+    """Return mean ratios of figures to the paper's, (variants, regimes), and where they are told to be less or more."""
+    apart = np.stack([np.log(table[name] / table["debiased_plain"]) for name in VARIANTS])
+    told, mean = told_apart(apart.reshape(-1, apart.shape[2])).reshape(apart.shape[:2]), apart.mean(axis=2)
+    return np.exp(mean), told & (mean < 0), told & (mean > 0)
+
+
+def debiased(table: Mapping[str, Floats], cases: Sequence[str]) -> list[list[str]]:
+    """Return a row for each way to tune Debiased FedAvg: its distance against the paper's, and in how many regimes."""
+    (ratio, less, more), convex = _against_plain(table), [case != NETWORK for case in cases]
+    rows = []
+    for row, name in enumerate(VARIANTS):
+        words = "all, server too" if name == "debiased" else _words(name)
+        typical = float(np.exp(np.log(ratio[row, convex]).mean()))
+        rows.append([words, number(typical, 2), str(int(less[row].sum())), str(int(more[row].sum()))])
+    return rows
+
+
+def recommended(table: Mapping[str, Floats], cases: Sequence[str]) -> str:
+    """Say what of Debiased FedAvg's options is told to help, where, and what was chosen where all could be."""
+    (_, less, _), tuning, better = _against_plain(table), kept()["tuning"], []
+    for row, case in zip(*np.nonzero(less[:-1]), strict=True):
+        name, regime = VARIANTS[row], cases[case]
+        method = next(each for each in METHODS if each.name == name)
+        found = optimizer(method, tuple(tuning[regime]["chosen"][name]), 1000, name)
+        own = {key: found[key] for key in method.ladders if found.get(key) and key not in {"local_step_size", "server"}}
+        exponent = found["local_step_size"]["exponent"] if isinstance(found["local_step_size"], dict) else 0
+        setting = [f"`{key}: {value:g}`" for key, value in own.items()]
+        setting += [f"steps falling by t^\N{MINUS SIGN}{exponent:g}"] * bool(exponent)
+        was, now = (number(float(table[each][case].mean()), 3) for each in ("debiased_plain", name))
+        better.append(f"{regime.partition(':')[0]} ({listing(setting)}: {now} for {was})")
+    method, none = next(each for each in METHODS if each.name == "debiased"), list[str]()
+    for axis, key in enumerate(method.ladders):
+        if key in {"prior", "clip", "warm_up", "decay"}:
+            times = sum(found["chosen"][method.name][axis] == 0 for found in tuning.values())
+            none.append(f"{'decay' if key == 'decay' else f'`{key}`'} in {times}")
+    only = f"no option is told from it{f' but in {listing(better)}' if better else ''}"
+    chosen = f"Where all could be chosen, the best had no {listing(none)} of {len(tuning)} regimes."
+    return f"Recommended: the paper's algorithm, its constant step tuned; {only}. {chosen}"
