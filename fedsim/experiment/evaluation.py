@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -85,10 +86,12 @@ def evaluate(
     replicate: int = 0,
     report: Report = silent,
     watch: Watch | None = None,
+    checkpoint: Path | None = None,
 ) -> Outcome:
     """Measure the participation of a log against theory, and train the scenario's optimizers over it.
 
-    The participations are read some rows at a time. `watch` is given each part of them.
+    The participations are read some rows at a time. `watch` is given each part of them. Training
+    keeps its state in the file `checkpoint`, and goes on from there.
     Errors are those of `simulate`.
     """
     population, devices = ready.population, ready.devices
@@ -105,7 +108,9 @@ def evaluate(
         if scenario.learning is not None:
             from fedsim.experiment.training import Training
 
-            training = opened.enter_context(Training(scenario, scenario.learning, population, log, replicate))
+            training = opened.enter_context(
+                Training(scenario, scenario.learning, population, log, replicate, checkpoint)
+            )
             watches.append(training.watch)
         tallies = tally_of(log, setting, watches)
         clients = clients_table(population, tallies.run, pi, method)

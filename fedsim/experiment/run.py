@@ -40,6 +40,7 @@ from fedsim.simulation.jobs import simulate_jobs
 
 _SECONDS_BETWEEN = 0.1
 _BEGUN = "run.json"
+_TRAINING = "training.pickle"
 _Tell = Callable[[str], None]
 
 
@@ -231,7 +232,7 @@ def _simulated(
     journals = {name: journal_of(unfinished / name) for name in views}
     write_text(unfinished / _BEGUN, as_json(identity(scenario, 0)))
     if all(journal.ended_s is not None for journal in journals.values()):
-        tell("the simulation is over and is kept; measuring and training begin anew")
+        tell("the simulation is over and is kept; it is measured anew")
         for name, journal in journals.items():
             journal.check_tables(_folder(directory, name))
         return journals
@@ -253,7 +254,7 @@ def _measured(
     """Measure and train one server, and write its run directory; of one job among several nothing else is told."""
     log = stored_log(folder, journal.ended_s or 0.0)
     data = PageData(view, ready.population, log)
-    outcome = evaluate(view, ready, log, 0, report, data.watch)
+    outcome = evaluate(view, ready, log, 0, report, data.watch, journal.file.with_name(_TRAINING))
     origin = Provenance() if provenance is None else replace(provenance, wall_time_s=round(journal.wall_s, 3))
     known = {"participations": data.fingerprint.hexdigest()}
     write_run(folder, outcome, replace(origin, stalled=journal.stalled), there=TABLES, known=known, own=ready.own)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache, partial
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -29,6 +30,7 @@ from fedsim.learning import (
     replay_together,
     summarise,
 )
+from fedsim.learning.checkpoint import Checkpoint
 from fedsim.learning.cohorts import Cohorts, Reading
 from fedsim.learning.expected import expected_optimizer
 from fedsim.learning.failures import as_floats_of_shape, reraise_as_learning_error
@@ -58,8 +60,15 @@ class Training:
     """
 
     def __init__(
-        self, scenario: Scenario, learning: Learning, population: Population, log: Recorded, replicate: int
+        self,
+        scenario: Scenario,
+        learning: Learning,
+        population: Population,
+        log: Recorded,
+        replicate: int,
+        checkpoint: Path | None = None,
     ) -> None:
+        self._checkpoint = None if checkpoint is None else Checkpoint(checkpoint)
         self._scenario, self._learning, self._population = scenario, learning, population
         self._log, self._replicate, self._temporary = log, replicate, TemporaryLog(files.ROWS)
         self.models = dict[str, Floats]()
@@ -130,6 +139,7 @@ class Training:
             evaluate_every=learning.evaluate_every,
             progress=progress,
             announce=lambda what: report(what, 0.0),
+            checkpoint=self._checkpoint,
         )
         quieter = trained.pop() if learning.loss_parts else None
         table, self.models = pl.concat([part.table for part in trained]), models_of(trained[0].ends)

@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,10 @@ class _State:
     clip: float
     row: int = -1
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the noise, which is made anew up to its row."""
+        return vars(self) | {"noise": None}
+
 
 @dataclass(frozen=True)
 class Private:
@@ -141,7 +146,9 @@ class Private:
         of norm 1 at most together, so that sensitivity, noise and epsilon are those of one update.
         """
         adaptive, length = self.adaptive, len(model)
-        if state.noise is not None:
+        if self.noise is not None:
+            if state.noise is None:  # that of a state that was kept
+                state.noise = islice(self.noise.rows(length + (adaptive is not None)), state.row + 1, None)
             while state.row < cohort.round:
                 if (made := next(state.noise, None)) is None:
                     raise LearningError(f"the noise is made for {state.row + 1:,} rounds (n), and this is one more")

@@ -6,10 +6,11 @@ for all their optimizers, train in one array expression.
 """
 
 from array import array
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import tee
-from typing import TypeAlias
+from itertools import islice, tee
+from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -18,6 +19,7 @@ from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import line_of
 from fedsim.common.keyed import Purpose, Stream, stream
 from fedsim.common.memory import SHARE, free_bytes, readable_bytes
+from fedsim.learning.checkpoint import Checkpoint
 from fedsim.learning.cohorts import Cohorts, Reports
 from fedsim.learning.failures import LearningError, learning_error_from, reraise_as_learning_error
 from fedsim.learning.local_training import LocalWork, StepSchedule, merge_altered, require, with_minibatches
@@ -29,6 +31,7 @@ from fedsim.learning.trajectory import End, Trajectory
 _SERVER = 2**63 - 1
 
 _WORTH_SAYING = 2**20
+_State: TypeAlias = tuple[int, tuple[Any, ...], list[dict[str, Any]]]
 _Coming: TypeAlias = Iterator[tuple[Reports, Ints | None]]
 
 
@@ -108,18 +111,22 @@ def replay_together(
     evaluate_every: int = 1,
     progress: Callable[[int], None] | None = None,
     announce: Callable[[str], None] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> list[Trained]:
     """Train the optimizers of several logs, which may differ in length, with the same numbers as one by one.
 
     Parameters and errors are those of `replay`; rounds are counted in the longest log. `announce` is called with a
-    sentence on the memory that optimizers are going to take for all participants, before they take it.
+    sentence on the memory that optimizers are going to take for all participants, before they take it. From the state
+    of a `checkpoint` training goes on, if it has one, and its own is kept there.
     """
     require("evaluate_every", evaluate_every, evaluate_every >= 1, "at least 1")
     _provide_memory(courses, work.problem, announce)
     # A diverging optimizer overflows; its row says NaN, so warnings are not needed.
     with np.errstate(all="ignore"):
         replays = [_Replay(*each, work) for each in zip(courses, _coming(courses, work), strict=True)]
-        for step in range(max((len(each.log) for each in replays), default=0)):
+        kept = None if checkpoint is None else checkpoint.read()
+        done = 0 if kept is None else _resume(replays, *kept, announce)
+        for step in range(done, max((len(each.log) for each in replays), default=0)):
             # 1. The servers announce their cohorts; each optimizer says how its clients train.
             under_way = [each for each in replays if step < len(each.log)]
             training = [one for each in under_way for one in each.announce(step, work)]
@@ -128,9 +135,23 @@ def replay_together(
             # 3. Models are evaluated when that is due, and as soon as an optimizer diverges.
             for each in under_way:
                 each.note(step, evaluate_every)
+            if checkpoint is not None and checkpoint.due:
+                checkpoint.keep(step + 1, [each.state() for each in replays])
             if progress is not None:
                 progress(step + 1)
         return [each.trained() for each in replays]
+
+
+def _resume(
+    replays: Sequence["_Replay"], done: int, states: Sequence[_State], announce: Callable[[str], None] | None
+) -> int:
+    """Put replays where they were after so many steps, and their logs; return these."""
+    if announce is not None:
+        announce(f"training goes on after {done:,} rounds")
+    for each, state in zip(replays, states, strict=True):
+        each.restore(state)
+        deque(islice(each.coming, done), maxlen=0)
+    return done
 
 
 def _coming(courses: Sequence[Course], work: LocalWork) -> list[_Coming]:
@@ -213,6 +234,15 @@ class _LearningTable:
         for name, column in self._values.items():
             column.append(np.nan if run.diverged else values[name])
 
+    @property
+    def columns(self) -> tuple[Any, ...]:
+        """What was added so far."""
+        return self._numbers, self._closed_s, self._names, self._values
+
+    @columns.setter
+    def columns(self, columns: tuple[Any, ...]) -> None:
+        self._numbers, self._closed_s, self._names, self._values = columns
+
     def frame(self) -> pl.DataFrame:
         """Return the table."""
         keys = {"round": np.array(self._numbers), "closed_s": np.array(self._closed_s), "optimizer": self._names}
@@ -271,6 +301,16 @@ class _Replay:
             run.remember(late=2 * done > total, drawn=step == self.drawn)
             if run.diverged or due:
                 self.table.add(int(self.log.rounds[step]), float(self.log.closed_s[step]), run)
+
+    def state(self) -> _State:
+        """Return what has changed since the beginning."""
+        return self.most_kept, self.table.columns, [run.changed for run in self.runs]
+
+    def restore(self, state: _State) -> None:
+        """Go on from what `state` returned."""
+        self.most_kept, self.table.columns, changed = state
+        for run, own in zip(self.runs, changed, strict=True):
+            run.changed = own
 
     def trained(self) -> Trained:
         number = int(self.log.rounds[self.drawn]) if len(self.log) else -1

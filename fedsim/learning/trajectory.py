@@ -20,6 +20,8 @@ from fedsim.learning.local_training import Altered
 from fedsim.learning.optimizers.optimizer import Cohort, LocalSteps, Optimizer
 from fedsim.learning.problems.problem import Problem
 
+_CHANGES = ("diverged", "model", "state", "past", "drawn", "_total", "_summed")
+
 
 @dataclass(frozen=True)
 class End:
@@ -51,6 +53,27 @@ class Trajectory:
         self.past = dict[int, Floats]()
         self.drawn = np.full_like(self.model, np.nan)
         self._total, self._summed = np.zeros_like(self.model), 0
+
+    @property
+    def changed(self) -> dict[str, Any]:
+        """What has changed since the beginning, with the lists that optimizers keep of what they did."""
+        lists = [{key: own for key, own in vars(each).items() if isinstance(own, list)} for each in self._optimizers()]
+        return {name: getattr(self, name) for name in _CHANGES} | {"lists": lists}
+
+    @changed.setter
+    def changed(self, changed: dict[str, Any]) -> None:
+        for each, own in zip(self._optimizers(), changed.pop("lists"), strict=True):
+            for key, values in own.items():
+                getattr(each, key)[:] = values
+        for name, value in changed.items():
+            setattr(self, name, value)
+
+    def _optimizers(self) -> list[Any]:
+        """Return the optimizer, and those around which it is."""
+        found: list[Any] = [self.optimizer]
+        while hasattr(found[-1], "optimizer"):
+            found.append(found[-1].optimizer)
+        return [each for each in found if hasattr(each, "__dict__")]
 
     def downloaded(self, row: int, begun: NDArray[np.intp] | None) -> Floats:
         """Return what the clients of a row downloaded: its own model, (d,), or those of the rows `begun`, (B, d)."""
