@@ -169,3 +169,14 @@ def test_every_method_runs_in_every_world(index: int) -> None:
     own = [tournament.optimizer(each, tournament.drawn(each, 1)[0], 1000, each.name) for each in methods]
     metrics = simulate(point.with_values({"learning.optimizers": own, "stop.rounds": 8})).metrics
     assert all(np.isfinite(metrics[f"learning.{method.name}.bias"]) for method in methods)
+
+
+@pytest.mark.long
+def test_tuning_again_chooses_the_same() -> None:
+    """Two methods of one regime, alone instead of with all others."""
+    index = REGIMES.index("K = 1")
+    methods = [method for method in tournament.METHODS if method.name in {"fedavg", "debiased_decay"}]
+    found, known = tournament.tune(index, methods), tournament.kept()["tuning"][REGIMES[index]]
+    for what in ("chosen", "trained"):
+        assert found[what] == {method.name: known[what][method.name] for method in methods}
+    assert not found["edges"]
