@@ -16,6 +16,9 @@ from fedsim.sweeps.plan import points_of
 from reports.make import tournament
 from reports.make.kept import REPORTS
 
+pytest.importorskip("torch", reason="needs PyTorch, extra 'torch'")  # for the regime of a network
+pytestmark = pytest.mark.extras
+
 NAMES = tuple(method.name for method in tournament.METHODS if method.rival)
 REGIMES = tuple(regime.name for regime in tournament.regimes())
 
