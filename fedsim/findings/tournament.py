@@ -228,9 +228,12 @@ def tournament_findings(found: Tournament) -> Iterator[Finding]:
     text = f"{text}; last is “{found.names[last]}” ({mean[last]:.1f})."
     yield with_half(float(half[best]), Finding(text, MODEL, False, *named, test=RANKS_TEST, certainty=told))
     needs = {found.names[row]: _needs(found.names[row]) for row in (*first[:1], *_usual(found, order))}
-    if said := [f"“{name}” {need[0]} and {need[1]}" for name, need in needs.items() if need is not None]:
-        said[0] = said[0].replace(" and ", " models a report, and keeps ") + " per client"
-        yield Finding(f"{'; '.join(said)}.".replace(" ", " sends ", 1), COST)
+    known = [(name, *need) for name, need in needs.items() if need is not None]
+    if known:
+        name, sent, kept = known[0]
+        said = [f"“{name}” sends {sent} models a report, and keeps {kept} per client"]
+        said += [f"“{name}” {sent} and {kept}" for name, sent, kept in known[1:]]
+        yield Finding(f"{'; '.join(said)}.", COST)
     if seeds > 1:
         worse, lead = len(found.names) - len(first), "1 leads" if len(first) == 1 else f"{count(len(first))} lead"
         text = f"Paired t test of ranks over {count(seeds, 'seed')} (5\N{NARROW NO-BREAK SPACE}%, Holm): {lead}"
