@@ -220,10 +220,10 @@ def write_list(tested: Sequence[Claim], sections: Mapping[str, Sequence[ReportDo
     slower = re.search(r"at R\s=\s([\d,]+) is .*?, ([\d.]+\s%) less than", private[COST].text)
     cost = f"In another study, a wait of {slower[1]} rounds costs {slower[2]} of the pace." if slower else ""
     even = re.sub(
-        r" \(TV\) at R\s=\s0, (.*) at R\s=\s(\d+)", r" without a wait, \1 with a wait of \2 rounds", figure[BIAS].text
+        r" \(TV\) at R\s=\s0, (.*) at R\s=\s(\d+)", r" without a wait, \1 with one of \2 rounds", figure[BIAS].text
     )
     answer = [
-        Finding(even.replace("Participation is", "The paper's experiment:"), BIAS),
+        Finding(even.replace("Participation", "The paper's experiment"), BIAS),
         Finding(figure[MODEL].line, MODEL),
         Finding(cost or private[COST].line, COST),
         Finding(
