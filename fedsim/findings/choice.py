@@ -368,10 +368,13 @@ def _decide(found: SweepChoice) -> Iterator[Finding]:
     row = rank(found.bias, np.nan_to_num(found.paces) >= least).best
     if row is not None:
         chosen = f"{{minimize: {found.wording.metric}, subject_to: [{PACE} >= {least:g}]}}"
-        text = f"Say what pace is worth: `decide: {chosen}` chooses {found.names[row]} ({found.at(row)})."
+        text = f"Say what pace you need: `decide: {chosen}` chooses {found.names[row]} ({found.at(row)})."
         again = command_of(found.sweep.meta, "sweep", f"decide={chosen}")
         yield Finding(
-            text, NEXT, command=again, brief=f"Say what pace is worth: at {least:g} rounds a day or more, as here."
+            text,
+            NEXT,
+            command=again,
+            brief=f"Say what pace you need; for {least:g} rounds a day, {found.names[row]} is best.",
         )
 
 
