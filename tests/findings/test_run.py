@@ -402,3 +402,11 @@ def test_the_start_is_forgotten_where_distances_stay_small(run: FinishedRun, tv:
     )
     title = run_answer(asked).title.replace("\N{NO-BREAK SPACE}", " ").replace("\N{NARROW NO-BREAK SPACE}", " ")
     assert title == f"Participation comes within 1.0 % (TV) of its long-run shares {said} at R = 3."
+
+
+@pytest.mark.parametrize(
+    ("sweep", "first"), [("sweep={grid: {server.cohort: [2, 3]}}", True), ("sweep={seeds: 3}", False)]
+)
+def test_a_run_of_one_setting_points_to_the_others(sweep: str, first: bool, tmp_path: Path) -> None:
+    found = lines_of("stop={rounds: 400}", "server={cohort: 3}", sweep, tmp_path=tmp_path)
+    assert found[NEXT].text.startswith("Compare the settings that the file names: this is one of them.") == first
