@@ -29,7 +29,7 @@ THREADS = "concurrent.futures:ThreadPoolExecutor"
 """An executor that starts no processes."""
 # Long enough that a worker can be killed in the middle of a run.
 SLOW = """\
-stop: {rounds: 1200}
+stop: {rounds: 6000}
 population:
   - {devices: 40, weight: {kind: zipf, exponent: 1}, separation: 2}
 server: {cohort: 5}
