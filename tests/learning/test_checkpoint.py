@@ -47,6 +47,9 @@ CASES = {
     "loss parts": SYNCHRONOUS.replace("OPTIMIZERS", "fedavg, debiased_fedavg")
     .replace("sampled_quadratic, dimension: 4, samples: 6", "quadratic, dimension: 4")
     .replace("  batch_size: 2\n", "  loss_parts: true\n"),
+    "torch": SYNCHRONOUS.replace("OPTIMIZERS", "fedavg, scaffold, fedvarp").replace(
+        "sampled_quadratic, dimension: 4, samples: 6", "torch, arguments: {hidden: [4]}"
+    ),
     "private": SYNCHRONOUS.replace("OPTIMIZERS", "fedavg, debiased_fedavg") + PRIVATE,
 }
 
@@ -67,10 +70,13 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.extras
 @pytest.mark.parametrize("name", CASES)
 def test_training_that_was_killed_ends_at_the_same_bytes(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if name == "torch":
+        pytest.importorskip("torch", reason="needs PyTorch, extra 'torch'")
     file = tmp_path / "case.fedsim.yaml"
     file.write_text(CASES[name])
     scenario, origin = Scenario.load(file), Provenance(str(file))
