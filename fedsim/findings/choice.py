@@ -218,7 +218,7 @@ def _beside(found: SweepChoice, best: int) -> str:
     if found.conditions:
         kept = len(found.ranking.order)
         alone = ", and no other setting keeps the conditions"
-        return alone if kept == 1 else f" of the {count(kept)} settings that keep the conditions"
+        return alone if kept == 1 else f" of {count(kept)} settings that keep the conditions"
     if found.wording.metric == PACE or not np.isfinite(found.paces).all():
         return ""
     if not found.paces_differ:

@@ -197,7 +197,7 @@ def test_the_scenario_s_objective_chooses_among_what_keeps_its_conditions(tmp_pa
     sweep = sweep_of(tmp_path, ORDINARY, decide(L1, "rounds.per_day >= 750"))
     title, text = said(sweep)
     assert title == (
-        "R = 2 has the most even participation (30.0 % from uniform) of the 2 settings that keep the conditions"
+        "R = 2 has the most even participation (30.0 % from uniform) of 2 settings that keep the conditions"
     )
     assert "is better than R = 0, the next best with 40.0 %, by 10.0 ± " in text
     assert "Without the conditions (`rounds.per_day >= 750`) it would be R = 1 with 20.0 %." in text
@@ -214,7 +214,7 @@ def test_the_scenario_s_objective_chooses_among_what_keeps_its_conditions(tmp_pa
 
 def test_the_best_may_be_what_has_most(tmp_path: Path) -> None:
     title, text = said(sweep_of(tmp_path, ORDINARY, decide(PACE, f"{L1} < 0.65", way="maximize")))
-    assert title == "R = 2 has the highest pace (800 rounds per day) of the 2 settings that keep the conditions"
+    assert title == "R = 2 has the highest pace (800 rounds per day) of 2 settings that keep the conditions"
     assert "is better than R = 1, the next best with 700 rounds per day, by 100 ± 0 (paired" in text
 
 
