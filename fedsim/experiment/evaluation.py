@@ -90,9 +90,8 @@ def evaluate(
 ) -> Outcome:
     """Measure the participation of a log against theory, and train the scenario's optimizers over it.
 
-    The participations are read some rows at a time. `watch` is given each part of them. Training
-    keeps its state in the file `checkpoint`, and goes on from there.
-    Errors are those of `simulate`.
+    The participations are read some rows at a time. `watch` is given each part of them. Training keeps its
+    state in the file `checkpoint`, and goes on from there. Errors are those of `simulate`.
     """
     population, devices = ready.population, ready.devices
     theory = applicable(scenario, population)

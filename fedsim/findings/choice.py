@@ -267,6 +267,11 @@ def cost_findings(found: SweepChoice) -> Iterator[Finding]:
         yield Finding(f"Between the fastest and the most even {lies} {listing_of(ways, _NAMED)}.", COST)
 
 
+def over_common(both: Bools | None) -> str:
+    """Say over how many seeds a difference is, where `common_seeds` tells that these are not all; else nothing."""
+    return "" if both is None else f" over {count(int(both.sum()), 'seed')} that both have"
+
+
 def common_seeds(one: Floats, other: Floats) -> Bools | None:
     """Say which seeds two settings share, (seeds,); None where both have the same ones, or none together."""
     first, second = np.isfinite(one), np.isfinite(other)
@@ -305,8 +310,7 @@ def sure_findings(found: SweepChoice) -> Iterator[Finding]:
         apart = difference(found.wording, float(ranking.difference[row]), float(ranking.half[row]))
         less = apart.lstrip("+\N{MINUS SIGN}")
         tested = bool(np.isfinite(ranking.half[row]))
-        both = common_seeds(found.bias[row], found.bias[best])
-        seeds = "" if both is None else f" over {count(int(both.sum()), 'seed')} that both have"
+        seeds = over_common(common_seeds(found.bias[row], found.bias[best]))
         text = f"Next best is {names[row]} with {found.at(row)} ({apart}{seeds})."
         if tested and not tied:
             by = f"by {less} (paired t test over {count(found.seeds, 'seed')})"

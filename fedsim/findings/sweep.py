@@ -18,6 +18,7 @@ from fedsim.findings.choice import (
     cost_findings,
     loss_parts,
     next_findings,
+    over_common,
     parts_findings,
     sure_findings,
 )
@@ -227,13 +228,12 @@ def _along(sweep: FinishedSweep, wording: MetricWording, along: Axis, line: Line
     if both is not None:  # numbers of one sentence are of the same seeds
         means = [float(values[row, both].mean()) for row in (first, last)]
     start, end = map(wording.write, means)
-    seeds = "" if both is None else f" over {count(int(both.sum()), 'seed')} that both have"
     x, y = along.named(float(line.x[0])), along.named(float(line.x[-1]))
     named = (wording.about, False, "course", wording.metric)
     if first == last:
         return Finding(f"{capitalized(wording.words)} is {start} at {x}{where}.", *named)
     mean, half = (float(each[0]) for each in interval(values[[last]] - values[first]))
-    change = f" ({difference(wording, mean, half)}{seeds})" if np.isfinite(mean) else ""
+    change = f" ({difference(wording, mean, half)}{over_common(both)})" if np.isfinite(mean) else ""
     to = y.removeprefix(f"{along.name} = ")
     ends = f"{start} at {x} and {to}" if start == end else f"{start} at {x}, {end} at {to}"
     brief = f"{capitalized(wording.brief)}: {ends}{where and f' with {cut(line.name, _SHORT)}'}{change}."

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from fedsim.findings.finding import COST, MODEL, NEXT, TRUST, Certainty, Finding
 from fedsim.findings.finished_sweep import FinishedSweep
 from fedsim.findings.formatting import count, cut, listing, listing_of, number
 from fedsim.sweeps.decision import holm, interval, p_values, seeds_needed, told_apart
+
+if TYPE_CHECKING:
+    from fedsim.learning.optimizers.optimizer import Footprint
 
 # What optimizers are compared by, the first that is known: distance of the mean model from the optimum, and losses
 _FIGURES = {
@@ -84,11 +88,9 @@ def allowed(found: Tournament) -> Bools:
 
     One that tells nothing of its memory is in the first column; one that is told all frequencies is in none.
     """
-    from fedsim.learning.optimizers import OPTIMIZERS
-
     rows = []
     for kind in (found.kinds.get(name, name) for name in found.names):
-        needs = getattr(OPTIMIZERS.find(kind), "footprint", None) if kind in OPTIMIZERS.built_in else None
+        needs = _footprint(kind)
         off_device, of_each = (False, False) if needs is None else (not needs.client, bool(needs.per_participant))
         rows.append([kind != "oracle_weighted", off_device, off_device and not of_each])
     columns = np.array(rows).T
@@ -227,12 +229,11 @@ def tournament_findings(found: Tournament) -> Iterator[Finding]:
     named = ("tournament", f"learning.*.{found.figure}", found.names[best], float(mean[best]))
     text = f"{text}; last is “{found.names[last]}” ({mean[last]:.1f})."
     yield with_half(float(half[best]), Finding(text, MODEL, False, *named, test=RANKS_TEST, certainty=told))
-    needs = {found.names[row]: _needs(found.names[row]) for row in (*first[:1], *_usual(found, order))}
-    known = [(name, *need) for name, need in needs.items() if need is not None]
-    if known:
-        name, sent, kept = known[0]
-        said = [f"“{name}” sends {sent} models a report, and keeps {kept} per client"]
-        said += [f"“{name}” {sent} and {kept}" for name, sent, kept in known[1:]]
+    shown = [found.names[row] for row in (*first[:1], *_usual(found, order))]
+    if needs := [(name, own) for name in shown if (own := _footprint(name)) is not None]:
+        kept = [(f"“{name}”", own.sent, own.per_participant + own.client) for name, own in needs]
+        said = ["{} sends {} models a report, and keeps {} per client".format(*kept[0])]
+        said += ["{} {} and {}".format(*each) for each in kept[1:]]
         yield Finding(f"{'; '.join(said)}.", COST)
     if seeds > 1:
         worse, lead = len(found.names) - len(first), "1 leads" if len(first) == 1 else f"{count(len(first))} lead"
@@ -245,12 +246,11 @@ def tournament_findings(found: Tournament) -> Iterator[Finding]:
         yield Finding(f"Without a value in some runs, and last there: {listing_of(lost, _NAMED)}.", MODEL, warns=True)
 
 
-def _needs(name: str) -> tuple[int, int] | None:
-    """Return how many arrays of the model's size an optimizer sends in a report, and keeps of each client."""
+def _footprint(kind: str) -> "Footprint | None":
+    """Return what an optimizer tells of what it sends and keeps; None of one that tells nothing, or is not built in."""
     from fedsim.learning.optimizers import OPTIMIZERS
 
-    needs = getattr(OPTIMIZERS.find(name), "footprint", None) if name in OPTIMIZERS.built_in else None
-    return needs and (needs.sent, needs.per_participant + needs.client)
+    return getattr(OPTIMIZERS.find(kind), "footprint", None) if kind in OPTIMIZERS.built_in else None
 
 
 def several_seeds(known: Mapping[str, object]) -> Finding:

@@ -37,7 +37,7 @@ class Checkpoint:
         try:
             text = pickle.dumps((step, state), protocol=5)
             _Known(io.BytesIO(text)).load()
-        except (pickle.PicklingError, TypeError, AttributeError):  # a closure, or something of a user's own
+        except (pickle.PickleError, TypeError, AttributeError):  # a closure, or something of a user's own
             self._next = float("inf")
             return
         write_bytes(self._path, text)
@@ -65,4 +65,4 @@ class _Known(pickle.Unpickler):
             found = super().find_class(module, name)
             if isinstance(found, type) and found.__module__ == module:
                 return found
-        raise pickle.PicklingError(f"{module}.{name} is none of fedsim's")
+        raise pickle.UnpicklingError(f"{module}.{name} is none of fedsim's")

@@ -166,7 +166,9 @@ def _filled(chances: Callable[..., Floats], p: Floats, rounds: Floats, cohort: i
     """Return the chances at the mass at which they fill the cohort."""
 
     def excess(mass: float) -> float:
-        each = lambda p, ready, rounds: _shares(chances(p, mass, ready, cohort), rounds)  # noqa: E731
+        def each(p: Floats, ready: Floats, rounds: Floats) -> Floats:
+            return _shares(chances(p, mass, ready, cohort), rounds)
+
         return _total(each, p, ready, rounds) - cohort
 
     return chances(p, _root(excess, float(p @ ready)), ready, cohort)

@@ -203,11 +203,9 @@ class MeasuredSweep:
         point_of = {each["run_id"]: each["point"] for each in self.sweep["runs"]}
         rows = [row for table in tables for row in table.select("run_id", "metric", "value").iter_rows()]
         seed_of = {each["run_id"]: each["seed"] for each in self.sweep["runs"]}
-        self._values: dict[tuple[str, int], list[float]] = {}
         self._by_seed: dict[tuple[str, int], dict[int, float]] = {}
         for run_id, metric, value in dict.fromkeys(rows):
             if value is not None and math.isfinite(value):
-                self._values.setdefault((metric, point_of[run_id]), []).append(value)
                 self._by_seed.setdefault((metric, point_of[run_id]), {})[seed_of[run_id]] = value
         self.complete = len({run_id for run_id, *_ in rows})
 
@@ -218,17 +216,14 @@ class MeasuredSweep:
 
     def means(self, metric: str) -> dict[int, float]:
         """Return the mean of a metric over the seeds, by the number of the point."""
-        return {point: float(np.mean(own)) for (name, point), own in self._values.items() if name == metric}
+        found = ((point, own) for (name, point), own in self._by_seed.items() if name == metric)
+        return {point: float(np.mean([*own.values()])) for point, own in found}
 
     def differences(self, metric: str) -> list[float]:
         """Return the mean difference between each two points, over the seeds that both have."""
         rows = [own for (name, _), own in self._by_seed.items() if name == metric]
         pairs = [(one, other, one.keys() & other.keys()) for one in rows for other in rows]
         return [float(np.mean([one[seed] - other[seed] for seed in both])) for one, other, both in pairs if both]
-
-    def samples(self, metric: str, point: int) -> list[float]:
-        """Return the values of a metric at a point."""
-        return self._values.get((metric, point), [])
 
 
 def _names(quantity: str, scope: str) -> list[str]:
