@@ -5,7 +5,8 @@ evaluated in one call of torch.func. PyTorch is imported only when such a proble
 
 The default is the paper's kind of network: three fully connected layers with ReLU between them. With cross-entropy the
 gradients of `DenseNetwork` are the same: backpropagation with batched matrix products takes about a third of the time
-of mapped automatic differentiation for a cohort of small networks.
+of mapped automatic differentiation for a cohort of small networks. With `SampleSpans` five steps of the paper's network
+on 50 images of 784 pixels take half of that.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,6 +30,7 @@ MLP = "mlp"
 
 # The index, of no client, for the draw of the initial parameters.
 _INITIAL = 2**63 - 1
+_FEW = 8  # features for each sample of a client, where its samples are few
 _SAMPLES_AT_A_TIME = 8192  # in an evaluation: more need more memory and are no faster
 
 
@@ -89,6 +91,40 @@ class DenseNetwork:
                 place,
             )
             place = biases_at + outer
+
+
+@dataclass(frozen=True)
+class SampleSpans:
+    """Clients with far fewer samples than features, whose local steps are taken in coordinates of their samples' span.
+
+    Without regularisation a step of gradient descent moves the first weights W of a client only within the span of its
+    n samples X = L Q, where the rows of Q, (n, features), are orthonormal: descent on W for X is that on W Q' for L.
+    """
+
+    network: DenseNetwork  # for L
+    bases: Any  # Q of each client, (N, n, features)
+    inputs: Any  # L of each client, (N, n, n)
+    targets: Any  # (N, n)
+
+    @classmethod
+    def of(cls, network: DenseNetwork, inputs: Any, targets: Any) -> "SampleSpans":
+        """Return those of clients with samples (N, n, ...) and labels (N, n)."""
+        bases, inner = torch.linalg.qr(inputs.flatten(2).transpose(1, 2))
+        reduced = DenseNetwork((inner.shape[2], *network.widths[1:]))
+        return cls(reduced, bases.transpose(1, 2).contiguous(), inner.transpose(1, 2).contiguous(), targets)
+
+    def descend(self, clients: Any, models: Any, sizes: Any, steps: int) -> Any:
+        """Return the changes of models (M, d) after steps of sizes (M, 1), each on all samples of its client."""
+        bases, inputs, targets = self.bases[clients], self.inputs[clients], self.targets[clients]
+        samples, hidden = self.network.widths[:2]
+        outer, inner = hidden * bases.shape[2], hidden * samples
+        weights = torch.bmm(models[:, :outer].view(len(models), hidden, -1), bases.transpose(1, 2))
+        start = torch.cat([weights.flatten(1), models[:, outer:]], dim=1)
+        changes = torch.zeros_like(start)
+        for _ in range(steps):
+            changes -= sizes * self.network.values(start + changes, inputs, targets)[1]
+        first = torch.bmm(changes[:, :inner].view(len(models), hidden, samples), bases)
+        return torch.cat([first.flatten(1), changes[:, inner:]], dim=1)
 
 
 def _check_options(options: Mapping[str, object]) -> Findings:
@@ -158,10 +194,12 @@ class TorchModule(ChosenData):
         self._inputs, self._test_inputs = self._numbers(samples.inputs), self._numbers(samples.test_inputs)
         self._targets = answers(samples.targets.astype(kind))
         self._test_targets = answers(samples.test_targets.astype(kind))
-        self._dense = None
+        self._dense, self._spans = None, None
         if self.module == MLP and self.loss == "cross_entropy":  # its gradients are known
             weights = [shape for _, shape in self._shapes if len(shape) == 2]
             self._dense = DenseNetwork((weights[0][1], *(shape[0] for shape in weights)), self.l2)
+            if self.counts is None and not self.l2 and self._members.shape[1] * _FEW <= weights[0][1]:
+                self._spans = SampleSpans.of(self._dense, self._inputs[self._members], self._targets[self._members])
         self._each = torch.func.vmap(torch.func.grad(self._objective), in_dims=(0, 0, 0))
         self._losses = torch.func.vmap(self._objective, in_dims=(None, 0, 0))
 
@@ -183,6 +221,8 @@ class TorchModule(ChosenData):
         self, clients: Ints, models: Floats, step_sizes: Floats, steps: int, minibatches: Ints | None = None
     ) -> Floats:
         start, sizes = self._numbers(models), self._numbers(step_sizes).unsqueeze(1)
+        if self._spans is not None and steps > 1 and minibatches is None and self.factors is None:
+            return _array(self._spans.descend(self._indices(clients), start, sizes, steps))
         changes = start * 0.0
         for step in range(steps):
             if step == 0 or minibatches is not None:

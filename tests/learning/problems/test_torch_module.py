@@ -122,6 +122,22 @@ def test_local_steps_in_the_module_are_those_of_its_gradients(folder: Path, loss
     np.testing.assert_allclose(changes, local - start, rtol=1e-10, atol=1e-14)
 
 
+@pytest.mark.parametrize("l2", [0.0, 0.1])
+@pytest.mark.parametrize("hidden", [[], [4], [6, 5]])
+def test_few_samples_of_many_features_take_the_same_steps(folder: Path, hidden: list[int], l2: float) -> None:
+    """Descent in the span of a client's samples, some of which are equal or zero, is descent on all weights."""
+    inputs = stream(6, 0, Purpose.PROBLEM).normals(np.arange(20)[:, None], np.arange(48))
+    inputs[3:9], inputs[9:12] = inputs[3], 0.0
+    np.savez(folder / "wide.npz", x_train=inputs, y_train=np.arange(20) % 3, x_test=inputs, y_test=np.arange(20) % 3)
+    problem = build(folder, "wide", arguments={"hidden": hidden}, l2=l2)
+    assert (problem._spans is None) == bool(l2)
+    clients, sizes = np.array([3, 1, 0, 2, 3]), np.array([0.1, 0.4, 0.2, 0.3, 0.2])
+    local = start = stream(7, 0, Purpose.OPTIMIZER).normals(np.arange(5)[:, None], np.arange(problem.dimension))
+    for _ in range(4):
+        local = local - sizes[:, None] * problem.gradients(clients, local)
+    np.testing.assert_allclose(problem.descend(clients, start, sizes, 4), local - start, rtol=1e-9, atol=1e-12)
+
+
 def test_gradients_are_the_slopes_of_the_loss(folder: Path) -> None:
     """Central differences of F against the mean of the clients' gradients, the l2 term included."""
     problem = build(folder, arguments={"hidden": [4]}, l2=0.1)
