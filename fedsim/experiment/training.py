@@ -1,6 +1,7 @@
 """Trains the optimizers of a scenario over the log of its run, and over its unbiased twin; the cost of a target."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -127,20 +128,12 @@ class Training:
             quiet = {name + suffix: length for name, length in lengths.items() for suffix in (_QUIET, _EXPECTED)}
             quieter_ones = _quieter(scenario, learning, plain, work, frequency)
             courses.append(replace(courses[0], optimizers=quieter_ones, step_sizes=quiet))
-        longest = max(len(course.cohorts) for course in courses)
-
-        def progress(done: int) -> None:
-            if done % 64 == 0 or done == longest or not done & (done - 1):  # the first ones tell the pace of a pilot
-                report("training", done / longest)
-
-        trained = replay_together(
-            courses,
-            work,
-            evaluate_every=learning.evaluate_every,
-            progress=progress,
-            announce=lambda what: report(what, 0.0),
-            checkpoint=self._checkpoint,
-        )
+        above = learning.target_above_optimum
+        target = learning.target_loss if above is None else _least(problem) + above
+        if learning.stop_at_target and target is not None:
+            courses = _until(target, courses, work, learning, report)
+        cohorts = courses[0].cohorts
+        trained = _replayed(courses, work, learning, report, checkpoint=self._checkpoint)
         quieter = trained.pop() if learning.loss_parts else None
         table, self.models = pl.concat([part.table for part in trained]), models_of(trained[0].ends)
         metrics = summarise(table) | _needs(own, problem.dimension, cohorts)
@@ -158,12 +151,9 @@ class Training:
             problem, trained[0].ends, shares, population.group, [*map(metric_part, population.group_names)]
         )
         metrics |= _excess("average_loss", metrics, own, reference)
-        if self._spent is not None:
-            above, absolute = learning.target_above_optimum, learning.target_loss
-            target = absolute if above is None else _least(problem) + above
-            assert target is not None
+        if self._spent is not None and target is not None:
             metrics |= _with_sent(to_target(trained[0].table, self._spent, target), metrics, cohorts)
-        end = max(0, len(log.rounds) - 1)
+        end = max(0, len(cohorts) - 1)
         last = {name: length(end) for name, length in lengths.items()}
         known, alpha = frequency if pi is None else pi, work.step_size(end)
         metrics |= biases(
@@ -186,6 +176,47 @@ class Training:
         optimizers = {name: _build(first, even, even, even, lambda: even)}
         cohorts = Cohorts.read(rounds, participations, clients, self._scenario.server.buffer)
         return Course(cohorts, optimizers, own.draws, lengths, own.start)
+
+
+def _until(
+    target: float, courses: Sequence[Course], work: LocalWork, learning: Learning, report: Report
+) -> list[Course]:
+    """Return courses that end with the round in which the last optimizer of the first one has reached a target.
+
+    The length decides of which models means are taken, so it must be known before the models are kept.
+    """
+    first = replace(courses[0], optimizers=deepcopy(courses[0].optimizers))  # which count what they did
+    (tried,) = _replayed([first], work, learning, report, "training until the target", until=target)
+    rows = int(np.searchsorted(first.cohorts.rounds, tried.table["round"].to_numpy().max(), side="right"))
+    cut = {id(each.cohorts): each.cohorts.first(rows) for each in courses}
+    return [replace(each, cohorts=cut[id(each.cohorts)]) for each in courses]
+
+
+def _replayed(
+    courses: Sequence[Course],
+    work: LocalWork,
+    learning: Learning,
+    report: Report,
+    what: str = "training",
+    checkpoint: Checkpoint | None = None,
+    until: float = -np.inf,
+) -> list[Trained]:
+    """Train the optimizers of courses, and report how much of the longest is done."""
+    longest = max(len(course.cohorts) for course in courses)
+
+    def progress(done: int) -> None:
+        if done % 64 == 0 or done == longest or not done & (done - 1):  # the first ones tell the pace of a pilot
+            report(what, done / longest)
+
+    return replay_together(
+        courses,
+        work,
+        evaluate_every=learning.evaluate_every,
+        progress=progress,
+        announce=lambda said: report(said, 0.0),
+        checkpoint=checkpoint,
+        until=until,
+    )
 
 
 def _needs(optimizers: Mapping[str, Optimizer], dimension: int, cohorts: Cohorts) -> dict[str, float]:

@@ -68,6 +68,15 @@ def slow_descents(run: FinishedRun) -> Mapping[str, float]:
     return {name: share for name, share in late.items() if share > CONVERGED_DESCENT}
 
 
+def stopped_after(run: FinishedRun) -> int | None:
+    """Return after how many rounds training stopped at its target; None where it went on for as long as the run."""
+    learning = run.scenario.learning
+    if learning is None or not learning.stop_at_target or run.learning is None:
+        return None
+    trained = 1 + int(run.learning["round"].to_numpy().max())
+    return trained if trained <= int(run.rounds["round"].to_numpy().max(initial=0)) else None
+
+
 @dataclass(frozen=True)
 class Method:
     """An optimizer, and by how much its loss lies above that of another."""

@@ -14,7 +14,7 @@ from fedsim.findings.bias import ROUNDING, Bias, Seen
 from fedsim.findings.finding import COST, MODEL, NEXT, TRUST, Finding, command_of
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import capitalized, count, duration, listing, many, number, percent
-from fedsim.findings.methods import initial_loss, optimizer_figures, slow_descents
+from fedsim.findings.methods import initial_loss, optimizer_figures, slow_descents, stopped_after
 from fedsim.findings.metric_wording import tv
 from fedsim.scenario.learning import ConstantSchedule
 from fedsim.scenario.stop import Stop
@@ -139,6 +139,11 @@ def _convergence(run: FinishedRun, worse: list[str]) -> Iterator[Finding]:
     state = {name: run.metrics.get(f"learning.{name}.converged") for name in names}
     moving, unknown = ([name for name in names if state[name] == value] for value in (0, None))
     late = {name: share for name, share in slow_descents(run).items() if name in names}
+    if (stopped := stopped_after(run)) is not None:
+        whole = count(len(run.rounds), run.noun)
+        text = f"Training stopped after {stopped:,} of {whole}: all methods had reached the target by then."
+        yield Finding(f"{text} Their losses do not show where they would end.", TRUST)
+        return
     if moving:
         who = "all methods" if 1 < len(moving) == len(names) else listing(moving)
         text = f"The loss of {who} has NOT converged: it shows how far training got, not where it would end."
@@ -203,7 +208,7 @@ def _next(run: FinishedRun, bias: Bias, worse: list[str]) -> Iterator[Finding]:
             whole = f"{count(times * len(run.rounds), noun)}, about {duration(times * run.simulated_s)}"
             said[f"Run {count(times)} times as long ({whole}) to see a difference of 5 %"] = longer(times)
     state = [metric(f"learning.{name}.converged") for name in trained]
-    if trained and (0 in state or slow_descents(run)):
+    if trained and (0 in state or slow_descents(run)) and stopped_after(run) is None:
         said["Run longer, or with a larger step: losses are not settled"] = longer(2)
     if bias.seen is Seen.BIAS:
         if metric("participation.l1_chain") is None:

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +41,7 @@ class Cohorts:
     needed: NDArray[np.intp]  # (T,) the last row with a report that began with the version of this one, -1 for none
     _participations: pl.DataFrame | pl.LazyFrame
     _buffered: bool
+    _whole: "Cohorts | None" = None  # of which these are the first rows
 
     @staticmethod
     def read(
@@ -63,8 +65,22 @@ class Cohorts:
     def __len__(self) -> int:
         return len(self.rounds)
 
+    def first(self, rows: int) -> "Cohorts":
+        """Return those of the first rows of the log; participants are still those of all."""
+        return replace(
+            self,
+            rounds=self.rounds[:rows],
+            closed_s=self.closed_s[:rows],
+            counts=self.counts[:rows],
+            needed=np.minimum(self.needed[:rows], rows - 1),
+            _whole=self,
+        )
+
     def in_turn(self) -> Iterator[Reports]:
         """Yield the reports that count for each row, row after row."""
+        if self._whole is not None:
+            yield from islice(self._whole.in_turn(), len(self))
+            return
         nobody = np.empty(0, dtype=np.int64)
         chunk = Reports(nobody, nobody, nobody) if self._buffered else Reports(nobody)
         chunks, first = self._chunks(), 0

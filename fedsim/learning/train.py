@@ -112,12 +112,14 @@ def replay_together(
     progress: Callable[[int], None] | None = None,
     announce: Callable[[str], None] | None = None,
     checkpoint: Checkpoint | None = None,
+    until: float = -np.inf,
 ) -> list[Trained]:
     """Train the optimizers of several logs, which may differ in length, with the same numbers as one by one.
 
     Parameters and errors are those of `replay`; rounds are counted in the longest log. `announce` is called with a
     sentence on the memory that optimizers are going to take for all participants, before they take it. From the state
-    of a `checkpoint` training goes on, if it has one, and its own is kept there.
+    of a `checkpoint` training goes on, if it has one, and its own is kept there. Training ends as soon as each
+    optimizer of the first course has been seen with a loss of at most `until`.
     """
     require("evaluate_every", evaluate_every, evaluate_every >= 1, "at least 1")
     _provide_memory(courses, work.problem, announce)
@@ -139,6 +141,8 @@ def replay_together(
                 checkpoint.keep(step + 1, [each.state() for each in replays])
             if progress is not None:
                 progress(step + 1)
+            if replays and all(run.least <= until for run in replays[0].runs):
+                break
         return [each.trained() for each in replays]
 
 
@@ -228,6 +232,8 @@ class _LearningTable:
                     wanted, found = ", ".join(sorted(self._values)), ", ".join(sorted(values))
                     raise LearningError(f"the evaluation has the entries {found}; expected {wanted}")
             run.diverged = not np.isfinite(values["loss"])
+            if number >= 0 and not run.diverged:
+                run.least = min(run.least, values["loss"])
         self._numbers.append(number)
         self._closed_s.append(closed_s)
         self._names.append(run.name)

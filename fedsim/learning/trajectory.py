@@ -1,7 +1,7 @@
 """One optimizer during its replay of a log, and the models that it leaves behind."""
 
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -50,7 +50,7 @@ class Trajectory:
             self.model = as_floats_of_shape("the model", first, (problem.dimension,)).copy()
         with reraise_as_learning_error(f"optimizer {name!r}, init", optimizer.init):
             self.state = optimizer.init(problem.clients, problem.dimension)
-        self.past = dict[int, Floats]()
+        self.past, self.least = dict[int, Floats](), inf  # the lowest loss that was seen
         self.drawn = np.full_like(self.model, np.nan)
         self._total, self._summed = np.zeros_like(self.model), 0
 

@@ -138,6 +138,8 @@ class Learning(SparseModel):
     """A loss: metrics say when each optimizer was first seen to reach it, and at what expense of device time."""
     target_above_optimum: Positive | None = None
     """The same, for a loss that is so much above the optimum, where that is known; instead of `target_loss`."""
+    stop_at_target: bool = False
+    """Train no further once all optimizers have reached the target; the simulation goes on to its end."""
     start: Start | None = None
     """The model at which all optimizers start; the problem's own, where this is not given."""
     loss_parts: bool = False
@@ -145,12 +147,14 @@ class Learning(SparseModel):
     on average too: metrics say how much of its loss above the optimum is bias, participation noise and privacy noise.
     For problems whose optimum is known."""
 
-    unwritten = frozenset({"loss_parts", "target_above_optimum", "start"})
+    unwritten = frozenset({"loss_parts", "target_above_optimum", "start", "stop_at_target"})
 
     @model_validator(mode="after")
     def _one_target(self) -> Self:
         if self.target_loss is not None and self.target_above_optimum is not None:
             raise ValueError("has target_loss and target_above_optimum; give one of them")
+        if self.stop_at_target and self.target_loss is None and self.target_above_optimum is None:
+            raise ValueError("has stop_at_target and no target; give target_loss, or target_above_optimum")
         return self
 
     @field_validator("optimizers")

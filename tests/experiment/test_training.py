@@ -110,6 +110,47 @@ def test_what_a_method_needs_is_told_by_the_method() -> None:
     assert np.isnan(missed["learning.fedavg.sent_mb_to_target"])
 
 
+@pytest.mark.parametrize(
+    ("setting", "above"),
+    [
+        ("learning.reference=uniform", 0.3),
+        ("learning.loss_parts=true", 0.3),
+        ("privacy={mechanism: banded, epsilon: 90, delta: 1.0e-6, clip: 1, training: noise}", 0.4),
+    ],
+)
+def test_training_that_stops_at_its_target_is_that_of_a_shorter_run(setting: str, above: float) -> None:
+    """As soon as the slowest is there; who takes part how often, and the noise of privacy, stay those of the run."""
+    optimizers = "learning.optimizers=[debiased_fedavg, {kind: fedavg, name: slow, local_step_size: 0.0006}]"
+    alike = (optimizers, setting, f"learning.target_above_optimum={above}", "population.*.separation=2")
+    early, whole = (train(*alike, f"learning.stop_at_target={stop}", rounds=400) for stop in ("true", "false"))
+    needed = [whole.metrics[f"learning.{name}.rounds_to_target"] for name in ("debiased_fedavg", "slow")]
+    rounds = int(max(needed))
+    assert rounds < 400
+    assert early.learning is not None
+    assert whole.learning is not None
+    assert early.learning.equals(whole.learning.filter(pl.col("round") < rounds))
+    assert early.participations.equals(whole.participations)
+    if "reference" not in setting:
+        return
+    assert min(needed) < rounds
+    short = train(*alike, rounds=rounds)
+    told = [
+        {name: value for name, value in each.metrics.items() if name.startswith("learning.") and "_tenth_" not in name}
+        for each in (early, short)
+    ]
+    assert told[0] == pytest.approx(told[1], nan_ok=True)
+    for name, model in short.models.items():
+        np.testing.assert_array_equal(early.models[name], model)
+
+
+def test_training_whose_target_is_not_reached_goes_on_to_the_end() -> None:
+    settings = ("learning.target_loss=0", "learning.optimizers=[fedavg]")
+    early, whole = (train(*settings, f"learning.stop_at_target={stop}") for stop in ("true", "false"))
+    assert early.metrics == pytest.approx(whole.metrics, nan_ok=True)
+    with pytest.raises(ScenarioError, match="learning: has stop_at_target and no target; give target_loss"):
+        train("learning.stop_at_target=true")
+
+
 def test_the_oracle_takes_theory_or_the_log() -> None:
     """Close to each other where both are there; without theory the log must be asked for."""
     both = "learning.optimizers=[oracle_weighted, {kind: oracle_weighted, name: hindsight, source: log}]"

@@ -249,6 +249,27 @@ def test_what_has_not_converged_is_named(run: FinishedRun) -> None:
     assert warnings(every)[0].startswith("The loss of all methods has NOT converged")
 
 
+def test_training_that_stopped_at_its_target_is_not_asked_to_go_on(run: FinishedRun) -> None:
+    """Where it went on for as long as the run, what has not converged is named as ever."""
+    learning = run.scenario.learning
+    assert learning is not None
+    assert run.learning is not None
+    asked = learning.model_copy(update={"target_loss": 1.0, "stop_at_target": True})
+    moving = with_metrics(
+        replace(run, scenario=run.scenario.model_copy(update={"learning": asked})),
+        **dict.fromkeys(("learning__fedavg__converged", "learning__debiased_fedavg__converged"), 0.0),
+    )
+    assert "NOT converged" in warnings(moving)[0]
+    early = replace(moving, learning=run.learning.filter(pl.col("round") < 100))
+    assert not [each for each in warnings(early) if "converged" in each]
+    said = words(early)
+    assert (
+        f"Training stopped after 100 of {len(run.rounds):,} rounds: all methods had reached the target by then." in said
+    )
+    assert "Run longer" in words(moving)
+    assert "Run longer" not in said
+
+
 def test_a_missing_loss_is_said(run: FinishedRun) -> None:
     diverged = with_metrics(run, learning__fedavg__loss=None, learning__fedavg__diverged_round=7.0)
     told = "Training with fedavg diverged at round 7; try a smaller step (learning.step_size)."

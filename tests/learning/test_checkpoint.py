@@ -50,6 +50,10 @@ CASES = {
     "torch": SYNCHRONOUS.replace("OPTIMIZERS", "fedavg, scaffold, fedvarp").replace(
         "sampled_quadratic, dimension: 4, samples: 6", "torch, arguments: {hidden: [4]}"
     ),
+    "until the target": SYNCHRONOUS.replace("OPTIMIZERS", "fedavg, {kind: fedavg, name: adam, server: adam}").replace(
+        "stop: {rounds: 60}", "stop: {rounds: 600}"
+    )
+    + "  stop_at_target: true\n",
     "private": SYNCHRONOUS.replace("OPTIMIZERS", "fedavg, debiased_fedavg") + PRIVATE,
 }
 

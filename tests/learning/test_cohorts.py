@@ -115,6 +115,9 @@ def test_a_log_that_is_read_by_the_piece_says_what_the_whole_says(
         patch.setattr(files, "ROWS", at_a_time)
         cohorts = Cohorts.read(rounds_of(numbers), table(rows), 4, buffer)
         found = [as_lists(reports, buffer) for reports in cohorts.in_turn()]
+        first = cohorts.first(rows_read := data.draw(st.integers(1, max(1, len(numbers)))))
+        assert [as_lists(reports, buffer) for reports in first.in_turn()] == expected[:rows_read]
+        assert first.past_versions <= cohorts.past_versions
     assert found == expected
     assert cohorts.counts.tolist() == [len(own) for own in expected]
     assert cohorts.participants == len({client for own in expected for client, _, _ in own})
