@@ -160,9 +160,9 @@ def model_findings(run: FinishedRun) -> Iterator[Finding]:
         text = " ".join(_beside_best(others, best, known[best]))
         start, near = initial_loss(run, best), min(others, key=lambda each: each.excess)
         beside = [] if start is None else [f"{number(start, 3)} untrained"]
-        beside += [f"with {how.rpartition(' ')[2]}"] if private else []
+        beside += [f"training has {how.rpartition(' ')[2]}"] if private else []
         brief = f"Lowest loss: “{cut(best, _SHORT)}”, {number(known[best])}" + (
-            f" ({', '.join(beside)})" if beside else ""
+            f" ({'; '.join(beside)})" if beside else ""
         )
         brief += f"; “{cut(near.name, _SHORT)}” {near.difference}{'' if near.apart or near.same else ', not told'}."
         text += "" if start is None else f" Untrained it is {number(start, 3)}."

@@ -223,11 +223,11 @@ def write_list(tested: Sequence[Claim], sections: Mapping[str, Sequence[ReportDo
         r" \(TV\) at R\s=\s0, (.*) at R\s=\s(\d+)", r" without a wait, \1 with one of \2 rounds", figure[BIAS].text
     )
     answer = [
-        Finding(even.replace("Participation", "The paper's experiment"), BIAS),
+        Finding(even.replace("Participation is", "In the paper's setting,"), BIAS),
         Finding(figure[MODEL].line, MODEL),
         Finding(cost or private[COST].line, COST),
         Finding(
-            f"A run is {apart} from theory (noise: {noise}); of {len(tested)} claims of the paper {met} hold: below.",
+            f"A run is {apart} from theory (noise: {noise}); {met} of {len(tested)} claims of the paper hold (below).",
             TRUST,
         ),
         Finding("Open “Start here” below, then run the same yourself.", NEXT, command=FIRST),

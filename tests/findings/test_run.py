@@ -364,7 +364,7 @@ def test_a_private_run_says_epsilon_and_what_its_loss_has(tmp_path: Path) -> Non
     found = lines_of(LEARNING, f"privacy={PRIVACY % 'noise'}", tmp_path=tmp_path)
     assert re.match(r"Epsilon = \d+\.\d+ at delta = 1e\u22125; 20 device-hours; ", found[COST].text)
     assert found[MODEL].line.startswith("Lowest loss: “")
-    assert found[MODEL].line.endswith(" untrained, with noise).")
+    assert found[MODEL].line.endswith(" untrained; training has noise).")
     assert found[TRUST].line.startswith("Training made the model worse: see the loss of “fedavg” (")
     assert found[NEXT].text.startswith("Lower the step")
 

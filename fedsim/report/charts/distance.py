@@ -91,13 +91,13 @@ def convergence_chart(run: FinishedRun) -> Chart | None:
         for each in floors:
             axes.plot(each.x, each.y, color=each.color, linestyle=marks.DOTTED, linewidth=1)
 
-    far = any((each.y > LEAST).any() for each in series)
+    far, alone = any((each.y > LEAST).any() for each in series), " (dotted: noise)" if floors else ""
     return plot.line_plot(
         "convergence",
         "How the start is forgotten",
         series,
         ("round", "whole"),
-        ("TV distance from the long-run law", "log" if far else "linear"),
+        (f"TV from long-run shares{alone}", "log" if far else "linear"),
         notes=notes,
         before=before,
     )
