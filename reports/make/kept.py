@@ -13,7 +13,10 @@ from fedsim.findings.finished_sweep import FinishedSweep, read_finished_sweep
 REPORTS = Path(__file__).parent.parent
 ROOT = REPORTS.parent
 SCENARIOS = ROOT / "scenarios"
-STORES = ("clipping", "draws", "measured", "networks", "rates", "scaling", "two-speeds", "validation", "what-ifs")
+STORES = (
+    *("clipping", "draws", "figure-3", "measured", "networks", "rates", "scaling", "two-speeds", "validation"),
+    "what-ifs",
+)
 UNIFORM = "fedavg_uniform"
 """The optimizer that is trained over uniform participation."""
 
@@ -61,7 +64,7 @@ def above_uniform(
     return np.array([each[what] - level[each[key]] for each in runs])
 
 
-def above_by_separation(records: Sequence[Record], optimizer: str) -> dict[int, np.ndarray]:
-    """Return `above_uniform` over draws of the data, by separation."""
+def above_by_separation(records: Sequence[Record], optimizer: str, what: str = "average_loss") -> dict[int, np.ndarray]:
+    """Return `above_uniform` over draws of the data, or participations, by separation."""
     separations = sorted({each["separation"] for each in records if each["separation"] is not None})
-    return {r: above_uniform(records, optimizer, r) for r in separations}
+    return {r: above_uniform(records, optimizer, r, what) for r in separations}

@@ -4,17 +4,18 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from itertools import chain
+from itertools import chain, permutations
 from runpy import run_path
 from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 
 from fedsim import Scenario
 from fedsim.population import build_population
-from fedsim.theory import Stationary, distances, mixing, stationary
+from fedsim.theory import Stationary, convergence, distances, mixing, stationary
 from reports.make.kept import ROOT, SCENARIOS, Kept, Record, above_by_separation, above_uniform, of
-from reports.make.words import mean_and_half, rounds_taken, with_error, with_interval, with_range
+from reports.make.words import mean_and_half, rounds_taken, signed, with_error, with_interval, with_range
 
 SMALL = np.array([6.0, 5.0, 4.0, 3.0, 2.0, 1.0])
 """The weights of the paper's statements that are computed here: N = 6, B = 1."""
@@ -89,6 +90,27 @@ def figure_1(*separations: int) -> str:
 
 
 @cache
+def evolution(separation: int, rounds: int = 60) -> tuple[float, float]:
+    """Return how far eta_R(t) by the paper's matrices is from `convergence`, and the L1 distance from pi_R at the end.
+
+    They begin with the window of the clients 0 to R - 1, the first of them the last to take part.
+    """
+    windows = list(permutations(range(len(SMALL)), separation))
+    choice = np.array([[0.0 if i in window else SMALL[i] for i in range(len(SMALL))] for window in windows])
+    matrix, choice = (
+        check("mixing_conjecture").transition_matrix(separation),
+        choice / choice.sum(axis=1, keepdims=True),
+    )
+    phi, eta = np.eye(len(windows))[0], list[np.ndarray]()
+    for _ in range(rounds):
+        eta.append(choice.T @ phi)
+        phi = matrix.T @ phi
+    waits = [max(0, separation - place) for place in range(len(SMALL))]
+    found = convergence(SMALL, separation, rounds=rounds, start=waits)
+    return float(np.abs(found.eta - eta).max()), float(np.abs(eta[-1] - found.limit.pi).sum())
+
+
+@cache
 def near_uniform(*sizes: int) -> str:
     """Write N times the largest L1 at R = N - 2 over ten draws of weights within half of their mean."""
     parts = []
@@ -134,6 +156,46 @@ def network_verdict(runs: list[Record]) -> str:
         told.append(f"by {with_interval(apart, 4)} of {words}, in {int((apart > 0).sum())} of {len(apart)}")
     verdict = "yes" if all(sure) else "in part" if any(sure) else "not decided"
     return f"{verdict}: FedAvg lies above Debiased FedAvg {' and '.join(told)}"
+
+
+def figure_3_verdict(short: list[Record], long: list[Record]) -> str:
+    """Say in how many participations the order of the paper's Figure 3 is seen, and whether a distance stays.
+
+    `short` are records of all separations, `long` of one, whose losses above uniform are compared from mark to mark.
+    """
+    fedavg, debiased = (above_by_separation(short, name, "loss") for name in ("fedavg", "debiased_fedavg"))
+    falls: np.ndarray = np.all(np.diff(np.array(list(fedavg.values())), axis=0) < 0, axis=0)
+    apart = [str(r) for r, above in debiased.items() if above.mean() > mean_and_half(above)[1]]
+    where = f"at R = {', '.join(apart)}" if apart else "nowhere"
+    first, last = (above_at(long, "fedavg", mark) for mark in (0, -1))
+    change, half = mean_and_half(last - first)
+    how = "grows" if change > half else "shrinks" if -change > half else "does not change by more than chance"
+    return "; ".join(
+        [
+            f"FedAvg's bias falls with R in {int(falls.sum())} of {len(falls)}",
+            f"Debiased FedAvg lies above uniform by more than chance {where}",
+            f"{sum(each['converged'] for each in short)} of {len(short)} runs have settled",
+            f"later, at R = 0, FedAvg's distance {how}: {signed(first.mean(), 3)}, {signed(last.mean(), 3)}",
+        ]
+    )
+
+
+def losses_at(records: Sequence[Record], name: str, mark: int) -> np.ndarray:
+    """Return single models' losses until a mark."""
+    return np.array([each["losses"][mark] for each in of(records, name)])
+
+
+def fallen(records: Sequence[Record], name: str, separation: int | None = None) -> str:
+    """Say by what share of the loss runs still fall from their third quarter to the last, and how many have settled."""
+    runs = of(records, name, separation)
+    drift = f"{100 * np.mean([each['drift'] for each in runs]):.3g} %"
+    return f"{drift} | {sum(each['converged'] for each in runs)} of {len(runs)}"
+
+
+def above_at(records: Sequence[Record], name: str, mark: int, separation: int | None = None) -> np.ndarray:
+    """Return by how much single models' losses until a mark lie above those of uniform participation."""
+    at = [each | {"at": each["losses"][mark]} for each in records]
+    return above_uniform(at, name, separation, what="at")
 
 
 Figures = Mapping[str, Mapping[str, float]]
@@ -196,6 +258,7 @@ class Placeholders:
     def __init__(self, kept: Kept) -> None:
         self.rates, self.networks, self.what_ifs = kept["rates"], kept["networks"], kept["what-ifs"]
         self.draws, self.measured, self.validation = kept["draws"], kept["measured"], kept["validation"]
+        self._figure_3 = kept["figure-3"]
         self.scaling, self._two_speeds, self._clipping = kept["scaling"], kept["two-speeds"], kept["clipping"]
 
     def running_frequencies(self, *separations: int) -> str:
@@ -261,6 +324,15 @@ class Placeholders:
         runs = of(self.networks[study]["records"], name)
         drift = f"{100 * np.mean([each['drift'] for each in runs]):.2f} %" if "drift" in runs[0] else ""
         return f"{sum(each['converged'] for each in runs)} of {len(runs)} | {drift}"
+
+    @property
+    def figure_3(self) -> list[Record]:
+        """The records of all separations."""
+        return [each for name, study in self._figure_3.items() if "long" not in name for each in study["records"]]
+
+    def images(self, study: str) -> Record:
+        """Return a study of the network on images."""
+        return cast(Record, self._figure_3[study])
 
     def clipped(self, kind: str, training: str, clip: float | None) -> str:
         """Write the bias that a clip leaves."""

@@ -153,7 +153,10 @@ STUDIES: Mapping[str, Callable[[], None]] = {
     "two-speeds": rates.measure_two_speeds,
     **{
         name: partial(_keep, store, name, study.measure)
-        for store, studies in (("draws", training.DRAWS), ("networks", training.NETWORKS), ("what-ifs", WHAT_IFS))
+        for store, studies in (
+            *(("draws", training.DRAWS), ("networks", training.NETWORKS), ("figure-3", training.FIGURE_3)),
+            ("what-ifs", WHAT_IFS),
+        )
         for name, study in studies.items()
     },
     "validation": measure_validation,

@@ -162,6 +162,56 @@ NETWORKS = {
 }
 
 
+@dataclass(frozen=True)
+class Images:
+    """The paper's Figure 3 at one separation: three layers, no regularisation, step size 0.001, 5,000 images of MNIST.
+
+    The reference, and what is compared with it at one separation only, are trained there.
+    """
+
+    separation: int
+    optimizers: Sequence[str] = ("fedavg", "debiased_fedavg")
+    reference: str = "none"
+    marks: tuple[int, ...] = (5_000, 10_000, 20_000, 40_000)  # rounds after which the loss is kept; the last ends it
+    count: int = COUNT  # participations
+
+    def measure(self) -> Record:
+        """Return the losses of each participation and optimizer."""
+        records = [each for replicate in range(self.count) for each in self.records(replicate)]
+        return {"marks": self.marks, "records": records}
+
+    def records(self, replicate: int) -> Iterator[Record]:
+        """Yield a record for each optimizer, over one participation.
+
+        ``losses`` are means over the second half of the rounds until each mark, ``accuracy`` is that of the same models
+        on held-out images at the end.
+        """
+        changes = {
+            "expect": [],
+            "stop.rounds": self.marks[-1],
+            "population.*.separation": self.separation,
+            "learning.optimizers": list(self.optimizers),
+            "learning.reference": self.reference,
+        }
+        scenario = Scenario.load(SCENARIOS / "paper" / "mnist-network.fedsim.yaml").with_values(changes)
+        run = simulate(scenario, replicate=replicate)
+        assert run.learning is not None
+        for name in run.learning["optimizer"].unique(maintain_order=True):
+            loss, rounds = losses_of(run, name)
+            halves = [(2 * rounds > mark) & (rounds <= mark) for mark in self.marks]
+            own = {
+                what: run.metrics[f"learning.{name}.{what}"] for what in ("loss", "drift", "late_descent", "accuracy")
+            }
+            own |= loss_record(run, name) | {"losses": [float(loss[half].mean()) for half in halves]}
+            yield {"participation": replicate, "separation": None if name == UNIFORM else self.separation} | own
+
+
+FIGURE_3 = {
+    f"figure-3-r{r}": Images(r, ("fedavg", "fedvarp", "debiased_fedavg"), "uniform") if r == 8 else Images(r)
+    for r in (0, 4, 8, 12)
+} | {"figure-3-long": Images(0, reference="uniform", marks=(40_000, 80_000, 160_000), count=3)}
+
+
 def largest_weight(participations: pl.DataFrame, clients: int) -> float:
     """Return the largest nu_i that counting alone gives any client at any time."""
     so_far = pl.int_range(1, pl.len() + 1)
