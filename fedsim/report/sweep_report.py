@@ -12,7 +12,7 @@ from fedsim.findings.finished_sweep import FinishedSweep
 from fedsim.findings.formatting import capitalized, count
 from fedsim.findings.metric_wording import L1, PACE, wording_of
 from fedsim.findings.sweep import moves, sweep_answer, sweep_setup, sweep_tiles
-from fedsim.findings.tournament import Tournament, leaders, ranks, tournament_of, tournament_title
+from fedsim.findings.tournament import Tournament, leaders, ranks, tied, tournament_of, tournament_title
 from fedsim.report import sweep_tables as tables
 from fedsim.report.charts import Chart
 from fedsim.report.charts.sweep_lines import line_chart, parts_chart
@@ -115,8 +115,8 @@ def _method_chart(methods: Tournament) -> Chart:
     names, told = tuple(methods.names[row] for row in order), np.array([row in first for row in order])
     short = methods.words.removeprefix("the ").replace("distance of the mean model", "distance")
     unit, legend = f"mean rank of {len(order)} by {short} (1: best)", ("leads", "worse than the first")
-    data = IntervalRows(names, mean[order], half[order], told, legend, unit, None)
-    notes = [f"By {methods.words}; told by paired tests over the seeds."]
+    data = IntervalRows(names, mean[order], half[order], told, legend, unit, None, tied=tied(methods.values))
+    notes = [f"By {methods.words}; told by paired tests over the seeds, of all pairs together for grey lines."]
     return interval_chart(data, "ranks", f"Mean ranks over {count(len(methods.cases), 'case')}", notes)
 
 

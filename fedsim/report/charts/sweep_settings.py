@@ -30,6 +30,7 @@ class IntervalRows:
     unit: str
     reference: float | None  # the dotted line
     chosen: int | None = None  # the row that is marked
+    tied: Sequence[tuple[int, int]] = ()  # first and last row of each stretch that a line joins: not told apart
 
 
 def interval_chart(data: IntervalRows, name: str, title: str, notes: Sequence[str] = ()) -> Chart:
@@ -59,6 +60,13 @@ def _draw_intervals(data: IntervalRows, axes: Axes) -> None:
         entries.append((_ring(axes, data.value[data.chosen], rows[data.chosen]), "choice"))
     if data.reference is not None:
         marks.rule(axes, x=data.reference)
+    columns = list[int]()  # the last row of each that has a line
+    for begin, end in data.tied:
+        column = next((k for k, last in enumerate(columns) if last < begin), len(columns))
+        columns[column : column + 1] = [end]
+        style = {"transform": axes.get_yaxis_transform(), "clip_on": False, "color": marks.MUTED, "linewidth": 2}
+        (line,) = axes.plot([1.02 + 0.03 * column] * 2, rows[[begin, end]], **style)
+    entries += [(line, "not told apart")] if columns else []
     marks.linear(axes, "x")
     marks.finish(axes, data.unit, "", entries)
 
