@@ -14,7 +14,7 @@ import polars as pl
 
 from fedsim.analysis.verdict import Look, compare_values
 from fedsim.common.arrays import Floats
-from fedsim.findings.finding import MODEL, Certainty, Finding
+from fedsim.findings.finding import LONGEST, MODEL, Certainty, Finding
 from fedsim.findings.finished_run import INITIAL_ROUND, FinishedRun
 from fedsim.findings.formatting import count, cut, give_or_take, listing, number, percent
 
@@ -159,12 +159,8 @@ def model_findings(run: FinishedRun) -> Iterator[Finding]:
         others = compare_losses(run, [name for name in own if name != best], best)
         text = " ".join(_beside_best(others, best, known[best]))
         start, near = initial_loss(run, best), min(others, key=lambda each: each.excess)
-        beside = [] if start is None else [f"{number(start, 3)} untrained"]
-        beside += [f"training has {how.rpartition(' ')[2]}"] if private else []
-        brief = f"Lowest loss: “{cut(best, _SHORT)}”, {number(known[best])}" + (
-            f" ({'; '.join(beside)})" if beside else ""
-        )
-        brief += f"; “{cut(near.name, _SHORT)}” {near.difference}{'' if near.apart or near.same else ', not told'}."
+        untrained = "" if start is None else f" ({number(start, 3)} untrained)"
+        brief = _lowest(best, known[best], near, others, untrained)
         text += "" if start is None else f" Untrained it is {number(start, 3)}."
         text += f" Training has the {how} of privacy." if private else ""
         yield Finding(text, MODEL, name=f"loss.{best}", quantity="loss", scope=best, value=known[best], brief=brief)
@@ -183,6 +179,17 @@ def model_findings(run: FinishedRun) -> Iterator[Finding]:
         shown = [f"{name} {number(distances[name], 2)}" for name in sorted(distances, key=distances.__getitem__)]
         text = f"Distance from the optimum, of the mean model over the last half of the run: {listing(shown)}"
         yield Finding(f"{text} (losses are of the models as the server had them).", MODEL)
+
+
+def _lowest(best: str, loss: float, near: Method, others: Sequence[Method], untrained: str) -> str:
+    """Say which loss is the lowest, how far above it the nearest is, and the farthest too if a line has room."""
+    apart, far = "" if near.apart or near.same else ", not told", max(others, key=lambda each: each.excess)
+    begin = f"Lowest loss: “{cut(best, _SHORT)}”, {number(loss, 3)}"
+    beside = f"; “{cut(near.name, _SHORT)}” {number(near.excess, 2)} above{apart}"
+    beside += f", “{cut(far.name, _SHORT)}” {number(far.excess, 2)}{'' if far.apart else ', not told'}."
+    ways = [] if far is near or near.same else [f"{begin}{untrained}{beside}", f"{begin}{beside}"]
+    alone = f"{begin}{untrained}; “{cut(near.name, _SHORT)}” {near.difference}{apart}."
+    return next((each for each in ways if len(each) <= LONGEST), alone)
 
 
 def _first(text: str, methods: Sequence[Method], against: str, gained: float) -> Finding:

@@ -58,7 +58,10 @@ def run_answer(run: FinishedRun) -> RunAnswer:
         found += (*spent_findings(run), *advice(run, bias))
     looks = sum(math.isfinite(part.visible) for part in bias.parts)
     facts = tuple(_fact(part, looks) for part in bias.parts)
-    return RunAnswer(bias, _title(run, bias, model), found, facts, tuple(_tiles(run, bias, model))[:5])
+    title, sweep = _title(run, bias, model), run.scenario.sweep
+    if run.scenario.question and sweep is not None and (sweep.grid or sweep.zip):
+        title = f"One setting: {title[0].lower()}{title[1:]}"
+    return RunAnswer(bias, title, found, facts, tuple(_tiles(run, bias, model))[:5])
 
 
 def setup_of(run: FinishedRun) -> list[str]:

@@ -248,12 +248,17 @@ def _setup(scenario: Scenario, results: Results) -> str:
     return f"R = {ways} (rounds a device waits); {devices}, cohort {scenario.sync_server.cohort}, {rounds}, one seed"
 
 
+_CHANCE = "participation.l1_chance"
+
+
 def _participation(results: Results) -> Iterator[Finding]:
     """Say how far participation is from uniform at the first separation and at the last."""
-    ways = [(tv(found[L1]), f"at R = {r}") for r, found in sorted(results.items()) if L1 in found]
+    ways = [(tv(found[L1]), f"at R = {r}", found) for r, found in sorted(results.items()) if L1 in found]
     if ways:
-        last = f", {' '.join(ways[-1])}" if len(ways) > 1 else ""
-        yield Finding(f"Participation is {ways[0][0]} from uniform (TV) {ways[0][1]}{last}.", BIAS, quantity=L1)
+        last = f", {' '.join(ways[-1][:2])}" if len(ways) > 1 else ""
+        share, at, first = ways[0]
+        chance = f"; equal chances: {tv(first[_CHANCE])}" if _CHANCE in first else ""
+        yield Finding(f"Participation is {share} from uniform (TV{chance}) {at}{last}.", BIAS, quantity=L1)
 
 
 def _cost(results: Results) -> str:

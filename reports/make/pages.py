@@ -220,16 +220,15 @@ def write_list(tested: Sequence[Claim], sections: Mapping[str, Sequence[ReportDo
     slower = re.search(r"at R\s=\s([\d,]+) is .*?, ([\d.]+\s%) less than", private[COST].text)
     cost = f"In another study, a wait of {slower[1]} rounds costs {slower[2]} of the pace." if slower else ""
     even = re.sub(
-        r" \(TV\) at R\s=\s0, (.*) at R\s=\s(\d+)", r" without a wait, \1 with one of \2 rounds", figure[BIAS].text
+        r" \(TV[^)]*\) at R\s=\s0, (.*) at R\s=\s(\d+)",
+        r" without waits, \1 with waits of \2 rounds",
+        figure[BIAS].text,
     )
     answer = [
         Finding(even.replace("Participation is", "In the paper's setting,"), BIAS),
         Finding(figure[MODEL].line, MODEL),
         Finding(cost or private[COST].line, COST),
-        Finding(
-            f"A run is {apart} from theory (noise: {noise}); {met} of {len(tested)} claims of the paper hold (below).",
-            TRUST,
-        ),
+        Finding(f"A run is {apart} from theory (noise: {noise}); of {len(tested)} claims {came}.", TRUST),
         Finding("Open “Start here” below, then run the same yourself.", NEXT, command=FIRST),
     ]
     claimed = [

@@ -1,5 +1,6 @@
 """What is said of the optimizers: only what the losses, with their noise, bear out."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -104,7 +105,11 @@ def test_the_line_is_on_the_method_that_is_farthest_and_told(run: FinishedRun) -
 
 def test_the_line_without_a_reference_says_whether_the_lowest_is_told(run: FinishedRun) -> None:
     assert brief(trained(run, {"a": 5.4, "b": 5.0})) == "Lowest loss: “b”, 5 (9 untrained); “a” +0.399 ± 0.003."
-    assert brief(trained(run, {"a": 5.4, "b": 5.0, "c": 5.0}, noise=0.05)).endswith(", not told.")
+    three = brief(trained(run, {"a": 5.4, "b": 5.0, "c": 5.0}, noise=0.05))
+    assert re.fullmatch(r"Lowest loss: “[bc]”, .*; “[bc]” 0\.0\d+ above, not told, “a” 0\.4\.", three)
+    assert brief(trained(run, {"a": 5.0, "b": 5.0}, noise=0.05)).endswith(", not told.")
+    near = brief(trained(run, {"a": 5.0, "b": 5.0, "c": 5.0}, noise=0.05))
+    assert near.count("not told") == 2
 
 
 def test_identical_losses_are_one(run: FinishedRun) -> None:

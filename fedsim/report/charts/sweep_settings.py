@@ -127,7 +127,7 @@ def _draw_trade_off(found: SweepChoice, front: Front, bias: Interval, pace: Inte
             entries.append((marks.dots(axes, x[some], y[some], edge, 5, markerfacecolor=face), words))
     first = [found.chosen] if found.chosen in known else []
     entries += [(_ring(axes, float(x[best]), float(y[best])), "choice") for best in first]
-    axes.margins(0.14)
+    axes.margins(0.14, 0.2)  # names stay below the title of the axis
     low, high = axes.get_ylim()
     axes.set_ylim(min(0.0, low) if low < 0.5 * high else low, high)
     # The chosen one and the front are named first; names that would lie on others are left out.
