@@ -183,11 +183,15 @@ def _until(
 ) -> list[Course]:
     """Return courses that end with the round in which the last optimizer of the first one has reached a target.
 
-    The length decides of which models means are taken, so it must be known before the models are kept.
+    The length decides of which models means are taken, so it must be known before the models are kept. Where one never
+    reaches it, they go on to their ends.
     """
     first = replace(courses[0], optimizers=deepcopy(courses[0].optimizers))  # which count what they did
     (tried,) = _replayed([first], work, learning, report, "training until the target", until=target)
-    rows = int(np.searchsorted(first.cohorts.rounds, tried.table["round"].to_numpy().max(), side="right"))
+    reached = tried.table.filter(pl.col("round") >= 0, pl.col("loss") <= target).group_by("optimizer").first()["round"]
+    if len(reached) < len(first.optimizers):
+        return list(courses)
+    rows = int(np.searchsorted(first.cohorts.rounds, reached.to_numpy().max(), side="right"))
     cut = {id(each.cohorts): each.cohorts.first(rows) for each in courses}
     return [replace(each, cohorts=cut[id(each.cohorts)]) for each in courses]
 

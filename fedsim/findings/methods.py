@@ -71,10 +71,11 @@ def slow_descents(run: FinishedRun) -> Mapping[str, float]:
 def stopped_after(run: FinishedRun) -> int | None:
     """Return after how many rounds training stopped at its target; None where it went on for as long as the run."""
     learning = run.scenario.learning
-    if learning is None or not learning.stop_at_target or run.learning is None:
+    if learning is None or not learning.stop_at_target:
         return None
-    trained = 1 + int(run.learning["round"].to_numpy().max())
-    return trained if trained <= int(run.rounds["round"].to_numpy().max(initial=0)) else None
+    needed = [run.metrics.get(f"learning.{each.label}.rounds_to_target", math.nan) for each in learning.optimizers]
+    last = max(needed) if np.isfinite(needed).all() else math.inf
+    return int(last) if last <= run.rounds["round"].to_numpy().max(initial=0) else None
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def run_answer(run: FinishedRun) -> RunAnswer:
     looks = sum(math.isfinite(part.visible) for part in bias.parts)
     facts = tuple(_fact(part, looks) for part in bias.parts)
     title, sweep = _title(run, bias, model), run.scenario.sweep
-    if run.scenario.question and sweep is not None and (sweep.grid or sweep.zip):
+    if run.scenario.question and sweep is not None and sweep.paths:
         title = f"One setting: {title[0].lower()}{title[1:]}"
     return RunAnswer(bias, title, found, facts, tuple(_tiles(run, bias, model))[:5])
 

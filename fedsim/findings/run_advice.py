@@ -195,7 +195,7 @@ def _next(run: FinishedRun, bias: Bias, worse: list[str]) -> Iterator[Finding]:
         command = lower and command_of(run.manifest, "run", lower)
         said["Lower the step (`learning.step_size`): training made a model worse"] = command
     sweep = run.scenario.sweep
-    if sweep is not None and (sweep.grid or sweep.zip):
+    if sweep is not None and sweep.paths:
         said["Run all settings of the file's sweep: this run is one of them"] = command_of(run.manifest, "sweep")
     if bias.seen is Seen.UNTESTED:
         said[f"Run longer: {bias.why} do not tell bias from chance"] = longer(10)

@@ -97,10 +97,8 @@ def evolution(separation: int, rounds: int = 60) -> tuple[float, float]:
     """
     windows = list(permutations(range(len(SMALL)), separation))
     choice = np.array([[0.0 if i in window else SMALL[i] for i in range(len(SMALL))] for window in windows])
-    matrix, choice = (
-        check("mixing_conjecture").transition_matrix(separation),
-        choice / choice.sum(axis=1, keepdims=True),
-    )
+    choice /= choice.sum(axis=1, keepdims=True)
+    matrix = check("mixing_conjecture").transition_matrix(separation)
     phi, eta = np.eye(len(windows))[0], list[np.ndarray]()
     for _ in range(rounds):
         eta.append(choice.T @ phi)

@@ -147,6 +147,10 @@ def test_training_whose_target_is_not_reached_goes_on_to_the_end() -> None:
     settings = ("learning.target_loss=0", "learning.optimizers=[fedavg]")
     early, whole = (train(*settings, f"learning.stop_at_target={stop}") for stop in ("true", "false"))
     assert early.metrics == pytest.approx(whole.metrics, nan_ok=True)
+    apart = ("learning.target_loss=0", "learning.optimizers=[fedavg]", "learning.step_size=1e9")
+    early, whole = (train(*apart, f"learning.stop_at_target={stop}") for stop in ("true", "false"))
+    assert early.metrics["learning.fedavg.diverged"] == 1
+    assert early.metrics == pytest.approx(whole.metrics, nan_ok=True)
     with pytest.raises(ScenarioError, match="learning: has stop_at_target and no target; give target_loss"):
         train("learning.stop_at_target=true")
 

@@ -260,7 +260,10 @@ def test_training_that_stopped_at_its_target_is_not_asked_to_go_on(run: Finished
         **dict.fromkeys(("learning__fedavg__converged", "learning__debiased_fedavg__converged"), 0.0),
     )
     assert "NOT converged" in warnings(moving)[0]
-    early = replace(moving, learning=run.learning.filter(pl.col("round") < 100))
+    needed = {"learning__fedavg__rounds_to_target": 100.0, "learning__debiased_fedavg__rounds_to_target": 100.0}
+    early = with_metrics(replace(moving, learning=run.learning.filter(pl.col("round") < 100)), **needed)
+    lost = with_metrics(early, learning__fedavg__rounds_to_target=None)  # diverged, and so ended early too
+    assert "stopped after" not in words(lost)
     assert not [each for each in warnings(early) if "converged" in each]
     said = words(early)
     assert (
