@@ -98,6 +98,11 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
         found = self._parameters(cls).items()
         return {name: each for name, each in found if each.kind in named and name not in provided}
 
+    def typed(self, kind: str, options: Mapping[str, object]) -> dict[str, object]:
+        """Return options as the constructor of a class wants them; one that is wrong stays as it is."""
+        hints = _hints(self[kind])
+        return {name: _checked(name, value, hints, []) for name, value in options.items()}
+
     def register(self, name: str) -> Callable[[_C], _C]:
         """Return a decorator that makes a class known by a name, which must be free and without a colon."""
 
@@ -161,7 +166,7 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
             yield
         except OptionError:
             raise
-        except Exception as error:
+        except BaseException as error:
             raise self.error(f"{where}: {told(error, asked)}") from error
 
     def _inspect(
@@ -201,7 +206,7 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
         if not findings and (further := getattr(cls, "check_options", None)):
             try:
                 findings += further(values)
-            except Exception as error:  # noqa: BLE001  it is a user's
+            except BaseException as error:  # noqa: BLE001  it is a user's
                 findings.append((("kind",), f"check_options fails: {told(error, further)}"))
         return cls, values, findings
 
@@ -216,7 +221,7 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
             hint = "; is its folder on PYTHONPATH, or is it installed?" if ours else ""
             place = f" ({line})" if (line := users_line(error)) and not ours else ""
             raise self.error(f"cannot import {module_name!r}: {error}{hint}{place}") from error
-        except Exception as error:
+        except BaseException as error:
             raise self.error(f"cannot import {module_name!r}: {told(error)}") from error
         if not hasattr(module, class_name):
             raise self.error(f"module {module_name!r} has no {class_name!r}{did_you_mean(class_name, vars(module))}")
@@ -281,7 +286,8 @@ def _hints(cls: type) -> dict[str, Any]:
     """Return the annotations of the constructor, or none if one of them cannot be resolved."""
     try:
         return get_type_hints(cls.__init__, include_extras=True)  # type: ignore[misc]
-    except Exception:  # noqa: BLE001  an annotation as text is code of the user's
+    except BaseException as error:  # noqa: BLE001  an annotation as text is code of the user's
+        told(error)
         return {}
 
 
@@ -303,7 +309,7 @@ def _checked(name: str, value: object, hints: Mapping[str, Any], findings: Findi
             finding = (name, *_path_in(value, detail["loc"])), f"{message}, got {detail['input']!r}"
             of_keys = {"extra_forbidden": ((name, key), "unknown option"), "missing": ((name,), f"needs {key!r}")}
             findings.append(of_keys.get(detail["type"], finding))
-    except Exception as error:  # noqa: BLE001  of a validator of the user's
+    except BaseException as error:  # noqa: BLE001  of a validator of the user's
         findings.append(((name,), f"cannot be checked: {told(error)}"))
     return value
 

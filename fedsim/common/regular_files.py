@@ -18,7 +18,7 @@ def open_regular(path: Path, most: int | None = None) -> BufferedReader:
     """
     opened = os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb")
     status = os.fstat(opened.fileno())
-    why = _why_not_regular(status.st_mode)
+    why = why_not_regular(status.st_mode)
     if not why and most is not None and status.st_size > most:
         why = f"it is larger than {most // 2**20} MiB"
     if why:
@@ -33,14 +33,15 @@ def regular(path: Path) -> Path:
     return path
 
 
-def _why_not_regular(mode: int) -> str:
+def why_not_regular(mode: int) -> str:
+    """Say what has this mode; nothing, if it is a regular file."""
     return "" if stat.S_ISREG(mode) else f"it is {_KINDS.get(stat.S_IFMT(mode), 'a device')}, not a regular file"
 
 
 def check_replaceable(path: Path) -> None:
     """Refuse to replace what is no regular file; a link is not followed, since it may lead anywhere."""
     with suppress(FileNotFoundError):
-        if why := _why_not_regular(path.lstat().st_mode):
+        if why := why_not_regular(path.lstat().st_mode):
             raise OSError(errno.EINVAL, why, str(path))
 
 

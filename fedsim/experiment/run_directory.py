@@ -25,7 +25,7 @@ from fedsim.limits.verdict import judge
 from fedsim.log import fingerprint
 from fedsim.scenario import Scenario, as_argument
 from fedsim.scenario.document import override_options
-from fedsim.scenario.permissions import NOTHING, Permissions, named_files
+from fedsim.scenario.permissions import NOTHING, Permissions
 
 _PARTIAL = (".*.partial", "figures/.*.partial")
 _LIBRARIES = ("numpy", "polars", "pydantic", "scipy", "simpy")
@@ -128,7 +128,7 @@ def identity(scenario: Scenario, replicate: int) -> dict[str, Any]:
             "python": platform.python_version(),
             **{library: metadata.version(library) for library in _LIBRARIES},
         },
-        "inputs": {name: hash_of(scenario.folder / name) for name in sorted(set(named_files(resolved)))},
+        "inputs": scenario.files(),
     }
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fedsim.common.files import UNREADABLE
 from fedsim.common.memory import packed_as, too_much
+from fedsim.common.regular_files import open_regular
 from fedsim.scenario.models import MAX_DEVICES
 from fedsim.scenario.sources import Column
 
@@ -82,7 +83,7 @@ def _check_csv(file: Path) -> list[str]:
     """
     if packed := packed_as(file):
         raise ValueError(f"{str(file)!r} is compressed ({packed}); unpack it, or write Parquet")
-    with file.open("rb") as opened:
+    with open_regular(file) as opened:
         if len(head := opened.readline(_LONGEST_HEAD)) == _LONGEST_HEAD:
             raise ValueError(f"the first line of {str(file)!r} is longer than {_LONGEST_HEAD // 2**20} MiB")
     _check_size(pl.scan_csv(file, infer_schema=False, glob=False).select(pl.len()).collect().item(), file)

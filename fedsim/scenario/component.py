@@ -4,18 +4,21 @@ The models of what comes with fedsim are made from the classes in the registries
 keys, with its annotations and defaults; the strings after the attributes of the class describe them.
 """
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union, cast, get_args, get_type_hints
 
 from pydantic import (
+    AfterValidator,
+    BaseModel,
     BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    PrivateAttr,
     Tag,
     create_model,
     model_validator,
@@ -26,6 +29,7 @@ from pydantic_core import CoreSchema
 from fedsim.common.errors import KeyPath
 from fedsim.common.registry import is_own, registry_of
 from fedsim.scenario.model import Model, short_kind
+from fedsim.scenario.permissions import CodeName, FileName, NameOfCode
 
 
 class Choice(Model):
@@ -48,13 +52,31 @@ class Component(Choice):
 
     model_config = ConfigDict(extra="allow")
 
-    kind: Annotated[str, Field(min_length=1)]
+    kind: NameOfCode
     """A known name, or ``package.module:Name`` for one of your own."""
+
+    _role: str = PrivateAttr("")  # of the registry that has its kind, where a scenario has put it
 
     @property
     def options(self) -> dict[str, Any]:
         """The keys beside `kind`."""
         return dict(self.model_extra or {})
+
+    @property
+    def typed_options(self) -> dict[str, Any] | None:
+        """The further keys as a class that comes with fedsim wants them; None of another one, which is not imported."""
+        registry = registry_of(self._role) if self.model_extra and self._role else None
+        if registry is not None and self.kind in registry.built_in:
+            return registry.typed(self.kind, self.model_extra or {})
+        return None if self.model_extra else {}
+
+
+def _with_role(role: str) -> AfterValidator:
+    def give(component: Component) -> Component:
+        component._role = role
+        return component
+
+    return AfterValidator(give)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +175,10 @@ class Kinds:
         for own in members:
             if issubclass(own, Component):
                 written |= own
-                choice = Annotated[Annotated[choice, Tag("known")] | Annotated[own, Tag("own")], _open_to_own(kinds)]
+                choice = Annotated[
+                    Annotated[choice, Tag("known")] | Annotated[own, _with_role(self.role), Tag("own")],
+                    _open_to_own(kinds),
+                ]
         return handler.generate_schema(Annotated[choice, BeforeValidator(self.read, json_schema_input_type=written)])
 
     def _built_in(self, written_out: Container[str]) -> Iterator[type[BuiltIn]]:
@@ -191,7 +216,7 @@ class Named:
     def __get_pydantic_core_schema__(self, component: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Return how pydantic validates it."""
         read = BeforeValidator(short_kind, json_schema_input_type=str | component)
-        return handler.generate_schema(Annotated[component, read])
+        return handler.generate_schema(Annotated[component, _with_role(self.role), read])
 
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         """Return it with the names."""
@@ -201,13 +226,29 @@ class Named:
         return schema
 
 
-def components(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Component]]:
+def all_in(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+    """Yield a part of the scenario and all that is in it, each with its path; options of components are typed."""
+    yield path, value
+    items: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, BaseModel):
+        items = {**value.__dict__, **((isinstance(value, Component) and value.typed_options) or {})}.items()
+    elif isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, list | tuple):
+        items = enumerate(value)
+    for key, each in items:
+        yield from all_in(each, (*path, key))
+
+
+def components(value: Any) -> Iterator[tuple[KeyPath, Component]]:
     """Yield what a part of the scenario names of people's own, wherever in it, each with its path."""
-    if isinstance(value, Component):
-        yield path, value
-    elif isinstance(value, Model):
-        for name in type(value).model_fields:
-            yield from components(getattr(value, name), (*path, name))
-    elif isinstance(value, list):
-        for index, each in enumerate(value):
-            yield from components(each, (*path, index)) if isinstance(each, Model) else ()
+    return ((path, each) for path, each in all_in(value) if isinstance(each, Component))
+
+
+def words_of(value: Any) -> Iterator[tuple[KeyPath, str]]:
+    """Yield every word of a part of the scenario that names code or a file, and those that may, as `Words` says."""
+    for path, each in all_in(value):
+        if isinstance(each, CodeName | FileName):
+            yield path, each
+        elif isinstance(each, Component) and each.typed_options is None:
+            yield from (((*path, *at), text) for at, text in all_in(each.model_extra) if isinstance(text, str))

@@ -7,6 +7,7 @@ from pydantic import Field, field_validator, model_validator
 
 from fedsim.scenario.component import Component, Kinds, Named
 from fedsim.scenario.model import Model, Positive, SparseModel, value_as
+from fedsim.scenario.permissions import NameOfFile
 
 
 class ConstantSchedule(Model):
@@ -109,7 +110,7 @@ class OptimizerChoice(SparseModel, Component):
 class Start(Model):
     """A model in a file, as a run directory keeps them in models.npz."""
 
-    path: Annotated[str, Field(min_length=1)]
+    path: NameOfFile
     """An .npz file, relative to the scenario's folder."""
     model: Annotated[str, Field(min_length=1)] = "model"
     """Which of its arrays, such as fedavg.last."""

@@ -3,8 +3,9 @@
 import copy
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,8 +14,9 @@ from pydantic import BaseModel, ValidationError
 from fedsim.common.arguments import IN_A_FILE, short_repr
 from fedsim.common.errors import KeyPath, Mistake, ScenarioError
 from fedsim.common.hints import did_you_mean, few_hints
+from fedsim.scenario.component import all_in, words_of
 from fedsim.scenario.document import Allowance, Document, below_and_at, read_document
-from fedsim.scenario.permissions import Permissions, locate, refused
+from fedsim.scenario.permissions import TRUSTED, Permissions, locate, why_refused
 from fedsim.scenario.units import parse_duration
 
 M = TypeVar("M", bound=BaseModel)
@@ -22,6 +24,7 @@ _EXTENDS = "extends"
 _DEEPEST = 20
 _POSITION = re.compile(r"(?:^|:)([0-9]{1,9}):([0-9]{1,9})$")
 _MOST_MISTAKES = 100
+_MOST_TRIED = 200  # values of a sweep that may ask for something; the others are refused when the points are made
 _LARGE = re.compile(r"(\d{1,12}(?:[,_]\d{3}){0,4}(?:\.\d{1,12})?(?:[eE]\+?\d)?)\s*([kKmMgGbB]?)")
 _TIMES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
 _MESSAGES = {
@@ -143,26 +146,48 @@ def _merge(into: Document, over: Document, below: dict[Any, Any], above: dict[An
 
 
 def validate(model: type[M], document: Document, mistakes: Sequence[Mistake]) -> M:
-    """Validate plain data, and check that it asks for nothing that it may not have.
+    """Validate plain data, and check that what they mean asks for nothing that it may not have.
 
     A `ScenarioError` has every mistake in the order of the file, up to a hundred, those found while reading included.
     """
-    mistakes = [*mistakes, *itertools.islice(not_permitted(document), _MOST_MISTAKES)]
     try:
         with few_hints():
             valid = model.model_validate(document.data, context=IN_A_FILE if document.in_a_file else None)
     except ValidationError as error:
         found = [_mistake(document, details) for details in itertools.islice(error.errors(include_url=False), 1_000)]
         raise ScenarioError(_in_order([*mistakes, *found], error.error_count() - len(found))) from None
+    mistakes = [*mistakes, *itertools.islice(not_permitted(valid, document), _MOST_MISTAKES)]
     if mistakes:
         raise ScenarioError(_in_order(mistakes))
     return valid
 
 
-def not_permitted(document: Document) -> Iterator[Mistake]:
-    """Yield what a document asks for and may not have."""
-    asked = refused(document.data, document.folder, document.permissions)
-    return (Mistake(document.place(path), path, message) for path, message in asked)
+def not_permitted(valid: BaseModel, document: Document) -> Iterator[Mistake]:
+    """Yield what a document, valid as it is, asks for and may not have."""
+    for path, word in words_of(valid) if document.permissions != TRUSTED else ():
+        if why := why_refused(word, document.folder, document.permissions):
+            at = _written_path(document.data, path, "")
+            yield Mistake(document.place(at), at, why)
+
+
+def not_permitted_in(
+    values: Iterable[tuple[KeyPath, Any]], model: type[BaseModel], document: Document
+) -> Iterator[Mistake]:
+    """Yield what values of a sweep ask for and may not have, each of which replaces what is where its path says."""
+    why = partial(why_refused, home=document.folder, permissions=document.permissions)
+
+    def asked_in(value: Any) -> list[tuple[KeyPath, str]]:
+        return [(at, text) for at, text in all_in(value) if isinstance(text, str) and why(text)]
+
+    asking = ((path, value, asked) for path, value in values if (asked := asked_in(value)))
+    for path, value, asked in itertools.islice(asking, 0 if document.permissions == TRUSTED else _MOST_TRIED):
+        changed, refused = document.copy_without({"sweep", "choose"}), {text for _, text in asked}
+        with suppress(ValidationError, ScenarioError):  # what is wrong by itself may be right with other values
+            changed.put(str(path[-2]), copy.deepcopy(value), "")
+            refused = {word for _, word in words_of(model.model_validate(changed.data)) if why(word)}
+        for at, text in asked:
+            if text in refused:
+                yield Mistake(document.place((*path, *at)), (*path, *at), why(text))
 
 
 def _in_order(mistakes: Sequence[Mistake], more: int = 0) -> list[Mistake]:

@@ -2,7 +2,8 @@
 
 import copy
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -11,15 +12,16 @@ from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, field_v
 
 from fedsim.common.arguments import path_of, short_repr, whole
 from fedsim.common.errors import KeyPath, Mistake, ScenarioError
+from fedsim.common.files import hash_of
 from fedsim.common.hints import did_you_mean
-from fedsim.scenario.component import BuiltIn, Choice, Component, Kinds, Named
+from fedsim.scenario.component import BuiltIn, Choice, Component, Kinds, Named, words_of
 from fedsim.scenario.document import Document
 from fedsim.scenario.habits import Habits
 from fedsim.scenario.jobs import MOST_JOBS, JobName, Matching, ServerOrJobs, SharedJob, document_of_job, server_in_jobs
 from fedsim.scenario.learning import Learning
-from fedsim.scenario.loading import load_document, not_permitted, validate
+from fedsim.scenario.loading import load_document, not_permitted, not_permitted_in, validate
 from fedsim.scenario.model import Model, SparseModel, each_once
-from fedsim.scenario.permissions import TRUSTED, Permissions, locate
+from fedsim.scenario.permissions import TRUSTED, CodeName, FileName, Permissions, locate, modules_of
 from fedsim.scenario.privacy import Privacy
 from fedsim.scenario.server import COIN_LAWS, MOST_CLIENTS, Server, SyncServer
 from fedsim.scenario.session import AnySession, Participations, Session
@@ -267,6 +269,26 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
         """Return the file that the scenario calls `name`; a `ValueError` says why it cannot be used."""
         return locate(self.folder, name, self.permissions)
 
+    def modules(self) -> list[str]:
+        """Return the modules of a person's own that it names."""
+        return [*modules_of(words_of(self))]
+
+    def files(self) -> dict[str, str | None]:
+        """Return the SHA-256 of each file that it names, by that name; None where there is no such file.
+
+        An option of a class of one's own is the name of a file if there is one.
+        """
+        words = sorted([word for _, word in words_of(self)])
+        found: dict[str, str | None] = {}
+        for word in words:
+            if isinstance(word, FileName):
+                found[str(word)] = hash_of(self.folder / word)
+            elif not isinstance(word, CodeName) and word not in found and word.strip("./"):
+                with suppress(OSError):  # of a long text
+                    if (known := hash_of(self.folder / word)) is not None:
+                        found[word] = known
+        return found
+
     @model_validator(mode="after")
     def _ends(self) -> Self:
         if self.devices > MAX_DEVICES:
@@ -378,6 +400,8 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
         """Return the scenario that plain data mean; `mistakes` were found while they were read."""
         scenario = validate(cls, document, mistakes)
         scenario._document = document
+        if refused := [*scenario._refused_in_sweep()]:
+            raise ScenarioError(refused)
         if scenario.jobs and (scenario.job or len(scenario.jobs) == 1):
             return scenario.of_job(scenario.job or next(iter(scenario.jobs)), alone=True)
         for name in scenario.jobs:
@@ -401,7 +425,17 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
 
     def not_permitted(self) -> list[Mistake]:
         """Return what the scenario asks for and may not have; nothing, if it was read as a scenario file."""
-        return [] if self.permissions == TRUSTED else list(not_permitted(self._as_document()))
+        if self.permissions == TRUSTED:
+            return []
+        return [*not_permitted(self, self._as_document()), *self._refused_in_sweep()]
+
+    def _refused_in_sweep(self) -> Iterator[Mistake]:
+        sweep = self.sweep or Sweep()
+        listed: list[tuple[KeyPath, dict[str, list[Any]]]] = [(("choose",), self.choose)]
+        listed += [(("sweep", "grid"), sweep.grid), (("sweep", "zip"), sweep.zip)]
+        lists = (((*at, path), values) for at, by_path in listed for path, values in by_path.items())
+        values = (((*at, index), value) for at, values in lists for index, value in enumerate(values))
+        return not_permitted_in(values, type(self), self._as_document())
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with other values of some fields, which are not checked; see `with_values`."""

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from fedsim.scenario.component import BuiltIn, Choice, Component, Kinds, Use
 from fedsim.scenario.model import Model, Positive, value_as
+from fedsim.scenario.permissions import NameOfFile
 from fedsim.scenario.units import BitRate, Duration, PositiveDuration, TimeZone
 
 Rounds = Annotated[int, Field(ge=0, le=10**9)]
@@ -68,7 +69,7 @@ class Column(Choice):
     """A column of a CSV or Parquet file with one row for each client of the group, in order."""
 
     kind: Literal["column"]
-    file: Annotated[str, Field(min_length=1)]
+    file: NameOfFile
     """Path, relative to the folder of the scenario file."""
     column: Annotated[str, Field(min_length=1)]
     """Name of the column."""

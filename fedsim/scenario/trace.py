@@ -6,6 +6,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from fedsim.scenario.component import Choice
 from fedsim.scenario.model import each_once
+from fedsim.scenario.permissions import NameOfFile
 from fedsim.scenario.units import Duration, Instant, PositiveDuration, TimeZone
 
 _Condition = Literal["available", "charging", "network", "idle"]
@@ -18,7 +19,7 @@ class Trace(Choice):
     """
 
     kind: Literal["trace"]
-    file: Annotated[str, Field(min_length=1)]
+    file: NameOfFile
     """Path, relative to the folder of the scenario file."""
     base: Instant
     """The instant from which start_s and end_s are counted."""

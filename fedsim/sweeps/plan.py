@@ -141,7 +141,7 @@ def _digest(scenario: Scenario) -> tuple[str, Inputs]:
     """Hash the resolved configuration and the contents of what it names: files, and modules of the user's own."""
     resolved = {key: value for key, value in scenario.model_dump(mode="json").items() if key not in _WITHOUT_EFFECT}
     digest = hashlib.sha256(json.dumps(resolved, sort_keys=True).encode())
-    inputs = inputs_of(resolved, scenario.folder)
+    inputs = inputs_of(scenario)
     named = {Path(path): known for path, known in inputs.files.items()}
     named |= {file: known for name, known in inputs.modules.items() if (file := file_of(name)[0]) is not None}
     for file in sorted(named):

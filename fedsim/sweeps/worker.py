@@ -11,13 +11,11 @@ from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from fedsim._version import __version__
 from fedsim.common.errors import FedsimError, RunError, StalledError, told
 from fedsim.common.files import hash_of
 from fedsim.scenario import Scenario, let_import_from
-from fedsim.scenario.permissions import named_files, named_modules
 from fedsim.sweeps.own_modules import import_afresh, made_otherwise, with_imports
 
 AT: ContextVar[str] = ContextVar("AT", default="")
@@ -33,11 +31,10 @@ class Inputs:
     version: str = __version__
 
 
-def inputs_of(data: Any, folder: Path) -> Inputs:
-    """Hash what a scenario's plain data name, relative to its `folder`; what does not exist is left out."""
-    paths = (folder / name for name in named_files(data))
-    files = {str(path): known for path in paths if (known := hash_of(path)) is not None}
-    return Inputs(files, with_imports(named_modules(data)))
+def inputs_of(scenario: Scenario) -> Inputs:
+    """Hash what a scenario names; what does not exist is left out."""
+    files = {str(scenario.folder / name): known for name, known in scenario.files().items() if known is not None}
+    return Inputs(files, with_imports(scenario.modules()))
 
 
 def this_worker() -> str:
@@ -136,7 +133,7 @@ def work(task: Task) -> RunOutcome:
         return RunOutcome(str(error), worker=here)
     except FedsimError as error:
         return RunOutcome(str(error), final=True, stalled=isinstance(error, StalledError))
-    except Exception as error:  # noqa: BLE001  a plug-in can raise anything
+    except BaseException as error:  # noqa: BLE001  a plug-in can raise anything
         return RunOutcome(told(error))
     finally:
         with suppress(OSError):

@@ -117,13 +117,14 @@ def test_versions_are_compared(file: Path, tmp_path: Path, monkeypatch: pytest.M
     assert len(run_sweep(plan, tmp_path / "s", THREAD, retries=0).crashed) == 3
 
 
-def test_a_folder_of_files_counts(tmp_path: Path) -> None:
-    data = {"learning": {"problem": {"data": {"path": "idx"}}}}
+def test_a_folder_of_files_counts(write: Write, tmp_path: Path) -> None:
+    learning = "learning: {problem: {kind: softmax_regression, data: {kind: mnist, path: idx}}, optimizers: [fedavg], "
+    scenario = Scenario.load(write(f"{TEXT.partition('metrics')[0]}{learning}step_size: 0.1}}\n"))
     (tmp_path / "idx").mkdir()
     found = []
     for content in ("a", "b"):
         (tmp_path / "idx" / "train").write_text(content)
-        found.append(inputs_of(data, tmp_path).files)
+        found.append(inputs_of(scenario).files)
     assert list(found[0]) == list(found[1]) == [str(tmp_path / "idx")]
     assert found[0] != found[1]
 

@@ -21,6 +21,7 @@ from fedsim.common.files import UNREADABLE
 from fedsim.common.hints import did_you_mean
 from fedsim.common.instants import DAY_S
 from fedsim.common.memory import packed_as, too_much
+from fedsim.common.regular_files import open_regular, regular
 
 Policy: TypeAlias = Literal["repair", "strict", "lenient"]
 """repair: faults that have one sensible remedy are remedied, times that cannot be are refused; strict: any fault is
@@ -274,7 +275,7 @@ def _check_columns(columns: list[str], source: str, line: int) -> None:
 
 def _read_parquet(path: Path) -> pl.DataFrame:
     source = str(path)
-    lazy = pl.scan_parquet(path, glob=False)
+    lazy = pl.scan_parquet(regular(path), glob=False)
     schema = lazy.collect_schema()
     _check_columns(list(schema), source, 0)
     numbers = [name for name in _COLUMNS if name in schema and name not in {"device", "condition"}]
@@ -296,7 +297,7 @@ def _check_size(count: int, source: str) -> None:
 
 
 def _read_csv(path: Path) -> pl.DataFrame:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         head = file.readline(10_000)
     try:
         columns = next(csv.reader([head.decode("utf-8-sig").strip()]), [])

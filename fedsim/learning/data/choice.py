@@ -23,6 +23,7 @@ from fedsim.common.keyed import Purpose, Stream, stream
 from fedsim.common.registry import Findings
 from fedsim.learning.data.samples import FILES, Samples, archive, digits, mnist, mnist_sample, parquet_rows
 from fedsim.learning.failures import AbsentDataError, LearningError
+from fedsim.scenario.permissions import NameOfFile
 
 MNIST_FOLDER: Final = "FEDSIM_MNIST"
 """Environment variable that names the folder of MNIST for scenarios that give no path."""
@@ -52,7 +53,7 @@ class Mnist(_Choice):
     """MNIST from local files: a folder of IDX files, or an .npz file; by default what `MNIST_FOLDER` names."""
 
     kind: Literal["mnist"] = "mnist"
-    path: Annotated[str, Field(min_length=1)] | None = None
+    path: NameOfFile | None = None
 
 
 class MnistSample(_Choice):
@@ -65,7 +66,7 @@ class DataFile(_Choice):
     """Arrays x_train, y_train, x_test, y_test in .npz, or columns client, x, y, and perhaps split, in Parquet."""
 
     kind: Literal["npz", "parquet"]
-    path: Annotated[str, Field(min_length=1)]
+    path: NameOfFile
 
 
 class Natural(_Choice):

@@ -29,7 +29,7 @@ from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.files import reading
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.memory import too_much
-from fedsim.common.regular_files import regular
+from fedsim.common.regular_files import open_regular, regular
 from fedsim.learning.failures import LearningError
 
 _TEST_SHARE = 0.2
@@ -193,7 +193,7 @@ def check_heads(path: Path) -> None:
 def read_idx(path: Path, *, head_only: bool = False) -> NDArray[np.generic]:
     """Return the array of an IDX file, gzipped if its name ends in .gz; nothing of it if only the head is checked."""
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        with open_regular(path) as raw, gzip.open(raw) if path.suffix == ".gz" else raw as file:
             head = file.read(4)
             if len(head) < 4 or head[:2] != b"\0\0" or head[2] not in _TYPES:
                 raise LearningError(f"{path} is not an IDX file: it begins with {head.hex(' ') or 'nothing'}")
@@ -240,7 +240,7 @@ def _archive(path: Path, *, heads_only: bool = False) -> list[NDArray[np.generic
         _check_archive(path)
         if heads_only:
             return []
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as arrays:
+        with open_regular(path) as opened, np.load(opened, allow_pickle=False) as arrays:
             return [arrays[name] for name in (*_ARRAYS, _OWNERS) if name in arrays]
     except (*_DAMAGED_ARRAYS, *_DAMAGED_ZIP) as error:
         raise LearningError(f"{path} is not an .npz file of plain arrays: {error}") from None
@@ -248,7 +248,7 @@ def _archive(path: Path, *, heads_only: bool = False) -> list[NDArray[np.generic
 
 def _check_archive(path: Path) -> None:
     """Refuse an archive that lacks arrays, or whose arrays are too large by their headers."""
-    with zipfile.ZipFile(path) as members:
+    with open_regular(path) as opened, zipfile.ZipFile(opened) as members:
         there = [name.removesuffix(".npy") for name in members.namelist()]
         if missing := [name for name in _ARRAYS if name not in there]:
             raise LearningError(f"{path} lacks {', '.join(missing)}; it has {', '.join(there) or 'no arrays'}")

@@ -25,6 +25,7 @@ from fedsim.common.registry import Findings
 from fedsim.learning.data.choice import ChosenData, Federated, missing_extras, not_installed
 from fedsim.learning.failures import LearningError
 from fedsim.learning.problems.problem import Gradients
+from fedsim.scenario.permissions import NameOfCode
 
 MLP = "mlp"
 
@@ -146,11 +147,11 @@ class TorchModule(ChosenData):
     """
 
     # ``mlp``, or a class ``package.module:Name`` that makes a torch.nn.Module
-    module: Annotated[str, Field(min_length=1)] = MLP
+    module: NameOfCode = MLP
     # what its constructor is called with; for ``mlp``, ``hidden`` are the widths of the hidden layers
     arguments: dict[str, Any] = field(default_factory=dict)
     # a function of torch.nn.functional, or ``package.module:name``; called with outputs and targets
-    loss: Annotated[str, Field(min_length=1)] = "cross_entropy"
+    loss: NameOfCode = "cross_entropy"
     l2: Annotated[float, Field(ge=0)] = 0.0  # strength of the regularisation, (l2 / 2) |x|^2
     # ``auto`` for a GPU if there is one; else a name that PyTorch knows
     device: Annotated[str, Field(min_length=1)] = "auto"
