@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from fedsim.experiment.preflight import made_ready
 from fedsim.findings.finished_run import read_run
 from fedsim.population.distributions import distribution
 from fedsim.report.run_report import own_charts
+from tests.command import fedsim
 
 WORLD = "seed: 3\nstop: {rounds: 4}\npopulation: [{devices: 6%s}]\nserver: {cohort: 2, pause: 1m%s}\n%s"
 LEARNING = "learning: {problem: %s, optimizers: [%s], step_size: 0.1, local_steps: 1}\n"
@@ -165,3 +167,81 @@ def test_a_problem_for_one_number_of_clients_is_asked_in_its_own_federation(case
     assert made_ready(case("problem", code)).notes == []
     with pytest.raises(FedsimError, match="gives something else"):
         made_ready(case("problem", f"{code}        self.initial = lambda: np.random.default_rng().random(3)\n"))
+
+
+ODD = "class Odd(BaseException): pass\nclass Mute(Exception):\n    def __str__(self): raise TypeError\n"
+ENDS = {  # what ends a process, or is no `Exception`, or cannot be told; and what is said of it
+    "import sys; sys.exit(0)": "SystemExit: it ends the process, as by sys.exit(0)",
+    "raise GeneratorExit('gone')": "GeneratorExit: gone",
+    "raise Odd('odd\\x1b[31m\\n::error::forged')": "Odd: odd",
+    "raise Mute": "Mute: its text fails",
+}
+CALLED = {  # a method of each role, which a run calls
+    "selection": ("", "select(self, request, candidates)"),
+    "availability": ("", "intervals(self, client, place, draws)"),
+    "weight": ("", "quantile(self, p)"),
+    "length": ("", "quantile(self, p)"),
+    "metric": (METRIC, "measure(self, run)"),
+    "chart": ("", "draw(self, run, axes)"),
+    "problem": ("", "gradients(self, clients, models)"),
+    "optimizer": ("", "apply(self, state, model, cohort, deltas)"),
+    "server update": ("    def init(self, dimension): pass\n", "step(self, state, direction)"),
+    "mechanism": ("", "coefficients(self, bounds)"),
+    "optimum": ("", "solve(self)"),
+}
+BEFORE = {"problem": PROBLEM, "optimum": PROBLEM, "optimizer": OPTIMIZER}
+
+
+@pytest.mark.parametrize("where", ["imported", "made", "checked", "called"])
+@pytest.mark.parametrize("role", CALLED)
+def test_what_would_end_the_process_is_told_as_any_fault(
+    role: str, where: str, tmp_path: Path, case: Callable[..., Scenario]
+) -> None:
+    """A class that called sys.exit(0) was taken for a run without mistakes."""
+    more, method = CALLED[role]
+    method = {"made": "__init__(self, **given)", "checked": "check_options(options)"}.get(where, method)
+    for ends, said in ENDS.items() if where == "called" else [*ENDS.items()][:3:2]:
+        code = f"{ODD}{BEFORE.get(role, 'class It:')}\n{more}"
+        other = f"    def {CALLED[role][1]}: pass\n" if where != "called" else ""
+        static = "    @staticmethod\n" if where == "checked" else ""
+        code += f"{other}{static}    def {method}:\n        {ends}\n"
+        code = f"{ODD}{ends}\n" if where == "imported" else code
+        scenario = case(role, code)
+        if role == "chart":
+            plain = Scenario.model_validate({k: v for k, v in scenario.as_written.items() if k != "charts"})
+            run = replace(read_run(simulate(plain).save(tmp_path / "run")), scenario=scenario)
+            [drawn] = own_charts(run, plugins=True)
+            told = drawn.failure
+        else:
+            with pytest.raises(FedsimError) as caught:
+                simulate(scenario)
+            told = str(caught.value)
+        assert said in told, (ends, told)
+        assert "faulty" in told
+
+
+EXIT, FORGED = next(iter(ENDS)), "raise Odd('\\x1b[31m\\n::error::forged')"
+
+
+TRIED = [(each, EXIT) for each in ("validate", "sweep", "plan", "metrics")]
+TRIED += [("run", each) for each in (EXIT, FORGED, "import typer; raise typer.Exit(0)", "raise KeyboardInterrupt")]
+SLOW = [("replay", EXIT), ("replay", FORGED), ("replay", "raise KeyboardInterrupt")]
+SLOW += [("plugin check", EXIT), ("plugin check", FORGED)]
+
+
+@pytest.mark.parametrize(("command", "ends"), TRIED + [pytest.param(*each, marks=pytest.mark.long) for each in SLOW])
+def test_no_command_ends_as_if_all_were_well(
+    command: str, ends: str, tmp_path: Path, case: Callable[..., Scenario]
+) -> None:
+    """Neither by a file that is imported, nor by a class that is used, where the command uses it."""
+    used = f"class It:\n{METRIC}    def measure(self, run):\n        {ends}\n"
+    for code in (ends, used) if command in {"run", "replay", "plugin check"} else (ends,):
+        case("metric", ODD + code)
+        sys.modules.pop("faulty", None)
+        file = "faulty.py" if command == "plugin check" else "case.fedsim.yaml --allow-plugins"
+        done = fedsim(*command.split(), *file.split(), cwd=tmp_path)
+        checks = command == "plugin check" and code == used  # which failed, as a test does
+        expected = {130} if "Interrupt" in ends else {1} if checks else {2, 3}
+        assert done.returncode in expected, done.seen
+        assert "faulty" in done.seen or done.returncode == 130
+        assert not [each for each in ("\x1b", "\n::", "Traceback") if each in done.seen]

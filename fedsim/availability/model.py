@@ -14,7 +14,7 @@ import numpy as np
 from fedsim.availability.batch import Batch
 from fedsim.availability.civil import Place
 from fedsim.common.arrays import Bools, Ints
-from fedsim.common.errors import PluginError, told
+from fedsim.common.errors import PluginError, told, users_line
 from fedsim.common.instants import to_ms, to_seconds
 from fedsim.common.keyed import Stream
 
@@ -174,7 +174,9 @@ def _checked(model: AvailabilityModel, client: int, place: Place, draws: Stream)
                 raise PluginError(wrong)  # noqa: TRY301
             reached = float(end)
             yield to_ms(float(start)), to_ms(reached)
-    except Exception as error:
+    except BaseException as error:
+        if isinstance(error, GeneratorExit) and not users_line(error):  # nobody asks further
+            raise
         stands = found if hasattr(found, "gi_frame") else model.intervals
         fails = "" if isinstance(error, PluginError) else "fails: "
         raise PluginError(f"{named} {fails}{told(error, stands)}") from error

@@ -56,7 +56,7 @@ def classes_in(file: Path, name: str = "") -> list[tuple[str, type]]:
     let_import_from([str(file.parent.resolve())])
     try:
         module = import_module(file.stem)
-    except Exception as error:
+    except BaseException as error:
         raise PluginError(f"{file} cannot be imported: {told(error)}") from error
     if not file.samefile(getattr(module, "__file__", None) or os.devnull):
         raise RunError(f"{file}: another module is called {file.stem!r}; give the file another name")
@@ -102,7 +102,7 @@ def check_class(role: str, cls: type, options: Mapping[str, Any], draw: _Draw) -
                 failure = "; ".join(each.message for each in getattr(error, "mistakes", ())) or str(error)
                 if keys is not usual and named["kind"] not in failure:
                     result = "left out"
-            except Exception as error:  # noqa: BLE001  it is a user's
+            except BaseException as error:  # noqa: BLE001  it is a user's
                 failure = told(error, cls)
             yield Check(name, result if failure else "ok", failure)
             if failure and name == _STEPS[0][0]:

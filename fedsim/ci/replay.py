@@ -183,7 +183,7 @@ def run_job(job: Job) -> RunFigures | FileOutcome:
     except FedsimError as error:
         absent = isinstance(error, AbsentDataError) or isinstance(error.__cause__, AbsentDataError)
         return replace(_crashed(job, str(error)), status="skip" if absent else "crash")
-    except Exception as error:  # noqa: BLE001 - a plug-in can raise anything, and the other files must go on
+    except BaseException as error:  # noqa: BLE001 - a plug-in can raise anything, and the other files must go on
         return _crashed(job, where(error))
     return RunFigures(result.metrics, prints, time.monotonic() - began)
 

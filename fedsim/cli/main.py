@@ -2,9 +2,11 @@
 
 import atexit
 import gc
+import os
 import shlex
 import sys
 from pathlib import Path
+from traceback import format_exception
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 from typer import Abort, Argument, Exit, Option, Typer
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
 Template = Literal["phones", "paper", "buffered", "privacy", "trace", "fleet", "jobs", "decide"]
 
-BAD_USAGE, CRASHED = 2, 3
+UNFORESEEN, BAD_USAGE, CRASHED = 1, 2, 3
 
 app = Typer(
     help="Simulate who takes part, and when, in cross-device federated learning, and what that does to the model.",
@@ -48,8 +50,8 @@ def run_app() -> NoReturn:
     atexit.register(gc.freeze)  # the process ends: what it holds need not be searched for cycles once more
     try:
         code = app(prog_name="fedsim", standalone_mode=False)
-    except Exit as stop:  # what a command asked for
-        code = stop.exit_code
+    except Exit as stop:  # what a command asked for, unless a class of a user's own did
+        code = _told(stop) if users_line(stop) else stop.exit_code
     except (KeyboardInterrupt, Abort):
         complain("interrupted")
         code = INTERRUPTED
@@ -59,9 +61,9 @@ def run_app() -> NoReturn:
     except BrokenPipeError:
         sys.stderr.close()
         code = CRASHED
-    except SystemExit:
-        raise
-    except BaseException as error:  # noqa: BLE001  raised again there if it cannot be told; polars panics with another
+    except BaseException as error:  # polars panics with one that is no `Exception`
+        if isinstance(error, SystemExit) and "_FEDSIM_COMPLETE" in os.environ:  # typer's own
+            raise
         code = _told(error)
     else:
         if code == INTERRUPTED or THIS_PROCESS.asked:  # typer's answer to Ctrl-C, or one that Python has dropped
@@ -71,17 +73,15 @@ def run_app() -> NoReturn:
 
 
 def _told(error: BaseException) -> int:
-    """Show an error, and return the exit code; raise it again if it is our own and unforeseen."""
+    """Show an error, with a traceback if it is our own and unforeseen, and return the exit code."""
     if THIS_PROCESS.asked or _came_of_an_interrupt(error):  # in compiled code, which makes another error of it
         complain("interrupted")
         return INTERRUPTED
-    if not isinstance(error, Exception):
-        raise error
     if isinstance(error, FedsimError):
         words = str(error) if isinstance(error, ScenarioError) else f"error: {error}"
         complain("\n".join([words, *getattr(error, "__notes__", [])]))
         return BAD_USAGE if isinstance(error, ScenarioError | ChainError | RunError) else CRASHED
-    if users_line(error):
+    if users_line(error) or isinstance(error, SystemExit):
         complain(f"error: {told(error)}")
         return CRASHED
     if isinstance(error, OSError) and error.filename:  # a name that is too long, a folder that cannot be searched
@@ -91,7 +91,8 @@ def _told(error: BaseException) -> int:
     elif (show := getattr(error, "show", None)) is not None:  # click's usage errors know how to show themselves
         show()
     else:
-        raise error
+        complain("".join(format_exception(error)).rstrip())
+        return UNFORESEEN
     return BAD_USAGE
 
 

@@ -30,16 +30,31 @@ def where(error: BaseException) -> str:
     """Say what was raised and where, in a line: of a user's own code, if there was any."""
     step = extract_tb(error.__traceback__)[-1]
     place = users_line(error) or f"{step.filename}:{step.lineno}"
-    return f"{type(error).__name__}: {' '.join(str(error).split())} ({place})"
+    return f"{type(error).__name__}: {' '.join(_text(error).split())} ({place})"
 
 
 def told(error: BaseException, asked: Any = None) -> str:
-    """Say what went wrong in a user's own code, with `users_line`: ``IndexError: index out of range (FILE:LINE)``."""
-    text = (error.msg if isinstance(error, SyntaxError) else "") or str(error)
+    """Say what went wrong in a user's own code, with `users_line`: ``IndexError: index out of range (FILE:LINE)``.
+
+    Such code may raise anything, as by ``sys.exit()``; an interrupt is nothing wrong with it, and is raised again.
+    """
+    text = _text(error)
     place = users_line(error, asked)
     new = place and f"{place.rpartition(':')[0]}:" not in text
     kind = "" if isinstance(error, FedsimError) else type(error).__name__
     return ": ".join(part for part in (kind, text) if part) + (f" ({place})" if new else "")
+
+
+def _text(error: BaseException) -> str:
+    """Return what an error says; raise an interrupt again."""
+    if isinstance(error, KeyboardInterrupt):
+        raise error
+    if isinstance(error, SystemExit):
+        return f"it ends the process, as by sys.exit({error.code!r})"
+    try:
+        return (error.msg if isinstance(error, SyntaxError) else "") or str(error)
+    except Exception:  # noqa: BLE001  an error of a user's own
+        return "its text fails"
 
 
 def users_line(error: BaseException, asked: Any = None) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from fedsim.analysis.metrics.own import made_metrics
 from fedsim.availability.population import strata
-from fedsim.common.errors import KeyPath, Mistake
+from fedsim.common.errors import KeyPath, Mistake, told
 from fedsim.common.json_files import as_json, finite
 from fedsim.common.registry import is_own, registry_of
 from fedsim.experiment.evaluation import Ready, evaluate, learner_of
@@ -110,7 +110,8 @@ def _differ(_class: type, role: str, written: str, folder: Path) -> bool | None:
         named, keys = json.loads(written)
         small = small_scenario(role, named, keys, folder)
         return figures(small) != figures(small)
-    except Exception:  # noqa: BLE001  it is a user's
+    except BaseException as error:  # noqa: BLE001  it is a user's
+        told(error)
         return None
 
 

@@ -294,7 +294,7 @@ def _saying_how_to_go_on(command: str) -> Iterator[None]:
     except FedsimError as error:
         error.add_note(note)
         raise
-    except Exception as error:
+    except BaseException as error:
         afterwards = AfterwardsError(where(error))
         afterwards.add_note(note)
         raise afterwards from error

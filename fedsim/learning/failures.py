@@ -24,11 +24,11 @@ def reraise_as_learning_error(where: str, asked: object = None) -> Iterator[None
     """Turn any exception of the block into a `LearningError` whose message begins with `where`."""
     try:
         yield
-    except Exception as error:
+    except BaseException as error:
         raise learning_error_from(where, error, asked) from error
 
 
-def learning_error_from(where: str, error: Exception, asked: object = None) -> LearningError:
+def learning_error_from(where: str, error: BaseException, asked: object = None) -> LearningError:
     """Return what to raise for an exception: `where`, and `told` of it and what was `asked`.
 
     Code that runs in every round uses this in an ``except`` clause, which is cheaper than the context manager.

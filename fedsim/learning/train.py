@@ -347,7 +347,7 @@ def _train(training: Sequence[tuple[Trajectory, Ints | None]], work: LocalWork) 
         altered = [(run.altered, len(run.cohort.clients)) for run in runs if run.altered is not None]
         try:
             deltas = work.updates(clients, models, step_sizes, drawn, merge_altered(altered) if altered else None)
-        except Exception as error:
+        except BaseException as error:
             raise learning_error_from(_running(runs), error, _asked(runs, work)) from error
         for run, rows in zip(runs, own, strict=True):
             run.apply(deltas[rows])

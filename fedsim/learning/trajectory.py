@@ -93,7 +93,7 @@ class Trajectory:
             else:
                 scales = as_floats_of_shape("the array of scales", local, cohort.clients.shape)
                 self.starts, self.step_sizes, self.altered = cohort.downloaded, cohort.step_sizes * scales, None
-        except Exception as error:
+        except BaseException as error:
             where = f"optimizer {self.name!r}, prepare, round {self.cohort.round}"
             raise learning_error_from(where, error, self._users_method("prepare")) from error
 
@@ -132,7 +132,7 @@ class Trajectory:
                 self.optimizer.apply(self.state, self.model, self.cohort, deltas), "(state, model)"
             )
             self.model = as_floats_of_shape("the model", model, self.model.shape)
-        except Exception as error:
+        except BaseException as error:
             where = f"optimizer {self.name!r}, apply, round {self.cohort.round}"
             raise learning_error_from(where, error, self._users_method("apply")) from error
         self.diverged = not isfinite(self.model.dot(self.model))

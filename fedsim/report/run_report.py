@@ -167,7 +167,7 @@ def _draw(name: str, choice: Component, run: FinishedRun) -> OwnChart:
             drawn = type(kind)
             raise PluginError(CHARTS.unrepeatable(choice.kind))  # noqa: TRY301
         return OwnChart(chart, section if section in SECTIONS else OWN, drawing)
-    except Exception as error:  # noqa: BLE001  whatever it is, the page must not be lost
+    except BaseException as error:  # noqa: BLE001  whatever it is, the page must not be lost
         why = told(error, drawn)
         place = users_line(error, drawn)  # the page does not show it: it has the same bytes wherever it is made
         reason = f"It failed: {why.removesuffix(f' ({place})')}"

@@ -78,7 +78,7 @@ class _Checked:
         where = f"matching policy {self._kind!r}, job {wish.name!r}"
         try:
             rank = float(self._policy.rank(wish))
-        except Exception as error:
+        except BaseException as error:
             raise PluginError(f"{where}: {told(error, self._policy.rank)}") from error
         if math.isnan(rank):
             raise PluginError(f"{where}: must return a number, not NaN")

@@ -201,8 +201,10 @@ def _serve(pipe: Connection) -> None:
         try:
             fn, args, kwargs = pickle.loads(payload)
             answer = pickle.dumps((True, fn(*args, **kwargs)))
-        except Exception as error:  # noqa: BLE001  it is raised again in the driver
-            answer = pickle.dumps((False, RuntimeError(f"{type(error).__name__}: {error}")))
+        except BaseException as error:  # noqa: BLE001  it is raised again in the driver
+            interrupt = isinstance(error, KeyboardInterrupt)
+            told = KeyboardInterrupt() if interrupt else RuntimeError(f"{type(error).__name__}: {error}")
+            answer = pickle.dumps((False, told))
         pipe.send_bytes(answer)
 
 
