@@ -267,6 +267,11 @@ def is_own(kind: str) -> bool:
     return ":" in kind or kind in _REGISTERED or kind in _entry_points()
 
 
+def installed() -> tuple[str, ...]:
+    """Return the names that installed packages bring."""
+    return tuple(_entry_points())
+
+
 def findings_text(where: str, findings: Findings) -> str:
     """Write findings as lines that begin with `where`."""
     return "\n".join(f"{where}: {dotted(path)}: {message}" for path, message in findings)

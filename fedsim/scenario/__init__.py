@@ -12,8 +12,9 @@ from fedsim.common.arguments import short_repr
 from fedsim.common.errors import Mistake, ScenarioError
 from fedsim.common.files import pasteable
 from fedsim.common.hints import did_you_mean
-from fedsim.scenario.models import Scenario, scenario_schema
+from fedsim.scenario.models import Scenario
 from fedsim.scenario.permissions import Permissions
+from fedsim.scenario.schema import scenario_schema
 
 __all__ = ["Scenario", "as_scenario", "open_scenario", "scenario_schema", "starter"]
 _DEVICES, _DAYS = 12, 7  # of the trace of a starter

@@ -20,16 +20,29 @@ from pydantic import (
     GetJsonSchemaHandler,
     PrivateAttr,
     Tag,
+    TypeAdapter,
     create_model,
     model_validator,
 )
+from pydantic.errors import PydanticSchemaGenerationError
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from fedsim.common.errors import KeyPath
-from fedsim.common.registry import is_own, registry_of
+from fedsim.common.registry import installed, is_own, registry_of
 from fedsim.scenario.model import Model, short_kind
 from fedsim.scenario.permissions import CodeName, FileName, NameOfCode
+
+
+class _Own:
+    """Marks a kind of one's own in the JSON Schema: what an installed package brings is known by its name there."""
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        own = {**handler(core), "pattern": ":"}
+        return {"anyOf": [own, {"enum": sorted(installed())}]} if installed() else own
+
+
+OwnKind = Annotated[NameOfCode, _Own()]
 
 
 class Choice(Model):
@@ -52,7 +65,7 @@ class Component(Choice):
 
     model_config = ConfigDict(extra="allow")
 
-    kind: NameOfCode
+    kind: OwnKind
     """A known name, or ``package.module:Name`` for one of your own."""
 
     _role: str = PrivateAttr("")  # of the registry that has its kind, where a scenario has put it
@@ -160,21 +173,16 @@ class Kinds:
         """Return how pydantic validates it."""
         members = get_args(union)
         written_out = [each for each in members if each is not BuiltIn and not issubclass(each, Component)]
-        kinds: dict[str, type[Model]] = {_kind_of(each): each for each in written_out}
+        kinds: dict[str, type[BaseModel]] = {kind: each for each in written_out for kind in _kinds_of(each)}
         built_in = self._built_in(kinds) if BuiltIn in members else ()
-        kinds = {_kind_of(each): each for each in built_in} | kinds
-        known = tuple(kinds.values())
+        kinds = {kind: each for each in built_in for kind in _kinds_of(each)} | kinds
+        known = tuple(dict.fromkeys(kinds.values()))
         choice: Any = Annotated[Union[known], Discriminator("kind")] if len(known) > 1 else known[0]  # noqa: UP007
-        bare = [
-            kind
-            for kind, model in kinds.items()
-            if not any(each.is_required() for name, each in model.model_fields.items() if name != "kind")
-        ]
-        written = self.short if self.short is not None else Literal[tuple(bare)]
+        written = self.short if self.short is not None else _bare(kinds)
         written |= choice
         for own in members:
             if issubclass(own, Component):
-                written |= own
+                written |= own | OwnKind if self.read is short_kind else own
                 choice = Annotated[
                     Annotated[choice, Tag("known")] | Annotated[own, _with_role(self.role), Tag("own")],
                     _open_to_own(kinds),
@@ -192,12 +200,11 @@ class Kinds:
                 yield _model_of(name, self.role, self.use)
 
 
-def _kind_of(model: type[Model]) -> str:
-    kind: str = get_args(model.model_fields["kind"].annotation)[0]
-    return kind
+def _kinds_of(model: type[BaseModel]) -> tuple[str, ...]:
+    return get_args(model.model_fields["kind"].annotation)
 
 
-def _open_to_own(kinds: Mapping[str, type[Model]]) -> Discriminator:
+def _open_to_own(kinds: Container[str]) -> Discriminator:
     """Return what tells the built-in kinds of a union from one's own."""
 
     def tag(value: Any) -> str:
@@ -207,23 +214,64 @@ def _open_to_own(kinds: Mapping[str, type[Model]]) -> Discriminator:
     return Discriminator(tag)
 
 
+def _bare(kinds: Mapping[str, type[BaseModel]]) -> Any:
+    """Return the type of the kinds that need no options, which may be written as a word."""
+    needy = {
+        kind
+        for kind, model in kinds.items()
+        if any(each.is_required() for name, each in model.model_fields.items() if name != "kind")
+    }
+    return Literal[tuple(kind for kind in kinds if kind not in needy)]
+
+
 @dataclass(frozen=True)
 class Named:
     """Marks a component whose options are checked when it is used; a bare word is its kind."""
 
-    role: str  # the JSON Schema gives the names in its registry as examples
+    role: str  # its registry is imported for the JSON Schema alone
 
     def __get_pydantic_core_schema__(self, component: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Return how pydantic validates it."""
-        read = BeforeValidator(short_kind, json_schema_input_type=str | component)
-        return handler.generate_schema(Annotated[component, _with_role(self.role), read])
+        read, shown = BeforeValidator(short_kind), _Kept(self.role, component)
+        return handler.generate_schema(Annotated[component, _with_role(self.role), read, shown])
 
-    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Return it with the names."""
-        schema = handler(core)
-        names, _ = schema["anyOf"]
-        names["examples"] = list(registry_of(self.role).built_in)
-        return schema
+
+_PLAIN = (bool, int, float, str, tuple, type(None))
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """Gives a component in the JSON Schema the kinds of a registry, with their options."""
+
+    role: str
+    component: type[Component]
+
+    def __get_pydantic_json_schema__(self, _core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        registry = registry_of(self.role)
+        kinds = {name: self._model_of(name, registry[name]) for name in registry.built_in}
+        written: Any = OwnKind | self.component
+        if kinds:
+            written = _bare(kinds) | Annotated[Union[tuple(kinds.values())], Discriminator("kind")] | written  # noqa: UP007
+        return handler(TypeAdapter(written).core_schema)
+
+    def _model_of(self, name: str, implementation: type) -> type[Model]:
+        class Closed(self.component):  # type: ignore[misc, name-defined]
+            model_config = ConfigDict(extra="forbid")
+
+        hints = get_type_hints(implementation.__init__, include_extras=True)  # type: ignore[misc]
+        fields: dict[str, Any] = {"kind": (Literal[name], ...)}
+        for option, parameter in registry_of(self.role).options_of(implementation).items():
+            try:
+                TypeAdapter(hint := hints[option])
+            except PydanticSchemaGenerationError:  # an array, which no file can have
+                hint = Any
+            needed, plain = parameter.default is parameter.empty, isinstance(parameter.default, _PLAIN)
+            fields[option] = (hint, ... if needed else parameter.default if plain else Field(default_factory=list))
+        title = implementation.__name__ + self.role.title().replace(" ", "")
+        words = (implementation.__doc__ or "").partition("\n\n")[0]
+        made = cast("type[Model]", create_model(title, __base__=Closed, __doc__=words, **fields))
+        made.implementation = implementation  # type: ignore[attr-defined]
+        return made
 
 
 def all_in(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:

@@ -99,6 +99,8 @@ class Model(BaseModel):
         for name, text in attribute_docstrings(cls).items():
             if name in schema["properties"]:
                 schema["properties"][name].setdefault("description", text)
+        if cls.elsewhere:
+            schema["patternProperties"] = {f"^({'|'.join(cls.elsewhere)})$": {"type": "null"}}
         return found
 
     @model_validator(mode="wrap")

@@ -505,16 +505,3 @@ def _flow(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return str(value)
-
-
-def scenario_schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of a scenario file."""
-    schema = Scenario.model_json_schema()
-    names = {"type": "string", "minLength": 1}
-    schema["properties"]["extends"] = {
-        "anyOf": [names, {"type": "array", "items": names}],
-        "description": "Scenario files that this one is merged over, key by key; this file wins.",
-    }
-    schema["required"].remove("server")
-    schema["anyOf"] = [{"required": ["server"]}, {"required": ["jobs"]}]
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "fedsim scenario"}

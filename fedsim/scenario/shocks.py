@@ -49,7 +49,7 @@ DayOfYear = Annotated[
     date,
     BeforeValidator(parse_day),
     PlainSerializer(date.isoformat, return_type=str),
-    WithJsonSchema({"type": "string", "format": "date", "examples": ["2026-12-25"]}),
+    WithJsonSchema({"type": "string", "examples": ["2026-12-25"]}),
 ]
 
 

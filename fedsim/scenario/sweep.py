@@ -132,7 +132,7 @@ def _checked_choice(chosen: dict[str, list[Any]]) -> dict[str, list[Any]]:
 
 
 _Choices = Annotated[dict[str, Values], Field(max_length=100)]
-_OrNone = BeforeValidator(lambda value: {} if value is None else value, json_schema_input_type=_Choices)
+_OrNone = BeforeValidator(lambda value: {} if value is None else value, json_schema_input_type=_Choices | None)
 Choose = Annotated[_Choices, AfterValidator(_checked_choice), _OrNone]
 
 

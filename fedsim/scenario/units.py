@@ -18,7 +18,7 @@ from fedsim.common.arguments import IN_A_FILE, short_repr
 from fedsim.common.hints import did_you_mean
 from fedsim.common.instants import DAY_S, HOUR_S, to_ms, to_seconds
 
-_NUMBER = r"(\d+(?:\.\d+)?)"
+_NUMBER = r"([0-9]+(?:\.[0-9]+)?)"
 _SHORT = re.compile(
     rf"^(?=.)(?:{_NUMBER}w)?(?:{_NUMBER}d)?(?:{_NUMBER}h)?(?:{_NUMBER}m)?(?:{_NUMBER}s)?(?:{_NUMBER}ms)?$"
 )
@@ -41,7 +41,12 @@ _ABBREVIATIONS = {
     "JST": "Asia/Tokyo",
     "AEST": "Australia/Sydney",
 }
-_CLOCK = re.compile(r"^([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?$")
+_CLOCK = re.compile(r"^([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?$")
+
+
+def _written_as(pattern: str, *examples: str) -> WithJsonSchema:
+    """Return the JSON Schema of a text, with space around it or without."""
+    return WithJsonSchema({"type": "string", "pattern": rf"^\s*({pattern})\s*$", "examples": list(examples)})
 
 
 def parse_duration(value: object) -> float:
@@ -99,7 +104,7 @@ class _Measure:
     def __init__(self, units: Mapping[str, float], *examples: str) -> None:
         self._units, self._examples = units, ", ".join(examples)
         self._pattern = re.compile(rf"^{_NUMBER} ?({'|'.join(units)})$")
-        self.schema = WithJsonSchema({"type": "string", "pattern": self._pattern.pattern, "examples": list(examples)})
+        self.schema = _written_as(self._pattern.pattern.strip("^$"), *examples)
         self.read, self.write = BeforeValidator(self._read), PlainSerializer(self._write, return_type=str)
 
     def _read(self, value: object, info: ValidationInfo) -> float:
@@ -188,9 +193,7 @@ def _some_weight(weights: list[float]) -> list[float]:
     return weights
 
 
-_DURATION_SCHEMA = WithJsonSchema(
-    {"type": "string", "pattern": "^(P.+|([0-9.]+(w|d|h|ms|m|s))+)$", "examples": ["90s", "10m", "8h", "1d12h", "PT8H"]}
-)
+_DURATION_SCHEMA = _written_as("P.+|([0-9.]+(w|d|h|ms|m|s))+", "90s", "10m", "8h", "1d12h", "PT8H")
 _WRITTEN = PlainSerializer(format_duration, return_type=str)
 
 Duration = Annotated[float, Field(ge=0), BeforeValidator(duration_of), _WRITTEN, _DURATION_SCHEMA]
@@ -206,13 +209,13 @@ Instant = Annotated[
     datetime,
     BeforeValidator(parse_instant),
     PlainSerializer(format_instant, return_type=str),
-    WithJsonSchema({"type": "string", "format": "date-time", "examples": ["2026-01-05T00:00:00Z"]}),
+    WithJsonSchema({"type": "string", "examples": ["2026-01-05T00:00:00Z"]}),  # more than the format date-time allows
 ]
 ClockTime = Annotated[
     float,
     BeforeValidator(parse_clock),
     PlainSerializer(format_clock, return_type=str),
-    WithJsonSchema({"type": "string", "pattern": r"^([01]?\d|2[0-3]):[0-5]\d(:[0-5]\d)?$", "examples": ["22:30"]}),
+    _written_as(_CLOCK.pattern.strip("^$"), "22:30"),
 ]
 TimeZone = Annotated[
     str,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 from scipy.special import gammaincinv
 
 from fedsim.common.arrays import Floats, Ints
@@ -23,6 +23,7 @@ from fedsim.common.keyed import Purpose, Stream, stream
 from fedsim.common.registry import Findings
 from fedsim.learning.data.samples import FILES, Samples, archive, digits, mnist, mnist_sample, parquet_rows
 from fedsim.learning.failures import AbsentDataError, LearningError
+from fedsim.scenario.component import Kinds
 from fedsim.scenario.permissions import NameOfFile
 
 MNIST_FOLDER: Final = "FEDSIM_MNIST"
@@ -104,16 +105,8 @@ class Shards(_Choice):
     shuffled: bool = True
 
 
-def _short(value: Any) -> Any:
-    return {"kind": value} if isinstance(value, str) else value
-
-
-Data: TypeAlias = Annotated[
-    Digits | Mnist | MnistSample | DataFile, Field(discriminator="kind"), BeforeValidator(_short)
-]
-Partition: TypeAlias = Annotated[
-    Iid | DirichletPartition | Shards | Natural | Tied, Field(discriminator="kind"), BeforeValidator(_short)
-]
+Data: TypeAlias = Annotated[Digits | Mnist | MnistSample | DataFile, Kinds()]
+Partition: TypeAlias = Annotated[Iid | DirichletPartition | Shards | Natural | Tied, Kinds()]
 
 
 @dataclass(frozen=True)
