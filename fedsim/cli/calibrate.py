@@ -8,7 +8,7 @@ from typer import Argument, Option
 
 from fedsim.cli.options import AsJson, check_not_read, parse_option
 from fedsim.cli.trace import mistakes_of_traces, pairs_option
-from fedsim.common.messages import as_yaml, complain, say, say_json
+from fedsim.common.messages import complain, say, say_json
 
 
 def calibrate_command(
@@ -43,6 +43,7 @@ def calibrate_command(
 ) -> None:
     """Make a scenario of a federation's log: durations, drop-outs, availability and weights, and how good they are."""
     from fedsim.common.files import write_text
+    from fedsim.scenario import checked_text
     from fedsim.scenario.units import check_time_zone, parse_instant
     from fedsim.traces.calibrate import LOG_ROLES, OUTCOMES, calibrate, read_sessions
     from fedsim.traces.imports import import_trace
@@ -63,6 +64,7 @@ def calibrate_command(
         sessions = read_sessions(log, named, meant, instant)
         trace = None if check_ins is None else import_trace(check_ins, base=sessions.base, columns=of_check_ins).trace
         made = calibrate(sessions, trace, time_zone)
+    text = checked_text(made.scenario, out or log)
     if as_json:
         say_json({"scenario": made.scenario, "found": made.found, "left_out": sessions.left_out})
         return
@@ -73,10 +75,9 @@ def calibrate_command(
         lines.append("the log has no column round: the cohort is a placeholder")
     for line in lines:
         complain(f"# {line}")
-    text = as_yaml(made.scenario)
     if out is not None:
-        write_text(out, text + "\n")
-    say(text if out is None else str(out))
+        write_text(out, text)
+    say(text.rstrip("\n") if out is None else str(out))
 
 
 def _lines(name: str, about: dict[str, Any]) -> Iterator[str]:

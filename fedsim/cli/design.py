@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import BadParameter, Option
 
 from fedsim.cli import options
-from fedsim.common.messages import as_yaml, complain, say, say_json
+from fedsim.common.messages import complain, say, say_json
 
 if TYPE_CHECKING:
     from fedsim.common.arrays import Floats
@@ -91,6 +91,7 @@ def _read_target(path: str) -> "Floats":
 def _write(scenario: "Scenario", found: "Design", out: Path) -> None:
     """Write the weights of each group as CSV, and the scenario that reads them."""
     from fedsim.common.files import write_new
+    from fedsim.scenario import checked_text
 
     stem, first, texts, values = out.name.partition(".")[0], 0, {}, dict[str, Any]()
     for number, group in enumerate(scenario.population):
@@ -99,5 +100,5 @@ def _write(scenario: "Scenario", found: "Design", out: Path) -> None:
         name = f"{stem}.weights.csv" if len(scenario.population) == 1 else f"{stem}.weights-{number + 1}.csv"
         texts[out.with_name(name)] = "weight\n" + "\n".join(f"{each:.12g}" for each in weights.tolist()) + "\n"
         values[f"population.{number}.weight"] = {"kind": "column", "file": name, "column": "weight"}
-    texts[out] = as_yaml(scenario.with_values(values).as_written) + "\n"
+    texts[out] = checked_text(scenario.with_values(values).as_written, out)
     write_new(texts, "choose another name by --out")

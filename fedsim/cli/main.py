@@ -125,10 +125,10 @@ def init_command(
     """Write a scenario to start from, and the JSON Schema that lets editors complete and check it."""
     from fedsim.common.files import write_new, write_text
     from fedsim.common.json_files import as_json
-    from fedsim.scenario import scenario_schema, starter, starter_trace
+    from fedsim.scenario import checked_text, scenario_schema, starter, starter_trace
 
     name = path.name.removesuffix(".yaml").removesuffix(".fedsim")
-    written = {path: starter(name, template)}
+    written = {path: checked_text(starter(name, template), path)}
     if template == "trace":
         written[path.with_name(f"{name}.csv")] = starter_trace()
     write_new(written, "choose another name, or replace it with --force", force=force)

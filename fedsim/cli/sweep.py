@@ -137,9 +137,9 @@ def _stages(planned: "Plan", data: dict[str, Any]) -> list[tuple[Any, ...]]:
 def _write_scaled(scenario: "Scenario", scale: str, file: Path, out: Path | None) -> None:
     """Write the smaller scenario to a file, and print which figures it keeps."""
     from fedsim.common.files import write_new
-    from fedsim.common.messages import as_yaml
     from fedsim.experiment.preflight import preflight
     from fedsim.experiment.scaled import parse_scale, scale_down
+    from fedsim.scenario import checked_text
 
     if out is None:
         raise BadParameter("is needed with --scale: the file to write", param_hint="--out")
@@ -151,7 +151,7 @@ def _write_scaled(scenario: "Scenario", scale: str, file: Path, out: Path | None
     found = scale_down(scenario, factor)
     preflight(found.scenario)
     written = {key: value for key, value in found.scenario.as_written.items() if value is not None}
-    write_new({out: as_yaml(written) + "\n"}, "choose another name by --out")
+    write_new({out: checked_text(written, out)}, "choose another name by --out")
     for note in found.notes:
         complain(f"note: {note}")
     complain(f"note: {_KEPT_BY_SCALE.format(factor=factor)}")

@@ -7,11 +7,14 @@ import sys
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from fedsim.common.arguments import short_repr
 from fedsim.common.errors import Mistake, ScenarioError
 from fedsim.common.files import pasteable
 from fedsim.common.hints import did_you_mean
+from fedsim.common.messages import as_yaml
+from fedsim.scenario.document import Allowance, document_of_text
 from fedsim.scenario.models import Scenario
 from fedsim.scenario.permissions import Permissions
 from fedsim.scenario.schema import scenario_schema
@@ -91,6 +94,17 @@ def starter(name: str, template: str = "phones") -> str:
     """Return the text of a small scenario, called `name`, that runs in seconds; see ``starters`` for the templates."""
     text = (files("fedsim.scenario") / "starters" / f"{template}.yaml").read_text(encoding="utf-8")
     return re.sub(r"\bNAME((?:\.csv)?)", lambda found: _plain(name + found[1]), text)
+
+
+def checked_text(made: dict[str, Any] | str, path: Path) -> str:
+    """Return the YAML text of a scenario that a command has made, to be written to `path`.
+
+    It is read again as from there: a `ScenarioError` has every mistake, and nothing is written then.
+    """
+    text = made if isinstance(made, str) else as_yaml(made) + "\n"
+    document, mistakes = document_of_text(text, path, Allowance())
+    Scenario.of_document(document, mistakes)
+    return text
 
 
 def _plain(value: str) -> str:

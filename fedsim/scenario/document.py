@@ -169,7 +169,12 @@ def read_document(path: Path, left: Allowance) -> tuple[Document, list[Mistake]]
     except UnicodeDecodeError as error:
         end = _end(raw[: error.start].decode("utf-8-sig", "replace"))
         raise _refusal(source, f"is not UTF-8 text: byte 0x{raw[error.start]:02x}", *end) from None
-    reader = _Reader(Document(source=source, folder=path.parent, in_a_file=True), left)
+    return document_of_text(text, path, left)
+
+
+def document_of_text(text: str, path: Path, left: Allowance) -> tuple[Document, list[Mistake]]:
+    """Read the text of a YAML file, as `read_document` does."""
+    reader = _Reader(Document(source=os.fspath(path), folder=path.parent, in_a_file=True), left)
     document, data = reader.document, reader.read(text)
     if not isinstance(data, dict):
         found = "a list" if isinstance(data, list) else repr(data)

@@ -26,9 +26,10 @@ from fedsim.common.files import UNREADABLE
 from fedsim.common.hints import did_you_mean
 from fedsim.common.instants import DAY_S, HOUR_S
 from fedsim.common.later import stats
+from fedsim.scenario.sources import TimeSource
 from fedsim.scenario.units import format_duration, format_instant
-from fedsim.traces.fit import FitKind, error_of, fit, written_law
-from fedsim.traces.fit_renewal import FITTED, GROUPS, CensoredLengths, distance, fit_laws, interval_of
+from fedsim.traces.fit import FitKind, error_of, fit
+from fedsim.traces.fit_renewal import FITTED, GROUPS, CensoredLengths, distance, fit_laws, interval_of, written_law
 from fedsim.traces.table_form import read_foreign_table, scan_table, since_base
 
 LOG_ROLES = ("client", "selected", "ended", "outcome", "class", "weight", "round")
@@ -38,6 +39,7 @@ OUTCOMES: Final = {"reported": ("reported", "stale", "failed"), "dropped": ("dro
 """How a session ends, and the words for it: it reported, its device dropped out, or the server ended it."""
 _FEWEST, _MOST_TRIED, _TRAINED = 50, 2_000, 0.8
 _FEWEST_DAYS, _LONGEST_NAME = 4, 200
+_DIGITS = 3  # of a second
 _ALIKE = 1e-3  # the least sigma that is fitted: all lengths are the same
 
 
@@ -178,7 +180,8 @@ def _session(own: pl.DataFrame, base: datetime, time_zone: str | None) -> tuple[
     if len(lengths.whole) < _FEWEST:
         raise ValueError(f"{len(lengths.whole)} sessions reported; at least {_FEWEST} are needed")
     every = max(1, len(lengths.whole) // _MOST_TRIED)
-    kind = fit_laws(CensoredLengths(lengths.whole[::every], lengths.cut[::every]))[0].source["kind"]
+    some = CensoredLengths(lengths.whole[::every], lengths.cut[::every])
+    kind = fit_laws(some, place=TimeSource, digits=_DIGITS)[0].source["kind"]
 
     def fitted(sessions: pl.DataFrame) -> tuple[Any, dict[str, float]]:
         some, lost = _lengths(sessions), len(sessions.filter(ended="dropped"))
@@ -215,7 +218,7 @@ def _session(own: pl.DataFrame, base: datetime, time_zone: str | None) -> tuple[
         },
         "by_hour": _by_hour(own.filter(ended="reported"), base, time_zone),
     }
-    train = written_law(about["duration"], 3)
+    train = written_law(about["duration"], _DIGITS)
     if best.get("sigma", 1.0) <= _ALIKE:
         train = train["median"]
     group: dict[str, Any] = {"session": {"download": "0s", "train": train, "upload": "0s"}}

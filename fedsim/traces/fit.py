@@ -16,7 +16,6 @@ from fedsim.common.arrays import Floats
 from fedsim.common.instants import DAY_S
 from fedsim.common.keyed import Purpose, stream
 from fedsim.scenario.habits import Habits
-from fedsim.scenario.units import format_duration
 from fedsim.traces.fit_habits import charging_habits, idle_habits, seconds_in_hour
 from fedsim.traces.fit_renewal import (
     FittedLaw,
@@ -28,6 +27,7 @@ from fedsim.traces.fit_renewal import (
     mean_ratio,
     open_side,
     renewal_intervals,
+    written_law,
 )
 
 FitKind: TypeAlias = Literal["renewal", "habits"]
@@ -233,10 +233,3 @@ def misfit(model: Floats, trace: Floats, seconds: Floats) -> Misfit:
     apart = np.abs(model - trace)[seen]
     means = (float(np.average(curve[seen], weights=seconds[seen])) for curve in (model, trace))
     return Misfit(float(apart.mean()), float(apart.max()), *means)
-
-
-def written_law(source: dict[str, Any], digits: int = 0) -> dict[str, Any]:
-    """Write a law as in a scenario: times with a unit, to so many digits of a second, other numbers to four digits."""
-    written = {key: value if key == "kind" else float(f"{value:.4g}") for key, value in source.items()}
-    times = source.keys() & {"mean", "median"}
-    return written | {key: format_duration(max(float(round(source[key], digits)), 10.0**-digits)) for key in times}

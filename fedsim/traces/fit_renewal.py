@@ -15,11 +15,15 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from fedsim.availability.trace.pattern import Pattern
 from fedsim.availability.trace.unions import Spans, select
+from fedsim.common.arguments import IN_A_FILE
 from fedsim.common.arrays import Bools, Floats
 from fedsim.common.later import optimize, special, stats
+from fedsim.scenario.sources import Length
+from fedsim.scenario.units import format_duration
 
 _FEWEST = 10
 GROUPS = 20
@@ -89,28 +93,48 @@ def open_side(lengths: Mapping[str, CensoredLengths]) -> str:
     return max(lengths, key=cut_share)
 
 
-def fit_laws(lengths: CensoredLengths, mean: float | None = None, kinds: Sequence[str] = ()) -> list[FittedLaw]:
-    """Fit every law that a renewal model knows, or those of some kinds; the best comes first.
+def fit_laws(
+    lengths: CensoredLengths, mean: float | None = None, kinds: Sequence[str] = (), place: Any = Length, digits: int = 0
+) -> list[FittedLaw]:
+    """Fit every law that the scenario takes in a place, or those of some kinds; the best comes first.
 
-    `mean` is the mean in seconds that the law must have; None fits it too. Raises a `ValueError` if there are fewer
-    than ten whole lengths.
+    `place` is the type of that place, such as `TimeSource`, and times are written there to so many digits. `mean` is
+    the mean in seconds that the law must have; None fits it too. Raises a `ValueError` if there are fewer than ten
+    whole lengths, or if the place takes no law that fits.
     """
     whole, cut = lengths.whole, lengths.cut
     check_lengths(lengths)
-    least = float(whole.min())
+    least, taken = float(whole.min()), TypeAdapter[Any](place)
     halves = [CensoredLengths(whole[side::2], cut[side::2]) for side in (0, 1)]
     found = []
     for fitted in (FITTED[kind] for kind in kinds or FITTED):
         law = fitted(lengths, mean, least)
         by_half = [fitted(half, mean, least) for half in halves]
-        if law is None or None in by_half:
+        if law is None or None in by_half or not _is_taken(written_law(law.source, digits), taken):
             continue
         held_out = sum(
             _likelihood(other.law, judged) for other, judged in zip(by_half, halves[::-1], strict=True) if other
         )
         score = (held_out - law.parameters) / (len(whole) + len(cut))
         found.append(FittedLaw(law.source, float(law.law.mean()), score, distance(lengths, law.law.sf)))
+    if not found:
+        raise ValueError("no law that a scenario takes fits these lengths; are their times in seconds?")
     return sorted(found, key=lambda each: -each.log_likelihood)
+
+
+def _is_taken(written: dict[str, Any], place: TypeAdapter[Any]) -> bool:
+    try:
+        place.validate_python(written, context=IN_A_FILE)
+    except ValidationError:
+        return False
+    return True
+
+
+def written_law(source: dict[str, Any], digits: int = 0) -> dict[str, Any]:
+    """Write a law as in a scenario: times with a unit, to so many digits of a second, other numbers to four digits."""
+    written = {key: value if key == "kind" else float(f"{value:.4g}") for key, value in source.items()}
+    times = source.keys() & {"mean", "median"}
+    return written | {key: format_duration(max(float(round(source[key], digits)), 10.0**-digits)) for key in times}
 
 
 class _Law(NamedTuple):

@@ -176,6 +176,13 @@ def test_init_offers_every_template_and_phones_first(tmp_path: Path) -> None:
     assert (tmp_path / "two.csv").read_text() == "mine"
 
 
+def test_init_writes_nothing_that_is_no_scenario(tmp_path: Path) -> None:
+    done = fedsim("init", tmp_path / f"{'x' * 220}.fedsim.yaml")
+    assert done.returncode == 2
+    assert ": error: name: " in done.stderr
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_schema_is_the_one_in_the_repository(tmp_path: Path) -> None:
     printed = fedsim("schema").stdout
     assert json.loads(printed)["title"] == "fedsim scenario"

@@ -14,8 +14,10 @@ from fedsim.availability.trace import TraceError
 from fedsim.availability.trace.rows import read_rows
 from fedsim.scenario import Scenario
 from fedsim.scenario.habits import Habits
+from fedsim.scenario.sources import Length, RateSource, TimeSource
 from fedsim.scenario.units import parse_duration
 from fedsim.traces.calibrate import calibrate, read_sessions
+from fedsim.traces.fit_renewal import FITTED, CensoredLengths, fit_laws
 from fedsim.traces.imports import import_trace
 from tests.command import fedsim
 
@@ -263,3 +265,36 @@ def test_check_ins_of_other_devices_are_refused(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(f"device,start_s,end_s\n{rows}")
     with pytest.raises(TraceError, match="no client of class 'devices' has a check-in; both name devices alike"):
         calibrate(log, import_trace(tmp_path / "t.csv", base=START).trace)
+
+
+LENGTHS = {
+    "weibull": lambda draws: 100 * draws.weibull(3, 2000),
+    "pareto": lambda draws: 60 * (1 + draws.pareto(2.5, 2000)),
+    "lognormal": lambda draws: draws.lognormal(4, 0.5, 2000),
+    "exponential": lambda draws: draws.exponential(60, 2000),
+    "gamma": lambda draws: draws.gamma(5, 20, 2000),
+    "two": lambda draws: draws.choice([1.0, 5000.0], 2000),
+    "tiny": lambda draws: draws.exponential(0.002, 2000),
+    "alike": lambda draws: 30 + 0 * draws.random(2000),
+}
+
+
+@pytest.mark.parametrize("law", LENGTHS)
+def test_what_is_written_is_valid_and_a_law_is_known_again(tmp_path: Path, law: str) -> None:
+    draws = np.random.default_rng(1)
+    begins, lengths = np.sort(draws.uniform(0, 5 * DAY, 2000)), LENGTHS[law](draws)
+    rows = {"client": np.arange(2000) % 100, "selected_s": begins, "ended_s": begins + lengths}
+    pl.DataFrame({**rows, "outcome": ["reported"] * 2000}).write_csv(tmp_path / "log.csv")
+    out = tmp_path / "made.fedsim.yaml"
+    fedsim("calibrate", tmp_path / "log.csv", "--base", "2026-01-05T00:00:00Z", "--out", out)
+    done = fedsim("validate", out)
+    assert done.returncode == 0, done.stderr
+    assert f"train: {{kind: {law}," in out.read_text(encoding="utf-8") or law not in FITTED
+
+
+@pytest.mark.parametrize("place", [Length, TimeSource])
+def test_a_fit_chooses_among_the_laws_that_the_scenario_takes_there(place: Any) -> None:
+    lengths = CensoredLengths(10 * (1 + np.random.default_rng(1).pareto(3, 400)), np.empty(0))
+    assert {law.source["kind"] for law in fit_laws(lengths, place=place)} == {*FITTED}
+    with pytest.raises(ValueError, match="no law that a scenario takes fits"):
+        fit_laws(lengths, place=RateSource)

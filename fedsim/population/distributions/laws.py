@@ -166,7 +166,7 @@ class Weibull(Distribution):
     scale (-log(1 - p))^(1 / shape), where mean = scale Gamma(1 + 1 / shape).
     """
 
-    uses = ("interval",)
+    uses = ("client_time", "time", "interval")
 
     mean: Scale = field()  # not the inherited one
     """Mean length."""
@@ -245,7 +245,7 @@ class MeanPareto(Pareto):
     """Pareto: a least length and a heavy tail; the chance to exceed x falls as x ** -shape."""
 
     kind = "pareto"
-    uses = ("interval",)
+    uses = ("time", "interval")
 
     mean: float
     """Mean length; the least is mean * (shape - 1) / shape."""
