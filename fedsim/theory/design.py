@@ -27,6 +27,7 @@ _NEARLY = 1e-7  # where theory is an approximation
 _STEPS = 400
 _LEAST = 1e-9  # weight, of the median, below which none is tried
 _NOTHING = 1e-6  # of what is wanted
+_MATTERS = 1e-9  # by what share a step must bring shares closer
 _ROOM = 0.02  # of a limit, that is kept free
 _ROUNDS = 5  # of the search for what is within the limits
 _FAR, _CLOSE = 800.0, 2.0**-49  # logarithms of a common factor: the most, and how close they come
@@ -86,17 +87,18 @@ def fitted(
 ) -> Floats:
     """Return weights (N,), mean 1, whose `expected` shares are the target, or the closest that was met on the way.
 
-    Each step multiplies the weights by ready(target) / ready(expected), to a power that is halved where a step has led
-    away by the L1 distance. `ready` returns the weights that a rule of thumb takes for shares. Who takes part in next
-    to nothing whatever the weights keeps its own.
+    Each step multiplies the weights by ready(target) / ready(expected), to a power that is halved where a step has not
+    led closer by more than rounding might. Closer is by the chi-square distance: where some cannot have what they want,
+    it is least where the others keep their proportions, and L1 in many places. `ready` returns the weights that a rule
+    of thumb takes for shares. Who takes part in next to nothing whatever the weights keeps its own.
     """
     weights: Floats = start / np.median(start)
     best, aim, power, least, way = weights, ready(target), 1.0, np.inf, np.ones(len(target))
     for _ in range(steps):
         shares = expected(weights)
         apart = np.abs(shares / target - 1.0)
-        if float(apart @ target) < least:
-            best, least, power = weights, float(apart @ target), min(1.0, 1.5 * power)
+        if (distance := float(apart**2 @ target)) < least * (1.0 - _MATTERS):
+            best, least, power = weights, distance, min(1.0, 1.5 * power)
             way = np.where(shares > _NOTHING * target, aim / ready(shares), 1.0)
         else:
             power /= 2  # again from the best, not as far
@@ -138,7 +140,7 @@ def _within_limits(shares: Floats, rounds: Floats, cohort: int, law: str) -> tup
             ready = 1.0 - rounds * np.minimum(cohort * wanted, 1.0 / (1.0 + rounds))
             second = (cohort - 1) / np.maximum(ready.sum() - 1.0, cohort - 1)  # exact for a common R
             low = (1.0 + _ROOM) * second / (1.0 + rounds * second) / cohort
-        if not low.sum() < 1.0 < high.sum():
+        if low.sum() > 1.0 - EXACT or high.sum() < 1.0 + EXACT:
             raise ChainError("whatever their weights, these clients take part in nearly the same shares")
         wanted = _of_sum_1(shares, low, high)
     return wanted / wanted.sum(), (wanted <= low) | (wanted >= high)

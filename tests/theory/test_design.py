@@ -93,6 +93,26 @@ def test_who_is_never_there_costs_the_others_nothing() -> None:
     np.testing.assert_allclose(shares[2:18] / target[2:18], shares[2] / target[2], rtol=1e-3)
 
 
+@pytest.mark.parametrize("size", [1e-16, 1e-13])
+def test_rounding_does_not_matter(size: float) -> None:
+    """Where some cannot have what they want, also their weights are the same whatever the last digits of the shares."""
+    target = np.linspace(1.0, 2.0, 20) / 30
+    limit = np.append(np.full(2, 0.5), np.full(18, 2.0)) * target
+
+    def found(seed: int, size: float) -> Floats:
+        draws = np.random.default_rng(seed)
+
+        def expected(weights: Floats) -> Floats:
+            share = np.minimum(weights / weights.sum(), limit)
+            share[2:] *= (1.0 - share[:2].sum()) / share[2:].sum()
+            return np.asarray(share * (1.0 + size * draws.standard_normal(20)))
+
+        return fitted(expected, target, np.arange(20.0, 0.0, -1.0), steps=60)
+
+    for seed in range(20):
+        np.testing.assert_allclose(found(seed, size), found(0, 0.0), rtol=1e-9)
+
+
 def test_many_clients() -> None:
     target = np.random.default_rng(2).gamma(4.0, size=50_000)
     found = weights_for(target, 50, 100, "successive")
