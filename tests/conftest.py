@@ -66,6 +66,18 @@ def small(write: Write) -> Load:
 
 
 @pytest.fixture
+def homeless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the user of this process have no home folder: neither by a variable nor by a list of users."""
+
+    def unknown(number: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {number}")
+
+    for name in ("HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+
+
+@pytest.fixture
 def no_charts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the page of a run in this process be its title, where charts are not tested: to draw takes longest."""
 

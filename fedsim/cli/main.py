@@ -3,6 +3,7 @@
 import atexit
 import gc
 import os
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -86,7 +87,7 @@ def _told(error: BaseException) -> int:
         return CRASHED
     if isinstance(error, OSError) and error.filename:  # a name that is too long, a folder that cannot be searched
         complain(f"error: {error.filename}: {error.strerror}")
-    elif isinstance(error, RuntimeError) and "Symlink loop" in str(error):  # of pathlib, before Python 3.13
+    elif isinstance(error, RuntimeError) and re.search("Symlink loop|home directory", str(error)):  # of pathlib
         complain(f"error: {error}")
     elif (show := getattr(error, "show", None)) is not None:  # click's usage errors know how to show themselves
         show()

@@ -3,12 +3,17 @@
 The draws are those that `fedsim.common.keyed` makes as arrays, one at a time, to the last bit.
 """
 
+import os
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from multiprocessing import parent_process
-from typing import ParamSpec, TypeVar
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from fedsim.common.files import cache_home
 from fedsim.common.keyed import FIRST_FACTOR, GOLDEN, SECOND_FACTOR, TWO_TO_MINUS_53
 from fedsim.common.messages import complain
 from fedsim.common.progress import current
@@ -31,14 +36,21 @@ def compiled(loop: Callable[_P, _R]) -> Callable[_P, _R]:
 
     The machine code does what is written, operation by operation (no reordering, no fused multiply-add), so that its
     results are numpy's to the last bit as long as it adds, subtracts, multiplies, divides and compares. Threads can run
-    it side by side. Without numba it stays as it is, with the same results.
+    it side by side. Without numba it stays as it is, with the same results. Where what is kept cannot be read, or not
+    written (a full disk, another user's files), it is compiled anew.
     """
     if numba is None:
         return np.errstate(over="ignore")(loop)  # products of words are meant to overflow
+    beside = Path(loop.__code__.co_filename).parent / "__pycache__"
+    # Where ~ is unknown, numba would make a folder of this name in the current one.
+    place = numba.config.CACHE_DIR or cache_home()  # type: ignore[attr-defined]
+    kept = bool(place) or os.access(beside, os.W_OK)
     try:
-        return numba.njit(cache=True, nogil=True)(loop)
+        made: Any = numba.njit(cache=kept, nogil=True)(loop)
     except RuntimeError:  # nowhere to keep it: neither beside the module nor in the user's folder
         return numba.njit(cache=False, nogil=True)(loop)
+    made._cache._guard_against_spurious_io_errors = partial(suppress, Exception)
+    return made  # type: ignore[no-any-return]
 
 
 def inlined(loop: Callable[_P, _R]) -> Callable[_P, _R]:

@@ -48,6 +48,15 @@ def pasteable(path: str) -> str:
     return f"./{words}" if words.startswith("-") else words
 
 
+def cache_home() -> Path | None:
+    """Return the user's folder for caches, ``XDG_CACHE_HOME`` or ``~/.cache``; None where nobody says where ~ is."""
+    if named := os.environ.get("XDG_CACHE_HOME"):
+        return Path(named)
+    with suppress(RuntimeError):  # neither HOME nor a user of this number
+        return Path.home() / ".cache"
+    return None
+
+
 def hash_of(path: Path) -> str | None:
     """Return the SHA-256 of a file, or of the files in a folder, as hexadecimal digits; None where there is none."""
     digest = hashlib.sha256()

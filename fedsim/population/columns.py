@@ -173,9 +173,12 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
         cost = [group.session.cost if isinstance(group.session, Work) else 0.0 for group in scenario.population]
         train_s = samples * step_s * np.repeat(cost, sizes)
         most = _barred(scenario, device, starts, most)
-    if any(group.left_out for group in scenario.population):
+    if any(left_out := [group.left_out for group in scenario.population]):
+        if all(left_out):
+            message = "every group is left out, so that nobody can take part; leave one in"
+            raise ScenarioError([scenario.mistake(("population", 0, "left_out"), message)])
         most = np.full(starts[-1], UNCAPPED) if most is None else most.copy()
-        most[np.repeat([group.left_out for group in scenario.population], sizes)] = 0
+        most[np.repeat(left_out, sizes)] = 0
     return Population(
         group=_narrow(np.repeat(np.arange(len(sizes)), sizes)),
         group_names=tuple(group.name for group in scenario.population),

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -11,7 +10,7 @@ import numpy as np
 
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import RunError
-from fedsim.common.files import write_text
+from fedsim.common.files import cache_home, write_text
 from fedsim.common.later import optimize
 from fedsim.privacy.bounds import ParticipationBounds
 from fedsim.privacy.sensitivity import correlation, inverse, product, shifted_sum, worst_response
@@ -60,11 +59,13 @@ def minimize_loss(
 def cached(question: tuple[Any, ...], answer: Callable[[], Floats]) -> Floats:
     """Return the answer, finite numbers (m,), from the disk if the same question has been answered before.
 
-    The question is everything that the answer depends on, as JSON values. Answers are kept in `cache_folder`, if that
-    can be written.
+    The question is everything that the answer depends on, as JSON values. Answers are kept in ``fedsim/mechanisms`` in
+    the user's folder for caches, if there is one and it can be written.
     """
     text = json.dumps([_VERSION, *question])
-    file = cache_folder() / f"{question[0]}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
+    if (home := cache_home()) is None:
+        return answer()
+    file = home / "fedsim" / "mechanisms" / f"{question[0]}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
     if (found := _read(file, text)) is not None:
         return found
     values = answer()
@@ -74,12 +75,6 @@ def cached(question: tuple[Any, ...], answer: Callable[[], Floats]) -> Floats:
     except (OSError, RunError):
         pass  # it is computed again the next time
     return values
-
-
-def cache_folder() -> Path:
-    """Return ``fedsim/mechanisms`` in the user's folder for caches: ``XDG_CACHE_HOME``, by default ``~/.cache``."""
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "fedsim" / "mechanisms"
 
 
 def _read(file: Path, question: str) -> Floats | None:

@@ -24,6 +24,11 @@ def test_it_is_installed_into_the_home_folder(tmp_path: Path, shell: str) -> Non
     assert any("_FEDSIM_COMPLETE" in file.read_text(encoding="utf-8") for file in written)
 
 
+def test_without_a_home_folder_it_says_so(homeless: None) -> None:
+    done = fedsim("--install-completion", "bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    assert (done.returncode, done.stderr) == (2, "error: Could not determine home directory.\n")
+
+
 def test_help_says_where_a_run_is_written() -> None:
     words = " ".join(fedsim("run", "--help", COLUMNS="400").stdout.split())
     assert "by default runs/NAME, and with --set, --seed or --engine runs/NAME-HASH" in words

@@ -51,6 +51,32 @@ def test_where_nothing_can_be_kept_on_disk_loops_are_compiled_all_the_same(monke
     assert compiled(double)(21.0) == 42.0
 
 
+def _half(number: float) -> float:
+    return number / 2
+
+
+def test_no_folder_of_the_name_of_home_is_made(homeless: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody says where ~ is, and nothing can be written beside the module."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    monkeypatch.setattr("os.access", lambda *_of: False)
+    monkeypatch.setattr("numba.core.caching.InTreeCacheLocator.from_function", lambda *_of: None)
+    assert compiled(_half)(3.0) == 1.5
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("fails", ["_load_index", "_save_data"])
+def test_what_is_kept_is_never_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
+    """A damaged file, one of another user, a full disk: it is compiled all the same."""
+
+    def fail(*_of: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(f"numba.core.caching.IndexDataCacheFile.{fails}", fail)
+    assert compiled(_half)(3.0) == 1.5
+
+
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_person_hears_that_loops_are_compiled_the_first_time(
     *, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -5,7 +5,7 @@ import pytest
 
 from fedsim.common.errors import ScenarioError
 from fedsim.common.keyed import Purpose, stream
-from fedsim.experiment.preflight import notes_of
+from fedsim.experiment.preflight import notes_of, preflight
 from fedsim.population import build_population, check_feasible
 from fedsim.population.sessions import session_phases
 from fedsim.scenario import Scenario
@@ -71,6 +71,18 @@ def test_memory_keeps_devices_out_for_good(write: Write) -> None:
     wide = case.with_values({"server.cohort": 390})
     (mistake,) = check_feasible(wide, made)
     assert f"the population has {400 - small.sum()} that may take part" in mistake.message
+
+
+@pytest.mark.parametrize(
+    "more", ["", "privacy: {epsilon: 8, delta: 1e-6, mechanism: banded}", "server: {cohort: 4, selection: poisson}"]
+)
+def test_somebody_must_be_left_in(write: Write, more: str) -> None:
+    server = "" if "server" in more else "server: {cohort: 4}"
+    groups = "[{devices: 30, left_out: true}, {devices: 20, left_out: true, separation: 2}]"
+    file = write(f"stop: {{rounds: 20}}\npopulation: {groups}\n{server}\n{more}\n")
+    with pytest.raises(ScenarioError, match=r"2:\d+: error: population\[0\].left_out: every group is left out") as told:
+        preflight(Scenario.load(file))
+    assert len(told.value.mistakes) == 1
 
 
 def test_a_share_of_the_sessions_goes_over_the_network_at_work(write: Write) -> None:

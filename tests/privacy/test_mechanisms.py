@@ -14,7 +14,7 @@ from fedsim.privacy.guarantee import guarantee
 from fedsim.privacy.mechanisms.banded import Banded
 from fedsim.privacy.mechanisms.blt import Blt
 from fedsim.privacy.mechanisms.mechanism import Mechanism, NoiseRows, convolved_rows
-from fedsim.privacy.optimized import Objective, cache_folder, cached, objective_of
+from fedsim.privacy.optimized import Objective, cached, objective_of
 from fedsim.privacy.sensitivity import inverse
 from fedsim.scenario.component import Component
 from fedsim.scenario.privacy import Privacy
@@ -103,28 +103,33 @@ def test_never_more_bands_than_a_separation_keeps_apart() -> None:
 def test_what_is_found_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     first = Banded().coefficients(ParticipationBounds(40, 8))
-    (file,) = cache_folder().iterdir()
-    assert cache_folder() == tmp_path / "fedsim" / "mechanisms"
+    (file,) = (tmp_path / "fedsim" / "mechanisms").iterdir()
     stored = json.loads(file.read_text())
     assert Banded().coefficients(ParticipationBounds(40, 8)).tolist() == first.tolist()
     file.write_text(json.dumps(stored | {"values": (first[1:] * 0.5).tolist()}))
     assert Banded().coefficients(ParticipationBounds(40, 9)).tolist() != first.tolist()
-    assert len(list(cache_folder().iterdir())) == 2
+    assert len(list(file.parent.iterdir())) == 2
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"question": "another", "values": [2]}', '{"values": "x"}', "nul"])
 def test_a_file_that_is_no_answer_is_found_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     cached(("own", 1), lambda: np.array([1.0]))
-    (file,) = cache_folder().iterdir()
+    (file,) = (tmp_path / "fedsim" / "mechanisms").iterdir()
     file.write_text(text)
     assert cached(("own", 1), lambda: np.array([3.0])).tolist() == [3.0]
     assert cached(("own", 1), lambda: np.array([4.0])).tolist() == [3.0]
 
 
-def test_where_nothing_can_be_written_it_is_found_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "fedsim").write_text("a file")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+@pytest.mark.parametrize("home", ["homeless", "a file"])
+def test_where_nothing_can_be_written_it_is_found_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, home: str
+) -> None:
+    if home == "a file":
+        (tmp_path / "fedsim").write_text("a file")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    else:
+        request.getfixturevalue(home)
     assert cached(("own", 1), lambda: np.array([3.0])).tolist() == [3.0]
     assert cached(("own", 1), lambda: np.array([4.0])).tolist() == [4.0]
 

@@ -222,7 +222,10 @@ def _mnist_path(data: Mnist, folder: Path) -> Path:
     named = os.environ.get(MNIST_FOLDER)
     if not named:
         raise AbsentDataError(f"MNIST is wanted, and nobody says where it lies; {_MNIST_HELP}")
-    return Path(named).expanduser()
+    try:
+        return Path(named).expanduser()
+    except RuntimeError:
+        raise AbsentDataError(f"{MNIST_FOLDER} is {named!r}, and nobody says where this home is") from None
 
 
 def missing_extras(options: Mapping[str, object]) -> Findings:

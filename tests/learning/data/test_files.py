@@ -160,6 +160,9 @@ def test_mnist_lies_where_the_environment_says(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv(choice.MNIST_FOLDER, str(tmp_path / "named" / "mnist.npz"))
     assert of_mnist().load().samples.inputs.max() < 0.5
     assert of_mnist("own/mnist.npz").load().samples.inputs.max() == 1.0
+    monkeypatch.setenv(choice.MNIST_FOLDER, "~nobody-of-this-name/mnist")
+    with pytest.raises(LearningError, match="FEDSIM_MNIST is '~nobody-of-this-name/mnist', and nobody says where"):
+        of_mnist().load()
 
 
 def test_the_sample_of_mnist_is_read_from_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
