@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TEST_READY := $(VENV)/.ready-for-tests
-.PHONY: demo fuzz fuzz-signals test test-all style types quick oracle enforcement lint-pages replay reports studies schema docs consoles dist clean
+.PHONY: demo fuzz fuzz-directories fuzz-signals test test-all style types quick oracle enforcement lint-pages replay reports studies schema docs consoles dist clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -43,6 +43,11 @@ NOBODY = $(shell [ "$$(id -u)" != 0 ] || { $(AS_NOBODY) sh -c '$(BIN)/python -c 
 fuzz: $(TEST_READY)
 	FEDSIM_SCENARIOS_CASES=$(CASES) FEDSIM_SCENARIOS_FROM=$(FROM) $(NOBODY) $(BIN)/python -m pytest -p no:cacheprovider -s \
 		tests/fuzz/test_scenarios.py
+
+# Accidents of all kinds to files of run, sweep and decision directories.
+fuzz-directories: $(TEST_READY)
+	FEDSIM_DIRECTORIES=$(CASES) FEDSIM_DIRECTORIES_FROM=$(FROM) $(NOBODY) $(BIN)/python -m pytest -p no:cacheprovider -s \
+		-m long tests/fuzz/test_directories.py
 
 # Signals, kills, full disks and failing writes at random moments of all commands that write.
 fuzz-signals: $(TEST_READY)

@@ -10,12 +10,14 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeAlias
+from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from fedsim.common.errors import RunError
+from fedsim.common.memory import free_bytes
 from fedsim.common.regular_files import check_folders, check_replaceable, open_regular, regular
 
 ROWS = 1 << 18
@@ -24,6 +26,7 @@ UNREADABLE: Final = (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicExce
 """What reading a table raises that is damaged; some damage makes polars panic."""
 
 
+_CHECKSUM: Final = "checksum"
 _PARTIAL: Final = re.compile(r"\..+\.(\d+)\.partial")
 
 
@@ -165,6 +168,38 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write arrays as one uncompressed ``.npz`` file at once."""
     with _temporary_file(path) as partial, partial.open("wb") as file:
         np.savez(file, **arrays)  # type: ignore
+
+
+def write_checked(path: Path, arrays: Mapping[str, NDArray[Any]], of: str) -> None:
+    """Write arrays for `read_checked`, with a hash of them and of what they are said to be of."""
+    write_arrays(path, {**arrays, _CHECKSUM: _hash_of_arrays(arrays, of)})
+
+
+def read_checked(path: Path, of: str) -> dict[str, NDArray[Any]]:
+    """Read the arrays that `write_checked` has written of the same thing.
+
+    It is an `OSError` if there is no such regular file, and any other error if it holds something else.
+    """
+    with open_regular(path, free_bytes()) as opened:
+        with ZipFile(opened) as members:
+            if any(member.compress_type != ZIP_STORED for member in members.infolist()):  # which no fedsim writes
+                raise ValueError("it is compressed")
+        opened.seek(0)
+        with np.load(opened, allow_pickle=False) as found:
+            arrays = dict(found)
+    if not np.array_equal(arrays.pop(_CHECKSUM), _hash_of_arrays(arrays, of)):
+        raise ValueError("its checksum is another")
+    return arrays
+
+
+def _hash_of_arrays(arrays: Mapping[str, NDArray[Any]], of: str) -> NDArray[np.uint8]:
+    """Return a hash of arrays: what they are of, their names, forms and contents."""
+    digest = hashlib.sha256(of.encode())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {array.dtype.str} {arrays[name].shape}\n".encode())
+        digest.update(array.view(np.uint8).data if array.size else b"")
+    return np.frombuffer(digest.digest(), dtype=np.uint8)
 
 
 def remove(path: Path) -> None:

@@ -11,6 +11,7 @@ from fedsim.common.errors import RunError
 from fedsim.common.regular_files import open_regular
 
 _LARGEST = 2**28  # bytes
+_DEEPEST = 100
 
 
 def as_json(data: Any) -> str:
@@ -41,6 +42,12 @@ def read_object(path: Path, absent: str = "") -> dict[str, Any]:
     try:
         with open_regular(path, _LARGEST) as file:
             data = json.loads(file.read().decode())
+        level = [data]
+        for _ in range(_DEEPEST):  # so that whoever goes through it meets no end of the stack
+            nested = [each for each in level if isinstance(each, dict | list)]
+            level = [own for each in nested for own in (each.values() if isinstance(each, dict) else each)]
+        if level:
+            raise ValueError(f"it is nested more than {_DEEPEST} deep")  # noqa: TRY301
     except (FileNotFoundError, NotADirectoryError):
         raise RunError(absent or f"{path}: no such file") from None
     except (OSError, ValueError, RecursionError) as error:

@@ -86,12 +86,13 @@ def evaluate(
     replicate: int = 0,
     report: Report = silent,
     watch: Watch | None = None,
-    checkpoint: Path | None = None,
+    checkpoint: tuple[Path, str] | None = None,
 ) -> Outcome:
     """Measure the participation of a log against theory, and train the scenario's optimizers over it.
 
     The participations are read some rows at a time. `watch` is given each part of them. Training keeps its
-    state in the file `checkpoint`, and goes on from there. Errors are those of `simulate`.
+    state in the file `checkpoint`, with a text that says of which log it is, and goes on from there. Errors are those
+    of `simulate`.
     """
     population, devices = ready.population, ready.devices
     theory = applicable(scenario, population)

@@ -12,9 +12,10 @@ from fedsim.analysis.metrics.metric import Metric
 from fedsim.analysis.metrics.own import Own
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import RunError, ScenarioError
-from fedsim.common.files import hash_of, reading
+from fedsim.common.files import reading
 from fedsim.common.json_files import checksum, read_figures, read_object
-from fedsim.common.regular_files import regular
+from fedsim.common.memory import free_bytes
+from fedsim.common.regular_files import open_regular, regular
 from fedsim.log import CLIENTS, GAUGES, PARTICIPATIONS, ROUNDS, TRANSITIONS, says
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
@@ -99,8 +100,8 @@ def open_finished(folder: Path) -> Finished:
         if not isinstance(manifest["name"], str):
             raise TypeError("its name is not text")  # noqa: TRY301
         document = Document(dict(manifest["scenario"]), str(path), home)
-        checksums = dict(manifest.get(CHECKSUMS, {}))
-        if CHECKSUMS in manifest and checksums.get(MANIFEST) != checksum(manifest, *_NOT_COUNTED):
+        checksums = dict(manifest[CHECKSUMS])
+        if checksums.get(MANIFEST) != checksum(manifest, *_NOT_COUNTED):
             raise RunError(f"{path} is not the manifest that the run wrote: its checksum is another")
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise RunError(f"{path} is not the manifest of a run: {type(error).__name__}: {error}") from None
@@ -109,12 +110,11 @@ def open_finished(folder: Path) -> Finished:
     except ScenarioError as error:
         raise RunError(f"{path} holds a scenario that this version cannot read:\n{error}") from None
     metrics = read_figures(folder / METRICS)
-    if CHECKSUMS in manifest and checksums.get(METRICS) != hash_of(folder / METRICS):
-        raise RunError(f"{folder / METRICS} is not the file that the run wrote: its checksum in {MANIFEST} is another")
     if MODELS in checksums and not (folder / MODELS).is_file():
         raise RunError(f"{folder / MODELS}: no such file; the run wrote it")
-    if MODELS in checksums and checksums[MODELS] != hash_of(folder / MODELS):
-        raise RunError(f"{folder / MODELS} is not the file that the run wrote: its checksum in {MANIFEST} is another")
+    for file in filter(Path.exists, (folder / METRICS, folder / MODELS)):
+        if checksums.get(file.name) != _hash_of(file):
+            raise RunError(f"{file} is not the file that the run wrote: its checksum in {MANIFEST} is another")
     names = [*ALWAYS, *(name for name in AT_TIMES if name in prints)]
     for name in (*ALWAYS, *AT_TIMES):
         table = folder / f"{name}.parquet"
@@ -145,6 +145,14 @@ def declared_by(manifest: Mapping[str, Any]) -> tuple[Own, ...]:
 def checksums(manifest: Mapping[str, Any], metrics: str) -> dict[str, str]:
     """Return the checksums that a manifest holds: its own, and that of the figures as they are written."""
     return {MANIFEST: checksum(manifest, *_NOT_COUNTED), METRICS: hashlib.sha256(metrics.encode()).hexdigest()}
+
+
+def _hash_of(path: Path) -> str:
+    try:
+        with open_regular(path, free_bytes()) as opened:  # it is to be read as a whole
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
 def _check_table(path: Path, schema: Mapping[str, Any], known: object) -> None:

@@ -40,7 +40,7 @@ from fedsim.simulation.jobs import simulate_jobs
 
 _SECONDS_BETWEEN = 0.1
 _BEGUN = "run.json"
-_TRAINING = "training.pickle"
+_TRAINING = "training.npz"
 _Tell = Callable[[str], None]
 
 
@@ -163,7 +163,7 @@ def record(
     report: Report = silent,
     tell: _Tell = lambda _: None,
     chart_failed: _Tell | None = None,
-    journal_of: Callable[[Path], Journal] = Journal,
+    journal_of: Callable[[Path, str], Journal] = Journal,
 ) -> Recording:
     """Run a scenario into a directory, report included.
 
@@ -215,22 +215,23 @@ def _simulated(
     scenario: Scenario,
     directory: Path,
     views: Views,
-    journal_of: Callable[[Path], Journal],
+    journal_of: Callable[[Path, str], Journal],
     report: Report,
     tell: _Tell,
     *,
     resume: bool,
 ) -> dict[str, Journal]:
     """Simulate into a journal for each server, from where an interrupted run stands, and put their tables in place."""
-    unfinished = directory / UNFINISHED
+    unfinished, own = directory / UNFINISHED, identity(scenario, 0)
+    of = {name: f"{name}\n{as_json(own)}" for name in views}
     if resume and (unfinished / _BEGUN).exists():
-        check_identity(directory, unfinished / _BEGUN, identity(scenario, 0))
+        check_identity(directory, unfinished / _BEGUN, own)
         if not scenario.jobs and not (unfinished / STATE).exists():
             tell("the interrupted run had not kept a state yet: beginning anew")
     else:
         open_run_directory(directory)
-    journals = {name: journal_of(unfinished / name) for name in views}
-    write_text(unfinished / _BEGUN, as_json(identity(scenario, 0)))
+    journals = {name: journal_of(unfinished / name, of[name]) for name in views}
+    write_text(unfinished / _BEGUN, as_json(own))
     if all(journal.ended_s is not None for journal in journals.values()):
         tell("the simulation is over and is kept; it is measured anew")
         for name, journal in journals.items():
@@ -238,7 +239,7 @@ def _simulated(
         return journals
     for name in scenario.jobs:  # no state is kept of several servers, each in the midst of a round
         remove(unfinished / name)
-        journals[name] = journal_of(unfinished / name)
+        journals[name] = journal_of(unfinished / name, of[name])
         open_run_directory(_folder(directory, name))
     if not scenario.jobs and (state := journals[""].state) is not None:
         tell(f"going on at round {int(state['number']):,}")
@@ -254,7 +255,8 @@ def _measured(
     """Measure and train one server, and write its run directory; of one job among several nothing else is told."""
     log = stored_log(folder, journal.ended_s or 0.0)
     data = PageData(view, ready.population, log)
-    outcome = evaluate(view, ready, log, 0, report, data.watch, journal.file.with_name(_TRAINING))
+    checkpoint = journal.file.with_name(_TRAINING), journal.log
+    outcome = evaluate(view, ready, log, 0, report, data.watch, checkpoint)
     origin = Provenance() if provenance is None else replace(provenance, wall_time_s=round(journal.wall_s, 3))
     known = {"participations": data.fingerprint.hexdigest()}
     write_run(folder, outcome, replace(origin, stalled=journal.stalled), there=TABLES, known=known, own=ready.own)

@@ -67,9 +67,9 @@ class Training:
         population: Population,
         log: Recorded,
         replicate: int,
-        checkpoint: Path | None = None,
+        checkpoint: tuple[Path, str] | None = None,
     ) -> None:
-        self._checkpoint = None if checkpoint is None else Checkpoint(checkpoint)
+        self._checkpoint = None if checkpoint is None else Checkpoint(*checkpoint)
         self._scenario, self._learning, self._population = scenario, learning, population
         self._log, self._replicate, self._temporary = log, replicate, TemporaryLog(files.ROWS)
         self.models = dict[str, Floats]()

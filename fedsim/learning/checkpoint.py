@@ -1,30 +1,39 @@
 """What has changed since training began, kept so that it goes on after a kill and ends at the same bytes.
 
-The file is a pickle, since an optimizer's state may be of any type; only arrays, numbers, collections and classes of
-`fedsim.learning` are read from it, for it may lie in somebody else's folder. What cannot be kept, or read, begins anew.
+The file may lie in somebody else's folder. It holds numbers, texts and arrays, and nothing that names a class: they are
+put into what training begins with, if it is of this very run and each has its kind and shape. Otherwise, and where an
+optimizer of a user's own remembers something else, training begins anew.
 """
 
-import io
-import pickle
+import json
 import time
+from array import array
+from collections import deque
+from copy import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from fedsim.common.files import remove, write_bytes
+import numpy as np
+
+from fedsim.common.files import read_checked, write_checked
+from fedsim.common.regular_files import check_replaceable
+from fedsim.log.columns import Arrays
 
 _SECONDS, _SHARE = 30.0, 0.02  # between two files at least, and of the time that keeping them may take
-_READ = {
-    *(("numpy._core.multiarray", "_reconstruct"), ("numpy._core.multiarray", "scalar")),
-    *(("numpy._core.numeric", "_frombuffer"), ("numpy", "ndarray"), ("numpy", "dtype")),
-    *(("array", "array"), ("array", "_array_reconstructor"), ("collections", "deque")),
-}
+_TREE = "tree"
+_PLAIN = (type(None), bool, int, float, str)
+_SEQUENCES = {"list": list, "tuple": tuple, "deque": deque}
+_State = TypeVar("_State")
 
 
 class Checkpoint:
-    """A file of a run directory that holds the state of its training, replaced every half a minute."""
+    """A file of a run directory that holds the state of its training, replaced every half a minute.
 
-    def __init__(self, path: Path) -> None:
-        self._path, self._next = path, time.monotonic() + _SECONDS
+    `run` says of which run over which log it is; what another one has kept is not read.
+    """
+
+    def __init__(self, path: Path, run: str = "") -> None:
+        self._path, self._run, self._next = path, run, time.monotonic() + _SECONDS
 
     @property
     def due(self) -> bool:
@@ -32,37 +41,91 @@ class Checkpoint:
         return time.monotonic() >= self._next
 
     def keep(self, step: int, state: object) -> None:
-        """Keep the state after so many steps; not that of a class that would not be read."""
-        began = time.monotonic()
+        """Keep the state after so many steps; never, where it has something of another class than fedsim's."""
+        began, arrays = time.monotonic(), Arrays()
         try:
-            text = pickle.dumps((step, state), protocol=5)
-            _Known(io.BytesIO(text)).load()
-        except (pickle.PickleError, TypeError, AttributeError):  # a closure, or something of a user's own
+            tree = json.dumps(_taken_apart((step, state), arrays))
+        except TypeError:
             self._next = float("inf")
             return
-        write_bytes(self._path, text)
+        write_checked(self._path, {**arrays, _TREE: np.frombuffer(tree.encode(), np.uint8)}, self._run)
         now = time.monotonic()
         self._next = now + max(_SECONDS, (now - began) / _SHARE)
 
-    def read(self) -> tuple[int, Any] | None:
-        """Return the steps that are done and the state after them; None where there is none that can be used."""
+    def read(self, begun: _State) -> tuple[int, _State] | None:
+        """Return the steps that are done and the state after them, of the form of one before the first step.
+
+        None where there is none that can be used.
+        """
         try:
-            with self._path.open("rb") as file:
-                step, state = _Known(file).load()
+            check_replaceable(self._path)
+            arrays = read_checked(self._path, self._run)
+            step, state = _put_together(json.loads(arrays[_TREE].tobytes()), arrays, (0, begun))
         except FileNotFoundError:
             return None
-        except Exception:  # noqa: BLE001 whatever the bytes of a damaged file make of it
-            remove(self._path)
+        except OSError:  # nor can it be replaced
+            self._next = float("inf")
             return None
-        return int(step), state
+        except Exception:  # noqa: BLE001 whatever a damaged file makes of it
+            return None
+        return step, state
 
 
-class _Known(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in _READ:
-            return super().find_class(module, name)
-        if module.startswith("fedsim.learning.") and "." not in name:
-            found = super().find_class(module, name)
-            if isinstance(found, type) and found.__module__ == module:
-                return found
-        raise pickle.UnpicklingError(f"{module}.{name} is none of fedsim's")
+def _taken_apart(value: Any, arrays: Arrays) -> Any:
+    """Return a value as JSON, its arrays put aside; a `TypeError` if it is of a class that is not known."""
+    if type(value) in _PLAIN:
+        return value
+    if type(value) in {np.ndarray, array}:
+        name, held = str(len(arrays)), np.asarray(value)
+        if held.dtype.hasobject:
+            raise TypeError("an array of objects")
+        arrays[name] = held
+        return {"array": name}
+    if type(value) in _SEQUENCES.values():
+        return {type(value).__name__: [_taken_apart(each, arrays) for each in value]}
+    if type(value) is dict:
+        return {"dict": [[_taken_apart(each, arrays) for each in item] for item in value.items()]}
+    if type(value).__module__.startswith("fedsim.learning."):
+        return {"object": {name: _taken_apart(own, arrays) for name, own in _attributes(value).items()}}
+    raise TypeError(f"{type(value).__name__} is not kept")
+
+
+def _put_together(tree: Any, arrays: Arrays, like: Any) -> Any:
+    """Return the value of a tree, of the kind and shape of another one; of plain ones and arrays, where that is None.
+
+    What grows may be longer: a list, a mapping that is empty there, an array that is empty there or of rows.
+    """
+    if not isinstance(tree, dict):
+        if type(tree) not in _PLAIN or not (like is None or type(tree) is type(like)):
+            raise ValueError("another kind")
+        return tree
+    ((kind, held),) = tree.items()
+    if kind == "array":
+        found, wanted = arrays[held], arrays[held] if like is None else np.asarray(like)
+        rows = type(like) is array or wanted.ndim > 1 or not wanted.size
+        shape = found.shape if wanted.ndim and rows else wanted.shape
+        if found.dtype != wanted.dtype or found.shape != shape or found.shape[1:] != wanted.shape[1:]:
+            raise ValueError("another shape")
+        return array(like.typecode, found.tobytes()) if type(like) is array else found
+    if like is not None and kind != (type(like).__name__ if type(like) in {*_SEQUENCES.values(), dict} else "object"):
+        raise ValueError("another kind")
+    if kind == "object":
+        made, own = copy(like), _attributes(like)
+        if own.keys() != held.keys():
+            raise ValueError("other attributes")
+        for name, value in held.items():
+            object.__setattr__(made, name, _put_together(value, arrays, own[name]))
+        return made
+    if kind == "dict":
+        pairs = [(_put_together(name, arrays, None), value) for name, value in held]
+        if like and like.keys() != dict(pairs).keys():
+            raise ValueError("other keys")
+        return {name: _put_together(value, arrays, like.get(name) if like else None) for name, value in pairs}
+    others = like if kind == "tuple" and like is not None else [None] * len(held)
+    return _SEQUENCES[kind](_put_together(each, arrays, other) for each, other in zip(held, others, strict=True))
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """Return the attributes of an object that are kept, in slots or not."""
+    held = value.__getstate__()
+    return dict((held[1] if isinstance(held, tuple) else held) or {})

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from fedsim.common.arrays import Floats
+from fedsim.common.memory import free_bytes
 from fedsim.common.regular_files import open_regular
 from fedsim.learning.failures import LearningError
 from fedsim.learning.trajectory import End
@@ -21,7 +22,7 @@ def models_of(ends: Mapping[str, End]) -> dict[str, Floats]:
 def read_models(path: Path) -> dict[str, Floats]:
     """Return the models of a file; a `LearningError` says why it cannot be read."""
     try:
-        with open_regular(path) as file, np.load(file, allow_pickle=False) as arrays:
+        with open_regular(path, free_bytes()) as file, np.load(file, allow_pickle=False) as arrays:
             return {name: np.asarray(arrays[name], dtype=np.float64) for name in arrays.files}
     except (OSError, ValueError, KeyError, EOFError, AttributeError, zipfile.BadZipFile) as error:
         raise LearningError(

@@ -31,7 +31,7 @@ from fedsim.learning.trajectory import End, Trajectory
 _SERVER = 2**63 - 1
 
 _WORTH_SAYING = 2**20
-_State: TypeAlias = tuple[int, tuple[Any, ...], list[dict[str, Any]]]
+_State: TypeAlias = tuple[int, tuple[Any, ...], tuple[dict[str, Any], ...]]
 _Coming: TypeAlias = Iterator[tuple[Reports, Ints | None]]
 
 
@@ -118,16 +118,16 @@ def replay_together(
 
     Parameters and errors are those of `replay`; rounds are counted in the longest log. `announce` is called with a
     sentence on the memory that optimizers are going to take for all participants, before they take it. From the state
-    of a `checkpoint` training goes on, if it has one, and its own is kept there. Training ends as soon as each
-    optimizer of the first course has been seen with a loss of at most `until`.
+    of a `checkpoint` training goes on, if it has one, and its own is kept there; what fails from there is begun anew.
+    Training ends as soon as each optimizer of the first course has been seen with a loss of at most `until`.
     """
     require("evaluate_every", evaluate_every, evaluate_every >= 1, "at least 1")
     _provide_memory(courses, work.problem, announce)
-    # A diverging optimizer overflows; its row says NaN, so warnings are not needed.
-    with np.errstate(all="ignore"):
-        replays = [_Replay(*each, work) for each in zip(courses, _coming(courses, work), strict=True)]
-        kept = None if checkpoint is None else checkpoint.read()
-        done = 0 if kept is None else _resume(replays, *kept, announce)
+
+    def begin() -> list[_Replay]:
+        return [_Replay(*each, work) for each in zip(courses, _coming(courses, work), strict=True)]
+
+    def go_on(replays: list[_Replay], done: int) -> list[Trained]:
         for step in range(done, max((len(each.log) for each in replays), default=0)):
             # 1. The servers announce their cohorts; each optimizer says how its clients train.
             under_way = [each for each in replays if step < len(each.log)]
@@ -138,18 +138,33 @@ def replay_together(
             for each in under_way:
                 each.note(step, evaluate_every)
             if checkpoint is not None and checkpoint.due:
-                checkpoint.keep(step + 1, [each.state() for each in replays])
+                checkpoint.keep(step + 1, tuple(each.state() for each in replays))
             if progress is not None:
                 progress(step + 1)
             if replays and all(run.least <= until for run in replays[0].runs):
                 break
         return [each.trained() for each in replays]
 
+    # A diverging optimizer overflows; its row says NaN, so warnings are not needed.
+    with np.errstate(all="ignore"):
+        replays = begin()
+        begun = tuple(each.state() for each in replays)
+        if checkpoint is not None and (kept := checkpoint.read(begun)) is not None:
+            try:
+                return go_on(replays, _resume(replays, *kept, announce))
+            except Exception:  # noqa: BLE001  perhaps somebody has made up the state
+                for each, own in zip(replays, begun, strict=True):
+                    each.restore(own)  # the lists of the optimizers, which are those of the next replays too
+                replays = begin()
+        return go_on(replays, 0)
+
 
 def _resume(
     replays: Sequence["_Replay"], done: int, states: Sequence[_State], announce: Callable[[str], None] | None
 ) -> int:
     """Put replays where they were after so many steps, and their logs; return these."""
+    if not 0 < done <= max(len(each.log) for each in replays):
+        raise ValueError("no such step")
     if announce is not None:
         announce(f"training goes on after {done:,} rounds")
     for each, state in zip(replays, states, strict=True):
@@ -310,7 +325,7 @@ class _Replay:
 
     def state(self) -> _State:
         """Return what has changed since the beginning."""
-        return self.most_kept, self.table.columns, [run.changed for run in self.runs]
+        return self.most_kept, self.table.columns, tuple(run.changed for run in self.runs)
 
     def restore(self, state: _State) -> None:
         """Go on from what `state` returned."""

@@ -57,16 +57,16 @@ class Trajectory:
     @property
     def changed(self) -> dict[str, Any]:
         """What has changed since the beginning, with the lists that optimizers keep of what they did."""
-        lists = [{key: own for key, own in vars(each).items() if isinstance(own, list)} for each in self._optimizers()]
-        return {name: getattr(self, name) for name in _CHANGES} | {"lists": lists}
+        lists = ({key: [*own] for key, own in vars(each).items() if type(own) is list} for each in self._optimizers())
+        return {name: getattr(self, name) for name in _CHANGES} | {"lists": tuple(lists)}
 
     @changed.setter
     def changed(self, changed: dict[str, Any]) -> None:
-        for each, own in zip(self._optimizers(), changed.pop("lists"), strict=True):
+        for each, own in zip(self._optimizers(), changed["lists"], strict=True):
             for key, values in own.items():
                 getattr(each, key)[:] = values
-        for name, value in changed.items():
-            setattr(self, name, value)
+        for name in _CHANGES:
+            setattr(self, name, changed[name])
 
     def _optimizers(self) -> list[Any]:
         """Return the optimizer, and those around which it is."""

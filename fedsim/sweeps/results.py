@@ -46,7 +46,9 @@ def read_results(directory: str | Path) -> pl.DataFrame:
     # A stable sort: metrics stay in the order in which they were measured.
     found = rows.sort("point", "order", maintain_order=True).select(columns)
     whole = found["run_id"].n_unique() == len(plan)  # a run whose file was removed is one that is to be done again
-    if whole and sweep.get("fingerprint") is not None and not says(found.select(FIXED), sweep["fingerprint"]):
+    if not whole or sweep.get("fingerprint") is None:
+        store.check_sealed(folder)
+    elif not says(found.select(FIXED), sweep["fingerprint"]):
         raise RunError(
             f"{folder / store.RUNS} or {store.MERGED_FILE} do not hold what the sweep wrote: the fingerprint of the "
             f"results in {store.SWEEP_FILE} is another; remove {folder}, and run the sweep again"

@@ -8,9 +8,10 @@ from typing import Any
 import polars as pl
 
 from fedsim.common.errors import RunError
-from fedsim.common.files import UNREADABLE, read_table, remove, sole_writer, write_table, write_text
+from fedsim.common.files import UNREADABLE, read_table, reading, remove, sole_writer, write_table, write_text
 from fedsim.common.json_files import as_json, checksum, finite, read_object
 from fedsim.common.regular_files import check_folders, regular
+from fedsim.log import Fingerprint
 
 SWEEP_FILE = "sweep.json"
 MERGED_FILE = "results.parquet"
@@ -18,6 +19,8 @@ RUNS = "runs"
 _LOCK_FILE = ".lock"
 _CRASHED = ".crashed.json"
 _CHECKSUM = "checksum"
+_SEAL = "fedsim"
+"""Key of the metadata of a file of results: the fingerprint of its rows."""
 _NOT_COUNTED = (_CHECKSUM, "wall_time_s")
 RUN_COLUMNS = {"run_id": pl.String, "seed": pl.Int64, "metric": pl.String, "value": pl.Float64}
 
@@ -70,13 +73,13 @@ def write_run_results(folder: Path, run_id: str, seed: int, metrics: Mapping[str
     values = finite(metrics)
     columns = {"run_id": [run_id] * len(values), "seed": [seed] * len(values), "metric": [*values]}
     columns["value"] = [*values.values()]
-    write_table(run_file(folder, run_id), pl.DataFrame(columns, schema=RUN_COLUMNS))
+    _write_results(run_file(folder, run_id), pl.DataFrame(columns, schema=RUN_COLUMNS))
 
 
 def write_crash(folder: Path, run_id: str, attempts: int, error: str, *, stalled: bool = False) -> None:
     """Note that a run has crashed for good, and whether it would stall again."""
     noted = {"run_id": run_id, "attempts": attempts, "error": error, "stalled": stalled}
-    write_text(folder / RUNS / f"{run_id}{_CRASHED}", as_json(noted))
+    write_text(folder / RUNS / f"{run_id}{_CRASHED}", as_json({**noted, _CHECKSUM: checksum(noted)}))
 
 
 def forget_crashes(folder: Path, run_ids: Iterable[str]) -> None:
@@ -99,12 +102,13 @@ def crashed_runs(folder: Path) -> set[str]:
 
 
 def stalled_runs(folder: Path) -> dict[str, str]:
-    """Return the runs that are noted as stalled, with their errors; a note that cannot be read does not count."""
+    """Return the runs that are noted as stalled, with their errors; a note that is damaged does not count."""
     found = dict[str, str]()
     for run_id in crashed_runs(folder):
-        with suppress(RunError):
+        with suppress(RunError, ValueError):
             noted = read_object(folder / RUNS / f"{run_id}{_CRASHED}")
-            if noted.get("stalled"):
+            whole = noted.pop(_CHECKSUM, None) == checksum(noted) and noted.get("run_id") == run_id
+            if whole and noted.get("stalled"):
                 found[run_id] = str(noted.get("error"))
     return found
 
@@ -113,7 +117,7 @@ def compact(folder: Path) -> Path:
     """Merge the files of all runs into one, ``results.parquet``, and remove them; resuming takes notice of it."""
     files = sorted((folder / RUNS).glob("[!.]*.parquet"))
     merged = folder / MERGED_FILE
-    write_table(merged, read_runs(folder))
+    _write_results(merged, read_runs(folder))
     for file in files:
         remove(file)
     return merged
@@ -130,6 +134,8 @@ def read_runs(folder: Path) -> pl.DataFrame:
         if set(own["run_id"].unique()) != {file.stem for file in files}:
             wrong = next(file for file in files if set(_read_results_of(file)["run_id"]) != {file.stem})
             raise RunError(f"{wrong} does not hold the results of its run; remove it, and run the sweep again")
+        for (run_id,), table in own.partition_by("run_id", as_dict=True).items():
+            _check_seal(run_file(folder, str(run_id)), table)
         return pl.concat([*parts, own])
     except UNREADABLE as error:
         for file in files:
@@ -142,7 +148,39 @@ def _read_results_of(path: Path) -> pl.DataFrame:
     table = read_table(path, "remove it, and run the sweep again")
     if dict(table.schema) != RUN_COLUMNS:
         raise RunError(f"{path} does not hold the results of runs; remove it, and run the sweep again")
+    _check_seal(path, table)
     return table
+
+
+def _write_results(path: Path, table: pl.DataFrame) -> None:
+    write_table(path, table, about=lambda _: {_SEAL: _seal_of(table)})
+
+
+def _seal_of(table: pl.DataFrame) -> str:
+    found = Fingerprint(table.schema)
+    found.add(table)
+    return found.hexdigest()
+
+
+def _check_seal(path: Path, table: pl.DataFrame) -> None:
+    if _seal_in(path) not in (None, _seal_of(table)):
+        raise _no_seal(path, "is another")
+
+
+def _seal_in(path: Path) -> str | None:
+    with reading(path):
+        return pl.read_parquet_metadata(regular(path)).get(_SEAL)
+
+
+def _no_seal(path: Path, why: str) -> RunError:
+    return RunError(f"{path} is not what the sweep wrote: its checksum {why}; remove it, and run the sweep again")
+
+
+def check_sealed(folder: Path) -> None:
+    """Raise a `RunError` if a file of results has no checksum, as before 0.3; nothing else may vouch for it."""
+    for path in (*(folder / RUNS).glob("[!.]*.parquet"), *folder.glob(MERGED_FILE)):
+        if _seal_in(path) is None:
+            raise _no_seal(path, "is missing")
 
 
 def write_sweep(folder: Path, sweep: Mapping[str, Any]) -> None:
@@ -159,7 +197,7 @@ def read_sweep(directory: str | Path) -> dict[str, Any]:
     if not (wanted <= sweep.keys() and lists and isinstance(sweep["scenario"], dict)):
         raise RunError(f"{path} is not that of a sweep")
     try:
-        same = sweep.get(_CHECKSUM) in (None, checksum(sweep, *_NOT_COUNTED))
+        same = sweep.get(_CHECKSUM) == checksum(sweep, *_NOT_COUNTED)
     except ValueError:  # NaN, which is never written
         same = False
     if not same:

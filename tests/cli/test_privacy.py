@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fedsim.common.json_files import as_json
+from fedsim.common.json_files import as_json, checksum
 from fedsim.log import fingerprint
 from fedsim.privacy import ParticipationBounds, sensitivity
 from fedsim.privacy.mechanisms.fixed import square_root
@@ -176,7 +176,9 @@ def test_a_log_that_was_tampered_with_breaks_its_own(run: Path) -> None:
     worse.write_parquet(run / "participations.parquet")
     manifest = json.loads((run / "manifest.json").read_text())
     manifest["fingerprints"]["participations"] = fingerprint(worse)
-    del manifest["checksums"]  # somebody who tampers can leave them out
+    manifest["checksums"]["manifest.json"] = checksum(
+        manifest, "checksums", "wall_time_s"
+    )  # who tampers makes them anew
     (run / "manifest.json").write_text(as_json(manifest))
     done = fedsim("privacy", "--from-log", run)
     assert done.returncode == 1

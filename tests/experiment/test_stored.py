@@ -90,6 +90,22 @@ def test_a_missing_or_damaged_file_is_named(tmp_path: Path, kept: dict[str, byte
         assert str(tmp_path / name) in refusal(tmp_path, others | {name: damaged})
 
 
+def test_what_vouches_for_the_figures_cannot_be_left_out(tmp_path: Path, kept: dict[str, bytes]) -> None:
+    manifest = json.loads(kept["manifest.json"])
+    without = {key: value for key, value in manifest.items() if key != "checksums"}
+    told = refusal(tmp_path, kept | {"manifest.json": json.dumps(without).encode()})
+    assert told == f"{tmp_path / 'manifest.json'} is not the manifest of a run: KeyError: 'checksums'"
+    told = refusal(tmp_path, kept | {"models.npz": b"PK"})
+    assert told.startswith(f"{tmp_path / 'models.npz'} is not the file that the run wrote")
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "metrics.json"])
+def test_json_that_is_nested_without_end_is_refused(tmp_path: Path, kept: dict[str, bytes], name: str) -> None:
+    for depth in (120, 900, 100_000):
+        deep = b'{"a": ' + b"[" * depth + b"]" * depth + b"}"
+        assert refusal(tmp_path, kept | {name: deep}).startswith(f"{tmp_path / name} cannot be read: ")
+
+
 def test_a_table_of_another_run_is_refused(tmp_path: Path, kept: dict[str, bytes]) -> None:
     told = refusal(tmp_path, kept | {"rounds.parquet": kept["gauges.parquet"]})
     assert told.startswith(f"{tmp_path / 'rounds.parquet'} is not the table that the run wrote")
@@ -108,7 +124,7 @@ def test_a_manifest_that_is_none_is_refused(
     tmp_path: Path, kept: dict[str, bytes], changes: dict[str, object], told: str
 ) -> None:
     manifest = json.loads(kept["manifest.json"]) | changes
-    del manifest["checksums"]  # which would be another
+    manifest["checksums"]["manifest.json"] = checksum(manifest, "checksums", "wall_time_s")
     found = refusal(tmp_path, kept | {"manifest.json": json.dumps(manifest).encode()})
     assert found.startswith(str(tmp_path / "manifest.json"))
     assert told in found

@@ -1,10 +1,14 @@
-"""Training that is killed goes on from its state, and ends at the same bytes; what is not fedsim's is not read."""
+"""Training that is killed goes on from its state, and ends at the same bytes; what is not its own begins anew."""
 
 import os
 import pickle
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import fedsim.learning.checkpoint
@@ -12,6 +16,9 @@ from fedsim import Scenario
 from fedsim.experiment.run import record
 from fedsim.experiment.run_directory import Provenance
 from fedsim.learning.checkpoint import Checkpoint
+from fedsim.learning.optimizers.by_participant import Remembered
+from fedsim.learning.optimizers.scaffold import Controls
+from fedsim.learning.problems.torch_module import TorchModule
 
 SYNCHRONOUS = """\
 stop: {rounds: 60}
@@ -117,27 +124,107 @@ class Trap:
         return os.mkdir, ("trapped",)
 
 
-@pytest.mark.parametrize("state", [Trap(), [{"state": Trap()}]])
-def test_a_state_that_runs_something_is_neither_read_nor_kept(
-    state: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    file = tmp_path / "training.pickle"
-    file.write_bytes(pickle.dumps((3, state)))
-    assert Checkpoint(file).read() is None
-    assert not file.exists()
-    kept = Checkpoint(file)
-    kept.keep(3, state)
-    assert not file.exists()
-    assert not kept.due
-    assert not (tmp_path / "trapped").exists()
+@dataclass
+class State:
+    """A state of a user's own."""
+
+    step: int = 0
+
+
+BEGUN: tuple[int, dict[str, Any]] = 0, {"model": np.zeros(3), "rows": np.zeros((0, 3)), "state": Remembered(4, 3), "losses": array("d", [1.0])}
+LATER = 7, {"model": np.ones(3), "rows": np.ones((5, 3)), "state": Remembered(4, 3), "losses": array("d", [1.0, 2.0])}
+
+
+def kept(file: Path, state: object, run: str = "this") -> Path:
+    Checkpoint(file, run).keep(3, state)
+    return file
+
+
+def test_what_is_kept_is_read_again_by_the_same_run(tmp_path: Path) -> None:
+    file = kept(tmp_path / "training.npz", LATER)
+    found = Checkpoint(file, "this").read(BEGUN)
+    assert found is not None
+    step, (most, held) = found
+    model, rows, state, losses = held.values()
+    assert (step, most, losses) == (3, 7, array("d", [1.0, 2.0]))
+    assert (model.tobytes(), rows.tobytes()) == (np.ones(3).tobytes(), np.ones((5, 3)).tobytes())
+    assert isinstance(state, Remembered)
+    assert Checkpoint(file, "another").read(BEGUN) is None
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"\x80", b"cos\nsystem\n(S'true'\ntR.", b"cfedsim.learning.train\nnp.load\n.", b"N."]
+    "other",
+    [
+        *({"model": np.zeros(2)}, {"model": np.zeros((3, 1))}, {"model": np.zeros(3, dtype=int)}, {"model": None}),
+        *({"rows": np.zeros((5, 2))}, {"rows": 3.0}, {"losses": np.zeros((2, 2))}, {"losses": "abc"}, {"more": 1}),
+        *({"state": Remembered(5, 3)}, {"state": Controls(4, 2)}, {"state": {"mean": 1}}, {"state": [1]}),
+        {"state": TorchModule.__new__(TorchModule)},
+    ],
 )
-def test_a_damaged_state_is_begun_anew(content: bytes, tmp_path: Path) -> None:
-    file = tmp_path / "training.pickle"
+def test_a_state_of_another_kind_or_shape_is_begun_anew(other: dict[str, Any], tmp_path: Path) -> None:
+    assert Checkpoint(kept(tmp_path / "training.npz", (7, LATER[1] | other)), "this").read(BEGUN) is None
+
+
+@pytest.mark.parametrize("state", [State(), [{"state": Trap()}], np.array([Trap()], dtype=object), lambda: 3])
+def test_a_state_of_ones_own_is_not_kept(state: object, tmp_path: Path) -> None:
+    checkpoint = Checkpoint(tmp_path / "training.npz")
+    checkpoint.keep(3, state)
+    assert not [*tmp_path.iterdir()]
+    assert not checkpoint.due
+
+
+def _pickled(file: Path) -> None:
+    file.write_bytes(pickle.dumps((3, Trap())))
+
+
+def _packed(file: Path) -> None:
+    np.savez(file, allow_pickle=True, tree=np.array([Trap()], dtype=object), checksum=np.array(Trap(), dtype=object))
+
+
+def _flipped(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 3] ^= 1
     file.write_bytes(content)
-    assert Checkpoint(file).read() is None
-    assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *(_pickled, _packed, _flipped, os.mkfifo, Path.mkdir, lambda file: file.write_bytes(b"")),
+        *(lambda file: file.symlink_to(file), lambda file: file.symlink_to("/dev/zero")),
+        lambda file: file.write_bytes(b"PK\x05\x06" + bytes(18)),
+    ],
+)
+def test_a_damaged_state_is_begun_anew_and_runs_nothing(
+    damage: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = kept(tmp_path / "training.npz", LATER)
+    if damage is not _flipped:
+        file.unlink()
+    damage(file)
+    assert Checkpoint(file, "this").read(BEGUN) is None
+    assert not (tmp_path / "trapped").exists()
+
+
+@pytest.mark.parametrize("forged", ["_used", "_row_of"])
+def test_training_that_fails_from_a_state_that_somebody_made_up_begins_anew(
+    forged: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "case.fedsim.yaml"
+    file.write_text(SYNCHRONOUS.replace("OPTIMIZERS", "mifa"))
+    scenario, keep = Scenario.load(file), Checkpoint.keep
+    record(scenario, tmp_path / "whole", Provenance())
+
+    def forge_and_die(self: Checkpoint, done: int, state: Any) -> None:
+        rows = state[0][2][0]["state"].rows
+        setattr(rows, forged, 10**9 if forged == "_used" else rows._row_of + 10**9)
+        keep(self, done, state)
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "keep", forge_and_die)
+        with pytest.raises(Killed):
+            record(scenario, tmp_path / "killed", Provenance())
+    record(scenario, tmp_path / "killed", Provenance(), resume=True)
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from fedsim.cli.main import app
 from fedsim.common.errors import ScenarioError
+from fedsim.experiment.finished import checksums
 from fedsim.findings.finished_run import read_run
 from fedsim.report.run_report import own_charts
 from tests.conftest import SMALL, Write
@@ -143,10 +144,10 @@ def test_the_page_has_a_table_of_own_metrics(scenario: Path, tmp_path: Path) -> 
     assert 'id="own"' not in (out / "report.html").read_text(encoding="utf-8")
     manifest, metrics = (json.loads((out / name).read_text()) for name in ("manifest.json", "metrics.json"))
     told = [("share.of.it", "share", "A <share>."), ("length", "s", "A time."), ("none", "", "Nothing.")]
-    del manifest["checksums"]
     manifest["own_metrics"] = [dict(zip(("name", "unit", "meaning"), each, strict=True)) for each in told]
-    (out / "manifest.json").write_text(json.dumps(manifest))
-    (out / "metrics.json").write_text(json.dumps(metrics | {"share.of.it": 0.25, "length": 90.0, "none": None}))
+    figures = json.dumps(metrics | {"share.of.it": 0.25, "length": 90.0, "none": None})
+    (out / "manifest.json").write_text(json.dumps(manifest | {"checksums": checksums(manifest, figures)}))
+    (out / "metrics.json").write_text(figures)
     CliRunner().invoke(app, ["report", str(out)])
     page = (out / "report.html").read_text(encoding="utf-8")
     own = page[page.index('<section id="own"') :]

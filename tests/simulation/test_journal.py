@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -131,6 +132,13 @@ def test_a_closed_journal_holds_no_rows_any_more(small: Load, tmp_path: Path) ->
     journal.close(tmp_path, ended_s)
     assert [path.name for path in (tmp_path / "journal").iterdir()] == ["state.npz"]
     assert Journal(tmp_path / "journal").ended_s == ended_s
+
+
+def test_a_state_of_another_run_is_not_taken(tmp_path: Path) -> None:
+    Journal(tmp_path, "this").keep({"number": np.array(3), "now": np.array(5)})
+    assert Journal(tmp_path, "this").state is not None
+    with pytest.raises(RunError, match="its checksum is another"):
+        Journal(tmp_path, "another")
 
 
 def test_a_journal_that_cannot_be_read(tmp_path: Path) -> None:

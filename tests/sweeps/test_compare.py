@@ -10,6 +10,7 @@ from fedsim.common.errors import RunError
 from fedsim.experiment.run import simulate
 from fedsim.experiment.run_directory import ABSENT, changes
 from fedsim.scenario import Scenario
+from fedsim.sweeps import store
 from fedsim.sweeps.compare import compare
 from fedsim.sweeps.executors import backend_of
 from fedsim.sweeps.plan import plan_sweep
@@ -90,8 +91,7 @@ def test_limits_are_judged_by_each_side_s_own_scenario(write: Write, tmp_path: P
 def test_limits_of_a_sweep_are_counted_over_its_runs(folders: tuple[Path, Path]) -> None:
     about = json.loads((folders[0] / "sweep.json").read_text())
     about["scenario"]["expect"] = [{"check": "participation.gap.min >= 2"}, {"check": "no.metric > 1"}]
-    del about["checksum"]
-    (folders[0] / "sweep.json").write_text(json.dumps(about))
+    store.write_sweep(folders[0], about)
     whole, alone = compare(*folders).missed[0], compare(f"{folders[0]}@1", f"{folders[0]}@1").missed[0]
     assert [(each.runs, each.of, each.worst) for each in whole] == [(3, 6, 1.0), (6, 6, None)]
     assert [(each.runs, each.of) for each in alone] == [(3, 3)]

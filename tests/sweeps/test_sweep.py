@@ -156,6 +156,36 @@ def test_merged_results_are_the_same_and_count_as_done(swept: Path, tmp_path: Pa
     assert read_results(tmp_path / "s")["run_id"].n_unique() == 12
 
 
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("seal", [True, False])
+def test_results_that_somebody_changed_are_refused_also_before_the_sweep_is_over(
+    swept: Path, tmp_path: Path, whole: bool, seal: bool
+) -> None:
+    folder = tmp_path / "s"
+    sweep_of(swept, folder)
+    changed, lost, *_ = run_files(folder)
+    if not whole:
+        lost.unlink()
+    known, table = pl.read_parquet_metadata(changed), pl.read_parquet(changed)
+    table = table.with_columns(value=pl.col("value") + 1.0)
+    table.write_parquet(changed, metadata={"fedsim": known["fedsim"]} if seal else None)
+    why = f"{changed.name} is not what the sweep wrote" if seal or not whole else "the fingerprint of the results"
+    with pytest.raises(RunError, match=why):
+        read_results(folder)
+
+
+def test_a_note_of_a_stall_that_was_changed_does_not_count(tmp_path: Path) -> None:
+    store.open_sweep_directory(tmp_path)
+    store.write_crash(tmp_path, "a", 1, "it waited", stalled=True)
+    store.write_crash(tmp_path, "b", 1, "an error")
+    assert store.stalled_runs(tmp_path) == {"a": "it waited"}
+    notes = {name: tmp_path / "runs" / f"{name}.crashed.json" for name in "ab"}
+    notes["b"].write_bytes(notes["a"].read_bytes())
+    notes["a"].write_text(notes["a"].read_text().replace("waited", "failed"))
+    assert store.stalled_runs(tmp_path) == {}
+    assert store.crashed_runs(tmp_path) == {"a", "b"}
+
+
 def test_files_left_half_written_are_neither_read_nor_kept(swept: Path, tmp_path: Path) -> None:
     sweep_of(swept, tmp_path / "s")
     left = tmp_path / "s" / "runs" / f".{run_files(tmp_path / 's')[0].name}.77.partial"

@@ -39,11 +39,11 @@ class OwnModels:
     # the models of all clients, except those of the last step, who are given the model that comes next
     given: ByParticipant
     last: Ints  # tau_i, shape (N,)
+    starts: Floats  # where the clients of this step start, shape (B, d)
     # cohort, step: who took part in the last step, and its round
     cohort: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     step: int = -1
     initial: Floats = field(default_factory=lambda: np.empty(0))  # x_0; empty before the first step
-    starts: Floats = field(default_factory=lambda: np.empty(0))  # where the clients of this step start, shape (B, d)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class FedAwe(RemembersParticipants):
     step_size: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
 
     def init(self, clients: int, dimension: int) -> OwnModels:
-        return OwnModels(ByParticipant(clients, dimension), np.full(clients, -1))
+        return OwnModels(ByParticipant(clients, dimension), np.full(clients, -1), np.zeros((0, dimension)))
 
     def prepare(self, state: OwnModels, cohort: Cohort) -> tuple[OwnModels, LocalSteps]:
         if not len(state.initial):

@@ -78,7 +78,9 @@ class FedVarp(Mifa):
 class LastModels(Remembered):
     """y_i - x_0 of each client, and x_0, empty before the first step."""
 
-    initial: Floats = np.empty(0)
+    def __init__(self, clients: int, dimension: int) -> None:
+        super().__init__(clients, dimension)
+        self.initial: Floats = np.empty(0)
 
 
 @dataclass(frozen=True)
