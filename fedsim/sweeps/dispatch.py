@@ -12,7 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, 
 from dataclasses import dataclass, field
 from functools import partial
 
-from fedsim.common.errors import FedsimError, RunError, SweepError
+from fedsim.common.errors import FedsimError, RunError, SweepError, told
 from fedsim.sweeps.executors import Backend, ClusterExecutor, SweepExecutor
 from fedsim.sweeps.executors.local import leaving_no_process
 from fedsim.sweeps.plan import PlannedRun
@@ -83,18 +83,27 @@ class Dispatcher:
 
     def _close(self, *, at_once: bool = False) -> None:
         if at_once:
-            for run in self._in_flight.values():
+            for future, run in self._in_flight.items():
+                future.cancel()
                 self.forget(run)
-        if self._executor is not None:
-            self._executor.shutdown(wait=not at_once, cancel_futures=at_once)
-            self._executor = None
+        executor, self._executor = self._executor, None
+        if executor is None:
+            return
+        # Of others no more is asked than of every executor: not all know how to cancel, and all futures are here.
+        more = {"cancel_futures": at_once} if isinstance(executor, SweepExecutor) else {}
+        try:
+            executor.shutdown(wait=not at_once, **more)
+        except Exception as error:  # noqa: BLE001  what runs have given is here
+            self.tell(f"warning: {self.backend.name} was not closed: {told(error)}")
 
     def _hand_out(self) -> None:
         if self._executor is None:
             try:
                 self._executor = self.backend.open()
-            except (OSError, ValueError, RuntimeError) as error:
-                raise self._lost(str(error) or type(error).__name__) from None
+            except FedsimError:
+                raise
+            except Exception as error:
+                raise self._lost(str(error) if isinstance(error, OSError) else told(error)) from error
             self._opened = True
         if isinstance(self._executor, ClusterExecutor) and not self._has_workers(self._executor):
             return
@@ -111,6 +120,8 @@ class Dispatcher:
                 return
             except RuntimeError as error:
                 raise SweepError(f"the executor takes no more runs: {error}") from None
+            if not isinstance(future, Future):
+                raise SweepError(f"{self.backend.name!r} submitted a {type(future).__name__}, which is no Future")
             self._in_flight[future] = source.popleft()
 
     def _has_workers(self, cluster: ClusterExecutor) -> bool:
@@ -192,12 +203,12 @@ class Dispatcher:
     def _broken(self) -> None:
         """Leave the broken executor; all that was in flight is done again, one at a time."""
         self._suspects.extend(self._in_flight.values())
+        self._close(at_once=True)
         self._in_flight.clear()
         self._since.clear()
         self._breaks += 1
         if self._breaks > max(_MOST_BREAKS, self.retries + 1):
             raise SweepError(f"the executor {self.backend.name} broke {self._breaks} times in a row")
-        self._close(at_once=True)
 
     def _look_for_workers(self) -> None:
         """Raise if the cluster is gone or has no workers; warn if it does not begin any run."""

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim import __version__
-from fedsim.common.errors import SweepError
+from fedsim.common.errors import FedsimError, SweepError
 from fedsim.sweeps import dispatch, executors
 from fedsim.sweeps.dispatch import Dispatcher, Settled
 from fedsim.sweeps.executors import Backend, ClusterExecutor
@@ -318,3 +318,89 @@ def test_a_cluster_that_cannot_be_opened_again_was_lost() -> None:
         settle(Backend("fragile", connect, lambda _: 1))
     with pytest.raises(SweepError, match=r"the executor cannot be opened \(fragile\): timed out"):
         settle(Backend("fragile", connect, lambda _: 1))
+
+
+class Minimal(ThreadPoolExecutor):
+    """An executor that promises no more than a way to close it; `asked` is what it is closed with."""
+
+    asked: list[dict[str, Any]]
+
+    def __init__(self, fails: bool = False) -> None:
+        super().__init__(2)
+        self.asked, self.fails = [], fails
+
+    def shutdown(self, wait: bool = True) -> None:  # type: ignore[override]
+        self.asked.append({"wait": wait})
+        super().shutdown(wait)
+        if self.fails:
+            raise OSError("no answer")
+
+
+class Killing(Minimal):
+    """Another one, which can do more, by another name."""
+
+    def shutdown(self, wait: bool = True, kill_workers: bool = False) -> None:  # type: ignore[override]
+        super().shutdown(wait)
+        self.asked[-1]["kill_workers"] = kill_workers
+
+
+@pytest.mark.parametrize("kind", [Minimal, Killing])
+def test_any_way_to_close_an_executor_will_do(kind: type[Minimal]) -> None:
+    executor = kind()
+    settled = settle(Backend("own", lambda: executor, lambda _: 2))
+    assert ({each.run.run_id for each in settled}, len(executor.asked)) == ({run.run_id for run in RUNS}, 1)
+    assert executor.asked[0]["wait"]
+
+
+def test_what_an_executor_holds_is_cancelled_whatever_it_knows_of_that() -> None:
+    held: list[Future[Any]] = []
+
+    class Holding(Executor):
+        def submit(self, _fn: Callable[..., Any], /, *_args: Any, **_: Any) -> Future[Any]:
+            held.append(Future())
+            if len(held) == 1:
+                held[0].set_result(RunOutcome())
+            return held[-1]
+
+        def shutdown(self, wait: bool = True) -> None:  # type: ignore[override]
+            assert not wait
+
+    attempts = Dispatcher(deque(RUNS), Backend("own", Holding, lambda _: 2), task_of, 0, ok).settled()
+    next(attempts)
+    attempts.close()
+    assert [future.cancelled() for future in held] == [False, *(len(held) - 1) * [True]]
+
+
+def test_an_executor_that_cannot_be_closed_costs_no_results() -> None:
+    said: list[str] = []
+    backend = Backend("own", lambda: Minimal(fails=True), lambda _: 2)
+    settled = [*Dispatcher(deque(RUNS), backend, task_of, job=ok, tell=said.append).settled()]
+    assert len(settled) == len(RUNS)
+    (warning,) = said
+    assert warning.startswith("warning: own was not closed: OSError: no answer")
+
+
+def test_one_that_cannot_be_closed_hides_no_error() -> None:
+    def job(_: Task) -> RunOutcome:
+        raise FedsimError("the cause")
+
+    with pytest.raises(FedsimError, match="the cause"):
+        settle(Backend("own", lambda: Minimal(fails=True), lambda _: 2), job=job)
+
+
+def test_what_is_no_future_is_told() -> None:
+    class Eager(Minimal):
+        def submit(self, fn: Callable[..., Any], /, *args: Any, **_: Any) -> Any:
+            return fn(*args)
+
+    with pytest.raises(SweepError, match="'eager' submitted a RunOutcome, which is no Future"):
+        settle(Backend("eager", Eager, lambda _: 2))
+
+
+@pytest.mark.parametrize("error", [TypeError("takes no arguments"), KeyError("HOME"), ImportError("no MPI")])
+def test_whatever_opening_raises_is_told(error: Exception) -> None:
+    def opened() -> Executor:
+        raise error
+
+    with pytest.raises(SweepError, match=rf"cannot be opened \(own\): {type(error).__name__}"):
+        settle(Backend("own", opened, lambda _: 2))
