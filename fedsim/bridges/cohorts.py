@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.bridges.schedule_format import ABOUT, COLUMNS, FORMAT, VERSION
+from fedsim.common.arguments import path_of
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.errors import RunError
 from fedsim.common.json_files import read_object
@@ -79,7 +80,7 @@ def read_schedule(path: str | os.PathLike[str]) -> Schedule:
 
     Raises a `RunError` that names the file and the round or line if it cannot be read, or is not what was written.
     """
-    file = Path(path)
+    file = path_of("path", path, "a schedule or a run directory")
     if file.is_dir():
         from fedsim.bridges.exports import about_run, schedule_of
         from fedsim.experiment.result import load_one

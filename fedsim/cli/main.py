@@ -293,3 +293,6 @@ for _command in _COMMANDS:
 app.add_typer(plugin_app, name="plugin")
 app.add_typer(trace_app, name="trace")
 app.add_typer(export_app, name="export")
+for _typer in (app, plugin_app, trace_app, export_app):
+    for _registered in _typer.registered_commands:
+        _registered.callback = options.on_local_files(_registered.callback)

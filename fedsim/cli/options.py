@@ -1,6 +1,7 @@
 """Arguments and options that several commands have, and the scenario that they mean."""
 
 from collections.abc import Callable, Iterable
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -71,6 +72,22 @@ def asked_style(figures: Path | None, form: str | None, width: str | None, dpi: 
         if figures is None and None not in given.values():
             raise BadParameter("is of figures; name a folder for them with --figures", param_hint=option)
     return parse_option(lambda each: figure_style(*each), (form, width, dpi), "--dpi")  # whether they go together
+
+
+def on_local_files(command: Callable[..., _T]) -> Callable[..., _T]:
+    """Return a command that refuses an address in the place of any of its paths before it does anything."""
+
+    @wraps(command)
+    def checked(**given: Any) -> _T:
+        from fedsim.common.arguments import check_local
+
+        for value in given.values():
+            for path in value if isinstance(value, list) else [value]:
+                if isinstance(path, Path):
+                    check_local(path)
+        return command(**given)
+
+    return checked
 
 
 def parse_option(parse: Callable[[Any], _T], value: Any, option: str) -> _T:

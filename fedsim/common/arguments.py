@@ -1,21 +1,42 @@
 """Arguments of public functions, checked: messages about a wrong type or range say what was wanted."""
 
 import os
+import re
 from operator import index
 from pathlib import Path
 from typing import SupportsIndex
 
-from fedsim.common.errors import Mistake, ScenarioError
+from fedsim.common.errors import Mistake, RunError, ScenarioError
 
+_ADDRESS = re.compile(r"([A-Za-z][\w+.:-]+:)/+")
 IN_A_FILE = {"in_a_file": True}
 """Context of a validation in which a duration needs its unit."""
 
 
 def path_of(name: str, value: object, wanted: str) -> Path:
-    """Return an argument as a path; a `TypeError` says what was `wanted` if it is neither text nor a path."""
+    """Return an argument as a path; a `TypeError` says what was `wanted` if it is neither text nor a path.
+
+    A `RunError` refuses an address, as `check_local` does.
+    """
     if isinstance(value, str) or (isinstance(value, os.PathLike) and isinstance(os.fspath(value), str)):
+        check_local(value)
         return Path(value)
     raise TypeError(f"{name} must be {wanted}, not {short_repr(value)}")
+
+
+def check_local(path: str | os.PathLike[str]) -> None:
+    """Refuse an address, such as ``s3://bucket/x``, for which a folder ``s3:`` would be made: a `RunError` says so.
+
+    A path has lost one of the two slashes.
+    """
+    text = os.fspath(path).replace("\\", "/")
+    if found := _ADDRESS.match(text):
+        slashes = "///" if found[1] == "file:" else "//"
+        shown = short_repr(f"{found[1]}{slashes}{text[found.end() :]}")
+        raise RunError(
+            f"{shown} is an address, and fedsim reads and writes files of this machine alone: name one without "
+            f"{found[1]!r}, and copy what is there from or to the address"
+        )
 
 
 def whole(name: str, value: object, least: int = 0) -> int:

@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from fedsim.common.arguments import check_local
 from fedsim.common.errors import RunError
 from fedsim.common.memory import free_bytes
 from fedsim.common.regular_files import check_folders, check_replaceable, open_regular, regular
@@ -222,6 +223,7 @@ def sole_writer(folder: Path, what: str, lock: str = "") -> Iterator[None]:
     of a file `lock` in it, which more network file systems know. A `RunError` says if another process writes there
     (another `what`, such as ``run``), or the directory is unusable.
     """
+    check_local(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         check_folders(folder)
@@ -251,6 +253,7 @@ def sole_writer(folder: Path, what: str, lock: str = "") -> Iterator[None]:
 @contextmanager
 def _temporary_file(path: Path) -> Iterator[Path]:
     """Give the block a temporary name to write to; the file gets its own name when it is safely on the disk."""
+    check_local(path)
     if not path.name:
         raise RunError(f"{path} is a folder; name a file")
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")

@@ -16,6 +16,7 @@ import polars as pl
 
 from fedsim._version import __version__
 from fedsim.analysis.metrics.own import Own, made_metrics
+from fedsim.common.arguments import path_of
 from fedsim.common.errors import RunError
 from fedsim.common.files import About, hash_of, name_of_file, write_arrays, write_table, write_text
 from fedsim.common.json_files import as_json, finite, read_object
@@ -163,7 +164,7 @@ def open_run_directory(directory: str | Path) -> Path:
 
     It is a `RunError` if it is not a folder, or holds files but no manifest, so that it is not a run's to replace.
     """
-    folder = Path(directory)
+    folder = path_of("directory", directory, "the folder to write")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         manifest = folder / MANIFEST

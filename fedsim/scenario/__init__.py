@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from fedsim.common.arguments import short_repr
+from fedsim.common.arguments import path_of, short_repr
 from fedsim.common.errors import Mistake, ScenarioError
 from fedsim.common.files import pasteable
 from fedsim.common.hints import did_you_mean
@@ -69,7 +69,7 @@ def as_scenario(given: Scenario | str | os.PathLike[str], *, jobs: bool = False)
     A `ScenarioError` has every mistake, and all that it asks for and may not do.
     """
     if isinstance(given, str | os.PathLike):
-        given = Scenario.load(shipped(Path(given)))
+        given = Scenario.load(shipped(path_of("scenario", given, "the name of a scenario file")))
         return given if jobs else given.check_one()
     if not isinstance(given, Scenario):
         raise TypeError(f"scenario must be a Scenario or the name of a scenario file, not {short_repr(given)}")

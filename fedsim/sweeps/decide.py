@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from fedsim.common.arguments import path_of
 from fedsim.common.arrays import Bools, Floats
 from fedsim.common.errors import ScenarioError
 from fedsim.common.files import name_of_file, pasteable, sole_writer
@@ -101,7 +102,7 @@ def decide(
         if not getattr(scenario, key):
             raise ScenarioError([scenario.mistake((), f"has no `{key}`, such as `{key}: {{{example}}}`")])
     provenance = provenance or Provenance(permissions=scenario.permissions)
-    folder, done = Path(directory), list[Swept]()
+    folder, done = path_of("directory", directory, "the folder to write"), list[Swept]()
     command = provenance.command("decide", "--out", pasteable(str(folder)))
     how: dict[str, Any] = {"retries": retries, "timeout": timeout, "provenance": provenance, "command": command}
 

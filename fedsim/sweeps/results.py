@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from fedsim.common.arguments import path_of
 from fedsim.common.errors import RunError
 from fedsim.common.intervals import student_quantile
 from fedsim.log import says
@@ -34,7 +35,7 @@ def read_results(directory: str | Path) -> pl.DataFrame:
     given as JSON. A `RunError` says that the directory is not a sweep's, or which of its files cannot be read or is not
     what the sweep wrote.
     """
-    folder = Path(directory)
+    folder = path_of("directory", directory, "a sweep directory")
     sweep = store.read_sweep(folder)
     parameters = list(sweep["parameters"])
     plan = planned_runs(sweep)

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from fedsim.common.arguments import path_of
 from fedsim.common.errors import RunError
 from fedsim.common.files import UNREADABLE, read_table, reading, remove, sole_writer, write_table, write_text
 from fedsim.common.json_files import as_json, checksum, finite, read_object
@@ -30,7 +31,7 @@ def open_sweep_directory(directory: str | Path) -> Path:
 
     It is a `RunError` if it is not a folder, or holds files but no sweep.
     """
-    folder = Path(directory)
+    folder = path_of("directory", directory, "the folder to write")
     try:
         (folder / RUNS).mkdir(parents=True, exist_ok=True)
         ours = {SWEEP_FILE, MERGED_FILE, RUNS, _LOCK_FILE}
