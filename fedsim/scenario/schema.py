@@ -62,7 +62,7 @@ class _Halves:
         found: _Schema = {}
         for key, value in part.items():
             match key, value:
-                case "required" | "discriminator" | "title", _:
+                case "required" | "discriminator" | "title" | "format", _:
                     pass
                 case "properties" | "patternProperties", _:
                     found[key] = {name: self.may(each) for name, each in value.items()}

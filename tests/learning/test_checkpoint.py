@@ -131,7 +131,10 @@ class State:
     step: int = 0
 
 
-BEGUN: tuple[int, dict[str, Any]] = 0, {"model": np.zeros(3), "rows": np.zeros((0, 3)), "state": Remembered(4, 3), "losses": array("d", [1.0])}
+BEGUN: tuple[int, dict[str, Any]] = (
+    0,
+    {"model": np.zeros(3), "rows": np.zeros((0, 3)), "state": Remembered(4, 3), "losses": array("d", [1.0])},
+)
 LATER = 7, {"model": np.ones(3), "rows": np.ones((5, 3)), "state": Remembered(4, 3), "losses": array("d", [1.0, 2.0])}
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fedsim.common.errors import KeyPath
-from fedsim.scenario import scenario_schema
+from fedsim.scenario import Scenario
 
 Json = dict[str, Any]
 Wanted = Callable[[str, Json], Any]
@@ -28,7 +28,7 @@ _INSTEAD: dict[tuple[str, str], Json] = {
 
 def places(wanted: Wanted, schema: Json | None = None) -> list[tuple[KeyPath, Any]]:
     """Return the path of each place, and the data that have there what is wanted."""
-    schema = scenario_schema() if schema is None else schema
+    schema = Scenario.model_json_schema() if schema is None else schema
     return list(_places(wanted, schema, schema.get("$defs", {}), ""))
 
 
