@@ -11,6 +11,7 @@ import numpy as np
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import RunError
 from fedsim.common.files import cache_home, write_text
+from fedsim.common.json_files import checksum, read_object
 from fedsim.common.later import optimize
 from fedsim.privacy.bounds import ParticipationBounds
 from fedsim.privacy.sensitivity import correlation, inverse, product, shifted_sum, worst_response
@@ -71,17 +72,19 @@ def cached(question: tuple[Any, ...], answer: Callable[[], Floats]) -> Floats:
     values = answer()
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_text(file, json.dumps({"question": text, "values": values.tolist()}))
+        told = {"question": text, "values": values.tolist()}
+        write_text(file, json.dumps({**told, "checksum": checksum(told)}))
     except (OSError, RunError):
         pass  # it is computed again the next time
     return values
 
 
 def _read(file: Path, question: str) -> Floats | None:
-    """Return the numbers of a file; None if it does not answer this question."""
+    """Return the numbers of a file; None if it does not answer this question, or is damaged."""
     try:
-        stored = json.loads(file.read_text(encoding="utf-8"))
+        stored = read_object(file)
+        known = stored.pop("checksum") == checksum(stored) and stored["question"] == question
         values = np.array(stored["values"], dtype=np.float64)
-        return values if stored["question"] == question and values.ndim == 1 and np.isfinite(values).all() else None
-    except (OSError, ValueError, TypeError, KeyError):
+        return values if known and values.ndim == 1 and np.isfinite(values).all() else None
+    except (RunError, ValueError, TypeError, KeyError):
         return None

@@ -1,6 +1,7 @@
 """Mechanisms: as good as the references, kept on the disk, and one's own through the same door."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -119,6 +120,17 @@ def test_a_file_that_is_no_answer_is_found_anew(tmp_path: Path, monkeypatch: pyt
     file.write_text(text)
     assert cached(("own", 1), lambda: np.array([3.0])).tolist() == [3.0]
     assert cached(("own", 1), lambda: np.array([4.0])).tolist() == [3.0]
+
+
+def test_an_answer_of_which_a_digit_has_changed_is_found_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    cached(("own", 1), lambda: np.array([1.25]))
+    (file,) = (tmp_path / "fedsim" / "mechanisms").iterdir()
+    file.write_text(file.read_text().replace("1.25", "1.24"))
+    assert cached(("own", 1), lambda: np.array([1.25])).tolist() == [1.25]
+    file.unlink()
+    os.mkfifo(file)
+    assert cached(("own", 1), lambda: np.array([1.25])).tolist() == [1.25]
 
 
 @pytest.mark.parametrize("home", ["homeless", "a file"])
