@@ -295,4 +295,5 @@ app.add_typer(trace_app, name="trace")
 app.add_typer(export_app, name="export")
 for _typer in (app, plugin_app, trace_app, export_app):
     for _registered in _typer.registered_commands:
-        _registered.callback = options.on_local_files(_registered.callback)
+        if _registered.callback is not None:
+            _registered.callback = options.on_local_files(_registered.callback)

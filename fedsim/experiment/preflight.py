@@ -1,10 +1,17 @@
 """Checks a scenario before it is run."""
 
+import json
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from inspect import signature
+from pathlib import Path
 from zoneinfo import ZoneInfo
+
+import numpy as np
 
 from fedsim.analysis.metrics.own import made_metrics
 from fedsim.availability import open_models
@@ -13,7 +20,7 @@ from fedsim.availability.models import Opened
 from fedsim.availability.population import strata
 from fedsim.availability.shocks import check_shocks, describe_shocks
 from fedsim.availability.trace import RecordedAvailability
-from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
+from fedsim.common.errors import FedsimError, KeyPath, Mistake, PluginError, ScenarioError
 from fedsim.common.registry import Findings, is_own
 from fedsim.experiment import cautions
 from fedsim.experiment.budget import check_budget
@@ -50,7 +57,7 @@ def made_ready(scenario: Scenario, replicate: int = 0, *, live: bool = False) ->
     if too_much := check_budget(scenario.check_one(), training=not live):
         raise ScenarioError(too_much)
     own, of_own = made_metrics(scenario)
-    named = [*_check_selection(scenario), *_check_learning(scenario), *of_own]
+    named = [*_check_selection(scenario), *_check_learning(scenario, live=live), *of_own]
     named = named or _check_feedback(scenario, live=live)
     opened = open_models(scenario)
     mistakes = [*opened.mistakes, *named, *check_study(scenario, own)]
@@ -260,7 +267,7 @@ def _check_frequencies(scenario: Scenario, population: Population) -> list[Mista
     return mistakes
 
 
-def _check_learning(scenario: Scenario) -> list[Mistake]:
+def _check_learning(scenario: Scenario, *, live: bool) -> list[Mistake]:
     learning = scenario.learning
     if learning is None:
         return []
@@ -274,7 +281,7 @@ def _check_learning(scenario: Scenario) -> list[Mistake]:
     mistakes = [scenario.mistake(("learning", *at, *path), words) for at, found in checked for path, words in found]
     if mistakes:
         return mistakes
-    mistakes = [*_check_data(scenario, learning), *_check_update_clips(scenario, learning)]
+    mistakes = [*([] if live else _check_data(scenario, learning)), *_check_update_clips(scenario, learning)]
     if learning.batch_size is not None and not has_samples(PROBLEMS.find(learning.problem.kind)):
         message = (
             f"{learning.problem.kind!r} has no samples to draw minibatches from: leave batch_size out for full local "
@@ -285,24 +292,59 @@ def _check_learning(scenario: Scenario) -> list[Mistake]:
 
 
 def _check_data(scenario: Scenario, learning: Learning) -> list[Mistake]:
-    """Find data and models in files that are missing, damaged or too large, before anything is simulated."""
-    from fedsim.learning.data.samples import check_heads
-    from fedsim.learning.failures import LearningError
+    """Find data and models in files that the run could not train with, before anything is simulated."""
+    from fedsim.learning.failures import AbsentDataError, LearningError
     from fedsim.learning.kept_models import model_named, read_models
 
-    if (start := learning.start) is not None:
-        try:
-            model_named(read_models(scenario.folder / start.path), start.model, start.path)
-        except LearningError as error:
-            return [scenario.mistake(("learning", "start"), str(error))]
-    problem, data = learning.problem, learning.problem.options.get("data")
-    if is_own(problem.kind) or not isinstance(data, Mapping) or data.get("path") is None:
+    options, start = learning.problem.options, learning.start
+    data = options.get("data")
+    file = str(data["path"]) if isinstance(data, Mapping) and "path" in data else ""
+    where = ("data", "path") if file else ("data",) if data else ()
+    try:
+        dimension = buildable(scenario)
+    except FedsimError as error:
+        if isinstance(error.__cause__, AbsentDataError):  # which is no mistake of the scenario
+            return []
+        said = str(error.__cause__ or error)
+        said = said if file in said else f"{file}: {said}"
+        return [scenario.mistake(("learning", "problem", *where), said)]
+    if start is None:
         return []
     try:
-        check_heads(scenario.folder / data["path"])
+        model_named(read_models(scenario.folder / start.path), start.model, start.path, dimension)
     except LearningError as error:
-        return [scenario.mistake(("learning", "problem", "data", "path"), str(error))]
+        return [scenario.mistake(("learning", "start"), str(error))]
     return []
+
+
+def buildable(scenario: Scenario) -> int | None:
+    """Build the problem that a scenario trains, if it reads data, or must fit a model to start from; return its size.
+
+    None where it is not built: a user's own code is left to the training. Raises a `LearningError` if it cannot be.
+    """
+    from fedsim.learning.problems import PROBLEMS
+
+    if scenario.learning is None:
+        return None
+    problem, options = scenario.learning.problem, scenario.learning.problem.options
+    own = is_own(problem.kind) or any(":" in str(options.get(key, "")) for key in ("module", "loss"))
+    if own or not (scenario.learning.start or hasattr(PROBLEMS.find(problem.kind), "load")):
+        return None
+    named = options.get("data")
+    path = scenario.folder / str(named["path"]) if isinstance(named, Mapping) and "path" in named else Path()
+    known: object = os.environ.get("FEDSIM_MNIST")
+    with suppress(OSError):
+        known = known, path.stat().st_mtime_ns, path.stat().st_size
+    return _size(problem.kind, json.dumps(options, sort_keys=True), scenario.devices, scenario.folder, known)
+
+
+@lru_cache(maxsize=64)
+def _size(kind: str, options: str, clients: int, folder: Path, _state: object) -> int:
+    """Return the dimension of a problem, whatever its draws: the points of a sweep ask for the same one."""
+    from fedsim.learning import build_problem
+
+    traits = dict.fromkeys(("group", "time_zone", "speed", "availability"), np.zeros(clients))
+    return build_problem(kind, json.loads(options), clients=clients, seed=0, folder=folder, traits=traits).dimension
 
 
 def _check_update_clips(scenario: Scenario, learning: Learning) -> list[Mistake]:

@@ -21,13 +21,14 @@ from fedsim.experiment.cautions import why_nothing
 from fedsim.experiment.evaluation import Ready, evaluate, learner_of
 from fedsim.experiment.finished import JOBS, MANIFEST, METRICS, UNFINISHED, Outcome, open_finished
 from fedsim.experiment.jobs import together
-from fedsim.experiment.preflight import Views, checked, notes_of
+from fedsim.experiment.preflight import Views, buildable, checked, notes_of
 from fedsim.experiment.result import PageData, Result, write_run_report
 from fedsim.experiment.run_directory import (
     Provenance,
     about_tables,
     check_identity,
     identity,
+    only_trained_from,
     open_run_directory,
     write_run,
 )
@@ -82,6 +83,7 @@ def simulate(
         views, outcomes = checked(scenario, replicate), dict[str, Outcome]()
         for view, _ in views.values():
             check_log_size(view)
+            buildable(view)
         sinks = {name: InMemoryLog() for name in views}
         for name, (ended_s, stalled) in _run(scenario, views, sinks, replicate, told).items():
             log = sinks[name].log(ended_s)
@@ -183,6 +185,8 @@ def record(
         tell(f"{directory} is complete: there is nothing left to do")
         return Recording(directory, directory / "report.html", metrics)
     views = checked(scenario)
+    for view, _ in views.values():
+        buildable(view)  # whose data this machine may lack
     _tell_notes(views, tell)
     own = () if scenario.jobs else views[""][1].own
     again = provenance.command("run", "--out", pasteable(str(directory)), "--resume")
@@ -222,10 +226,13 @@ def _simulated(
     resume: bool,
 ) -> dict[str, Journal]:
     """Simulate into a journal for each server, from where an interrupted run stands, and put their tables in place."""
-    unfinished, own = directory / UNFINISHED, identity(scenario, 0)
-    of = {name: f"{name}\n{as_json(own)}" for name in views}
+    unfinished, own, trained_from = directory / UNFINISHED, identity(scenario, 0), only_trained_from(scenario)
+    inputs = {name: known for name, known in own["inputs"].items() if f"inputs.{name}" not in trained_from}
+    of = {name: f"{name}\n{as_json({**own, 'inputs': inputs})}" for name in views}
     if resume and (unfinished / _BEGUN).exists():
-        check_identity(directory, unfinished / _BEGUN, own)
+        if check_identity(directory, unfinished / _BEGUN, own, trained_from):
+            for begun in unfinished.rglob(_TRAINING):
+                remove(begun)  # it had begun with other data
         if not scenario.jobs and not (unfinished / STATE).exists():
             tell("the interrupted run had not kept a state yet: beginning anew")
     else:

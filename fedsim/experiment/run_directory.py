@@ -25,8 +25,10 @@ from fedsim.experiment.finished import CHECKSUMS, JOBS, MANIFEST, METRICS, MODEL
 from fedsim.limits.verdict import judge
 from fedsim.log import fingerprint
 from fedsim.scenario import Scenario, as_argument
+from fedsim.scenario.component import words_of
 from fedsim.scenario.document import override_options
-from fedsim.scenario.permissions import NOTHING, Permissions
+from fedsim.scenario.permissions import NOTHING, FileName, Permissions
+from fedsim.selection import needs_feedback
 
 _PARTIAL = (".*.partial", "figures/.*.partial")
 _LIBRARIES = ("numpy", "polars", "pydantic", "scipy", "simpy")
@@ -133,13 +135,29 @@ def identity(scenario: Scenario, replicate: int) -> dict[str, Any]:
     }
 
 
-def check_identity(folder: Path, file: Path, own: Mapping[str, Any]) -> None:
-    """Raise a `RunError` that says what differs if the run whose `identity` is in a file is another one."""
+def only_trained_from(scenario: Scenario) -> set[str]:
+    """Return the files, as keys of an `identity`, on which the training of a scenario depends and its log does not."""
+    if not scenario.jobs and needs_feedback(scenario.server.selection):
+        return set()
+    files: dict[bool, set[str]] = {True: set(), False: set()}
+    for path, word in words_of(scenario):
+        if isinstance(word, FileName):
+            files["learning" in (path[0], *(path[2:3] if path[0] == "jobs" else ()))].add(word)
+    return {f"inputs.{name}" for name in files[True] - files[False]}
+
+
+def check_identity(folder: Path, file: Path, own: Mapping[str, Any], may_differ: Collection[str] = ()) -> bool:
+    """Raise a `RunError` that says what differs if the run whose `identity` is in a file is another one.
+
+    Return whether something else differs, of the keys that may.
+    """
     there = read_object(file)
     here = json.loads(as_json(own))
+    different = [*changes({key: there.get(key) for key in here}, here)]
     found = [
         f"{path.removeprefix('scenario.')} is {_short(theirs)} there and {_short(ours)} here"
-        for path, theirs, ours in changes({key: there.get(key) for key in here}, here)
+        for path, theirs, ours in different
+        if path not in may_differ
     ]
     if found:
         shown = "; ".join(found[:_MOST_DIFFERENCES])
@@ -148,6 +166,7 @@ def check_identity(folder: Path, file: Path, own: Mapping[str, Any]) -> None:
             f"{folder} holds another run, which this one cannot go on with: {shown}{more}. Choose another folder with "
             "--out, or leave out --resume to replace it"
         )
+    return bool(different)
 
 
 def default_directory(scenario: Scenario, *, changed: bool = False) -> Path:

@@ -1,14 +1,14 @@
 """Models that training leaves behind, as arrays of d numbers by name in an .npz file."""
 
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsim.common.arrays import Floats
-from fedsim.common.memory import free_bytes
-from fedsim.common.regular_files import open_regular
+from fedsim.learning.data.samples import as_numbers, read_arrays
 from fedsim.learning.failures import LearningError
 from fedsim.learning.trajectory import End
 
@@ -21,17 +21,19 @@ def models_of(ends: Mapping[str, End]) -> dict[str, Floats]:
 
 def read_models(path: Path) -> dict[str, Floats]:
     """Return the models of a file; a `LearningError` says why it cannot be read."""
-    try:
-        with open_regular(path, free_bytes()) as file, np.load(file, allow_pickle=False) as arrays:
-            return {name: np.asarray(arrays[name], dtype=np.float64) for name in arrays.files}
-    except (OSError, ValueError, KeyError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-        raise LearningError(
-            f"{path} is not an .npz file of models: {getattr(error, 'strerror', '') or error}"
-        ) from None
+    arrays: Mapping[str, NDArray[Any]] = read_arrays(path, "models")
+    return {name: array.astype(np.float64) if array.dtype.kind in "biuf" else array for name, array in arrays.items()}
 
 
-def model_named(models: Mapping[str, Floats], name: str, where: object) -> Floats:
-    """Return one of the models, shape (d,); a `LearningError` says which there are if not this one."""
+def model_named(models: Mapping[str, Floats], name: str, where: object, dimension: int | None = None) -> Floats:
+    """Return one of the models, shape (d,); a `LearningError` says which there are if not this one, or its own shape.
+
+    d is the `dimension`, if that is known.
+    """
     if name not in models:
         raise LearningError(f"{where} has no model {name!r}; it has {', '.join(models) or 'none'}")
+    as_numbers(where, name, models[name])
+    if models[name].ndim != 1 or dimension not in {None, len(models[name])}:
+        wanted = "one number for each parameter" if dimension is None else f"({dimension},)"
+        raise LearningError(f"{where}: {name} has the shape {models[name].shape}, expected {wanted}")
     return models[name]

@@ -16,6 +16,7 @@ from fedsim.population.sources import Codes, Members, counts, devices, numbers, 
 from fedsim.scenario import Scenario
 from fedsim.scenario.devices import DEVICE_CLASSES
 from fedsim.scenario.models import Group
+from fedsim.scenario.sources import Column
 from fedsim.scenario.work import Work
 
 # Paths of the quantities in a group of the scenario.
@@ -158,7 +159,10 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
                 own = (codes,) if path == TIME_ZONE else ()
                 columns[path].append(_narrow(read(source, members, streams[purpose], *own)))
             except (ValueError, PluginError) as error:
-                mistakes.append(scenario.mistake(("population", index, *path), str(error)))
+                said, read_from = str(error), asked[index][path][1]
+                if isinstance(read_from, Column) and read_from.file not in said:
+                    said = f"column {read_from.column!r} of {read_from.file!r}: {said}"
+                mistakes.append(scenario.mistake(("population", index, *path), said))
     if mistakes:
         raise ScenarioError(mistakes)
     most = _joined(columns[_MOST]) if _MOST in columns else None

@@ -86,5 +86,5 @@ def test_a_start_that_is_not_there_is_told_before_the_run(tmp_path: Path, start:
 
 def test_a_model_of_another_problem_is_told(tmp_path: Path) -> None:
     np.savez(tmp_path / "own.npz", a=np.zeros(4))
-    with pytest.raises(LearningError, match=r"shape \(4,\)"):
+    with pytest.raises(ScenarioError, match=r"learning.start: own.npz: a has the shape \(4,\), expected \(3,\)"):
         simulate(scenario(tmp_path, start={"path": "own.npz", "model": "a"}))

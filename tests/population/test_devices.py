@@ -55,9 +55,8 @@ def test_a_column_names_classes(write: Write) -> None:
     assert made.device is not None
     assert made.device[:2].tolist() == [PLACES["jetson-nano"], PLACES["iphone-5s"]]
     (folder / "fleet.csv").write_text("phone\n" + "jetson-nano\n" * 399 + "iphone\n")
-    assert "session.device: value 399: unknown class of devices 'iphone'; did you mean 'iphone-5s'?" in complaint(
-        write, source
-    )
+    said = "column 'phone' of 'fleet.csv': value 399: unknown class of devices 'iphone'; did you mean 'iphone-5s'?"
+    assert f"session.device: {said}" in complaint(write, source)
 
 
 def test_memory_keeps_devices_out_for_good(write: Write) -> None:

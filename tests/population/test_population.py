@@ -77,12 +77,11 @@ def test_columns_of_files(write: Write, tmp_path: Path, kind: str) -> None:
     assert made.separation.tolist() == [0, 4, 2]
     assert "has no column 'q'; it has p, wait, word, part" in complaint(write, f"devices: 3, weight: {source}q}}")
     assert "holds something that is not a number" in complaint(write, f"devices: 3, weight: {source}word}}")
-    assert "population[0].separation: must be a whole number from 0 to 10^9, but value 0 is 0.5" in complaint(
-        write, f"devices: 3, separation: {source}part}}"
-    )
-    assert "population[0].weight: must be above 0 and finite, but value 0 is 0" in complaint(
-        write, f"devices: 3, weight: {source}wait}}"
-    )
+    of = f"of 'clients.{kind}'"
+    part = f"separation: column 'part' {of}: must be a whole number from 0 to 10^9, but value 0 is 0.5"
+    assert f"population[0].{part}" in complaint(write, f"devices: 3, separation: {source}part}}")
+    wait = f"weight: column 'wait' {of}: must be above 0 and finite, but value 0 is 0"
+    assert f"population[0].{wait}" in complaint(write, f"devices: 3, weight: {source}wait}}")
     assert "has 3 values for 4 devices" in complaint(write, f"devices: 4, weight: {source}p}}")
 
 

@@ -15,10 +15,11 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -40,6 +41,7 @@ _LARGEST: Final = 2**33
 _FLOAT: Final = 8  # bytes of the numbers that all become
 _ARRAYS: Final = ("x_train", "y_train", "x_test", "y_test")
 _OWNERS: Final = "client_train"
+_COLUMNS: Final = ("client", "x", "y", "split")
 FILES: Final = (
     "train-images-idx3-ubyte",
     "train-labels-idx1-ubyte",
@@ -116,9 +118,11 @@ def mnist(path: Path) -> Samples:
     The path is a folder with the four IDX files under their usual names, as they are or gzipped, or an .npz file; a
     `LearningError` says what is missing or wrong, in the other functions too.
     """
-    train, labels, test, test_labels = _folder(path) if path.is_dir() else _archive(path)
-    flat, test_flat = (images.reshape(len(images), -1).astype(np.float64) / 255.0 for images in (train, test))
-    return _checked(path, Samples(flat, labels.astype(np.int64), test_flat, test_labels.astype(np.int64)))
+    found = _checked(path, _folder(path) if path.is_dir() else _archive(path))
+    if not found.labelled:
+        raise LearningError(f"{path}: the labels must be whole numbers from 0 on, one for each image")
+    flat, test_flat = (images.reshape(len(images), -1) / 255.0 for images in (found.inputs, found.test_inputs))
+    return Samples(flat, found.targets.astype(np.int64), test_flat, found.test_targets.astype(np.int64))
 
 
 def archive(path: Path, clients: int | None = None) -> Samples:
@@ -126,15 +130,17 @@ def archive(path: Path, clients: int | None = None) -> Samples:
 
     With client_train only the samples of the first clients are returned, in the order of their names.
     """
-    inputs, targets, test_inputs, test_targets, *named = _archive(path)
-    if named and len(named[0]) != len(inputs):
-        raise LearningError(f"{path}: {len(inputs)} inputs to train on and {len(named[0])} clients")
-    owners = None
-    if named:
-        kept, owners = _owned(path, named[0], clients)
-        inputs, targets = inputs[kept], targets[kept]
-    floats = inputs.astype(np.float64), test_inputs.astype(np.float64)
-    return _checked(path, Samples(floats[0], targets, floats[1], test_targets, owners))
+    arrays = _archive(path)
+    samples, named = _checked(path, arrays), arrays.get(_OWNERS)
+    if named is None:
+        return samples
+    if named.ndim != 1:
+        raise LearningError(f"{path}: {_OWNERS} has the shape {named.shape}, expected one name for each input")
+    if len(named) != len(samples.inputs):
+        inputs = len(samples.inputs)
+        raise LearningError(f"{path}: {inputs} inputs to train on and {len(named)} clients, not one for each")
+    kept, owners = _owned(path, named, clients)
+    return replace(samples, inputs=samples.inputs[kept], targets=samples.targets[kept], owners=owners)
 
 
 def parquet_rows(path: Path, clients: int | None = None) -> Samples:
@@ -142,23 +148,26 @@ def parquet_rows(path: Path, clients: int | None = None) -> Samples:
 
     Rows whose split is not ``train`` are to test on; without that column, the last fifth of each client's rows.
     """
-    check_table(path)
+    _check_table(path)
     with reading(path, "columns client, x and y"):
         rows = pl.read_parquet(regular(path), glob=False)
+    if empty := [name for name in _COLUMNS if name in rows.columns and rows[name].null_count()]:
+        raise LearningError(f"{path}: the column {empty[0]} has no value in row {rows[empty[0]].is_null().arg_max()}")
     names = rows["client"].unique().sort()[:clients]
     rows = rows.filter(pl.col("client").is_in(names.implode()))
     place, number = pl.int_range(pl.len()).over("client"), pl.len().over("client")
     trains = rows.select(pl.col("split") == "train" if "split" in rows.columns else place < number - number // 5)
-    own, tests = rows.filter(trains.to_series()), rows.filter(~trains.to_series())
     try:
-        inputs, test_inputs = (np.array(part["x"].to_list(), dtype=np.float64) for part in (own, tests))
+        inputs = np.array(rows["x"].to_list(), dtype=np.float64)
     except (ValueError, TypeError):
         raise LearningError(f"{path}: the column x must have as many numbers in every row") from None
-    kept, owners = _owned(path, own["client"].to_numpy(), clients)
-    return _checked(path, Samples(inputs[kept], own["y"].to_numpy()[kept], test_inputs, tests["y"].to_numpy(), owners))
+    x, y = as_numbers(path, "the column x", inputs), as_numbers(path, "the column y", rows["y"].to_numpy())
+    mask = trains.to_series().to_numpy()
+    samples = _checked(path, dict(zip(_ARRAYS, (x[mask], y[mask], x[~mask], y[~mask]), strict=True)))
+    return replace(samples, owners=_owned(path, rows["client"].to_numpy()[mask], clients)[1])
 
 
-def check_table(path: Path) -> None:
+def _check_table(path: Path) -> None:
     """Raise the `LearningError` of `parquet_rows`, as far as the head of the file tells it."""
     if not path.is_file():
         raise LearningError(f"{path} is not a file")
@@ -168,8 +177,15 @@ def check_table(path: Path) -> None:
         rows = int(scan.select(pl.len()).collect().item())
     if missing := [name for name in ("client", "x", "y") if name not in there]:
         raise LearningError(f"{path} lacks {', '.join(missing)}; it has {', '.join(there)}")
-    if not isinstance(there["x"], pl.List | pl.Array):
+    kind: Any = there["x"]
+    while isinstance(kind, pl.List | pl.Array):
+        kind = kind.inner
+    if not isinstance(there["x"], pl.List | pl.Array) or not kind.is_numeric():
         raise LearningError(f"{path}: the column x must have a list of numbers in every row, not {there['x']}")
+    if there["client"].is_nested():
+        raise LearningError(f"{path}: the column client must have a name or number in every row, not {there['client']}")
+    if not isinstance(there.get("split", pl.String()), pl.String | pl.Categorical | pl.Enum):
+        raise LearningError(f"{path}: the column split must have words, such as train, not {there['split']}")
     _check_size(path, rows)
 
 
@@ -182,16 +198,8 @@ def _owned(path: Path, named: NDArray[np.generic], clients: int | None) -> tuple
     return kept, owners[kept].astype(np.int64)
 
 
-def check_heads(path: Path) -> None:
-    """Raise the `LearningError` of `mnist`, `archive` and `parquet_rows`, as far as the heads of the files tell it."""
-    if path.suffix == ".parquet":
-        check_table(path)
-    else:
-        _ = _folder(path, heads_only=True) if path.is_dir() else _archive(path, heads_only=True)
-
-
-def read_idx(path: Path, *, head_only: bool = False) -> NDArray[np.generic]:
-    """Return the array of an IDX file, gzipped if its name ends in .gz; nothing of it if only the head is checked."""
+def read_idx(path: Path) -> NDArray[np.generic]:
+    """Return the array of an IDX file, gzipped if its name ends in .gz."""
     try:
         with open_regular(path) as raw, gzip.open(raw) if path.suffix == ".gz" else raw as file:
             head = file.read(4)
@@ -202,8 +210,6 @@ def read_idx(path: Path, *, head_only: bool = False) -> NDArray[np.generic]:
             shape = tuple(np.frombuffer(lengths, dtype=">u4").tolist()) if len(lengths) == 4 * axes else ()
             count = math.prod(shape) if len(shape) == axes else 0
             _check_size(path, count)
-            if head_only and len(shape) == axes:
-                return np.empty(0)
             numbers = file.read(kind.itemsize * count + 1)  # no more than it says, whatever it unpacks to
     except (OSError, EOFError, zlib.error) as error:
         raise LearningError(f"{path} cannot be unpacked: {error}") from None
@@ -214,59 +220,92 @@ def read_idx(path: Path, *, head_only: bool = False) -> NDArray[np.generic]:
     return np.frombuffer(numbers, dtype=kind).reshape(shape)
 
 
-def _check_size(path: Path, count: int) -> None:
+def _check_size(what: object, count: int) -> None:
     """Refuse an array of too many numbers, all of which become floats, before it is unpacked."""
     if _FLOAT * count > _LARGEST:
-        raise LearningError(f"{path} is larger than {_LARGEST // 2**20} MiB, unpacked to {count:,} floats")
+        raise LearningError(f"{what} is larger than {_LARGEST // 2**20} MiB, unpacked to {count:,} floats")
     if why := too_much(2 * _FLOAT * count):
-        raise LearningError(f"{path} holds {count:,} numbers, which {why}")
+        raise LearningError(f"{what} holds {count:,} numbers, which {why}")
 
 
-def _folder(path: Path, *, heads_only: bool = False) -> list[NDArray[np.generic]]:
-    found = []
-    for name in FILES:
+def _folder(path: Path) -> dict[str, NDArray[np.generic]]:
+    found = {}
+    for array, name in zip(_ARRAYS, FILES, strict=True):
         candidates = [path / name, path / f"{name}.gz", path / name.replace("-idx", ".idx")]
         file = next((file for file in candidates if file.is_file()), None)
         if file is None:
             raise LearningError(f"{path} has no {name} or {name}.gz; MNIST is the four files {', '.join(FILES)}")
-        found.append(read_idx(file, head_only=heads_only))
+        found[array] = read_idx(file)
     return found
 
 
-def _archive(path: Path, *, heads_only: bool = False) -> list[NDArray[np.generic]]:
-    if not path.is_file():
+def _archive(path: Path) -> dict[str, NDArray[np.generic]]:
+    if not path.exists():
         raise LearningError(f"{path} is neither a folder nor a file")
+    return read_arrays(path, "plain arrays", _ARRAYS, (_OWNERS,))
+
+
+def read_arrays(
+    path: Path, of: str, needed: Sequence[str] = (), more: Collection[str] | None = None
+) -> dict[str, NDArray[np.generic]]:
+    """Return arrays of an .npz file `of` something: the needed ones, and of others those of `more`, by default all.
+
+    A `LearningError` says which is missing, is none without Python objects, or is too large by its header.
+    """
+    found = dict[str, NDArray[np.generic]]()
+    what = f"{path} is not an .npz file of {of}"
     try:
-        _check_archive(path)
-        if heads_only:
-            return []
-        with open_regular(path) as opened, np.load(opened, allow_pickle=False) as arrays:
-            return [arrays[name] for name in (*_ARRAYS, _OWNERS) if name in arrays]
+        with open_regular(path) as opened, zipfile.ZipFile(opened) as members:
+            there = [name.removesuffix(".npy") for name in members.namelist() if name.endswith(".npy")]
+            if missing := [name for name in needed if name not in there]:
+                raise LearningError(f"{path} lacks {', '.join(missing)}; it has {', '.join(there) or 'no arrays'}")
+            others = there if more is None else [name for name in more if name in there]
+            for name in dict.fromkeys([*needed, *others]):
+                what = f"{path}: {name} is not a plain array"
+                with members.open(f"{name}.npy") as member:
+                    first = npy.read_magic(member) == (1, 0)
+                    shape, _, kind = (npy.read_array_header_1_0 if first else npy.read_array_header_2_0)(member)
+                if kind.hasobject:
+                    raise LearningError(f"{path}: {name} holds Python objects, which are not read; save numbers")
+                _check_size(f"{path}: {name}", math.prod(shape) * max(1, kind.itemsize // _FLOAT))
+                with members.open(f"{name}.npy") as member:
+                    found[name] = npy.read_array(member, allow_pickle=False)
     except (*_DAMAGED_ARRAYS, *_DAMAGED_ZIP) as error:
-        raise LearningError(f"{path} is not an .npz file of plain arrays: {error}") from None
+        raise LearningError(f"{what}: {getattr(error, 'strerror', None) or error}") from None
+    return found
 
 
-def _check_archive(path: Path) -> None:
-    """Refuse an archive that lacks arrays, or whose arrays are too large by their headers."""
-    with open_regular(path) as opened, zipfile.ZipFile(opened) as members:
-        there = [name.removesuffix(".npy") for name in members.namelist()]
-        if missing := [name for name in _ARRAYS if name not in there]:
-            raise LearningError(f"{path} lacks {', '.join(missing)}; it has {', '.join(there) or 'no arrays'}")
-        for name in (*_ARRAYS, *({_OWNERS} & {*there})):
-            with members.open(f"{name}.npy") as member:
-                first = npy.read_magic(member) == (1, 0)
-                read_head = npy.read_array_header_1_0 if first else npy.read_array_header_2_0
-                shape, _, kind = read_head(member)
-            _check_size(path, math.prod(shape) * max(1, kind.itemsize // _FLOAT))
+def as_numbers(where: object, name: str, array: NDArray[np.generic]) -> NDArray[np.generic]:
+    """Return an array of finite numbers with an axis at least; a `LearningError` says what it is otherwise."""
+    if array.ndim == 0 or array.dtype.kind not in "biuf":
+        raise LearningError(f"{where}: {name} must hold rows of numbers, not {array.dtype} of shape {array.shape}")
+    if array.dtype.kind == "f" and not (finite := np.isfinite(np.asarray(array, dtype=np.float64))).all():
+        row = int(np.argmin(finite.reshape(len(array), -1).all(axis=1)))
+        raise LearningError(f"{where}: {name} has a number that is not finite, in row {row}")
+    return array
 
 
-def _checked(path: Path, samples: Samples) -> Samples:
-    inputs, test_inputs = samples.inputs, samples.test_inputs
-    for what, x, y in (("train", inputs, samples.targets), ("test", test_inputs, samples.test_targets)):
+def _checked(path: Path, arrays: Mapping[str, NDArray[np.generic]]) -> Samples:
+    """Return the four arrays as samples, if they fit together."""
+    train, targets, test, test_targets = (as_numbers(path, name, arrays[name]) for name in _ARRAYS)
+    for what, x, y in (("train", train, targets), ("test", test, test_targets)):
         if len(x) != len(y) or not len(x):
             raise LearningError(f"{path}: {len(x)} inputs and {len(y)} targets to {what} on")
-    if inputs.shape[1:] != test_inputs.shape[1:]:
+    if train.shape[1:] != test.shape[1:]:
+        raise LearningError(f"{path}: inputs to train on have shape {train.shape[1:]}, to test {test.shape[1:]}")
+    if targets.shape[1:] != test_targets.shape[1:]:
         raise LearningError(
-            f"{path}: inputs to train on have shape {inputs.shape[1:]}, to test {test_inputs.shape[1:]}"
+            f"{path}: targets to train on have shape {targets.shape[1:]}, to test {test_targets.shape[1:]}"
         )
-    return samples
+    found = Samples(np.asarray(train, np.float64), targets, np.asarray(test, np.float64), test_targets)
+    if not found.labelled:
+        return found
+    if not replace(found, targets=test_targets).labelled:
+        raise LearningError(f"{path}: the labels to test on must be whole numbers from 0 on, as those to train on are")
+    most = found.classes * max(len(targets), train[0].size)
+    if _FLOAT * most > _LARGEST or too_much(2 * _FLOAT * most):
+        raise LearningError(
+            f"{path}: labels up to {found.classes - 1:,} mean {found.classes:,} classes, too many for the memory; "
+            "number the classes 0, 1, ..."
+        )
+    return found

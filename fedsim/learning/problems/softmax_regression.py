@@ -43,7 +43,8 @@ class SoftmaxRegression(ChosenData):
             factors = np.ones((self.clients, 1)) if self.factors is None else self.factors[:, None]
             self._shares = (self._weights * factors / self.clients).ravel()  # in F
         self._inputs = _with_one(samples.inputs)
-        self._targets = np.eye(self.classes)[samples.targets.astype(np.int64)]
+        self._targets = np.zeros((len(samples.targets), self.classes))
+        self._targets[np.arange(len(samples.targets)), samples.targets.astype(np.int64)] = 1.0
         self._test_inputs, self._test_labels = _with_one(samples.test_inputs), samples.test_targets
 
     @property

@@ -96,7 +96,7 @@ def test_what_is_missing_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("path", "words"),
-    [("idx", "no train-images"), ("x.npz", "neither"), ("text.npz", "not a zip file"), ("fifo", "neither")],
+    [("idx", "no train-images"), ("x.npz", "neither"), ("text.npz", "not a zip file"), ("fifo", "it is a FIFO")],
 )
 def test_data_that_cannot_be_read_are_told_before_anything_is_simulated(
     tmp_path: Path, write: Write, path: str, words: str

@@ -188,7 +188,7 @@ def test_a_scenario_trains_on_it(tmp_path: Path) -> None:
 def test_mistakes_in_the_data_are_told(tmp_path: Path, devices: int, damage: dict[str, Any], said: str) -> None:
     file = scenario(tmp_path, devices)
     np.savez(tmp_path / "own.npz", **{**arrays(), **damage})
-    with pytest.raises(LearningError, match=said):
+    with pytest.raises(ScenarioError, match=said):
         simulate(file)
 
 
