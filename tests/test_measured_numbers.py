@@ -107,6 +107,13 @@ def test_spreads_are_written_as_they_are() -> None:
     assert words.rounds_taken([None, None]) == "never"
 
 
+def test_errors_of_rounding_are_not_written() -> None:
+    """Their digits change with the processor: only `small` writes so few, and nothing below 1e-12."""
+    assert placeholders.small(6e-17) == placeholders.small(2e-16) == placeholders.small(0.0) == "below 1e-12"
+    assert placeholders.small(8.2e-12) == "8e-12"
+    assert not re.findall(r"%\.\d+e", "".join(pages.TEMPLATES.values()))
+
+
 def test_excess_is_taken_from_the_uniform_run_of_the_same_draw() -> None:
     records = [
         {"draw": draw, "separation": separation, "optimizer": name, "average_loss": loss}

@@ -36,6 +36,11 @@ def script(name: str) -> str:
     return f"[`{name}.py`](checks/{name}.py)"
 
 
+def small(value: float) -> str:
+    """Write a difference, whose last digits are of rounding and change with the processor."""
+    return "below 1e-12" if value < 1e-12 else f"{value:.0e}"
+
+
 def small_law(separation: int) -> Stationary:
     """Return the stationary law of the small chain."""
     return stationary(SMALL, separation)
