@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import os
 import platform
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -87,7 +88,7 @@ def read_lock(path: Path, permissions: Permissions = NOTHING) -> Lock:
     except ValueError as error:
         raise error_at("1:1", str(error)) from None
     try:
-        if not path.exists():
+        if not os.path.lexists(path):
             return {}
         if not path.is_file():
             raise error_at("1:1", "is not a file")

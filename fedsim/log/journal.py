@@ -1,6 +1,7 @@
 """A run that is under way, in a folder: the settled parts of its log, and where it stood at the opening of a round."""
 
 import hashlib
+import os
 import time
 from pathlib import Path
 
@@ -140,7 +141,7 @@ def stored_log(directory: Path, ended_s: float) -> Recorded:
 
 
 def _read(path: Path, run: str) -> Arrays | None:
-    if not path.exists():
+    if not os.path.lexists(path):
         return None
     try:
         state = read_checked(path, run)

@@ -39,7 +39,10 @@ def read_results(directory: str | Path) -> pl.DataFrame:
     sweep = store.read_sweep(folder)
     parameters = list(sweep["parameters"])
     plan = planned_runs(sweep)
-    done = plan.join(store.read_runs(folder).drop("seed"), on="run_id", how="inner")
+    kept = store.read_runs(folder)
+    done = plan.join(kept.drop("seed"), on="run_id", how="inner")
+    if len(kept) and not len(done) and sweep.get("fingerprint") is not None and not store.crashed_runs(folder):
+        raise RunError(f"{folder / store.SWEEP_FILE} is that of another sweep: none of its runs is in {folder}")
     crashes = plan.filter(pl.col("run_id").is_in(sorted(store.crashed_runs(folder) - set(done["run_id"].unique()))))
     parts = [done.with_columns(status=pl.lit("complete")), crashes.with_columns(status=pl.lit("crashed"))]
     rows = pl.concat(parts, how="diagonal")

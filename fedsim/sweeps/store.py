@@ -1,5 +1,6 @@
 """The sweep directory: one file for each run, what the sweep is, and what crashed."""
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -92,7 +93,7 @@ def forget_crashes(folder: Path, run_ids: Iterable[str]) -> None:
 def complete_runs(folder: Path) -> set[str]:
     """Return the runs whose results are there, merged or in files of their own."""
     found = {path.stem for path in (folder / RUNS).glob("[!.]*.parquet")}
-    if (folder / MERGED_FILE).exists():
+    if os.path.lexists(folder / MERGED_FILE):  # also a link to nothing
         found |= set(_read_results_of(folder / MERGED_FILE)["run_id"].unique())
     return found
 
@@ -127,7 +128,7 @@ def compact(folder: Path) -> Path:
 def read_runs(folder: Path) -> pl.DataFrame:
     """Return the results of all complete runs: ``run_id``, ``seed``, ``metric``, ``value``; each run once."""
     merged = folder / MERGED_FILE
-    parts = [_read_results_of(merged)] if merged.exists() else [pl.DataFrame(schema=RUN_COLUMNS)]
+    parts = [_read_results_of(merged)] if os.path.lexists(merged) else [pl.DataFrame(schema=RUN_COLUMNS)]
     known = set(parts[0]["run_id"].unique())
     files = sorted(path for path in (folder / RUNS).glob("[!.]*.parquet") if path.stem not in known)
     try:

@@ -177,6 +177,10 @@ def test_a_damaged_lock_is_an_error(tmp_path: Path, text: str, complaint: str) -
     with pytest.raises(LockError) as caught:
         read_lock(path)
     assert complaint in str(caught.value)
+    path.unlink()
+    path.symlink_to("nowhere")
+    with pytest.raises(LockError, match="is not a file"):
+        read_lock(path)
 
 
 def test_names() -> None:

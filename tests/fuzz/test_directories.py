@@ -52,7 +52,7 @@ TEXTS = {
     "case.fedsim.yaml": CASE.replace("SECOND", "{kind: fedavg, name: adam, server: adam}, scaffold"),
     "private.fedsim.yaml": CASE.replace("SECOND", "debiased_fedavg").replace("rounds: 14", "rounds: 8") + PRIVATE,
     "sweep.fedsim.yaml": SWEPT + "sweep: {grid: {server.cohort: [1, 2]}, seeds: 2}\n",
-    "choice.fedsim.yaml": SWEPT
+    "choice.fedsim.yaml": SWEPT.replace("6}", "7}")
     + "choose: {server.cohort: [1, 2]}\ndecide: {minimize: participation.tv_uniform, seeds: 2}\n",
 }
 HERE = ("--executor", "concurrent.futures:ThreadPoolExecutor", "--workers", "1")

@@ -174,6 +174,15 @@ def test_results_that_somebody_changed_are_refused_also_before_the_sweep_is_over
         read_results(folder)
 
 
+def test_a_sweep_json_of_other_runs_is_refused(swept: Path, write: Write, tmp_path: Path) -> None:
+    other = write(SWEPT.replace("devices: ", "devices: 1"), "other.fedsim.yaml")
+    for file, folder in ((swept, tmp_path / "a"), (other, tmp_path / "b")):
+        sweep_of(file, folder)
+    (tmp_path / "a" / "sweep.json").write_bytes((tmp_path / "b" / "sweep.json").read_bytes())
+    with pytest.raises(RunError, match=r"sweep\.json is that of another sweep"):
+        read_results(tmp_path / "a")
+
+
 def test_a_note_of_a_stall_that_was_changed_does_not_count(tmp_path: Path) -> None:
     store.open_sweep_directory(tmp_path)
     store.write_crash(tmp_path, "a", 1, "it waited", stalled=True)
@@ -184,6 +193,17 @@ def test_a_note_of_a_stall_that_was_changed_does_not_count(tmp_path: Path) -> No
     notes["a"].write_text(notes["a"].read_text().replace("waited", "failed"))
     assert store.stalled_runs(tmp_path) == {}
     assert store.crashed_runs(tmp_path) == {"a", "b"}
+
+
+def test_a_link_to_nothing_in_place_of_results_is_told(swept: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    sweep_of(swept, folder)
+    store.compact(folder).unlink()
+    for where in ("nowhere", "results.parquet"):
+        (folder / "results.parquet").symlink_to(where)
+        with pytest.raises(RunError, match=r"results\.parquet"):
+            sweep_of(swept, folder)
+        (folder / "results.parquet").unlink()
 
 
 def test_files_left_half_written_are_neither_read_nor_kept(swept: Path, tmp_path: Path) -> None:
