@@ -185,13 +185,12 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
             findings.append((("kind",), f"the constructor of {kind!r} must accept {wanted}"))
         provided = self._given | (self._offered & parameters.keys())
         known = self.options_of(cls)
-        hints = _hints(cls)
         values: dict[str, object] = {}
         for name, value in options.items():
             if name in provided:
                 findings.append(((name,), f"{name!r} is not an option: the scenario gives it to every {self.noun}"))
             elif name in known:
-                values[name] = _checked(name, value, hints, findings)
+                values[name] = _checked(cls, name, value, findings)
             elif open_ended:
                 values[name] = value
             else:
@@ -296,14 +295,23 @@ def _hints(cls: type) -> dict[str, Any]:
         return {}
 
 
-def _checked(name: str, value: object, hints: Mapping[str, Any], findings: Findings) -> object:
-    """Return the option as its type wants it, if pydantic can check that; add what is wrong with it to `findings`."""
-    from pydantic import TypeAdapter, ValidationError
+@lru_cache(maxsize=1024)  # made for each group of a population, it took two thirds of checking it
+def _adapter(cls: type, name: str) -> Any:
+    """Return the `TypeAdapter` of an option; None where pydantic cannot check its type."""
+    from pydantic import TypeAdapter
     from pydantic.errors import PydanticUserError
 
     try:
-        adapter: TypeAdapter[object] = TypeAdapter(hints.get(name, Any))
+        return TypeAdapter(_hints(cls).get(name, Any))
     except (PydanticUserError, NameError):
+        return None
+
+
+def _checked(cls: type, name: str, value: object, findings: Findings) -> object:
+    """Return the option as its type wants it, if that can be checked; add what is wrong with it to `findings`."""
+    from pydantic import ValidationError
+
+    if (adapter := _adapter(cls, name)) is None:
         return value
     try:
         return adapter.validate_python(value, strict=True, context=IN_A_FILE)

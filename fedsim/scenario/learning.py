@@ -9,6 +9,8 @@ from fedsim.scenario.component import Component, Kinds, Named
 from fedsim.scenario.model import Model, Positive, SparseModel, value_as
 from fedsim.scenario.permissions import NameOfFile
 
+MAX_OPTIMIZERS = 200
+
 
 class ConstantSchedule(Model):
     """The same step size in every round."""
@@ -121,7 +123,9 @@ class Learning(SparseModel):
 
     problem: Annotated[Component, Named("problem")]
     """The clients' objectives."""
-    optimizers: Annotated[list[Annotated[OptimizerChoice, Named("optimizer")]], Field(min_length=1, max_length=200)]
+    optimizers: Annotated[
+        list[Annotated[OptimizerChoice, Named("optimizer")]], Field(min_length=1, max_length=MAX_OPTIMIZERS)
+    ]
     """Each is trained on the same log."""
     local_steps: Annotated[int, Field(ge=1, le=100_000)] = 5
     """K: local steps of a participation."""

@@ -99,13 +99,13 @@ class _Bases:
         for index, name in enumerate(names):
             where = document.place((_EXTENDS, index))
             self._left.files -= 1
-            if self._left.files < 0:
+            if self._left.files < 0 or len(chain) > _DEEPEST:
                 raise _refusal(where, "extends too many files, one through another")
             try:
                 file = locate(self._home, name, self._permissions, document.folder)
             except ValueError as error:
                 raise _refusal(where, str(error)) from None
-            if file.resolve() in chain or len(chain) > _DEEPEST:
+            if file.resolve() in chain:
                 raise _refusal(where, f"{name!r} extends itself")
             if file not in self._known:
                 if file.exists() and not file.is_file():
@@ -246,6 +246,7 @@ def _message(details: Any) -> str:
     shown = "empty" if value is None else short_repr(value)
     if isinstance(value, dict | list):
         shown = "a mapping" if isinstance(value, dict) else "a list"
+        context = {**context, "actual_length": len(value)}  # which pydantic does not count in mappings
     if kind in _MESSAGES:
         return _MESSAGES[kind].format(shown=shown, **context)
     if kind == "union_tag_invalid":

@@ -2,12 +2,14 @@
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from fedsim.common.hints import did_you_mean
+from fedsim.scenario.learning import MAX_OPTIMIZERS
 from fedsim.scenario.model import Model, Positive, SparseModel, each_once, word_as
 
 MAX_POINTS = 100_000
@@ -124,8 +126,8 @@ def _checked_choice(chosen: dict[str, list[Any]]) -> dict[str, list[Any]]:
     if (count := math.prod(map(len, chosen.values()))) > MAX_CHOICES:
         raise ValueError(f"has {count:,} settings; at most {MAX_CHOICES:,} are possible")
     for path, values in chosen.items():
-        written = [json.dumps(value) for value in values]
-        if twice := [each for each in written if written.count(each) > 1]:
+        written = Counter(map(json.dumps, values))
+        if twice := [each for each, count in written.items() if count > 1]:
             raise ValueError(f"has {twice[0]} twice for {path!r}")
     Sweep(grid=chosen)
     return chosen
@@ -203,12 +205,20 @@ class Decide(SparseModel):
     )
     """Conditions as in `expect`, such as ``rounds.per_day >= 200``: the mean over the seeds must keep them."""
     tune: Annotated[dict[Tuned, Annotated[list[Positive], Field(min_length=1)]], Field(max_length=3)] | None = None
-    """`fedsim decide` tries these values of the optimizer that the metric names at every setting, each with each; by
-    default five around the scenario's step and, with privacy in training, five around its clip. {} tunes nothing."""
+    """`fedsim decide` tries these values of the optimizer that the metric names at every setting, each with each (200
+    at most); by default five around the scenario's step and, with privacy in training, five around its clip. {} tunes
+    nothing."""
     seeds: Annotated[int, Field(ge=1, le=MAX_SEEDS)] | None = None
     """With how many seeds `fedsim decide` compares settings at most; 8, where it is not given."""
     tuning_seeds: Annotated[int, Field(ge=1, le=1_000)] | None = None
     """With how many other seeds it tunes each setting; 3, where it is not given."""
+
+    @field_validator("tune")
+    @classmethod
+    def _few_variants(cls, tune: dict[Tuned, list[float]] | None) -> dict[Tuned, list[float]] | None:
+        if (count := math.prod(map(len, (tune or {}).values()))) > MAX_OPTIMIZERS:
+            raise ValueError(f"has {count:,} variants of the optimizer; at most {MAX_OPTIMIZERS:,} are possible")
+        return tune
 
     @model_validator(mode="after")
     def _one_objective(self) -> Self:

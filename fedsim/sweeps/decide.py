@@ -6,11 +6,13 @@ with seeds that tuned nothing, a few at first; those told to be worse than the b
 Every stage is a sweep in a folder of its own, which a second call finds done.
 """
 
+import copy
 import itertools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +73,7 @@ class _Tuning:
     figure: str  # the last part of the metric's name
     grid: dict[str, list[float]]  # by key: ``local_step_size``, ``server.step_size``, ``update_clip``
 
-    @property
+    @cached_property
     def variants(self) -> list[dict[str, float]]:
         """Every combination of the values."""
         return [dict(zip(self.grid, row, strict=True)) for row in itertools.product(*self.grid.values())]
@@ -172,8 +174,9 @@ def _tune(scenario: Scenario, settings: list[dict[str, Any]], do: _Do) -> list[d
     scores = np.full((len(settings), len(tuning.variants), scenario.decide.tuning_seeds or _TUNING_SEEDS), np.nan)
     for stage in range(scores.shape[2]):
         values = _columns(settings)
+        written = (_optimizers(scenario, setting)[tuning.index] for setting in settings)
         values["learning.optimizers"] = [
-            [_variant(scenario, setting, tuning, k) for k in own] for setting, own in zip(settings, alive, strict=True)
+            [_variant(each, tuning.variants[k], k) for k in own] for each, own in zip(written, alive, strict=True)
         ]
         quiet = {"decide": None, "learning.reference": "none", "learning.loss_parts": False, "records.gauges": None}
         seed = (scenario.seed + _APART + stage) % 2**63
@@ -230,10 +233,10 @@ def _default_grid(scenario: Scenario, optimizer: OptimizerChoice) -> dict[str, l
     return found
 
 
-def _variant(scenario: Scenario, setting: Mapping[str, Any], tuning: _Tuning, k: int) -> dict[str, Any]:
-    """Return what a setting's `learning.optimizers` has for a variant, called ``v`` and its number."""
-    written = Document(_optimizers(scenario, setting)[tuning.index] | {"name": f"v{k}"})
-    for path, value in tuning.variants[k].items():
+def _variant(optimizer: Mapping[str, Any], values: Mapping[str, float], k: int) -> dict[str, Any]:
+    """Return what a setting's `learning.optimizers` has for a variant of an optimizer, called ``v`` and its number."""
+    written = Document({**copy.deepcopy(dict(optimizer)), "name": f"v{k}"})
+    for path, value in values.items():
         written.put(path, value, path)
     return dict(written.data)
 

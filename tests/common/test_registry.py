@@ -79,3 +79,20 @@ def test_what_is_wrong_with_an_installed_plugin_is_told(greetings: Registry[Gree
 def test_options_are_checked_against_the_constructor(greetings: Registry[Greeting]) -> None:
     assert greetings.check("polite", {"name": 3}) == [(("name",), "must be a valid string, got 3")]
     assert greetings.check("polite", {"nam": "x"})[0][1].startswith("unknown option 'nam'; did you mean 'name'?")
+
+
+def test_annotations_are_read_once_however_often_options_are_checked(
+    greetings: Registry[Greeting], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = list[object]()
+
+    def hints(method: object, **_: object) -> dict[str, type]:
+        read.append(method)
+        return {"name": str}
+
+    monkeypatch.setattr(registry, "get_type_hints", hints)
+    registry._adapter.cache_clear()  # of other tests
+    for _ in range(5):
+        assert not greetings.check("polite", {"name": "x"})
+        greetings.build("polite", {"name": "x"})
+    assert len(read) == 1

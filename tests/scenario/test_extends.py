@@ -56,3 +56,11 @@ def test_files_that_cannot_be_extended(write: Write, text: str, complaint: str) 
 def test_a_ring_of_files_is_refused(write: Write) -> None:
     write("extends: mine.yaml\n", "other.yaml")
     assert "'mine.yaml' extends itself" in complaints(write, "extends: other.yaml\n")
+
+
+def test_a_chain_that_is_too_long_is_no_ring(write: Write) -> None:
+    for number in range(25):
+        write(BASE if not number else f"extends: {number - 1}.yaml\n", f"{number}.yaml")
+    told = complaints(write, "extends: 24.yaml\n")
+    assert "extends: extends too many files, one through another" in told
+    assert "itself" not in told

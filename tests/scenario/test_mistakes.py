@@ -93,6 +93,10 @@ def complaints(path: Path, *overrides: str) -> list[str]:
         ),
         (("- devices: 10", "[]"), "FILE:3:3: error: population: must have at least 1 items, not 0"),
         (
+            ("server:", "sweep: {zip: {" + ", ".join(f"a{each}: [1]" for each in range(101)) + "}}\nserver:"),
+            "FILE:4:14: error: sweep.zip: must have at most 100 items, not 101",
+        ),
+        (
             ("stop:", "seed: !!python/name:os.system ''\nstop:"),
             "FILE:1:7: error: seed: the tag 'tag:yaml.org,2002:python/name:os.system' has no meaning here",
         ),

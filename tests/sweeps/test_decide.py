@@ -7,8 +7,10 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -181,6 +183,21 @@ def test_a_server_update_that_is_one_word_is_tuned(write: Write, tmp_path: Path)
     assert set(tuned) <= {0.5, 1.0}
 
 
+def test_the_scenario_is_not_read_again_for_each_variant(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of however many values: what a setting makes of the optimizer is asked once in a stage."""
+    calls, with_values = Counter[int](), Scenario.with_values
+
+    def counted(scenario: Scenario, *changes: Any) -> Scenario:
+        calls[many] += 1
+        return with_values(scenario, *changes)
+
+    monkeypatch.setattr(Scenario, "with_values", counted)
+    for many in (3, 30):
+        tried = f"decide: {{tune: {{local_step_size: {[each / 100 for each in range(1, many + 1)]}}}, "
+        planned_decision(Scenario.load(write(TRAINED.replace("decide: {", tried))))
+    assert calls[3] == calls[30] > 0
+
+
 def test_all_its_runs_are_planned(write: Write) -> None:
     """Each of four settings is tuned on two seeds and compared on four: it was planned as one run."""
     done = fedsim("plan", str(write(TRAINED.replace("rounds: 30", "rounds: 3"))))
@@ -302,6 +319,10 @@ def test_a_decision_that_is_killed_and_repeated_is_the_same(write: Write, tmp_pa
         (("server.cohort: [2, 3]", "server.cohort: [2, 99]"), "cohort"),
         (("server.cohort: [2, 3]", "seed: [2, 3]"), "'seed' cannot be swept"),
         (("seeds: 4", "tune: {step: [1]}"), "local_step_size"),
+        (
+            ("seeds: 4", f"tune: {{local_step_size: {[*range(1, 102)]}, update_clip: [1, 2]}}"),
+            "error: decide.tune: has 202 variants of the optimizer; at most 200 are possible",
+        ),
         (("learning.plain.above", "learning.plan.above"), "did you mean 'plain'"),
         (("loss_parts: true", "loss_parts: false"), "no run has it without learning.loss_parts"),
     ],
