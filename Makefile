@@ -33,7 +33,8 @@ quick: $(TEST_READY)
 test-all: style types
 	$(BIN)/pytest -n 2 --dist worksteal
 
-# Scenarios drawn from the JSON Schema for every command: make fuzz CASES=100000 FROM=300.
+# Scenarios drawn from the JSON Schema for every command, and as many valid ones for both engines, also resumed:
+# make fuzz CASES=100000 FROM=300.
 CASES ?= 1000
 FROM ?= 0
 # Root runs them as nobody, if nobody can read this folder and Python; otherwise without its capabilities.

@@ -74,7 +74,7 @@ def serve(world: Federation, opening: Callable[[int], None], number: int = 0, li
                 raise StalledError(f"{lasted}. What helps: set server.deadline, or raise server.patience")
             # 5. Close the round, once the sum is unmasked; at the target those still at work are no longer needed.
             outcome = round_.outcome
-            round_.close(outcome)
+            world.close(outcome)
             passed = True
             if (gate := server.secure_aggregation) is not None:
                 passed = _stay(world, number, gate) >= gate.threshold
@@ -91,7 +91,7 @@ def serve(world: Federation, opening: Callable[[int], None], number: int = 0, li
 def stop_now(world: Federation) -> None:
     """Close the open round, if there is one, because the run's duration is over."""
     if world.last_round is not None and world.last_round.open:
-        world.last_round.close("stopped")
+        world.close("stopped")
         _record(world, "stopped")
     elif world.recorder.open:
         world.recorder.close_round(world.clock.now, "stopped")

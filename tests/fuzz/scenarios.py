@@ -162,7 +162,7 @@ class Maker:
         if key == "gauges":
             return draw.choice(["1h", "10m", "3h"])
         if "90s" in examples:
-            return draw.choice(["1d", "30d"]) if key == "patience" else draw.choice(LENGTHS)
+            return draw.choice(["90s", "1h", "1d", "30d"] if key == "patience" else LENGTHS)
         if "22:30" in examples:
             return f"{draw.randrange(24):02}:{draw.randrange(60):02}"
         if examples:
@@ -182,6 +182,8 @@ class Maker:
         made: dict[str, Any] = {"rounds": self.draw.randint(1, 20)}
         if self.draw.random() < 0.3:
             made["duration"] = self.draw.choice(LENGTHS[2:])
+            if self.draw.random() < 0.3 and made["duration"] in LENGTHS[2:5]:
+                del made["rounds"]
         return made
 
     def shock(self) -> dict[str, Any]:

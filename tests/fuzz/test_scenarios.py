@@ -1,10 +1,13 @@
 """Scenarios drawn from the JSON Schema: most are valid, each command answers soon, and only `--out` changes.
 
+Of those that are valid both engines write the same bytes, also where the run is interrupted and goes on.
+
 ``make fuzz CASES=100000`` is the long campaign; ``FEDSIM_SCENARIOS_FROM=NUMBER`` begins at a case, to run it again.
 """
 
 import os
 import random
+import re
 import shutil
 import tempfile
 import warnings
@@ -12,11 +15,16 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from fedsim import report
 from fedsim.ci import replay as replays
 from fedsim.common.errors import where
+from fedsim.common.outcomes import ROUND_OUTCOMES, SESSION_OUTCOMES
+from fedsim.experiment import evaluation
+from fedsim.log import journal
+from fedsim.log.recorder import Recorder
 from tests.command import Done, fedsim, limited
 from tests.faults.server import measure_here
 from tests.fuzz.scenarios import write_scenario
@@ -113,3 +121,88 @@ def test_each_command_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     print(f"{CASES} cases:", dict(sorted(counts.items())))  # noqa: T201
     assert not wrong, "\n".join([f"{len(wrong)} of {CASES}", *wrong[:30]])
     assert counts["valid"] >= 0.4 * CASES or CASES < 100
+
+
+def run_file(file: Path, out: Path, engine: str, *options: str) -> tuple[int, list[str], dict[str, bytes]]:
+    """Return the exit code of a run, its errors, and all tables and figures, of each job too."""
+    done = fedsim("run", file, "--engine", engine, "--out", out, *options, cwd=out.parent)
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    found = [*out.rglob("*.parquet"), *out.rglob("metrics.json")]
+    return done.returncode, errors, {str(path.relative_to(out)): path.read_bytes() for path in found}
+
+
+def run_interrupted(file: Path, out: Path, engine: str, after: int) -> tuple[int, list[str], dict[str, bytes]]:
+    """Run a scenario that is interrupted once, when so many rounds have closed; go on with it."""
+    close, left = Recorder.close_round, after
+
+    def closed(recorder: Recorder, instant: int, outcome: str) -> None:
+        nonlocal left
+        close(recorder, instant, outcome)
+        left -= 1
+        if not left:
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(journal, "SOONEST_S", 0.0)  # a state at each opening
+        patch.setattr(journal, "PATIENCE", 0.0)
+        patch.setattr(Recorder, "close_round", closed)
+        run = run_file(file, out, engine)
+    return run if left > 0 else run_file(file, out, engine, "--resume")
+
+
+def seen_in(file: Path, out: Path, errors: list[str]) -> Iterator[str]:
+    """Name what a run meets: what ends it, outcomes of rounds and sessions, keys of its files and kinds in them."""
+    if errors:
+        yield "patience is over" if "which is the server's patience" in errors[0] else "stalls otherwise"
+    for path in out.rglob("rounds.parquet"):
+        yield from (f"round {each}" for each in pl.read_parquet(path)["outcome"].unique())
+        yield from (f"session {each}" for each in pl.read_parquet(path.with_stem("participations"))["outcome"].unique())
+    for path in file.parent.glob("*.yaml"):
+        yield from re.findall(r'"(?:[a-z_]+|kind": "[a-z_]+)"(?=:|[,}])', path.read_text(encoding="utf-8"))
+
+
+def compare_engines(cases: int, place: Path) -> Counter[str]:
+    """Run so many valid scenarios with both engines, and one of them interrupted; return how many meet what."""
+    met, wrong, number = Counter[str](), list[str](), FIRST
+    while met["valid"] < cases:
+        draw, folder = random.Random(number), place / "case"
+        (out := folder / "out").mkdir(parents=True)
+        try:
+            file = write_scenario(draw, folder)
+            run = run_file(file, out / "process", "process")
+            if run[0] != 2:
+                other, engine = run_file(file, out / "vectorized", "vectorized"), draw.choice(["process", "vectorized"])
+                resumed = run_interrupted(file, out / "resumed", engine, draw.randint(1, 20))
+                met.update({"valid", *seen_in(file, out / "process", run[1])})
+                for name, found in (("vectorized", other), (f"{engine}, interrupted", resumed)):
+                    apart = sorted(table for table, _ in run[2].items() ^ found[2].items())
+                    wrong += [f"case {number}: {name}: {run[:2]} and {found[:2]}, {apart}"] * (found != run)
+        except Exception as error:  # noqa: BLE001  the campaign goes on, and tells all of them
+            wrong.append(f"case {number}: {where(error)}"[:900])
+        number += 1
+        shutil.rmtree(folder)
+    print(f"{number - FIRST} cases:", dict(met.most_common()), *wrong, sep="\n")  # noqa: T201
+    assert not wrong, "\n".join([f"{len(wrong)} of {cases}", *wrong[:30]])
+    return met
+
+
+@pytest.fixture
+def log_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the page and theory, which is asked about the scenario alone: they take nearly all of the time."""
+    monkeypatch.setattr(report, "write_report", lambda directory, *_, **__: directory / "report.html")
+    monkeypatch.setattr(evaluation, "applicable", lambda *_: None)
+
+
+@pytest.mark.usefixtures("log_alone")
+def test_both_engines_write_the_same_bytes(tmp_path: Path) -> None:
+    compare_engines(5, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(0)
+@pytest.mark.usefixtures("log_alone")
+def test_both_engines_write_the_same_bytes_many_times(tmp_path: Path) -> None:
+    """Every outcome is among them, so that the generator meets what ends rounds and runs."""
+    met = compare_engines(CASES, tmp_path)
+    wanted = {*(f"round {each}" for each in ROUND_OUTCOMES), *(f"session {each}" for each in SESSION_OUTCOMES)}
+    assert CASES < 300 or wanted | {"patience is over"} <= met.keys()

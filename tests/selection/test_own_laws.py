@@ -130,7 +130,7 @@ def test_a_resumed_run_knows_who_waited(engine: str, tmp_path: Path) -> None:
     plain, stopped = tmp_path / "plain", tmp_path / "stopped"
     plain.mkdir()
     log = simulate_log(case, build_population(case))
-    assert simulate_with_kills(case, tmp_path / "journal", [30] * 6, stopped) == log.ended_s
+    assert simulate_with_kills(case, tmp_path / "journal", [30] * 6, stopped) == (log.ended_s, "")
     for name in ("rounds", "participations", "gauges"):
         write_table(plain / f"{name}.parquet", getattr(log, name))
         assert (plain / f"{name}.parquet").read_bytes() == (stopped / f"{name}.parquet").read_bytes()

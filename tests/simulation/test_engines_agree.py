@@ -209,18 +209,21 @@ def worlds(draw: st.DrawFn, of: st.SearchStrategy[Scenario] | None = None) -> di
         }
     elif any(group["availability"] != "always" for group in data["population"]):
         data["stop"]["duration"] = data["stop"]["duration"] or "2d"  # of minutes at which devices are counted
+    # It may end the run while sessions still run.
+    data["server"]["patience"] = draw(st.sampled_from([data["server"]["patience"], "20s", "5m", "1h"]))
     return data
 
 
 def outcome(data: dict[str, Any], folder: Path, engine: str) -> dict[str, Any]:
-    """Return the fingerprints of all tables and the metrics, or what the error says."""
+    """Return the fingerprints of all tables and the metrics, and what the error says that ended the run."""
     folder.joinpath("case.fedsim.yaml").write_text(json.dumps({**data, "engine": engine}))
     scenario = Scenario.load(folder / "case.fedsim.yaml")
     population = build_population(scenario)
+    told = ""
     try:
         log = simulate_log(scenario, population)
     except StalledError as error:
-        return {"error": str(error)}
+        told, log = str(error), error.log
     setting = setting_of(scenario, population)
     tallies = tally_of(log, setting)
     clients = clients_table(population, tallies.run, None, None)
@@ -230,6 +233,7 @@ def outcome(data: dict[str, Any], folder: Path, engine: str) -> dict[str, Any]:
         **{name: fingerprint(table) for name, table in tables.items()},
         "ended_s": log.ended_s,
         "metrics": repr(metrics),
+        "error": told,
     }
 
 
@@ -249,11 +253,11 @@ def test_both_engines_write_the_same_tables(data: dict[str, Any], traces: Path) 
 
 
 @settings(max_examples=8)
-@given(scenario=scenarios())
-def test_coincidences(scenario: Scenario, traces: Path) -> None:
+@given(scenario=scenarios(), patience=st.sampled_from(["30s", "1h"]))  # what waits longest takes longest
+def test_coincidences(scenario: Scenario, patience: str, traces: Path) -> None:
     """Constant session lengths, so that ends, cool-downs, deadlines, gauges and the stop fall on one instant."""
     data = scenario.model_dump(mode="json")
-    data["server"]["patience"] = "1h"  # what waits longest takes longest
+    data["server"]["patience"] = patience
     check(data, traces)
 
 
@@ -334,7 +338,7 @@ def minutes(draw: st.DrawFn) -> dict[str, Any]:
         }
         group |= {"participations": {"most": draw(st.integers(1, 9))}} if draw(st.booleans()) else {}
         groups.append(group)
-    cooldown_from, patience = draw(of(["selected", "reported"])), draw(of(["30m", "5h"]))
+    cooldown_from, patience = draw(of(["selected", "reported"])), draw(of(["2m", "30m", "5h"]))
     if draw(st.booleans()):
         server = {
             "cohort": draw(st.integers(1, 4)),
@@ -479,6 +483,20 @@ def test_everyone_leaves_for_good(traces: Path) -> None:
     }
     assert "never available again" in str(outcome(data, traces, "vectorized"))
     check(data, traces)
+
+
+def test_patience_ends_sessions_that_still_run(traces: Path) -> None:
+    """They are aborted at that instant, and those of earlier rounds are late: in both engines, whatever came of them.
+
+    In the second case a round waits for clients in vain, while sessions of the round before, which met its deadline,
+    still run.
+    """
+    comes_and_goes = {"kind": "renewal", "on": "2h", "off": "1h"}
+    group = {"devices": 3, "availability": comes_and_goes, "session": {"train": "10h"}}
+    for server in ({"cohort": 1, "patience": "1h"}, {"cohort": 2, "deadline": "1m", "patience": "10m"}):
+        data = {"stop": {"rounds": 5}, "population": [group], "server": server}
+        assert "which is the server's patience" in outcome(data, traces, "process")["error"]
+        check(data, traces)
 
 
 @pytest.mark.parametrize("engine", ["process", "vectorized"])

@@ -18,7 +18,8 @@ from fedsim.simulation.world import Clock, EndedSession, Selector, Turn, World
 class ArrayRound:
     """One round whose sessions are arrays: `ends` and `outcomes` (n,) are when each ends, and the code of how.
 
-    `may_close` happens when enough have reported or nobody is left; never, where the deadline comes first.
+    They hold unless the run is cut off before. `rows` are the recorder's. `may_close` happens when enough have reported
+    or nobody is left; never, where the deadline comes first.
 
     A session reports at its own end, or drops out at the end of its device's availability if that does not come later.
     The round may close at the instant of the report that reaches the target, or of the last end. What still runs when
@@ -26,7 +27,7 @@ class ArrayRound:
     """
 
     def __init__(
-        self, clock: Clock, number: int, target: int, own_ends: Ints, device_ends: Ints, deadline: int
+        self, clock: Clock, number: int, rows: range, target: int, own_ends: Ints, device_ends: Ints, deadline: int
     ) -> None:
         now = clock.now
         dropped = device_ends <= own_ends
@@ -38,7 +39,7 @@ class ArrayRound:
         enough = reports[target - 1] if len(reports) >= target > 0 else FOREVER
         close = min(int(enough), int(ends.max(initial=now)))
         until = now + deadline
-        self.number, self.open, self.stopped = number, True, False
+        self.number, self.rows, self.open, self.stopped = number, rows, True, False
         self._clock, self._target, self._reports, self._all_ends = clock, target, reports, ends
         self.may_close = clock.at(close, Turn.SERVER) if close <= until else clock.event()
         outcomes = np.full(len(ends), CODES["reported"], dtype=np.int8)
@@ -131,54 +132,58 @@ class ArrayWorld(World):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        scenario, server, self._horizon = self.scenario, self.scenario.server, self.scenario.stop.horizon
+        scenario, server, horizon = self.scenario, self.scenario.server, self.scenario.stop.horizon
         availability = availability_of(scenario, self.devices, self.replicate)
-        self.availability = PrecomputedAvailability(availability, self._horizon)
+        self.availability = PrecomputedAvailability(availability, horizon)
         after_report = server.cooldown_from == "reported"
-        self.roster = ArrayRoster(self.clock, self.availability, server.block, self._horizon, after_report=after_report)
+        self.roster = ArrayRoster(self.clock, self.availability, server.block, horizon, after_report=after_report)
         self.roster.bar(self.population.barred)
         self.roster.connections, self.roster.shared = self.connections, self.shared
         if self.connections is not None and self.connections.pace is not None and not availability.followed.any():
             self.connections.pace.availability = availability  # which answers about any instant
         self.selector = Selector(scenario, self.population, self.roster, self.recorder, self.replicate, self.clock)
         self.last_round: ArrayRound | None = None
-        # Sessions that end after the stop, unless it comes too late to matter.
-        self._beyond = Columns(number="i8", row="i8", at="i8", outcome="i1")
+        # Sessions that outlast their rounds. A stall may end the run at any round, so that nothing is recorded ahead.
+        self._late = Columns(number="i8", row="i8", at="i8", outcome="i1")
 
     def start(self, number: int, cohort: Ints, row: int, target: int) -> ArrayRound:
         """Work out how the sessions of a cohort end."""
         clock, now = self.clock, self.clock.now
         own_ends = self.own_ends(cohort, number)
         device_ends = self.availability.ends(cohort, now, own_ends)
-        round_ = ArrayRound(clock, number, target, own_ends, device_ends, self.deadline)
-        ends, outcome = round_.ends, round_.outcomes
+        rows = range(row, row + len(cohort))
+        round_ = ArrayRound(clock, number, rows, target, own_ends, device_ends, self.deadline)
+        ends = round_.ends
         self.take(cohort, ends)
         if self._cooldowns.exclude and self.scenario.server.cooldown_from == "selected":
             self.cool_down(cohort, number)
         elif self._cooldowns.exclude:
-            reported = outcome == CODES["reported"]
+            reported = round_.outcomes == CODES["reported"]
             self.cool_down(cohort[reported], number, ends[reported])
-        if len(cohort) and ends.max() <= self._horizon:
-            self.recorder.end(number, range(row, row + len(cohort)), ends, outcome)
-        elif len(cohort):
-            inside, rows = ends <= self._horizon, row + np.arange(len(cohort))
-            if inside.any():
-                self.recorder.end(number, rows[inside], ends[inside], outcome[inside])
-            later = {"row": rows[~inside], "at": ends[~inside], "outcome": outcome[~inside]}
-            self._beyond.add(len(later["row"]), number=number, **later)
         self.last_round = round_
         return round_
 
+    def close(self, outcome: str) -> None:
+        """Close the open round, and record the sessions that have ended by now; after a deadline the others go on."""
+        assert self.last_round is not None
+        self.last_round.close(outcome)
+        number, rows, ends = self.last_round.number, self.last_round.rows, self.last_round.ends
+        if rows and ends.max() <= self.clock.now:
+            self.recorder.end(number, rows, ends, self.last_round.outcomes)
+        elif rows:
+            self._late.add(len(rows), number=number, row=rows, at=ends, outcome=self.last_round.outcomes)
+        self._record()
+
     def state(self) -> Arrays:
-        """Return the same, with the roster and the sessions that end after the stop."""
-        own = with_prefix("roster", self.roster.state()) | with_prefix("beyond", self._beyond.state())
+        """Return the same, with the roster and the sessions that are late."""
+        own = with_prefix("roster", self.roster.state()) | with_prefix("late", self._late.state())
         return {**super().state(), **own}
 
     def restore(self, state: Arrays) -> None:
         """Go on from what `state` returned; the clock has been set."""
         super().restore(state)
         self.roster.restore(part_of("roster", state))
-        self._beyond.restore(part_of("beyond", state))
+        self._late.restore(part_of("late", state))
 
     def cool_down(self, clients: Ints, number: int, since: Ints | None = None) -> None:
         """Begin the cool-down of clients in a round or at a version: now, or at some instants."""
@@ -203,19 +208,26 @@ class ArrayWorld(World):
     def stop(self) -> None:
         """Cut all sessions short: the run is over."""
         self.let_go()
-        rest = self._beyond.take(self._beyond.end)
+        self._record()
         stopped = self.last_round.number if self.last_round is not None and self.last_round.stopped else -1
-        rest["outcome"] = np.where(rest["number"] == stopped, CODES["aborted"], CODES["late"])
-        self._end(rest | {"at": np.full(len(rest["row"]), self.clock.now)})
+        self._late.get("at")[:] = self.clock.now
+        self._late.get("outcome")[:] = np.where(self._late.get("number") == stopped, CODES["aborted"], CODES["late"])
+        self._record()
 
     def finish(self) -> None:
         """Let the clock run until no session is left."""
         last = self.clock.at(self.roster.last_end, Turn.SESSION)
         while not last.processed and self.roster.last_end > self.clock.now:
             self.clock.step()
-        self._end(self._beyond.take(self._beyond.end))
+        self._record()
 
-    def _end(self, rest: Arrays) -> None:
-        for number in np.unique(rest["number"]).tolist():
-            own = rest["number"] == number
-            self.recorder.end(number, rest["row"][own], rest["at"][own], rest["outcome"][own])
+    def _record(self) -> None:
+        """Record the late sessions that have ended."""
+        over = self._late.get("at") <= self.clock.now
+        if not over.any():
+            return  # as nearly always: most rounds leave none
+        held = self._late.take(self._late.end)
+        self._late.add(int((~over).sum()), **{name: values[~over] for name, values in held.items()})
+        for number in np.unique(held["number"][over]).tolist():
+            own = over & (held["number"] == number)
+            self.recorder.end(number, held["row"][own], held["at"][own], held["outcome"][own])

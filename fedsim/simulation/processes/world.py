@@ -267,6 +267,11 @@ class ProcessWorld(World):
             round_.may_close.succeed()
         return round_
 
+    def close(self, outcome: str) -> None:
+        """Close the open round; after a deadline its sessions go on, otherwise they are aborted."""
+        assert self.last_round is not None
+        self.last_round.close(outcome)
+
     def cool_down(self, clients: Ints, number: int) -> None:
         """Begin the cool-down of clients now, in a round or at a version."""
         now = self.clock.now
