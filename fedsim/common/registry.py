@@ -100,8 +100,7 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
 
     def typed(self, kind: str, options: Mapping[str, object]) -> dict[str, object]:
         """Return options as the constructor of a class wants them; one that is wrong stays as it is."""
-        hints = _hints(self[kind])
-        return {name: _checked(name, value, hints, []) for name, value in options.items()}
+        return {name: _checked(self[kind], name, value, []) for name, value in options.items()}
 
     def register(self, name: str) -> Callable[[_C], _C]:
         """Return a decorator that makes a class known by a name, which must be free and without a colon."""
@@ -215,6 +214,7 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
             raise self.error(f"{kind!r} is not of the form my_package.my_module:MyClass")
         try:
             module = import_module(module_name)
+            found = getattr(module, class_name, None)  # which a module may answer by code of its own
         except ModuleNotFoundError as error:
             ours = error.name == module_name.partition(".")[0]
             hint = "; is its folder on PYTHONPATH, or is it installed?" if ours else ""
@@ -222,9 +222,9 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
             raise self.error(f"cannot import {module_name!r}: {error}{hint}{place}") from error
         except BaseException as error:
             raise self.error(f"cannot import {module_name!r}: {told(error)}") from error
-        if not hasattr(module, class_name):
+        if found is None:
             raise self.error(f"module {module_name!r} has no {class_name!r}{did_you_mean(class_name, vars(module))}")
-        return self._complete(getattr(module, class_name), kind)
+        return self._complete(found, kind)
 
     def _loaded(self, name: str) -> type[_T]:
         entry = _entry_points()[name]

@@ -303,7 +303,7 @@ def _saying_how_to_go_on(command: str) -> Iterator[None]:
     except FedsimError as error:
         error.add_note(note)
         raise
-    except BaseException as error:
+    except Exception as error:
         afterwards = AfterwardsError(where(error))
         afterwards.add_note(note)
         raise afterwards from error

@@ -27,7 +27,7 @@ from fedsim.log import fingerprint
 from fedsim.scenario import Scenario, as_argument
 from fedsim.scenario.component import words_of
 from fedsim.scenario.document import override_options
-from fedsim.scenario.permissions import NOTHING, FileName, Permissions
+from fedsim.scenario.permissions import NOTHING, CodeName, Permissions
 from fedsim.selection import needs_feedback
 
 _PARTIAL = (".*.partial", "figures/.*.partial")
@@ -141,7 +141,7 @@ def only_trained_from(scenario: Scenario) -> set[str]:
         return set()
     files: dict[bool, set[str]] = {True: set(), False: set()}
     for path, word in words_of(scenario):
-        if isinstance(word, FileName):
+        if not isinstance(word, CodeName):
             files["learning" in (path[0], *(path[2:3] if path[0] == "jobs" else ()))].add(word)
     return {f"inputs.{name}" for name in files[True] - files[False]}
 

@@ -24,7 +24,7 @@ def read_numbers(source: Column, locate: Locate) -> NDArray[np.generic]:
 
     Raises a `ValueError` if there is no such column, or it holds something else; the message says what.
     """
-    file = locate(source.file)
+    file = locate(str(source.file))
     column = _read(source.column, file)
     if not column.dtype.is_numeric() or column.null_count():
         raise ValueError(f"column {source.column!r} of {str(file)!r} holds something that is not a number")
@@ -33,7 +33,7 @@ def read_numbers(source: Column, locate: Locate) -> NDArray[np.generic]:
 
 def read_words(source: Column, locate: Locate) -> pl.Series:
     """Return a column of words; parameters and errors as in `read_numbers`."""
-    file = locate(source.file)
+    file = locate(str(source.file))
     column = _read(source.column, file)
     if column.null_count():
         row = int(column.is_null().arg_max() or 0)

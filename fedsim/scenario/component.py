@@ -31,7 +31,7 @@ from pydantic_core import CoreSchema
 from fedsim.common.errors import KeyPath
 from fedsim.common.registry import installed, is_own, registry_of
 from fedsim.scenario.model import Model, short_kind
-from fedsim.scenario.permissions import CodeName, FileName, NameOfCode
+from fedsim.scenario.permissions import CodeName, FileName
 
 
 class _Own:
@@ -42,7 +42,7 @@ class _Own:
         return {"anyOf": [own, {"enum": sorted(installed())}]} if installed() else own
 
 
-OwnKind = Annotated[NameOfCode, _Own()]
+OwnKind = Annotated[str, Field(min_length=1), _Own()]
 
 
 class Choice(Model):
@@ -298,5 +298,7 @@ def words_of(value: Any) -> Iterator[tuple[KeyPath, str]]:
     for path, each in all_in(value):
         if isinstance(each, CodeName | FileName):
             yield path, each
-        elif isinstance(each, Component) and each.typed_options is None:
+        if isinstance(each, Component):
+            yield (*path, "kind"), CodeName(each.kind)
+        if isinstance(each, Component) and each.typed_options is None:
             yield from (((*path, *at), text) for at, text in all_in(each.model_extra) if isinstance(text, str))

@@ -29,7 +29,7 @@ class FileName(str):
 
 
 NameOfCode: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(CodeName)]
-"""The type of a key whose value may be imported: by it a scenario is refused, and a sweep knows what to hash."""
+"""The type of a key whose value may be imported, beside the kind of a component."""
 NameOfFile: TypeAlias = Annotated[
     str, Field(min_length=1, json_schema_extra={"format": "path"}), AfterValidator(FileName)
 ]
