@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from fedsim.experiment.finished import checksums
 from fedsim.log import fingerprint
 from fedsim.report.comparison_report import comparison_document
 from fedsim.report.page import page_in, write_document
@@ -51,6 +52,8 @@ def write_manifest(directory: Path, **changes: object) -> None:
 
 def write_metrics(directory: Path, metrics: Mapping[str, float | None]) -> None:
     (directory / "metrics.json").write_text(json.dumps(metrics), encoding="utf-8")
+    if (directory / "manifest.json").exists():
+        seal(directory)
 
 
 def chosen_groups(rounds: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -255,10 +258,11 @@ def rewrite(path: Path, change: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
 
 
 def seal(directory: Path) -> None:
-    """Let the manifest hold the fingerprints of the tables that there are, as if a run had written them so."""
-    path = directory / "manifest.json"
+    """Let the manifest hold fingerprints and checksums of the files that there are, as if a run had written them so."""
+    path, metrics = directory / "manifest.json", directory / "metrics.json"
     manifest = json.loads(path.read_text(encoding="utf-8"))
     manifest["fingerprints"] = {each.stem: fingerprint(pl.read_parquet(each)) for each in directory.glob("*.parquet")}
+    manifest["checksums"] = checksums(manifest, metrics.read_text(encoding="utf-8") if metrics.exists() else "")
     path.write_text(json.dumps(manifest), encoding="utf-8")
 
 
