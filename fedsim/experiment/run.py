@@ -32,7 +32,7 @@ from fedsim.experiment.run_directory import (
     open_run_directory,
     write_run,
 )
-from fedsim.log.journal import STATE, TABLES, Journal, stored_log
+from fedsim.log.journal import STATE, TABLES, Journal, damaged, stored_log
 from fedsim.log.recorder import InMemoryLog, LogSink
 from fedsim.scenario import Scenario, as_scenario
 from fedsim.simulation import Progress, simulate_into
@@ -248,9 +248,18 @@ def _simulated(
         remove(unfinished / name)
         journals[name] = journal_of(unfinished / name, of[name])
         open_run_directory(_folder(directory, name))
-    if not scenario.jobs and (state := journals[""].state) is not None:
+    state = None if scenario.jobs else journals[""].state
+    if state is not None:
         tell(f"going on at round {int(state['number']):,}")
-    for name, (ended_s, error) in _run(scenario, views, journals, 0, report).items():
+    try:
+        over = _run(scenario, views, journals, 0, report)
+    except FedsimError:
+        raise
+    except Exception as failed:
+        if state is None:
+            raise
+        raise damaged(journals[""].file, where(failed)) from failed  # somebody has made up the state
+    for name, (ended_s, error) in over.items():
         about = about_tables(views[name][0], 0)
         journals[name].close(_folder(directory, name), ended_s, str(error or ""), about)
     return journals
