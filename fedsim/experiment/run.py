@@ -251,18 +251,23 @@ def _simulated(
     state = None if scenario.jobs else journals[""].state
     if state is not None:
         tell(f"going on at round {int(state['number']):,}")
-    try:
+    with nullcontext() if state is None else _blaming(journals[""].file):
         over = _run(scenario, views, journals, 0, report)
-    except FedsimError:
-        raise
-    except Exception as failed:
-        if state is None:
-            raise
-        raise damaged(journals[""].file, where(failed)) from failed  # somebody has made up the state
     for name, (ended_s, error) in over.items():
         about = about_tables(views[name][0], 0)
         journals[name].close(_folder(directory, name), ended_s, str(error or ""), about)
     return journals
+
+
+@contextmanager
+def _blaming(state: Path) -> Iterator[None]:
+    """Turn an unforeseen failure into an error of the state that a run went on from: somebody has made that up."""
+    try:
+        yield
+    except FedsimError:
+        raise
+    except Exception as failed:
+        raise damaged(state, where(failed)) from failed
 
 
 def _measured(
