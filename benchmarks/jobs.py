@@ -3,8 +3,8 @@
 import sys
 import time
 
-from fedsim.experiment.preflight import checked
 from fedsim.log.recorder import InMemoryLog
+from fedsim.run.preflight import checked
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
 from fedsim.simulation import simulate_log

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 
-from fedsim.experiment.run import simulate
+from fedsim.run.simulate import simulate
 from fedsim.scenario import Scenario
 from fedsim.sweeps.decide import decide, planned_decision
 from fedsim.sweeps.executors import Backend

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
         StalledError,
         SweepError,
     )
-    from fedsim.experiment.chain import chain
-    from fedsim.experiment.citation import citation
-    from fedsim.experiment.live import live
-    from fedsim.experiment.privacy import promises
-    from fedsim.experiment.result import Result, load
-    from fedsim.experiment.run import simulate
     from fedsim.learning.failures import LearningError
+    from fedsim.run.chain import chain
+    from fedsim.run.citation import citation
+    from fedsim.run.live import live
+    from fedsim.run.privacy import promises
+    from fedsim.run.result import Result, load
+    from fedsim.run.simulate import simulate
     from fedsim.scenario import Scenario
     from fedsim.sweeps.compare import compare
     from fedsim.sweeps.sweep import sweep
@@ -70,15 +70,15 @@ __all__ = [
 
 _HOMES = {
     "LearningError": "fedsim.learning.failures",
-    "Result": "fedsim.experiment.result",
+    "Result": "fedsim.run.result",
     "Scenario": "fedsim.scenario",
-    "chain": "fedsim.experiment.chain",
-    "citation": "fedsim.experiment.citation",
+    "chain": "fedsim.run.chain",
+    "citation": "fedsim.run.citation",
     "compare": "fedsim.sweeps.compare",
-    "live": "fedsim.experiment.live",
-    "load": "fedsim.experiment.result",
-    "promises": "fedsim.experiment.privacy",
-    "simulate": "fedsim.experiment.run",
+    "live": "fedsim.run.live",
+    "load": "fedsim.run.result",
+    "promises": "fedsim.run.privacy",
+    "simulate": "fedsim.run.simulate",
     "sweep": "fedsim.sweeps.sweep",
 }
 _ROLES = {
@@ -86,7 +86,7 @@ _ROLES = {
     "chart": "fedsim.report.charts:CHARTS",
     "law": "fedsim.population.distributions:DISTRIBUTIONS",
     "matching policy": "fedsim.selection.matching:POLICIES",
-    "metric": "fedsim.analysis.metrics:METRICS",
+    "metric": "fedsim.measure.metrics:METRICS",
     "optimizer": "fedsim.learning.optimizers:OPTIMIZERS",
     "privacy mechanism": "fedsim.privacy.mechanisms:MECHANISMS",
     "problem": "fedsim.learning.problems:PROBLEMS",

@@ -4,9 +4,9 @@ import random
 from typing import Any
 
 from fedsim.common.errors import ScenarioError, StalledError
-from fedsim.experiment.preflight import made_ready
 from fedsim.log import Log, fingerprint
 from fedsim.log.recorder import InMemoryLog
+from fedsim.run.preflight import made_ready
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
 from fedsim.simulation.jobs import simulate_jobs

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from fedsim import FedsimError, Scenario, simulate
-from fedsim.experiment.preflight import made_ready
 from fedsim.findings.finished_run import read_run
 from fedsim.population.distributions import distribution
 from fedsim.report.run_report import own_charts
+from fedsim.run.preflight import made_ready
 from tests.command import fedsim
 
 WORLD = "seed: 3\nstop: {rounds: 4}\npopulation: [{devices: 6%s}]\nserver: {cohort: 2, pause: 1m%s}\n%s"

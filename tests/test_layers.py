@@ -20,12 +20,12 @@ ROOMS = [
     "selection",
     "log",
     "simulation",
-    "analysis",
+    "measure",
     "theory",
     "privacy",
     "learning",
     "limits",
-    "experiment",
+    "run",
     "sweeps",
     "findings",
     "ci",
@@ -35,11 +35,7 @@ ROOMS = [
 ]
 """In the order in which the data pass them, but for `common`, which all use."""
 
-EXCEPTIONS = {
-    ("fedsim.experiment.result", "report"),
-    ("fedsim.experiment.result", "findings"),
-    ("fedsim.sweeps.sweep", "report"),
-}
+EXCEPTIONS = {("fedsim.run.result", "report"), ("fedsim.run.result", "findings"), ("fedsim.sweeps.sweep", "report")}
 """Whoever holds a result, or a sweep in a notebook, looks there for its page, and a run directory is complete with its
 page. Pages are made from directories alone, so these are the two places where a room asks a later one."""
 

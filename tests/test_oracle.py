@@ -16,9 +16,9 @@ from subprocess import PIPE
 import numpy as np
 import pytest
 
-from fedsim.analysis.fleet import Taken, fleet_of
 from fedsim.common.errors import StalledError
 from fedsim.log import Log
+from fedsim.measure.fleet import Taken, fleet_of
 from fedsim.population import Population, build_population, check_feasible
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
@@ -176,8 +176,8 @@ import os, sys
 from pathlib import Path
 import fedsim.report
 from fedsim import Scenario
-from fedsim.experiment.run import record
-from fedsim.experiment.run_directory import Provenance
+from fedsim.run.simulate import record
+from fedsim.run.run_directory import Provenance
 from fedsim.log import journal
 journal.SOONEST_S, journal.PATIENCE = 0.01, 0.0
 def page(directory, *_, **__):

@@ -12,9 +12,9 @@ from fedsim.bridges.schedule_format import ABOUT, COLUMNS, FORMAT, VERSION
 from fedsim.common.errors import RunError
 from fedsim.common.files import read_table, write_bytes, write_text
 from fedsim.common.outcomes import COUNTED_OUTCOMES
-from fedsim.experiment.finished import open_finished
-from fedsim.experiment.result import Result, load_one
 from fedsim.log import fingerprint, with_staleness
+from fedsim.run.finished import open_finished
+from fedsim.run.result import Result, load_one
 
 _SERVER = 0
 _MOST_CLIENTS = 2_000

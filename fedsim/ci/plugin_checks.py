@@ -17,13 +17,13 @@ from fedsim.common.errors import FedsimError, PluginError, RunError, ScenarioErr
 from fedsim.common.files import write_text
 from fedsim.common.json_files import as_json
 from fedsim.common.registry import registry_of
-from fedsim.experiment.repeated import small_scenario, told_of
-from fedsim.experiment.result import load
-from fedsim.experiment.run import record, simulate
-from fedsim.experiment.run_directory import Provenance
 from fedsim.learning.problems.problem import has_optimum
 from fedsim.log.journal import Journal
 from fedsim.population.distributions import distribution
+from fedsim.run.repeated import small_scenario, told_of
+from fedsim.run.result import load
+from fedsim.run.run_directory import Provenance
+from fedsim.run.simulate import record, simulate
 from fedsim.scenario import let_import_from
 from fedsim.scenario.document import Allowance, read_document
 

@@ -162,12 +162,12 @@ def replay_files(
 
 def run_job(job: Job) -> RunFigures | FileOutcome:
     """Run one replicate; return an outcome instead if anything goes wrong."""
-    from fedsim.experiment.cautions import why_nothing
-    from fedsim.experiment.result import write_run_report
-    from fedsim.experiment.run import simulate
-    from fedsim.experiment.run_directory import Provenance
     from fedsim.learning.failures import AbsentDataError
     from fedsim.log import fingerprint
+    from fedsim.run.cautions import why_nothing
+    from fedsim.run.result import write_run_report
+    from fedsim.run.run_directory import Provenance
+    from fedsim.run.simulate import simulate
 
     began = time.monotonic()
     try:

@@ -28,10 +28,10 @@ def decide_command(
 ) -> None:
     """Choose among settings (`choose`) by `decide`: tune each, drop what is worse; a second call does the rest."""
     from fedsim.common.progress import on_stderr
-    from fedsim.experiment.run_directory import Provenance
     from fedsim.findings.finding import as_plain
     from fedsim.report.decision_report import decision_document
     from fedsim.report.page import PAGE, write_document
+    from fedsim.run.run_directory import Provenance
     from fedsim.sweeps.decide import decide, default_decision_directory
     from fedsim.sweeps.executors import backend_of
 

@@ -148,7 +148,7 @@ def validate_command(
     quiet: Annotated[bool, Option("-q", "--quiet", help="Print nothing but mistakes.")] = False,
 ) -> None:
     """Check scenario files without running them; every mistake is shown with its line and column."""
-    from fedsim.experiment.preflight import checked, notes_of
+    from fedsim.run.preflight import checked, notes_of
     from fedsim.sweeps.decide import planned_decision
 
     mistakes: list[Mistake] = []
@@ -195,8 +195,8 @@ def metrics_command(
     as_json: options.AsJson = False,
 ) -> None:
     """List the names of all metrics, with their units and meanings; those of a scenario's own last."""
-    from fedsim.analysis.metrics import listed
-    from fedsim.analysis.metrics.own import made_metrics
+    from fedsim.measure.metrics import listed
+    from fedsim.measure.metrics.own import made_metrics
 
     known = list(listed())
     if file is not None:
@@ -234,10 +234,10 @@ def run_command(
     """Run a scenario: simulate, measure against theory, train, and write the run directory with its report."""
     from fedsim.common.files import pasteable
     from fedsim.common.progress import on_stderr
-    from fedsim.experiment.result import figure_lines
-    from fedsim.experiment.run import record
-    from fedsim.experiment.run_directory import Provenance, default_directory
     from fedsim.limits.verdict import judge
+    from fedsim.run.result import figure_lines
+    from fedsim.run.run_directory import Provenance, default_directory
+    from fedsim.run.simulate import record
 
     overrides = [*(override or []), *([f"engine={engine}"] if engine is not None else [])]
     scenario = options.load_scenario(file, overrides, seed, allow_plugins, allow_outside, jobs=True)

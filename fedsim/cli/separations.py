@@ -14,8 +14,8 @@ from fedsim.common.messages import complain, say, say_json, text_table
 from fedsim.common.progress import on_stderr
 
 if TYPE_CHECKING:
-    from fedsim.experiment.audit import Audited
-    from fedsim.experiment.privacy import PromiseCheck, Promises
+    from fedsim.run.audit import Audited
+    from fedsim.run.privacy import PromiseCheck, Promises
     from fedsim.scenario import Scenario
 
 _COLUMNS = ("separation", "method", "L1 uniform", "TV uniform", "max/min pi")
@@ -59,7 +59,7 @@ def chain_command(
     as_json: options.AsJson = False,
 ) -> None:
     """Ask theory what participation a separation leaves, without simulating."""
-    from fedsim.experiment.chain import chain
+    from fedsim.run.chain import chain
 
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
     if not (scenario.always_available or availability):
@@ -215,8 +215,8 @@ def privacy_command(
     if audit is not None:
         if any(each is not None for each in (separation, cohort, noise, epsilon, export, rounds, min_separation, most)):
             raise BadParameter("audits what a scenario states; --set changes it", param_hint="--audit")
-        from fedsim.experiment.audit import audit as audited
-        from fedsim.experiment.result import load_one
+        from fedsim.run.audit import audit as audited
+        from fedsim.run.result import load_one
 
         if audit.is_dir() and (override or seed is not None):
             raise BadParameter("a run is audited as it was", param_hint="--set")
@@ -229,8 +229,8 @@ def privacy_command(
     if from_log is not None:
         if override or any(each is not None for each in (separation, cohort, noise, epsilon, seed, export)):
             raise BadParameter("a log is checked against its own scenario, or --rounds, --min-separation, --most")
-        from fedsim.experiment.privacy import check_log
-        from fedsim.experiment.result import load_one
+        from fedsim.run.privacy import check_log
+        from fedsim.run.result import load_one
 
         run = load_one(from_log, allow_plugins=allow_plugins, allow_outside=allow_outside)
         _show_check(check_log(run, {"rounds": rounds, "min_separation": min_separation, "most": most}), as_json)
@@ -238,7 +238,7 @@ def privacy_command(
     if any(each is not None for each in (rounds, min_separation, most)):
         raise BadParameter("--rounds, --min-separation and --most go with --from-log; the scenario enforces its own")
     assert file is not None
-    from fedsim.experiment.privacy import promises
+    from fedsim.run.privacy import promises
 
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
     if amplified:
@@ -255,7 +255,7 @@ def privacy_command(
 def _show_promises(scenario: "Scenario", found: "Promises", as_json: bool, export: Path | None) -> None:
     from fedsim.common.files import write_text
     from fedsim.common.json_files import as_json as json_text
-    from fedsim.experiment.privacy import mechanism_data
+    from fedsim.run.privacy import mechanism_data
 
     if export is not None:
         if len(found) > 1:
@@ -354,7 +354,7 @@ def solve_command(
     as_json: options.AsJson = False,
 ) -> None:
     """Find the smallest separation or cool-down that meets a condition, by simulating; and what it costs in pace."""
-    from fedsim.experiment.solve import solve
+    from fedsim.run.solve import solve
 
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
     least = low if low is not None else "0" if high.isdecimal() else "0s"

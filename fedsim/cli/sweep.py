@@ -70,8 +70,8 @@ def plan_command(
         return
     from fedsim.common.instants import readable_time
     from fedsim.common.memory import readable_bytes
-    from fedsim.experiment.cautions import of_deadline
     from fedsim.population import build_population
+    from fedsim.run.cautions import of_deadline
     from fedsim.sweeps.decide import default_decision_directory, planned_decision
     from fedsim.sweeps.plan import plan_data
 
@@ -137,8 +137,8 @@ def _stages(planned: "Plan", data: dict[str, Any]) -> list[tuple[Any, ...]]:
 def _write_scaled(scenario: "Scenario", scale: str, file: Path, out: Path | None) -> None:
     """Write the smaller scenario to a file, and print which figures it keeps."""
     from fedsim.common.files import write_new
-    from fedsim.experiment.preflight import preflight
-    from fedsim.experiment.scaled import parse_scale, scale_down
+    from fedsim.run.preflight import preflight
+    from fedsim.run.scaled import parse_scale, scale_down
     from fedsim.scenario import checked_text
 
     if out is None:
@@ -192,7 +192,7 @@ def sweep_command(
     """Run the points of a sweep, all with the same seeds; a second call does only what is missing."""
     from fedsim.common.files import pasteable
     from fedsim.common.instants import readable_time
-    from fedsim.experiment.run_directory import Provenance
+    from fedsim.run.run_directory import Provenance
     from fedsim.sweeps import store
     from fedsim.sweeps.executors import backend_of
     from fedsim.sweeps.sweep import run_sweep

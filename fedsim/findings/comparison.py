@@ -9,10 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from fedsim.analysis.noise import DEGREES
 from fedsim.common.arrays import Bools, Floats
 from fedsim.common.intervals import half_width
-from fedsim.experiment.run_directory import ABSENT, Change
 from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, Certainty, Finding, Tile, with_half
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.finished_sweep import short_name, value_text
@@ -28,6 +26,8 @@ from fedsim.findings.metric_wording import (
     read_condition,
     wording_of,
 )
+from fedsim.measure.noise import DEGREES
+from fedsim.run.run_directory import ABSENT, Change
 from fedsim.sweeps.compare import Comparison
 from fedsim.sweeps.decision import holm, p_of_mean
 

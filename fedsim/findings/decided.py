@@ -6,7 +6,6 @@ from itertools import product
 
 import numpy as np
 
-from fedsim.analysis.metrics import describe
 from fedsim.common.arrays import Floats
 from fedsim.findings.choice import (
     SweepChoice,
@@ -22,6 +21,7 @@ from fedsim.findings.finished_sweep import FinishedSweep, names_of
 from fedsim.findings.formatting import capitalized, count, duration, equation, listing_of, number, percent
 from fedsim.findings.metric_wording import PACE, difference, wording_of
 from fedsim.findings.sweep import choice_bias, losses_of, no_loss
+from fedsim.measure.metrics import describe
 from fedsim.sweeps.decision import interval
 
 _NAMED = 3  # settings that a sentence names at most

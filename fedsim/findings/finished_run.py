@@ -14,8 +14,8 @@ from fedsim.common.files import reading
 from fedsim.common.json_files import read_figures, read_object
 from fedsim.common.outcomes import COUNTED_OUTCOMES
 from fedsim.common.regular_files import regular
-from fedsim.experiment.finished import check_one
 from fedsim.findings.gathered import Asked, Gathered, by_number, gather
+from fedsim.run.finished import check_one
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
 from fedsim.scenario.loading import validate

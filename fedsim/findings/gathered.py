@@ -5,14 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from fedsim.analysis.contributions import Contributions, Counter
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.files import slices
 from fedsim.common.instants import DAY_S
 from fedsim.common.intervals import half_width
-from fedsim.experiment.cautions import by_day, drawn_together
 from fedsim.log import BUFFERED
+from fedsim.measure.contributions import Contributions, Counter
 from fedsim.population import Population, residence
+from fedsim.run.cautions import by_day, drawn_together
 from fedsim.scenario import Scenario
 
 SLOT_S = 900.0

@@ -3,12 +3,12 @@
 import math
 from collections.abc import Iterator, Mapping
 
-from fedsim.experiment.cautions import why_nothing
 from fedsim.findings.bias import NOBODY, ROUNDING, Bias, ClientShare, Seen, contrast_words, never_by_chance
 from fedsim.findings.finding import BIAS, WHAT, Certainty, Finding
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import capitalized, count, duration, equation, listing, many, number, percent
 from fedsim.findings.metric_wording import tv
+from fedsim.run.cautions import why_nothing
 from fedsim.scenario.server import has_random_size
 
 _NAMED = 6  # of more groups than these, only the first and the last are named

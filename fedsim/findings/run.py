@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from fedsim.experiment.cautions import why_nothing
 from fedsim.findings.bias import (
     FEW,
     NOBODY,
@@ -35,6 +34,7 @@ from fedsim.findings.formatting import (
 from fedsim.findings.methods import model_findings
 from fedsim.findings.participation import bias_findings, failure_of, what_happened
 from fedsim.findings.run_advice import SMALL, advice, spent_findings, training_findings
+from fedsim.run.cautions import why_nothing
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ import numpy as np
 
 from fedsim.common.errors import FedsimError
 from fedsim.common.instants import HOUR_S, time_unit
-from fedsim.experiment.cautions import of_paid_rounds, of_separation, of_shocks, of_training, why_nothing
 from fedsim.findings.bias import ROUNDING, Bias, Seen
 from fedsim.findings.finding import COST, MODEL, NEXT, TRUST, Finding, command_of
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import capitalized, count, duration, listing, many, number, percent
 from fedsim.findings.methods import initial_loss, optimizer_figures, slow_descents, stopped_after
 from fedsim.findings.metric_wording import tv
+from fedsim.run.cautions import of_paid_rounds, of_separation, of_shocks, of_training, why_nothing
 from fedsim.scenario.learning import ConstantSchedule
 from fedsim.scenario.stop import Stop
 from fedsim.scenario.units import format_duration

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from fedsim.analysis.noise import by_chance
 from fedsim.common.arrays import Floats, Ints
 from fedsim.findings.bias import FEW
 from fedsim.findings.choice import (
@@ -39,6 +38,7 @@ from fedsim.findings.methods import optimizer_of, without_loss
 from fedsim.findings.metric_wording import L1, PACE, PACE_UNIT, PULL, MetricWording, difference, tv, wording_of
 from fedsim.findings.run_advice import longer_command
 from fedsim.findings.tournament import Tournament, tournament_findings, tournament_next, tournament_tiles
+from fedsim.measure.noise import by_chance
 from fedsim.scenario.models import Group
 from fedsim.scenario.server import SyncServer
 from fedsim.sweeps.decision import holm, interval, p_values, told_apart

@@ -11,12 +11,12 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from fedsim.analysis.metrics import BUILTIN, METRICS, declared, listed, metric_part, scope
-from fedsim.analysis.metrics.metric import Metric
-from fedsim.analysis.metrics.own import Own, made_metrics, own_described
 from fedsim.common.errors import KeyPath, Mistake, ScenarioError
 from fedsim.common.hints import did_you_mean
 from fedsim.limits.grammar import ConditionError, MetricCondition, ValueForm, parse_condition
+from fedsim.measure.metrics import BUILTIN, METRICS, declared, listed, metric_part, scope
+from fedsim.measure.metrics.metric import Metric
+from fedsim.measure.metrics.own import Own, made_metrics, own_described
 from fedsim.scenario import Scenario
 from fedsim.scenario.sweep import Expectation
 from fedsim.scenario.units import format_duration

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from fedsim.analysis.contributions import Contributions
 from fedsim.common.arrays import Ints
 from fedsim.common.errors import ScenarioError
 from fedsim.log import with_staleness
+from fedsim.measure.contributions import Contributions
 from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import COIN_LAWS

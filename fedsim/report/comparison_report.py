@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from fedsim.analysis.metrics import describe, listed
-from fedsim.experiment.run_directory import Change
 from fedsim.findings.comparison import (
     Judged,
     binding_settings,
@@ -25,6 +23,7 @@ from fedsim.findings.finished_run import FinishedRun, read_run
 from fedsim.findings.finished_sweep import short_name, value_text
 from fedsim.findings.formatting import NO_VALUE, above_dust, count, equation, percent, signed
 from fedsim.findings.run import setup_of
+from fedsim.measure.metrics import describe, listed
 from fedsim.privacy.guarantee import scope_of
 from fedsim.report.charts import Chart
 from fedsim.report.charts.side_by_side import NAMES, frequency_chart, loss_chart
@@ -33,6 +32,7 @@ from fedsim.report.document import ReportDocument, Section
 from fedsim.report.provenance import ReportProvenance, run_provenance, sweep_provenance
 from fedsim.report.sweep_report import HEADLINES
 from fedsim.report.tables import Table
+from fedsim.run.run_directory import Change
 from fedsim.sweeps.compare import compare
 from fedsim.sweeps.results import parameters_of
 from fedsim.sweeps.store import SWEEP_FILE, read_sweep

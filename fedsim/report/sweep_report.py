@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fedsim.analysis.metrics import describe
 from fedsim.findings.choice import SweepChoice, choice_of, choice_title, loss_parts
 from fedsim.findings.expectations import sweep_verdict
 from fedsim.findings.finished_sweep import FinishedSweep
@@ -13,6 +12,7 @@ from fedsim.findings.formatting import capitalized, count
 from fedsim.findings.metric_wording import L1, PACE, wording_of
 from fedsim.findings.sweep import moves, sweep_answer, sweep_setup, sweep_tiles
 from fedsim.findings.tournament import Tournament, leaders, ranks, tied, tournament_of, tournament_title
+from fedsim.measure.metrics import describe
 from fedsim.report import sweep_tables as tables
 from fedsim.report.charts import Chart
 from fedsim.report.charts.sweep_lines import line_chart, parts_chart

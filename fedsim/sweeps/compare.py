@@ -11,10 +11,10 @@ import polars as pl
 from fedsim.common.arguments import path_of
 from fedsim.common.errors import RunError
 from fedsim.common.json_files import finite
-from fedsim.experiment.cautions import why_nothing
-from fedsim.experiment.finished import MANIFEST, Outcome, open_finished
-from fedsim.experiment.run_directory import Change, changes
 from fedsim.limits.grammar import ConditionError, parse_condition
+from fedsim.run.cautions import why_nothing
+from fedsim.run.finished import MANIFEST, Outcome, open_finished
+from fedsim.run.run_directory import Change, changes
 from fedsim.sweeps.results import differences, parameters_of, read_results
 from fedsim.sweeps.store import SWEEP_FILE, read_sweep
 

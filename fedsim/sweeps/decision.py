@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.analysis.verdict import holm_levels
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.intervals import student_quantile
 from fedsim.limits.grammar import MetricCondition
+from fedsim.measure.verdict import holm_levels
 
 CONFIDENCE = 0.95
 _ROUNDING = 1e-12

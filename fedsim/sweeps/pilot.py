@@ -15,12 +15,12 @@ from fedsim.common.arrays import Floats
 from fedsim.common.errors import FedsimError
 from fedsim.common.instants import DAY_S
 from fedsim.common.memory import SHARE, limit_this_process
-from fedsim.experiment.budget import check_log_size
-from fedsim.experiment.cautions import by_day
-from fedsim.experiment.evaluation import Ready, evaluate, learner_of
-from fedsim.experiment.preflight import made_ready
-from fedsim.experiment.run import simulate
 from fedsim.log import Log
+from fedsim.run.budget import check_log_size
+from fedsim.run.cautions import by_day
+from fedsim.run.evaluation import Ready, evaluate, learner_of
+from fedsim.run.preflight import made_ready
+from fedsim.run.simulate import simulate
 from fedsim.scenario import Scenario
 from fedsim.scenario.stop import Stop
 from fedsim.simulation import Enough, simulate_log

@@ -16,8 +16,8 @@ from fedsim._version import __version__
 from fedsim.common.errors import FedsimError, Mistake, ScenarioError
 from fedsim.common.instants import DAY_S
 from fedsim.common.progress import Report, silent
-from fedsim.experiment.budget import Need, address_space_bytes, refusals
-from fedsim.experiment.preflight import checked
+from fedsim.run.budget import Need, address_space_bytes, refusals
+from fedsim.run.preflight import checked
 from fedsim.scenario import Scenario
 from fedsim.scenario.sweep import Sweep
 from fedsim.sweeps.executors import default_workers

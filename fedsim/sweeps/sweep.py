@@ -17,8 +17,8 @@ from fedsim.common.arguments import path_of, whole
 from fedsim.common.errors import SweepError
 from fedsim.common.files import name_of_file
 from fedsim.common.progress import Report, in_notebooks, silent
-from fedsim.experiment.run_directory import Provenance
 from fedsim.log import fingerprint
+from fedsim.run.run_directory import Provenance
 from fedsim.scenario import Scenario, as_scenario, import_folders
 from fedsim.sweeps import store
 from fedsim.sweeps.dispatch import Dispatcher, Settled

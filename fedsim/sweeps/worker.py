@@ -100,8 +100,8 @@ class EndedError(FedsimError):
 
 def work(task: Task) -> RunOutcome:
     """Do a run and write its results, unless they exist; errors are returned, not raised."""
-    from fedsim.experiment.cautions import why_nothing
-    from fedsim.experiment.run import simulate
+    from fedsim.run.cautions import why_nothing
+    from fedsim.run.simulate import simulate
     from fedsim.sweeps.store import mark_of, run_file, write_run_results
 
     folder = Path(task.folder)

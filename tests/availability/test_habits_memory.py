@@ -12,8 +12,8 @@ from fedsim.availability.habits.batch import HabitsBatch
 from fedsim.availability.models import availability_models
 from fedsim.common.instants import DAY
 from fedsim.common.keyed import Purpose, stream
-from fedsim.experiment.preflight import made_ready
 from fedsim.log.journal import Journal
+from fedsim.run.preflight import made_ready
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_into
 from fedsim.simulation.engine import Simulation

@@ -18,9 +18,9 @@ from fedsim.common.errors import PluginError, ScenarioError
 from fedsim.common.instants import FOREVER
 from fedsim.common.keyed import Stream
 from fedsim.common.reasons import Reason
-from fedsim.experiment.preflight import preflight
 from fedsim.population import build_population
 from fedsim.population.distributions import DISTRIBUTIONS
+from fedsim.run.preflight import preflight
 from fedsim.scenario import Scenario
 from fedsim.scenario.stop import Stop
 from fedsim.simulation import simulate_log, transitions_table

@@ -14,8 +14,8 @@ from fedsim.availability.population import strata
 from fedsim.availability.trace import RecordedAvailability
 from fedsim.common.errors import ScenarioError
 from fedsim.common.keyed import Purpose, stream
-from fedsim.experiment.preflight import made_ready, preflight
 from fedsim.population import build_population
+from fedsim.run.preflight import made_ready, preflight
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 from tests.command import fedsim

@@ -7,8 +7,8 @@ from typing import Any, get_args
 
 import pytest
 
-from fedsim.analysis.metrics import listed
 from fedsim.cli.main import Template
+from fedsim.measure.metrics import listed
 from tests.command import fedsim, fedsim_process
 from tests.conftest import SMALL, Write
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from fedsim import simulate
 from fedsim.common.errors import ScenarioError
-from fedsim.experiment.preflight import preflight
 from fedsim.limits.verdict import Judgement, UnknownMetricError, failed, find_metric, judge
+from fedsim.run.preflight import preflight
 from fedsim.scenario import Scenario
 from fedsim.sweeps.plan import points_of
 from tests.conftest import SMALL, Load, Write

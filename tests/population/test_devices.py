@@ -5,9 +5,9 @@ import pytest
 
 from fedsim.common.errors import ScenarioError
 from fedsim.common.keyed import Purpose, stream
-from fedsim.experiment.preflight import notes_of, preflight
 from fedsim.population import build_population, check_feasible
 from fedsim.population.sessions import session_phases
+from fedsim.run.preflight import notes_of, preflight
 from fedsim.scenario import Scenario
 from fedsim.scenario.devices import DEVICE_CLASSES, PLACES
 from fedsim.theory.prediction import theory_or_why_not

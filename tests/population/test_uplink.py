@@ -5,10 +5,10 @@ import pytest
 
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import ScenarioError
-from fedsim.experiment.preflight import notes_of
-from fedsim.experiment.scaled import scale_down
 from fedsim.population import build_population
 from fedsim.population.uplink import shared
+from fedsim.run.preflight import notes_of
+from fedsim.run.scaled import scale_down
 from fedsim.scenario import Scenario
 from fedsim.theory.prediction import theory_or_why_not
 from tests.conftest import Write

@@ -8,15 +8,15 @@ import pytest
 
 from fedsim import Scenario, promises, simulate
 from fedsim.common.errors import ScenarioError
-from fedsim.experiment.audit import audit
-from fedsim.experiment.preflight import preflight
-from fedsim.experiment.training import private_optimizers
 from fedsim.learning.optimizers.optimizer import Cohort
 from fedsim.population import build_population
 from fedsim.privacy.bounds import enforced_bounds
 from fedsim.privacy.epsilon import epsilon_of, noise_for
 from fedsim.privacy.guarantee import guarantee
 from fedsim.privacy.sampled import epsilon_of_sampled, noise_for_sampled
+from fedsim.run.audit import audit
+from fedsim.run.preflight import preflight
+from fedsim.run.training import private_optimizers
 from tests.conftest import Load
 
 DELTA = 1e-8

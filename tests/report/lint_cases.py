@@ -12,9 +12,9 @@ from pydantic import ValidationError
 
 import fedsim
 from fedsim.common.errors import FedsimError
-from fedsim.experiment.run import record
-from fedsim.experiment.run_directory import Provenance
 from fedsim.report import write_report
+from fedsim.run.run_directory import Provenance
+from fedsim.run.simulate import record
 from fedsim.scenario import Scenario
 from tests.fuzz.scenarios import TRACE
 from tests.report.runs import report_comparison

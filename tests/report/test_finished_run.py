@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from fedsim.common.errors import RunError
-from fedsim.experiment.run import record
-from fedsim.experiment.run_directory import Provenance
 from fedsim.findings.finished_run import read_run
 from fedsim.report import write_report
+from fedsim.run.run_directory import Provenance
+from fedsim.run.simulate import record
 from tests.conftest import Load
 
 from .runs import SCENARIO, rewrite, write_manifest, write_metrics

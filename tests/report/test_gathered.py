@@ -7,11 +7,11 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from fedsim.analysis.contributions import contributions
 from fedsim.common.files import slices
-from fedsim.experiment.run import simulate
 from fedsim.findings.gathered import SLOT_S, Asked, gather, gatherer_of, share_margins, weight_classes
+from fedsim.measure.contributions import contributions
 from fedsim.population import build_population
+from fedsim.run.simulate import simulate
 from fedsim.scenario import Scenario
 from tests.conftest import Write
 

@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from fedsim.cli.main import app
 from fedsim.common.errors import ScenarioError
-from fedsim.experiment.finished import checksums
 from fedsim.findings.finished_run import read_run
 from fedsim.report.run_report import own_charts
+from fedsim.run.finished import checksums
 from tests.conftest import SMALL, Write
 
 OWN = """\

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from fedsim import Scenario, simulate
-from fedsim.analysis.contributions import contributions
 from fedsim.findings.finished_run import FinishedRun, read_run
+from fedsim.measure.contributions import contributions
 from fedsim.privacy.guarantee import UNIT
 from fedsim.report.comparison_report import comparison_document
 from fedsim.report.run_report import privacy_section

@@ -12,7 +12,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from fedsim.common.errors import Mistake, ScenarioError
-from fedsim.experiment.preflight import preflight
+from fedsim.run.preflight import preflight
 from fedsim.scenario import Scenario, starter
 from tests.command import fedsim
 

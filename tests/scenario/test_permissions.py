@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from fedsim.common.errors import ScenarioError
-from fedsim.experiment.preflight import preflight
+from fedsim.run.preflight import preflight
 from fedsim.scenario import Scenario
 from tests.conftest import SMALL, Write
 

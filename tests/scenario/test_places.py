@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 import fedsim
 from fedsim.common.errors import FedsimError, KeyPath, ScenarioError, dotted
 from fedsim.common.registry import _hints, registry_of
-from fedsim.experiment.preflight import checked
+from fedsim.run.preflight import checked
 from fedsim.scenario import Scenario
 from fedsim.scenario.component import Component, words_of
 from fedsim.sweeps.worker import inputs_of

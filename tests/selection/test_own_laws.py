@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from fedsim import Scenario, chain, simulate
 from fedsim.common.errors import ChainError, PluginError, ScenarioError
 from fedsim.common.files import write_table
-from fedsim.experiment.preflight import preflight
 from fedsim.log import Log
 from fedsim.population import build_population
+from fedsim.run.preflight import preflight
 from fedsim.scenario.component import Component
 from fedsim.selection import LAWS, check_law, selection_law
 from fedsim.simulation import simulate_log

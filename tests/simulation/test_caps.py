@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim import simulate
-from fedsim.analysis.contributions import contributions
 from fedsim.common.errors import ScenarioError, StalledError
-from fedsim.experiment.preflight import preflight
-from fedsim.experiment.reference import unbiased_twin
+from fedsim.measure.contributions import contributions
 from fedsim.population import build_population
 from fedsim.population.columns import UNCAPPED
 from fedsim.privacy.bounds import enforced_bounds
+from fedsim.run.preflight import preflight
+from fedsim.run.reference import unbiased_twin
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 from fedsim.theory.prediction import applicable

@@ -6,15 +6,15 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fedsim.analysis.metrics import measure, tally_of
-from fedsim.analysis.participation import clients_table
 from fedsim.availability.population import strata
 from fedsim.availability.shocks import availability_of
 from fedsim.common.instants import HOUR
 from fedsim.common.keyed import Purpose, stream
-from fedsim.experiment.evaluation import setting_of
-from fedsim.experiment.scaled import scale_down
+from fedsim.measure.metrics import measure, tally_of
+from fedsim.measure.participation import clients_table
 from fedsim.population import build_population
+from fedsim.run.evaluation import setting_of
+from fedsim.run.scaled import scale_down
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 from fedsim.simulation.check_ins import bernoulli_sample, connections_of

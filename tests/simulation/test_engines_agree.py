@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.analysis.metrics import measure, tally_of
-from fedsim.analysis.participation import clients_table
 from fedsim.availability import MODELS, Intervals, Place
 from fedsim.common.errors import StalledError
 from fedsim.common.keyed import Stream
-from fedsim.experiment.evaluation import setting_of
 from fedsim.log import GAUGE_COUNTS, fingerprint
+from fedsim.measure.metrics import measure, tally_of
+from fedsim.measure.participation import clients_table
 from fedsim.population import build_population
+from fedsim.run.evaluation import setting_of
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 from fedsim.simulation.arrays import precomputed

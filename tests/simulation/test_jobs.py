@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from fedsim.common.instants import DAY_S
-from fedsim.experiment.preflight import made_ready
 from fedsim.log import Log, fingerprint
+from fedsim.run.preflight import made_ready
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
 from fedsim.selection.matching import POLICIES, Wish

@@ -110,7 +110,7 @@ def done_here(scenario: Scenario) -> pl.DataFrame:
 
 @cache
 def _done_here(written: str) -> pl.DataFrame:
-    from fedsim.experiment.run import simulate
+    from fedsim.run.simulate import simulate
     from fedsim.sweeps.plan import plan_sweep
 
     plan = plan_sweep(Scenario.model_validate_json(written))

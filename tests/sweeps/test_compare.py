@@ -7,8 +7,8 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from fedsim.common.errors import RunError
-from fedsim.experiment.run import simulate
-from fedsim.experiment.run_directory import ABSENT, changes
+from fedsim.run.run_directory import ABSENT, changes
+from fedsim.run.simulate import simulate
 from fedsim.scenario import Scenario
 from fedsim.sweeps import store
 from fedsim.sweeps.compare import compare

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from fedsim.common.progress import silent
-from fedsim.experiment.evaluation import evaluate
-from fedsim.experiment.run import simulate
+from fedsim.run.evaluation import evaluate
+from fedsim.run.simulate import simulate
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 from fedsim.sweeps import plan as planning

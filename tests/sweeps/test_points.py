@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.experiment.run import simulate
+from fedsim.run.simulate import simulate
 from fedsim.scenario import Scenario
 from fedsim.sweeps.plan import plan_sweep, points_of, seeds_of
 from tests.conftest import SMALL, Load, Write

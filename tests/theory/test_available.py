@@ -9,13 +9,13 @@ import pytest
 from numpy.typing import NDArray
 
 from fedsim import Result, Scenario, simulate
-from fedsim.analysis.participation import available_time
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError, ScenarioError
-from fedsim.experiment.preflight import preflight
 from fedsim.learning import LearningError, build_optimizer, frequencies
 from fedsim.learning.optimizers.debiased_fedavg import OracleWeighted
+from fedsim.measure.participation import available_time
 from fedsim.population import Population
+from fedsim.run.preflight import preflight
 from fedsim.theory import available_prediction, stationary
 from fedsim.theory.available_prediction import Selections, by_weights, expected_reports, why_not
 from tests.conftest import Write

@@ -5,9 +5,9 @@ import pytest
 
 from fedsim import Scenario, simulate
 from fedsim.common.errors import ScenarioError
-from fedsim.experiment.chain import chain
-from fedsim.experiment.preflight import notes_of, preflight
 from fedsim.population import build_population
+from fedsim.run.chain import chain
+from fedsim.run.preflight import notes_of, preflight
 from fedsim.simulation import simulate_log
 from fedsim.theory.busy import is_busy
 from fedsim.theory.prediction import theory_or_why_not

@@ -22,9 +22,9 @@ from flwr.serverapp import GaussianPrivacyEvent, NeighboringRelation, PrivacyCon
 
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import RunError
-from fedsim.experiment.preflight import preflight
 from fedsim.privacy.bounds import ParticipationBounds, enforced_bounds
 from fedsim.privacy.epsilon import epsilon_of, log_delta
+from fedsim.run.preflight import preflight
 from fedsim.scenario import Scenario, as_scenario
 
 METHOD: Final = "fedsim-participation-bounds"

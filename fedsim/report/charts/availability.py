@@ -7,12 +7,12 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator
 
-from fedsim.analysis.metrics.population import hours_of, share_by_hour
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import HOUR_S
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import count, from_to, listing, percent
 from fedsim.findings.gathered import SLOT_S
+from fedsim.measure.metrics.population import hours_of, share_by_hour
 from fedsim.report.charts import Chart, marks, plot
 
 ZONES = 6  # time zones shown at most: those with the most devices

@@ -8,7 +8,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator
 
-from fedsim.analysis.metrics import describe
 from fedsim.common.arrays import Floats, Ints
 from fedsim.findings.choice import LossParts
 from fedsim.findings.finding import BIAS
@@ -16,6 +15,7 @@ from fedsim.findings.finished_sweep import FinishedSweep
 from fedsim.findings.formatting import count, listing, number
 from fedsim.findings.metric_wording import MetricWording
 from fedsim.findings.sweep import Line, Lines, line_data
+from fedsim.measure.metrics import describe
 from fedsim.report.charts import Chart, marks, plot
 from fedsim.report.tables import thinned
 from fedsim.sweeps.decision import interval

@@ -1,0 +1,177 @@
+"""Every named metric, one module for each metric or for some that are computed together.
+
+To add one, write a class like those here: it declares its metrics and has one method, `measure`. Your own, named by a
+scenario's ``metrics``, go through the same door.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Final
+
+import polars as pl
+
+from fedsim.common.registry import Registry
+from fedsim.log import Recorded
+from fedsim.measure.metrics.metric import LEARNING, OF_JOBS, LogView, Measurement, Metric, Setting
+from fedsim.measure.participation import AvailableTime
+from fedsim.measure.tally import Tallies, Watch, tally
+
+_ROOM = "fedsim.measure.metrics"
+BUILTIN: Final = {
+    "rounds": f"{_ROOM}.rounds:RoundMetrics",
+    "sessions": f"{_ROOM}.rounds:Sessions",
+    "staleness": f"{_ROOM}.rounds:Staleness",
+    "participation": f"{_ROOM}.participation:Participation",
+    "tenths": f"{_ROOM}.participation:Tenths",
+    "separation": f"{_ROOM}.participation:Separation",
+    "population": f"{_ROOM}.population:PopulationMetrics",
+    "check_ins": f"{_ROOM}.population:CheckInMetrics",
+    "places": f"{_ROOM}.rounds:Places",
+    "fleet": f"{_ROOM}.fleet:FleetMetrics",
+    "theory": f"{_ROOM}.participation:AgainstTheory",
+    "privacy": f"{_ROOM}.participation:Promised",
+    "groups": f"{_ROOM}.participation:GroupShares",
+}
+"""What every run measures, in this order."""
+ON_REQUEST: Final = {"unevenness": "fedsim.measure.unevenness:UnevennessMetrics"}
+"""What is measured where a scenario's ``metrics`` name it."""
+METRICS: Final = Registry[Measurement](
+    "a metric",
+    Measurement,
+    BUILTIN | ON_REQUEST,
+    at="metrics[]",
+    chance="draw from np.random.default_rng(0), made in measure",
+)
+
+_READING_ORDER = (
+    *("rounds", "sessions", "staleness", "versions", "concurrency", "participation.l1_uniform", "participation.tv"),
+    *("participation.reported", "participation.l1_uniform_theory", "participation.l1_chain", "participation"),
+    *("privacy", "fleet", "population", "selection", "group", "learning", "jobs", "job"),
+)
+"""In which order lists show the metrics: by the longest of these beginnings that a name has; the others are last."""
+MOST_GROUPS = 200
+"""With more groups than these, groups have no metrics of their own."""
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+_OF_A_JOB = re.compile(r"^job\.[^.]+\.(alone\.)?")
+_PLACEHOLDER = re.compile(r"[A-Z]{2,}")
+_OF_A_GROUP = Metric(
+    "group.GROUP.METRIC",
+    "",
+    "Any metric of sessions, staleness, participation or availability for one group of several.",
+)
+
+
+@cache
+def listed() -> tuple[Metric, ...]:
+    """Return every metric that is built in, in the order in which lists show them."""
+    found = []
+    for kind in BUILTIN:
+        cls = METRICS[kind]
+        prefix = "group.GROUP." if scope(cls) == "groups" else ""
+        found += [Metric(prefix + each.name, each.unit, each.meaning) for each in declared(cls)]
+    return tuple(sorted([*found, _OF_A_GROUP, *LEARNING, *OF_JOBS], key=_place))
+
+
+def _place(metric: Metric) -> int:
+    fitting = [start for start in _READING_ORDER if metric.name.startswith(start)]
+    return _READING_ORDER.index(max(fitting, key=len)) if fitting else len(_READING_ORDER)
+
+
+@cache
+def describe(name: str) -> Metric | None:
+    """Return the built-in metric of that name, or None if there is none."""
+    own = _OF_A_JOB.sub("", name)
+    fitting = (each for each in listed() if each.name == name or fnmatchcase(own, _PLACEHOLDER.sub("*", each.name)))
+    return next(fitting, None)
+
+
+def of_jobs(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """Return the metrics of each of several jobs, by its name; nothing of a run of one."""
+    found: dict[str, dict[str, float]] = {}
+    for name, value in metrics.items():
+        if name.startswith("job."):
+            _, job, own = name.split(".", 2)
+            found.setdefault(job, {})[own] = value
+    return found
+
+
+def declared(measurement: object) -> tuple[Metric, ...]:
+    """Return the metrics that a measurement declares.
+
+    Raises
+    ------
+    TypeError
+        If they are not made of a name, a unit and a meaning.
+    """
+    several = getattr(measurement, "metrics", None)
+    if several is not None:
+        return tuple(each if isinstance(each, Metric) else Metric(*each) for each in several)
+    default = measurement.__name__ if isinstance(measurement, type) else type(measurement).__name__
+    name, unit, meaning = (getattr(measurement, key, "") for key in ("name", "unit", "meaning"))
+    return (Metric(name or default, unit, meaning),)
+
+
+def scope(measurement: object) -> str:
+    """Say what a measurement is made of: the whole ``run``, the ``groups``, or ``both``."""
+    found: str = getattr(measurement, "scope", "run")
+    return found
+
+
+def metric_part(group: str) -> str:
+    """Return the name of a group as it stands in the names of its metrics."""
+    return _NOT_IN_A_NAME.sub("-", group)
+
+
+def tally_of(log: Recorded, setting: Setting, watches: Sequence[Watch] = ()) -> Tallies:
+    """Read the participations of a log once, for all that is measured of them; `watches` are given every part."""
+    sizes = {group: sum(zones.values()) for group, zones in setting.groups.items()}
+    return tally(
+        log.participations,
+        log.rounds,
+        sum(sizes.values()),
+        [sizes[group] for group in _measured_groups(setting)],
+        watches,
+        fixed_divisor=setting.fixed_divisor,
+        by_day=setting.by_day,
+        together=setting.together,
+    )
+
+
+def _measured_groups(setting: Setting) -> list[str]:
+    return list(setting.groups) if 1 < len(setting.groups) <= MOST_GROUPS else []
+
+
+def measure(
+    log: Recorded,
+    clients: pl.DataFrame,
+    setting: Setting,
+    tallies: Tallies,
+    own: Sequence[Measurement] = (),
+    available: AvailableTime | None = None,
+) -> dict[str, float]:
+    """Return the metrics of the log, by name; one that has no samples is left out.
+
+    `tallies` are those of `tally_of`, `own` is measured besides the built-in metrics, and `available` is None where the
+    time for which devices were available is not known, or is all of it.
+    """
+    run = LogView(
+        log.rounds, log.gauges, clients, setting, log.ended_s, log.participations, tallies.run, available=available
+    )
+    measurements = [*(METRICS[kind]() for kind in BUILTIN), *own]
+    metrics: dict[str, float] = {}
+    for each in measurements:
+        if scope(each) != "groups":
+            metrics |= _named(each, run)
+    for group, own_tally in zip(_measured_groups(setting), tallies.groups, strict=True):
+        part = run.of_group(group, own_tally)
+        for each in measurements:
+            if scope(each) != "run":
+                metrics |= {f"group.{metric_part(group)}.{name}": x for name, x in _named(each, part).items()}
+    return metrics
+
+
+def _named(measurement: Measurement, run: LogView) -> dict[str, float]:
+    found = measurement.measure(run)
+    return dict(found) if not isinstance(found, float) else {declared(measurement)[0].name: found}

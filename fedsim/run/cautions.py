@@ -1,0 +1,177 @@
+"""Warnings that a run cannot measure bias: too short, separations too long, shocks."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from fedsim.common.arrays import Floats, Ints
+from fedsim.common.instants import DAY_S, readable_time, to_ms
+from fedsim.common.keyed import Purpose, stream
+from fedsim.common.outcomes import SESSION_OUTCOMES
+from fedsim.measure.metrics import of_jobs
+from fedsim.population import Population
+from fedsim.population.feasibility import shortage
+from fedsim.population.sessions import session_phases, upload_bits
+from fedsim.scenario import Scenario
+from fedsim.simulation.engine import sample
+from fedsim.simulation.world import whole_lengths
+from fedsim.theory.prediction import before_the_chain
+
+_SHOWN = 3
+_PAID = 0.9  # of the rounds that the noise of privacy is made for, this share should come about
+_ROUND = 1_000  # clients that stand for a larger round
+_SAMPLED = 10_000  # clients whose sessions are compared with the deadline
+
+
+def of_separation(scenario: Scenario, separation: Ints, cooldown_s: Floats) -> Iterator[str]:
+    """Warn of unwanted effects of separations (N,) in rounds, of cool-downs (N,), and of the length of the run."""
+    rounds, stop_s, server, clients = scenario.stop.rounds, scenario.stop.most_s, scenario.server, len(separation)
+    wanted = server.wanted
+    longest = float(cooldown_s.max(initial=0.0))
+    once = f"can {'take part' if server.cooldown_from == 'selected' else 'report'} once at most, with "
+    nothing = "how often says nothing of a bias"
+    if rounds is not None and (kept := int(((separation > 0) & (separation + 1 >= rounds)).sum())):
+        most = int(separation.max())
+        of = f"a separation of {most:,} {server.turn}{'' if most == 1 else 's'} in a run of {rounds:,}"
+        yield f"{_who(kept, clients)} {once}{of}: {nothing}"
+    if kept := int((cooldown_s >= stop_s).sum()):
+        of = f"a cool-down of {readable_time(longest)} in a run of {readable_time(stop_s)}"
+        yield f"{_who(kept, clients)} {once}{of}: {nothing}"
+    if rounds is not None and server.selects_once and rounds * wanted < clients:
+        taken = f"{rounds:,} round{'s' if rounds > 1 else ''} of {wanted:,} "
+        taken += "is 1 participation" if rounds * wanted == 1 else f"are {rounds * wanted:,} participations"
+        yield f"{taken} for {clients:,} clients, not even one for each: only groups of clients can be compared"
+    if 0 < longest < DAY_S and any(group.availability.kind == "habits" for group in scenario.population):
+        yield (
+            f"a cool-down of {readable_time(longest)} is shorter than a day, and devices with habits come at about the "
+            "same hours every day: it keeps nobody out from one day to the same hour of the next"
+        )
+
+
+def of_shortage(scenario: Scenario, population: Population) -> Iterator[str]:
+    """Warn of separations and caps that stop a run which gets far enough."""
+    if (short := shortage(scenario, population)) is not None:
+        turn = scenario.server.turn
+        yield (
+            f"the separations (or caps) can be kept for less than {short.rounds:,} {turn}s: clients can take part "
+            f"{short.possible:,} times in these, which need {short.needed:,}; a run that gets so far waits for ever"
+        )
+
+
+def of_theory(scenario: Scenario, population: Population) -> Iterator[str]:
+    """Say whether theory holds for devices that are always available, where one might take the chain for granted."""
+    known = before_the_chain(scenario, population) if scenario.always_available else None
+    if isinstance(known, str):
+        yield f"theory does not hold here: {known}"
+    elif known is not None:
+        yield f"theory holds here by the method {known.method}: {known.caveats[0]}"
+
+
+def _who(kept: int, clients: int) -> str:
+    return "every client" if kept == clients else f"{kept:,} of {clients:,} clients"
+
+
+def of_shocks(scenario: Scenario) -> Iterator[str]:
+    """Warn of what shocks do to the conclusions from a run."""
+    if scenario.shocks:
+        names = ", ".join(f"“{shock.name}”" for shock in scenario.shocks[:_SHOWN])
+        more = f" and {len(scenario.shocks) - _SHOWN} more" if len(scenario.shocks) > _SHOWN else ""
+        yield (
+            f"shocks ({names}{more}) take devices out together: no theory covers this, and one run shows one course of "
+            "them; other seeds or `replicates` say how much depends on it"
+        )
+
+
+def of_training(metrics: Mapping[str, float]) -> Iterator[str]:
+    """Warn of optimizers that diverged, and of models that never moved."""
+    for name, value in metrics.items():
+        optimizer, _, figure = name.removeprefix("learning.").rpartition(".")
+        if figure == "diverged_round":
+            yield f"training with {optimizer} diverged at round {value:,.0f}; try a smaller step (learning.step_size)"
+        elif figure == "dropped_updates" and value:
+            yield f"{value:,.0f} updates of {optimizer} were not finite, and counted as zero; try a smaller step"
+        elif figure == "moved" and not value:
+            yield f"the model of {optimizer} never moved: the server made no step, or every step was zero"
+
+
+def of_paid_rounds(metrics: Mapping[str, float]) -> Iterator[str]:
+    """Warn of noise that was made for more rounds than came about."""
+    paid, rounds = metrics.get("privacy.rounds", 0.0), metrics.get("rounds.count", 0.0)
+    if 0 < rounds < _PAID * paid:
+        yield (
+            f"the noise is made for n = {paid:,.0f} rounds (stop.rounds), and {rounds:,.0f} came about: with n = "
+            f"{rounds:,.0f} the same epsilon needs less noise (fedsim privacy FILE --set stop.rounds={rounds:.0f})"
+        )
+
+
+def of_deadline(scenario: Scenario, population: Population) -> Iterator[str]:
+    """Warn of a deadline that the median session misses."""
+    if scenario.server.deadline is None:
+        return
+    deadline, some = to_ms(scenario.server.deadline), sample(population.group, _SAMPLED).clients
+    some = np.arange(len(population)) if some is None else some
+    phases = session_phases(scenario, population, stream(scenario.own_seed, 0, Purpose.SESSION))(some, 0)
+    lengths = whole_lengths(phases, population.speed[some])
+    late, median = float((lengths > deadline).mean()), float(np.median(lengths)) / 1000
+    if late >= 0.5:
+        yield (
+            f"{'every session' if late == 1 else f'{late:.0%} of the sessions'} would be late: the median takes "
+            f"{readable_time(median)}, and the deadline is {readable_time(scenario.server.deadline)}"
+        )
+
+
+def of_uplink(scenario: Scenario, population: Population) -> Iterator[str]:
+    """Say how long the server's uplink makes a round in which everyone reports, and how much of it is used."""
+    if (uplink := scenario.server.uplink) is None:
+        return
+    from fedsim.population.uplink import shared  # only where needed: it compiles
+
+    wanted = scenario.server.wanted
+    few = min(wanted, len(population), _ROUND)
+    clients, uplink = np.arange(few) * len(population) // few, uplink * few / wanted
+    phases = session_phases(scenario, population, stream(scenario.own_seed, 0, Purpose.SESSION))(clients, 0)
+    speed, bits = population.speed[clients], upload_bits(scenario)[population.group[clients]]
+    alone_s = whole_lengths(phases, speed).max() / 1000
+    phases[2], _ = shared(phases, bits, np.full(few, np.inf), uplink)
+    round_s, busy_s = whole_lengths(phases, speed).max() / 1000, float(bits.sum()) / uplink
+    yield (
+        f"server.uplink: a round in which all {wanted:,} report takes about {readable_time(round_s)} "
+        f"({readable_time(alone_s)} without a limit), and uses {busy_s / round_s:.0%} of the uplink, over which alone "
+        f"its reports need {readable_time(busy_s)}"
+    )
+
+
+def of_memory(scenario: Scenario, population: Population) -> Iterator[str]:
+    """Tell how many devices of each group have too little memory to train."""
+    small = np.bincount(population.group[population.barred], minlength=len(scenario.population))
+    for group, count in zip(scenario.population, small.tolist(), strict=True):
+        if count and not group.left_out:
+            share = f"{count:,} of {group.devices:,} devices ({count / group.devices:.1%})"
+            yield f"session.needs: {share} of group {group.name!r} have less memory and never take part"
+
+
+def why_nothing(metrics: Mapping[str, float]) -> str:
+    """Say that no report was taken, and what became of the sessions; "" where one was, or if that is not known.
+
+    Of several jobs it says that of the first one without a report.
+    """
+    for job, own in of_jobs(metrics).items():
+        if nothing := why_nothing(own):
+            return f"job {job!r}: {nothing}"
+    sessions, rounds = (round(metrics.get(name, -1)) for name in ("sessions.count", "rounds.count"))
+    if sessions < 0 or metrics.get("sessions.reported_share", 0.0) > 0:
+        return ""
+    shares = {name: metrics.get(f"sessions.{name}_share", 0.0) for name in SESSION_OUTCOMES}
+    ended = ", ".join(f"{round(share * sessions):,} {name}" for name, share in shares.items() if share)
+    what = f"sessions: {ended}" if sessions else "nobody was selected"
+    return f"no report was taken in {rounds:,} round{'s' * (rounds != 1)} ({what})"
+
+
+def drawn_together(scenario: Scenario) -> int:
+    """Return how many clients one draw of the selection law takes: a whole group, or one client."""
+    return scenario.server.wanted if scenario.server.selection.kind == "groups" else 1
+
+
+def by_day(scenario: Scenario) -> bool:
+    """Say whether the availability of devices may depend on the time of day, so that chance is judged by whole days."""
+    return any(group.availability.kind not in {"always", "renewal"} for group in scenario.population)

@@ -1,0 +1,385 @@
+"""Checks a scenario before it is run."""
+
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache
+from inspect import signature
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from fedsim.availability import open_models
+from fedsim.availability.civil import Place
+from fedsim.availability.models import Opened
+from fedsim.availability.population import strata
+from fedsim.availability.shocks import check_shocks, describe_shocks
+from fedsim.availability.trace import RecordedAvailability
+from fedsim.common.errors import FedsimError, KeyPath, Mistake, PluginError, ScenarioError
+from fedsim.common.registry import Findings, is_own
+from fedsim.limits.verdict import check_study
+from fedsim.measure.metrics.own import made_metrics
+from fedsim.population import Population, build_population, check_feasible, residence
+from fedsim.run import cautions
+from fedsim.run.budget import check_budget
+from fedsim.run.evaluation import Ready
+from fedsim.run.repeated import unrepeatable
+from fedsim.scenario import Scenario
+from fedsim.scenario.learning import Learning
+from fedsim.scenario.units import format_duration
+from fedsim.selection import check_law, needs_feedback, theory_of
+from fedsim.selection.matching import POLICIES
+from fedsim.theory import available_prediction
+from fedsim.theory.prediction import known_pulls
+from fedsim.theory.question import largest_separation
+
+MOST_PROCESSES = 2_000_000
+Views = dict[str, tuple[Scenario, Ready]]
+"""Scenarios of one server each by the name of the job, and what was made of them."""
+
+
+def preflight(scenario: Scenario, replicate: int = 0) -> Population:
+    """Return the scenario's population, after checking it as `made_ready` does, with the same errors."""
+    return made_ready(scenario, replicate).population
+
+
+def made_ready(scenario: Scenario, replicate: int = 0, *, live: bool = False) -> Ready:
+    """Check that everything a scenario names exists and fits together; return what was made of it.
+
+    In a `live` run somebody else tells what came of each round, so that the scenario need not train, nor have memory
+    for it.
+    A `ScenarioError` has every mistake, each with its place in the file.
+    """
+    if too_much := check_budget(scenario.check_one(), training=not live):
+        raise ScenarioError(too_much)
+    own, of_own = made_metrics(scenario)
+    named = [*_check_selection(scenario), *_check_learning(scenario, live=live), *of_own]
+    named = named or _check_feedback(scenario, live=live)
+    opened = open_models(scenario)
+    mistakes = [*opened.mistakes, *named, *check_study(scenario, own)]
+    try:
+        population = build_population(scenario, replicate)
+    except ScenarioError as error:
+        raise ScenarioError([*error.mistakes, *mistakes]) from None
+    mistakes = [*check_shocks(scenario, population), *mistakes]
+    mistakes = [*check_feasible(scenario, population), *_check_privacy(scenario, population), *mistakes]
+    if scenario.engine == "process" and len(population) > MOST_PROCESSES:
+        message = f"the process engine takes up to {MOST_PROCESSES:,} devices, and these are {len(population):,}"
+        mistakes.append(scenario.mistake(("engine",), f"{message}; the vectorized engine takes more"))
+    mistakes = mistakes or [*_check_replays(scenario, population, opened), *_check_frequencies(scenario, population)]
+    if mistakes:
+        raise ScenarioError(mistakes)
+    models = [opened.models[index] for index in range(len(scenario.population))]
+    if unseeded := unrepeatable(scenario):
+        raise ScenarioError(unseeded)
+    return Ready(population, strata(scenario, population, models), own, opened.notes)
+
+
+def checked(scenario: Scenario, replicate: int = 0) -> Views:
+    """Check a scenario as `made_ready` does, or each of its jobs; return what was made of each, by the job's name.
+
+    A scenario of one server has no name. A `ScenarioError` has every mistake, with the name of its job.
+    """
+    if not scenario.jobs:
+        return {"": (scenario, made_ready(scenario, replicate))}
+    views, mistakes, policy = Views(), list[Mistake](), scenario.matching_policy
+    found = POLICIES.check(policy.kind, policy.options)
+    mistakes += [scenario.mistake(("matching", *path), message) for path, message in found]
+    for name in scenario.jobs:
+        view = scenario.of_job(name)
+        try:
+            views[name] = view, made_ready(view, replicate)
+        except ScenarioError as error:
+            mistakes += [replace(each, message=f"job {name!r}: {each.message}") for each in error.mistakes]
+    if mistakes := [*mistakes, *check_study(scenario)]:
+        raise ScenarioError(mistakes)
+    return views
+
+
+def _check_selection(scenario: Scenario) -> list[Mistake]:
+    choice = scenario.server.selection
+    mistakes = [scenario.mistake(("server", "selection", *path), message) for path, message in check_law(choice)]
+    if not mistakes and scenario.theory.convergence is not None and theory_of(choice) is None:
+        message = f"no theory covers the selection law {choice.kind!r}, so there is no convergence to study"
+        mistakes = [scenario.mistake(("theory", "convergence"), message)]
+    study, server = scenario.theory.convergence, scenario.server
+    if study is None or not server.selects_once:
+        return mistakes
+    most = largest_separation(scenario.devices, server.wanted)
+    message = f"{scenario.devices:,} clients in cohorts of {server.wanted:,} can keep a separation of {most:,} at most"
+    path: KeyPath = ("theory", "convergence", "separations")
+    long = (place for place, each in enumerate(study.separations) if each > most >= 0)
+    return mistakes + [scenario.mistake((*path, place), message) for place in long]
+
+
+def _check_feedback(scenario: Scenario, *, live: bool) -> list[Mistake]:
+    """Find out whether training in step with the simulation can give the feedback that the law needs."""
+    choice, learning = scenario.server.selection, scenario.learning
+    if not needs_feedback(choice):
+        return []
+    goes = f"selection by {choice.kind!r} goes by the losses of clients"
+    if learning is not None and learning.loss_parts:
+        message = f"{goes}, so that who takes part depends on the noise that loss_parts would leave out"
+        return [scenario.mistake(("learning", "loss_parts"), message)]
+    if scenario.job:
+        message = f"{goes}, which no job of several is told"
+        return [scenario.mistake(("server", "selection"), message)]
+    if live:
+        return []
+    if learning is None:
+        message = f"{goes}, and the scenario has no learning to give them; or step it yourself by fedsim.live"
+        return [scenario.mistake(("server", "selection"), message)]
+    from fedsim.learning import OPTIMIZERS, PROBLEMS
+
+    mistakes, first = [], learning.optimizers[0]
+    if not hasattr(PROBLEMS.find(learning.problem.kind), "losses"):
+        message = f"{goes}, and {learning.problem.kind!r} does not tell them: it has no method losses"
+        mistakes.append(scenario.mistake(("learning", "problem"), message))
+    known, kind = {"pi", "frequency", "shares", "predicted"}, OPTIMIZERS.find(first.kind)
+    source = getattr(kind, "frequency_option", None)
+    even = source is not None and first.options.get(source.name, source.default) == "uniform"
+    if not even and known & signature(kind).parameters.keys():
+        message = (
+            f"{goes}, those of the first optimizer, and {first.kind!r} has to know the log before it begins; put "
+            "another one first, such as fedavg"
+        )
+        mistakes.append(scenario.mistake(("learning", "optimizers", 0), message))
+    return mistakes
+
+
+def _check_privacy(scenario: Scenario, population: Population) -> list[Mistake]:
+    privacy = scenario.privacy
+    if privacy is None:
+        return []
+    from fedsim.privacy.bounds import enforced_bounds
+    from fedsim.privacy.guarantee import guarantee
+    from fedsim.privacy.mechanisms import MECHANISMS
+
+    path: KeyPath = ("privacy", "mechanism")
+    findings = MECHANISMS.check(privacy.mechanism.kind, privacy.mechanism.options)
+    mistakes = [scenario.mistake((*path, *inner), message) for inner, message in findings]
+    if privacy.training != "none":
+        mistakes += _check_private_training(scenario)
+    try:
+        bounds = enforced_bounds(scenario, population)
+        # The built-in ones have a guarantee, whatever the bounds, but where it is to be amplified.
+        if not mistakes and (is_own(privacy.mechanism.kind) or bounds.sampling is not None):
+            guarantee(privacy, bounds)
+    except ScenarioError as error:
+        mistakes += error.mistakes
+    except PluginError as error:
+        mistakes.append(scenario.mistake(path, str(error)))
+    return mistakes
+
+
+def _check_private_training(scenario: Scenario) -> list[Mistake]:
+    from fedsim.learning.private import can_be_private
+
+    if scenario.learning is None:
+        message = "there is no learning, so that no training could clip or add noise"
+        return [scenario.mistake(("privacy", "training"), message)]
+    if scenario.learning.loss_parts and scenario.privacy is not None and scenario.privacy.adaptive_clip is not None:
+        message = "an adaptive clip follows the updates of cohorts, so that the parts of a loss are not known"
+        return [scenario.mistake(("learning", "loss_parts"), message)]
+    why = "noise on their sum would promise nothing; privacy.training"
+    return _other_optimizers(scenario, scenario.learning, can_be_private, why)
+
+
+def _other_optimizers(scenario: Scenario, learning: Learning, fits: Callable[[type], bool], why: str) -> list[Mistake]:
+    """Return a mistake for each optimizer that does not fit since it does not use the mean of the updates alone."""
+    from fedsim.learning.optimizers import OPTIMIZERS
+
+    return [
+        scenario.mistake(
+            ("learning", "optimizers", index),
+            f"{choice.kind!r} makes more of the updates than their mean, so that {why} knows "
+            f"{_built_in(OPTIMIZERS, fits)}",
+        )
+        for index, choice in enumerate(learning.optimizers)
+        if not OPTIMIZERS.check(choice.kind, {}) and not fits(OPTIMIZERS.find(choice.kind))
+    ]
+
+
+def _built_in(registry: Mapping[str, type], holds: Callable[[type], bool]) -> str:
+    """Return the names of the built-in classes of which something holds: "a, b and c"."""
+    *names, last = [name for name in registry if not is_own(name) and holds(registry[name])]
+    return f"{', '.join(names)} and {last}"
+
+
+def notes_of(scenario: Scenario, population: Population) -> list[str]:
+    """Return notes on a scenario: on its privacy, shocks, separations and cool-downs."""
+    notes = []
+    if scenario.privacy is not None:
+        from fedsim.learning.private import caveats
+
+        notes = [f"privacy: {each}" for each in caveats(scenario, population)]
+    said: Iterable[str] = cautions.of_separation(scenario, population.separation, population.cooldown_s)
+    said = [*cautions.of_shortage(scenario, population), *cautions.of_theory(scenario, population), *said]
+    said = [*cautions.of_memory(scenario, population), *said, *cautions.of_deadline(scenario, population)]
+    said = [*cautions.of_shocks(scenario), *said, *cautions.of_uplink(scenario, population)]
+    return [*notes, *describe_shocks(scenario), *said]
+
+
+def _check_replays(scenario: Scenario, population: Population, opened: Opened) -> list[Mistake]:
+    """Return the groups whose trace has no available device during the run, in any of their time zones."""
+    run_s, mistakes = scenario.stop.most_s, []
+    within = "after the run begins" if run_s == math.inf else f"in the {format_duration(run_s)} of the run"
+    group, zone, _ = residence(population)
+    for index, model in opened.models.items():
+        if not isinstance(model, RecordedAvailability):
+            continue
+        places = [Place(scenario.start, ZoneInfo(population.zone_names[each])) for each in zone[group == index]]
+        if not any(model.enterable(place, run_s) for place in places):
+            message = (
+                f"none of the {len(model.pattern.names):,} devices of the trace is available {within}, so that nobody "
+                "can be selected; `since` and `until` say which part of the trace is used, `repeat` and `start` when "
+                "it is"
+            )
+            mistakes.append(scenario.mistake(("population", index, "availability"), message))
+    return mistakes
+
+
+def _check_frequencies(scenario: Scenario, population: Population) -> list[Mistake]:
+    """Find the optimizers that ask for frequencies which theory does not know or the mean field cannot predict."""
+    if scenario.learning is None:
+        return []
+    from fedsim.learning import OPTIMIZERS
+
+    mistakes = []
+    for index, choice in enumerate(scenario.learning.optimizers):
+        wanted = getattr(OPTIMIZERS.find(choice.kind), "frequency_option", None)
+        if wanted is None:
+            continue
+        path, source = ("learning", "optimizers", index, wanted.name), choice.options.get(wanted.name, wanted.default)
+        if source == "theory" and isinstance(why := known_pulls(scenario, population), str):
+            message = (
+                f"theory does not cover this scenario's participation ({why}), so it knows no frequencies; write "
+                f"{wanted.name}: {wanted.instead_of_theory}"
+            )
+            mistakes.append(scenario.mistake(path, message))
+        elif source == "predicted" and (unknown := available_prediction.why_not(scenario, population)) is not None:
+            message = f"the participation cannot be predicted: the mean field does not know of {unknown}"
+            mistakes.append(scenario.mistake(path, message))
+    return mistakes
+
+
+def _check_learning(scenario: Scenario, *, live: bool) -> list[Mistake]:
+    learning = scenario.learning
+    if learning is None:
+        return []
+    from fedsim.learning import PROBLEMS, check_optimizer
+    from fedsim.learning.problems.problem import has_samples
+
+    checked: list[tuple[KeyPath, Findings]] = [
+        (("problem",), PROBLEMS.check(learning.problem.kind, learning.problem.options)),
+        *((("optimizers", i), check_optimizer(each.kind, each.options)) for i, each in enumerate(learning.optimizers)),
+    ]
+    mistakes = [scenario.mistake(("learning", *at, *path), words) for at, found in checked for path, words in found]
+    if mistakes:
+        return mistakes
+    mistakes = [*([] if live else _check_data(scenario, learning)), *_check_update_clips(scenario, learning)]
+    if learning.batch_size is not None and not has_samples(PROBLEMS.find(learning.problem.kind)):
+        message = (
+            f"{learning.problem.kind!r} has no samples to draw minibatches from: leave batch_size out for full local "
+            f"gradients; {_built_in(PROBLEMS, has_samples)} have samples"
+        )
+        mistakes.append(scenario.mistake(("learning", "batch_size"), message))
+    return mistakes + _check_above_optimum(scenario, learning)
+
+
+def _check_data(scenario: Scenario, learning: Learning) -> list[Mistake]:
+    """Find data and models in files that the run could not train with, before anything is simulated."""
+    from fedsim.learning.failures import AbsentDataError, LearningError
+    from fedsim.learning.kept_models import model_named, read_models
+
+    options, start = learning.problem.options, learning.start
+    data = options.get("data")
+    file = str(data["path"]) if isinstance(data, Mapping) and "path" in data else ""
+    where = ("data", "path") if file else ("data",) if data else ()
+    try:
+        dimension = buildable(scenario)
+    except FedsimError as error:
+        if isinstance(error.__cause__, AbsentDataError):  # which is no mistake of the scenario
+            return []
+        said = str(error.__cause__ or error)
+        said = said if file in said else f"{file}: {said}"
+        return [scenario.mistake(("learning", "problem", *where), said)]
+    if start is None:
+        return []
+    try:
+        model_named(read_models(scenario.folder / start.path), start.model, start.path, dimension)
+    except LearningError as error:
+        return [scenario.mistake(("learning", "start"), str(error))]
+    return []
+
+
+def buildable(scenario: Scenario) -> int | None:
+    """Build the problem that a scenario trains, if it reads data, or must fit a model to start from; return its size.
+
+    None where it is not built: a user's own code is left to the training. Raises a `LearningError` if it cannot be.
+    """
+    from fedsim.learning.problems import PROBLEMS
+
+    if scenario.learning is None:
+        return None
+    problem, options = scenario.learning.problem, scenario.learning.problem.options
+    own = is_own(problem.kind) or any(":" in str(options.get(key, "")) for key in ("module", "loss"))
+    if own or not (scenario.learning.start or hasattr(PROBLEMS.find(problem.kind), "load")):
+        return None
+    named = options.get("data")
+    path = scenario.folder / str(named["path"]) if isinstance(named, Mapping) and "path" in named else Path()
+    known: object = os.environ.get("FEDSIM_MNIST")
+    with suppress(OSError):
+        known = known, path.stat().st_mtime_ns, path.stat().st_size
+    return _size(problem.kind, json.dumps(options, sort_keys=True), scenario.devices, scenario.folder, known)
+
+
+@lru_cache(maxsize=64)
+def _size(kind: str, options: str, clients: int, folder: Path, _state: object) -> int:
+    """Return the dimension of a problem, whatever its draws: the points of a sweep ask for the same one."""
+    from fedsim.learning import build_problem
+
+    traits = dict.fromkeys(("group", "time_zone", "speed", "availability"), np.zeros(clients))
+    return build_problem(kind, json.loads(options), clients=clients, seed=0, folder=folder, traits=traits).dimension
+
+
+def _check_update_clips(scenario: Scenario, learning: Learning) -> list[Mistake]:
+    if scenario.privacy is not None and scenario.privacy.training != "none":
+        return []
+    message = "nothing is clipped: give the scenario a mapping privacy, with training: clip or training: noise"
+    return [
+        scenario.mistake(("learning", "optimizers", index, "update_clip"), message)
+        for index, choice in enumerate(learning.optimizers)
+        if choice.update_clip is not None
+    ]
+
+
+def _check_above_optimum(scenario: Scenario, learning: Learning) -> list[Mistake]:
+    from fedsim.learning import PROBLEMS
+    from fedsim.learning.expected import can_be_expected
+    from fedsim.learning.problems.problem import has_optimum
+
+    above = {"loss_parts": learning.loss_parts, "target_above_optimum": learning.target_above_optimum is not None}
+    asked, mistakes = [key for key, value in above.items() if value], list[Mistake]()
+    if asked and not has_optimum(PROBLEMS.find(learning.problem.kind)):
+        message = (
+            f"the optimum of {learning.problem.kind!r} is not known, so that no loss can be told above it; that of "
+            f"{_built_in(PROBLEMS, has_optimum)} is"
+        )
+        mistakes = [scenario.mistake(("learning", key), message) for key in asked]
+    if not learning.loss_parts:
+        decide = scenario.decide
+        if decide is not None and decide.metric.endswith(".above_optimum"):
+            key = "maximize" if decide.minimize is None else "minimize"
+            message = "no run has it without learning.loss_parts: say loss_parts: true, or choose by learning.NAME.loss"
+            mistakes.append(scenario.mistake(("decide", key), message))
+        return mistakes
+    if not scenario.server.selects_once:
+        message = "what clients send on average is known of synchronous rounds alone, and this server is buffered"
+        mistakes.append(scenario.mistake(("learning", "loss_parts"), message))
+    why = "its loss has no such parts; learning.loss_parts"
+    return [*mistakes, *_other_optimizers(scenario, learning, can_be_expected, why)]

@@ -1,0 +1,336 @@
+"""From a scenario to its result: simulate, measure, train; in memory, or in a run directory that can be resumed."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import polars as pl
+
+from fedsim.common.arguments import whole
+from fedsim.common.errors import AfterwardsError, FedsimError, StalledError, where
+from fedsim.common.files import pasteable, remove, sole_writer, write_lazily, write_text
+from fedsim.common.instants import readable_time
+from fedsim.common.json_files import as_json, read_figures, read_object
+from fedsim.common.progress import Report, in_notebooks, silent
+from fedsim.log.journal import STATE, TABLES, Journal, stored_log
+from fedsim.log.recorder import InMemoryLog, LogSink
+from fedsim.measure.metrics.own import Own
+from fedsim.run.budget import check_log_size
+from fedsim.run.cautions import why_nothing
+from fedsim.run.evaluation import Ready, evaluate, learner_of
+from fedsim.run.finished import JOBS, MANIFEST, METRICS, UNFINISHED, Outcome, open_finished
+from fedsim.run.jobs import together
+from fedsim.run.preflight import Views, buildable, checked, notes_of
+from fedsim.run.result import PageData, Result, write_run_report
+from fedsim.run.run_directory import (
+    Provenance,
+    about_tables,
+    check_identity,
+    identity,
+    only_trained_from,
+    open_run_directory,
+    write_run,
+)
+from fedsim.scenario import Scenario, as_scenario
+from fedsim.simulation import Progress, simulate_into
+from fedsim.simulation.engine import Simulation
+from fedsim.simulation.jobs import simulate_jobs
+
+_SECONDS_BETWEEN = 0.1
+_BEGUN = "run.json"
+_TRAINING = "training.npz"
+_Tell = Callable[[str], None]
+
+
+def simulate(
+    scenario: Scenario | str | os.PathLike[str],
+    *,
+    replicate: int = 0,
+    seed: int | None = None,
+    report: Report | None = None,
+) -> Result:
+    """Simulate a scenario, measure its participation against theory, and train its optimizers.
+
+    Parameters
+    ----------
+    scenario
+        What to run, or the name of its file.
+    replicate
+        Which repetition, from 0: another one has other draws, the same one the same bytes.
+    seed
+        In place of the scenario's own.
+    report
+        Called with what is being done, and how much of it is done; by default a notebook shows a bar.
+
+    Raises
+    ------
+    ScenarioError
+        If the scenario cannot work, as far as that can be known beforehand.
+    ChainError
+        If a convergence study asks for a separation that cannot be kept.
+    StalledError
+        If the federation can never make progress again.
+    LearningError
+        If a problem or an optimizer fails.
+    """
+    scenario, replicate = as_scenario(scenario, jobs=True), whole("replicate", replicate)
+    if seed is not None:
+        scenario = scenario.with_values({"seed": whole("seed", seed)})
+    with in_notebooks() if report is None else nullcontext(report) as told:
+        views, outcomes = checked(scenario, replicate), dict[str, Outcome]()
+        for view, _ in views.values():
+            check_log_size(view)
+            buildable(view)
+        sinks = {name: InMemoryLog() for name in views}
+        for name, (ended_s, stalled) in _run(scenario, views, sinks, replicate, told).items():
+            log = sinks[name].log(ended_s)
+            if stalled is not None:
+                error = StalledError(f"job {name!r}: {stalled}") if name else stalled
+                error.log = log
+                raise error
+            outcomes[name] = evaluate(*views[name], log, replicate, told)
+        if not scenario.jobs:
+            return Result(**vars(outcomes[""]))
+        whole_run = together(scenario, outcomes, replicate, told)
+        whole_run = replace(whole_run, participations=whole_run.participations.lazy().collect())
+        return Result(**vars(whole_run), jobs={name: Result(**vars(each)) for name, each in outcomes.items()})
+
+
+def _run(
+    scenario: Scenario, views: Views, sinks: Mapping[str, LogSink], replicate: int, report: Report
+) -> dict[str, tuple[float, StalledError | None]]:
+    """Simulate a scenario, or its jobs, into a sink each; return when each ended (s), and its error if it stalled."""
+    progress = progress_reporter(scenario, report)
+    if scenario.jobs:
+        ready = {name: (view, made.population, made.devices) for name, (view, made) in views.items()}
+        return simulate_jobs(sinks, scenario, ready, replicate, progress)
+    ((name, (_, one)),) = views.items()
+    learner = learner_of(scenario, one.population, replicate)
+    simulation = Simulation(scenario, one.population, replicate, progress, one.devices, learner)
+    try:
+        return {name: (simulate_into(sinks[name], simulation), None)}
+    except StalledError as error:
+        return {name: (error.ended_s, error)}
+
+
+def progress_reporter(scenario: Scenario, report: Report) -> Progress:
+    """Return a callback that reports the progress of a simulation: simulated time, rounds, and their pace."""
+    stop = scenario.stop
+    of_how_many = f" of {stop.rounds:,}" if stop.rounds else ""
+    first: tuple[int, float] | None = None
+    tenth, said = -1, 0.0
+
+    def simulated(rounds: int, now_s: float) -> None:
+        nonlocal first, tenth, said
+        now = time.monotonic()
+        first = first or (rounds, now)
+        share = stop.share(rounds, now_s)
+        if int(share * 10) == tenth and now - said < _SECONDS_BETWEEN:  # the words can take longer than a round
+            return
+        tenth, said = int(share * 10), now
+        pace = (rounds - first[0]) / max(now - first[1], 1e-3)
+        words = [f"{rounds:,}{of_how_many} rounds", f"{readable_time(now_s)} simulated"]
+        words += [f"{pace:,.{0 if pace >= 10 else 1}f} rounds/s"] if rounds > first[0] else []
+        report("simulating", share, ", ".join(words))
+
+    return simulated
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A complete run directory: its report, its figures by name, and its own metrics if they were made."""
+
+    directory: Path
+    page: Path
+    metrics: dict[str, float]
+    own: Sequence[Own] | None = field(default=None, compare=False)
+    said: Sequence[str] = field(default=(), compare=False)  # what its report answers, and what it warns of
+
+    @property
+    def failure(self) -> str:
+        """Why the run is no success although it ended, because it stalled or took no report; "" where it is one."""
+        stalled = read_object(self.directory / MANIFEST).get("stalled")
+        return f"{stalled}. The log until then is kept" if stalled else why_nothing(self.metrics)
+
+
+def record(
+    scenario: Scenario,
+    directory: Path,
+    provenance: Provenance,
+    *,
+    resume: bool = False,
+    report: Report = silent,
+    tell: _Tell = lambda _: None,
+    chart_failed: _Tell | None = None,
+    journal_of: Callable[[Path, str], Journal] = Journal,
+) -> Recording:
+    """Run a scenario into a directory, report included.
+
+    Memory does not grow with the log, except for training and a few columns of the rounds. The directory has the same
+    files, byte for byte, as that of `Result.save` with a report, however often the run was interrupted; only the wall
+    time in the manifest, which is added to the provenance, differs. With `resume` it goes on with a run of the same
+    scenario that the directory holds, if it holds one. `chart_failed`, by default `tell`, gets a message for each chart
+    of the scenario's own that failed.
+
+    A `RunError` says that the directory cannot be written, another process writes to it, or the run that is to be
+    resumed is another one or is damaged; an `AfterwardsError`, that something unforeseen fails after the simulation,
+    whose tables are kept. Other errors are those of `fedsim.simulate`.
+    """
+    chart_failed = chart_failed or tell
+    if resume and _found_complete(directory, scenario) and not (directory / UNFINISHED).exists():
+        metrics = open_finished(directory).metrics
+        tell(f"{directory} is complete: there is nothing left to do")
+        return Recording(directory, directory / "report.html", metrics)
+    views = checked(scenario)
+    for view, _ in views.values():
+        buildable(view)  # whose data this machine may lack
+    _tell_notes(views, tell)
+    own = () if scenario.jobs else views[""][1].own
+    again = provenance.command("run", "--out", pasteable(str(directory)), "--resume")
+    with sole_writer(directory, "run"):
+        data = None
+        if not (resume and _found_complete(directory, scenario)):  # but for its report
+            journals = _simulated(scenario, directory, views, journal_of, report, tell, resume=resume)
+            with _saying_how_to_go_on(again):
+                if scenario.jobs:
+                    _measure_all(scenario, directory, views, journals, provenance, report, chart_failed)
+                else:
+                    data = _measured(directory, *views[""], journals[""], report, provenance)[1]
+        del views  # of 10^8 devices the page needs the memory
+        with _saying_how_to_go_on(again):
+            return _report(directory, scenario, own, report, chart_failed, data)
+
+
+def _tell_notes(views: Views, tell: _Tell) -> None:
+    for name, (view, ready) in views.items():
+        for note in [*ready.notes, *notes_of(view, ready.population)]:
+            tell(f"note: job {name!r}: {note}" if name else f"note: {note}")
+
+
+def _folder(directory: Path, name: str) -> Path:
+    """Return the run directory of a job; without a name that of a single server."""
+    return directory / JOBS / name if name else directory
+
+
+def _simulated(
+    scenario: Scenario,
+    directory: Path,
+    views: Views,
+    journal_of: Callable[[Path, str], Journal],
+    report: Report,
+    tell: _Tell,
+    *,
+    resume: bool,
+) -> dict[str, Journal]:
+    """Simulate into a journal for each server, from where an interrupted run stands, and put their tables in place."""
+    unfinished, own, trained_from = directory / UNFINISHED, identity(scenario, 0), only_trained_from(scenario)
+    inputs = {name: known for name, known in own["inputs"].items() if f"inputs.{name}" not in trained_from}
+    of = {name: f"{name}\n{as_json({**own, 'inputs': inputs})}" for name in views}
+    if resume and (unfinished / _BEGUN).exists():
+        if check_identity(directory, unfinished / _BEGUN, own, trained_from):
+            for begun in unfinished.rglob(_TRAINING):
+                remove(begun)  # it had begun with other data
+        if not scenario.jobs and not (unfinished / STATE).exists():
+            tell("the interrupted run had not kept a state yet: beginning anew")
+    else:
+        open_run_directory(directory)
+    journals = {name: journal_of(unfinished / name, of[name]) for name in views}
+    write_text(unfinished / _BEGUN, as_json(own))
+    if all(journal.ended_s is not None for journal in journals.values()):
+        tell("the simulation is over and is kept; it is measured anew")
+        for name, journal in journals.items():
+            journal.check_tables(_folder(directory, name))
+        return journals
+    for name in scenario.jobs:  # no state is kept of several servers, each in the midst of a round
+        remove(unfinished / name)
+        journals[name] = journal_of(unfinished / name, of[name])
+        open_run_directory(_folder(directory, name))
+    if not scenario.jobs and (state := journals[""].state) is not None:
+        tell(f"going on at round {int(state['number']):,}")
+    for name, (ended_s, error) in _run(scenario, views, journals, 0, report).items():
+        about = about_tables(views[name][0], 0)
+        journals[name].close(_folder(directory, name), ended_s, str(error or ""), about)
+    return journals
+
+
+def _measured(
+    folder: Path, view: Scenario, ready: Ready, journal: Journal, report: Report, provenance: Provenance | None = None
+) -> tuple[Outcome, PageData]:
+    """Measure and train one server, and write its run directory; of one job among several nothing else is told."""
+    log = stored_log(folder, journal.ended_s or 0.0)
+    data = PageData(view, ready.population, log)
+    checkpoint = journal.file.with_name(_TRAINING), journal.log
+    outcome = evaluate(view, ready, log, 0, report, data.watch, checkpoint)
+    origin = Provenance() if provenance is None else replace(provenance, wall_time_s=round(journal.wall_s, 3))
+    known = {"participations": data.fingerprint.hexdigest()}
+    write_run(folder, outcome, replace(origin, stalled=journal.stalled), there=TABLES, known=known, own=ready.own)
+    return outcome, data
+
+
+def _measure_all(
+    scenario: Scenario,
+    directory: Path,
+    views: Views,
+    journals: Mapping[str, Journal],
+    provenance: Provenance,
+    report: Report,
+    chart_failed: _Tell,
+) -> None:
+    """Measure and train several jobs: write a run directory for each with its report, and above these all tables."""
+    outcomes = dict[str, Outcome]()
+    for name, (view, ready) in views.items():
+        folder = _folder(directory, name)
+        outcomes[name], data = _measured(folder, view, ready, journals[name], report)
+        write_run_report(folder, plugins=scenario.permissions.plugins, tell=chart_failed, data=data)
+    whole, path = together(scenario, outcomes, 0, report), directory / "participations.parquet"
+    write_lazily(path, whole.participations.lazy(), about_tables(scenario, 0))
+    stalled = "; ".join(f"job {name!r}: {each.stalled}" for name, each in journals.items() if each.stalled)
+    wall_s = round(max(each.wall_s for each in journals.values()), 3)
+    origin = replace(provenance, wall_time_s=wall_s, stalled=stalled)
+    scanned = replace(whole, participations=pl.scan_parquet(path, glob=False))
+    write_run(directory, scanned, origin, there=[path.stem])
+
+
+@contextmanager
+def _saying_how_to_go_on(command: str) -> Iterator[None]:
+    """Add to an error after the simulation that the tables are kept, and which command does the rest."""
+    note = "the simulation is over and its tables are kept" + (f"; to go on from there: {command}" if command else "")
+    try:
+        yield
+    except FedsimError as error:
+        error.add_note(note)
+        raise
+    except Exception as error:
+        afterwards = AfterwardsError(where(error))
+        afterwards.add_note(note)
+        raise afterwards from error
+
+
+def _report(
+    directory: Path,
+    scenario: Scenario,
+    own: Sequence[Own],
+    report: Report,
+    chart_failed: _Tell,
+    data: PageData | None = None,
+) -> Recording:
+    report("drawing the report", 0.0)
+    said = list[str]()
+    page = write_run_report(
+        directory, plugins=scenario.permissions.plugins, tell=chart_failed, data=data, found=said.append
+    )
+    for leftover in directory.glob(".*.partial"):
+        remove(leftover)  # of a run that was killed
+    remove(directory / UNFINISHED)
+    report("drawing the report", 1.0)
+    return Recording(directory, page, read_figures(directory / METRICS), own, said)
+
+
+def _found_complete(directory: Path, scenario: Scenario) -> bool:
+    manifest = directory / MANIFEST
+    if manifest.exists():
+        check_identity(directory, manifest, identity(scenario, 0))
+    return manifest.exists()
