@@ -38,8 +38,9 @@ if TYPE_CHECKING:
     from fedsim.run.chain import chain
     from fedsim.run.citation import citation
     from fedsim.run.live import live
+    from fedsim.run.load import load
     from fedsim.run.privacy import promises
-    from fedsim.run.result import Result, load
+    from fedsim.run.run import Result
     from fedsim.run.simulate import simulate
     from fedsim.scenario import Scenario
     from fedsim.sweeps.compare import compare
@@ -70,13 +71,13 @@ __all__ = [
 
 _HOMES = {
     "LearningError": "fedsim.learning.failures",
-    "Result": "fedsim.run.result",
+    "Result": "fedsim.run.run",
     "Scenario": "fedsim.scenario",
     "chain": "fedsim.run.chain",
     "citation": "fedsim.run.citation",
     "compare": "fedsim.sweeps.compare",
     "live": "fedsim.run.live",
-    "load": "fedsim.run.result",
+    "load": "fedsim.run.load",
     "promises": "fedsim.run.privacy",
     "simulate": "fedsim.run.simulate",
     "sweep": "fedsim.sweeps.sweep",

@@ -35,9 +35,10 @@ ROOMS = [
 ]
 """In the order in which the data pass them, but for `common`, which all use."""
 
-EXCEPTIONS = {("fedsim.run.result", "report"), ("fedsim.run.result", "findings"), ("fedsim.sweeps.sweep", "report")}
-"""Whoever holds a result, or a sweep in a notebook, looks there for its page, and a run directory is complete with its
-page. Pages are made from directories alone, so these are the two places where a room asks a later one."""
+EXCEPTIONS = {("fedsim.run.run", "report"), ("fedsim.sweeps.sweep", "report")}
+"""Whoever holds a run, or a sweep in a notebook, looks there for its page, and a run directory is complete with its
+page. These are the two places where a room asks a later one, in the midst of a method; pages take runs, so that they
+alone may close a circle."""
 
 
 class Import(NamedTuple):
@@ -139,6 +140,8 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     known = modules()
     edges: dict[str, set[str]] = {name: set() for name in known}
     for each in every_import():
+        if (each.by, room(each.of)) in EXCEPTIONS:
+            continue
         if not known[each.of].name.startswith("__init__") or not each.by.startswith(each.of):
             edges[each.by].add(each.of)
     assert circles(edges) == []

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from fedsim.common.errors import StalledError
-from fedsim.log import Log
+from fedsim.log.recorder import InMemoryLog
 from fedsim.measure.fleet import Taken, fleet_of
 from fedsim.population import Population, build_population, check_feasible
 from fedsim.scenario import Scenario
@@ -62,7 +62,7 @@ def figures(number: int, engine: str, *, fleet: bool = False) -> tuple[np.ndarra
     return np.array(ours), np.array(theirs)
 
 
-def taken(case: Scenario, population: Population, log: Log, replicate: int) -> list[float]:
+def taken(case: Scenario, population: Population, log: InMemoryLog, replicate: int) -> list[float]:
     """Return the bytes down and up, and the Wh, of a run with a fleet."""
     if (fleet := fleet_of(case, population, replicate)) is None:
         return [0.0, 0.0, 0.0]
@@ -177,7 +177,7 @@ from pathlib import Path
 import fedsim.report
 from fedsim import Scenario
 from fedsim.run.simulate import record
-from fedsim.run.run_directory import Provenance
+from fedsim.run.files import Provenance
 from fedsim.log import journal
 journal.SOONEST_S, journal.PATIENCE = 0.01, 0.0
 def page(directory, *_, **__):

@@ -83,7 +83,7 @@ def read_schedule(path: str | os.PathLike[str]) -> Schedule:
     file = path_of("path", path, "a schedule or a run directory")
     if file.is_dir():
         from fedsim.bridges.exports import about_run, schedule_of
-        from fedsim.run.result import load_one
+        from fedsim.run.load import load_one
 
         result = load_one(file)
         return _checked(file, about_run(result), schedule_of(result).rows())

@@ -20,9 +20,9 @@ from fedsim.common.registry import registry_of
 from fedsim.learning.problems.problem import has_optimum
 from fedsim.log.journal import Journal
 from fedsim.population.distributions import distribution
+from fedsim.run.files import Provenance
+from fedsim.run.load import load
 from fedsim.run.repeated import small_scenario, told_of
-from fedsim.run.result import load
-from fedsim.run.run_directory import Provenance
 from fedsim.run.simulate import record, simulate
 from fedsim.scenario import let_import_from
 from fedsim.scenario.document import Allowance, read_document

@@ -165,8 +165,9 @@ def run_job(job: Job) -> RunFigures | FileOutcome:
     from fedsim.learning.failures import AbsentDataError
     from fedsim.log import fingerprint
     from fedsim.run.cautions import why_nothing
-    from fedsim.run.result import write_run_report
-    from fedsim.run.run_directory import Provenance
+    from fedsim.run.files import PAGE, Provenance
+    from fedsim.run.load import load
+    from fedsim.run.run import write_page
     from fedsim.run.simulate import simulate
 
     began = time.monotonic()
@@ -174,7 +175,7 @@ def run_job(job: Job) -> RunFigures | FileOutcome:
         result = simulate(open_scenario(Path(job.file), job.permissions), replicate=job.replicate)
         if job.keep is not None:
             kept = result.save(job.keep, Provenance(job.file, permissions=job.permissions))
-            write_run_report(kept, plugins=job.permissions.plugins)
+            write_page(load(kept), kept / PAGE, plugins=job.permissions.plugins)
         if nothing := why_nothing(result.metrics):
             return _crashed(job, nothing)
         prints = {name: fingerprint(table) for name, table in result.tables.items() if name in job.tables}

@@ -31,7 +31,7 @@ def decide_command(
     from fedsim.findings.finding import as_plain
     from fedsim.report.decision_report import decision_document
     from fedsim.report.page import PAGE, write_document
-    from fedsim.run.run_directory import Provenance
+    from fedsim.run.files import Provenance
     from fedsim.sweeps.decide import decide, default_decision_directory
     from fedsim.sweeps.executors import backend_of
 

@@ -156,7 +156,7 @@ def validate_command(
         try:
             scenario = options.load_scenario(file, override, None, allow_plugins, allow_outside, jobs=True)
             _check_charts(scenario)
-            views = checked(scenario)
+            federations = checked(scenario)
             if scenario.choose and scenario.decide is not None:
                 planned_decision(scenario)  # every setting
         except ScenarioError as error:
@@ -164,8 +164,8 @@ def validate_command(
         else:
             if quiet:
                 continue
-            for job, (view, ready) in views.items():
-                for note in [*ready.notes, *notes_of(view, ready.population)]:
+            for job, federation in federations.items():
+                for note in notes_of(federation):
                     complain(f"{file}: note: {f'job {job!r}: ' if job else ''}{note}")
             say(f"{file}: ok")
     if mistakes:
@@ -235,20 +235,27 @@ def run_command(
     from fedsim.common.files import pasteable
     from fedsim.common.progress import on_stderr
     from fedsim.limits.verdict import judge
-    from fedsim.run.result import figure_lines
-    from fedsim.run.run_directory import Provenance, default_directory
+    from fedsim.run.files import PAGE, Provenance, default_directory
+    from fedsim.run.run import figure_lines
     from fedsim.run.simulate import record
 
     overrides = [*(override or []), *([f"engine={engine}"] if engine is not None else [])]
     scenario = options.load_scenario(file, overrides, seed, allow_plugins, allow_outside, jobs=True)
     _check_charts(scenario)
-    hear, failed = keep_quiet if quiet else complain, list[str]()
+    hear, failed, said = keep_quiet if quiet else complain, list[str](), list[str]()
     directory = out if out is not None else default_directory(scenario, changed=bool(overrides) or seed is not None)
     provenance = Provenance(str(file), overrides, seed, permissions=scenario.permissions)
     try:
         with on_stderr(quiet=quiet) as report:
             done = record(
-                scenario, directory, provenance, resume=resume, report=report, tell=hear, chart_failed=failed.append
+                scenario,
+                directory,
+                provenance,
+                resume=resume,
+                report=report,
+                tell=hear,
+                chart_failed=failed.append,
+                found=said.append,
             )
     except KeyboardInterrupt:
         complain(f"To go on: {provenance.command('run', '--out', pasteable(str(directory)), '--resume')}")
@@ -260,13 +267,15 @@ def run_command(
         complain(f"error: {nothing}")
     if as_json:
         judged = [judgement.as_dict() for judgement in verdict]
-        say_json({"directory": str(directory), "report": str(done.page), "metrics": done.metrics, "verdict": judged})
+        say_json(
+            {"directory": str(directory), "report": str(directory / PAGE), "metrics": done.metrics, "verdict": judged}
+        )
     else:
         for line in figure_lines(done.metrics):
             hear(line)
-        for text in done.said:
+        for text in said:
             hear(text)
-        hear(f"Report: {done.page}")
+        hear(f"Report: {directory / PAGE}")
         say(str(directory))
     code = show_verdict(verdict, file, quiet=quiet) if verdict else 0
     raise Exit(CRASHED if nothing else code or int(strict and bool(failed)))

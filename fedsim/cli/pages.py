@@ -108,7 +108,7 @@ def schedule_command(
 
 def _check_no_part(out: Path, directory: Path) -> None:
     """Refuse to replace a file that the run itself wrote."""
-    from fedsim.run.finished import ALWAYS, AT_TIMES, MANIFEST, METRICS
+    from fedsim.run.files import ALWAYS, AT_TIMES, MANIFEST, METRICS
 
     tables = (f"{name}.parquet" for name in (*ALWAYS, *AT_TIMES))
     options.check_not_read(out, (directory / name for name in (MANIFEST, METRICS, *tables)))

@@ -216,7 +216,7 @@ def privacy_command(
         if any(each is not None for each in (separation, cohort, noise, epsilon, export, rounds, min_separation, most)):
             raise BadParameter("audits what a scenario states; --set changes it", param_hint="--audit")
         from fedsim.run.audit import audit as audited
-        from fedsim.run.result import load_one
+        from fedsim.run.load import load_one
 
         if audit.is_dir() and (override or seed is not None):
             raise BadParameter("a run is audited as it was", param_hint="--set")
@@ -229,8 +229,8 @@ def privacy_command(
     if from_log is not None:
         if override or any(each is not None for each in (separation, cohort, noise, epsilon, seed, export)):
             raise BadParameter("a log is checked against its own scenario, or --rounds, --min-separation, --most")
+        from fedsim.run.load import load_one
         from fedsim.run.privacy import check_log
-        from fedsim.run.result import load_one
 
         run = load_one(from_log, allow_plugins=allow_plugins, allow_outside=allow_outside)
         _show_check(check_log(run, {"rounds": rounds, "min_separation": min_separation, "most": most}), as_json)

@@ -70,8 +70,8 @@ def plan_command(
         return
     from fedsim.common.instants import readable_time
     from fedsim.common.memory import readable_bytes
-    from fedsim.population import build_population
     from fedsim.run.cautions import of_deadline
+    from fedsim.run.preflight import preflight
     from fedsim.sweeps.decide import default_decision_directory, planned_decision
     from fedsim.sweeps.plan import plan_data
 
@@ -83,7 +83,7 @@ def plan_command(
         planned, directory = _planned(scenario, override, out)
     first = (each.scenario for each in planned.points[:_LOOKED_AT])
     late = [each for each in first if not each.jobs and each.server.deadline]
-    for note in sorted({note for each in late for note in of_deadline(each, build_population(each))}):
+    for note in sorted({note for each in late for note in of_deadline(preflight(each))}):
         complain(f"note: {note}")
     with on_stderr() as progress:
         data = plan_data(planned, directory, workers, progress)
@@ -192,7 +192,7 @@ def sweep_command(
     """Run the points of a sweep, all with the same seeds; a second call does only what is missing."""
     from fedsim.common.files import pasteable
     from fedsim.common.instants import readable_time
-    from fedsim.run.run_directory import Provenance
+    from fedsim.run.files import Provenance
     from fedsim.sweeps import store
     from fedsim.sweeps.executors import backend_of
     from fedsim.sweeps.sweep import run_sweep

@@ -1,30 +1,21 @@
 """What a run shows of bias: the one verdict on groups, time zones, tenths of the clients, and the run as a whole."""
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
-import polars as pl
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.common.intervals import normal_quantile
-from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import count, cut, number
-from fedsim.findings.gathered import FEWEST_DAYS, FEWEST_ROUNDS, TENTH, weight_classes
-from fedsim.measure.noise import by_chance
-from fedsim.measure.verdict import LEVEL, POWER, compare_shares, effective_draws, evenness, without_replacement
-from fedsim.run.cautions import by_day, drawn_together
+from fedsim.measure.series import TENTH
+from fedsim.measure.shares import WAYS
+from fedsim.measure.verdict import LEVEL
+from fedsim.run.run import Run
 
-ROUNDING = 1e-9  # distances below are zero, written with the rounding errors of their sums
 FEW = 30  # no ratio is said of fewer counts on either side
-_MOST_PARTS = 1_000  # more groups or time zones than these are not compared
 _LONGEST = 40  # characters of a name that are shown
-NORMAL = 1.96
-_HOMES = ("group", "zone")
-_KINDS = (*_HOMES, "weight", "speed", "availability")  # in which the verdict looks at them
 
 
 class Seen(Enum):
@@ -106,7 +97,7 @@ class Bias:
         What a person set goes before what is found in the run itself: tenths by speed and by available time.
         """
         found = list[tuple[float, ClientShare, ClientShare]]()
-        for kind in _KINDS:
+        for kind in WAYS:
             if found and kind in {"speed", "availability"}:
                 break
             parts = self.of(kind)
@@ -116,218 +107,19 @@ class Bias:
         return max(found, key=lambda each: each[0])[1:] if found else None
 
 
-def bias_of(run: FinishedRun) -> Bias:
-    """Judge the parts of a run and the whole: at most 5 % of runs with equal chances for everybody are told biased."""
-    counts, metric, scenario = run.clients["participations"].to_numpy(), run.metrics.get, run.scenario
-    taken, clients, known = int(counts.sum()), len(counts), metric("participation.l1_uniform")
-    if run.rounds.is_empty():
-        return Bias(Seen.NO_ROUNDS)
-    if not taken or clients < 2 or known is None:
-        return Bias(Seen.NOBODY if not taken else Seen.ALONE if clients < 2 else Seen.UNMEASURED)
-    measured, fair = known / 2, by_chance(taken, clients) / 2
-    once, regular = bool(counts.max() == 1), int(counts.max()) - int(counts.min()) <= 1
-    if regular and (not once or counts.min() == 1 or scenario.server.selection.kind in _IN_TURN):
-        return Bias(Seen.EVEN, measured, fair, more_even=True)
-    system = _System.of(run)
-    wide, narrow, visible = _whole(run, system, counts)
-    even = narrow <= LEVEL / 2
-    corrected = metric("participation.l1_uniform_corrected") if system.noise_known else None
-    low, high = (min(1.0, metric(f"participation.l1_uniform_{end}", 0.0) / 2) for end in ("low", "high"))
-    parts = tuple(_parts(run, system, wide))
-    seen = Seen.BIAS if wide or any(part.told for part in parts) else Seen.ONCE if once else Seen.NONE
-    if seen is Seen.NONE and visible is None and not any(math.isfinite(part.visible) for part in parts):
-        seen = Seen.UNTESTED
-    lasting = None if corrected is None or once else corrected / 2
-    why = system.why or "too few reports"
-    return Bias(seen, measured, fair, lasting, low if wide else 0.0, high, wide, even, visible, parts, why)
-
-
-_IN_TURN = {"cyclic", "age"}  # laws that take clients in turn, so that nothing is random where all are available
-_NOT_ALONE = {*_IN_TURN, "stratified"}  # laws whose rounds are not independent of each other
-
-
-@dataclass(frozen=True)
-class _System:
-    """What is known of how chance works in a run."""
-
-    steady: bool  # clients are always available and drawn in rounds: chance does no more than independent draws
-    independent: bool  # rounds are independent of each other too
-    together: int  # clients that are drawn at once
-    left: float  # variance of draws without replacement over that of draws with it
-    spans: int  # spans of rounds or days by which chance is judged; 0 where there are too few
-    by_day: bool
-
-    @classmethod
-    def of(cls, run: FinishedRun) -> "_System":
-        scenario, clients = run.scenario, run.clients
-        steady = scenario.always_available and scenario.server.selects_once
-        rests = bool((clients["separation"] > 0).any() or (clients["cooldown_s"] > 0).any())
-        capped = any(group.participations is not None for group in scenario.population)
-        independent = steady and not rests and not capped and scenario.server.selection.kind not in _NOT_ALONE
-        together, spans = drawn_together(scenario), run.gathered.by_home
-        left = without_replacement(run.rounds["reported"].to_numpy(), len(clients), together)
-        clocked, known = by_day(scenario), 0 if spans is None else int((spans.sum(axis=1) > 0).sum())
-        return cls(steady, independent, together, left, known if known >= FEWEST_DAYS else 0, clocked)
-
-    @property
-    def noise_known(self) -> bool:
-        """Whether the run itself tells the noise of its frequencies."""
-        return self.spans > 0 or not self.by_day
-
-    @property
-    def why(self) -> str:
-        """Why chance cannot be judged; empty where it can."""
-        if self.steady or self.spans:
-            return ""
-        return f"fewer than {FEWEST_DAYS} days" if self.by_day else f"fewer than {FEWEST_ROUNDS} rounds"
-
-
-def _whole(run: FinishedRun, system: _System, counts: Ints) -> tuple[bool, float, float | None]:
-    """Return whether the whole is told biased, how probable so even a spread is, and the least TV that is told."""
-    wider, narrower = evenness(counts, system.left, system.together)
-    level = LEVEL / 2 if system.independent else LEVEL / 4
-    quantile = -float(normal_quantile(level))
-    told, visible = system.steady and wider <= level, None
-    if system.steady:
-        units = len(counts) / system.together
-        square = (quantile + POWER) * math.sqrt(2 * max(units - 1, 1)) * system.left * system.together
-        visible = min(1.0, 0.4 * math.sqrt(square / int(counts.sum())))
-    corrected, high = (run.metrics.get(f"participation.l1_uniform_{name}") for name in ("corrected", "high"))
-    if not system.independent and system.noise_known and corrected is not None and high is not None:
-        error = (high**2 - corrected**2) / NORMAL
-        told = told or corrected**2 > quantile * error + ROUNDING
-        seen = min(1.0, math.sqrt(max(0.0, (quantile + POWER) * error)) / 2)
-        visible = seen if visible is None else min(seen, visible)
-    return told, narrower, visible
-
-
-@dataclass(frozen=True, eq=False)
-class ClientParts:
-    """A way to part the clients, with a row for each part: arrays have an entry a row."""
-
-    kind: str  # ``group``, ``zone``, ``weight``, ``availability`` or ``speed``
-    noun: str  # what a row is
-    names: tuple[str, ...]
-    sizes: Floats  # the share of the clients that each has
-    taken: Floats  # its share of the reports
-    draws: float  # how many there were
-    part: Ints | None = None  # the row of each client; None of tenths, at whose ends clients have a part in two
-    spans: Ints | None = None  # (spans, rows): reports by span of the run; None where these are not known
-    theory: Floats | None = None  # what theory says of `shares`; None where it says nothing
-    ends: Floats | None = None  # (2, rows): those of the intervals by which `shares` are judged; None where none is
-
-    @property
-    def shares(self) -> Floats:
-        """The share of the reports over that of the clients."""
-        return self.taken / self.sizes
-
-    @property
-    def chance(self) -> Floats:
-        """How far from 1 equal chances would put 19 of 20 shares at most."""
-        return np.asarray(NORMAL * np.sqrt((1 - self.sizes) / (self.sizes * self.draws)))
-
-
-def parts_of(run: FinishedRun) -> Iterator[ClientParts]:
-    """Yield the ways to part the clients that the run has: by group, zone, weight, available time and speed."""
-    clients, gathered, together = run.clients, run.gathered, drawn_together(run.scenario)
-    counts, weight, pi = (clients[name].to_numpy() for name in ("participations", "weight", "pi"))
-    total = int(counts.sum())
-    if not total:
-        return
-
-    def rows(kind: str, noun: str, names: Iterable[str], part: Ints, spans: Ints | None) -> ClientParts:
-        sizes, taken = np.bincount(part) / len(part), np.bincount(part, counts) / total
-        theory = None if np.isnan(pi).any() else np.bincount(part, pi) / sizes
-        return ClientParts(kind, noun, tuple(names), sizes, taken, total / together, part, spans, theory)
-
-    zones = clients["time_zone"].n_unique()
-    homes = clients.select("group", "time_zone").n_unique() if min(zones, run.groups) > 1 else max(zones, run.groups)
-    columns = ("group", "group", "group", run.groups), ("zone", "time zone", "time_zone", zones)
-    for kind, noun, column, parts in columns:
-        if parts > 1 and not (kind == "zone" and homes == run.groups == parts):
-            numbers = clients.select(pl.col(column).unique(maintain_order=True)).with_row_index("part")
-            spans = gathered.by_home if set(gathered.homes[column]) == set(numbers[column]) else None
-            if spans is not None:
-                of_home = _numbered(gathered.homes, numbers)
-                spans = np.stack([np.bincount(of_home, row, parts) for row in spans]).astype(np.int64)
-            yield rows(kind, noun, map(str, numbers[column]), _numbered(clients, numbers), spans)
-    if (classes := weight_classes(weight, together)) is not None:
-        noun = "group" if together > 1 else "tenth" if len(clients) >= 2 * TENTH else "client"
-        names = [f"client {each}" for each in np.argsort(-weight, kind="stable")] if noun == "client" else None
-        ends = names or _between(f"heaviest {noun}", f"lightest {noun}", int(classes.max()) + 1)
-        yield rows("weight", noun, ends, classes, gathered.by_weight)
-    for kind, most, least in (("availability", "most available", "least available"), ("speed", "fastest", "slowest")):
-        found = [run.metrics.get(f"participation.by_{kind}.{tenth}") for tenth in range(TENTH, 0, -1)]
-        taken = np.array([each for each in found if each is not None]) / TENTH
-        if len(taken) == TENTH:
-            sizes = np.full(TENTH, 1 / TENTH)
-            yield ClientParts(kind, "tenth", _between(most, least, TENTH), sizes, taken, total / together)
-
-
-def _numbered(table: pl.DataFrame, numbers: pl.DataFrame) -> Ints:
-    """Return the number of each row's name."""
-    found = table.join(numbers, on=numbers.columns[1], how="left", nulls_equal=True, maintain_order="left")
-    return found["part"].cast(pl.Int64).to_numpy()
-
-
-def _between(first: str, last: str, rows: int) -> tuple[str, ...]:
-    return (first, *map(str, range(2, rows)), last)
-
-
-def _parts(run: FinishedRun, system: _System, wide: bool) -> Iterator[ClientShare]:
-    """Judge all parts together; by weight and of tenths those at both ends."""
-    total, rows = int(run.clients["participations"].sum()), list[tuple[str, str, float, float, float, float]]()
-    for each in sorted(parts_of(run), key=lambda each: _KINDS.index(each.kind)):
-        if len(each.names) > _MOST_PARTS and each.kind in _HOMES:
-            continue
-        if each.kind == "weight" and not system.spans and not system.steady:
-            continue
-        draws, degrees = _draws(run, system, each, wide)
-        if each.kind == "weight":
-            places = {0: f"heaviest {each.noun}", -1: f"lightest {each.noun}"}
-        elif each.kind in _HOMES:
-            places = dict(enumerate(each.names))
-        else:
-            places = {-1: f"{each.names[-1]} tenth", 0: f"{each.names[0]} tenth"}
-        rows += [(each.kind, name, each.sizes[k], each.taken[k], draws[k], degrees) for k, name in places.items()]
-    if not rows:
-        return
-    size, share, draws, degrees = np.array([figures for _, _, *figures in rows]).T
-    judged = draws > 0
-    looks = iter(compare_shares(share[judged], size[judged], draws[judged], degrees[judged], LEVEL / 2))
-    for (kind, name, *_), known, own, of in zip(rows, judged, size.tolist(), share.tolist(), strict=True):
-        part = ClientShare(kind, name, own, round(of * total), of / own)
-        if known:
-            look = next(looks)
-            part = replace(part, low=look.low / own, high=look.high / own, visible=look.visible / own, told=look.told)
-            part = replace(part, level=look.level)
-        yield part
-
-
-def _draws(run: FinishedRun, system: _System, each: ClientParts, wide: bool) -> tuple[Floats, float]:
-    """Return how many independent draws know as much of each part, 0 where nothing is known; and degrees of freedom.
-
-    Tenths are compared with tenths taken at random. Who was available for long in a run took part more often in it,
-    even where all are alike in the long run: tenths by available time tell of a bias only where the whole run does.
-    """
-    counts, draws, degrees = run.clients["participations"].to_numpy(), np.zeros(len(each.names)), 1e6
-    taken = int(counts.sum())
-    if each.part is None:
-        if system.noise_known and (each.kind == "speed" or wide):
-            spread = float(counts.var() / counts.mean() ** 2)
-            apart = spread * (TENTH - 1) / TENTH * TENTH * system.together / len(counts)
-            draws = np.full(TENTH, (TENTH - 1) / apart)
-        return draws, degrees
-    if system.spans and each.spans is not None and not system.independent:
-        between = None
-        if system.by_day and each.kind in _HOMES:
-            own = pl.DataFrame({"part": each.part, "counts": counts}).group_by("part").agg(pl.col("counts").var())
-            variance = own.sort("part")["counts"].fill_null(0).to_numpy()
-            between = np.bincount(each.part) * variance / taken**2
-        draws, degrees = effective_draws(each.spans, between), len(each.spans) - 1
-    if system.steady:
-        draws = np.maximum(draws, taken / system.together / max(system.left, 1e-9))
-    return draws, degrees
+def bias_of(run: Run) -> Bias:
+    """Return the verdict on a run and its parts, which stands in its series."""
+    (whole,), looks = run.series["bias"].rows(named=True), run.series["shares"].drop_nulls("look").rows(named=True)
+    parts = tuple(
+        ClientShare(row["kind"], row["look"], row["size"], row["taken"], row["value"])
+        if row["visible"] is None
+        else ClientShare(
+            *(row[name] for name in ("kind", "look", "size", "taken", "value")),
+            *(row[name] for name in ("low", "high", "visible", "significant", "level")),
+        )
+        for row in looks
+    )
+    return Bias(Seen[whole.pop("seen")], parts=parts, **{name: each for name, each in whole.items() if name != "p"})
 
 
 def contrast_words(high: ClientShare, low: ClientShare) -> str:
@@ -354,9 +146,9 @@ class TenthShares(NamedTuple):
     most_by_chance: float  # under equal chances for everybody, which also put some clients above others
 
 
-def tenth_shares(run: FinishedRun) -> TenthShares | None:
+def tenth_shares(run: Run) -> TenthShares | None:
     """Compare the busiest tenth of the clients with chance; None below 20 clients, or where nobody took part."""
-    counts = np.sort(run.clients["participations"].to_numpy())
+    counts = np.sort(run.clients["reported"].to_numpy())
     size, taken = len(counts) // TENTH, int(counts.sum())
     if size < 2 or not taken:
         return None

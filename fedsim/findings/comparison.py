@@ -12,7 +12,6 @@ import polars as pl
 from fedsim.common.arrays import Bools, Floats
 from fedsim.common.intervals import half_width
 from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, Certainty, Finding, Tile, with_half
-from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.finished_sweep import short_name, value_text
 from fedsim.findings.formatting import capitalized, count, cut, equation, listing, listing_of, number, percent
 from fedsim.findings.methods import references, without_loss
@@ -27,7 +26,8 @@ from fedsim.findings.metric_wording import (
     wording_of,
 )
 from fedsim.measure.noise import DEGREES
-from fedsim.run.run_directory import ABSENT, Change
+from fedsim.run.files import ABSENT, Change
+from fedsim.run.run import Run
 from fedsim.sweeps.compare import Comparison
 from fedsim.sweeps.decision import holm, p_of_mean
 
@@ -222,14 +222,14 @@ def misses(found: Comparison) -> Iterator[Finding]:
             yield Finding(text, TRUST, warns=True)
 
 
-def binding_settings(letter: str, run: FinishedRun) -> Iterator[Finding]:
+def binding_settings(letter: str, run: Run) -> Iterator[Finding]:
     """Say which settings of a run bind, so that its figures depend on them."""
     scenario, outcomes = run.scenario, set(run.rounds["outcome"])
     said = {
         "participations are capped": any(group.participations is not None for group in scenario.population),
         "rounds were skipped": "skipped" in outcomes,
         "rounds failed": "failed" in outcomes,
-        "reports came late": run.metrics.get("sessions.late_share", 0.0) > 0,
+        "reports came late": run.known.get("sessions.late_share", 0.0) > 0,
         "training is private": scenario.privacy is not None,
         "cohorts vary (Poisson)": scenario.server.selection.kind == "poisson",
         "shocks hit the devices": bool(scenario.shocks),

@@ -11,10 +11,13 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Bools, Floats, Ints
-from fedsim.findings.finished_run import Json, read_scenario
+from fedsim.common.errors import RunError, ScenarioError
+from fedsim.common.json_files import Json
 from fedsim.findings.formatting import MOST, equation, number
 from fedsim.findings.metric_wording import L1, REPORTED
 from fedsim.scenario import Scenario
+from fedsim.scenario.document import Document
+from fedsim.scenario.loading import validate
 from fedsim.scenario.units import parse_duration
 from fedsim.sweeps import results, store
 from fedsim.sweeps.decision import Interval, interval
@@ -285,3 +288,17 @@ def read_finished_sweep(directory: Path) -> FinishedSweep:
         .sort("point", "seed", "run_id"),
         tuned=tuple(name for name in swept if name in tuned),
     )
+
+
+def read_scenario(path: Path, manifest: Mapping[str, Json]) -> Scenario:
+    """Build the resolved scenario in a manifest or `sweep.json`, which imports nothing of what it names.
+
+    Raises
+    ------
+    RunError
+        It is none that this version knows.
+    """
+    try:
+        return validate(Scenario, Document(manifest.get("scenario")), [])
+    except ScenarioError as error:
+        raise RunError(f"{path}: its scenario cannot be read: {error.mistakes[0]}") from None

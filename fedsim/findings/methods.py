@@ -14,17 +14,18 @@ import polars as pl
 
 from fedsim.common.arrays import Floats
 from fedsim.findings.finding import LONGEST, MODEL, Certainty, Finding
-from fedsim.findings.finished_run import INITIAL_ROUND, FinishedRun
 from fedsim.findings.formatting import count, cut, give_or_take, listing, number, percent
 from fedsim.measure.verdict import Look, compare_values
+from fedsim.run.run import Run
 
+INITIAL_ROUND = -1  # the round under which the learning table keeps the initial model
 _SPANS = 10
 _SHORT = 24  # characters of a name in a line
 _ROUNDING = 1e-8  # losses that differ by no more of them are the same
 _REFERENCE = "_uniform"  # ends the name of an optimizer that was trained under uniform participation
 
 
-def optimizers(run: FinishedRun) -> tuple[str, ...]:
+def optimizers(run: Run) -> tuple[str, ...]:
     """Name the optimizers in the order of the learning table."""
     if run.learning is None:
         return ()
@@ -50,16 +51,16 @@ def without_loss(*, diverged: bool) -> Finding:
     return Finding("No model was trained.", MODEL)
 
 
-def optimizer_figures(run: FinishedRun, figure: str) -> dict[str, float]:
+def optimizer_figures(run: Run, figure: str) -> dict[str, float]:
     """Return a figure of each optimizer that has it: ``loss``, the mean over the last half of the run, and others.
 
     `fedsim.learning.summarise` defines them.
     """
-    found = {name: run.metrics.get(f"learning.{name}.{figure}") for name in optimizers(run)}
+    found = {name: run.known.get(f"learning.{name}.{figure}") for name in optimizers(run)}
     return {name: value for name, value in found.items() if value is not None}
 
 
-def slow_descents(run: FinishedRun) -> Mapping[str, float]:
+def slow_descents(run: Run) -> Mapping[str, float]:
     """Return which share of the descent fell in the last quarter of the run, where it is too large to be settled."""
     if not (late := optimizer_figures(run, "late_descent")):
         return {}
@@ -68,12 +69,12 @@ def slow_descents(run: FinishedRun) -> Mapping[str, float]:
     return {name: share for name, share in late.items() if share > CONVERGED_DESCENT}
 
 
-def stopped_after(run: FinishedRun) -> int | None:
+def stopped_after(run: Run) -> int | None:
     """Return after how many rounds training stopped at its target; None where it went on for as long as the run."""
     learning = run.scenario.learning
     if learning is None or not learning.stop_at_target:
         return None
-    needed = [run.metrics.get(f"learning.{each.label}.rounds_to_target", math.nan) for each in learning.optimizers]
+    needed = [run.known.get(f"learning.{each.label}.rounds_to_target", math.nan) for each in learning.optimizers]
     last = max(needed) if np.isfinite(needed).all() else math.inf
     return int(last) if last <= run.rounds["round"].to_numpy().max(initial=0) else None
 
@@ -108,7 +109,7 @@ class Method:
         return "no difference" if self.same else give_or_take(self.excess, self.margin, sign=True)
 
 
-def compare_losses(run: FinishedRun, names: Sequence[str], reference: str) -> list[Method]:
+def compare_losses(run: Run, names: Sequence[str], reference: str) -> list[Method]:
     """Return by how much the losses of optimizers lie above that of another, judged together."""
     assert run.learning is not None
     known = optimizer_figures(run, "loss")
@@ -131,7 +132,7 @@ def compare_losses(run: FinishedRun, names: Sequence[str], reference: str) -> li
     return [Method(name, excess[name], judged.get(name), same[name]) for name in names]
 
 
-def model_findings(run: FinishedRun) -> Iterator[Finding]:
+def model_findings(run: Run) -> Iterator[Finding]:
     """Say what participation does to the model: each loss beside that of unbiased training, and how sure that is."""
     known, names = optimizer_figures(run, "loss"), optimizers(run)
     paired = {name: own for name, own in references(names).items() if name in known}
@@ -236,7 +237,7 @@ def _beside_unbiased(methods: Sequence[Method], unbiased: str) -> Iterator[str]:
         yield f"{begin}, the loss of {those} does not differ by more than chance."
 
 
-def initial_loss(run: FinishedRun, name: str) -> float | None:
+def initial_loss(run: Run, name: str) -> float | None:
     """Return the loss of an optimizer's first model; None where it was not evaluated."""
     assert run.learning is not None
     found = run.learning.filter(pl.col("loss").is_finite(), optimizer=name, round=INITIAL_ROUND)["loss"]
@@ -254,11 +255,11 @@ def _beside_best(others: Sequence[Method], best: str, loss: float) -> Iterator[s
         yield f"Not above it by more than chance: {_words(near)}."
 
 
-def paying_findings(run: FinishedRun) -> Iterator[Finding]:
+def paying_findings(run: Run) -> Iterator[Finding]:
     """Say of the first optimizer whose losses its mean model leaves: of rare and frequent clients, and of the worst."""
     name = next(iter(optimizer_figures(run, "loss_of_worst_tenth")), "")
     rare, frequent, worst = (
-        run.metrics.get(f"learning.{name}.loss_of_{which}") for which in ("tenth_1", "tenth_10", "worst_tenth")
+        run.known.get(f"learning.{name}.loss_of_{which}") for which in ("tenth_1", "tenth_10", "worst_tenth")
     )
     if worst is None:
         return

@@ -26,18 +26,6 @@ _LOSSES = {
     "bias": "the distance of the mean model of {} from the optimum",
 }
 _POINTS = " points"
-_EXPECTED = {
-    "participation.l1_chain": "distance from theory",
-    "participation.l1_uniform_theory": "distance from uniform in theory",
-    "rounds.target_share": "rounds with all the reports they wanted",
-    "rounds.shortage_share": "rounds short of clients",
-    "rounds.wait.mean": "mean wait for clients",
-    "fleet.battery_share.mean": "share of a full battery that a session takes",
-    "fleet.battery_share.max": "share of a full battery that the dearest session took",
-    "privacy.epsilon": "epsilon",
-    "rounds.wait.p95": "95th percentile of waits for clients",
-}
-"""What expectations call metrics: others by the beginning of their meaning."""
 
 
 def figure(value: float) -> str:
@@ -122,8 +110,7 @@ def read_condition(text: str) -> tuple[str, Callable[[float], str]]:
     if write is figure:
         write = {"percentage": percent, "duration": duration, "number": lambda value: number(value, 4)}[form]
     if what == condition.metric and known is not None:
-        meaning = re.split(r" ?[:;.(]", known.meaning)[0]
-        what = _EXPECTED.get(what, meaning[:1].lower() + meaning[1:])
+        what = known.words
         what += " (TV)" if known.unit == "L1" else ""
     return f"{what} {_limits(condition, write)}", write
 

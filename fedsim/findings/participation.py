@@ -1,22 +1,23 @@
 """What happened in a run, and how biased it was: findings about who took part."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from fedsim.findings.bias import NOBODY, ROUNDING, Bias, ClientShare, Seen, contrast_words, never_by_chance
+from fedsim.findings.bias import NOBODY, Bias, ClientShare, Seen, contrast_words, never_by_chance
 from fedsim.findings.finding import BIAS, WHAT, Certainty, Finding
-from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import capitalized, count, duration, equation, listing, many, number, percent
 from fedsim.findings.metric_wording import tv
+from fedsim.measure.shares import ROUNDING
 from fedsim.run.cautions import why_nothing
+from fedsim.run.run import Run
 from fedsim.scenario.server import has_random_size
 
 _NAMED = 6  # of more groups than these, only the first and the last are named
 
 
-def what_happened(run: FinishedRun, bias: Bias) -> Iterator[Finding]:
+def what_happened(run: Run, bias: Bias) -> Iterator[Finding]:
     """Say what the run did and who took part."""
-    took, clients = int((run.clients["participations"] > 0).sum()), len(run.clients)
+    took, clients = int((run.clients["reported"] > 0).sum()), len(run.clients)
     if failure := failure_of(run):
         yield Finding(failure, WHAT, warns=True)
     over = f"Over {count(len(run.rounds), run.noun)}{_separation(run)}"
@@ -24,7 +25,7 @@ def what_happened(run: FinishedRun, bias: Bias) -> Iterator[Finding]:
         yield Finding(f"{over}, nobody took part: there is no frequency to measure.", WHAT, warns=True)
         yield Finding(f"{_wanted(run)} {_caps(run)}".strip(), WHAT)
         return
-    did = "took part" if run.selected is None else "reported"
+    did = "took part" if run.all_reported else "reported"
     everyone = f"all {count(clients, 'client')} {did}" if clients > 1 else f"the one client {did}"
     some = f"{count(took)} of {count(clients, 'client')} {did} ({percent(took / clients)})"
     yield Finding(f"{over}, {some if took < clients else everyone}.", WHAT)
@@ -35,13 +36,13 @@ def what_happened(run: FinishedRun, bias: Bias) -> Iterator[Finding]:
         yield Finding(_per_client(run), WHAT)
 
 
-def failure_of(run: FinishedRun) -> str:
+def failure_of(run: Run) -> str:
     """Say why the run is no success although it ended: it stalled, or took no report; "" where it is one."""
-    stalled, nothing = run.manifest.get("stalled"), why_nothing(run.metrics)
+    stalled, nothing = run.manifest.get("stalled"), why_nothing(run.known)
     return f"The run stalled: {stalled}." if stalled else f"{capitalized(nothing)}." if nothing else ""
 
 
-def _separation(run: FinishedRun) -> str:
+def _separation(run: Run) -> str:
     """Say what keeps clients from coming back at once: with one separation R, and with cool-downs."""
     separation, cooldown_s = run.clients["separation"], run.clients["cooldown_s"]
     least, most = int(separation.min() or 0), int(separation.max() or 0)  # type: ignore[arg-type]
@@ -56,7 +57,7 @@ def _separation(run: FinishedRun) -> str:
     return f" with {listing(said)}"
 
 
-def _wanted(run: FinishedRun) -> str:
+def _wanted(run: Run) -> str:
     """Say how many clients a round selects, and why these are more than it wants reports from."""
     server, selected = run.scenario.server, run.rounds["selected"]
     if not server.selects_once:
@@ -74,7 +75,7 @@ def _wanted(run: FinishedRun) -> str:
     )
 
 
-def _caps(run: FinishedRun) -> str:
+def _caps(run: Run) -> str:
     """Say how often a client may take part, where something bounds it, and how many did so often."""
     caps = [each.participations.most for each in run.scenario.population if each.participations is not None]
     if not caps:
@@ -82,17 +83,17 @@ def _caps(run: FinishedRun) -> str:
     most = getattr(caps[0], "value", None)
     if most is None or any(cap != caps[0] for cap in caps) or len(caps) < len(run.scenario.population):
         return "Caps (`participations`) bound how often some clients may take part."
-    column = "participations" if run.scenario.server.cooldown_from == "reported" else "selections"
-    reached = int((run.clients.get_column(column, default=run.clients["participations"]) >= most).sum())
+    column = "reported" if run.scenario.server.cooldown_from == "reported" else "participations"
+    reached = int((run.clients[column] >= most).sum())
     return f"A client may take part {count(most, 'time')} at most (`participations`); {count(reached)} did so often."
 
 
-def _per_client(run: FinishedRun) -> str:
+def _per_client(run: Run) -> str:
     """Say how often a client took part: on average, at most, and how many never did."""
-    counts = run.clients["participations"]
+    counts = run.clients["reported"]
     taken, clients = int(counts.sum()), len(counts)
     most = int(counts.to_numpy().max())
-    did = "took part (was selected)" if run.selected is None else "gave a report that was taken"
+    did = "took part (was selected)" if run.all_reported else "gave a report that was taken"
     times = "time" if taken == clients else "times"
     text = f"A client {did} {number(taken / clients, 3)} {times} on average and {count(most)} at most"
     never, once = int((counts == 0).sum()) / clients, int((counts == 1).sum()) / clients
@@ -105,13 +106,13 @@ def _per_client(run: FinishedRun) -> str:
     return f"{text} (equal chances would leave out {percent(fair) if fair >= ROUNDING else 'nobody'})."
 
 
-def bias_findings(run: FinishedRun, bias: Bias) -> Iterator[Finding]:
+def bias_findings(run: Run, bias: Bias) -> Iterator[Finding]:
     """Say how biased participation was: as a whole, by groups and zones, by tenths, and what theory says."""
     if bias.seen is Seen.UNMEASURED:
         yield Finding("How far participation lies from uniform was not measured.", BIAS)
     if bias.seen in NOBODY:
         return
-    yield _of_the_whole(bias, run.selected is None)
+    yield _of_the_whole(bias, run.all_reported)
     if bias.seen is Seen.EVEN:
         return
     for kind in ("group", "zone"):
@@ -125,14 +126,20 @@ def bias_findings(run: FinishedRun, bias: Bias) -> Iterator[Finding]:
             f"{percent(bias.fair)} if rounds were independent of each other.",
             BIAS,
         )
-    if run.pull is not None:
-        pull = percent(run.pull / 2)
-        yield Finding(f"The pull on the model, 1/n for each of the n reports of a round, is {pull} from uniform.", BIAS)
-    if run.selected is not None:
-        yield Finding(_selections(run, run.selected), BIAS)
-    if (theory := run.metrics.get("participation.l1_uniform_theory")) is not None:
-        reason = "the buffer's flow" if run.gathered.staleness is not None else "weights, cohort and separation alone"
+    if (pull := pull_apart(run)) is not None:
+        text = f"The pull on the model, 1/n for each of the n reports of a round, is {percent(pull / 2)} from uniform."
+        yield Finding(text, BIAS)
+    if not run.all_reported:
+        yield Finding(_selections(run), BIAS)
+    elif (theory := run.known.get("participation.l1_uniform_theory")) is not None:
+        reason = "the buffer's flow" if "staleness" in run.series else "weights, cohort and separation alone"
         yield Finding(f"Theory, which computes what {reason} do in the long run, says {tv(theory)}.", BIAS)
+
+
+def pull_apart(run: Run) -> float | None:
+    """Return how far the pulls on the model are from uniform (L1); None where these are the shares of reports."""
+    pull, own = run.known.get("participation.pull_l1_uniform"), run.of_reports("l1_uniform")
+    return None if pull is None or own is None or abs(pull - own) <= 0.01 * own else pull
 
 
 def _of_the_whole(bias: Bias, selections: bool) -> Finding:
@@ -212,12 +219,12 @@ def _parts(parts: tuple[ClientShare, ...]) -> str:
     return f"{text}; {which} {'differs' if len(told) == 1 else 'differ'} from 1 by more than chance."
 
 
-def _selections(run: FinishedRun, metrics: Mapping[str, float]) -> str:
+def _selections(run: Run) -> str:
     """Say what selections alone look like, of which not all ended with a report."""
-    some, clients = int((run.clients["selections"] > 0).sum()), len(run.clients)
+    some, clients = int((run.clients["participations"] > 0).sum()), len(run.clients)
     who = f"all {count(clients)} clients were" if some == clients else f"{count(some)} of {count(clients)} clients were"
     text = f"Selections, of which not all ended with a report: {who} selected"
-    if (measured := metrics.get("participation.l1_uniform")) is not None:
+    if (measured := run.known.get("participation.l1_uniform")) is not None:
         text += f", {tv(measured)} from uniform"
-    theory = metrics.get("participation.l1_uniform_theory")
+    theory = run.known.get("participation.l1_uniform_theory")
     return f"{text} (theory: {tv(theory)})." if theory is not None else f"{text}."

@@ -19,7 +19,6 @@ from fedsim.findings.bias import (
     tenth_shares,
 )
 from fedsim.findings.finding import BIAS, WHAT, Certainty, Finding, Tile
-from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import (
     capitalized,
     count,
@@ -35,6 +34,7 @@ from fedsim.findings.methods import model_findings
 from fedsim.findings.participation import bias_findings, failure_of, what_happened
 from fedsim.findings.run_advice import SMALL, advice, spent_findings, training_findings
 from fedsim.run.cautions import why_nothing
+from fedsim.run.run import Run
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class RunAnswer:
     tiles: tuple[Tile, ...]  # the key figures, at most five, the most important first
 
 
-def run_answer(run: FinishedRun) -> RunAnswer:
+def run_answer(run: Run) -> RunAnswer:
     """Judge a run and say in words what happened, how biased it was, at what cost, how sure that is, and what next."""
     bias, model = bias_of(run), tuple(model_findings(run))
     if run.rounds.is_empty():
@@ -64,12 +64,13 @@ def run_answer(run: FinishedRun) -> RunAnswer:
     return RunAnswer(bias, title, found, facts, tuple(_tiles(run, bias, model))[:5])
 
 
-def setup_of(run: FinishedRun) -> list[str]:
+def setup_of(run: Run) -> list[str]:
     """Say what was simulated, in a few words each: devices, separation, cohort, rounds, seed."""
     server, separation = run.scenario.server, run.clients["separation"]
+    groups = run.clients["group"].n_unique()
     cooldown_s = float(run.clients["cooldown_s"].max() or 0.0)  # type: ignore[arg-type]
     ends = count_range(int(separation.min() or 0), int(separation.max() or 0))  # type: ignore[arg-type]
-    parts = [count(len(run.clients), "device") + (f" in {count(run.groups)} groups" if run.groups > 1 else "")]
+    parts = [count(len(run.clients), "device") + (f" in {count(groups)} groups" if groups > 1 else "")]
     parts += [equation("R", ends), *([f"cool-down {duration(cooldown_s)}"] if cooldown_s else [])]
     parts.append(f"buffer of {server.buffer}" if server.buffer else equation("cohort", run.scenario.sync_server.cohort))
     if (privacy := run.scenario.privacy) is not None:
@@ -100,11 +101,11 @@ def _fact(part: ClientShare, looks: int) -> Finding:
     )
 
 
-def _title(run: FinishedRun, bias: Bias, model: Sequence[Finding]) -> str:
+def _title(run: Run, bias: Bias, model: Sequence[Finding]) -> str:
     """Answer in one sentence: who takes part, and whether that is more than chance."""
     if run.manifest.get("stalled"):
         return f"The run stalled in {run.noun} {len(run.rounds) - 1:,} and ended there."
-    if why_nothing(run.metrics) and bias.seen is not Seen.NO_ROUNDS:
+    if why_nothing(run.known) and bias.seen is not Seen.NO_ROUNDS:
         return failure_of(run)
     if run.convergence is not None and asks_of_convergence(run):
         return _forgotten(run.convergence)
@@ -140,7 +141,7 @@ def _title(run: FinishedRun, bias: Bias, model: Sequence[Finding]) -> str:
         Seen.ALONE: "The one client takes part every time.",
         Seen.UNMEASURED: "How evenly clients take part was not measured.",
         Seen.EVEN: "Every client takes part equally often."
-        if run.clients["participations"].min()
+        if run.clients["reported"].min()
         else "Clients take part one after the other, and none took part twice yet.",
         Seen.ONCE: "Nobody took part twice: the run cannot show a bias between clients.",
         Seen.UNTESTED: _untested(bias),
@@ -155,7 +156,7 @@ def _untested(bias: Bias) -> str:
     return f"{capitalized(contrast_words(*bias.far))} (not tested: {bias.why})."
 
 
-def asks_of_convergence(run: FinishedRun) -> bool:
+def asks_of_convergence(run: Run) -> bool:
     """Say whether the question of a scenario with a convergence study is about that."""
     return run.convergence is not None and re.search("forg|start|converg", run.scenario.question) is not None
 
@@ -192,11 +193,11 @@ def _learnt(model: Sequence[Finding]) -> str:
     return f"The loss of {found.scope} ends {number(abs(found.value), 2)} {side} that of {found.against}."
 
 
-def _favoured(run: FinishedRun, bias: Bias) -> str:
+def _favoured(run: Run, bias: Bias) -> str:
     """Say who takes part more often than others, or never; empty where nobody can be named."""
     if bias.contrast is not None:
         return contrast_words(*bias.contrast)
-    counts = run.clients["participations"]
+    counts = run.clients["reported"]
     taken, never = int(counts.sum()), int((counts == 0).sum()) / len(counts)
     if never > max(0.01, 2 * never_by_chance(taken, len(counts))):
         return f"{percent(never)} of the clients never take part"
@@ -207,9 +208,9 @@ def _favoured(run: FinishedRun, bias: Bias) -> str:
     return f"the busiest tenth gives {percent(tenths.most)} of the reports, where chance would make it {by_chance}"
 
 
-def _tiles(run: FinishedRun, bias: Bias, model: Sequence[Finding]) -> Iterator[Tile]:
+def _tiles(run: Run, bias: Bias, model: Sequence[Finding]) -> Iterator[Tile]:
     """Return the key figures, the most important first."""
-    metric = run.metrics.get
+    metric = run.known.get
     if bias.seen not in NOBODY:
         detail = f"equal chances: {percent(bias.fair)}"
         if bias.corrected is not None and bias.whole:
@@ -222,9 +223,9 @@ def _tiles(run: FinishedRun, bias: Bias, model: Sequence[Finding]) -> Iterator[T
                 f"{ends[0].words} compared with {ends[1].words}",
                 f"{number(ends[0].times, 3)} and {number(ends[1].times, 3)} times a fair share",
             )
-    elif (coverage := metric("participation.coverage")) is not None and bias.seen not in NOBODY:
+    elif (coverage := run.of_reports("coverage")) is not None and bias.seen not in NOBODY:
         never = f"{percent(1 - coverage)} never" if coverage < 1 else ""
-        yield Tile(percent(coverage), f"of clients {'took part' if run.selected is None else 'reported'}", never)
+        yield Tile(percent(coverage), f"of clients {'took part' if run.all_reported else 'reported'}", never)
     for each in model:
         if each.quantity == "excess_loss" and each.value is not None:
             side = "below" if each.value < 0 else "above"

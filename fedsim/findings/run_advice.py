@@ -9,13 +9,14 @@ import numpy as np
 
 from fedsim.common.errors import FedsimError
 from fedsim.common.instants import HOUR_S, time_unit
-from fedsim.findings.bias import ROUNDING, Bias, Seen
+from fedsim.findings.bias import Bias, Seen
 from fedsim.findings.finding import COST, MODEL, NEXT, TRUST, Finding, command_of
-from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import capitalized, count, duration, listing, many, number, percent
 from fedsim.findings.methods import initial_loss, optimizer_figures, slow_descents, stopped_after
 from fedsim.findings.metric_wording import tv
+from fedsim.measure.shares import ROUNDING
 from fedsim.run.cautions import of_paid_rounds, of_separation, of_shocks, of_training, why_nothing
+from fedsim.run.run import Run
 from fedsim.scenario.learning import ConstantSchedule
 from fedsim.scenario.stop import Stop
 from fedsim.scenario.units import format_duration
@@ -25,10 +26,10 @@ SMALL = 0.05  # a difference that a run should be able to see
 _LONG = 1_000  # times as long as it was, at which no run is proposed
 
 
-def training_findings(run: FinishedRun) -> Iterator[Finding]:
+def training_findings(run: Run) -> Iterator[Finding]:
     """Say how the server averages reports, and what may be wrong with that."""
     sizes, divisor = run.rounds["reported"], run.scenario.divisor
-    yield from (Finding(f"{capitalized(text)}.", MODEL, warns=True) for text in of_training(run.metrics))
+    yield from (Finding(f"{capitalized(text)}.", MODEL, warns=True) for text in of_training(run.known))
     if run.scenario.learning is not None and sizes.filter(sizes > 0).n_unique() > 1:
         how = "by their number, so that a report counts more in a small round"
         if divisor is not None or run.wanted is None:
@@ -40,9 +41,9 @@ def training_findings(run: FinishedRun) -> Iterator[Finding]:
 _SHORT = {"wait": ", and waited for more", "proceed": ", and went on with fewer", "skip": ", and were skipped"}
 
 
-def spent_findings(run: FinishedRun) -> Iterator[Finding]:
+def spent_findings(run: Run) -> Iterator[Finding]:
     """Say what the run took of devices and time, and how rounds fared."""
-    metric, server, said = run.metrics.get, run.scenario.server, list[str]()
+    metric, server, said = run.known.get, run.scenario.server, list[str]()
     if epsilon := metric("privacy.epsilon"):
         assert run.scenario.privacy is not None
         said.append(f"epsilon = {number(epsilon, 3)} at delta = {number(run.scenario.privacy.delta)}")
@@ -78,20 +79,20 @@ def spent_findings(run: FinishedRun) -> Iterator[Finding]:
         yield Finding(f"{percent(reported)} of the sessions ended with a report{why}.", COST, warns=reported == 0)
 
 
-def advice(run: FinishedRun, bias: Bias) -> Iterator[Finding]:
+def advice(run: Run, bias: Bias) -> Iterator[Finding]:
     """Say how far to trust the figures, warnings first, and what to do next."""
     worse = _worse(run)
     yield from sorted(_trust(run, bias, worse), key=lambda each: not each.warns)
     yield from _next(run, bias, worse)
 
 
-def _trust(run: FinishedRun, bias: Bias, worse: list[str]) -> Iterator[Finding]:
+def _trust(run: Run, bias: Bias, worse: list[str]) -> Iterator[Finding]:
     """Tell what chance does to the figures, what may not have been meant, and whether training settled."""
     separation, cooldown_s = run.clients["separation"].to_numpy(), run.clients["cooldown_s"].to_numpy()
     meant = tuple(of_separation(run.scenario, separation, cooldown_s))
-    if nothing := why_nothing(run.metrics):
+    if nothing := why_nothing(run.known):
         yield Finding("Without a report that was taken nothing is known of a bias.", TRUST, warns=True)
-    for text in (*of_shocks(run.scenario), *meant, *of_paid_rounds(run.metrics)):
+    for text in (*of_shocks(run.scenario), *meant, *of_paid_rounds(run.known)):
         yield Finding(f"{capitalized(text)}.", TRUST, warns=True)
     if nothing:
         return
@@ -103,7 +104,8 @@ def _trust(run: FinishedRun, bias: Bias, worse: list[str]) -> Iterator[Finding]:
             else "How much of a difference is chance cannot be said"
         )
         yield Finding(f"{told}: {why}.", TRUST, warns=True)
-    apart, noise = run.metrics.get("participation.l1_chain"), run.metrics.get("participation.l1_noise")
+    of_theory = run.known if run.all_reported else {}  # which is of selections
+    apart, noise = of_theory.get("participation.l1_chain"), of_theory.get("participation.l1_noise")
     if noise is not None and bias.seen not in {Seen.ONCE, Seen.UNTESTED}:
         by_chance = f"sampling noise alone would give {tv(noise)}"
         if apart is None:
@@ -120,7 +122,7 @@ def _trust(run: FinishedRun, bias: Bias, worse: list[str]) -> Iterator[Finding]:
     yield from _convergence(run, worse)
 
 
-def _why_not(run: FinishedRun) -> str:
+def _why_not(run: Run) -> str:
     """Say why theory does not hold, in brackets, as far as that is known."""
     with suppress(FedsimError):
         if isinstance(why := before_the_chain(run.scenario), str):
@@ -128,15 +130,15 @@ def _why_not(run: FinishedRun) -> str:
     return ""
 
 
-def _convergence(run: FinishedRun, worse: list[str]) -> Iterator[Finding]:
+def _convergence(run: Run, worse: list[str]) -> Iterator[Finding]:
     ends = optimizer_figures(run, "loss")
-    names = [name for name in ends if name not in worse and run.metrics.get(f"learning.{name}.moved") != 0]
+    names = [name for name in ends if name not in worse and run.known.get(f"learning.{name}.moved") != 0]
     if worse:
         those = [f"“{name}” ({number(initial_loss(run, name), 3)} to {number(ends[name], 3)})" for name in worse]
         text = "Training made the model worse than it was before, by the loss of"
         brief = f"Training made the model worse: see the loss of {those[0]}."
         yield Finding(f"{text} {listing(those)}.", TRUST, warns=True, brief=brief)
-    state = {name: run.metrics.get(f"learning.{name}.converged") for name in names}
+    state = {name: run.known.get(f"learning.{name}.converged") for name in names}
     moving, unknown = ([name for name in names if state[name] == value] for value in (0, None))
     late = {name: share for name, share in slow_descents(run).items() if name in names}
     if (stopped := stopped_after(run)) is not None:
@@ -163,10 +165,10 @@ def _convergence(run: FinishedRun, worse: list[str]) -> Iterator[Finding]:
     yield Finding(text, TRUST, warns=bool(moving or unknown or late))
 
 
-def _worse(run: FinishedRun) -> list[str]:
+def _worse(run: Run) -> list[str]:
     """Return the optimizers whose loss ends above that of the initial model, by more than its three digits show."""
     ends = optimizer_figures(run, "loss")
-    names = [name for name in ends if run.metrics.get(f"learning.{name}.moved") != 0]
+    names = [name for name in ends if run.known.get(f"learning.{name}.moved") != 0]
     starts = {name: start for name in names if (start := initial_loss(run, name)) is not None}
     return [name for name, start in starts.items() if ends[name] > start and number(ends[name], 3) != number(start, 3)]
 
@@ -178,18 +180,18 @@ def longer_command(known: Mapping[str, object], verb: str, stop: Stop, times: in
     return command_of(known, verb, *settings)
 
 
-def _next(run: FinishedRun, bias: Bias, worse: list[str]) -> Iterator[Finding]:
+def _next(run: Run, bias: Bias, worse: list[str]) -> Iterator[Finding]:
     """Yield what to do next: first what the figures lack to be trusted, then what helps against what they show."""
-    metric, server = run.metrics.get, run.scenario.server
+    metric, server = run.known.get, run.scenario.server
     said, noun, trained = dict[str, str](), run.noun, optimizer_figures(run, "loss")  # with their commands
     longer = partial(longer_command, run.manifest, "run", run.scenario.stop)
     seeds = command_of(run.manifest, "sweep", "sweep.seeds=5")
     if run.manifest.get("stalled"):
         said["Lower the separation, cohort or caps, or let rounds go on with fewer clients (`shortage`)"] = ""
-    elif why_nothing(run.metrics) or bias.seen is Seen.NOBODY:
+    elif why_nothing(run.known) or bias.seen is Seen.NOBODY:
         late = server.deadline is not None and metric("sessions.late_share")
         said["Set a longer `deadline`" if late else "See below how sessions ended, and why no report was taken"] = ""
-    if worse or any(name.endswith(".diverged_round") for name in run.metrics):
+    if worse or any(name.endswith(".diverged_round") for name in run.known):
         step = None if run.scenario.learning is None else run.scenario.learning.step_size
         lower = f"learning.step_size={step.initial / 10:g}" if isinstance(step, ConstantSchedule) else ""
         command = lower and command_of(run.manifest, "run", lower)
@@ -220,7 +222,7 @@ def _next(run: FinishedRun, bias: Bias, worse: list[str]) -> Iterator[Finding]:
     yield from (Finding(f"{text}.", NEXT, command=command) for text, command in said.items())
 
 
-def _against_bias(run: FinishedRun, trained: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _against_bias(run: Run, trained: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Say what helps against uneven participation."""
     once, clients = run.scenario.server.selects_once, run.clients
     if run.scenario.learning is not None and once and not any("debias" in name for name in trained):
@@ -230,6 +232,6 @@ def _against_bias(run: FinishedRun, trained: Iterable[str]) -> Iterator[tuple[st
     most, longest = len(clients) // run.scenario.server.wanted - 1, int(clients["separation"].max() or 0)  # type: ignore[arg-type]
     step = longest or max(1, most // 4)
     values = [each for each in (0, step, 2 * step, 4 * step) if each <= most]
-    swept = any("separation" in str(each) for each in run.manifest.get("overrides") or ())  # type: ignore[union-attr]
+    swept = any("separation" in str(each) for each in run.manifest.get("overrides") or ())
     command = command_of(run.manifest, "sweep", f"sweep.grid={{population.*.separation: {values}}}")
     yield "Sweep the separation: what evens participation out, and at what cost", "" if swept else command

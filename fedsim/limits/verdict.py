@@ -23,7 +23,7 @@ from fedsim.scenario.units import format_duration
 
 _PLACE = re.compile(r"(?P<file>.*):(?P<line>\d+):(?P<column>\d+)", re.DOTALL)
 _PLAIN_UNITS = ("s", "rounds", "clients", "1/d", "B", "Wh", "g")
-_OWNERS = {"learning": "OPTIMIZER", "group": "GROUP"}
+_OWNERS = {"learning": "OPTIMIZER", "group": "GROUP", "zone": "ZONE"}
 _MOST_SUGGESTED = 5_000
 Metrics = Mapping[str, float | None]
 _Status = Literal["pass", "warn", "fail", "unjudged"]
@@ -73,6 +73,8 @@ def _labels(scenario: Scenario, family: str) -> list[str]:
     if scenario.jobs:
         return []
     learning = scenario.learning
+    if family == "zone":  # which are known with the population
+        return []
     if family == "group":
         return [metric_part(group.name) for group in scenario.population]
     labels = [choice.label for choice in learning.optimizers] if learning is not None else []

@@ -83,15 +83,7 @@ class Counter:
 
     def contributions(self) -> Contributions:
         """Return what was counted."""
-        whom, separations = int(self._count.argmax()), self._separations
-        return Contributions(
-            most=int(self._count[whom]),
-            most_client=whom,
-            least_separation=separations.least,
-            least_client=separations.client,
-            least_round=separations.at_round,
-            last_round=separations.last_round,
-        )
+        return contributions_of(self._count, self._separations)
 
 
 class Separations:
@@ -121,3 +113,16 @@ class Separations:
         if before[place] >= 0 and (self.least is None or between[place] < self.least):
             self.least, self.at_round, self.client = int(between[place]), int(at[place]), int(client[place])
         self._last[client] = at  # the last one of a client stands last
+
+
+def contributions_of(counts: Ints, separations: Separations) -> Contributions:
+    """Return the contributions of clients, (N,), from how many each made and how far apart they were."""
+    whom = int(counts.argmax())
+    return Contributions(
+        most=int(counts[whom]),
+        most_client=whom,
+        least_separation=separations.least,
+        least_client=separations.client,
+        least_round=separations.at_round,
+        last_round=separations.last_round,
+    )

@@ -12,7 +12,7 @@ from fedsim.availability.shocks import availability_of
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import DAY, to_ms
 from fedsim.log import CLIENTS
-from fedsim.measure.tally import Tally
+from fedsim.measure.count import Counted
 from fedsim.population import Population
 from fedsim.scenario import Scenario
 
@@ -23,8 +23,8 @@ _BLOCK = 1 << 16
 _LONGEST, _WINDOW = 1_000 * DAY, 7 * DAY
 
 
-def clients_table(population: Population, tally: Tally, pi: Floats | None, method: str | None) -> pl.DataFrame:
-    """Return the table of clients, with what was tallied of the run, and the frequencies (N,) that theory predicts.
+def clients_table(population: Population, counted: Counted, pi: Floats | None, method: str | None) -> pl.DataFrame:
+    """Return the table of clients, with what was counted of the run, and the frequencies (N,) that theory predicts.
 
     `method` is how these were computed; both are None where there is no theory.
     """
@@ -33,10 +33,10 @@ def clients_table(population: Population, tally: Tally, pi: Floats | None, metho
         "group": pl.Series(population.group_names, dtype=pl.String).gather(population.group),
         "weight": population.weight,
         "separation": population.separation,
-        "participations": tally.counts,
-        "frequency": tally.counts / max(tally.counts.sum(), 1),
-        "reported": tally.reported,
-        "pull": tally.pull,
+        "participations": counted.counts,
+        "frequency": counted.counts / max(counted.counts.sum(), 1),
+        "reported": counted.reported,
+        "pull": counted.pull,
         "pi": pl.repeat(None, len(population), dtype=pl.Float64, eager=True) if pi is None else pi,
         "pi_method": pl.repeat(method, len(population), dtype=pl.String, eager=True),
         "cooldown_s": population.cooldown_s,

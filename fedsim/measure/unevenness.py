@@ -40,7 +40,7 @@ from fedsim.common.arrays import Floats, Ints
 from fedsim.common.files import slices
 from fedsim.common.instants import DAY_S
 from fedsim.log import with_staleness
-from fedsim.measure.metrics.metric import LogView, Metric
+from fedsim.measure.metrics.metric import Metric, RunPart
 
 _FEWEST_WINDOWS = 5
 _SEEN = 4  # a window is recommended if windows of so many times its length were looked at
@@ -238,7 +238,7 @@ class UnevennessMetrics:
             best = "Shortest windows from which longer ones gain only what averaging independent windows gains."
             self.metrics.append(Metric("unevenness.recommended_interval", "rounds", best))
 
-    def measure(self, run: LogView) -> dict[str, float]:
+    def measure(self, run: RunPart) -> dict[str, float]:
         """Return those that have samples: a whole window, and enough of the length that is recommended."""
         clients = len(run.clients)
         found = unevenness(run.table, clients, self.intervals)

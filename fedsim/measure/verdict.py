@@ -33,15 +33,17 @@ class Look:
     told: bool  # whether it differs from the reference by more than chance: whether the interval excludes that
     visible: float  # the least difference from the reference that is told four times in five
     level: float  # at which it was judged, with a correction for the other looks
+    p: float  # how probable a value at least so far off is by chance
 
 
 def compare_values(values: Floats, errors: Floats, degrees: float) -> tuple[Look, ...]:
     """Compare values that have standard errors, of so many degrees of freedom, with 0 by Student's t."""
     away = np.abs(values)
-    own = holm_levels(2.0 * student_below(-away / np.maximum(errors, 1e-300), degrees), LEVEL)
+    p = np.asarray(2.0 * student_below(-away / np.maximum(errors, 1e-300), degrees))
+    own = holm_levels(p, LEVEL)
     quantile = student_quantile(degrees + 1, 1 - own)
     half = quantile * errors
-    return _looks(values, values - half, values + half, away > half, (quantile + POWER) * errors, own)
+    return _looks(values, values - half, values + half, away > half, (quantile + POWER) * errors, own, p)
 
 
 def compare_shares(shares: Floats, fair: Floats, draws: Floats, degrees: Floats, level: float) -> tuple[Look, ...]:
@@ -52,11 +54,12 @@ def compare_shares(shares: Floats, fair: Floats, draws: Floats, degrees: Floats,
     hits = np.clip(shares, 0.0, 1.0) * draws
     least, others, logit = np.maximum(hits, _LEAST), np.maximum(draws - hits, _LEAST), np.log(fair / (1 - fair))
     above, below = beta_below(least, draws - hits + 1, logit), 1 - beta_below(hits + 1, others, logit)
-    own = holm_levels(np.minimum(1.0, 2 * np.minimum(above, below)), level)
+    p = np.minimum(1.0, 2 * np.minimum(above, below))
+    own = holm_levels(p, level)
     low = np.where(hits > 0, _share(beta_logit(least, draws - hits + 1, own / 2)), 0.0)
     high = np.where(draws > hits, _share(beta_logit(hits + 1, others, 1 - own / 2)), 1.0)
     visible = (POWER - normal_quantile(own / 2)) * np.sqrt(fair * (1 - fair) / draws)
-    return _looks(shares, low, high, (fair < low) | (fair > high), visible, own)
+    return _looks(shares, low, high, (fair < low) | (fair > high), visible, own, p)
 
 
 def _share(logit: Floats) -> Floats:

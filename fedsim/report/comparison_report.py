@@ -19,7 +19,6 @@ from fedsim.findings.comparison import (
     what_differs,
 )
 from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, WHAT, Finding, command_of
-from fedsim.findings.finished_run import FinishedRun, read_run
 from fedsim.findings.finished_sweep import short_name, value_text
 from fedsim.findings.formatting import NO_VALUE, above_dust, count, equation, percent, signed
 from fedsim.findings.run import setup_of
@@ -32,7 +31,9 @@ from fedsim.report.document import ReportDocument, Section
 from fedsim.report.provenance import ReportProvenance, run_provenance, sweep_provenance
 from fedsim.report.sweep_report import HEADLINES
 from fedsim.report.tables import Table
-from fedsim.run.run_directory import Change
+from fedsim.run.files import Change
+from fedsim.run.load import load_one
+from fedsim.run.run import Run
 from fedsim.sweeps.compare import compare
 from fedsim.sweeps.results import parameters_of
 from fedsim.sweeps.store import SWEEP_FILE, read_sweep
@@ -128,11 +129,11 @@ def _differences(looks: Sequence[Judged]) -> Iterator[Chart]:
     yield interval_chart(data, NAMES[2], title)
 
 
-def _side(path: Path) -> tuple[str, ReportProvenance, FinishedRun | None]:
+def _side(path: Path) -> tuple[str, ReportProvenance, Run | None]:
     """Return the name of a run, a sweep or a point of one, where its figures come from, and the run where it is one."""
     if path.is_dir() and not (path / SWEEP_FILE).exists():
-        run = read_run(path)
-        return run.name, run_provenance(run.manifest), run
+        run = load_one(path)
+        return run.scenario.name, run_provenance(run.manifest), run
     directory, _, point = (str(path), "", "") if path.exists() else str(path).rpartition("@")
     meta = read_sweep(directory)
     name = meta["name"] if isinstance(meta["name"], str) else path.name

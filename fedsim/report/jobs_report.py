@@ -1,13 +1,10 @@
 """The report of a run of several jobs on one fleet, which compares them; each has a page of its own beside it."""
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import numpy as np
 
-from fedsim.common.json_files import read_figures, read_object
 from fedsim.findings.expectations import verdict
-from fedsim.findings.finished_run import read_scenario
 from fedsim.findings.formatting import NO_VALUE, count, number, percent
 from fedsim.findings.jobs import ALONE, jobs_answer, jobs_tiles, jobs_title
 from fedsim.findings.metric_wording import PACE, REPORTED, tv
@@ -16,7 +13,8 @@ from fedsim.report.charts.sweep_settings import IntervalRows, interval_chart
 from fedsim.report.document import ReportDocument, Section
 from fedsim.report.provenance import run_provenance
 from fedsim.report.tables import Table
-from fedsim.run.finished import JOBS, MANIFEST, METRICS
+from fedsim.run.files import JOBS, METRICS
+from fedsim.run.run import Run
 from fedsim.scenario import Scenario
 
 _COLUMNS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
@@ -27,16 +25,9 @@ _COLUMNS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
 )
 
 
-def has_jobs(directory: Path) -> bool:
-    """Say whether a directory is that of a run of several jobs."""
-    scenario = read_object(directory / MANIFEST).get("scenario") if (directory / MANIFEST).exists() else None
-    return isinstance(scenario, dict) and bool(scenario.get("jobs"))
-
-
-def jobs_document(directory: Path) -> ReportDocument:
-    """Compute everything that the report of several jobs shows; a `RunError` names a file that cannot be read."""
-    manifest = read_object(directory / MANIFEST)
-    scenario, metrics = read_scenario(directory / MANIFEST, manifest), read_figures(directory / METRICS)
+def jobs_document(run: Run) -> ReportDocument:
+    """Compute everything that the report of several jobs shows."""
+    manifest, scenario, metrics = run.manifest, run.scenario, run.metrics
     table = _table(scenario, metrics)
     jobs = of_jobs(metrics)
     shown = [(job, how) for job, own in jobs.items() for how in ("", ALONE) if not how or ALONE + REPORTED in own]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import quote
 
 from markupsafe import Markup
@@ -17,68 +17,59 @@ from fedsim.findings.finding import lines
 from fedsim.findings.formatting import distinct
 from fedsim.report.document import ReportDocument, json_summary, markdown_summary, pictures_of, render, render_part
 from fedsim.report.render import figure_file, picture
-from fedsim.run.finished import open_finished
+from fedsim.run.load import load
+from fedsim.run.run import Run
 from fedsim.sweeps.store import SWEEP_FILE
-
-if TYPE_CHECKING:
-    from fedsim.findings.gathered import Gathered
 
 PAGE, INDEX = "report.html", "index.html"
 
 _COLORS = re.compile(r"(--[a-z0-9-]+: #[0-9a-f]{6};)")
 
 
-def document_of(directory: Path, plugins: bool = False, gathered: "Gathered | None" = None) -> ReportDocument:
-    """Compute the report of a run or sweep directory; `plugins` lets it import code for charts of the scenario's own.
-
-    A run's participations are not read again where `gathered` has what the page needs of them.
+def document_of(what: Path | Run, plugins: bool = False) -> ReportDocument:
+    """Compute the report of a run, or of a run or sweep directory; `plugins` lets it import code for its own charts.
 
     Raises
     ------
     RunError
-        The directory lacks a file or has an unreadable one; the message names it.
+        The directory lacks a file or has one that is unreadable, or not the one that the run wrote.
     """
-    if (directory / SWEEP_FILE).exists():
+    if isinstance(what, Path) and (what / SWEEP_FILE).exists():
         from fedsim.findings.finished_sweep import read_finished_sweep
         from fedsim.report.sweep_report import sweep_document
 
-        return sweep_document(read_finished_sweep(directory))
-    from fedsim.findings.finished_run import read_run
-    from fedsim.report.jobs_report import has_jobs, jobs_document
+        return sweep_document(read_finished_sweep(what))
+    from fedsim.report.jobs_report import jobs_document
     from fedsim.report.run_report import run_document
 
-    return jobs_document(directory) if has_jobs(directory) else run_document(read_run(directory, gathered), plugins)
+    run = load(what) if isinstance(what, Path) else what
+    return jobs_document(run) if run.scenario.jobs else run_document(run, plugins)
 
 
-def checked_document_of(
-    directory: Path, plugins: bool = False, tell: Callable[[str], None] = lambda _: None
-) -> ReportDocument:
-    """Compute the report of a directory, unless a file there is not the one that the run wrote; tell what failed."""
-    if not (directory / SWEEP_FILE).exists():
-        open_finished(directory)
+def write_report(
+    what: Path | Run,
+    page: Path | None = None,
+    *,
+    plugins: bool = False,
+    found: Callable[[ReportDocument], None] = lambda _: None,
+) -> Path:
+    """Write the page of a run, or of a run or sweep directory, by default `report.html` there; return its path.
+
+    It is written under a temporary name and renamed, so it is whole or not there. `found` is called with the report,
+    which also says which charts of the scenario's own failed. `plugins` and errors are those of `document_of`; a
+    `RunError` says too if the page cannot be written.
+    """
+    document = document_of(what, plugins)
+    found(document)
+    return write_document(document, page or page_in(what if isinstance(what, Path) else Path()))
+
+
+def _told(directory: Path, plugins: bool, tell: Callable[[str], None]) -> ReportDocument:
+    """Compute the report of a directory, and tell which charts failed."""
     document = document_of(directory, plugins)
     for failure in document.failures:
         tell(failure)
     return document
-
-
-def write_report(
-    directory: Path,
-    page: Path | None = None,
-    *,
-    plugins: bool = False,
-    gathered: "Gathered | None" = None,
-    found: Callable[[ReportDocument], None] = lambda _: None,
-) -> Path:
-    """Write `report.html` into a run or sweep directory, from nothing but what was left there; return the page.
-
-    `page` is another place for it; it is written under a temporary name and renamed, so it is whole or not there.
-    `found` is called with the report, which also says which charts of the scenario's own failed. `plugins`, `gathered`
-    and errors are those of `document_of`; a `RunError` says too if the page cannot be written.
-    """
-    document = document_of(directory, plugins, gathered)
-    found(document)
-    return write_document(document, page or directory / PAGE)
 
 
 def write_document(document: ReportDocument, page: Path) -> Path:
@@ -100,12 +91,12 @@ def make_folder(folder: Path) -> None:
         raise RunError(f"{error.filename or folder} cannot be written: {error.strerror}") from error
 
 
-def notebook_fragment(directory: Path) -> str:
-    """Return what a notebook shows of a run directory: verdict, answer, key figures and the first chart, as HTML.
+def notebook_fragment(what: Path | Run) -> str:
+    """Return what a notebook shows of a run or a directory: verdict, answer, key figures and first chart, as HTML.
 
     Its style reaches nothing outside it. Errors are those of `document_of`.
     """
-    document = document_of(directory)
+    document = document_of(what)
     style = (files("fedsim.report") / "templates" / "report.css").read_text(encoding="utf-8")
     light, _, rest = style.partition("@media screen")
     return render_part(
@@ -146,7 +137,7 @@ def report_directories(
         raise RunError(f"{out} is one file, but there are {len(directories)} directories to report on; name a folder")
     printed, reports = list[str](), list[Mapping[str, object]]()
     for directory, place in zip(directories, _places(directories, out), strict=True):
-        document = checked_document_of(directory, plugins, tell)
+        document = _told(directory, plugins, tell)
         if form == "html":
             printed.append(str(write_document(document, page_in(place or directory))))
         else:
@@ -240,7 +231,7 @@ def report_figures(
     """
     written: list[Path] = []
     for directory, place in zip(directories, _places(directories, folder), strict=True):
-        written += write_figures(checked_document_of(directory, plugins, tell), place or folder, style)
+        written += write_figures(_told(directory, plugins, tell), place or folder, style)
     return written
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from fedsim.common.files import portable
-from fedsim.findings.finished_run import Json
+from fedsim.common.json_files import Json
 from fedsim.findings.formatting import NO_VALUE, count, cut, duration
 
 _SCENARIO_CHARACTERS = 100_000  # characters shown of the resolved scenario, which may hold a weight for every client

@@ -4,14 +4,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import polars as pl
+
 from fedsim.common.errors import PluginError, told, users_line
+from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.findings.expectations import verdict
 from fedsim.findings.finding import Finding
-from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import NO_VALUE, capitalized, count, distinct, number, with_separation
 from fedsim.findings.methods import paying_findings
 from fedsim.findings.run import asks_of_convergence, run_answer, setup_of
 from fedsim.learning.private import caveats_of
+from fedsim.measure.contributions import Contributions
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises
 from fedsim.privacy.epsilon import epsilon_of_rho
 from fedsim.privacy.guarantee import SECRET
@@ -21,12 +24,13 @@ from fedsim.report.document import ReportDocument, Section
 from fedsim.report.provenance import run_provenance
 from fedsim.report.render import Picture, picture
 from fedsim.report.tables import Table
+from fedsim.run.run import Run
 from fedsim.scenario import import_folders, let_import_from
 from fedsim.scenario.component import Component
 from fedsim.scenario.permissions import Permissions
 
 
-def run_document(run: FinishedRun, plugins: bool = False) -> ReportDocument:
+def run_document(run: Run, plugins: bool = False) -> ReportDocument:
     """Compute everything that the report of a run shows; `plugins` lets it import code for charts of its own."""
     said, own = run_answer(run), list(own_charts(run, plugins))
     charts = run_charts(run, said.bias)
@@ -34,7 +38,7 @@ def run_document(run: FinishedRun, plugins: bool = False) -> ReportDocument:
         charts[each.section] += (each.chart,)
     learning, noun = tables.learning_table(run), run.noun
     rounds = run.rounds.group_by("outcome").len()
-    endings = (tables.ending_table(f"{noun}s", rounds), tables.ending_table("sessions", run.gathered.outcomes))
+    endings = (tables.ending_table(f"{noun}s", rounds), tables.ending_table("sessions", _outcomes(run)))
     sections = (
         Section("bias", "Participation and bias", charts["bias"], [tables.bias_table(run, said.bias)]),
         Section(
@@ -47,7 +51,7 @@ def run_document(run: FinishedRun, plugins: bool = False) -> ReportDocument:
     )
     return ReportDocument(
         kind="run",
-        name=run.name,
+        name=run.scenario.name,
         finding=said.title,
         question=run.scenario.question,
         setup=with_separation(", ".join(setup_of(run))),
@@ -67,7 +71,14 @@ def run_document(run: FinishedRun, plugins: bool = False) -> ReportDocument:
     )
 
 
-def picture_of(run: FinishedRun) -> str:
+def _outcomes(run: Run) -> pl.DataFrame:
+    """Return how sessions ended, ``outcome`` and ``len``."""
+    sessions = run.known.get("sessions.count", 0.0)
+    counts = {name: round(run.known.get(f"sessions.{name}_share", 0.0) * sessions) for name in SESSION_OUTCOMES}
+    return pl.DataFrame({"outcome": [*counts], "len": [*counts.values()]}).filter(pl.col("len") > 0)
+
+
+def picture_of(run: Run) -> str:
     """Return the chart that answers the question of a scenario: who takes part, unless it asks of something else."""
     if asks_of_convergence(run):
         return "convergence"
@@ -77,14 +88,15 @@ def picture_of(run: FinishedRun) -> str:
 _FIGURES = ("epsilon", "rho", "sensitivity", "noise_multiplier", "rounds", "separation", "most")
 
 
-def privacy_section(run: FinishedRun) -> Section:
+def privacy_section(run: Run) -> Section:
     """Compute the section about what is promised to privacy, which is empty where the scenario promises nothing."""
-    privacy, known, seen = run.scenario.privacy, run.metrics, run.gathered.contributions
-    if privacy is None or seen is None or any(f"privacy.{name}" not in known for name in _FIGURES):
+    privacy, known, table = run.scenario.privacy, run.known, run.series.get("contributions")
+    if privacy is None or table is None or any(f"privacy.{name}" not in known for name in _FIGURES):
         return Section("privacy", "Privacy")
     figures = {name: known[f"privacy.{name}"] for name in _FIGURES}
     rounds, least, most = (int(figures[name]) for name in ("rounds", "separation", "most"))
     bounds = ParticipationBounds(rounds, least, most)
+    seen = Contributions(**table.row(0, named=True))
     faults = broken_promises(bounds, seen)
     apart = NO_VALUE if seen.least_separation is None else count(seen.least_separation)
     rows = (
@@ -131,7 +143,7 @@ class OwnChart:
     failure: str = ""  # why it failed; empty where it did not
 
 
-def own_charts(run: FinishedRun, plugins: bool) -> Iterator[OwnChart]:
+def own_charts(run: Run, plugins: bool) -> Iterator[OwnChart]:
     """Draw the charts of a scenario's own.
 
     With `plugins`, code may be imported for them: from where Python finds modules, the working folder, and the folder
@@ -148,7 +160,7 @@ def own_charts(run: FinishedRun, plugins: bool) -> Iterator[OwnChart]:
             yield _draw(name, choice, run)
 
 
-def _draw(name: str, choice: Component, run: FinishedRun) -> OwnChart:
+def _draw(name: str, choice: Component, run: Run) -> OwnChart:
     drawn: object = None
     try:
         kind, again = (CHARTS.build(choice.kind, choice.options) for _ in range(2))

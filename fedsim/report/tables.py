@@ -6,11 +6,13 @@ from dataclasses import dataclass
 import polars as pl
 
 from fedsim.common.outcomes import ROUND_OUTCOMES, SESSION_OUTCOMES
-from fedsim.findings.bias import ROUNDING, Bias
-from fedsim.findings.finished_run import FinishedRun
+from fedsim.findings.bias import Bias
 from fedsim.findings.formatting import NO_VALUE, above_dust, capitalized, count, duration, fixed, number, percent
 from fedsim.findings.methods import optimizers
 from fedsim.findings.metric_wording import tv
+from fedsim.findings.participation import pull_apart
+from fedsim.measure.shares import ROUNDING
+from fedsim.run.run import Run
 
 GROUP_ROWS = 24  # groups shown at most
 _DATA_ROWS = 60  # rows of a chart's data shown at most
@@ -38,16 +40,16 @@ def thinned(caption: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...
     return Table(caption, header, kept, words=0, note=note)
 
 
-def bias_table(run: FinishedRun, bias: Bias) -> Table | None:
+def bias_table(run: Run, bias: Bias) -> Table | None:
     """Show distances as total variation and as L1; None where nothing was measured."""
-    metric, of = (run.selected or run.metrics).get, "" if run.selected is None else "Selections: "
-    if run.metrics.get("participation.l1_uniform") is None or not run.clients["participations"].sum():
+    metric, of = run.known.get, "" if run.all_reported else "Selections: "
+    if run.of_reports("l1_uniform") is None or not run.clients["reported"].sum():
         return None
     distances = {
         "Measured, from uniform": 2 * bias.measured,
         "... without what noise adds": None if bias.corrected is None else 2 * bias.corrected,
         "Equal chances for everybody, from uniform": 2 * bias.fair,
-        "Pull on the model, from uniform": run.pull,
+        "Pull on the model, from uniform": pull_apart(run),
         "Selections: measured, from uniform": metric("participation.l1_uniform") if of else None,
         f"{of}Theory, from uniform": metric("participation.l1_uniform_theory"),
         f"{of}Measured, from theory": metric("participation.l1_chain"),
@@ -87,13 +89,13 @@ _OF_OPTIMIZERS: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
 )
 
 
-def learning_table(run: FinishedRun) -> Table | None:
+def learning_table(run: Run) -> Table | None:
     """Show where each optimizer ended, and whether it has settled; None without learning."""
     names = optimizers(run)
     if not names:
         return None
     figures = {
-        head: tuple(write(run.metrics.get(f"learning.{name}.{figure}")) for name in names)
+        head: tuple(write(run.known.get(f"learning.{name}.{figure}")) for name in names)
         for head, figure, write in _OF_OPTIMIZERS
     }
     columns = {head: cells for head, cells in figures.items() if set(cells) != {NO_VALUE}}
@@ -101,29 +103,27 @@ def learning_table(run: FinishedRun) -> Table | None:
     return Table("Where learning ended", ("Optimizer", *columns), rows, words=2)
 
 
-def who_pays_table(run: FinishedRun) -> Table | None:
+def who_pays_table(run: Run) -> Table | None:
     """Show losses and accuracies of mean models by tenth of participation and by group, and of the worst tenth."""
-    names = [name for name in optimizers(run) if f"learning.{name}.loss_of_worst_tenth" in run.metrics]
+    names = [name for name in optimizers(run) if f"learning.{name}.loss_of_worst_tenth" in run.known]
     first, rows = f"learning.{names[0]}." if names else "", list[tuple[str, ...]]()
-    for key in [
-        name for name in run.metrics if names and name.startswith(first) and "_of_" in name.removeprefix(first)
-    ]:
+    for key in [name for name in run.known if names and name.startswith(first) and "_of_" in name.removeprefix(first)]:
         what, _, which = key.removeprefix(first).partition("_of_")
         words = {"tenth_1": "tenth 1 by reports (fewest)", "tenth_10": "tenth 10 by reports (most)"}.get(which, which)
-        values = [run.metrics.get(f"learning.{name}.{what}_of_{which}") for name in names]
+        values = [run.known.get(f"learning.{name}.{what}_of_{which}") for name in names]
         write = percent if what == "accuracy" else lambda value: NO_VALUE if value is None else number(value, 3)
         rows.append((f"{capitalized(what)}, {words.replace('_', ' ')}", *(write(value) for value in values)))
     return Table("Who pays: by reports, by group, and the worst tenth", ("Of", *names), tuple(rows)) if rows else None
 
 
-def own_metric_table(run: FinishedRun) -> Table | None:
+def own_metric_table(run: Run) -> Table | None:
     """Show the metrics of the scenario's own, as the manifest describes them; None where it has none."""
     described = run.manifest.get("own_metrics")
     entries = [entry for entry in described if isinstance(entry, Mapping)] if isinstance(described, list) else []
     write = {"s": duration, "share": percent}
     rows = []
     for name, unit, meaning in ((str(each.get(key, "")) for key in ("name", "unit", "meaning")) for each in entries):
-        value = write.get(unit, number)(run.metrics.get(name))
+        value = write.get(unit, number)(run.known.get(name))
         rows.append((name, meaning, f"{value} {unit}" if unit not in write and value != NO_VALUE else value))
     header = ("Metric", "Meaning", "Value")
     return Table("Metrics of the scenario's own", header, tuple(rows), words=2) if rows else None

@@ -23,7 +23,7 @@ from fedsim.privacy.epsilon import epsilon_of
 from fedsim.privacy.guarantee import guarantee, mechanism_of
 from fedsim.privacy.sensitivity import correlation, product, worst_response
 from fedsim.run.preflight import preflight
-from fedsim.run.result import Result
+from fedsim.run.run import Run
 from fedsim.run.training import private_optimizers
 from fedsim.scenario import Scenario
 
@@ -46,13 +46,13 @@ class Audited:
         return self.stated is not None and self.at_least > self.stated
 
 
-def audit(scenario: Scenario, run: Result | None = None) -> list[Audited]:
+def audit(scenario: Scenario, run: Run | None = None) -> list[Audited]:
     """Return what an audit finds of each optimizer, of pairs of them, and of a run without its empty rounds.
 
     The canary takes part as early and as often as the scenario allows; in a `run` of it in the rounds of the client
     that contributed most, and rounds without a report take no step. Raises a `ScenarioError` if training adds no noise.
     """
-    privacy, population = scenario.privacy, preflight(scenario)
+    privacy, world = scenario.privacy, preflight(scenario)
     if privacy is None or privacy.training != "noise" or scenario.learning is None:
         message = "there is no noise to audit: it takes learning, and privacy with training: noise"
         raise ScenarioError([scenario.mistake(("privacy",), message)])
@@ -62,8 +62,8 @@ def audit(scenario: Scenario, run: Result | None = None) -> list[Audited]:
     if privacy.adaptive_clip is not None:
         message = "an audit compares the same noise with and without a canary, and here it changes with the clip"
         raise ScenarioError([scenario.mistake(("privacy", "adaptive_clip"), message)])
-    promised = guarantee(privacy, enforced_bounds(scenario, population))
-    optimizers = private_optimizers(scenario, scenario.learning, population)
+    promised = guarantee(privacy, enforced_bounds(scenario, world.population))
+    optimizers = private_optimizers(world, scenario.learning)
     c, known = np.zeros(promised.bounds.rounds), mechanism_of(privacy).coefficients(promised.bounds)
     c[: len(known)] = known
     steps, pattern = _as_allowed(promised.bounds, c) if run is None else _as_in(run, c)
@@ -94,7 +94,7 @@ def _as_allowed(bounds: ParticipationBounds, c: Floats) -> tuple[Ints, Ints]:
     return np.arange(bounds.rounds), np.arange(worst.participations) * worst.min_separation
 
 
-def _as_in(run: Result, c: Floats) -> tuple[Ints, Ints]:
+def _as_in(run: Run, c: Floats) -> tuple[Ints, Ints]:
     """Return the rounds of a run with a report, and those of the client with the largest influence among a few."""
     taken = with_staleness(run.participations).filter(outcome="reported")
     number = (taken["round"] + taken["staleness"]).to_numpy().astype(np.int64)

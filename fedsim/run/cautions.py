@@ -9,9 +9,9 @@ from fedsim.common.instants import DAY_S, readable_time, to_ms
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.measure.metrics import of_jobs
-from fedsim.population import Population
 from fedsim.population.feasibility import shortage
 from fedsim.population.sessions import session_phases, upload_bits
+from fedsim.run.federation import PreparedFederation
 from fedsim.scenario import Scenario
 from fedsim.simulation.engine import sample
 from fedsim.simulation.world import whole_lengths
@@ -48,8 +48,9 @@ def of_separation(scenario: Scenario, separation: Ints, cooldown_s: Floats) -> I
         )
 
 
-def of_shortage(scenario: Scenario, population: Population) -> Iterator[str]:
+def of_shortage(federation: PreparedFederation) -> Iterator[str]:
     """Warn of separations and caps that stop a run which gets far enough."""
+    scenario, population = federation.scenario, federation.population
     if (short := shortage(scenario, population)) is not None:
         turn = scenario.server.turn
         yield (
@@ -58,8 +59,9 @@ def of_shortage(scenario: Scenario, population: Population) -> Iterator[str]:
         )
 
 
-def of_theory(scenario: Scenario, population: Population) -> Iterator[str]:
+def of_theory(federation: PreparedFederation) -> Iterator[str]:
     """Say whether theory holds for devices that are always available, where one might take the chain for granted."""
+    scenario, population = federation.scenario, federation.population
     known = before_the_chain(scenario, population) if scenario.always_available else None
     if isinstance(known, str):
         yield f"theory does not hold here: {known}"
@@ -104,8 +106,9 @@ def of_paid_rounds(metrics: Mapping[str, float]) -> Iterator[str]:
         )
 
 
-def of_deadline(scenario: Scenario, population: Population) -> Iterator[str]:
+def of_deadline(federation: PreparedFederation) -> Iterator[str]:
     """Warn of a deadline that the median session misses."""
+    scenario, population = federation.scenario, federation.population
     if scenario.server.deadline is None:
         return
     deadline, some = to_ms(scenario.server.deadline), sample(population.group, _SAMPLED).clients
@@ -120,8 +123,9 @@ def of_deadline(scenario: Scenario, population: Population) -> Iterator[str]:
         )
 
 
-def of_uplink(scenario: Scenario, population: Population) -> Iterator[str]:
+def of_uplink(federation: PreparedFederation) -> Iterator[str]:
     """Say how long the server's uplink makes a round in which everyone reports, and how much of it is used."""
+    scenario, population = federation.scenario, federation.population
     if (uplink := scenario.server.uplink) is None:
         return
     from fedsim.population.uplink import shared  # only where needed: it compiles
@@ -141,8 +145,9 @@ def of_uplink(scenario: Scenario, population: Population) -> Iterator[str]:
     )
 
 
-def of_memory(scenario: Scenario, population: Population) -> Iterator[str]:
+def of_memory(federation: PreparedFederation) -> Iterator[str]:
     """Tell how many devices of each group have too little memory to train."""
+    scenario, population = federation.scenario, federation.population
     small = np.bincount(population.group[population.barred], minlength=len(scenario.population))
     for group, count in zip(scenario.population, small.tolist(), strict=True):
         if count and not group.left_out:
@@ -165,13 +170,3 @@ def why_nothing(metrics: Mapping[str, float]) -> str:
     ended = ", ".join(f"{round(share * sessions):,} {name}" for name, share in shares.items() if share)
     what = f"sessions: {ended}" if sessions else "nobody was selected"
     return f"no report was taken in {rounds:,} round{'s' * (rounds != 1)} ({what})"
-
-
-def drawn_together(scenario: Scenario) -> int:
-    """Return how many clients one draw of the selection law takes: a whole group, or one client."""
-    return scenario.server.wanted if scenario.server.selection.kind == "groups" else 1
-
-
-def by_day(scenario: Scenario) -> bool:
-    """Say whether the availability of devices may depend on the time of day, so that chance is judged by whole days."""
-    return any(group.availability.kind not in {"always", "renewal"} for group in scenario.population)

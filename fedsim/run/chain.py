@@ -14,7 +14,7 @@ from fedsim.common.instants import DAY_S, HOUR_S
 from fedsim.common.markup import fragment
 from fedsim.population import Population, build_population
 from fedsim.run.budget import check_budget
-from fedsim.run.preflight import made_ready
+from fedsim.run.preflight import preflight
 from fedsim.run.solve import quiet
 from fedsim.scenario import Scenario, as_scenario
 from fedsim.scenario.server import BufferedServer
@@ -139,9 +139,9 @@ def chain(
 def _coming_and_going(scenario: Scenario) -> Answer:
     """Return what the mean field expects of devices that come and go over the rounds of a simulation."""
     scenario = scenario.with_values(quiet(scenario, "rounds.count"))
-    ready = made_ready(scenario)
-    population = ready.population
-    rounds = simulate_log(scenario, population, devices=ready.devices).rounds
+    world = preflight(scenario)
+    population = world.population
+    rounds = simulate_log(scenario, population, devices=world.devices).rounds
     found = by_weights(scenario, population, rounds, means=False)(population.weight)
     low, high = (np.minimum(end, 1.0).tolist() for end in found.interval(_CONFIDENCE))
     result = theory.Stationary(

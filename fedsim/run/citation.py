@@ -5,7 +5,7 @@ from typing import Any
 
 from fedsim._version import __version__
 from fedsim.common.arguments import short_repr
-from fedsim.run.result import Result
+from fedsim.run.run import Result
 
 _MODEL = "Sun et al., Debiasing Federated Learning with Correlated Client Participation, ICLR 2025, arXiv:2410.01209"
 _SOURCES = """

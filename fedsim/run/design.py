@@ -15,8 +15,8 @@ from fedsim.common.progress import Report, silent
 from fedsim.learning.cohorts import frequencies
 from fedsim.measure.contributions import pulls
 from fedsim.measure.participation import l1
-from fedsim.run.evaluation import Ready
-from fedsim.run.preflight import made_ready
+from fedsim.run.federation import PreparedFederation
+from fedsim.run.preflight import preflight
 from fedsim.run.simulate import progress_reporter
 from fedsim.run.solve import quiet
 from fedsim.scenario import Scenario
@@ -75,8 +75,8 @@ def design(scenario: Scenario, target: Floats | None = None, report: Report = si
     server = scenario.server
     if not server.selects_once:
         raise ChainError("weights are found for synchronous rounds, and this scenario's server is buffered")
-    ready = made_ready(scenario)
-    population, size = ready.population, len(ready.population)
+    federation = preflight(scenario)
+    population, size = federation.population, len(federation.population)
     wanted = np.full(size, 1.0) if target is None else np.asarray(target, dtype=np.float64)
     if wanted.shape != (size,):
         raise ChainError(
@@ -88,7 +88,7 @@ def design(scenario: Scenario, target: Floats | None = None, report: Report = si
     chained = before_the_chain(scenario, population, most=size) is None and all_report(scenario, population)
     if not chained and (unknown := why_not(scenario, population)):
         raise ChainError(f"the mean field of devices that come and go does not know of {unknown}")
-    trial = partial(_trial, scenario, ready, wanted, report)
+    trial = partial(_trial, federation, wanted, report)
     before, rounds = trial(population.weight, "with the weights as they are")
     if chained:
         found = weights_for(
@@ -118,15 +118,15 @@ def _expected(
 
 
 def _trial(
-    scenario: Scenario, ready: Ready, wanted: Floats, report: Report, weights: Floats, how: str
+    federation: PreparedFederation, wanted: Floats, report: Report, weights: Floats, how: str
 ) -> tuple[SimulatedShares, pl.DataFrame]:
     """Simulate with these weights, (N,); return what came of it, and the table of rounds."""
 
     def told(what: str, share: float, beside: str = "", /) -> None:
         report(f"{what} {how}", share, beside)
 
-    population = replace(ready.population, weight=weights / weights.sum())
-    log = simulate_log(scenario, population, 0, progress_reporter(scenario, told), ready.devices)
+    scenario, population = federation.scenario, replace(federation.population, weight=weights / weights.sum())
+    log = simulate_log(scenario, population, 0, progress_reporter(scenario, told), federation.devices)
     share = pulls if scenario.divisor is None else frequencies
     shares = share(log.participations, len(wanted))
     days = log.ended_s / DAY_S

@@ -10,9 +10,9 @@ from fedsim.common.arguments import whole
 from fedsim.common.errors import RunError, StalledError
 from fedsim.log.recorder import InMemoryLog
 from fedsim.run.budget import check_log_size
-from fedsim.run.evaluation import evaluate
-from fedsim.run.preflight import made_ready
-from fedsim.run.result import Result
+from fedsim.run.evaluate import evaluate
+from fedsim.run.preflight import preflight
+from fedsim.run.run import Run
 from fedsim.scenario import Scenario, as_scenario
 from fedsim.selection import needs_feedback
 from fedsim.simulation import Closed, stepped
@@ -31,10 +31,10 @@ class LiveFleet:
 
     def __init__(self, scenario: Scenario, replicate: int, told: pl.DataFrame | None) -> None:
         self.scenario, self.replicate = scenario, replicate
-        self._ready = made_ready(scenario, replicate, live=True)
+        self._world = preflight(scenario, replicate, live=True)
         check_log_size(scenario)
         self._memory, self._informed = InMemoryLog(), needs_feedback(scenario.server.selection)
-        population, devices = self._ready.population, self._ready.devices
+        population, devices = self._world.population, self._world.devices
         self._steps = stepped(self._memory, Simulation(scenario, population, replicate, devices=devices))
         self._rounds: list[Closed] = []  # that were told of, and the last one
         self._ended_s: float | None = None
@@ -45,7 +45,7 @@ class LiveFleet:
     @property
     def clients(self) -> int:
         """N, the clients of the federation."""
-        return len(self._ready.population)
+        return len(self._world.population)
 
     @property
     def told(self) -> pl.DataFrame:
@@ -83,20 +83,20 @@ class LiveFleet:
             self._ended_s = float(end.value)
             raise StopIteration from None
         except StalledError as error:
-            error.log = self._memory.log(error.ended_s)
+            error.log, self._memory.ended_s = self._memory, error.ended_s
             raise
         if last is not None and last.told is None:
             self._rounds.pop()
         self._rounds.append(closed)
         return closed
 
-    def result(self) -> Result:
+    def result(self) -> Run:
         """Return what `fedsim.simulate` returns of the run; a `RunError` before its end."""
         if self._ended_s is None:
             at = 0 if self._last is None else self._last.number + 1
             raise RunError(f"the run has not ended: {at:,} rounds of it have closed; step it to its end first")
-        log = self._memory.log(self._ended_s)
-        return Result(**vars(evaluate(self.scenario, self._ready, log, self.replicate)))
+        self._memory.ended_s = self._ended_s
+        return evaluate(self._world, self._memory)
 
     def close(self) -> None:
         """End the simulation where it stands."""

@@ -26,7 +26,7 @@ from fedsim.measure.metrics.own import made_metrics
 from fedsim.population import Population, build_population, check_feasible, residence
 from fedsim.run import cautions
 from fedsim.run.budget import check_budget
-from fedsim.run.evaluation import Ready
+from fedsim.run.federation import PreparedFederation
 from fedsim.run.repeated import unrepeatable
 from fedsim.scenario import Scenario
 from fedsim.scenario.learning import Learning
@@ -38,16 +38,9 @@ from fedsim.theory.prediction import known_pulls
 from fedsim.theory.question import largest_separation
 
 MOST_PROCESSES = 2_000_000
-Views = dict[str, tuple[Scenario, Ready]]
-"""Scenarios of one server each by the name of the job, and what was made of them."""
 
 
-def preflight(scenario: Scenario, replicate: int = 0) -> Population:
-    """Return the scenario's population, after checking it as `made_ready` does, with the same errors."""
-    return made_ready(scenario, replicate).population
-
-
-def made_ready(scenario: Scenario, replicate: int = 0, *, live: bool = False) -> Ready:
+def preflight(scenario: Scenario, replicate: int = 0, *, live: bool = False) -> PreparedFederation:
     """Check that everything a scenario names exists and fits together; return what was made of it.
 
     In a `live` run somebody else tells what came of each round, so that the scenario need not train, nor have memory
@@ -76,28 +69,27 @@ def made_ready(scenario: Scenario, replicate: int = 0, *, live: bool = False) ->
     models = [opened.models[index] for index in range(len(scenario.population))]
     if unseeded := unrepeatable(scenario):
         raise ScenarioError(unseeded)
-    return Ready(population, strata(scenario, population, models), own, opened.notes)
+    return PreparedFederation(scenario, population, strata(scenario, population, models), replicate, own, opened.notes)
 
 
-def checked(scenario: Scenario, replicate: int = 0) -> Views:
-    """Check a scenario as `made_ready` does, or each of its jobs; return what was made of each, by the job's name.
+def checked(scenario: Scenario, replicate: int = 0) -> dict[str, PreparedFederation]:
+    """Check a scenario as `preflight` does, or each of its jobs; return what was made of each, by the job's name.
 
     A scenario of one server has no name. A `ScenarioError` has every mistake, with the name of its job.
     """
     if not scenario.jobs:
-        return {"": (scenario, made_ready(scenario, replicate))}
-    views, mistakes, policy = Views(), list[Mistake](), scenario.matching_policy
+        return {"": preflight(scenario, replicate)}
+    federations, mistakes, policy = dict[str, PreparedFederation](), list[Mistake](), scenario.matching_policy
     found = POLICIES.check(policy.kind, policy.options)
     mistakes += [scenario.mistake(("matching", *path), message) for path, message in found]
     for name in scenario.jobs:
-        view = scenario.of_job(name)
         try:
-            views[name] = view, made_ready(view, replicate)
+            federations[name] = preflight(scenario.of_job(name), replicate)
         except ScenarioError as error:
             mistakes += [replace(each, message=f"job {name!r}: {each.message}") for each in error.mistakes]
     if mistakes := [*mistakes, *check_study(scenario)]:
         raise ScenarioError(mistakes)
-    return views
+    return federations
 
 
 def _check_selection(scenario: Scenario) -> list[Mistake]:
@@ -210,17 +202,17 @@ def _built_in(registry: Mapping[str, type], holds: Callable[[type], bool]) -> st
     return f"{', '.join(names)} and {last}"
 
 
-def notes_of(scenario: Scenario, population: Population) -> list[str]:
-    """Return notes on a scenario: on its privacy, shocks, separations and cool-downs."""
-    notes = []
+def notes_of(federation: PreparedFederation) -> list[str]:
+    """Return notes on a scenario: on its models, privacy, shocks, separations and cool-downs."""
+    scenario, population, notes = federation.scenario, federation.population, [*federation.notes]
     if scenario.privacy is not None:
         from fedsim.learning.private import caveats
 
-        notes = [f"privacy: {each}" for each in caveats(scenario, population)]
+        notes += [f"privacy: {each}" for each in caveats(scenario, population)]
     said: Iterable[str] = cautions.of_separation(scenario, population.separation, population.cooldown_s)
-    said = [*cautions.of_shortage(scenario, population), *cautions.of_theory(scenario, population), *said]
-    said = [*cautions.of_memory(scenario, population), *said, *cautions.of_deadline(scenario, population)]
-    said = [*cautions.of_shocks(scenario), *said, *cautions.of_uplink(scenario, population)]
+    said = [*cautions.of_shortage(federation), *cautions.of_theory(federation), *said]
+    said = [*cautions.of_memory(federation), *said, *cautions.of_deadline(federation)]
+    said = [*cautions.of_shocks(scenario), *said, *cautions.of_uplink(federation)]
     return [*notes, *describe_shocks(scenario), *said]
 
 

@@ -18,8 +18,8 @@ from fedsim.measure.contributions import Contributions, contributions
 from fedsim.population import Population, check_feasible
 from fedsim.privacy.bounds import ParticipationBounds, broken_by_clients, broken_promises, enforced_bounds
 from fedsim.privacy.guarantee import Guarantee, guarantee, mechanism_of
-from fedsim.run.preflight import made_ready, preflight
-from fedsim.run.result import Result
+from fedsim.run.preflight import preflight
+from fedsim.run.run import Run
 from fedsim.scenario import Scenario, as_scenario
 from fedsim.scenario.privacy import Privacy
 from fedsim.theory.prediction import cap_binds, predicted
@@ -108,7 +108,7 @@ def promises(
     """
     scenario = as_scenario(scenario)
     privacy = _asked(scenario, noise, epsilon)
-    population = made_ready(scenario, live=True).population  # nothing is trained
+    population = preflight(scenario, live=True).population  # nothing is trained
     own = population.separation
     shared = [own] if separation is None else [np.full_like(own, whole("separation", each)) for each in separation]
     sized = [scenario] if cohort is None else [scenario.with_values({"server.cohort": each}) for each in cohort]
@@ -183,7 +183,7 @@ class PromiseCheck:
         return {"promised": promised, "observed": observed, "kept": not self.broken, "broken": self.broken}
 
 
-def check_log(run: Result, promised: Mapping[str, int | None] | None = None) -> PromiseCheck:
+def check_log(run: Run, promised: Mapping[str, int | None] | None = None) -> PromiseCheck:
     """Return whether a run kept what its scenario promises, or what is promised instead.
 
     `promised` has parts of a `ParticipationBounds` by name, instead of what the scenario enforces. It is a
@@ -194,7 +194,7 @@ def check_log(run: Result, promised: Mapping[str, int | None] | None = None) -> 
     if {"rounds", "min_separation"} <= given.keys():
         bounds = ParticipationBounds(**given)
     else:
-        population = preflight(run.scenario, run.replicate)
+        population = preflight(run.scenario, run.replicate).population
         bounds = replace(enforced_bounds(run.scenario, population), **given)
         if population.most is not None and not given:
             broken = broken_by_clients(bounds, population.separation, population.most, run.participations)

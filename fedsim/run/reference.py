@@ -12,10 +12,9 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.keyed import Stream
-from fedsim.log import Recorded
+from fedsim.log.journal import AnyLog
 from fedsim.log.recorder import TemporaryLog
-from fedsim.population import Population
-from fedsim.scenario import Scenario
+from fedsim.run.federation import PreparedFederation
 from fedsim.scenario.component import Choice
 from fedsim.simulation import simulate_into
 from fedsim.simulation.engine import Simulation
@@ -24,13 +23,13 @@ _ATTEMPTS = 32
 
 
 def unbiased_twin(
-    scenario: Scenario, population: Population, log: Recorded, replicate: int, sink: TemporaryLog | None = None
+    federation: PreparedFederation, log: AnyLog, sink: TemporaryLog | None = None
 ) -> tuple[pl.DataFrame, pl.DataFrame | pl.LazyFrame]:
     """Return what training reads of the rounds and the participations of the unbiased twin of a run with this log.
 
     The twin's log is kept in `sink`, by default in memory. With a buffered server that holds its sessions already.
     """
-    sink = sink or TemporaryLog()
+    scenario, population, sink = federation.scenario, federation.population, sink or TemporaryLog()
     if not scenario.server.selects_once:
         return log.rounds, sink.tables()[1]
     # A group is chosen whole in the twin too: choosing clients one by one would also change the noise of training.
@@ -46,7 +45,7 @@ def unbiased_twin(
         most=None,
     )
     twin = scenario.model_copy(update={"server": server, "records": records})
-    simulate_into(sink, Simulation(twin, free, replicate))
+    simulate_into(sink, Simulation(twin, free, federation.replicate))
     return sink.tables()
 
 

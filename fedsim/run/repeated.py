@@ -17,8 +17,9 @@ from fedsim.common.json_files import as_json, finite
 from fedsim.common.registry import is_own, registry_of
 from fedsim.measure.metrics.own import made_metrics
 from fedsim.population import build_population
-from fedsim.run.evaluation import Ready, evaluate, learner_of
-from fedsim.run.finished import Outcome
+from fedsim.run.evaluate import evaluate, learner_of
+from fedsim.run.federation import PreparedFederation
+from fedsim.run.run import Run
 from fedsim.scenario import Scenario
 from fedsim.scenario.component import Choice
 from fedsim.scenario.document import Document
@@ -119,15 +120,15 @@ def figures(small: Scenario) -> dict[str, str]:
     """Simulate a scenario, and return what it logs, measures and trains, by the names of the tables."""
     population = build_population(small)
     devices = strata(small, population)
-    log = simulate_log(small, population, 0, None, devices, learner_of(small, population))
+    federation = PreparedFederation(small, population, devices, own=made_metrics(small)[0])
+    log = simulate_log(small, population, 0, None, devices, learner_of(federation))
     if small.metrics or small.learning is not None:
-        return told_of(evaluate(small, Ready(population, devices, made_metrics(small)[0], ()), log))
+        return told_of(evaluate(federation, log))
     ends = [0, len(population) - 1]
     table = transitions_table(small, population, ends, _WATCHED_S, devices=devices)
     return {"participations": repr(log.participations.rows()), "transitions": repr(table.rows())}
 
 
-def told_of(outcome: Outcome) -> dict[str, str]:
+def told_of(run: Run) -> dict[str, str]:
     """Return the rows of all tables of a run, and its metrics, as text."""
-    tables = {name: repr(table.lazy().collect().rows()) for name, table in outcome.by_name().items()}
-    return tables | {"metrics": as_json(finite(outcome.metrics))}
+    return {name: repr(table.rows()) for name, table in run.tables.items()} | {"metrics": as_json(finite(run.metrics))}

@@ -2,9 +2,9 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -13,27 +13,30 @@ from fedsim.common.arguments import whole
 from fedsim.common.errors import AfterwardsError, FedsimError, StalledError, where
 from fedsim.common.files import pasteable, remove, sole_writer, write_lazily, write_text
 from fedsim.common.instants import readable_time
-from fedsim.common.json_files import as_json, read_figures, read_object
+from fedsim.common.json_files import as_json
 from fedsim.common.progress import Report, in_notebooks, silent
-from fedsim.log.journal import STATE, TABLES, Journal, stored_log
+from fedsim.log import Fingerprint
+from fedsim.log.journal import STATE, TABLES, Journal, StoredLog
 from fedsim.log.recorder import InMemoryLog, LogSink
-from fedsim.measure.metrics.own import Own
 from fedsim.run.budget import check_log_size
-from fedsim.run.cautions import why_nothing
-from fedsim.run.evaluation import Ready, evaluate, learner_of
-from fedsim.run.finished import JOBS, MANIFEST, METRICS, UNFINISHED, Outcome, open_finished
-from fedsim.run.jobs import together
-from fedsim.run.preflight import Views, buildable, checked, notes_of
-from fedsim.run.result import PageData, Result, write_run_report
-from fedsim.run.run_directory import (
+from fedsim.run.evaluate import evaluate, learner_of
+from fedsim.run.federation import PreparedFederation
+from fedsim.run.files import (
+    JOBS,
+    MANIFEST,
+    PAGE,
+    UNFINISHED,
     Provenance,
     about_tables,
     check_identity,
     identity,
     only_trained_from,
     open_run_directory,
-    write_run,
 )
+from fedsim.run.jobs import together
+from fedsim.run.load import load
+from fedsim.run.preflight import buildable, checked, notes_of
+from fedsim.run.run import Run, write_page
 from fedsim.scenario import Scenario, as_scenario
 from fedsim.simulation import Progress, simulate_into
 from fedsim.simulation.engine import Simulation
@@ -51,7 +54,7 @@ def simulate(
     replicate: int = 0,
     seed: int | None = None,
     report: Report | None = None,
-) -> Result:
+) -> Run:
     """Simulate a scenario, measure its participation against theory, and train its optimizers.
 
     Parameters
@@ -80,38 +83,36 @@ def simulate(
     if seed is not None:
         scenario = scenario.with_values({"seed": whole("seed", seed)})
     with in_notebooks() if report is None else nullcontext(report) as told:
-        views, outcomes = checked(scenario, replicate), dict[str, Outcome]()
-        for view, _ in views.values():
-            check_log_size(view)
-            buildable(view)
-        sinks = {name: InMemoryLog() for name in views}
-        for name, (ended_s, stalled) in _run(scenario, views, sinks, replicate, told).items():
-            log = sinks[name].log(ended_s)
+        federations, runs = checked(scenario, replicate), dict[str, Run]()
+        for federation in federations.values():
+            check_log_size(federation.scenario)
+            buildable(federation.scenario)
+        logs = {name: InMemoryLog() for name in federations}
+        for name, (ended_s, stalled) in _run(scenario, federations, logs, told).items():
+            logs[name].ended_s = ended_s
             if stalled is not None:
                 error = StalledError(f"job {name!r}: {stalled}") if name else stalled
-                error.log = log
+                error.log = logs[name]
                 raise error
-            outcomes[name] = evaluate(*views[name], log, replicate, told)
-        if not scenario.jobs:
-            return Result(**vars(outcomes[""]))
-        whole_run = together(scenario, outcomes, replicate, told)
-        whole_run = replace(whole_run, participations=whole_run.participations.lazy().collect())
-        return Result(**vars(whole_run), jobs={name: Result(**vars(each)) for name, each in outcomes.items()})
+            runs[name] = evaluate(federations[name], logs[name], told)
+        return together(scenario, runs, replicate, told) if scenario.jobs else runs[""]
 
 
 def _run(
-    scenario: Scenario, views: Views, sinks: Mapping[str, LogSink], replicate: int, report: Report
+    scenario: Scenario, federations: Mapping[str, PreparedFederation], sinks: Mapping[str, LogSink], report: Report
 ) -> dict[str, tuple[float, StalledError | None]]:
     """Simulate a scenario, or its jobs, into a sink each; return when each ended (s), and its error if it stalled."""
     progress = progress_reporter(scenario, report)
     if scenario.jobs:
-        ready = {name: (view, made.population, made.devices) for name, (view, made) in views.items()}
-        return simulate_jobs(sinks, scenario, ready, replicate, progress)
-    ((name, (_, one)),) = views.items()
-    learner = learner_of(scenario, one.population, replicate)
-    simulation = Simulation(scenario, one.population, replicate, progress, one.devices, learner)
+        ready = {
+            name: (federation.scenario, federation.population, federation.devices)
+            for name, federation in federations.items()
+        }
+        return simulate_jobs(sinks, scenario, ready, next(iter(federations.values())).replicate, progress)
+    ((name, federation),) = federations.items()
+    parts = federation.population, federation.replicate, progress, federation.devices, learner_of(federation)
     try:
-        return {name: (simulate_into(sinks[name], simulation), None)}
+        return {name: (simulate_into(sinks[name], Simulation(scenario, *parts)), None)}
     except StalledError as error:
         return {name: (error.ended_s, error)}
 
@@ -139,23 +140,6 @@ def progress_reporter(scenario: Scenario, report: Report) -> Progress:
     return simulated
 
 
-@dataclass(frozen=True)
-class Recording:
-    """A complete run directory: its report, its figures by name, and its own metrics if they were made."""
-
-    directory: Path
-    page: Path
-    metrics: dict[str, float]
-    own: Sequence[Own] | None = field(default=None, compare=False)
-    said: Sequence[str] = field(default=(), compare=False)  # what its report answers, and what it warns of
-
-    @property
-    def failure(self) -> str:
-        """Why the run is no success although it ended, because it stalled or took no report; "" where it is one."""
-        stalled = read_object(self.directory / MANIFEST).get("stalled")
-        return f"{stalled}. The log until then is kept" if stalled else why_nothing(self.metrics)
-
-
 def record(
     scenario: Scenario,
     directory: Path,
@@ -165,48 +149,51 @@ def record(
     report: Report = silent,
     tell: _Tell = lambda _: None,
     chart_failed: _Tell | None = None,
+    found: _Tell = lambda _: None,
     journal_of: Callable[[Path, str], Journal] = Journal,
-) -> Recording:
+) -> Run:
     """Run a scenario into a directory, report included.
 
     Memory does not grow with the log, except for training and a few columns of the rounds. The directory has the same
-    files, byte for byte, as that of `Result.save` with a report, however often the run was interrupted; only the wall
+    files, byte for byte, as that of `Run.save` with a report, however often the run was interrupted; only the wall
     time in the manifest, which is added to the provenance, differs. With `resume` it goes on with a run of the same
     scenario that the directory holds, if it holds one. `chart_failed`, by default `tell`, gets a message for each chart
-    of the scenario's own that failed.
+    of the scenario's own that failed, and `found` what the report answers, and each of its warnings.
 
     A `RunError` says that the directory cannot be written, another process writes to it, or the run that is to be
     resumed is another one or is damaged; an `AfterwardsError`, that something unforeseen fails after the simulation,
     whose tables are kept. Other errors are those of `fedsim.simulate`.
     """
-    chart_failed = chart_failed or tell
-    if resume and _found_complete(directory, scenario) and not (directory / UNFINISHED).exists():
-        metrics = open_finished(directory).metrics
+    complete = resume and _found_complete(directory, scenario)
+    if complete and not (directory / UNFINISHED).exists():
         tell(f"{directory} is complete: there is nothing left to do")
-        return Recording(directory, directory / "report.html", metrics)
-    views = checked(scenario)
-    for view, _ in views.values():
-        buildable(view)  # whose data this machine may lack
-    _tell_notes(views, tell)
-    own = () if scenario.jobs else views[""][1].own
+        return load(directory)
+    federations = checked(scenario)
+    for federation in federations.values():
+        buildable(federation.scenario)  # whose data this machine may lack
+    _tell_notes(federations, tell)
     again = provenance.command("run", "--out", pasteable(str(directory)), "--resume")
     with sole_writer(directory, "run"):
-        data = None
-        if not (resume and _found_complete(directory, scenario)):  # but for its report
-            journals = _simulated(scenario, directory, views, journal_of, report, tell, resume=resume)
+        if resume and _found_complete(directory, scenario):  # but for its report
+            run = load(directory)
+        else:
+            journals = _simulated(scenario, directory, federations, journal_of, report, tell, resume=resume)
             with _saying_how_to_go_on(again):
                 if scenario.jobs:
-                    _measure_all(scenario, directory, views, journals, provenance, report, chart_failed)
+                    run = _measured_jobs(
+                        scenario, directory, federations, journals, provenance, report, chart_failed or tell
+                    )
                 else:
-                    data = _measured(directory, *views[""], journals[""], report, provenance)[1]
-        del views  # of 10^8 devices the page needs the memory
+                    run = _measured(directory, federations[""], journals[""], report, provenance)
+        del federations  # of 10^8 devices the page needs the memory
         with _saying_how_to_go_on(again):
-            return _report(directory, scenario, own, report, chart_failed, data)
+            _report(directory, run, scenario, report, chart_failed or tell, found)
+    return run
 
 
-def _tell_notes(views: Views, tell: _Tell) -> None:
-    for name, (view, ready) in views.items():
-        for note in [*ready.notes, *notes_of(view, ready.population)]:
+def _tell_notes(federations: Mapping[str, PreparedFederation], tell: _Tell) -> None:
+    for name, federation in federations.items():
+        for note in notes_of(federation):
             tell(f"note: job {name!r}: {note}" if name else f"note: {note}")
 
 
@@ -218,7 +205,7 @@ def _folder(directory: Path, name: str) -> Path:
 def _simulated(
     scenario: Scenario,
     directory: Path,
-    views: Views,
+    federations: Mapping[str, PreparedFederation],
     journal_of: Callable[[Path, str], Journal],
     report: Report,
     tell: _Tell,
@@ -228,7 +215,7 @@ def _simulated(
     """Simulate into a journal for each server, from where an interrupted run stands, and put their tables in place."""
     unfinished, own, trained_from = directory / UNFINISHED, identity(scenario, 0), only_trained_from(scenario)
     inputs = {name: known for name, known in own["inputs"].items() if f"inputs.{name}" not in trained_from}
-    of = {name: f"{name}\n{as_json({**own, 'inputs': inputs})}" for name in views}
+    of = {name: f"{name}\n{as_json({**own, 'inputs': inputs})}" for name in federations}
     if resume and (unfinished / _BEGUN).exists():
         if check_identity(directory, unfinished / _BEGUN, own, trained_from):
             for begun in unfinished.rglob(_TRAINING):
@@ -237,7 +224,7 @@ def _simulated(
             tell("the interrupted run had not kept a state yet: beginning anew")
     else:
         open_run_directory(directory)
-    journals = {name: journal_of(unfinished / name, of[name]) for name in views}
+    journals = {name: journal_of(unfinished / name, of[name]) for name in federations}
     write_text(unfinished / _BEGUN, as_json(own))
     if all(journal.ended_s is not None for journal in journals.values()):
         tell("the simulation is over and is kept; it is measured anew")
@@ -250,48 +237,46 @@ def _simulated(
         open_run_directory(_folder(directory, name))
     if not scenario.jobs and (state := journals[""].state) is not None:
         tell(f"going on at round {int(state['number']):,}")
-    for name, (ended_s, error) in _run(scenario, views, journals, 0, report).items():
-        about = about_tables(views[name][0], 0)
+    for name, (ended_s, error) in _run(scenario, federations, journals, report).items():
+        about = about_tables(federations[name].scenario, 0)
         journals[name].close(_folder(directory, name), ended_s, str(error or ""), about)
     return journals
 
 
 def _measured(
-    folder: Path, view: Scenario, ready: Ready, journal: Journal, report: Report, provenance: Provenance | None = None
-) -> tuple[Outcome, PageData]:
+    folder: Path, federation: PreparedFederation, journal: Journal, report: Report, provenance: Provenance | None = None
+) -> Run:
     """Measure and train one server, and write its run directory; of one job among several nothing else is told."""
-    log = stored_log(folder, journal.ended_s or 0.0)
-    data = PageData(view, ready.population, log)
+    log = StoredLog(folder, journal.ended_s or 0.0)
+    known = Fingerprint(log.participations.collect_schema())
     checkpoint = journal.file.with_name(_TRAINING), journal.log
-    outcome = evaluate(view, ready, log, 0, report, data.watch, checkpoint)
+    run = evaluate(federation, log, report, known.add, checkpoint)
     origin = Provenance() if provenance is None else replace(provenance, wall_time_s=round(journal.wall_s, 3))
-    known = {"participations": data.fingerprint.hexdigest()}
-    write_run(folder, outcome, replace(origin, stalled=journal.stalled), there=TABLES, known=known, own=ready.own)
-    return outcome, data
+    origin = replace(origin, stalled=journal.stalled)
+    return run.write(folder, origin, there=TABLES, known={"participations": known.hexdigest()})
 
 
-def _measure_all(
+def _measured_jobs(
     scenario: Scenario,
     directory: Path,
-    views: Views,
+    federations: Mapping[str, PreparedFederation],
     journals: Mapping[str, Journal],
     provenance: Provenance,
     report: Report,
     chart_failed: _Tell,
-) -> None:
+) -> Run:
     """Measure and train several jobs: write a run directory for each with its report, and above these all tables."""
-    outcomes = dict[str, Outcome]()
-    for name, (view, ready) in views.items():
-        folder = _folder(directory, name)
-        outcomes[name], data = _measured(folder, view, ready, journals[name], report)
-        write_run_report(folder, plugins=scenario.permissions.plugins, tell=chart_failed, data=data)
-    whole, path = together(scenario, outcomes, 0, report), directory / "participations.parquet"
-    write_lazily(path, whole.participations.lazy(), about_tables(scenario, 0))
+    runs = dict[str, Run]()
+    for name, federation in federations.items():
+        runs[name] = _measured(_folder(directory, name), federation, journals[name], report)
+        page = _folder(directory, name) / PAGE
+        write_page(runs[name], page, plugins=scenario.permissions.plugins, tell=chart_failed)
+    whole, path = together(scenario, runs, 0, report), directory / "participations.parquet"
+    write_lazily(path, whole.log.lazy(), about_tables(scenario, 0))
     stalled = "; ".join(f"job {name!r}: {each.stalled}" for name, each in journals.items() if each.stalled)
     wall_s = round(max(each.wall_s for each in journals.values()), 3)
     origin = replace(provenance, wall_time_s=wall_s, stalled=stalled)
-    scanned = replace(whole, participations=pl.scan_parquet(path, glob=False))
-    write_run(directory, scanned, origin, there=[path.stem])
+    return replace(whole, log=pl.scan_parquet(path, glob=False)).write(directory, origin, there=[path.stem])
 
 
 @contextmanager
@@ -309,24 +294,13 @@ def _saying_how_to_go_on(command: str) -> Iterator[None]:
         raise afterwards from error
 
 
-def _report(
-    directory: Path,
-    scenario: Scenario,
-    own: Sequence[Own],
-    report: Report,
-    chart_failed: _Tell,
-    data: PageData | None = None,
-) -> Recording:
+def _report(directory: Path, run: Run, scenario: Scenario, report: Report, chart_failed: _Tell, found: _Tell) -> None:
     report("drawing the report", 0.0)
-    said = list[str]()
-    page = write_run_report(
-        directory, plugins=scenario.permissions.plugins, tell=chart_failed, data=data, found=said.append
-    )
+    write_page(run, directory / PAGE, plugins=scenario.permissions.plugins, tell=chart_failed, found=found)
     for leftover in directory.glob(".*.partial"):
         remove(leftover)  # of a run that was killed
     remove(directory / UNFINISHED)
     report("drawing the report", 1.0)
-    return Recording(directory, page, read_figures(directory / METRICS), own, said)
 
 
 def _found_complete(directory: Path, scenario: Scenario) -> bool:

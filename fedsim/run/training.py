@@ -38,13 +38,14 @@ from fedsim.learning.private import Noise, Private, with_privacy
 from fedsim.learning.problems.problem import Solvable, Solved
 from fedsim.learning.server_updates import Composed
 from fedsim.learning.who_pays import who_pays
-from fedsim.log import Recorded
+from fedsim.log.journal import AnyLog
 from fedsim.log.recorder import TemporaryLog
 from fedsim.measure.metrics import metric_part
 from fedsim.measure.participation import AvailableTime
 from fedsim.population import Population
 from fedsim.privacy.bounds import enforced_bounds
 from fedsim.privacy.guarantee import guarantee, mechanism_of
+from fedsim.run.federation import PreparedFederation
 from fedsim.run.reference import UniformClients, unbiased_twin
 from fedsim.scenario import Scenario
 from fedsim.scenario.learning import Learning, OptimizerChoice
@@ -62,22 +63,21 @@ class Training:
 
     def __init__(
         self,
-        scenario: Scenario,
+        federation: PreparedFederation,
         learning: Learning,
-        population: Population,
-        log: Recorded,
-        replicate: int,
+        log: AnyLog,
         checkpoint: tuple[Path, str] | None = None,
     ) -> None:
+        scenario, population = federation.scenario, federation.population
         self._checkpoint = None if checkpoint is None else Checkpoint(*checkpoint)
-        self._scenario, self._learning, self._population = scenario, learning, population
-        self._log, self._replicate, self._temporary = log, replicate, TemporaryLog(files.ROWS)
+        self._federation, self._learning = federation, learning
+        self._log, self._temporary = log, TemporaryLog(files.ROWS)
         self.models = dict[str, Floats]()
         buffer = scenario.server.buffer
         self._reading = Reading(log.rounds, len(population), buffer)
         asked = learning.target_loss is not None or learning.target_above_optimum is not None
         self._spent = SessionTime(log.rounds["closed_s"].to_numpy()) if asked else None
-        draws = stream(scenario.own_seed, replicate, Purpose.REFERENCE)
+        draws = stream(scenario.own_seed, federation.replicate, Purpose.REFERENCE)
         twin = learning.reference == "uniform" and buffer is not None
         self._twin = UniformClients(len(population), draws) if twin else None
 
@@ -109,14 +109,14 @@ class Training:
         `shares`, (N,), are the clients' shares of the reports, `frequency` their pulls, and `pi` the pulls that theory
         predicts, if it does. A `LearningError` says which problem or optimizer fails.
         """
-        scenario, learning, population = self._scenario, self._learning, self._population
-        log, replicate = self._log, self._replicate
+        federation, learning, log = self._federation, self._learning, self._log
+        scenario, population, replicate = federation.scenario, federation.population, federation.replicate
         work = _work(scenario, learning, population, available)
         problem = work.problem
         draws = stream(scenario.own_seed, replicate, Purpose.OPTIMIZER)
         foreseen = cache(lambda: by_weights(scenario, population, log.rounds, replicate)(population.weight).shares)
         plain = {choice.label: _build(choice, pi, frequency, shares, foreseen) for choice in learning.optimizers}
-        own = _with_privacy(scenario, learning, plain, noise=_noise(scenario, population, replicate))
+        own = _with_privacy(scenario, learning, plain, noise=_noise(federation))
         lengths = {each.label: each.local_step_size for each in learning.optimizers if each.local_step_size is not None}
         cohorts = self._reading.cohorts(log.participations)
         courses = [Course(cohorts, own, draws, lengths, _start(scenario, learning))]
@@ -167,14 +167,12 @@ class Training:
 
     def _reference(self, name: str, own: Course) -> Course:
         """Return the course over the twin of a run, for the first optimizer under this name."""
-        first, clients = self._learning.optimizers[0], len(self._population)
+        first, clients = self._learning.optimizers[0], len(self._federation.population)
         even = np.full(clients, 1.0 / clients)
-        rounds, participations = unbiased_twin(
-            self._scenario, self._population, self._log, self._replicate, self._temporary
-        )
+        rounds, participations = unbiased_twin(self._federation, self._log, self._temporary)
         lengths = {name: own.step_sizes[first.label]} if first.label in own.step_sizes else {}
         optimizers = {name: _build(first, even, even, even, lambda: even)}
-        cohorts = Cohorts.read(rounds, participations, clients, self._scenario.server.buffer)
+        cohorts = Cohorts.read(rounds, participations, clients, self._federation.scenario.server.buffer)
         return Course(cohorts, optimizers, own.draws, lengths, own.start)
 
 
@@ -272,8 +270,9 @@ def _work(
     return LocalWork.checked(problem, learning.local_steps, learning.step_size, learning.batch_size)
 
 
-def first_in_step(scenario: Scenario, learning: Learning, population: Population, replicate: int) -> InStep:
+def first_in_step(federation: PreparedFederation, learning: Learning) -> InStep:
     """Return the first optimizer, to be trained in step with the simulation."""
+    scenario, population, replicate = federation.scenario, federation.population, federation.replicate
     first, unknown = learning.optimizers[0], np.full(len(population), np.nan)
     optimizer = _build(first, None, unknown, unknown, lambda: unknown)
     draws, buffered = stream(scenario.own_seed, replicate, Purpose.OPTIMIZER), scenario.server.buffer is not None
@@ -281,13 +280,14 @@ def first_in_step(scenario: Scenario, learning: Learning, population: Population
     return InStep(first.label, optimizer, work, draws, first.local_step_size, start, buffered=buffered)
 
 
-def _noise(scenario: Scenario, population: Population, replicate: int) -> Noise | None:
+def _noise(federation: PreparedFederation) -> Noise | None:
     """Return the noise of a run for a clip of 1; None where training has none."""
-    privacy = scenario.privacy
+    scenario, privacy = federation.scenario, federation.scenario.privacy
     if privacy is None or privacy.training != "noise":
         return None
-    promised = guarantee(privacy, enforced_bounds(scenario, population))
-    scale, draws = promised.noise_multiplier * promised.sensitivity, stream(scenario.own_seed, replicate, Purpose.NOISE)
+    promised = guarantee(privacy, enforced_bounds(scenario, federation.population))
+    scale = promised.noise_multiplier * promised.sensitivity
+    draws = stream(scenario.own_seed, federation.replicate, Purpose.NOISE)
     scale /= privacy.stands_for or 1.0
     return Noise(mechanism_of(privacy), promised.bounds, scale, draws)
 
@@ -316,11 +316,12 @@ def _with_privacy(
     return made
 
 
-def private_optimizers(scenario: Scenario, learning: Learning, population: Population) -> dict[str, Private]:
+def private_optimizers(federation: PreparedFederation, learning: Learning) -> dict[str, Private]:
     """Return the optimizers of a scenario whose training adds noise, as training has them, without server updates."""
+    scenario, population = federation.scenario, federation.population
     even = np.full(len(population), 1.0 / len(population))
     plain = {choice.label: _build(choice, even, even, even, lambda: even) for choice in learning.optimizers}
-    made = _with_privacy(scenario, learning, plain, noise=_noise(scenario, population, 0))
+    made = _with_privacy(scenario, learning, plain, noise=_noise(federation))
     inner = {name: each.optimizer if isinstance(each, Composed) else each for name, each in made.items()}
     return {name: each for name, each in inner.items() if isinstance(each, Private)}
 

@@ -13,8 +13,9 @@ from fedsim.common.errors import RunError
 from fedsim.common.json_files import finite
 from fedsim.limits.grammar import ConditionError, parse_condition
 from fedsim.run.cautions import why_nothing
-from fedsim.run.finished import MANIFEST, Outcome, open_finished
-from fedsim.run.run_directory import Change, changes
+from fedsim.run.files import MANIFEST, Change, changes
+from fedsim.run.load import load
+from fedsim.run.run import Run
 from fedsim.sweeps.results import differences, parameters_of, read_results
 from fedsim.sweeps.store import SWEEP_FILE, read_sweep
 
@@ -52,7 +53,7 @@ class Comparison:
     nothing: tuple[str, ...] = ()  # of each run that took no report, how its sessions ended
 
 
-def compare(a: str | Path | Outcome, b: str | Path | Outcome, *, confidence: float = 0.95) -> Comparison:
+def compare(a: str | Path | Run, b: str | Path | Run, *, confidence: float = 0.95) -> Comparison:
     """Compare two runs or two sweeps: results, run directories, sweep directories, or points of sweeps (``DIR@3``).
 
     A `RunError` says that one of them is neither, or that they have nothing in common that could be compared.
@@ -113,9 +114,9 @@ def _missed_by(side: Side) -> tuple[Missed, ...]:
     return tuple(found)
 
 
-def _read_side(name: str | Path | Outcome) -> Side:
+def _read_side(name: str | Path | Run) -> Side:
     """Read a run directory, a sweep directory, or ``DIR@POINT``; or take a result."""
-    if isinstance(name, Outcome):
+    if isinstance(name, Run):
         scenario = name.scenario
         return Side(scenario.name, scenario.model_dump(mode="json"), _figures(scenario.seed, finite(name.metrics)))
     folder = path_of("what is compared", name, "a result, or a run or sweep directory")
@@ -127,8 +128,8 @@ def _read_side(name: str | Path | Outcome) -> Side:
         return Side(str(name), sweep["scenario"], read_results(folder))
     if not (folder / MANIFEST).exists():
         raise RunError(f"{folder} is neither a run directory nor a sweep directory: it has no {MANIFEST}")
-    run = open_finished(folder)
-    return Side(str(name), run.manifest["scenario"], _figures(int(run.manifest["seed"]), finite(run.metrics)))
+    run = load(folder)
+    return Side(str(name), run.manifest["scenario"], _figures(run.scenario.seed, finite(run.metrics)))
 
 
 def _point(folder: Path, text: str, name: str) -> Side:

@@ -5,7 +5,7 @@ import multiprocessing
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -15,11 +15,12 @@ from fedsim.common.arrays import Floats
 from fedsim.common.errors import FedsimError
 from fedsim.common.instants import DAY_S
 from fedsim.common.memory import SHARE, limit_this_process
-from fedsim.log import Log
+from fedsim.log.recorder import InMemoryLog
+from fedsim.measure.series import by_day
 from fedsim.run.budget import check_log_size
-from fedsim.run.cautions import by_day
-from fedsim.run.evaluation import Ready, evaluate, learner_of
-from fedsim.run.preflight import made_ready
+from fedsim.run.evaluate import evaluate, learner_of
+from fedsim.run.federation import PreparedFederation
+from fedsim.run.preflight import preflight
 from fedsim.run.simulate import simulate
 from fedsim.scenario import Scenario
 from fedsim.scenario.stop import Stop
@@ -75,7 +76,7 @@ def warm_up(scenario: Scenario) -> None:
 
 def _pilot(scenario: Scenario, budget_s: float) -> Estimate:
     began = time.process_time()
-    daily, ready = by_day(scenario), made_ready(scenario)
+    daily, federation = by_day(scenario), preflight(scenario)
     check_log_size(scenario)
     seen: list[tuple[float, float, float]] = []  # rounds, simulated time, processor time
 
@@ -92,11 +93,10 @@ def _pilot(scenario: Scenario, budget_s: float) -> Estimate:
         if not daily or now_s - begun_s >= DAY_S or spent >= longest_s:
             raise Enough
 
-    learner = learner_of(scenario, ready.population)
-    log = simulate_log(scenario, ready.population, 0, look, ready.devices, learner)
+    log = simulate_log(scenario, federation.population, 0, look, federation.devices, learner_of(federation))
     simulated = time.process_time() - began
     whole = scenario.stop.share(len(log.rounds), log.ended_s) >= 1.0
-    fixed, of_a_round = _evaluation(scenario, ready, log, budget_s)
+    fixed, of_a_round = _evaluation(federation, log, budget_s)
     rounds = len(log.rounds)
     if whole:
         seconds = simulated + fixed + of_a_round * rounds
@@ -132,21 +132,21 @@ def _rest(since: NDArray[np.float64], last: NDArray[np.float64], stop: Stop) -> 
     return (more * seconds, more * rounds) if np.isfinite(more) else (0.0, 0.0)
 
 
-def _evaluation(scenario: Scenario, ready: Ready, log: Log, budget_s: float) -> tuple[float, float]:
+def _evaluation(federation: PreparedFederation, log: InMemoryLog, budget_s: float) -> tuple[float, float]:
     """Return seconds that measuring (and training on) a log takes at all, and seconds for each of its rounds."""
     rounds = len(log.rounds)
-    if scenario.learning is not None:
-        return _training(scenario, ready, log, budget_s)
+    if federation.scenario.learning is not None:
+        return _training(federation, log, budget_s)
     # Where there are more clients than participations it is the clients that take time.
-    number = rounds if len(log.participations) < len(ready.population) else min(_FIRST_ROUNDS, rounds)
-    first = seconds = _evaluated(scenario, ready, log, number)
+    number = rounds if len(log.participations) < len(federation.population) else min(_FIRST_ROUNDS, rounds)
+    first = seconds = _evaluated(federation, log, number)
     if number < rounds:
-        seconds, number = _evaluated(scenario, ready, log, rounds), rounds
+        seconds, number = _evaluated(federation, log, rounds), rounds
     slope = max(0.0, seconds - first) / max(1, number - _FIRST_ROUNDS)
     return max(0.0, seconds - slope * number), slope
 
 
-def _training(scenario: Scenario, ready: Ready, log: Log, budget_s: float) -> tuple[float, float]:
+def _training(federation: PreparedFederation, log: InMemoryLog, budget_s: float) -> tuple[float, float]:
     """Return the same of a log that is trained on: what comes before may take long, and is done once."""
     seen: list[tuple[float, float]] = []  # rounds, processor time
     rounds, began = len(log.rounds), time.process_time()
@@ -158,7 +158,7 @@ def _training(scenario: Scenario, ready: Ready, log: Log, budget_s: float) -> tu
                 raise Enough
 
     with suppress(Enough):
-        evaluate(scenario, ready, log, report=look)
+        evaluate(federation, log, report=look)
     spent = time.process_time() - began
     if len(seen) < 2:
         return spent, 0.0
@@ -167,14 +167,15 @@ def _training(scenario: Scenario, ready: Ready, log: Log, budget_s: float) -> tu
     return max(0.0, spent - slope * last), slope
 
 
-def _evaluated(scenario: Scenario, ready: Ready, log: Log, rounds: int) -> float:
+def _evaluated(federation: PreparedFederation, log: InMemoryLog, rounds: int) -> float:
     """Measure the first rounds of a log; return processor seconds."""
     whole = rounds == len(log.rounds)
     ended_s = log.ended_s if whole else float(log.rounds["closed_s"][rounds - 1])
+    scenario = federation.scenario
     late = pl.col("staleness").fill_null(0) if scenario.server.staleness is None else 0
     participations = log.participations.filter(pl.col("round") + late < rounds)
     stop = scenario.stop.model_copy(update={"rounds": max(1, rounds)})
     began = time.process_time()
-    short = Log(log.rounds.head(rounds), participations, log.gauges, ended_s)
-    evaluate(scenario.model_copy(update={"stop": stop}), ready, short)
+    short = InMemoryLog((log.rounds.head(rounds), participations, log.gauges), ended_s=ended_s)
+    evaluate(replace(federation, scenario=scenario.model_copy(update={"stop": stop})), short)
     return time.process_time() - began

@@ -18,7 +18,7 @@ from fedsim.common.errors import SweepError
 from fedsim.common.files import name_of_file
 from fedsim.common.progress import Report, in_notebooks, silent
 from fedsim.log import fingerprint
-from fedsim.run.run_directory import Provenance
+from fedsim.run.files import Provenance
 from fedsim.scenario import Scenario, as_scenario, import_folders
 from fedsim.sweeps import store
 from fedsim.sweeps.dispatch import Dispatcher, Settled

@@ -14,7 +14,7 @@ from fedsim import Scenario, simulate
 from fedsim.report.document import ReportDocument, Section
 from fedsim.report.page import document_of, write_document
 from fedsim.report.provenance import ReportProvenance, scenario_version
-from fedsim.run.run_directory import Provenance
+from fedsim.run.files import Provenance
 from fedsim.sweeps import store
 from fedsim.sweeps.executors import backend_of
 from fedsim.sweeps.plan import plan_sweep, points_of

@@ -375,7 +375,7 @@ def test_what_is_to_be_known_is_said_before_the_run_and_by_theory(write: Write) 
     cut = "  - {name: power cut, of: zone, every: 10d, length: 2h, share: 0.5}\n"
     file = write(BASE + cut)
     case = Scenario.load(file)
-    notes = notes_of(case, preflight(case))
+    notes = notes_of(preflight(case))
     assert (
         "power cut: about every 10 d in each time zone for 2 h on average, 0.5 of its devices are out: 0.42% of a "
         "device's time, with a correlation of 0.499 between two of them" in notes

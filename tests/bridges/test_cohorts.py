@@ -15,7 +15,7 @@ from fedsim.bridges.cohorts import Schedule, as_schedule, read_schedule
 from fedsim.bridges.exports import export_schedule
 from fedsim.common.errors import RunError
 from fedsim.log import with_staleness
-from fedsim.run.result import Result
+from fedsim.run.run import Result
 from fedsim.run.simulate import simulate
 from tests.conftest import LIMIT_S, Load
 

@@ -42,11 +42,11 @@ def make_quick() -> None:
     from fedsim.log import journal, recorder
     from fedsim.scenario import scenario_schema
 
-    def page(directory: Path, *_: object, **__: object) -> Path:
-        write_text(directory / "report.html", (directory / "metrics.json").read_text(encoding="utf-8"))
-        return directory / "report.html"
+    def page(_: object, to: Path, **__: object) -> Path:
+        write_text(to, (to.parent / "metrics.json").read_text(encoding="utf-8"))
+        return to
 
-    fedsim.report.write_report = page
+    fedsim.report.write_report = page  # type: ignore[assignment]
     journal.SOONEST_S, journal.PATIENCE = 0.0, 0.0
     vars(recorder)["_SETTLE"] = 40
     vars(replays)["_measure_all"] = measure_here

@@ -11,22 +11,23 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from fedsim.findings.bias import ClientShare, Seen, bias_of, contrast_words, never_by_chance, tenth_shares
-from fedsim.findings.finished_run import FinishedRun, read_run
 from fedsim.findings.run import run_answer
+from fedsim.run.load import load_one
+from fedsim.run.run import Run
 from fedsim.scenario.component import Choice
-from tests.report.runs import DEGENERATE
+from tests.report.runs import DEGENERATE, changed
 
 
 @pytest.fixture(scope="session")
-def run(written: Path) -> FinishedRun:
-    return read_run(written)
+def run(written: Path) -> Run:
+    return load_one(written)
 
 
-def plain(run: FinishedRun) -> str:
+def plain(run: Run) -> str:
     return run_answer(run).title.replace("\N{NARROW NO-BREAK SPACE}", " ")
 
 
-def flat(run: FinishedRun, counts: pl.Expr) -> FinishedRun:
+def flat(run: Run, counts: pl.Expr) -> Run:
     """Make clients of one group and weight, drawn one by one without a rest, of so many participations."""
     clients = run.clients.with_columns(
         group=pl.lit("all"), weight=pl.lit(0.01), participations=counts, separation=pl.lit(0)
@@ -35,7 +36,7 @@ def flat(run: FinishedRun, counts: pl.Expr) -> FinishedRun:
     taken = clients["participations"].sum()
     metrics = {**run.metrics, "participation.l1_uniform": float((clients["participations"] / taken - 0.01).abs().sum())}
     scenario = run.scenario.model_copy(update={"server": server})
-    return replace(run, clients=clients, scenario=scenario, metrics=metrics)
+    return changed(run, clients=clients, scenario=scenario, metrics=metrics)
 
 
 CLIENT = pl.col("client")
@@ -80,12 +81,12 @@ CLIENT = pl.col("client")
         ),
     ],
 )
-def test_what_there_is_to_be_seen(run: FinishedRun, counts: pl.Expr, seen: Seen, words: str) -> None:
+def test_what_there_is_to_be_seen(run: Run, counts: pl.Expr, seen: Seen, words: str) -> None:
     given = flat(run, counts)
     assert (bias_of(given).seen, plain(given)) == (seen, words)
 
 
-def test_a_distance_of_twice_that_of_chance_is_no_chance(run: FinishedRun) -> None:
+def test_a_distance_of_twice_that_of_chance_is_no_chance(run: Run) -> None:
     """The error was a factor: 2.14 times what a fair lottery gives, which none of 20,000 lotteries does."""
     draws = np.random.default_rng(2).multinomial(20_000, np.full(100, 0.01), size=20_000)
     fair = np.abs(draws / 20_000 - 0.01).sum(axis=1)
@@ -96,7 +97,7 @@ def test_a_distance_of_twice_that_of_chance_is_no_chance(run: FinishedRun) -> No
 
 
 @pytest.mark.parametrize("together", [1, 5])
-def test_equal_chances_are_seldom_taken_for_a_bias(run: FinishedRun, together: int) -> None:
+def test_equal_chances_are_seldom_taken_for_a_bias(run: Run, together: int) -> None:
     """At most 5 % of fair runs of five groups, drawn one by one or by fives; 11 of 120 have a chance of 3 %."""
     generator, wrong = np.random.default_rng(5), 0
     groups = run.clients.with_columns(group=(CLIENT // 20).cast(pl.String))
@@ -104,21 +105,21 @@ def test_equal_chances_are_seldom_taken_for_a_bias(run: FinishedRun, together: i
         rounds = generator.permuted(np.tile(np.arange(100 // together), (400, 1)), axis=1)[:, : 5 // together]
         counts = np.repeat(np.bincount(rounds.ravel(), minlength=100 // together), together)
         given = flat(run, pl.lit(pl.Series(counts)))
-        given = replace(given, clients=given.clients.with_columns(group=groups["group"]))
+        given = changed(given, clients=given.clients.with_columns(group=groups["group"]))
         if together > 1:
-            given = replace(given, scenario=run.scenario)
+            given = changed(given, scenario=run.scenario)
         wrong += bias_of(given).seen is Seen.BIAS
     assert wrong <= 11
 
 
-def test_groups_that_differ_are_told_with_their_interval(run: FinishedRun) -> None:
+def test_groups_that_differ_are_told_with_their_interval(run: Run) -> None:
     """The first fifth is drawn 1.3 times as often: in 40 runs every one is told, and 95 % of intervals hold 1.226."""
     generator, chance = np.random.default_rng(6), np.where(np.arange(100) < 20, 1.3, 1.0)
     within = []
     for _ in range(40):
         given = flat(run, pl.lit(pl.Series(generator.multinomial(20_000, chance / chance.sum()))))
         halves = pl.when(CLIENT < 20).then(pl.lit("a")).otherwise(pl.lit("b"))
-        bias = bias_of(replace(given, clients=given.clients.with_columns(group=halves)))
+        bias = bias_of(changed(given, clients=given.clients.with_columns(group=halves)))
         first, second = bias.of("group")
         assert first.told
         assert second.told
@@ -148,23 +149,23 @@ def test_a_few_reports_make_no_ratio() -> None:
 )
 def test_odd_runs_have_a_title(run_directory: Path, name: str, words: str) -> None:
     DEGENERATE[name](run_directory)
-    assert run_answer(read_run(run_directory)).title == words
+    assert run_answer(load_one(run_directory)).title == words
 
 
-def test_a_stalled_run_says_so_first(run: FinishedRun) -> None:
-    stalled = replace(run, manifest={**run.manifest, "stalled": "round 9 wants 2 eligible clients"})
+def test_a_stalled_run_says_so_first(run: Run) -> None:
+    stalled = changed(run, manifest={**run.manifest, "stalled": "round 9 wants 2 eligible clients"})
     assert run_answer(stalled).title == f"The run stalled in round {len(run.rounds) - 1:,} and ended there."
     assert run_answer(stalled).findings[0].text == "The run stalled: round 9 wants 2 eligible clients."
 
 
-def test_what_was_not_measured_is_no_finding(run: FinishedRun) -> None:
-    assert run_answer(replace(run, metrics={})).title == "How evenly clients take part was not measured."
+def test_what_was_not_measured_is_no_finding(run: Run) -> None:
+    assert run_answer(changed(run, metrics={})).title == "How evenly clients take part was not measured."
 
 
 @given(taken=st.integers(1, 3000), clients=st.integers(20, 200))
-def test_tenths_by_chance_add_up(run: FinishedRun, taken: int, clients: int) -> None:
+def test_tenths_by_chance_add_up(run: Run, taken: int, clients: int) -> None:
     """Against the whole binomial law: what its upper part holds, and who is left out."""
-    frame = pl.DataFrame({"participations": [taken] + [0] * (clients - 1)})
+    frame = pl.DataFrame({"reported": [taken] + [0] * (clients - 1)})
     found = tenth_shares(replace(run, clients=frame))
     assert found is not None
     count, share = np.arange(taken + 1), clients // 10 / clients

@@ -17,8 +17,9 @@ import pytest
 from fedsim import simulate
 from fedsim.common.errors import FedsimError
 from fedsim.findings.bias import Bias, Seen, bias_of
-from fedsim.findings.finished_run import FinishedRun, read_run
 from fedsim.findings.run import run_answer
+from fedsim.run.load import load_one
+from fedsim.run.run import Run
 from fedsim.scenario import Scenario
 
 LAWS = ("uniform", "midzuno", "successive", "poisson", "bernoulli", "groups", "cyclic", "age", "stratified")
@@ -90,20 +91,20 @@ def case(number: int) -> Case:  # noqa: PLR0912  each kind of system has a line
     return Case(number, settings, even, even)
 
 
-def run_of(given: Case) -> FinishedRun | None:
+def run_of(given: Case) -> Run | None:
     """Simulate a case; None where the scenario stalls."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "case.fedsim.yaml"
         file.write_text("stop: {rounds: 1}\npopulation: [{devices: 1}]\nserver: {cohort: 1}\n")
         try:
-            return read_run(simulate(Scenario.load(file, given.settings)).save(Path(folder) / "run"))
+            return load_one(simulate(Scenario.load(file, given.settings)).save(Path(folder) / "run"))
         except FedsimError as error:
             if "stall" in str(error).lower() or "eligible" in str(error).lower():
                 return None
             raise AssertionError(f"{given}: {error}") from error
 
 
-def strengths(run: FinishedRun) -> Iterator[float]:
+def strengths(run: Run) -> Iterator[float]:
     """Yield how many standard deviations of independent draws each group is away from its fair share."""
     counts, together = run.clients["participations"].to_numpy(), run.scenario.server.block
     names = run.clients["group"].to_numpy()
@@ -112,7 +113,7 @@ def strengths(run: FinishedRun) -> Iterator[float]:
         yield abs(own - size) / sqrt(size * (1 - size) / (counts.sum() / together))
 
 
-def mistakes(given: Case, run: FinishedRun) -> Iterator[str]:
+def mistakes(given: Case, run: Run) -> Iterator[str]:
     """Yield what the verdict on a run says that is not so, and where the page contradicts itself."""
     bias, title = bias_of(run), run_answer(run).title
     told = bias.seen is Seen.BIAS
@@ -129,7 +130,7 @@ def mistakes(given: Case, run: FinishedRun) -> Iterator[str]:
 _DRAWN = {KINDS.index(kind) for kind in ("always", "rest", "most rest", "reports")}
 
 
-def contradictions(bias: Bias, title: str, run: FinishedRun) -> Iterator[str]:
+def contradictions(bias: Bias, title: str, run: Run) -> Iterator[str]:
     """Yield statements of one page that exclude each other."""
     calm = ("No bias", "Too short", "equally often", "Nobody took part twice", "more even than")
     if any(part.told for part in bias.parts) and title.startswith(calm):

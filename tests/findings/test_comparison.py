@@ -8,7 +8,7 @@ import pytest
 
 from fedsim.findings.comparison import comparison_answer, comparison_title, judged, misses, what_differs
 from fedsim.findings.finding import Certainty
-from fedsim.run.run_directory import ABSENT, Change
+from fedsim.run.files import ABSENT, Change
 from fedsim.sweeps.compare import Comparison, Missed
 
 from ..report.test_sweep import plain

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from fedsim.common.json_files import Json
 from fedsim.findings.expectations import SHOWN, verdict
-from fedsim.findings.finished_run import Json
 
 
 def entry(**changes: Any) -> dict[str, Json]:

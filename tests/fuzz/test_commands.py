@@ -83,7 +83,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         (folder / name).write_text(text)
     _data(folder)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fedsim.run.simulate.write_run_report", lambda directory, **_: directory / "report.html")
+        patch.setattr("fedsim.run.simulate.write_page", lambda _, page, **__: page)
         case = folder / "case.fedsim.yaml"
         for asked in (
             ("run", case, "--out", folder / "run"),
@@ -247,7 +247,7 @@ KINDS: list[tuple[Callable[[random.Random, Path], list[Done]], int]] = [
 @pytest.mark.long
 @pytest.mark.timeout(0)  # a campaign takes as long as it takes; each case has a limit of its own
 def test_every_case_has_an_answer(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedsim.run.simulate.write_run_report", lambda directory, **_: directory / "report.html")
+    monkeypatch.setattr("fedsim.run.simulate.write_page", lambda _, page, **__: page)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     wrong, answers = [], Counter[tuple[str, int]]()
     for number in range(FIRST, FIRST + CASES):

@@ -17,7 +17,7 @@ from fedsim.learning.checkpoint import Checkpoint
 from fedsim.learning.optimizers.by_participant import Remembered
 from fedsim.learning.optimizers.scaffold import Controls
 from fedsim.learning.problems.torch_module import TorchModule
-from fedsim.run.run_directory import Provenance
+from fedsim.run.files import Provenance
 from fedsim.run.simulate import record
 
 SYNCHRONOUS = """\

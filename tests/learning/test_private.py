@@ -20,7 +20,7 @@ from fedsim.privacy.epsilon import epsilon_of
 from fedsim.privacy.guarantee import guarantee
 from fedsim.privacy.mechanisms.fixed import square_root
 from fedsim.run.preflight import preflight
-from fedsim.run.result import Result
+from fedsim.run.run import Result
 from fedsim.scenario.component import Component
 from fedsim.scenario.privacy import AdaptiveClip, Privacy
 from tests.conftest import Load

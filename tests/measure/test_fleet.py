@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from fedsim.log import Log
+from fedsim.log.recorder import InMemoryLog
 from fedsim.measure.fleet import Taken, fleet_of
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
@@ -36,7 +36,7 @@ def case(session: dict[str, Any] = WORK, devices: int = 10, **changes: Any) -> S
     return Scenario.model_validate(base | changes)
 
 
-def figures(scenario: Scenario, log: Log | None = None) -> dict[str, float]:
+def figures(scenario: Scenario, log: InMemoryLog | None = None) -> dict[str, float]:
     population = build_population(scenario)
     fleet = fleet_of(scenario, population, 0)
     assert fleet is not None
@@ -69,7 +69,7 @@ def test_sessions_that_drop_out_count_as_far_as_they_came(
     cut = log.participations.with_columns(
         ended_s=pl.col("selected_s") + after_s, outcome=pl.lit("dropped", dtype=log.participations["outcome"].dtype)
     )
-    found = figures(scenario, Log(log.rounds, cut, log.gauges, log.ended_s))
+    found = figures(scenario, InMemoryLog((log.rounds, cut, log.gauges), ended_s=log.ended_s))
     assert (found["bytes_down"], found["wasted_bytes_down"], found["bytes_up"]) == (8 * down, 8 * down, 8 * up)
     assert found["energy"] == pytest.approx(8 * energy_ws / 3600)
     assert found["wasted_energy"] == found["energy"]

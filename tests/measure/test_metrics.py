@@ -11,15 +11,18 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binom
 
+from fedsim.availability.population import strata
 from fedsim.common.errors import StalledError
 from fedsim.common.files import write_table
-from fedsim.log import Recorded
-from fedsim.measure.metrics import describe, listed, measure, tally_of
+from fedsim.log.journal import AnyLog
+from fedsim.log.recorder import InMemoryLog
+from fedsim.measure.metrics import count_of, describe, listed, measure
 from fedsim.measure.metrics.metric import Setting
 from fedsim.measure.noise import by_chance
 from fedsim.measure.participation import clients_table, gini, jain, l1
 from fedsim.population import Population, build_population
-from fedsim.run.evaluation import setting_of
+from fedsim.run.evaluate import setting_of
+from fedsim.run.federation import PreparedFederation
 from fedsim.run.simulate import simulate
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import BufferedServer
@@ -28,9 +31,14 @@ from tests.conftest import Load, Write
 from tests.scenarios import buffered_scenarios, scenarios
 
 
-def measured(log: Recorded, population: Population, setting: Setting) -> dict[str, float]:
-    tallies = tally_of(log, setting)
-    return measure(log, clients_table(population, tallies.run, None, None), setting, tallies)
+def setting(scenario: Scenario, population: Population) -> Setting:
+    return setting_of(PreparedFederation(scenario, population, strata(scenario, population)))
+
+
+def measured(log: AnyLog, population: Population, setting: Setting) -> dict[str, float]:
+    counted = count_of(log, setting)
+    found = measure(log, clients_table(population, counted, None, None), setting, counted)
+    return {name: value for name, value in found.items() if isinstance(value, float)}
 
 
 counts = st.lists(st.integers(0, 1000), min_size=1, max_size=30).filter(any).map(np.array)
@@ -119,7 +127,7 @@ def test_every_measured_metric_is_in_the_catalogue_and_finite(scenario: Scenario
         log = simulate_log(scenario, population)
     except StalledError:  # cohorts of a law of coins may be larger than those for which separations were chosen
         assume(False)
-    metrics = measured(log, population, setting_of(scenario, population))
+    metrics = measured(log, population, setting(scenario, population))
     assert all(describe(name) is not None and math.isfinite(value) for name, value in metrics.items())
     shares = [value for name, value in metrics.items() if name.endswith(("_share", "coverage", "gini", "jain"))]
     assert all(0.0 <= value <= 1.0 for value in shares)
@@ -139,7 +147,7 @@ def test_metrics_of_a_buffered_server(scenario: Scenario) -> None:
         log = simulate_log(scenario, population)
     except StalledError:
         assume(False)
-    metrics = measured(log, population, setting_of(scenario, population))
+    metrics = measured(log, population, setting(scenario, population))
     assert all(describe(name) is not None and math.isfinite(value) for name, value in metrics.items())
     assert not {"rounds.shortage_share", "rounds.wait.mean"} & set(metrics)
     outcomes = [metrics[f"sessions.{name}_share"] for name in ("reported", "dropped", "late", "aborted", "stale")]
@@ -187,13 +195,13 @@ def test_metrics_do_not_depend_on_how_many_rows_are_read_at_once(
     """From memory at once, and from a file seven rows at a time."""
     case = small("population.0.availability={kind: renewal, on: 30m, off: 10m}", "stop.rounds=250")
     population = build_population(case)
-    setting = setting_of(case, population)
+    known = setting(case, population)
     log = simulate_log(case, population)
-    metrics = measured(log, population, setting)
+    metrics = measured(log, population, known)
     write_table(tmp_path / "p.parquet", log.participations)
     monkeypatch.setattr("fedsim.common.files.ROWS", 7)
-    stored = Recorded(log.rounds, pl.scan_parquet(tmp_path / "p.parquet"), log.gauges, log.ended_s)
-    assert measured(stored, population, setting) == pytest.approx(metrics, rel=1e-12)
+    stored = InMemoryLog((log.rounds, pl.scan_parquet(tmp_path / "p.parquet"), log.gauges), ended_s=log.ended_s)  # type: ignore[arg-type]
+    assert measured(stored, population, known) == pytest.approx(metrics, rel=1e-12)
 
 
 def test_coverage_times_and_waste(small: Load) -> None:

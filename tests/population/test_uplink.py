@@ -7,7 +7,7 @@ from fedsim.common.arrays import Floats
 from fedsim.common.errors import ScenarioError
 from fedsim.population import build_population
 from fedsim.population.uplink import shared
-from fedsim.run.preflight import notes_of
+from fedsim.run.preflight import notes_of, preflight
 from fedsim.run.scaled import scale_down
 from fedsim.scenario import Scenario
 from fedsim.theory.prediction import theory_or_why_not
@@ -103,7 +103,7 @@ def loaded(write: Write, *overrides: str, session: str = SESSION) -> Scenario:
 def test_a_note_says_what_a_full_round_takes(write: Write) -> None:
     """20 uploads of 8 Mbit take 16 s at 10 Mbit/s, after 1 s of download and 18.564 s of training."""
     case = loaded(write)
-    notes = notes_of(case, build_population(case))
+    notes = notes_of(preflight(case))
     assert (
         "server.uplink: a round in which all 20 report takes about 35.6 s (21.6 s without a limit), and uses 45% of "
         "the uplink, over which alone its reports need 16 s"

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 import fedsim
 from fedsim.common.errors import FedsimError
 from fedsim.report import write_report
-from fedsim.run.run_directory import Provenance
+from fedsim.run.files import Provenance
 from fedsim.run.simulate import record
 from fedsim.scenario import Scenario
 from tests.fuzz.scenarios import TRACE

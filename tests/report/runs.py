@@ -1,7 +1,8 @@
 """Run directories to report on: a small honest one, and ways to spoil it."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,19 @@ import numpy as np
 import polars as pl
 
 from fedsim.log import fingerprint
+from fedsim.measure.facts import facts_of
+from fedsim.measure.series import series_of
+from fedsim.measure.shares import judge_shares
 from fedsim.report.comparison_report import comparison_document
 from fedsim.report.page import page_in, write_document
+from fedsim.run.files import checksums
+from fedsim.run.run import Run
 from fedsim.theory import distances, stationary
 
 GROUPS, SIZE = 20, 5
 SEPARATION = 8
 SCENARIO: dict[str, Any] = {
+    "name": "paper-synthetic",
     "description": "The paper's synthetic experiment.",
     "seed": 1,
     "stop": {"rounds": 400},
@@ -23,6 +30,28 @@ SCENARIO: dict[str, Any] = {
     "server": {"cohort": SIZE, "over_select": 1.0, "selection": {"kind": "groups"}, "shortage": "wait"},
     "learning": {"problem": {"kind": "robust_regression"}, "optimizers": ["fedavg"], "step_size": 0.1},
 }
+
+
+def changed(
+    run: Run,
+    metrics: Mapping[str, float] | None = None,
+    *,
+    recounted: bool = False,
+    without: Collection[str] = (),
+    **changes: Any,
+) -> Run:
+    """Return a run with other tables or metrics, judge_shares anew; all its participations are reports.
+
+    It is `recounted` where its participations are, for other clients, and `without` some series.
+    """
+    if "clients" in changes:
+        changes["clients"] = changes["clients"].with_columns(reported="participations")
+    run, known = replace(run, **changes), run.metrics if metrics is None else metrics
+    series = {name: table for name, table in run.series.items() if name not in without}
+    if recounted:
+        series |= series_of(run.log, run.clients, run.scenario, run.rounds, run.simulated_s)
+    series |= judge_shares(run.scenario, run.clients, run.rounds, known, series)
+    return replace(run, series=series, facts=facts_of(known, series))
 
 
 def report_comparison(a: Path, b: Path, out: Path) -> Path:
@@ -51,6 +80,7 @@ def write_manifest(directory: Path, **changes: object) -> None:
 
 def write_metrics(directory: Path, metrics: Mapping[str, float | None]) -> None:
     (directory / "metrics.json").write_text(json.dumps(metrics), encoding="utf-8")
+    seal(directory)
 
 
 def chosen_groups(rounds: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -255,10 +285,12 @@ def rewrite(path: Path, change: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
 
 
 def seal(directory: Path) -> None:
-    """Let the manifest hold the fingerprints of the tables that there are, as if a run had written them so."""
+    """Let the manifest hold the fingerprints and checksums of what there is, as if a run had written it so."""
     path = directory / "manifest.json"
     manifest = json.loads(path.read_text(encoding="utf-8"))
     manifest["fingerprints"] = {each.stem: fingerprint(pl.read_parquet(each)) for each in directory.glob("*.parquet")}
+    metrics = directory / "metrics.json"
+    manifest["checksums"] = checksums(manifest, metrics.read_text(encoding="utf-8") if metrics.exists() else "")
     path.write_text(json.dumps(manifest), encoding="utf-8")
 
 
@@ -290,14 +322,16 @@ def zero_reports(directory: Path) -> None:
     rewrite(
         directory / "rounds.parquet",
         lambda rounds: rounds.with_columns(
-            pl.lit(0).alias("reported"), pl.lit(SIZE).alias("dropped"), pl.lit("exhausted").alias("outcome")
+            pl.lit(0, pl.Int64).alias("reported"),
+            pl.lit(SIZE, pl.Int64).alias("dropped"),
+            pl.lit("exhausted").alias("outcome"),
         ),
     )
     rewrite(directory / "participations.parquet", lambda taken: taken.with_columns(pl.lit("dropped").alias("outcome")))
     rewrite(
         directory / "clients.parquet",
         lambda clients: clients.with_columns(
-            pl.lit(0).alias("participations"), pl.lit(float("nan")).alias("frequency")
+            pl.lit(0, pl.Int64).alias("participations"), pl.lit(float("nan")).alias("frequency")
         ),
     )
     rewrite(directory / "learning.parquet", lambda learning: learning.filter(pl.col("round") == -1))

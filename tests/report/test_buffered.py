@@ -9,10 +9,11 @@ from matplotlib.figure import Figure
 
 from fedsim import Scenario, simulate
 from fedsim.findings.bias import bias_of
-from fedsim.findings.finished_run import FinishedRun, read_run
 from fedsim.findings.formatting import number
 from fedsim.report.charts import Chart, run_charts
 from fedsim.report.charts.rounds import duration_chart, staleness_chart
+from fedsim.run.load import load_one
+from fedsim.run.run import Run
 
 SCENARIO = """\
 stop: {rounds: 150}
@@ -25,20 +26,20 @@ server: {mode: buffered, concurrency: 8, buffer: 2, max_staleness: 6}
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("buffered")
     (folder / "case.fedsim.yaml").write_text(SCENARIO, encoding="utf-8")
     result = simulate(Scenario.load(folder / "case.fedsim.yaml"))
     result.save(folder / "run")
-    return read_run(folder / "run")
+    return load_one(folder / "run")
 
 
-def table(run: FinishedRun) -> pl.DataFrame:
+def table(run: Run) -> pl.DataFrame:
     """Return the participations that the run's charts were gathered from."""
     return simulate(run.scenario).participations
 
 
-def test_shares_by_staleness_are_those_of_the_log(run: FinishedRun) -> None:
+def test_shares_by_staleness_are_those_of_the_log(run: Run) -> None:
     """Group by group, with the discarded ones, which lie beyond the limit."""
     chart = staleness_chart(run)
     assert chart is not None
@@ -57,14 +58,14 @@ def test_shares_by_staleness_are_those_of_the_log(run: FinishedRun) -> None:
     assert f"{100 * discarded:.1f}" in chart.notes[1]
 
 
-def test_versions_last_from_one_to_the_next(run: FinishedRun) -> None:
+def test_versions_last_from_one_to_the_next(run: Run) -> None:
     chart = duration_chart(run)
     assert isinstance(chart, Chart)
     assert chart.title == "How long versions took"
     assert not any("aiting" in note for note in chart.notes)
 
 
-def test_only_buffered_runs_have_staleness(run: FinishedRun, tmp_path: Path) -> None:
+def test_only_buffered_runs_have_staleness(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "rounds.fedsim.yaml"
     session = "session: {train: {kind: exponential, mean: 60s}}"  # rounds of different lengths
     text = f"stop: {{rounds: 50}}\npopulation: [{{devices: 9, {session}}}]\nserver: {{cohort: 3}}\n"
@@ -72,6 +73,6 @@ def test_only_buffered_runs_have_staleness(run: FinishedRun, tmp_path: Path) -> 
     simulate(Scenario.load(path)).save(tmp_path / "run")
     shown = (
         [chart.name for chart in run_charts(each, bias_of(each))["rounds"]]
-        for each in (run, read_run(tmp_path / "run"))
+        for each in (run, load_one(tmp_path / "run"))
     )
     assert list(shown) == [["durations", "staleness"], ["durations"]]

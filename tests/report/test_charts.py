@@ -11,13 +11,14 @@ import pytest
 from matplotlib.figure import Figure
 
 from fedsim.findings.bias import bias_of
-from fedsim.findings.finished_run import FinishedRun, read_run
 from fedsim.report.charts import Absent, Chart, run_charts
 from fedsim.report.charts.distance import LARGEST_CURVE, choose_separations, distance_chart
 from fedsim.report.charts.learning import curves, in_step, training_chart
 from fedsim.report.charts.marks import Spaced
 from fedsim.report.charts.plot import Rule, Series, line_plot
 from fedsim.report.charts.rounds import duration_chart
+from fedsim.run.load import load_one
+from fedsim.run.run import Run
 from fedsim.scenario import Scenario
 from fedsim.theory import distances
 
@@ -27,8 +28,8 @@ WEIGHT = np.repeat(np.arange(1, GROUPS + 1) ** -1.5, SIZE)
 
 
 @pytest.fixture(scope="session")
-def run(written: Path) -> FinishedRun:
-    return read_run(written)
+def run(written: Path) -> Run:
+    return load_one(written)
 
 
 def drawn(chart: Chart | Absent | None) -> list[tuple[str, np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
@@ -48,7 +49,7 @@ def texts(chart: Chart | Absent | None) -> list[str]:
     return [each.get_text() for each in axes.texts]
 
 
-def test_distance_has_every_feasible_separation_and_the_measured_point(run: FinishedRun) -> None:
+def test_distance_has_every_feasible_separation_and_the_measured_point(run: Run) -> None:
     chart = distance_chart(run)
     assert chart is not None
     (_, r, tv), *_, (_, at, measured) = [line for line in drawn(chart) if len(line[1]) != 2]
@@ -66,7 +67,7 @@ def test_separations_are_capped_and_keep_both_ends_and_the_run_s_own() -> None:
     assert 9999 not in choose_separations(5000, 9999)
 
 
-def with_server(run: FinishedRun, changes: Mapping[str, Any]) -> FinishedRun:
+def with_server(run: Run, changes: Mapping[str, Any]) -> Run:
     return replace(
         run,
         scenario=Scenario.model_validate(
@@ -83,17 +84,17 @@ def with_server(run: FinishedRun, changes: Mapping[str, Any]) -> FinishedRun:
         {"cohort": 60, "over_select": 2},
     ],
 )
-def test_there_is_no_curve_where_theory_has_none(run: FinishedRun, changes: Mapping[str, Any]) -> None:
+def test_there_is_no_curve_where_theory_has_none(run: Run, changes: Mapping[str, Any]) -> None:
     assert distance_chart(with_server(run, changes)) is None
 
 
-def test_distance_counts_the_clients_that_are_selected_for_each_report(run: FinishedRun) -> None:
+def test_distance_counts_the_clients_that_are_selected_for_each_report(run: Run) -> None:
     (_, r, tv), *_ = drawn(distance_chart(with_server(run, {"over_select": 1.1})))
     np.testing.assert_array_equal(r, np.arange(100 // 6))
     np.testing.assert_allclose(tv, distances(WEIGHT, range(100 // 6), 6, "midzuno") / 2)
 
 
-def test_distance_is_left_out_for_several_separations_equal_weights_and_too_many_clients(run: FinishedRun) -> None:
+def test_distance_is_left_out_for_several_separations_equal_weights_and_too_many_clients(run: Run) -> None:
     for clients in (
         run.clients.with_columns(separation=pl.col("client") % 2),
         run.clients.with_columns(weight=pl.lit(0.01)),
@@ -102,7 +103,7 @@ def test_distance_is_left_out_for_several_separations_equal_weights_and_too_many
         assert distance_chart(replace(run, clients=clients)) is None
 
 
-def test_curves_count_rounds_done_and_pair_references_by_colour(run: FinishedRun) -> None:
+def test_curves_count_rounds_done_and_pair_references_by_colour(run: Run) -> None:
     loss = curves(run)
     assert [curve.optimizer for curve in loss] == ["fedavg", "debiased_fedavg", "fedavg_uniform"]
     assert [curve.reference for curve in loss] == [False, False, True]
@@ -116,7 +117,7 @@ def test_curves_count_rounds_done_and_pair_references_by_colour(run: FinishedRun
     assert "Dashed: “fedavg” under uniform participation." in chart.notes
 
 
-def test_curves_go_over_simulated_time_where_it_does_not_go_with_the_rounds(run: FinishedRun) -> None:
+def test_curves_go_over_simulated_time_where_it_does_not_go_with_the_rounds(run: Run) -> None:
     over_time, over_rounds = curves(run, unit_s=3600.0)[0], curves(run)[0]
     np.testing.assert_allclose(over_time.points.x, 90 / 3600 * over_rounds.points.x)
     np.testing.assert_array_equal(over_time.points.mean, over_rounds.points.mean)
@@ -129,7 +130,7 @@ def test_curves_go_over_simulated_time_where_it_does_not_go_with_the_rounds(run:
     assert heads == ["Rounds done", "Simulated hours"]
 
 
-def test_long_curves_are_averaged_between_their_least_and_greatest(run: FinishedRun) -> None:
+def test_long_curves_are_averaged_between_their_least_and_greatest(run: Run) -> None:
     rounds = np.arange(-1, 1599)
     frame = pl.DataFrame(
         {"round": rounds, "closed_s": 90.0 * (rounds + 1), "optimizer": "fedavg", "loss": rounds % 2 + 1.0}
@@ -142,7 +143,7 @@ def test_long_curves_are_averaged_between_their_least_and_greatest(run: Finished
 
 def test_a_diverged_optimizer_is_drawn_as_far_as_it_is_finite(run_directory: Path) -> None:
     diverged(run_directory)
-    run = read_run(run_directory)
+    run = load_one(run_directory)
     np.testing.assert_array_equal(curves(run)[0].points.x, [0, 10, 20])
     assert curves(run)[0].first_lost == 30
     chart = training_chart(run)
@@ -150,7 +151,7 @@ def test_a_diverged_optimizer_is_drawn_as_far_as_it_is_finite(run_directory: Pat
     assert "“fedavg” diverged, and leaves the chart there (rounds done: 30)." in chart.notes
 
 
-def test_an_axis_does_not_follow_what_diverges_without_end(run: FinishedRun) -> None:
+def test_an_axis_does_not_follow_what_diverges_without_end(run: Run) -> None:
     """A loss that grows to 1e271 is drawn as far as 10,000 times the first one."""
     assert run.learning is not None
     grown = pl.when(optimizer="fedavg").then(10.0 ** (pl.col("round") / 1.5)).otherwise("loss")
@@ -159,7 +160,7 @@ def test_an_axis_does_not_follow_what_diverges_without_end(run: FinishedRun) -> 
 
 
 @pytest.mark.parametrize("least", [1e-14, 0.0])
-def test_an_axis_does_not_follow_what_vanishes(run: FinishedRun, least: float) -> None:
+def test_an_axis_does_not_follow_what_vanishes(run: Run, least: float) -> None:
     assert run.learning is not None
     gone = pl.when(pl.col("round") > 100).then(least).otherwise("loss")
     chart = training_chart(replace(run, learning=run.learning.with_columns(loss=gone)))
@@ -170,7 +171,7 @@ def test_an_axis_does_not_follow_what_vanishes(run: FinishedRun, least: float) -
     assert any("lie under the axis" in note for note in chart.notes) == bool(least)
 
 
-def test_the_axis_of_a_loss_is_of_what_comes_after_the_descent(run: FinishedRun) -> None:
+def test_the_axis_of_a_loss_is_of_what_comes_after_the_descent(run: Run) -> None:
     assert run.learning is not None
     descent = pl.when(pl.col("round") < 10).then(9.0).when(optimizer="fedavg").then(5.2).otherwise(5.1)
     chart = training_chart(replace(run, learning=run.learning.with_columns(loss=descent)))
@@ -183,11 +184,11 @@ def test_the_axis_of_a_loss_is_of_what_comes_after_the_descent(run: FinishedRun)
     assert "The first tenth begins above the axis, at 9." in chart.notes
 
 
-def durations(run: FinishedRun, **columns: Any) -> Chart | Absent | None:
-    return duration_chart(replace(run, rounds=pl.DataFrame(columns), manifest={"simulated_s": 3000.0}))
+def durations(run: Run, **columns: Any) -> Chart | Absent | None:
+    return duration_chart(replace(run, rounds=pl.DataFrame(columns), simulated_s=3000.0))
 
 
-def test_durations_are_in_a_unit_that_suits_them(run: FinishedRun) -> None:
+def test_durations_are_in_a_unit_that_suits_them(run: Run) -> None:
     chart = durations(
         run,
         round=[0, 1, 2, 3],
@@ -204,11 +205,11 @@ def test_durations_are_in_a_unit_that_suits_them(run: FinishedRun) -> None:
     assert "duration (min)" in chart.table.caption
 
 
-def test_waiting_is_left_out_when_no_round_waited(run: FinishedRun) -> None:
+def test_waiting_is_left_out_when_no_round_waited(run: Run) -> None:
     assert len(drawn(duration_chart(run))) == 1
 
 
-def test_rounds_of_one_length_are_a_sentence(run: FinishedRun) -> None:
+def test_rounds_of_one_length_are_a_sentence(run: Run) -> None:
     opened = [0.0, 100.0, 200.0]
     even = durations(run, round=[0, 1, 2], opened_s=opened, selected_s=opened, closed_s=[60.0, 160.0, 260.0])
     assert even is None
@@ -237,13 +238,13 @@ def test_who_takes_part_is_drawn_where_somebody_does(
     run_directory: Path, spoil: Callable[[Path], None], drawn: bool
 ) -> None:
     spoil(run_directory)
-    run = read_run(run_directory)
+    run = load_one(run_directory)
     assert any(each.name == "who" for each in run_charts(run, bias_of(run))["bias"]) == drawn
 
 
 def test_data_tables_are_thinned_and_say_so(run_directory: Path) -> None:
     rewrite(run_directory / "clients.parquet", lambda clients: clients.with_columns(weight=pl.col("client") + 1.0))
-    run = read_run(run_directory)
+    run = load_one(run_directory)
     (chart,) = (each for each in run_charts(run, bias_of(run))["bias"] if each.name == "participation")
     assert isinstance(chart, Chart)
     assert chart.table is not None

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from fedsim.common.errors import RunError
-from fedsim.findings.finished_run import read_run
 from fedsim.report.charts.side_by_side import frequency_data, loss_data
 from fedsim.report.comparison_report import comparison_document
 from fedsim.report.document import ReportDocument
 from fedsim.report.tables import Table
+from fedsim.run.load import load_one
 
 from .runs import report_comparison, write_manifest, write_run
 from .sweeps import write_sweep
@@ -63,7 +63,7 @@ def test_the_answer_names_the_change_and_warns_of_different_worlds(pair: tuple[P
 
 
 def test_curves_are_those_of_each_run(pair: tuple[Path, Path]) -> None:
-    runs = [read_run(path) for path in pair]
+    runs = [load_one(path) for path in pair]
     frequencies = frequency_data(runs)
     for found, run in zip(frequencies.values(), runs, strict=True):
         np.testing.assert_allclose(found.mean, run.clients["frequency"].sort(descending=True) * 100)
@@ -77,7 +77,7 @@ def test_curves_are_those_of_each_run(pair: tuple[Path, Path]) -> None:
 
 def test_charts_of_a_comparison_are_titled_by_what_they_show(pair: tuple[Path, Path]) -> None:
     frequencies, losses, _ = comparison_document(*pair).charts
-    runs = [read_run(path) for path in pair]
+    runs = [load_one(path) for path in pair]
     counts = [np.sort(run.clients["participations"].to_numpy()) for run in runs]
     shares = [100 * each[-(len(each) // 10) :].sum() / each.sum() for each in counts]
     assert plain(frequencies.title) == (

@@ -7,8 +7,8 @@ import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
-from fedsim.findings.finished_run import read_run
 from fedsim.report.charts.distance import LEAST, convergence_chart
+from fedsim.run.load import load_one
 
 DATA = pl.DataFrame(
     {
@@ -21,7 +21,7 @@ DATA = pl.DataFrame(
 
 
 def test_one_curve_for_each_separation_in_the_order_of_the_scenario(written: Path) -> None:
-    chart = convergence_chart(replace(read_run(written), convergence=DATA))
+    chart = convergence_chart(replace(load_one(written), convergence=DATA))
     assert chart is not None
     axes = Figure().subplots()
     chart.draw(axes)
@@ -35,4 +35,4 @@ def test_one_curve_for_each_separation_in_the_order_of_the_scenario(written: Pat
     assert chart.table is not None
     assert chart.table.header == ("Round", "R = 5", "R = 2")
     assert "“R = 5” from 0.5" in chart.description
-    assert convergence_chart(replace(read_run(written), convergence=None)) is None
+    assert convergence_chart(replace(load_one(written), convergence=None)) is None

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from fedsim import Scenario, simulate
-from fedsim.findings.finished_run import read_run
 from fedsim.report.charts import Chart
 from fedsim.report.charts.learning import training_chart
 from fedsim.report.tables import learning_table
+from fedsim.run.load import load_one
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_table_sets_predicted_against_measured(directory: Path) -> None:
     """A column for each, with the figures of the metrics."""
-    run = read_run(directory)
+    run = load_one(directory)
     table = learning_table(run)
     assert table is not None
     row = dict(zip(table.header, table.rows[0], strict=True))
@@ -34,11 +34,11 @@ def test_the_chart_says_what_was_predicted(directory: Path) -> None:
     """Dotted levels, told in a note; drawn without complaint."""
     from matplotlib.figure import Figure
 
-    chart = training_chart(read_run(directory), "distance")
+    chart = training_chart(load_one(directory), "distance")
     assert isinstance(chart, Chart)
     assert "Dotted: where theory says that the mean model ends, " in chart.notes[0]
     figure = Figure()
     axes = figure.subplots()
     chart.draw(axes)
-    level = read_run(directory).metrics["learning.fedavg.bias_predicted"]
+    level = load_one(directory).metrics["learning.fedavg.bias_predicted"]
     assert any((np.asarray(line.get_ydata()) == level).all() for line in axes.get_lines())

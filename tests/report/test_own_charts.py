@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from fedsim.cli.main import app
 from fedsim.common.errors import ScenarioError
-from fedsim.findings.finished_run import read_run
 from fedsim.report.run_report import own_charts
-from fedsim.run.finished import checksums
+from fedsim.run.files import checksums
+from fedsim.run.load import load_one
 from tests.conftest import SMALL, Write
 
 OWN = """\
@@ -113,7 +113,7 @@ def test_nothing_is_imported_without_permission(scenario: Path, tmp_path: Path) 
     out, runner = tmp_path / "run", CliRunner()
     runner.invoke(app, ["run", str(scenario), "--out", str(out), "--allow-plugins"])
     del sys.modules["own_charts"]
-    kinds = [each.chart.title for each in own_charts(read_run(out), plugins=False)]
+    kinds = [each.chart.title for each in own_charts(load_one(out), plugins=False)]
     assert kinds == ["own_charts:Waiting", "own_charts:Sessions", "own_charts:Fails", "own_charts:Strange"]
     assert "own_charts" not in sys.modules
 

@@ -7,11 +7,12 @@ import polars as pl
 import pytest
 
 from fedsim import Scenario, simulate
-from fedsim.findings.finished_run import FinishedRun, read_run
 from fedsim.measure.contributions import contributions
 from fedsim.privacy.guarantee import UNIT
 from fedsim.report.comparison_report import comparison_document
 from fedsim.report.run_report import privacy_section
+from fedsim.run.load import load_one
+from fedsim.run.run import Run
 from tests.command import fedsim
 from tests.conftest import SMALL, Load, Write
 
@@ -20,9 +21,9 @@ from .test_page import check
 PRIVATE = "privacy={mechanism: sqrt, epsilon: 6, delta: 1e-3, clip: 0.5}"
 
 
-def finished(tmp_path: Path, scenario: Scenario) -> FinishedRun:
+def finished(tmp_path: Path, scenario: Scenario) -> Run:
     simulate(scenario).save(tmp_path / "run")
-    return read_run(tmp_path / "run")
+    return load_one(tmp_path / "run")
 
 
 def test_what_is_promised_and_what_the_log_shows(tmp_path: Path, small: Load) -> None:
@@ -48,9 +49,9 @@ def test_what_is_promised_and_what_the_log_shows(tmp_path: Path, small: Load) ->
 
 def test_a_broken_promise_is_told(tmp_path: Path, small: Load) -> None:
     run = finished(tmp_path, small(PRIVATE))
-    often = pl.concat([run.participations.collect()] * 2).sort("round", maintain_order=True).lazy()
+    often = pl.concat([run.participations] * 2).sort("round", maintain_order=True).lazy()
     seen = contributions(often, len(run.clients))
-    section = privacy_section(replace(run, gathered=replace(run.gathered, contributions=seen)))
+    section = privacy_section(replace(run, series={**run.series, "contributions": pl.DataFrame([vars(seen)])}))
     assert any(": 0 apart, and b = 3 was promised." in each.text for each in section.text if each.warns)
 
 

@@ -7,11 +7,12 @@ import polars as pl
 import pytest
 
 from fedsim import load, simulate
-from fedsim.findings.bias import bias_of, parts_of
+from fedsim.findings.bias import bias_of
 from fedsim.findings.finding import BIAS
-from fedsim.findings.finished_run import FinishedRun, read_run
 from fedsim.findings.formatting import percent
 from fedsim.report.run_report import run_document
+from fedsim.run.load import load_one
+from fedsim.run.run import Run
 from tests.conftest import Load
 
 BASE = [
@@ -34,8 +35,8 @@ CASES = [
 ]
 
 
-def run_of(small: Load, folder: Path, *settings: str) -> FinishedRun:
-    return read_run(simulate(small(*BASE, *settings)).save(folder))
+def run_of(small: Load, folder: Path, *settings: str) -> Run:
+    return load_one(simulate(small(*BASE, *settings)).save(folder))
 
 
 @pytest.mark.parametrize(("kind", "value"), CASES)
@@ -58,8 +59,8 @@ def test_the_headline_counts_reports(small: Load, tmp_path: Path, kind: str, val
     assert from_uniform in said
     speed = load(tmp_path / "run").clients["speed"].to_numpy()
     slowest = counts[np.argsort(speed)][:4].mean() / counts.mean()
-    (speeds,) = (rows for rows in parts_of(run) if rows.kind == "speed")
-    assert speeds.shares[-1] == pytest.approx(slowest)
+    speeds = run.series["shares"].filter(kind="speed")
+    assert speeds["value"][-1] == pytest.approx(slowest)
 
 
 def test_where_all_reported_there_is_no_second_line(small: Load, tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ import polars as pl
 import pytest
 from matplotlib.figure import Figure
 
-from fedsim.findings.finished_run import FinishedRun, read_run
 from fedsim.report.charts import Chart
 from fedsim.report.charts.availability import ZONES, eligible_chart, hour_chart, hourly, lacking, sampled
 from fedsim.report.charts.marks import clock_axis, joined
+from fedsim.run.load import load_one
+from fedsim.run.run import Run
 from fedsim.scenario import Scenario
 
 from .runs import GROUPS, SCENARIO, SIZE
@@ -22,20 +23,20 @@ DAY = 86_400.0
 
 
 @pytest.fixture(scope="module")
-def run(written: Path) -> FinishedRun:
-    return read_run(written)
+def run(written: Path) -> Run:
+    return load_one(written)
 
 
-def with_scenario(run: FinishedRun, simulated_s: float = DAY, **changes: Any) -> FinishedRun:
+def with_scenario(run: Run, simulated_s: float = DAY, **changes: Any) -> Run:
     scenario = Scenario.model_validate(SCENARIO | {"start": "2026-01-05T00:00:00Z"} | changes)
-    return replace(run, scenario=scenario, manifest={"simulated_s": simulated_s})
+    return replace(run, scenario=scenario, simulated_s=simulated_s)
 
 
-def with_taken(run: FinishedRun, **changes: Any) -> FinishedRun:
-    return replace(run, gathered=replace(run.gathered, **changes))
+def with_taken(run: Run, **changes: Any) -> Run:
+    return replace(run, series={**run.series, **changes})
 
 
-def test_availability_is_by_the_hour_of_the_one_zone_there_is(run: FinishedRun) -> None:
+def test_availability_is_by_the_hour_of_the_one_zone_there_is(run: Run) -> None:
     """Berlin is an hour ahead of UTC in January: half of the devices at UTC midnight are half of them at one."""
     gauges = pl.DataFrame(
         {"time_s": [0.0, 3600.0], "time_zone": "Europe/Berlin", "available": [50, 25], "eligible": 0, "in_session": 0}
@@ -51,7 +52,7 @@ def test_availability_is_by_the_hour_of_the_one_zone_there_is(run: FinishedRun) 
     assert np.isnan(sessions[0])
 
 
-def test_several_zones_are_shown_by_hours_of_utc(run: FinishedRun) -> None:
+def test_several_zones_are_shown_by_hours_of_utc(run: Run) -> None:
     gauges = pl.DataFrame(
         {
             "time_s": [0.0, 0.0, 3600.0, 3600.0],
@@ -68,22 +69,22 @@ def test_several_zones_are_shown_by_hours_of_utc(run: FinishedRun) -> None:
     np.testing.assert_array_equal([share[:2] for share, _ in zones.values()], [[0.5, 0.25], [0, 0.5]])
 
 
-def test_sessions_are_averaged_over_the_days_of_the_run(run: FinishedRun) -> None:
+def test_sessions_are_averaged_over_the_days_of_the_run(run: Run) -> None:
     """Over a day and a half, hours before noon were there twice."""
     starts = pl.DataFrame({"time_zone": "UTC", "slot": [4, 100, 60], "len": [6, 2, 5]})
     ((_, sessions),) = hourly(with_scenario(with_taken(run, starts=starts), 1.5 * DAY))[1].values()
     assert (sessions[1], sessions[15]) == (4, 5)
 
 
-def test_availability_is_left_out_where_nothing_is_to_be_seen(run: FinishedRun) -> None:
-    everyone = replace(run, gauges=run.gauges.with_columns(available=SIZE))  # type: ignore[union-attr]
+def test_availability_is_left_out_where_nothing_is_to_be_seen(run: Run) -> None:
+    everyone = replace(run, gauges=run.gauges.with_columns(available=SIZE))
     assert isinstance(hour_chart(run), Chart)
-    assert hour_chart(everyone) is hour_chart(replace(run, gauges=None)) is None
+    assert hour_chart(everyone) is hour_chart(replace(run, gauges=run.gauges.clear())) is None
     group = {"devices": 100, "availability": {"kind": "renewal", "on": "1h", "off": "1h"}}
-    assert hour_chart(replace(with_scenario(run, population=[group]), gauges=None)) is None
+    assert hour_chart(replace(with_scenario(run, population=[group]), gauges=run.gauges.clear())) is None
 
 
-def test_zones_beyond_the_largest_are_counted(run: FinishedRun) -> None:
+def test_zones_beyond_the_largest_are_counted(run: Run) -> None:
     zones = ["Africa/Cairo", "Asia/Tokyo", "Asia/Kolkata", "Europe/Paris", "America/Lima", "Asia/Dubai", "Asia/Seoul"]
     living = run.clients.with_columns(time_zone=pl.Series(zones).gather(pl.int_range(100, eager=True) % 7))
     assert len(hourly(replace(run, clients=living))[1]) == ZONES
@@ -94,12 +95,12 @@ def test_zones_beyond_the_largest_are_counted(run: FinishedRun) -> None:
     assert chart.notes[-1] == f"The {ZONES} time zones with the most devices; 1 more are left out."
 
 
-def with_rounds(run: FinishedRun, **columns: list[float | int | None]) -> FinishedRun:
+def with_rounds(run: Run, **columns: list[float | int | None]) -> Run:
     rounds = pl.DataFrame(columns).with_columns(round=pl.int_range(pl.len()), outcome=pl.lit("target"))
     return replace(run, rounds=rounds)
 
 
-def test_shortages_are_where_a_round_waits_or_goes_on_with_too_few(run: FinishedRun) -> None:
+def test_shortages_are_where_a_round_waits_or_goes_on_with_too_few(run: Run) -> None:
     """Rounds: at once; after 100 s of waiting; skipped; with 3 of 5; and one that waits where the second left off."""
     short = with_rounds(
         run,
@@ -119,13 +120,13 @@ def test_shortages_are_where_a_round_waits_or_goes_on_with_too_few(run: Finished
     assert "8.5\N{NARROW NO-BREAK SPACE}% of the simulated time" in chart.notes[1]
 
 
-def test_random_numbers_of_clients_are_no_shortage(run: FinishedRun) -> None:
+def test_random_numbers_of_clients_are_no_shortage(run: Run) -> None:
     few = with_rounds(run, opened_s=[0.0], selected_s=[0.0], closed_s=[90.0], selected=[3])
     server = {"cohort": 5, "selection": {"kind": "bernoulli"}}
     assert not len(lacking(with_scenario(few, server=server))[0])
 
 
-def test_eligible_clients_are_those_of_all_groups(run: FinishedRun) -> None:
+def test_eligible_clients_are_those_of_all_groups(run: Run) -> None:
     chart = eligible_chart(run)
     assert chart is not None
     axes = Figure().subplots()
@@ -137,7 +138,7 @@ def test_eligible_clients_are_those_of_all_groups(run: FinishedRun) -> None:
 
 
 @pytest.mark.parametrize(("most", "said"), [(40, True), (None, False), (10**6, False)])
-def test_charts_say_that_the_gauges_looked_at_a_sample(run: FinishedRun, most: int | None, said: bool) -> None:
+def test_charts_say_that_the_gauges_looked_at_a_sample(run: Run, most: int | None, said: bool) -> None:
     some = with_scenario(run, run.simulated_s, records={"gauge_sample": most})
     notes = (f"Counted among {most} evenly spaced clients, and scaled up to all.",) if said else ()
     assert sampled(some) == notes

@@ -167,9 +167,9 @@ def test_the_budget_is_part_of_what_is_free(small: Load, monkeypatch: pytest.Mon
     with pytest.raises(ScenarioError, match=message.replace("case.fedsim.yaml:3:5", "--set population.0.devices=1000")):
         preflight(scenario)
     monkeypatch.setattr(budget, "free_bytes", lambda: 10_000 * budget.DEVICE_BYTES)
-    assert len(preflight(scenario)) == 1000
+    assert len(preflight(scenario).population) == 1000
     monkeypatch.setattr(budget, "free_bytes", lambda: None)
-    assert len(preflight(scenario)) == 1000
+    assert len(preflight(scenario).population) == 1000
 
 
 def test_estimates_grow_with_what_they_are_of(small: Load, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from tests.conftest import Load
 
 
 def cautions(scenario: Scenario) -> list[str]:
-    population = preflight(scenario)
+    population = preflight(scenario).population
     return list(of_separation(scenario, population.separation, population.cooldown_s))
 
 
@@ -74,7 +74,7 @@ def test_separations_that_outlast_their_clients_are_told_where_the_run_may_end_b
     scenario = small(
         "stop={duration: 1h}", "population.0.separation=9", "population.0.session.train={kind: exponential, mean: 5m}"
     )
-    (said,) = of_shortage(scenario, preflight(scenario))
+    (said,) = of_shortage(preflight(scenario))
     assert "can be kept for less than 5 rounds: clients can take part 12 times in these, which need 15" in said
 
 
@@ -84,13 +84,13 @@ LATE = ["population.0.session={train: 20m}", "server.deadline=10m"]
 
 def test_a_deadline_that_the_median_session_misses_is_told(small: Load) -> None:
     scenario = small(*LATE)
-    (said,) = of_deadline(scenario, preflight(scenario))
+    (said,) = of_deadline(preflight(scenario))
     assert said.startswith("every session would be late: the median takes 20")
     half = small("population.0.session={train: {kind: lognormal, median: 11m, sigma: 1}}", "server.deadline=10m")
-    (said,) = of_deadline(half, preflight(half))
+    (said,) = of_deadline(preflight(half))
     assert "% of the sessions would be late" in said
     for fits in (small("server.deadline=1h"), small()):
-        assert not list(of_deadline(fits, preflight(fits)))
+        assert not list(of_deadline(preflight(fits)))
 
 
 def test_a_run_without_a_report_is_told_with_what_became_of_its_sessions(small: Load) -> None:

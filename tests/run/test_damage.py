@@ -13,9 +13,9 @@ from fedsim.common.errors import RunError
 from fedsim.common.files import sole_writer, write_checked
 from fedsim.log import journal
 from fedsim.log.columns import Arrays
-from fedsim.run.finished import UNFINISHED
-from fedsim.run.run_directory import Provenance
-from fedsim.run.simulate import Recording, record
+from fedsim.run.files import UNFINISHED, Provenance
+from fedsim.run.run import Run
+from fedsim.run.simulate import record
 from fedsim.scenario import Scenario
 from tests.command import fedsim, fedsim_process
 from tests.conftest import LIMIT_S, SMALL, Load, Write
@@ -35,7 +35,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, no_charts: None) -> None:
     monkeypatch.setattr("fedsim.log.recorder._SETTLE", 40)
 
 
-def run(scenario: Scenario, directory: Path, *, resume: bool = False) -> Recording:
+def run(scenario: Scenario, directory: Path, *, resume: bool = False) -> Run:
     return record(scenario, directory, Provenance("case.fedsim.yaml"), resume=resume)
 
 
@@ -171,7 +171,7 @@ def test_what_fails_after_the_simulation_leaves_it_and_says_how_to_go_on(
         raise ZeroDivisionError("in a chart")
 
     with monkeypatch.context() as patch:
-        patch.setattr("fedsim.run.simulate.write_run_report", fail)
+        patch.setattr("fedsim.run.simulate.write_page", fail)
         done = fedsim("run", file, "--out", out)
     assert done.returncode == 3
     assert "error: ZeroDivisionError: in a chart (" in done.stderr

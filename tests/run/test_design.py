@@ -10,7 +10,7 @@ from fedsim import Scenario
 from fedsim.measure.contributions import pulls
 from fedsim.measure.noise import by_chance
 from fedsim.run.design import design
-from fedsim.run.preflight import made_ready
+from fedsim.run.preflight import preflight
 from fedsim.simulation import simulate_log
 
 ZONES = {"america": "America/New_York", "europe": "Europe/Berlin", "asia": "Asia/Kolkata"}
@@ -37,7 +37,7 @@ def world(number: int) -> Scenario:
 
 def simulated(scenario: Scenario) -> tuple[np.ndarray, int]:
     """Return the share of each client, and how many there were of all."""
-    taken = simulate_log(scenario, made_ready(scenario).population).participations
+    taken = simulate_log(scenario, preflight(scenario).population).participations
     return pulls(taken, scenario.devices), len(taken)
 
 

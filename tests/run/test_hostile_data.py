@@ -16,7 +16,7 @@ import pytest
 from numpy.lib import format as npy
 
 from fedsim import Scenario
-from fedsim.run.run_directory import only_trained_from
+from fedsim.run.files import only_trained_from
 from fedsim.scenario.learning import Learning
 from fedsim.scenario.models import Group
 from tests.command import fedsim

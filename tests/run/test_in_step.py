@@ -13,8 +13,9 @@ from fedsim.learning.in_step import InStep
 from fedsim.log import fingerprint
 from fedsim.log.journal import Journal
 from fedsim.population import build_population
-from fedsim.run.evaluation import learner_of
-from fedsim.run.run_directory import Provenance
+from fedsim.run.evaluate import learner_of
+from fedsim.run.files import Provenance
+from fedsim.run.preflight import preflight
 from fedsim.run.simulate import record
 from fedsim.scenario import Scenario
 from fedsim.selection import Feedback
@@ -38,7 +39,7 @@ class Listening:
     """A learner that keeps what it is told, and the rounds."""
 
     def __init__(self, scenario: Scenario) -> None:
-        self.inner = learner_of(scenario, build_population(scenario))
+        self.inner = learner_of(preflight(scenario))
         self.heard = list[tuple[Closed, Feedback]]()
 
     def tell(self, closed: Closed) -> Feedback:

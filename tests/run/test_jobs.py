@@ -17,9 +17,9 @@ from fedsim.common.keyed import Purpose, stream
 from fedsim.limits.verdict import UnknownMetricError, find_metric, judge
 from fedsim.privacy.epsilon import epsilon_of
 from fedsim.report import report_directories
+from fedsim.run.files import Provenance
+from fedsim.run.load import load_one
 from fedsim.run.preflight import checked
-from fedsim.run.result import load_one
-from fedsim.run.run_directory import Provenance
 from fedsim.run.simulate import record
 from fedsim.scenario import Scenario
 from fedsim.theory import available_prediction
@@ -124,9 +124,9 @@ def test_alone_each_job_is_what_it_would_be_without_the_others(scenario: Scenari
 
 
 def test_no_theory_where_other_jobs_take_devices_away(scenario: Scenario) -> None:
-    view, _ = checked(scenario)["keyboard"]
+    view = checked(scenario)["keyboard"].scenario
     everywhere = view.with_values({"population.0.availability": "always", "most_a_day": None})
-    population = checked(everywhere)[""][1].population
+    population = checked(everywhere)[""].population
     assert theory_or_why_not(everywhere, population) == "devices are not always there (other jobs on the fleet)"
     assert "other jobs on the fleet (speech)" in str(available_prediction.why_not(everywhere, population))
     alone = everywhere.with_values({"beside": []})

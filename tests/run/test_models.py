@@ -9,7 +9,7 @@ import pytest
 from fedsim import Scenario, ScenarioError, load, simulate
 from fedsim.common.errors import RunError
 from fedsim.learning import LearningError, build_problem
-from fedsim.run.run_directory import Provenance
+from fedsim.run.files import Provenance
 from fedsim.run.simulate import record
 
 LEARNING: dict[str, Any] = {

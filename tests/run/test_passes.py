@@ -10,7 +10,7 @@ import pytest
 from fedsim.availability import models
 from fedsim.common import files
 from fedsim.measure.metrics import METRICS
-from fedsim.run.run_directory import Provenance
+from fedsim.run.files import Provenance
 from fedsim.run.simulate import record
 from tests.conftest import Load
 

@@ -17,9 +17,9 @@ from fedsim import __version__, load, simulate
 from fedsim.common.errors import RunError
 from fedsim.common.keyed import Purpose, stream
 from fedsim.log import journal
-from fedsim.run.finished import UNFINISHED
-from fedsim.run.run_directory import Provenance
-from fedsim.run.simulate import Recording, record
+from fedsim.run.files import UNFINISHED, Provenance
+from fedsim.run.run import Run
+from fedsim.run.simulate import record
 from fedsim.scenario import Scenario
 from tests.conftest import LIMIT_S, SMALL, Load, Write
 from tests.whole import check_whole
@@ -49,7 +49,7 @@ def files(directory: Path) -> dict[str, bytes]:
     return found
 
 
-def run(scenario: Scenario, directory: Path, *, resume: bool = False) -> Recording:
+def run(scenario: Scenario, directory: Path, *, resume: bool = False) -> Run:
     return record(scenario, directory, Provenance("case.fedsim.yaml"), resume=resume)
 
 
@@ -130,7 +130,7 @@ def test_another_run_is_not_resumed(
         interrupted(small(), tmp_path / "run", monkeypatch)
     with pytest.raises(RunError, match=f"holds another run.*{difference}"):
         run(small(override), tmp_path / "run", resume=True)
-    monkeypatch.setattr("fedsim.run.run_directory.__version__", "0.0.1")
+    monkeypatch.setattr("fedsim.run.files.__version__", "0.0.1")
     with pytest.raises(RunError, match=r'versions\.fedsim is "[^"]+" there and "0\.0\.1" here'):
         run(small(), tmp_path / "run", resume=True)
 
@@ -253,10 +253,11 @@ MEASURED = """
 import sys
 from pathlib import Path
 import fedsim.run.simulate
+from fedsim.run.run import Run
 from fedsim.run.simulate import record
-from fedsim.run.run_directory import Provenance
+from fedsim.run.files import Provenance
 from fedsim.scenario import Scenario
-fedsim.run.simulate.write_run_report = lambda directory, **_: directory / "report.html"
+fedsim.run.simulate.write_page = lambda _, page, **__: page
 server = {"cohort": 500, "pause": "5m"}
 data = {"stop": {"rounds": int(sys.argv[1])}, "population": [{"devices": 20_000, "separation": 1}], "server": server}
 record(Scenario.model_validate(data), Path(sys.argv[2]), Provenance())

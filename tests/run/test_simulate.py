@@ -15,7 +15,7 @@ from fedsim.common import progress
 from fedsim.common.errors import RunError, ScenarioError
 from fedsim.log import fingerprint
 from fedsim.report import write_report
-from fedsim.run.run_directory import Provenance
+from fedsim.run.files import Provenance
 from fedsim.scenario import as_scenario, shipped
 from tests.conftest import LIMIT_S, Load, Write
 

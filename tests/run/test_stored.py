@@ -16,10 +16,10 @@ from fedsim import Result, RunError, Scenario, ScenarioError
 from fedsim.bridges.exports import export_perfetto, schedule_of
 from fedsim.common.json_files import checksum
 from fedsim.log import _of_0_2 as of_0_2
-from fedsim.report.page import checked_document_of
-from fedsim.run.preflight import made_ready
+from fedsim.report.page import document_of
+from fedsim.run.files import Provenance
+from fedsim.run.preflight import preflight
 from fedsim.run.privacy import check_log
-from fedsim.run.run_directory import Provenance
 from fedsim.run.simulate import record
 from tests.conftest import Load
 from tests.scenarios import buffered_scenarios, scenarios
@@ -48,7 +48,7 @@ def test_what_was_saved_is_loaded(tmp_path: Path, scenario: Scenario, replicate:
 
 
 def test_what_was_recorded_is_loaded(small: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedsim.run.simulate.write_run_report", lambda directory, **_: directory / "report.html")
+    monkeypatch.setattr("fedsim.run.simulate.write_page", lambda _, page, **__: page)
     study = "theory.convergence={rounds: 20, separations: [0, 1]}"
     scenario = small(LEARNING, "records.transitions=[1]", study)
     record(scenario, tmp_path / "run", Provenance())
@@ -143,7 +143,7 @@ def test_nothing_of_ones_own_is_imported_unless_it_is_allowed(
     code = "from fedsim.learning import FedAvg\nclass Own(FedAvg):\n    pass\n"
     (tmp_path / "an_own_optimizer.py").write_text(code)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr("fedsim.run.simulate.write_run_report", lambda directory, **_: directory / "report.html")
+    monkeypatch.setattr("fedsim.run.simulate.write_page", lambda _, page, **__: page)
     small(LEARNING)
     own = LEARNING.replace("fedavg", "'an_own_optimizer:Own'")
     scenario = Scenario.load(tmp_path / "case.fedsim.yaml", [own], allow_plugins=True)
@@ -199,7 +199,7 @@ def test_a_directory_of_0_2_is_still_read(small: Load, tmp_path: Path, server: s
     assert [check_log(each, {"rounds": 9, "min_separation": 2}) for each in (found, result)] == [
         check_log(result, {"rounds": 9, "min_separation": 2})
     ] * 2
-    of_run, of_old = (checked_document_of(each) for each in (new, folder))
+    of_run, of_old = (document_of(each) for each in (new, folder))
     assert (of_old.tiles, of_old.answer, of_old.finding) == (of_run.tiles, of_run.answer, of_run.finding)
     assert export_perfetto(folder, tmp_path / "old.json") == export_perfetto(new, tmp_path / "new.json")
     assert (tmp_path / "old.json").read_bytes() == (tmp_path / "new.json").read_bytes()
@@ -216,6 +216,6 @@ def test_a_convergence_that_cannot_be_is_told_first(small: Load, over_select: st
     scenario = small("theory.convergence={rounds: 20, separations: [0, 9]}", f"server.over_select={over_select}")
     words = rf"separations\[1\]: 12 clients in cohorts of {wanted} can keep a separation of {most}"
     with pytest.raises(ScenarioError, match=words):
-        made_ready(scenario)
+        preflight(scenario)
     with pytest.raises(ScenarioError, match="separations: has 0 twice"):  # its chart has a curve for each
         small("theory.convergence={rounds: 20, separations: [0, 1, 0]}")

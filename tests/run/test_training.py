@@ -9,7 +9,7 @@ import pytest
 
 from fedsim import Scenario, simulate
 from fedsim.common.errors import ScenarioError
-from fedsim.run.result import Result
+from fedsim.run.run import Result
 
 PAPER = Path("scenarios/paper")
 QUADRATIC = "{kind: quadratic, dimension: 3, clusters: 4, cluster_spread: 1.0, curvature_spread: 0.3}"

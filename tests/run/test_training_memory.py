@@ -10,9 +10,10 @@ from fedsim.common import files
 from fedsim.common.files import slices
 from fedsim.common.progress import Report, silent
 from fedsim.learning import frequencies
-from fedsim.log import Recorded
-from fedsim.population import build_population
+from fedsim.log.journal import AnyLog
+from fedsim.log.recorder import InMemoryLog
 from fedsim.run.budget import ROW_BYTES
+from fedsim.run.preflight import preflight
 from fedsim.run.training import Training
 from fedsim.simulation import simulate_log
 from tests.conftest import Write
@@ -49,15 +50,16 @@ def test_the_memory_of_training_and_of_its_twin_does_not_grow_with_the_log(
 
     def most_held(rounds: int) -> int:
         scenario = Scenario.load(write(COMMON + server), [f"stop.rounds={rounds}"])
-        population, learning = build_population(scenario), scenario.learning
+        world, learning = preflight(scenario), scenario.learning
+        population = world.population
         assert learning is not None
         log = simulate_log(scenario, population)
         path = tmp_path / f"{rounds}.parquet"
         log.participations.write_parquet(path, row_group_size=1000)
-        stored = Recorded(log.rounds, pl.scan_parquet(path), log.gauges, log.ended_s)
+        stored = InMemoryLog((log.rounds, pl.scan_parquet(path), log.gauges), ended_s=log.ended_s)  # type: ignore[arg-type]
 
-        def train(recorded: Recorded, report: Report) -> tuple[pl.DataFrame, dict[str, float]]:
-            with Training(scenario, learning, population, recorded, 0) as training:
+        def train(recorded: AnyLog, report: Report) -> tuple[pl.DataFrame, dict[str, float]]:
+            with Training(world, learning, recorded) as training:
                 for part in slices(recorded.participations):
                     training.watch(part)
                 shares = frequencies(recorded.participations, len(population))

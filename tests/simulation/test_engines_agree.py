@@ -13,13 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.availability import MODELS, Intervals, Place
+from fedsim.availability.population import strata
 from fedsim.common.errors import StalledError
 from fedsim.common.keyed import Stream
 from fedsim.log import GAUGE_COUNTS, fingerprint
-from fedsim.measure.metrics import measure, tally_of
+from fedsim.measure.metrics import count_of, measure
 from fedsim.measure.participation import clients_table
 from fedsim.population import build_population
-from fedsim.run.evaluation import setting_of
+from fedsim.run.evaluate import setting_of
+from fedsim.run.federation import PreparedFederation
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 from fedsim.simulation.arrays import precomputed
@@ -224,10 +226,10 @@ def outcome(data: dict[str, Any], folder: Path, engine: str) -> dict[str, Any]:
         log = simulate_log(scenario, population)
     except StalledError as error:
         told, log = str(error), error.log
-    setting = setting_of(scenario, population)
-    tallies = tally_of(log, setting)
-    clients = clients_table(population, tallies.run, None, None)
-    metrics = measure(log, clients, setting, tallies)
+    setting = setting_of(PreparedFederation(scenario, population, strata(scenario, population)))
+    counted = count_of(log, setting)
+    clients = clients_table(population, counted, None, None)
+    metrics = measure(log, clients, setting, counted)
     tables = {"rounds": log.rounds, "participations": log.participations, "clients": clients, "gauges": log.gauges}
     return {
         **{name: fingerprint(table) for name, table in tables.items()},

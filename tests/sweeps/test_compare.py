@@ -7,7 +7,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from fedsim.common.errors import RunError
-from fedsim.run.run_directory import ABSENT, changes
+from fedsim.run.files import ABSENT, changes
 from fedsim.run.simulate import simulate
 from fedsim.scenario import Scenario
 from fedsim.sweeps import store

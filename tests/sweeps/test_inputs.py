@@ -72,7 +72,7 @@ def test_what_is_changed_during_a_sweep_stores_nothing(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, how: str, when: str
 ) -> None:
     """A column that was edited was mixed into later points under the old hash."""
-    from fedsim.run import run
+    from fedsim.run import simulate as run
 
     path, whole = tmp_path / name, (tmp_path / name).read_bytes()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fedsim.common.progress import silent
-from fedsim.run.evaluation import evaluate
+from fedsim.run.evaluate import evaluate
 from fedsim.run.simulate import simulate
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
@@ -47,9 +47,9 @@ class Work:
 
             return simulate_log(scenario, population, replicate, working, devices, learner)
 
-        def evaluated(scenario, ready, log, report=silent):  # type: ignore[no-untyped-def]
+        def evaluated(world, log, report=silent):  # type: ignore[no-untyped-def]
             self.now += 1.0 + training_s * len(log.rounds)
-            return evaluate(scenario, ready, log, report=report)
+            return evaluate(world, log, report=report)
 
         monkeypatch.setattr("fedsim.sweeps.pilot.simulate_log", simulated)
         monkeypatch.setattr("fedsim.sweeps.pilot.evaluate", evaluated)

@@ -72,7 +72,7 @@ class ParticipationAccountant:
         Raises a `ScenarioError` if the scenario is wrong, or enforces too little for anything to be promised.
         """
         read = as_scenario(scenario)
-        population = preflight(read)
+        population = preflight(read).population
         bounds, clients = enforced_bounds(read, population), len(population)
         return cls(bounds, target_delta=target_delta, population_size=clients, max_epsilon=max_epsilon)
 

@@ -6,6 +6,7 @@ scenario's ``metrics``, go through the same door.
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Final
@@ -13,10 +14,10 @@ from typing import Final
 import polars as pl
 
 from fedsim.common.registry import Registry
-from fedsim.log import Recorded
-from fedsim.measure.metrics.metric import LEARNING, OF_JOBS, LogView, Measurement, Metric, Setting
+from fedsim.log.journal import AnyLog
+from fedsim.measure.count import Counted, Watch, count_log
+from fedsim.measure.metrics.metric import LEARNING, OF_JOBS, Measure, Measurement, Metric, RunPart, Setting
 from fedsim.measure.participation import AvailableTime
-from fedsim.measure.tally import Tallies, Watch, tally
 
 _ROOM = "fedsim.measure.metrics"
 BUILTIN: Final = {
@@ -70,7 +71,7 @@ def listed() -> tuple[Metric, ...]:
     for kind in BUILTIN:
         cls = METRICS[kind]
         prefix = "group.GROUP." if scope(cls) == "groups" else ""
-        found += [Metric(prefix + each.name, each.unit, each.meaning) for each in declared(cls)]
+        found += [replace(each, name=prefix + each.name) for each in declared(cls)]
     return tuple(sorted([*found, _OF_A_GROUP, *LEARNING, *OF_JOBS], key=_place))
 
 
@@ -85,6 +86,38 @@ def describe(name: str) -> Metric | None:
     own = _OF_A_JOB.sub("", name)
     fitting = (each for each in listed() if each.name == name or fnmatchcase(own, _PLACEHOLDER.sub("*", each.name)))
     return next(fitting, None)
+
+
+@cache
+def split(key: str) -> tuple[Metric | None, dict[str, str]]:
+    """Split the name of a fact into its metric and its dimensions: job, optimizer, group, zone, tenth, hour.
+
+    None is returned in place of the metric where none that is built in has such a name.
+    """
+    dimensions = dict[str, str]()
+    if job := _OF_A_JOB.match(key):
+        dimensions["job"], key = job[0].split(".")[1], key[job.end() :]
+    if (found := _split(key)) is None and key.startswith("group."):
+        dimensions["group"], key = key.split(".", 2)[1:]
+        found = _split(key)
+    return (None, dimensions) if found is None else (found[0], dimensions | found[1])
+
+
+def _split(key: str) -> tuple[Metric, dict[str, str]] | None:
+    for metric, pattern in _patterns():
+        if found := pattern.fullmatch(key):
+            return metric, found.groupdict()
+    return None
+
+
+@cache
+def _patterns() -> list[tuple[Metric, re.Pattern[str]]]:
+    """Return what the names of each metric match, those without placeholders first."""
+    own = sorted(
+        (each for each in listed() if "METRIC" not in each.name), key=lambda each: len(_PLACEHOLDER.findall(each.name))
+    )
+    parts = (re.sub(r"[A-Z]{2,}", lambda word: f"(?P<{word[0].lower()}>.+)", re.escape(each.name)) for each in own)
+    return list(zip(own, map(re.compile, parts), strict=True))
 
 
 def of_jobs(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
@@ -109,8 +142,8 @@ def declared(measurement: object) -> tuple[Metric, ...]:
     if several is not None:
         return tuple(each if isinstance(each, Metric) else Metric(*each) for each in several)
     default = measurement.__name__ if isinstance(measurement, type) else type(measurement).__name__
-    name, unit, meaning = (getattr(measurement, key, "") for key in ("name", "unit", "meaning"))
-    return (Metric(name or default, unit, meaning),)
+    name, *rest = (getattr(measurement, key, "") for key in ("name", "unit", "meaning", "label", "better"))
+    return (Metric(name or default, *rest),)
 
 
 def scope(measurement: object) -> str:
@@ -124,10 +157,10 @@ def metric_part(group: str) -> str:
     return _NOT_IN_A_NAME.sub("-", group)
 
 
-def tally_of(log: Recorded, setting: Setting, watches: Sequence[Watch] = ()) -> Tallies:
+def count_of(log: AnyLog, setting: Setting, watches: Sequence[Watch] = ()) -> Counted:
     """Read the participations of a log once, for all that is measured of them; `watches` are given every part."""
     sizes = {group: sum(zones.values()) for group, zones in setting.groups.items()}
-    return tally(
+    return count_log(
         log.participations,
         log.rounds,
         sum(sizes.values()),
@@ -144,34 +177,34 @@ def _measured_groups(setting: Setting) -> list[str]:
 
 
 def measure(
-    log: Recorded,
+    log: AnyLog,
     clients: pl.DataFrame,
     setting: Setting,
-    tallies: Tallies,
+    counted: Counted,
     own: Sequence[Measurement] = (),
     available: AvailableTime | None = None,
-) -> dict[str, float]:
+) -> dict[str, Measure]:
     """Return the metrics of the log, by name; one that has no samples is left out.
 
-    `tallies` are those of `tally_of`, `own` is measured besides the built-in metrics, and `available` is None where the
+    `counted` is that of `count_of`, `own` is measured besides the built-in metrics, and `available` is None where the
     time for which devices were available is not known, or is all of it.
     """
-    run = LogView(
-        log.rounds, log.gauges, clients, setting, log.ended_s, log.participations, tallies.run, available=available
+    run = RunPart(
+        log.rounds, log.gauges, clients, setting, log.ended_s, log.participations, counted, available=available
     )
     measurements = [*(METRICS[kind]() for kind in BUILTIN), *own]
-    metrics: dict[str, float] = {}
+    metrics: dict[str, Measure] = {}
     for each in measurements:
         if scope(each) != "groups":
             metrics |= _named(each, run)
-    for group, own_tally in zip(_measured_groups(setting), tallies.groups, strict=True):
-        part = run.of_group(group, own_tally)
+    for group, own_counted in zip(_measured_groups(setting), counted.groups, strict=True):
+        part = run.of_group(group, own_counted)
         for each in measurements:
             if scope(each) != "run":
                 metrics |= {f"group.{metric_part(group)}.{name}": x for name, x in _named(each, part).items()}
     return metrics
 
 
-def _named(measurement: Measurement, run: LogView) -> dict[str, float]:
+def _named(measurement: Measurement, run: RunPart) -> dict[str, Measure]:
     found = measurement.measure(run)
-    return dict(found) if not isinstance(found, float) else {declared(measurement)[0].name: found}
+    return dict(found) if isinstance(found, Mapping) else {declared(measurement)[0].name: found}

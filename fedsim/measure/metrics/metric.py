@@ -1,17 +1,18 @@
-"""What a metric is: a name, a unit and a meaning, and a class with one method that measures it from a view of a run."""
+"""What a metric is: a name, a unit and a meaning, and a class with one method that measures it of a run or part."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import polars as pl
 
 from fedsim.common.arrays import Floats
 from fedsim.common.files import slices
+from fedsim.measure.count import Counted
 from fedsim.measure.fleet import Fleet
 from fedsim.measure.participation import AvailableTime
-from fedsim.measure.tally import Tally
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class LogView:
+class RunPart:
     """A run as metrics see it: all of it, or what is about one group.
 
     A group has all rounds, its own gauges and clients, whose frequencies add up to 1, and a setting with that group
@@ -45,10 +46,10 @@ class LogView:
     clients: pl.DataFrame
     setting: Setting
     ended_s: float  # simulated seconds from start to end
-    table: pl.DataFrame | pl.LazyFrame  # all participations; `participations` reads those of the view
-    tally: Tally  # of the participations of the view
-    first: int = 0  # index of the first client of the view
-    whole: "LogView | None" = None  # of a group: the whole run
+    table: pl.DataFrame | pl.LazyFrame  # all participations; `participations` reads those of the part
+    counted: Counted  # of the participations of the part
+    first: int = 0  # index of the first client of the part
+    whole: "RunPart | None" = None  # of a group: the whole run
     available: AvailableTime | None = None  # of the whole run; None where that is not known, or all of the time
 
     def participations(self, *columns: str) -> Iterator[pl.DataFrame]:
@@ -61,8 +62,8 @@ class LogView:
             kept = part if own.all() else part.filter(own)
             yield kept.with_columns(pl.col("client") - self.first) if self.first else kept
 
-    def of_group(self, group: str, tally: Tally) -> "LogView":
-        """Return the view of one group, of which this was tallied."""
+    def of_group(self, group: str, counted: Counted) -> "RunPart":
+        """Return the part that is one group, of which this was counted."""
         own = self.clients.filter(group=group)
         relative = own.with_columns(
             frequency=pl.col("participations") / max(int(own["participations"].sum()), 1),
@@ -73,7 +74,7 @@ class LogView:
             gauges=self.gauges.filter(group=group),
             clients=relative,
             setting=replace(self.setting, groups={group: self.setting.groups[group]}),
-            tally=tally,
+            counted=counted,
             first=int(own["client"][0]),
             whole=self,
             available=None,
@@ -96,11 +97,37 @@ class Metric:
     name: str  # as in metrics.json
     unit: str = ""
     meaning: str = ""  # one sentence
+    label: str = ""  # what tables and sentences call it; else the beginning of the meaning
+    better: str = ""  # ``lower`` or ``higher``, where one of them is
+    of: str = ""  # ``reports`` or ``selections``, where it is of one of them
+    # Names of the metrics that are the ends of its interval, or its standard error, and what it is judged by
+    low: str = ""
+    high: str = ""
+    error: str = ""
+    reference: str = ""
+
+    @property
+    def words(self) -> str:
+        """What tables and sentences call it."""
+        beginning = re.split(r" ?[:;.(]", self.meaning)[0]
+        return self.label or beginning[:1].lower() + beginning[1:] or self.name
 
 
 def described(lines: str) -> tuple[Metric, ...]:
-    """Read metrics that are written as a table, a line each: name, unit and meaning, with ``|`` between."""
-    return tuple(Metric(*map(str.strip, line.split("|", 2))) for line in lines.strip().splitlines())
+    """Read metrics that are written as a table, a line each: name, unit and meaning, with ``|`` between.
+
+    Behind `` # `` stand the other fields, as ``better: lower; label: distance from theory``.
+    """
+    return tuple(map(_read, lines.strip().splitlines()))
+
+
+def _read(line: str) -> Metric:
+    about, _, more = line.partition(" # ")
+    pairs = (pair.partition(":") for pair in more.split(";") if pair)
+    return Metric(*map(str.strip, about.split("|", 2)), **{key.strip(): text.strip() for key, _, text in pairs})
+
+
+Measure: TypeAlias = float | Sequence[float]
 
 
 class Measurement(Protocol):
@@ -110,15 +137,18 @@ class Measurement(Protocol):
     ``scope`` says what of: the whole ``run``, where it is not given; ``groups`` for each group of several; ``both``.
     """
 
-    def measure(self, run: LogView) -> float | Mapping[str, float]:
-        """Return the metric, or by name those that have samples."""
+    def measure(self, run: RunPart) -> Measure | Mapping[str, Measure]:
+        """Return the metric, or by name those that have samples.
+
+        In place of a number it may return one for each day or span, from which value and interval follow.
+        """
         ...
 
 
 LEARNING = described("""
-    learning.OPTIMIZER.loss | | Global loss, mean over the evaluations in the last half of the rounds.
-    learning.OPTIMIZER.grad_norm | | Norm of the global gradient, mean over the last half of the rounds.
-    learning.OPTIMIZER.final_loss | | Global loss at the last evaluation.
+    learning.OPTIMIZER.loss | | Global loss, mean over the evaluations in the last half of the rounds. # better: lower
+    learning.OPTIMIZER.grad_norm | | Norm of the global gradient, mean over the last half of the rounds. # better: lower
+    learning.OPTIMIZER.final_loss | | Global loss at the last evaluation. # better: lower
     learning.OPTIMIZER.drift | share | Relative change of the mean loss from the third to the fourth quarter of the rounds.
     learning.OPTIMIZER.late_descent | share | Share of the whole descent of the loss between those two quarters.
     learning.OPTIMIZER.moved | | 0 if every evaluation has the loss of the initial model, else 1.
@@ -127,31 +157,31 @@ LEARNING = described("""
     learning.OPTIMIZER.diverged_round | rounds | The round after which that was first seen.
     learning.OPTIMIZER.clip | | An adaptive clip, after the last round.
     learning.OPTIMIZER.dropped_updates | | Updates that were not finite, and counted as zero where updates are clipped for privacy.
-    learning.OPTIMIZER.accuracy | share | Accuracy on test samples, mean over the last half of the rounds.
-    learning.OPTIMIZER.average_loss | | Global loss of the mean of the server's models over the last half of the rounds.
-    learning.OPTIMIZER.loss_of_worst_tenth | | Mean loss of that model over the tenth of the clients with the highest.
+    learning.OPTIMIZER.accuracy | share | Accuracy on test samples, mean over the last half of the rounds. # better: higher
+    learning.OPTIMIZER.average_loss | | Global loss of the mean of the server's models over the last half of the rounds. # better: lower
+    learning.OPTIMIZER.loss_of_worst_tenth | | Mean loss of that model over the tenth of the clients with the highest. # better: lower
     learning.OPTIMIZER.loss_of_tenth_TENTH | | Mean loss of that model over a tenth of the clients by reports (1: fewest, 10: most).
     learning.OPTIMIZER.loss_of_group_GROUP | | Mean loss of that model over the clients of a group.
-    learning.OPTIMIZER.accuracy_of_worst_tenth | share | Accuracy on own samples over the tenth with the lowest.
+    learning.OPTIMIZER.accuracy_of_worst_tenth | share | Accuracy on own samples over the tenth with the lowest. # better: higher
     learning.OPTIMIZER.accuracy_of_tenth_TENTH | share | Accuracy on own samples over a tenth of the clients by reports.
     learning.OPTIMIZER.accuracy_of_group_GROUP | share | Accuracy on own samples over the clients of a group.
-    learning.OPTIMIZER.average_excess_loss | | That loss above the first optimizer's under uniform participation.
+    learning.OPTIMIZER.average_excess_loss | | That loss above the first optimizer's under uniform participation. # better: lower
     learning.OPTIMIZER.drawn_loss | | Global loss of a model drawn uniformly from the run: the paper's output rule.
     learning.OPTIMIZER.drawn_grad_norm | | Norm of the global gradient of that model.
     learning.OPTIMIZER.drawn_round | rounds | The round it was drawn from.
-    learning.OPTIMIZER.bias | | Distance from the optimum, where it is known, of the mean model over the last half.
+    learning.OPTIMIZER.bias | | Distance from the optimum, where it is known, of the mean model over the last half. # better: lower
     learning.OPTIMIZER.last_bias | | That of the last model, which swings with who takes part at the time.
     learning.OPTIMIZER.bias_predicted | | Distance from the optimum of the point to which the pulls of the clients lead.
     learning.OPTIMIZER.bias_error | | Distance between that point and the mean model over the last half.
-    learning.OPTIMIZER.time_to_target | s | Simulated time at which learning.target_loss was first seen to be reached.
-    learning.OPTIMIZER.rounds_to_target | rounds | Server steps until then.
-    learning.OPTIMIZER.device_hours_to_target | h | Time that devices had spent in sessions by then, useful or not.
-    learning.OPTIMIZER.sent_mb_to_target | MB | What clients had sent by then.
-    learning.OPTIMIZER.sent_mb | MB | What clients sent in all their reports that count, with numbers of 4 bytes.
+    learning.OPTIMIZER.time_to_target | s | Simulated time at which learning.target_loss was first seen to be reached. # better: lower
+    learning.OPTIMIZER.rounds_to_target | rounds | Server steps until then. # better: lower
+    learning.OPTIMIZER.device_hours_to_target | h | Time that devices had spent in sessions by then, useful or not. # better: lower
+    learning.OPTIMIZER.sent_mb_to_target | MB | What clients had sent by then. # better: lower
+    learning.OPTIMIZER.sent_mb | MB | What clients sent in all their reports that count, with numbers of 4 bytes. # better: lower
     learning.OPTIMIZER.server_mb | MB | What the method keeps at the server at the end, the model included.
     learning.OPTIMIZER.client_mb | MB | What it keeps on each device from one participation to the next.
-    learning.OPTIMIZER.excess_loss | | Loss above that of the first optimizer under uniform participation.
-    learning.OPTIMIZER.above_optimum | | Loss above that of the optimum (learning.loss_parts): the sum of the next three.
+    learning.OPTIMIZER.excess_loss | | Loss above that of the first optimizer under uniform participation. # better: lower
+    learning.OPTIMIZER.above_optimum | | Loss above that of the optimum (learning.loss_parts): the sum of the next three. # better: lower
     learning.OPTIMIZER.bias_loss | | What is left of it where each round has what clients send on average: bias, and clipping.
     learning.OPTIMIZER.participation_noise_loss | | What the chance of who takes part when adds to that.
     learning.OPTIMIZER.privacy_noise_loss | | What the noise of privacy adds to that.

@@ -1,13 +1,16 @@
 """A scenario's own metrics: built, checked, and measured with errors that name them."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any
+
+import numpy as np
 
 from fedsim.common.errors import KeyPath, Mistake, PluginError
 from fedsim.measure.metrics import METRICS, MOST_GROUPS, declared, describe, metric_part, scope
-from fedsim.measure.metrics.metric import LogView, Measurement, Metric
+from fedsim.measure.metrics.metric import Measure, Measurement, Metric, RunPart
 from fedsim.scenario import Scenario
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
@@ -23,13 +26,13 @@ class Own:
     scope: str
     inner: Measurement | None = None  # of a run that was read: nothing is imported for that
 
-    def measure(self, run: LogView) -> dict[str, float]:
+    def measure(self, run: RunPart) -> dict[str, Measure]:
         """Return the metrics by name.
 
         Raises
         ------
         PluginError
-            If it fails, or returns something else than numbers for the metrics that it declares.
+            If it fails, or returns something else than numbers, or rows of them, for the metrics that it declares.
         """
         where = f"metric {self.kind!r}"
         assert self.inner is not None
@@ -42,9 +45,18 @@ class Own:
             for name, value in named.items():
                 if name not in known:
                     raise PluginError(f"returned {name!r}, and declares only {', '.join(known)}")
-                if not isinstance(value, Real):
+                if not all(isinstance(each, Real) for each in _each(value)):
                     raise PluginError(f"returned {value!r} for {name}, which is not a number")
-            return {name: float(value) for name, value in named.items()}
+            return {name: _plain(value) for name, value in named.items()}
+
+
+def _plain(value: Any) -> Measure:
+    return float(value) if isinstance(value, Real) else [float(each) for each in value]
+
+
+def _each(value: object) -> Iterable[object]:
+    """Return the numbers of a metric: those of days or spans, where it is measured by them, or the one."""
+    return value if isinstance(value, list | tuple | np.ndarray) else (value,)
 
 
 def made_metrics(scenario: Scenario) -> tuple[list[Own], list[Mistake]]:
@@ -90,7 +102,7 @@ def _complaint(own: Own, taken: set[str]) -> str:
             return f"name, unit and meaning of {own.kind!r} must be text"
         if not _NAME.fullmatch(name) or len(name) > 300:
             return f"{own.kind!r} has the name {name!r}: words of letters, digits, _ and - with dots between are wanted"
-        if describe(name) is not None or name.startswith(("group.", "learning.")):
+        if describe(name) is not None or name.startswith(("group.", "learning.", "zone.")):
             return f"{own.kind!r} has the name {name!r}, which belongs to a built-in metric: choose another"
         if name in taken:
             return f"two metrics are called {name!r}: give one another name"

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.measure.metrics.metric import LogView, described, mean
+from fedsim.measure.metrics.metric import RunPart, described, mean
 
 _UTC = ZoneInfo("UTC")
 
@@ -26,7 +26,7 @@ class PopulationMetrics:
     """)  # noqa: E501
     scope = "both"
 
-    def measure(self, run: LogView) -> dict[str, float]:
+    def measure(self, run: RunPart) -> dict[str, float]:
         """Return shares of the devices; nothing where they were not counted."""
         if not len(run.gauges):
             return {}
@@ -52,7 +52,7 @@ class CheckInMetrics:
         check_ins.ratio | | Check-ins in the fullest hour of the day (UTC) over those in the emptiest.
     """)  # noqa: E501
 
-    def measure(self, run: LogView) -> dict[str, float]:
+    def measure(self, run: RunPart) -> dict[str, float]:
         """Return them; nothing where devices do not check in, or were not counted."""
         if run.setting.check_ins is None or not len(run.gauges):
             return {}

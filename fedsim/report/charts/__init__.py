@@ -1,6 +1,6 @@
 """The charts of a run's report, in the order in which they are read.
 
-To add one, write a function that makes a `Chart` of a `FinishedRun` and name it in `run_charts`. Charts that a scenario
+To add one, write a function that makes a `Chart` of a `Run` and name it in `run_charts`. Charts that a scenario
 names under ``charts`` are classes, built by the registry `CHARTS`.
 """
 
@@ -14,8 +14,8 @@ from matplotlib.axes import Axes
 from fedsim.common.errors import KeyPath, Mistake
 from fedsim.common.registry import Registry
 from fedsim.findings.bias import Bias
-from fedsim.findings.finished_run import FinishedRun
 from fedsim.report.tables import Table
+from fedsim.run.run import Run
 from fedsim.scenario import Scenario
 
 
@@ -45,7 +45,7 @@ class RunChart(Protocol):
     """Draws a chart of a run.
 
     It may have a method ``prepare(run)``, which returns the data to draw; or a text that says why there are none; or
-    None where the page without this chart lacks nothing. Without it, the data are the `FinishedRun` itself. It may have
+    None where the page without this chart lacks nothing. Without it, the data are the `Run` itself. It may have
     ``title``, a text or a method of the run, and ``finding``, a method of the data: what is to be seen, in about 80
     characters, which becomes the title. It may have ``description``, ``notes`` (texts), ``table`` and ``height``, each
     a value or a method of the data; and ``section``: bias, devices, rounds or learning.
@@ -56,7 +56,7 @@ class RunChart(Protocol):
         ...
 
 
-def chart_of(name: str, kind: RunChart, run: FinishedRun) -> Chart | Absent | None:
+def chart_of(name: str, kind: RunChart, run: Run) -> Chart | Absent | None:
     """Compute what a chart of the scenario's own shows of a run; None where a page without it lacks nothing."""
     prepare = getattr(kind, "prepare", None)
     data = run if prepare is None else prepare(run)
@@ -95,7 +95,7 @@ OWN = "own"  # the section of charts that name none
 SECTIONS = ("bias", "devices", "rounds", "learning", OWN)
 
 
-def run_charts(run: FinishedRun, bias: Bias) -> dict[str, tuple[Chart | Absent, ...]]:
+def run_charts(run: Run, bias: Bias) -> dict[str, tuple[Chart | Absent, ...]]:
     """Compute the data of every chart of a run, by the section that shows it."""
     from fedsim.report.charts import availability, distance, learning, rounds, who
 

@@ -9,11 +9,11 @@ from matplotlib.ticker import FixedLocator
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import HOUR_S
-from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import count, from_to, listing, percent
-from fedsim.findings.gathered import SLOT_S
 from fedsim.measure.metrics.population import hours_of, share_by_hour
+from fedsim.measure.series import SLOT_S
 from fedsim.report.charts import Chart, marks, plot
+from fedsim.run.run import Run
 
 ZONES = 6  # time zones shown at most: those with the most devices
 _LEAST = 3  # with gauges in fewer hours of the day there is nothing to see
@@ -31,19 +31,18 @@ _REASONS = {
 _HOURS = np.arange(24) + 0.5
 
 
-def hourly(run: FinishedRun) -> tuple[str, dict[str, tuple[Floats, Floats]]]:
+def hourly(run: Run) -> tuple[str, dict[str, tuple[Floats, Floats]]]:
     """Return whose hours are shown, and by the name of each time zone with the most devices two figures by hour.
 
     They are the share of its devices that is available, on average over the gauges in each hour, and the sessions begun
     in an hour of simulated time; NaN where there is no such hour.
     """
-    assert run.gauges is not None
     clock = clock_of(run.clients)
     devices = run.clients.group_by("time_zone", maintain_order=True).len().sort("len", descending=True)
     zones = {}
     for name, size in devices.head(ZONES).iter_rows():
         available = share_by_hour(run.gauges, {name: size}, run.scenario.start, local=clock == name)
-        begun = run.gathered.starts.filter(time_zone=name)
+        begun = run.series["starts"].filter(time_zone=name)
         sessions = _by_hour(run, clock, SLOT_S * begun["slot"].to_numpy(), begun["len"].to_numpy())
         # How many hours of simulated time fell into each hour of the day
         slots = SLOT_S * np.arange(np.ceil(run.simulated_s / SLOT_S), dtype=np.float64)
@@ -57,15 +56,14 @@ def _over(part: Floats, whole: Floats) -> Floats:
     return np.asarray(np.divide(part, whole, out=np.full(len(part), np.nan), where=whole > 0))
 
 
-def _by_hour(run: FinishedRun, clock: str, times_s: Floats, values: Floats | Ints | None = None) -> Floats:
+def _by_hour(run: Run, clock: str, times_s: Floats, values: Floats | Ints | None = None) -> Floats:
     """Sum values at times by the clock's hour, or count them."""
     hours = hours_of(times_s, run.scenario.start, ZoneInfo(clock))
     return np.bincount(hours, weights=values, minlength=24).astype(np.float64)
 
 
-def _reasons(run: FinishedRun, clock: str) -> dict[str, Floats]:
+def _reasons(run: Run, clock: str) -> dict[str, Floats]:
     """Return the share of the clients that each reason makes ineligible; none where the gauges have no reasons."""
-    assert run.gauges is not None
     known = [column for column in _REASONS if column in run.gauges.columns and int(run.gauges[column].sum())]
     if known in ([], ["in_session"]):
         return {}
@@ -75,10 +73,10 @@ def _reasons(run: FinishedRun, clock: str) -> dict[str, Floats]:
     return {_REASONS[each]: _over(_by_hour(run, clock, times_s, counted[each].to_numpy()), possible) for each in known}
 
 
-def hour_chart(run: FinishedRun) -> Chart | None:
+def hour_chart(run: Run) -> Chart | None:
     """Draw the share of devices that is available by hour of the day, why others are not, and the sessions begun."""
     title = "Available devices, by hour of the day"
-    if run.gauges is None or run.gauges.is_empty():
+    if run.gauges.is_empty():
         return None
     if run.gauges["available"].sum() == len(run.clients) * run.gauges["time_s"].n_unique():
         return None
@@ -130,7 +128,7 @@ def clock_of(clients: pl.DataFrame) -> str:
     return str(zones[0]) if len(zones) == 1 else "UTC"
 
 
-def lacking(run: FinishedRun) -> tuple[Floats, Floats]:
+def lacking(run: Run) -> tuple[Floats, Floats]:
     """Find from when to when (seconds) each round lacked clients that did.
 
     A round that waited lacked them from its opening until it selected; one that was skipped or went on with fewer
@@ -146,9 +144,9 @@ def lacking(run: FinishedRun) -> tuple[Floats, Floats]:
     return short["opened_s"].to_numpy(), short["end"].to_numpy()
 
 
-def eligible_chart(run: FinishedRun) -> Chart | None:
+def eligible_chart(run: Run) -> Chart | None:
     """Draw how many clients could be selected over time, and when that was too few; None where it never changed."""
-    if run.gauges is None or run.gauges["time_s"].n_unique() < 2:
+    if run.gauges["time_s"].n_unique() < 2:
         return None
     total = run.gauges.group_by("time_s").agg(pl.col("available", "eligible").sum()).sort("time_s")
     starts, ends = lacking(run)
@@ -193,7 +191,7 @@ def eligible_chart(run: FinishedRun) -> Chart | None:
     )
 
 
-def sampled(run: FinishedRun) -> tuple[str, ...]:
+def sampled(run: Run) -> tuple[str, ...]:
     """Say so where the gauges did not count everyone: a note, or none."""
     most = run.scenario.records.gauge_sample
     if most is None or len(run.clients) <= most:

@@ -5,8 +5,8 @@ from matplotlib.axes import Axes
 
 from fedsim.common.arrays import Ints
 from fedsim.common.errors import ChainError
-from fedsim.findings.finished_run import FinishedRun
 from fedsim.report.charts import Chart, marks, plot
+from fedsim.run.run import Run
 from fedsim.theory import distances
 
 _POINTS = 60  # values of R at most, for large populations
@@ -25,7 +25,7 @@ def choose_separations(feasible: int, separation: int, points: int = _POINTS) ->
     return np.unique([*spaced, *([separation] if separation < feasible else [])])
 
 
-def distance_chart(run: FinishedRun) -> Chart | None:
+def distance_chart(run: Run) -> Chart | None:
     """Draw the total variation distance of the theory by R, and this run's; None where theory has no common R."""
     table, clients, wanted = run.clients, len(run.clients), run.wanted
     if wanted is None or not 1 <= wanted <= clients <= LARGEST_CURVE or table["separation"].n_unique() > 1:
@@ -38,14 +38,14 @@ def distance_chart(run: FinishedRun) -> Chart | None:
         return None
     if float(l1.max()) < _FLAT:
         return None
-    exact = not table["pi"].null_count() or "participation.l1_uniform_theory" in (run.selected or {})
+    exact = not table["pi"].null_count()
     series = [plot.Series("theory", r.astype(np.float64), l1 / 2, marks.SERIES[1])]
     notes = ["0 is uniform, 100\N{NARROW NO-BREAK SPACE}% is the most there could be."]
     if not exact:
         notes.append("The theory takes every client to be always available, which these are not.")
-    elif run.selected is not None:
+    elif not run.all_reported:
         notes.append("The theory is of selections, the diamond of the reports that were taken.")
-    measured, error = (run.metrics.get(f"participation.l1_uniform{which}") for which in ("", "_se"))
+    measured, error = (run.of_reports(f"l1_uniform{which}") for which in ("", "_se"))
     if measured is not None:
         half, own = error or 0.0, np.array([measured / 2])
         series.append(
@@ -67,7 +67,7 @@ def distance_chart(run: FinishedRun) -> Chart | None:
     )
 
 
-def convergence_chart(run: FinishedRun) -> Chart | None:
+def convergence_chart(run: Run) -> Chart | None:
     """Draw how fast the law of the participants approaches its limit, for each separation of a convergence study."""
     if run.convergence is None:
         return None

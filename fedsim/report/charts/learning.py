@@ -7,10 +7,10 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
-from fedsim.findings.finished_run import INITIAL_ROUND, FinishedRun
 from fedsim.findings.formatting import count, listing, number
-from fedsim.findings.methods import optimizers, references
+from fedsim.findings.methods import INITIAL_ROUND, optimizers, references
 from fedsim.report.charts import Chart, marks, plot
+from fedsim.run.run import Run
 
 _FURTHER = 1e4  # values so many times above the first ones are not drawn
 _LEAST = 1e-6  # of the largest value: smaller ones lie under the axis
@@ -28,7 +28,7 @@ class Curve:
     first_lost: float | None  # x of the first that cannot: it is not finite, or far above the first ones; None without
 
 
-def in_step(run: FinishedRun) -> bool:
+def in_step(run: Run) -> bool:
     """Tell whether simulated time goes with the rounds, so that curves over it would be those over rounds."""
     closed = run.rounds["closed_s"].drop_nulls().to_numpy()
     if len(closed) < 2 or closed[-1] <= 0:
@@ -36,7 +36,7 @@ def in_step(run: FinishedRun) -> bool:
     return bool(np.abs(closed / closed[-1] - np.arange(1, len(closed) + 1) / len(closed)).max() <= _STEADY)
 
 
-def curves(run: FinishedRun, column: str = "loss", unit_s: float | None = None) -> tuple[Curve, ...]:
+def curves(run: Run, column: str = "loss", unit_s: float | None = None) -> tuple[Curve, ...]:
     """Compute the curves of a column of the learning table, one an optimizer; over time, where its unit is given."""
     if run.learning is None or run.learning.is_empty():
         return ()
@@ -117,7 +117,7 @@ def curve_chart(
     )
 
 
-def training_chart(run: FinishedRun, column: str = "loss") -> Chart | None:
+def training_chart(run: Run, column: str = "loss") -> Chart | None:
     """Draw the loss of each optimizer, or its distance from the optimum and what was predicted, where that is known."""
     name, y = ("loss", "loss") if column == "loss" else ("optimum", "distance from the optimum")
     if run.learning is None or column not in run.learning.columns:
@@ -126,7 +126,7 @@ def training_chart(run: FinishedRun, column: str = "loss") -> Chart | None:
     found = curves(run, column, size)
     if not any(len(curve.points.x) for curve in found):
         return None
-    foreseen = [(each, run.metrics.get(f"learning.{each.optimizer}.bias_predicted", 0.0)) for each in found]
+    foreseen = [(each, run.known.get(f"learning.{each.optimizer}.bias_predicted", 0.0)) for each in found]
     levels = [] if column == "loss" else [(curve, level) for curve, level in foreseen if level > 1e-9]
     ways = listing([f"{number(level, 3)} for “{curve.optimizer}”" for curve, level in levels])
     notes = [f"Dotted: where theory says that the mean model ends, {ways}; noise keeps each model further away."]

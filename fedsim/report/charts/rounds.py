@@ -6,21 +6,21 @@ from matplotlib.axes import Axes
 
 from fedsim.common.arrays import Floats
 from fedsim.common.instants import time_unit
-from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import count, number, percent
 from fedsim.report.charts import Chart, marks, plot
+from fedsim.run.run import Run
 
 _SAME = 1e-9  # durations that differ by no more than this part of them are the same
 
 
-def duration_chart(run: FinishedRun) -> Chart | None:
+def duration_chart(run: Run) -> Chart | None:
     """Draw how long rounds took, and how much of that was waiting for clients; None where all took equally long."""
     noun = run.noun
     closed = run.rounds.filter(pl.col("closed_s").is_finite()).with_columns(pl.col("selected_s").fill_nan(None))
     if closed.is_empty():
         return None
     chosen = closed.drop_nulls("selected_s")
-    if run.gathered.staleness is not None:
+    if "staleness" in run.series:
         # A version begins when the one before ends, and waits for no client in particular.
         closed = chosen = closed.with_columns(selected_s=pl.col("opened_s"))
     running = (chosen["closed_s"] - chosen["selected_s"]).to_numpy()
@@ -65,9 +65,9 @@ def duration_chart(run: FinishedRun) -> Chart | None:
     )
 
 
-def staleness_chart(run: FinishedRun) -> Chart | None:
+def staleness_chart(run: Run) -> Chart | None:
     """Draw how stale the reports of a buffered server were, group by group; None where none was late."""
-    table = run.gathered.staleness
+    table = run.series.get("staleness")
     if table is None or not (most := int(table["staleness"].to_numpy().max(initial=0))):
         return None
     names = [str(name) for name in run.clients["group"].unique(maintain_order=True)]

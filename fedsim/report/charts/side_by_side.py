@@ -7,37 +7,38 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from fedsim.findings.bias import tenth_shares
-from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import count, listing, number, percent
 from fedsim.report.charts import Chart, marks, plot
 from fedsim.report.charts.learning import Curve, curve_chart, curves
+from fedsim.run.run import Run
 
 NAMES = ("frequencies", "losses", "differences")
 _LETTERS = "AB"
 _MOST = 12  # curves drawn at most
 
 
-def frequency_data(runs: Sequence[FinishedRun]) -> dict[str, marks.Binned]:
+def frequency_data(runs: Sequence[Run]) -> dict[str, marks.Binned]:
     """Compute the clients' shares of the runs in which anybody took part, by letter: A and B.
 
     Shares are in multiples of a fair share, the most frequent client first; x is the share of the clients.
     """
     found = {}
     for letter, run in zip(_LETTERS, runs, strict=False):
-        if run.clients["participations"].sum():
-            frequency = run.clients["frequency"].sort(descending=True).to_numpy() * len(run.clients)
+        if run.clients["reported"].sum():
+            counts = run.clients["reported"].sort(descending=True).to_numpy()
+            frequency = counts / counts.sum() * len(run.clients)
             share = (np.arange(len(frequency)) + 0.5) / len(frequency)
             found[letter] = marks.binned(share, frequency, marks.edges(len(frequency)))
     return found
 
 
-def frequency_chart(runs: Sequence[FinishedRun]) -> Chart | None:
+def frequency_chart(runs: Sequence[Run]) -> Chart | None:
     """Make the chart of participation shares; None where nobody took part."""
     if not (data := frequency_data(runs)):
         return None
     tenths = [(letter, tenth_shares(run)) for letter, run in zip(_LETTERS, runs, strict=False)]
     busiest = [f"{percent(each.most)} in {letter}" for letter, each in tenths if each is not None]
-    what = "participations" if all(run.selected is None for run in runs) else "reports"
+    what = "participations" if all(run.all_reported for run in runs) else "reports"
 
     def after(axes: Axes) -> None:
         axes.set(xlim=(0, 1), ylim=(0, 1.08 * max(float(each.mean.max()) for each in data.values())))
@@ -55,7 +56,7 @@ def frequency_chart(runs: Sequence[FinishedRun]) -> Chart | None:
     )
 
 
-def loss_data(runs: Sequence[FinishedRun]) -> tuple[tuple[str, Curve], ...]:
+def loss_data(runs: Sequence[Run]) -> tuple[tuple[str, Curve], ...]:
     """Compute the loss curves of all runs over the rounds, each with the letter of its run; references are left out."""
     return tuple(
         (letter, curve)
@@ -65,7 +66,7 @@ def loss_data(runs: Sequence[FinishedRun]) -> tuple[tuple[str, Curve], ...]:
     )
 
 
-def loss_chart(runs: Sequence[FinishedRun]) -> Chart | None:
+def loss_chart(runs: Sequence[Run]) -> Chart | None:
     """Make the chart of losses; None where no model was trained."""
     if not (data := loss_data(runs)):
         return None

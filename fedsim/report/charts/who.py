@@ -1,116 +1,104 @@
 """Who takes part: the participation shares of groups, zones, tenths and clients, beside what equal chances would do."""
 
-from dataclasses import replace
 from functools import partial
 from typing import Literal
 
 import numpy as np
+import polars as pl
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.common.intervals import student_quantile
-from fedsim.findings.bias import NORMAL, Bias, ClientParts, fair_counts, parts_of
-from fedsim.findings.finished_run import FinishedRun
+from fedsim.findings.bias import Bias, fair_counts
 from fedsim.findings.formatting import count, fixed, listing_of, number, percent
-from fedsim.findings.gathered import share_margins
+from fedsim.measure.shares import NORMAL
 from fedsim.report.charts import Chart, marks, plot
 from fedsim.report.tables import GROUP_ROWS, Table
+from fedsim.run.run import Run
 
 _LABEL = 18  # characters of a name that fit to the left of the chart
 _SINGLE = 400  # the most clients that have a dot each
+_IN_ORDER = ("group", "zone", "weight", "availability", "speed")  # of the ways to part the clients
 _NAMES = {"group": "groups", "zone": "zones", "weight": "weights"}  # of the charts of these kinds, after ``who-``
 _SHARE = "participation share (1: equal)"
 
 
-def judged_rows(rows: ClientParts, bias: Bias) -> ClientParts:
-    """Give rows the intervals by which they were judged, which exclude 1 where they are told; others the same level."""
-    own = {part.name: part for part in bias.of(rows.kind) if np.isfinite(part.visible)}
-    margins, spans = (None, 2) if rows.spans is None else (share_margins(rows.spans), len(rows.spans))
-    if not own or (margins is None and not set(rows.names) <= set(own)):
-        return rows
-    level = min(part.level for part in own.values())
-    wider = student_quantile(spans, 1 - level) / student_quantile(spans)
-    half = 0.0 if margins is None else wider * (margins / rows.sizes)
-    ends = np.stack([np.maximum(rows.shares - half, 0.0), rows.shares + half])
-    for row, name in enumerate(rows.names):
-        if name in own:
-            ends[:, row] = own[name].low, own[name].high
-    return replace(rows, ends=ends)
-
-
-def who_charts(run: FinishedRun, bias: Bias) -> list[Chart]:
+def who_charts(run: Run, bias: Bias) -> list[Chart]:
     """Make the picture of the first screen, ``who``, and the charts of the other ways to part the clients.
 
     The picture has the way that is told from chance and has the widest contrast; else the first way, or the clients.
     """
-    if not run.clients["participations"].sum():
+    if not run.clients["reported"].sum():
         return []
-    ways = [judged_rows(each, bias) for each in parts_of(run)]
-    kinds = {part.kind for part in bias.parts if part.told}
+    parted = run.series["shares"].partition_by("kind", as_dict=True, maintain_order=True)
+    ways = {kind: parted[(kind,)] for kind in _IN_ORDER if (kind,) in parted}
+    told = [kind for kind in ways if any(part.told for part in bias.of(kind))]
     widest = bias.contrast[0].kind if bias.contrast else ""
-    told = [each for each in ways if each.kind in kinds]
-    first = next((each for each in told if each.kind == widest), next(iter([*told, *ways]), None))
+    first = widest if widest in told else next(iter([*told, *ways]), None)
     alone = _client_chart(run, "participation" if first else "who")
     if first is None:
         return [alone]
-    others = [_row_chart(run, each, f"who-{_NAMES.get(each.kind, each.kind)}") for each in told if each is not first]
-    return [_row_chart(run, first, "who"), *others, *([alone] if first.noun != "client" else [])]
+    others = [_row_chart(run, ways[kind], f"who-{_NAMES.get(kind, kind)}") for kind in told if kind != first]
+    return [_row_chart(run, ways[first], "who"), *others, *([alone] if ways[first]["noun"][0] != "client" else [])]
 
 
-def _row_chart(run: FinishedRun, data: ClientParts, name: str) -> Chart:
-    rows = np.arange(len(data.names))
-    if len(rows) > GROUP_ROWS:  # those at both ends
-        order = np.argsort(-data.shares, kind="stable") if data.kind in {"group", "zone"} else rows
-        rows = np.concatenate([order[: GROUP_ROWS // 2], order[-GROUP_ROWS // 2 :]])
-    what = "participations" if run.selected is None else "reports taken"
+def _row_chart(run: Run, way: pl.DataFrame, name: str) -> Chart:
+    kind, noun = way.select("kind", "noun").row(0)
+    data = way
+    if len(way) > GROUP_ROWS:  # those at both ends
+        order = way.sort("value", descending=True, maintain_order=True) if kind in {"group", "zone"} else way
+        data = pl.concat([order.head(GROUP_ROWS // 2), order.tail(GROUP_ROWS // 2)])
+    if way["low"].null_count():
+        data = data.with_columns(low=None, high=None)
+    what = "participations" if run.all_reported else "reports taken"
     notes = [f"Participation share: the share of the {what} over the share of the clients. 1 is equal shares for all."]
-    if data.ends is None:
-        notes.append(f"Grey: where equal chances for everybody would put 19 of 20 {data.noun}s.")
+    if way["low"].null_count():
+        notes.append(f"Grey: where equal chances for everybody would put 19 of 20 {noun}s.")
     else:
         notes.append("Bars: intervals at the level of the verdict, 95\N{NARROW NO-BREAK SPACE}% for all looks.")
-    if len(rows) < len(data.names):
-        notes.append(f"{count(len(rows))} of the {count(len(data.names), data.noun)}: those at both ends.")
-    by = {"zone": "time zone", "availability": "available time"}.get(data.kind, data.kind)
-    quoted = "“{}” {}" if data.noun in {"group", "time zone"} else "{} {}"
-    ways = listing_of([quoted.format(data.names[row], number(data.shares[row], 3)) for row in rows], 12)
+    if len(data) < len(way):
+        notes.append(f"{count(len(data))} of the {count(len(way), noun)}: those at both ends.")
+    by = {"zone": "time zone", "availability": "available time"}.get(kind, kind)
+    quoted = "“{}” {}" if noun in {"group", "time zone"} else "{} {}"
+    ways = listing_of([quoted.format(own, number(value, 3)) for own, value in data.select("name", "value").rows()], 12)
     return Chart(
         name=name,
         title=f"Who takes part, by {by}",
         description=f"Participation shares by {by}: {ways}; 1 is equal.",
         notes=tuple(notes),
-        table=_row_table(data, rows),
-        draw=partial(_draw_rows, data, rows),
-        height=float(np.clip(0.36 + 0.06 * len(rows), 0.58, 1.7)),
+        table=_row_table(data),
+        draw=partial(_draw_rows, data),
+        height=float(np.clip(0.36 + 0.06 * len(data), 0.58, 1.7)),
     )
 
 
-def _row_table(data: ClientParts, rows: Ints) -> Table:
-    columns = {"Share of clients": [percent(each) for each in data.sizes[rows]]}
-    columns["Participation share"] = [number(each) for each in data.shares[rows]]
-    if data.ends is not None:
-        columns["Interval"] = [f"{number(low, 3)} to {number(high, 3)}" for low, high in data.ends[:, rows].T.tolist()]
-    if data.theory is not None:
-        columns["Theory"] = [number(each) for each in data.theory[rows]]
-    columns["Equal chances"] = [f"1 ± {number(each, 2)}" for each in data.chance[rows]]
-    cells = zip([data.names[row] for row in rows], *columns.values(), strict=True)
-    return Table("Participation shares", (data.noun.capitalize(), *columns), tuple(cells))
+def _row_table(data: pl.DataFrame) -> Table:
+    columns = {"Share of clients": [*map(percent, data["size"])], "Participation share": [*map(number, data["value"])]}
+    if not data["low"].null_count():
+        ends = data.select("low", "high").rows()
+        columns["Interval"] = [f"{number(low, 3)} to {number(high, 3)}" for low, high in ends]
+    if not data["theory"].null_count():
+        columns["Theory"] = [*map(number, data["theory"])]
+    columns["Equal chances"] = [f"1 ± {number(each, 2)}" for each in data["chance"]]
+    cells = zip(data["name"], *columns.values(), strict=True)
+    return Table("Participation shares", (data["noun"][0].capitalize(), *columns), tuple(cells))
 
 
-def _draw_rows(data: ClientParts, rows: Ints, axes: Axes) -> None:
+def _draw_rows(data: pl.DataFrame, axes: Axes) -> None:
     """Draw a row for each part: a dot with its interval, a tick for theory, and the band of equal chances."""
-    share, chance = data.shares[rows], data.chance[rows]
-    at = marks.named_rows(axes, [marks.shortened(data.names[row], _LABEL) for row in rows])
-    values = np.concatenate([share, np.ones(1), *([] if data.theory is None else [data.theory[rows]])])
+    share, chance, low, high = (data[name].to_numpy() for name in ("value", "chance", "low", "high"))
+    theory = None if data["theory"].null_count() else data["theory"].to_numpy()
+    ends = not data["low"].null_count()
+    at = marks.named_rows(axes, [marks.shortened(name, _LABEL) for name in data["name"]])
+    values = np.concatenate([share, np.ones(1), *([] if theory is None else [theory])])
     far = marks.spans_decades(values, ratio=8)
-    if data.ends is not None:
-        low, high = data.ends[:, rows]
+    if ends:
         values = np.concatenate([values, np.maximum(low, share / 2 if far else 0), high])
     least, most = float(values.min()), max(float(values.max()), 1.1)
     axes.set_xlim(*((least / 1.2, most * 1.2) if far else (0.9 * min(least, 0.9) if least > 0.6 else 0, 1.05 * most)))
     marks.rule(axes, x=1)
     entries = list[tuple[Artist, str]]()
-    if data.ends is None:
+    if not ends:
         left = np.maximum(1 - chance, axes.get_xlim()[0])
         band = axes.barh(at, 1 + chance - left, 1.0, left=left, color=marks.MUTED, alpha=0.28, linewidth=0)
         entries = [
@@ -124,9 +112,9 @@ def _draw_rows(data: ClientParts, rows: Ints, axes: Axes) -> None:
             dots = marks.dots(axes, share[own], at[own], marks.SERIES[0], 5.5, zorder=4, markerfacecolor=face)
             entries += [(dots, words)] if own.any() else []
     marks.set_scale(axes, "x", far)
-    if data.theory is not None:
-        theory = marks.dots(axes, data.theory[rows], at, marks.SERIES[1], 9, marker="|", markeredgewidth=1.8, zorder=5)
-        entries.append((theory, "theory"))
+    if theory is not None:
+        dots = marks.dots(axes, theory, at, marks.SERIES[1], 9, marker="|", markeredgewidth=1.8, zorder=5)
+        entries.append((dots, "theory"))
     for y, value in zip(at, share, strict=True):
         text = fixed(float(value), 2 if value >= 1 else 3)
         axes.text(1.02, y, text, transform=axes.get_yaxis_transform(), va="center")
@@ -162,18 +150,19 @@ def in_order(taken: int, clients: int, ranks: Floats) -> tuple[Floats, Floats]:
     return counts[low] * clients / taken, counts[high] * clients / taken
 
 
-def _client_chart(run: FinishedRun, name: str) -> Chart:
+def _client_chart(run: Run, name: str) -> Chart:
     """Draw the participation share of every client, in the order of weight, else of theory, else of the shares."""
     table, clients = run.clients, len(run.clients)
-    taken, pi = int(table["participations"].sum()), table["pi"]
+    counts, pi = table["reported"].to_numpy(), table["pi"] if run.all_reported else pl.Series([None], dtype=pl.Float64)
+    taken = int(counts.sum())
     column, order = "weight", "by weight, heaviest first"
     if table["weight"].n_unique() == 1:
         known = not pi.null_count() and pi.n_unique() > 1
-        column, order = ("pi", "by theory, most frequent first") if known else ("frequency", "most frequent first")
+        column, order = ("pi", "by theory, most frequent first") if known else ("reported", "most frequent first")
     ranked = np.argsort(-table[column].to_numpy(), kind="stable")  # by number where the column is the same
     cuts = marks.edges(clients, clients if clients <= _SINGLE else marks.POINTS)
     rank = np.arange(1, clients + 1, dtype=np.float64)
-    measured = marks.binned(rank, table["frequency"].to_numpy()[ranked] * clients, cuts)
+    measured = marks.binned(rank, counts[ranked] / taken * clients, cuts)
     single, x = measured.size == 1, measured.x
     series = [plot.Series("measured", x, measured.mean, look="dots" if single else "line")]
     if not pi.null_count():
@@ -182,17 +171,17 @@ def _client_chart(run: FinishedRun, name: str) -> Chart:
     notes = ["1: as many as with equal shares for all."]
     band = None
     if clients > 1:
-        band = in_order(taken, clients, x) if column == "frequency" else around_uniform(taken, clients, np.diff(cuts))
+        band = in_order(taken, clients, x) if column == "reported" else around_uniform(taken, clients, np.diff(cuts))
         notes.append("Grey: where equal chances for everybody would put 19 of 20 points.")
     if not single:
         notes.append(f"Lines are means over bins of up to {count(measured.size, 'client')} next to each other.")
     values = np.concatenate([each.y for each in series])
-    far = column != "frequency" and marks.spans_decades(values, ratio=8)
+    far = column != "reported" and marks.spans_decades(values, ratio=8)
     top = float(1.6 if far else 1.15) * max(values.max(), 1.0)
 
     def before(axes: Axes) -> None:
         if band is not None:
-            step: Literal["mid"] | None = None if column == "frequency" and not single else "mid"
+            step: Literal["mid"] | None = None if column == "reported" and not single else "mid"
             axes.fill_between(x, *band, step=step, color=marks.MUTED, alpha=0.28, linewidth=1.5)
 
     def after(axes: Axes) -> None:

@@ -11,7 +11,7 @@ from flwr.serverapp.strategy import Strategy
 from fedsim.flower import PARTITION, STEP_SCALE, InProcessGrid, tell_partition
 from fedsim.learning import build_optimizer, build_problem, replay
 from fedsim.learning.problems.problem import Problem
-from fedsim.run.result import Result
+from fedsim.run.run import Result
 from fedsim.run.simulate import simulate
 from tests.conftest import Load
 

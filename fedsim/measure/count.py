@@ -1,4 +1,4 @@
-"""What metrics need of the participations, tallied in one pass over them for the run and for each of its groups."""
+"""The pass over the log: counts of the participations, of the run and of each of its groups."""
 
 import math
 import sys
@@ -16,7 +16,7 @@ from fedsim.common.files import slices
 from fedsim.common.instants import DAY_S
 from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.log import PARTICIPATIONS
-from fedsim.measure.contributions import Pulls, Separations
+from fedsim.measure.contributions import Contributions, Pulls, Separations, contributions_of
 from fedsim.measure.noise import SamplingNoise, SpanCounts
 
 Watch: TypeAlias = Callable[[pl.DataFrame], None]
@@ -24,7 +24,7 @@ _TAKEN, _UNKNOWN = list(SESSION_OUTCOMES).index("reported"), len(SESSION_OUTCOME
 
 
 @dataclass(frozen=True)
-class Tally:
+class Counted:
     """Counts of some participations."""
 
     counts: Ints  # how often each client took part
@@ -38,8 +38,9 @@ class Tally:
     firsts_s: Floats  # when each client that took part did so first, in ascending order
     gaps: tuple[int, int, int, int] | None  # between two participations of a client: how many, sum, least and largest
     noise: SamplingNoise | None  # what chance does to the frequencies; None where too few rounds or days tell
-    least_separation: int | None = None  # rounds from one contribution of a client to its next; None of a group
     reported_noise: SamplingNoise | None = None  # as `noise`, of the reports that were taken; None of a group
+    contributions: Contributions | None = None  # None of a group
+    groups: "Sequence[Counted]" = ()  # of each group, where that was asked for
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class _Rows:
 
 
 class _Part:
-    """What is tallied of the run or of a group: its participations, in order."""
+    """What is counted of the run or of a group: its participations, in order."""
 
     def __init__(self, spans: SpanCounts) -> None:
         self._spans = spans
@@ -96,9 +97,9 @@ class _Part:
             least = min(least, int(rows.gap.view(np.uint32).min()))
             self._gaps = count + more_gaps, total, least, max(most, int(rows.gap.max()))
 
-    def tally(self, counts: Ints, reported: Ints, pull: Floats, least_separation: int | None = None) -> Tally:
-        """Return what was tallied, with what is known from elsewhere."""
-        return Tally(
+    def counted(self, counts: Ints, reported: Ints, pull: Floats) -> Counted:
+        """Return what was counted, with what is known from elsewhere."""
+        return Counted(
             counts,
             int(self._outcomes.sum()),
             dict(zip(SESSION_OUTCOMES, self._outcomes.tolist(), strict=False)),
@@ -110,19 +111,10 @@ class _Part:
             np.sort(np.concatenate(self._firsts)),
             self._gaps,
             self._spans.noise(counts),
-            least_separation,
         )
 
 
-@dataclass(frozen=True)
-class Tallies:
-    """What was tallied of a run, and of each of its groups where that was asked for."""
-
-    run: Tally
-    groups: Sequence[Tally]
-
-
-def tally(
+def count_log(
     participations: pl.DataFrame | pl.LazyFrame,
     rounds: pl.DataFrame,
     clients: int,
@@ -132,8 +124,8 @@ def tally(
     fixed_divisor: bool = False,
     by_day: bool = False,
     together: int = 1,
-) -> Tallies:
-    """Tally the participations of a run of N `clients`, and of each group if the `sizes` of the groups are given.
+) -> Counted:
+    """Count the participations of a run of N `clients`, and of each group if the `sizes` of the groups are given.
 
     The participations are read some rows at a time, and every part of them is passed to the `watches`. A server with a
     `fixed_divisor` gives every report the same weight, whatever the number of reports in its round. `by_day` says that
@@ -168,11 +160,12 @@ def tally(
         for group, (first, _), own in zip(groups, spans, _places(rows.client, spans), strict=False):
             group.add(rows.at(own, first))
     of_groups, pull = zip(groups, (slice(*span) for span in spans), strict=True), pulls.pulls()
-    everyone = whole.tally(counts, reported, pull, separations.least)
-    noise = everyone.noise if heard is None else heard.noise(reported)
-    return Tallies(
-        replace(everyone, reported_noise=noise),
-        [group.tally(counts[own], reported[own], pull[own]) for group, own in of_groups],
+    everyone = whole.counted(counts, reported, pull)
+    return replace(
+        everyone,
+        reported_noise=everyone.noise if heard is None else heard.noise(reported),
+        contributions=contributions_of(reported, separations),
+        groups=[group.counted(counts[own], reported[own], pull[own]) for group, own in of_groups],
     )
 
 

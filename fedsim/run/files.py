@@ -1,4 +1,4 @@
-"""Writes run directories; says what a run was made from, and how two configurations differ."""
+"""Run directories: the names of their files and the schemas of their tables, what a run was made from, and by what."""
 
 import hashlib
 import json
@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import polars as pl
@@ -17,18 +16,43 @@ import polars as pl
 from fedsim._version import __version__
 from fedsim.common.arguments import path_of
 from fedsim.common.errors import RunError
-from fedsim.common.files import About, hash_of, name_of_file, write_arrays, write_table, write_text
-from fedsim.common.json_files import as_json, finite, read_object
+from fedsim.common.files import About, name_of_file
+from fedsim.common.json_files import as_json, checksum, read_object
 from fedsim.common.regular_files import check_replaceable
-from fedsim.limits.verdict import judge
-from fedsim.log import fingerprint
-from fedsim.measure.metrics.own import Own, made_metrics
-from fedsim.run.finished import CHECKSUMS, JOBS, MANIFEST, METRICS, MODELS, UNFINISHED, Outcome, checksums
+from fedsim.log import CLIENTS, GAUGES, PARTICIPATIONS, ROUNDS, TRANSITIONS
 from fedsim.scenario import Scenario, as_argument
 from fedsim.scenario.component import words_of
 from fedsim.scenario.document import override_options
 from fedsim.scenario.permissions import NOTHING, CodeName, Permissions
 from fedsim.selection import needs_feedback
+
+MANIFEST, METRICS, MODELS, PAGE = "manifest.json", "metrics.json", "models.npz", "report.html"
+FACTS_FILE, SERIES_FOLDER = "facts.parquet", "series"
+"""The facts, and the folder of the series."""
+UNFINISHED = "log.partial"
+"""Folder in a run directory whose run has not ended: its journal, and the identity of the run."""
+JOBS = "jobs"
+"""Folder in the run directory of several jobs, with a run directory for each by its name."""
+CHECKSUMS = "checksums"
+NOT_COUNTED = (CHECKSUMS, "wall_time_s")
+"""What a manifest's own checksum leaves out."""
+WIDE: Mapping[type[pl.DataType], pl.DataType] = {pl.Int32: pl.Int64(), pl.Enum: pl.String()}
+"""The types of version 0.2 in place of some of today's."""
+SCHEMAS: Mapping[str, Mapping[str, Any]] = {
+    "rounds": ROUNDS,
+    "participations": PARTICIPATIONS,
+    "clients": {name: dtype for name, dtype in CLIENTS.items() if name not in {"reported", "pull"}},  # new in 0.3
+    "gauges": GAUGES,
+    "transitions": TRANSITIONS,
+    "learning": pl.Schema({"round": pl.Int32, "closed_s": pl.Float64, "optimizer": pl.String, "loss": pl.Float64}),
+    "convergence": pl.Schema({"separation": pl.Int64, "round": pl.Int64, "tv": pl.Float64, "noise_floor": pl.Float64}),
+}
+
+
+ALWAYS = ("rounds", "participations", "clients", "gauges")
+"""Names of the tables that every run has."""
+AT_TIMES = ("learning", "transitions", "convergence")
+"""Names of those that some runs have."""
 
 _PARTIAL = (".*.partial", "figures/.*.partial")
 _LIBRARIES = ("numpy", "polars", "pydantic", "scipy", "simpy")
@@ -56,51 +80,6 @@ class Provenance:
         """Return the command that does this again in the same working folder; nothing, if there is no file."""
         asked = [*override_options(self.overrides, self.seed), *self.permissions.words]
         return shlex.join(["fedsim", verb, as_argument(self.file), *more, *asked]) if self.file else ""
-
-
-def write_run(
-    folder: Path,
-    outcome: Outcome,
-    provenance: Provenance,
-    *,
-    there: Collection[str] = (),
-    known: Mapping[str, str] = MappingProxyType({}),
-    own: Sequence[Own] | None = None,
-) -> None:
-    """Write tables, metrics, and last the manifest, which says that all is there.
-
-    Every file is written under a temporary name and renamed, so a run that is killed leaves whole files or none. As far
-    as they are known, `there` are the names of the tables that are written already, `known` the fingerprints of tables
-    by name, and `own` the scenario's own metrics.
-    """
-    scenario, metrics, named = outcome.scenario, outcome.metrics, outcome.by_name()
-    for name, table in named.items():
-        if name not in there and isinstance(table, pl.DataFrame):
-            write_table(folder / f"{name}.parquet", table, about=about_tables(scenario, outcome.replicate))
-    figures = as_json(finite(metrics))
-    write_text(folder / METRICS, figures)
-    if outcome.models:
-        write_arrays(folder / MODELS, outcome.models)
-    own = made_metrics(scenario)[0] if own is None else own
-    described = [vars(metric) for each in own for metric in each.metrics]
-    manifest = {
-        "name": scenario.name,
-        "scenario_file": provenance.file,
-        **identity(scenario, outcome.replicate),
-        "overrides": list(provenance.overrides),
-        "seed": scenario.seed,
-        "status": "stalled" if provenance.stalled else "complete",
-        **({"stalled": provenance.stalled} if provenance.stalled else {}),
-        "platform": platform.platform(),
-        "verdict": [judgement.as_dict() for judgement in judge(scenario, [metrics], own)],
-        **({"own_metrics": described} if described else {}),
-        "fingerprints": {name: known.get(name) or fingerprint(table) for name, table in named.items()},
-        "command": provenance.command(),
-        "wall_time_s": provenance.wall_time_s,
-        "simulated_s": outcome.simulated_s,
-    }
-    sums = checksums(manifest, figures) | ({MODELS: hash_of(folder / MODELS)} if outcome.models else {})
-    write_text(folder / MANIFEST, as_json({**manifest, CHECKSUMS: sums}))
 
 
 def about_tables(scenario: Scenario, replicate: int) -> About:
@@ -187,10 +166,19 @@ def open_run_directory(directory: str | Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         manifest = folder / MANIFEST
-        left = {METRICS, MODELS, "report.html", "figures", JOBS, ".parquet", ".partial"}  # by a run that was killed
+        left = {
+            METRICS,
+            MODELS,
+            PAGE,
+            "figures",
+            SERIES_FOLDER,
+            JOBS,
+            ".parquet",
+            ".partial",
+        }  # by a run that was killed
         if not manifest.exists() and any({path.name, path.suffix}.isdisjoint(left) for path in folder.iterdir()):
             raise RunError(f"{folder} holds files that are not a run's; choose another folder with --out")
-        patterns = [MANIFEST, "*.parquet", METRICS, MODELS, "report.html", "figures/*", *_PARTIAL]
+        patterns = [MANIFEST, "*.parquet", f"{SERIES_FOLDER}/*.parquet", METRICS, MODELS, PAGE, "figures/*", *_PARTIAL]
         old = [path for pattern in patterns for path in folder.glob(pattern)]
         for path in old:
             check_replaceable(path)
@@ -227,3 +215,16 @@ def _leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from _leaves(value, f"{path}[{index}]")
     else:
         yield path, data
+
+
+def check_one(directory: Path, scenario: Scenario) -> None:
+    """Raise a `RunError` if the run of a directory is that of several jobs, where the run of one server is wanted."""
+    if jobs := ", ".join(str(directory / JOBS / name) for name in scenario.jobs):
+        raise RunError(
+            f"{directory} is a run of several jobs, and this is about one: name its own directory, of {jobs}"
+        )
+
+
+def checksums(manifest: Mapping[str, Any], metrics: str) -> dict[str, str]:
+    """Return the checksums that a manifest holds: its own, and that of the figures as they are written."""
+    return {MANIFEST: checksum(manifest, *NOT_COUNTED), METRICS: hashlib.sha256(metrics.encode()).hexdigest()}

@@ -1,4 +1,4 @@
-"""What is tallied in one pass, against what polars says of the whole table."""
+"""What is counted in one pass, against what polars says of the whole table."""
 
 import math
 
@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from fedsim.common import files
 from fedsim.common.outcomes import SESSION_OUTCOMES
-from fedsim.log import Log, with_staleness
+from fedsim.log import with_staleness
+from fedsim.log.recorder import InMemoryLog
 from fedsim.measure.contributions import contributions
+from fedsim.measure.count import Counted, count_log
 from fedsim.measure.noise import SpanCounts
 from fedsim.measure.participation import l1
-from fedsim.measure.tally import Tally, tally
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
@@ -31,7 +32,7 @@ ROUNDS = "server: {cohort: 3, deadline: 70s, over_select: 1.4}"
 BUFFERED = "server: {mode: buffered, buffer: 4, concurrency: 12, max_staleness: 3}"
 
 
-def check(found: Tally, own: pl.DataFrame, clients: int) -> None:
+def check(found: Counted, own: pl.DataFrame, clients: int) -> None:
     """Compare with a naive reading of the participations, whose clients count from 0."""
     spent = own["ended_s"] - own["selected_s"]
     assert found.count == len(own)
@@ -57,18 +58,18 @@ def check(found: Tally, own: pl.DataFrame, clients: int) -> None:
 
 @pytest.mark.parametrize("server", [ROUNDS, BUFFERED])
 @pytest.mark.parametrize("rows", [1 << 18, 61])
-def test_the_run_and_its_groups_are_tallied_in_one_pass(
+def test_the_run_and_its_groups_are_counted_in_one_pass(
     write: Write, monkeypatch: pytest.MonkeyPatch, server: str, rows: int
 ) -> None:
     monkeypatch.setattr(files, "ROWS", rows)
     log = logged(Scenario.load(write(CASE + server)))
     table, sizes = log.participations, [20, 3, 9]
     seen: list[pl.DataFrame] = []
-    tallies = tally(table, log.rounds, 32, sizes, [seen.append])
-    check(tallies.run, table, 32)
-    assert tallies.run.least_separation == contributions(table, 32).least_separation
+    counted = count_log(table, log.rounds, 32, sizes, [seen.append])
+    check(counted, table, 32)
+    assert counted.contributions == contributions(table, 32)
     assert pl.concat(seen).equals(table)
-    for found, size, first in zip(tallies.groups, sizes, [0, 20, 23], strict=True):
+    for found, size, first in zip(counted.groups, sizes, [0, 20, 23], strict=True):
         own = table.filter(pl.col("client").is_between(first, first + size - 1))
         check(found, own.with_columns(pl.col("client") - first), size)
 
@@ -88,21 +89,23 @@ def test_the_least_separation_needs_no_look_at_what_cannot_be_sooner(
         )
     )
     monkeypatch.setattr(files, "ROWS", rows)
-    found = tally(log.participations, log.rounds, 12)
+    found = count_log(log.participations, log.rounds, 12)
     taken = log.participations.filter(outcome="reported")
-    assert found.run.least_separation == taken.select(pl.col("round").diff().over("client")).min().item()
+    assert found.contributions is not None
+    assert found.contributions.least_separation == taken.select(pl.col("round").diff().over("client")).min().item()
     assert found.groups == []
 
 
-def logged(scenario: Scenario) -> Log:
+def logged(scenario: Scenario) -> InMemoryLog:
     return simulate_log(scenario, build_population(scenario))
 
 
-def test_nothing_to_tally(small: Load) -> None:
+def test_nothing_to_count(small: Load) -> None:
     log = logged(small())
-    found = tally(log.participations.head(0), log.rounds.head(0), 12).run
+    found = count_log(log.participations.head(0), log.rounds.head(0), 12)
     check(found, log.participations.head(0), 12)
-    assert found.least_separation is None
+    assert found.contributions is not None
+    assert found.contributions.least_separation is None
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=60).filter(any), st.floats(0.0, 1.0), st.booleans())
