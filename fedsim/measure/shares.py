@@ -20,6 +20,7 @@ from fedsim.measure.series import (
     FEWEST_DAYS,
     FEWEST_ROUNDS,
     TENTH,
+    Homes,
     by_day,
     by_span,
     drawn_together,
@@ -89,9 +90,13 @@ def judge_shares(
     rounds: pl.DataFrame,
     metrics: Mapping[str, Any],
     series: Mapping[str, pl.DataFrame],
+    homes: Homes | None = None,
 ) -> dict[str, pl.DataFrame]:
-    """Return the series ``shares`` and ``bias`` of a run: its parts and the whole, judge_shares together."""
-    run = _Measured.of(scenario, clients, rounds, metrics, series)
+    """Return the series ``shares`` and ``bias`` of a run: its parts and the whole, judged together.
+
+    `homes` are those of the clients, which are found in their table where they are not given.
+    """
+    run = _Measured.of(scenario, clients, rounds, metrics, series, homes or Homes.of_table(clients))
     whole = _whole(run)
     shares = _shares(run, wide=whole["whole"], looking=whole["seen"] == "")
     tested = [row for row in shares if row["visible"] is not None]
@@ -108,19 +113,20 @@ def judge_shares(
 
 @dataclass(frozen=True)
 class _Measured:
-    """What is judge_shares, and what is known of how chance works in the run."""
+    """What is judged, and what is known of how chance works in the run."""
 
     scenario: Scenario
     clients: pl.DataFrame
     metrics: Mapping[str, float]
     series: Mapping[str, pl.DataFrame]
+    homes: Homes
     counts: Ints  # reports of each client
     no_rounds: bool
     steady: bool  # clients are always available and drawn in rounds: chance does no more than independent draws
     independent: bool  # rounds are independent of each other too
     together: int  # clients that are drawn at once
     left: float  # variance of draws without replacement over that of draws with it
-    spans: int  # spans of rounds or days by which chance is judge_shares; 0 where there are too few
+    spans: int  # spans of rounds or days by which chance is judged; 0 where there are too few
     by_day: bool
 
     @classmethod
@@ -131,6 +137,7 @@ class _Measured:
         rounds: pl.DataFrame,
         metrics: Mapping[str, Any],
         series: Mapping[str, pl.DataFrame],
+        homes: Homes,
     ) -> "_Measured":
         steady = scenario.always_available and scenario.server.selects_once
         rests = bool((clients["separation"] > 0).any() or (clients["cooldown_s"] > 0).any())
@@ -144,6 +151,7 @@ class _Measured:
             clients,
             metrics,
             series,
+            homes,
             clients["reported"].to_numpy(),
             rounds.is_empty(),
             steady,
@@ -166,7 +174,7 @@ class _Measured:
 
     @property
     def why(self) -> str:
-        """Why chance cannot be judge_shares; empty where it can."""
+        """Why chance cannot be judged; empty where it can."""
         if self.steady or self.spans:
             return ""
         return f"fewer than {FEWEST_DAYS} days" if self.by_day else f"fewer than {FEWEST_ROUNDS} rounds"
@@ -257,17 +265,21 @@ def _ways(run: _Measured) -> Iterator[_Parts]:
         theory = np.bincount(part, pi.to_numpy()) / sizes if known else None
         return _Parts(kind, noun, tuple(names), sizes, taken, part, spans, theory)
 
-    groups, zones = clients["group"].n_unique(), clients["time_zone"].n_unique()
-    homes = clients.select("group", "time_zone").n_unique() if min(zones, groups) > 1 else max(zones, groups)
+    pairs, own_home = run.homes.pairs, run.homes.of_client
+    groups, zones = [*pairs["group"].unique(maintain_order=True)], [*pairs["time_zone"].unique().sort()]
     reports, of_home = run.series.get("reports"), by_span(run.series, "reports")
-    for kind, noun, column, parts in (("group", "group", "group", groups), ("zone", "time zone", "time_zone", zones)):
-        if parts > 1 and not (kind == "zone" and homes == groups == parts):
-            numbers = clients.select(pl.col(column).unique(maintain_order=True)).with_row_index("part")
+    for kind, noun, column, known_as in (
+        ("group", "group", "group", groups),
+        ("zone", "time zone", "time_zone", zones),
+    ):
+        number = {name: place for place, name in enumerate(known_as)}
+        if len(number) > 1 and not (kind == "zone" and len(pairs) == len(groups) == len(number)):
             spans = None
-            if reports is not None and of_home is not None and set(reports[column]) == set(numbers[column]):
-                place = _numbered(reports.head(of_home.shape[1]), numbers)
-                spans = np.stack([np.bincount(place, row, parts) for row in of_home]).astype(np.int64)
-            yield rows(kind, noun, map(str, numbers[column]), _numbered(clients, numbers), spans)
+            if reports is not None and of_home is not None and set(reports[column]) == number.keys():
+                place = [number[name] for name in reports[column].head(of_home.shape[1])]
+                spans = np.stack([np.bincount(place, row, len(number)) for row in of_home]).astype(np.int64)
+            part = np.array([number[name] for name in pairs[column]], dtype=np.min_scalar_type(len(number)))[own_home]
+            yield rows(kind, noun, map(str, number), part, spans)
     if (classes := weight_classes(weight, run.together)) is not None:
         noun = "group" if run.together > 1 else "tenth" if len(clients) >= 2 * TENTH else "client"
         names = [f"client {each}" for each in np.argsort(-weight, kind="stable")] if noun == "client" else None
@@ -278,12 +290,6 @@ def _ways(run: _Measured) -> Iterator[_Parts]:
         taken = np.array([each for each in found if each is not None]) / TENTH
         if len(taken) == TENTH:
             yield _Parts(kind, "tenth", _between(most, least, TENTH), np.full(TENTH, 1 / TENTH), taken)
-
-
-def _numbered(table: pl.DataFrame, numbers: pl.DataFrame) -> Ints:
-    """Return the number of each row's name."""
-    found = table.join(numbers, on=numbers.columns[1], how="left", nulls_equal=True, maintain_order="left")
-    return found["part"].cast(pl.Int64).to_numpy()
 
 
 def _between(first: str, last: str, rows: int) -> tuple[str, ...]:

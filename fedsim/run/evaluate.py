@@ -96,7 +96,8 @@ def evaluate(
     if chosen:
         transitions = transitions_table(scenario, population, chosen, log.ended_s, replicate, devices)
     setting = setting_of(federation)
-    counter = SeriesCounter(Homes.of_population(population), scenario, log.rounds, log.ended_s)
+    homes = Homes.of_population(population)
+    counter = SeriesCounter(homes, scenario, log.rounds, log.ended_s)
     watches = [counter.add] if watch is None else [watch, counter.add]
     with ExitStack() as opened:
         training = None
@@ -122,7 +123,7 @@ def evaluate(
     series = counter.series()
     if scenario.privacy is not None:
         series["contributions"] = pl.DataFrame([vars(counted.contributions)])
-    series |= judge_shares(scenario, clients, log.rounds, metrics, series)
+    series |= judge_shares(scenario, clients, log.rounds, metrics, series, homes)
     return Run(
         scenario=scenario,
         replicate=replicate,

@@ -40,7 +40,7 @@ def changed(
     without: Collection[str] = (),
     **changes: Any,
 ) -> Run:
-    """Return a run with other tables or metrics, judge_shares anew; all its participations are reports.
+    """Return a run with other tables or metrics, judged anew; all its participations are reports.
 
     It is `recounted` where its participations are, for other clients, and `without` some series.
     """
