@@ -12,7 +12,7 @@ from fedsim.common.progress import Report, silent
 from fedsim.log.journal import AnyLog
 from fedsim.measure.count import Watch
 from fedsim.measure.facts import facts_of
-from fedsim.measure.fleet import fleet_of
+from fedsim.measure.fleet import Taken, fleet_of
 from fedsim.measure.metrics import count_of, measure
 from fedsim.measure.metrics.metric import Setting
 from fedsim.measure.participation import available_time, clients_table
@@ -34,7 +34,7 @@ def setting_of(federation: PreparedFederation) -> Setting:
     groups: dict[str, dict[str, int]] = {name: {} for name in population.group_names}
     for group, zone, count in zip(living.group, living.zone, np.bincount(living.of_client), strict=True):
         groups[population.group_names[group]][population.zone_names[zone]] = int(count)
-    server = scenario.server
+    server, fleet = scenario.server, fleet_of(scenario, population, replicate)
     figures: dict[str, float] = {}
     if scenario.privacy is not None:
         from fedsim.privacy.bounds import enforced_bounds
@@ -54,7 +54,7 @@ def setting_of(federation: PreparedFederation) -> Setting:
         check_ins=None
         if server.check_ins is None
         else lambda times_s: check_ins_of(scenario, federation.devices, replicate, times_s),
-        fleet=fleet_of(scenario, population, replicate),
+        taken=None if fleet is None else Taken(fleet),
     )
 
 

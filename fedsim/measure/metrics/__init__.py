@@ -165,7 +165,7 @@ def count_of(log: AnyLog, setting: Setting, watches: Sequence[Watch] = ()) -> Co
         log.rounds,
         sum(sizes.values()),
         [sizes[group] for group in _measured_groups(setting)],
-        watches,
+        [*watches, *([] if setting.taken is None else [setting.taken.add])],
         fixed_divisor=setting.fixed_divisor,
         by_day=setting.by_day,
         together=setting.together,

@@ -1,6 +1,5 @@
 """What a fleet is paid for: bytes, energy, batteries, money and carbon dioxide of sessions from work."""
 
-from fedsim.measure.fleet import Taken
 from fedsim.measure.metrics.metric import RunPart, described
 
 
@@ -28,12 +27,9 @@ class FleetMetrics:
 
     def measure(self, run: RunPart) -> dict[str, float]:
         """Return what the sessions took; nothing where none is from work."""
-        if (fleet := run.setting.fleet) is None:
+        if (taken := run.setting.taken) is None:
             return {}
-        taken = Taken(fleet)
-        for part in run.participations("round", "selected_s", "ended_s", "outcome"):
-            taken.add(part)
-        found = taken.figures(int((run.rounds["selected"] > 0).sum()))
+        found, fleet = taken.figures(int((run.rounds["selected"] > 0).sum())), taken.fleet
         if fleet.uplink is not None and run.ended_s > 0:
             found["fleet.uplink_share"] = 8 * found["fleet.bytes_up"] / (fleet.uplink * run.ended_s)
         return found

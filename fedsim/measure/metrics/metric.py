@@ -11,7 +11,7 @@ import polars as pl
 from fedsim.common.arrays import Floats
 from fedsim.common.files import slices
 from fedsim.measure.count import Counted
-from fedsim.measure.fleet import Fleet
+from fedsim.measure.fleet import Taken
 from fedsim.measure.participation import AvailableTime
 
 
@@ -30,7 +30,7 @@ class Setting:
     together: int = 1  # clients that are drawn at once
     # How often an available device checks in at some times (n,), per second; None where devices do not check in.
     check_ins: Callable[[Sequence[float]], Floats] | None = None
-    fleet: Fleet | None = None  # what sessions from work take; None where there are none
+    taken: Taken | None = None  # what sessions from work take, counted in the pass; None where there are none
 
 
 @dataclass(frozen=True)

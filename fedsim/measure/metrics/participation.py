@@ -64,10 +64,8 @@ class Participation:
         if not counts.any():
             return {}
         uniform = 1.0 / clients
-        distance = l1(frequency, uniform)
         metrics = {
-            "participation.l1_uniform": distance,
-            "participation.tv_uniform": distance / 2,
+            **_distance("", l1(frequency, uniform)),
             "participation.l1_chance": by_chance(int(counts.sum()), clients),
             "participation.mean": float(counts.mean()),
             "participation.p99": float(np.quantile(counts, 0.99, method="inverted_cdf")),
@@ -88,22 +86,25 @@ class Participation:
             metrics["participation.reported_coverage"] = float((counted.reported > 0).mean())
             shares = {"reported": counted.reported / counted.reported.sum(), "pull": run.clients["pull"].to_numpy()}
             for name, share in shares.items():
-                metrics[f"participation.{name}_l1_uniform"] = distance = l1(share, uniform)
-                metrics[f"participation.{name}_tv_uniform"] = distance / 2
+                metrics |= _distance(f"{name}_", l1(share, uniform))
         if counted.noise is not None:
             metrics["participation.l1_noise"] = counted.noise.l1
         for of, noise in (("", counted.noise), ("reported_", counted.reported_noise)):
             if noise is not None:
                 metrics[f"participation.{of}l1_uniform_se"] = noise.se
                 for name in ("corrected", "low", "high"):
-                    metrics[f"participation.{of}l1_uniform_{name}"] = getattr(noise, name)
-                    metrics[f"participation.{of}tv_uniform_{name}"] = getattr(noise, name) / 2
+                    metrics |= _distance(of, getattr(noise, name), f"_{name}")
         if counted.gaps is not None:
             gaps, total, least, most = counted.gaps
             metrics["participation.gap.min"] = float(least)
             metrics["participation.gap.mean"] = total / gaps
             metrics["participation.gap.max"] = float(most)
         return metrics
+
+
+def _distance(of: str, l1_uniform: float, which: str = "") -> dict[str, float]:
+    """Return a distance from uniform by its names: L1, and the total variation, which is half of it."""
+    return {f"participation.{of}{kind}_uniform{which}": l1_uniform / part for kind, part in (("l1", 1), ("tv", 2))}
 
 
 class AgainstTheory:
