@@ -17,12 +17,12 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from fedsim.experiment import evaluation
 
 from fedsim import report
 from fedsim.ci import replay as replays
 from fedsim.common.errors import where
 from fedsim.common.outcomes import ROUND_OUTCOMES, SESSION_OUTCOMES
-from fedsim.experiment import evaluation
 from fedsim.log import journal
 from fedsim.log.recorder import Recorder
 from tests.command import Done, fedsim, limited
