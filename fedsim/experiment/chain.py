@@ -14,7 +14,6 @@ from fedsim.common.instants import DAY_S, HOUR_S
 from fedsim.common.markup import fragment
 from fedsim.experiment.budget import check_budget
 from fedsim.experiment.preflight import made_ready
-from fedsim.experiment.solve import quiet
 from fedsim.population import Population, build_population
 from fedsim.scenario import Scenario, as_scenario
 from fedsim.scenario.server import BufferedServer
@@ -136,9 +135,17 @@ def chain(
     return Answers(_answer(each, _more(scenario.seed, each, precision, convergence, mixing)) for each in results)
 
 
+def participation_of(scenario: Scenario) -> Scenario:
+    """Return a scenario without everything on which participation does not depend."""
+    changes: dict[str, Any] = {"sweep": None, "decide": None, "expect": [], "drift": None}
+    if scenario.learning is not None:
+        changes |= {"learning": None} | ({} if scenario.privacy is None else {"privacy.training": "none"})
+    return scenario.with_values(changes)
+
+
 def _coming_and_going(scenario: Scenario) -> Answer:
     """Return what the mean field expects of devices that come and go over the rounds of a simulation."""
-    scenario = scenario.with_values(quiet(scenario, "rounds.count"))
+    scenario = participation_of(scenario)
     ready = made_ready(scenario)
     population = ready.population
     rounds = simulate_log(scenario, population, devices=ready.devices).rounds

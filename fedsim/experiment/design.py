@@ -14,10 +14,10 @@ from fedsim.common.arrays import Bools, Floats
 from fedsim.common.errors import ChainError
 from fedsim.common.instants import DAY_S
 from fedsim.common.progress import Report, silent
+from fedsim.experiment.chain import participation_of
 from fedsim.experiment.evaluation import Ready
 from fedsim.experiment.preflight import made_ready
 from fedsim.experiment.run import progress_reporter
-from fedsim.experiment.solve import quiet
 from fedsim.learning.cohorts import frequencies
 from fedsim.scenario import Scenario
 from fedsim.selection.laws import law_of
@@ -71,7 +71,7 @@ def design(scenario: Scenario, target: Floats | None = None, report: Report = si
     ChainError
         If the target makes no sense, or no theory covers the scenario.
     """
-    scenario = scenario.with_values(quiet(scenario, "rounds.count"))
+    scenario = participation_of(scenario)
     server = scenario.server
     if not server.selects_once:
         raise ChainError("weights are found for synchronous rounds, and this scenario's server is buffered")
