@@ -18,10 +18,10 @@ import numpy as np
 from fedsim.findings.decided import decided_of
 from fedsim.findings.finished_sweep import read_finished_sweep
 from fedsim.scenario import Scenario
-from fedsim.sweeps.decide import decide
-from fedsim.sweeps.executors import Backend
-from fedsim.sweeps.store import write_run_results
-from fedsim.sweeps.worker import RunOutcome, Task
+from fedsim.trials.decide import decide
+from fedsim.trials.executors import Backend
+from fedsim.trials.store import write_run_results
+from fedsim.trials.worker import RunOutcome, Task
 
 SCENARIO = """\
 stop: {{rounds: 5}}

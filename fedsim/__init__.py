@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from fedsim.experiment.run import simulate
     from fedsim.learning.failures import LearningError
     from fedsim.scenario import Scenario
-    from fedsim.sweeps.compare import compare
-    from fedsim.sweeps.sweep import sweep
+    from fedsim.trials.compare import compare
+    from fedsim.trials.sweep import sweep
 
 __all__ = [
     "ChainError",
@@ -74,12 +74,12 @@ _HOMES = {
     "Scenario": "fedsim.scenario",
     "chain": "fedsim.experiment.chain",
     "citation": "fedsim.experiment.citation",
-    "compare": "fedsim.sweeps.compare",
+    "compare": "fedsim.trials.compare",
     "live": "fedsim.experiment.live",
     "load": "fedsim.experiment.result",
     "promises": "fedsim.experiment.privacy",
     "simulate": "fedsim.experiment.run",
-    "sweep": "fedsim.sweeps.sweep",
+    "sweep": "fedsim.trials.sweep",
 }
 _ROLES = {
     "availability model": "fedsim.availability.models:MODELS",

@@ -26,7 +26,7 @@ ROOMS = [
     "learning",
     "limits",
     "experiment",
-    "sweeps",
+    "trials",
     "findings",
     "ci",
     "report",
@@ -38,7 +38,7 @@ ROOMS = [
 EXCEPTIONS = {
     ("fedsim.experiment.result", "report"),
     ("fedsim.experiment.result", "findings"),
-    ("fedsim.sweeps.sweep", "report"),
+    ("fedsim.trials.sweep", "report"),
 }
 """Whoever holds a result, or a sweep in a notebook, looks there for its page, and a run directory is complete with its
 page. Pages are made from directories alone, so these are the two places where a room asks a later one."""

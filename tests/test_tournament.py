@@ -12,7 +12,7 @@ from scipy import stats
 from fedsim import Scenario, simulate
 from fedsim.common.arrays import Floats
 from fedsim.findings.tournament import Tournament, allowed, ranks, winners
-from fedsim.sweeps.plan import points_of
+from fedsim.trials.plan import points_of
 from reports.make import tournament
 from reports.make.kept import REPORTS
 

@@ -6,7 +6,7 @@ import pytest
 
 from fedsim import Scenario
 from fedsim.findings.finished_sweep import COMPLETE, read_finished_sweep
-from fedsim.sweeps import store
+from fedsim.trials import store
 from reports.make import runs
 from reports.make import which_separation as script
 from reports.make.kept import read_store

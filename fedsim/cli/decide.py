@@ -32,8 +32,8 @@ def decide_command(
     from fedsim.findings.finding import as_plain
     from fedsim.report.decision_report import decision_document
     from fedsim.report.page import PAGE, write_document
-    from fedsim.sweeps.decide import decide, default_decision_directory
-    from fedsim.sweeps.executors import backend_of
+    from fedsim.trials.decide import decide, default_decision_directory
+    from fedsim.trials.executors import backend_of
 
     backend = backend_of(executor, workers)
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)

@@ -149,7 +149,7 @@ def validate_command(
 ) -> None:
     """Check scenario files without running them; every mistake is shown with its line and column."""
     from fedsim.experiment.preflight import checked, notes_of
-    from fedsim.sweeps.decide import planned_decision
+    from fedsim.trials.decide import planned_decision
 
     mistakes: list[Mistake] = []
     for file in files:

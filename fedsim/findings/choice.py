@@ -26,7 +26,7 @@ from fedsim.findings.formatting import capitalized, count, listing, listing_of, 
 from fedsim.findings.metric_wording import PACE, MetricWording, difference, wording_of
 from fedsim.findings.tournament import several_seeds
 from fedsim.limits.grammar import ConditionError, MetricCondition, parse_condition
-from fedsim.sweeps.decision import (
+from fedsim.trials.decision import (
     Feasible,
     Front,
     Ranking,

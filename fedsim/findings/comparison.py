@@ -28,8 +28,8 @@ from fedsim.findings.metric_wording import (
     read_condition,
     wording_of,
 )
-from fedsim.sweeps.compare import Comparison
-from fedsim.sweeps.decision import holm, p_of_mean
+from fedsim.trials.compare import Comparison
+from fedsim.trials.decision import holm, p_of_mean
 
 _NAMED = 3  # differences, optimizers and limits that are named at most
 _VALUE = 28  # characters of a value in a title

@@ -22,7 +22,7 @@ from fedsim.findings.finished_sweep import FinishedSweep, names_of
 from fedsim.findings.formatting import capitalized, count, duration, equation, listing_of, number, percent
 from fedsim.findings.metric_wording import PACE, difference, wording_of
 from fedsim.findings.sweep import choice_bias, losses_of, no_loss
-from fedsim.sweeps.decision import interval
+from fedsim.trials.decision import interval
 
 _NAMED = 3  # settings that a sentence names at most
 _FIGURES = (

@@ -16,8 +16,8 @@ from fedsim.findings.formatting import MOST, equation, number
 from fedsim.findings.metric_wording import L1, REPORTED
 from fedsim.scenario import Scenario
 from fedsim.scenario.units import parse_duration
-from fedsim.sweeps import results, store
-from fedsim.sweeps.decision import Interval, interval
+from fedsim.trials import results, store
+from fedsim.trials.decision import Interval, interval
 
 COMPLETE, CRASHED = "complete", "crashed"
 _NOT_RUN = "not run"

@@ -41,7 +41,7 @@ from fedsim.findings.run_advice import longer_command
 from fedsim.findings.tournament import Tournament, tournament_findings, tournament_next, tournament_tiles
 from fedsim.scenario.models import Group
 from fedsim.scenario.server import SyncServer
-from fedsim.sweeps.decision import holm, interval, p_values, told_apart
+from fedsim.trials.decision import holm, interval, p_values, told_apart
 
 LINES = 6  # shown at most
 _NAMED = 4  # settings without a result that are named at most

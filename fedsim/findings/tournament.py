@@ -13,7 +13,7 @@ from fedsim.common.arrays import Bools, Floats
 from fedsim.findings.finding import COST, MODEL, NEXT, TRUST, Certainty, Finding, Tile, with_half, with_seeds
 from fedsim.findings.finished_sweep import FinishedSweep
 from fedsim.findings.formatting import count, cut, listing, listing_of, number
-from fedsim.sweeps.decision import holm, interval, p_values, seeds_needed, told_apart
+from fedsim.trials.decision import holm, interval, p_values, seeds_needed, told_apart
 
 if TYPE_CHECKING:
     from fedsim.learning.optimizers.optimizer import Footprint

@@ -33,9 +33,9 @@ from fedsim.report.document import ReportDocument, Section
 from fedsim.report.provenance import ReportProvenance, run_provenance, sweep_provenance
 from fedsim.report.sweep_report import HEADLINES
 from fedsim.report.tables import Table
-from fedsim.sweeps.compare import compare
-from fedsim.sweeps.results import parameters_of
-from fedsim.sweeps.store import SWEEP_FILE, read_sweep
+from fedsim.trials.compare import compare
+from fedsim.trials.results import parameters_of
+from fedsim.trials.store import SWEEP_FILE, read_sweep
 
 _HEADLINE_ROWS = 14  # figures in the first table at most; all are in the second
 _SETTINGS = 80  # settings shown at most

@@ -16,7 +16,7 @@ from fedsim.report.document import ReportDocument, Section
 from fedsim.report.provenance import sweep_provenance
 from fedsim.report.sweep_tables import SettingColumn, group_ratio_table, parts_table, setting_table
 from fedsim.report.tables import Table
-from fedsim.sweeps.decision import interval
+from fedsim.trials.decision import interval
 
 _ROWS = 24  # settings in the picture at most
 PICTURE, _LEGEND = "settings", ("not told from the best", "worse, or missing a condition")

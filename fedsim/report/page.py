@@ -18,7 +18,7 @@ from fedsim.findings.finding import lines
 from fedsim.findings.formatting import distinct
 from fedsim.report.document import ReportDocument, json_summary, markdown_summary, pictures_of, render, render_part
 from fedsim.report.render import figure_file, picture
-from fedsim.sweeps.store import SWEEP_FILE
+from fedsim.trials.store import SWEEP_FILE
 
 if TYPE_CHECKING:
     from fedsim.findings.gathered import Gathered

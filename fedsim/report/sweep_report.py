@@ -19,7 +19,7 @@ from fedsim.report.charts.sweep_lines import line_chart, parts_chart
 from fedsim.report.charts.sweep_settings import TRADE_OFF, IntervalRows, interval_chart, trade_off_chart
 from fedsim.report.document import ReportDocument, Section
 from fedsim.report.provenance import sweep_provenance
-from fedsim.sweeps.decision import interval
+from fedsim.trials.decision import interval
 
 HEADLINES = (
     *("participation.reported_l1_uniform", L1, PACE, "participation.coverage"),

@@ -15,7 +15,7 @@ from fedsim.findings.sweep import moves
 from fedsim.findings.tournament import MEMORY, Tournament, allowed, leaders, ranks, winners
 from fedsim.privacy.guarantee import scope_of
 from fedsim.report.tables import Table
-from fedsim.sweeps.decision import Interval, interval
+from fedsim.trials.decision import Interval, interval
 
 SETTINGS = 60  # settings in a table at most
 _METRICS = 5  # metrics in a table at most

@@ -26,10 +26,10 @@ from fedsim.common.arrays import Bools, Floats
 from fedsim.findings.formatting import listing, number
 from fedsim.findings.tournament import MEMORY, Tournament, tournament_of, winners
 from fedsim.log import fingerprint
-from fedsim.sweeps import store
-from fedsim.sweeps.decision import told_apart
-from fedsim.sweeps.plan import points_of
-from fedsim.sweeps.results import FIXED, read_results
+from fedsim.trials import store
+from fedsim.trials.decision import told_apart
+from fedsim.trials.plan import points_of
+from fedsim.trials.results import FIXED, read_results
 from reports.make.kept import REPORTS, SCENARIOS, kept_sweep, read_store, write_store
 from reports.make.runs import kept_sweep_page, run_kept_sweep
 

@@ -18,7 +18,7 @@ from fedsim.findings.finished_sweep import read_finished_sweep
 from fedsim.findings.formatting import listing, number
 from fedsim.learning.components import build_problem
 from fedsim.learning.problems.problem import Solvable, Solved
-from fedsim.sweeps.decision import interval
+from fedsim.trials.decision import interval
 from reports.make.kept import ROOT, SCENARIOS, Record, read_store, write_store
 from reports.make.rates import picture
 from reports.make.words import signed, table

@@ -9,7 +9,7 @@ import pytest
 from fedsim.experiment.run_directory import ABSENT, Change
 from fedsim.findings.comparison import comparison_answer, comparison_title, judged, misses, what_differs
 from fedsim.findings.finding import Certainty
-from fedsim.sweeps.compare import Comparison, Missed
+from fedsim.trials.compare import Comparison, Missed
 
 from ..report.test_sweep import plain
 

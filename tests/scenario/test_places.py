@@ -17,7 +17,7 @@ from fedsim.common.registry import _hints, registry_of
 from fedsim.experiment.preflight import checked
 from fedsim.scenario import Scenario
 from fedsim.scenario.component import Component, words_of
-from fedsim.sweeps.worker import inputs_of
+from fedsim.trials.worker import inputs_of
 from tests.ci.test_pytest_plugin import run_pytest
 from tests.command import COMMANDS, REPOSITORY, limited
 from tests.command import fedsim as call

@@ -18,7 +18,7 @@ from fedsim.findings.metric_wording import MetricWording
 from fedsim.findings.sweep import Line, Lines, line_data
 from fedsim.report.charts import Chart, marks, plot
 from fedsim.report.tables import thinned
-from fedsim.sweeps.decision import interval
+from fedsim.trials.decision import interval
 
 _VALUES = 9  # up to so many values of a parameter are all written under the axis, where there is room
 LABEL = 12  # characters of a value that fit under an axis

@@ -15,7 +15,7 @@ from fedsim.findings.formatting import count, cut, number
 from fedsim.findings.metric_wording import PACE, tv, wording_of
 from fedsim.report.charts import Chart, marks
 from fedsim.report.tables import Table, thinned
-from fedsim.sweeps.decision import Front, Interval, interval
+from fedsim.trials.decision import Front, Interval, interval
 
 
 @dataclass(frozen=True, eq=False)

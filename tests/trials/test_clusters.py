@@ -17,11 +17,11 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from fedsim.scenario import Scenario
-from fedsim.sweeps.results import read_results
+from fedsim.trials.results import read_results
 from tests.command import fedsim as fedsim_here
 from tests.command import fedsim_process as fedsim
 from tests.conftest import LIMIT_S, Write
-from tests.sweeps.sweeping import (
+from tests.trials.sweeping import (
     SLOW,
     THREADS,
     alive,
@@ -34,7 +34,7 @@ from tests.sweeps.sweeping import (
     started,
     until,
 )
-from tests.sweeps.test_decide import TRAINED
+from tests.trials.test_decide import TRAINED
 
 needs_dask = pytest.mark.skipif(not find_spec("distributed"), reason="needs dask[distributed]: pip install '.[dask]'")
 needs_ray = pytest.mark.skipif(not find_spec("ray"), reason="needs ray: pip install '.[ray]'")
@@ -301,7 +301,7 @@ def test_a_machine_that_left_the_ray_cluster_is_told_in_our_words() -> None:
     """Ray's own words are of its insides; other errors of a task are its own."""
     import ray
 
-    from fedsim.sweeps.executors.ray_cluster import _worded
+    from fedsim.trials.executors.ray_cluster import _worded
 
     died = _worded(ray.exceptions.NodeDiedError("the GCS said so"))
     assert str(died) == "the machine that did it left the Ray cluster"

@@ -15,13 +15,13 @@ from fedsim.experiment.evaluation import evaluate
 from fedsim.experiment.run import simulate
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
-from fedsim.sweeps import plan as planning
-from fedsim.sweeps.pilot import Estimate, pilot, total_estimate
-from fedsim.sweeps.plan import estimated_times, plan_sweep
+from fedsim.trials import plan as planning
+from fedsim.trials.pilot import Estimate, pilot, total_estimate
+from fedsim.trials.plan import estimated_times, plan_sweep
 from tests.command import fedsim
 from tests.conftest import Load, Write
-from tests.sweeps import jobs
-from tests.sweeps.sweeping import command, session, started, until
+from tests.trials import jobs
+from tests.trials.sweeping import command, session, started, until
 
 
 @pytest.fixture
@@ -51,8 +51,8 @@ class Work:
             self.now += 1.0 + training_s * len(log.rounds)
             return evaluate(scenario, ready, log, report=report)
 
-        monkeypatch.setattr("fedsim.sweeps.pilot.simulate_log", simulated)
-        monkeypatch.setattr("fedsim.sweeps.pilot.evaluate", evaluated)
+        monkeypatch.setattr("fedsim.trials.pilot.simulate_log", simulated)
+        monkeypatch.setattr("fedsim.trials.pilot.evaluate", evaluated)
 
 
 @pytest.mark.long
@@ -210,7 +210,7 @@ def test_what_precedes_training_is_done_once_by_a_pilot(small: Load, monkeypatch
             work.now += 0.01
             report("training", done / len(log.rounds))
 
-    monkeypatch.setattr("fedsim.sweeps.pilot.evaluate", trained)
+    monkeypatch.setattr("fedsim.trials.pilot.evaluate", trained)
     learning = "learning={problem: {kind: robust_regression, samples: 5}, optimizers: [fedavg], step_size: 0.1}"
     estimate = pilot(small("stop={rounds: 5000}", learning), 1.0)
     assert len(calls) == 1

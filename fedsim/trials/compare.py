@@ -15,8 +15,8 @@ from fedsim.experiment.cautions import why_nothing
 from fedsim.experiment.finished import MANIFEST, Outcome, open_finished
 from fedsim.experiment.run_directory import Change, changes
 from fedsim.limits.grammar import ConditionError, parse_condition
-from fedsim.sweeps.results import differences, parameters_of, read_results
-from fedsim.sweeps.store import SWEEP_FILE, read_sweep
+from fedsim.trials.results import differences, parameters_of, read_results
+from fedsim.trials.store import SWEEP_FILE, read_sweep
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Comparison:
     """What differs between A and B."""
 
     configuration: list[Change]  # wherever the two differ
-    # As from `fedsim.sweeps.results.paired_differences`, A being the baseline; pairs have equal seeds and parameters.
+    # As from `fedsim.trials.results.paired_differences`, A being the baseline; pairs have equal seeds and parameters.
     metrics: pl.DataFrame
     notes: list[str]  # limitations of the comparison
     # By A, and by B, of the limits of its own scenario.

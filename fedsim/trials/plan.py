@@ -20,12 +20,12 @@ from fedsim.experiment.budget import Need, address_space_bytes, refusals
 from fedsim.experiment.preflight import checked
 from fedsim.scenario import Scenario
 from fedsim.scenario.sweep import Sweep
-from fedsim.sweeps.executors import default_workers
-from fedsim.sweeps.executors.local import LocalProcesses, WorkerLostError, leaving_no_process
-from fedsim.sweeps.own_modules import file_of
-from fedsim.sweeps.pilot import Estimate, pilot, total_estimate, warm_up
-from fedsim.sweeps.store import SWEEP_FILE, complete_runs, stalled_runs
-from fedsim.sweeps.worker import Inputs, inputs_of
+from fedsim.trials.executors import default_workers
+from fedsim.trials.executors.local import LocalProcesses, WorkerLostError, leaving_no_process
+from fedsim.trials.own_modules import file_of
+from fedsim.trials.pilot import Estimate, pilot, total_estimate, warm_up
+from fedsim.trials.store import SWEEP_FILE, complete_runs, stalled_runs
+from fedsim.trials.worker import Inputs, inputs_of
 
 _MAX_RUNS = 1_000_000
 _MOST_MISTAKES = 100

@@ -16,9 +16,9 @@ os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # otherwise ev
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from fedsim.sweeps.executors import ASKED, ClusterExecutor
-from fedsim.sweeps.executors.local import ONE_THREAD, WorkerLostError
-from fedsim.sweeps.worker import AT
+from fedsim.trials.executors import ASKED, ClusterExecutor
+from fedsim.trials.executors.local import ONE_THREAD, WorkerLostError
+from fedsim.trials.worker import AT
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

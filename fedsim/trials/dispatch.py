@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from fedsim.common.errors import FedsimError, RunError, SweepError, told
-from fedsim.sweeps.executors import Backend, ClusterExecutor, SweepExecutor
-from fedsim.sweeps.executors.local import leaving_no_process
-from fedsim.sweeps.plan import PlannedRun
-from fedsim.sweeps.worker import RunOutcome, Task, check_inputs, work
+from fedsim.trials.executors import Backend, ClusterExecutor, SweepExecutor
+from fedsim.trials.executors.local import leaving_no_process
+from fedsim.trials.plan import PlannedRun
+from fedsim.trials.worker import RunOutcome, Task, check_inputs, work
 
 _LOOK_EVERY_S = 1.0
 _PATIENCE_S = 60.0

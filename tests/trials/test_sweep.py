@@ -17,18 +17,18 @@ from polars.testing import assert_frame_equal
 from fedsim.common import progress
 from fedsim.common.errors import RunError, SweepError
 from fedsim.scenario import Scenario
-from fedsim.sweeps import plan as planning
-from fedsim.sweeps import store
-from fedsim.sweeps.executors import Backend, backend_of
-from fedsim.sweeps.pilot import Estimate
-from fedsim.sweeps.plan import plan_sweep
-from fedsim.sweeps.results import paired_differences, read_results
-from fedsim.sweeps.sweep import Swept, run_sweep, sweep
-from fedsim.sweeps.worker import RunOutcome, Task, work
+from fedsim.trials import plan as planning
+from fedsim.trials import store
+from fedsim.trials.executors import Backend, backend_of
+from fedsim.trials.pilot import Estimate
+from fedsim.trials.plan import plan_sweep
+from fedsim.trials.results import paired_differences, read_results
+from fedsim.trials.sweep import Swept, run_sweep, sweep
+from fedsim.trials.worker import RunOutcome, Task, work
 from tests.command import fedsim, fedsim_process
 from tests.conftest import Write
-from tests.sweeps import jobs
-from tests.sweeps.sweeping import (
+from tests.trials import jobs
+from tests.trials.sweeping import (
     SLOW,
     SWEPT,
     THREADS,
@@ -249,7 +249,7 @@ def test_points_alike_share_their_runs(write: Write, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("executor", ["process", "tests.sweeps.jobs:pool"])
+@pytest.mark.parametrize("executor", ["process", "tests.trials.jobs:pool"])
 def test_a_killed_worker_costs_only_its_own_run(swept: Path, tmp_path: Path, executor: str) -> None:
     """Here at its first attempt at seed 1; results are as if nothing had happened."""
     done = sweep_of(swept, tmp_path / "s", backend_of(executor, 2), job=jobs.dies_once)
@@ -260,7 +260,7 @@ def test_a_killed_worker_costs_only_its_own_run(swept: Path, tmp_path: Path, exe
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("executor", ["process", "tests.sweeps.jobs:pool"])
+@pytest.mark.parametrize("executor", ["process", "tests.trials.jobs:pool"])
 def test_runs_that_always_kill_their_worker_are_given_up(swept: Path, tmp_path: Path, executor: str) -> None:
     done = sweep_of(swept, tmp_path / "s", backend_of(executor, 2), job=jobs.always_dies, retries=1)
     assert {run.seed for run in done.crashed} == {1}

@@ -11,10 +11,10 @@ import pytest
 from fedsim import sweep
 from fedsim.common.errors import RunError
 from fedsim.scenario import Scenario
-from fedsim.sweeps.executors import Backend
-from fedsim.sweeps.plan import plan_sweep
-from fedsim.sweeps.sweep import Swept, run_sweep
-from fedsim.sweeps.worker import Inputs, RunOutcome, Task, check_inputs, inputs_of, work
+from fedsim.trials.executors import Backend
+from fedsim.trials.plan import plan_sweep
+from fedsim.trials.sweep import Swept, run_sweep
+from fedsim.trials.worker import Inputs, RunOutcome, Task, check_inputs, inputs_of, work
 from tests.conftest import Write
 
 MODULE = "own_of_sweeps"
@@ -138,7 +138,7 @@ def test_a_run_ends_when_its_mark_is_taken_away(file: Path, tmp_path: Path, monk
     assert work(task) == RunOutcome()
     assert [path.name for path in (folder / "runs").iterdir()] == ["one.parquet"]
     monkeypatch.setattr(
-        "fedsim.sweeps.worker.import_afresh", lambda _: (folder / "runs" / ".two.begun.partial").unlink()
+        "fedsim.trials.worker.import_afresh", lambda _: (folder / "runs" / ".two.begun.partial").unlink()
     )
     assert work(replace(task, run_id="two")) == RunOutcome("ended by the driver of the sweep")
     assert [path.name for path in (folder / "runs").iterdir()] == ["one.parquet"]

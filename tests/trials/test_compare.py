@@ -10,12 +10,12 @@ from fedsim.common.errors import RunError
 from fedsim.experiment.run import simulate
 from fedsim.experiment.run_directory import ABSENT, changes
 from fedsim.scenario import Scenario
-from fedsim.sweeps import store
-from fedsim.sweeps.compare import compare
-from fedsim.sweeps.executors import backend_of
-from fedsim.sweeps.plan import plan_sweep
-from fedsim.sweeps.results import paired_differences, read_results
-from fedsim.sweeps.sweep import run_sweep
+from fedsim.trials import store
+from fedsim.trials.compare import compare
+from fedsim.trials.executors import backend_of
+from fedsim.trials.plan import plan_sweep
+from fedsim.trials.results import paired_differences, read_results
+from fedsim.trials.sweep import run_sweep
 from tests.command import fedsim
 from tests.conftest import SMALL, Write
 from tests.report.sweeps import write_sweep

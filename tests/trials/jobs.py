@@ -8,9 +8,9 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from fedsim.scenario import Scenario
-from fedsim.sweeps.pilot import Estimate
-from fedsim.sweeps.store import mark_of, write_run_results
-from fedsim.sweeps.worker import RunOutcome, Task, work
+from fedsim.trials.pilot import Estimate
+from fedsim.trials.store import mark_of, write_run_results
+from fedsim.trials.worker import RunOutcome, Task, work
 
 
 def dies_once(task: Task) -> RunOutcome:

@@ -20,12 +20,12 @@ from fedsim.common.progress import Report, in_notebooks, silent
 from fedsim.experiment.run_directory import Provenance
 from fedsim.log import fingerprint
 from fedsim.scenario import Scenario, as_scenario, import_folders
-from fedsim.sweeps import store
-from fedsim.sweeps.dispatch import Dispatcher, Settled
-from fedsim.sweeps.executors import Backend, backend_of
-from fedsim.sweeps.plan import LEAST_S, Plan, PlannedRun, default_limit, plan_sweep
-from fedsim.sweeps.results import FIXED, paired_differences, read_results
-from fedsim.sweeps.worker import RunOutcome, Task, work
+from fedsim.trials import store
+from fedsim.trials.dispatch import Dispatcher, Settled
+from fedsim.trials.executors import Backend, backend_of
+from fedsim.trials.plan import LEAST_S, Plan, PlannedRun, default_limit, plan_sweep
+from fedsim.trials.results import FIXED, paired_differences, read_results
+from fedsim.trials.worker import RunOutcome, Task, work
 
 _Tell = Callable[[str], None]
 
@@ -41,13 +41,13 @@ class Swept:
     seconds: float  # wall time of this call
 
     def results(self) -> pl.DataFrame:
-        """Read one row for each run and metric; see `fedsim.sweeps.results.read_results`."""
+        """Read one row for each run and metric; see `fedsim.trials.results.read_results`."""
         return read_results(self.directory)
 
     def differences(
         self, metrics: Sequence[str] | None = None, *, baseline: int | None = None, confidence: float = 0.95
     ) -> pl.DataFrame:
-        """Return how metrics differ from those at a baseline point, by `fedsim.sweeps.results.paired_differences`."""
+        """Return how metrics differ from those at a baseline point, by `fedsim.trials.results.paired_differences`."""
         return paired_differences(self.results(), baseline=baseline, metrics=metrics, confidence=confidence)
 
     def _repr_html_(self) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fedsim.common.errors import RunError
-from fedsim.sweeps import own_modules
-from fedsim.sweeps.own_modules import file_of, import_afresh, with_imports
+from fedsim.trials import own_modules
+from fedsim.trials.own_modules import file_of, import_afresh, with_imports
 
 MODULES = {
     "own_a.py": "from own_b import b\nimport own_nested.deep.far\ndef value(): return b() + own_nested.deep.far.N",

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedsim.sweeps.decision import interval
-from fedsim.sweeps.results import _column as column
-from fedsim.sweeps.results import paired_differences, parameters_of
+from fedsim.trials.decision import interval
+from fedsim.trials.results import _column as column
+from fedsim.trials.results import paired_differences, parameters_of
 
 
 def frame(values: Mapping[tuple[int, int], float | None], metric: str = "m") -> pl.DataFrame:

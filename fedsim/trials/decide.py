@@ -29,13 +29,13 @@ from fedsim.limits.grammar import parse_condition
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
 from fedsim.scenario.learning import OptimizerChoice
-from fedsim.sweeps.decision import feasible, holm, p_values, rank, reached
-from fedsim.sweeps.executors import Backend
-from fedsim.sweeps.plan import Plan, PlannedRun, Point, plan_sweep
-from fedsim.sweeps.results import read_results
-from fedsim.sweeps.store import RUN_COLUMNS
-from fedsim.sweeps.sweep import Swept, run_sweep
-from fedsim.sweeps.worker import RunOutcome, Task, work
+from fedsim.trials.decision import feasible, holm, p_values, rank, reached
+from fedsim.trials.executors import Backend
+from fedsim.trials.plan import Plan, PlannedRun, Point, plan_sweep
+from fedsim.trials.results import read_results
+from fedsim.trials.store import RUN_COLUMNS
+from fedsim.trials.sweep import Swept, run_sweep
+from fedsim.trials.worker import RunOutcome, Task, work
 
 FINAL = "final"
 """The folder of the sweep that decides."""
@@ -97,7 +97,7 @@ def decide(
 ) -> Decision:
     """Choose among the settings of a scenario (`choose`), by its `decide`; a second call does only what is missing.
 
-    The arguments, and what is raised, are those of `fedsim.sweeps.sweep.run_sweep`; a `ScenarioError` also says
+    The arguments, and what is raised, are those of `fedsim.trials.sweep.run_sweep`; a `ScenarioError` also says
     that the scenario does not say what may be chosen, or by what.
     """
     for key, example in (("choose", "population.*.separation: [0, 10, 20]"), ("decide", "minimize: METRIC")):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedsim.experiment.run import simulate
 from fedsim.scenario import Scenario
-from fedsim.sweeps.plan import plan_sweep, points_of, seeds_of
+from fedsim.trials.plan import plan_sweep, points_of, seeds_of
 from tests.conftest import SMALL, Load, Write
 
 values = st.lists(st.integers(0, 2), min_size=1, max_size=3, unique=True)

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from fedsim.common.errors import FedsimError
-from fedsim.sweeps.executors import backend_of
-from fedsim.sweeps.executors.local import LocalProcesses, WorkerLostError
+from fedsim.trials.executors import backend_of
+from fedsim.trials.executors.local import LocalProcesses, WorkerLostError
 from tests.conftest import LIMIT_S
-from tests.sweeps import jobs
-from tests.sweeps.sweeping import session, started, until
+from tests.trials import jobs
+from tests.trials.sweeping import session, started, until
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_workers_end_with_a_driver_that_is_killed(tmp_path: Path) -> None:
         textwrap.dedent(
             """
             import time
-            from fedsim.sweeps.executors.local import LocalProcesses
+            from fedsim.trials.executors.local import LocalProcesses
             if __name__ == "__main__":
                 executor = LocalProcesses(2)
                 futures = [executor.submit(time.sleep, 600) for _ in range(2)]
@@ -97,7 +97,7 @@ def test_workers_end_with_a_driver_that_is_killed(tmp_path: Path) -> None:
 def test_a_script_without_a_guard_is_told_so(tmp_path: Path) -> None:
     script = tmp_path / "unguarded.py"
     script.write_text(
-        "import os\nfrom fedsim.sweeps.executors.local import LocalProcesses\n"
+        "import os\nfrom fedsim.trials.executors.local import LocalProcesses\n"
         "LocalProcesses(1).submit(os.getpid).result()\n"
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=120)
@@ -111,8 +111,8 @@ def test_a_script_without_a_guard_is_told_so(tmp_path: Path) -> None:
         ("dask", "unknown executor 'dask'"),
         ("dask=", "unknown executor 'dask='"),
         ("no.such.module:pool", "cannot be imported: No module named 'no'"),
-        ("tests.sweeps.jobs:poll", "cannot be imported"),
-        ("tests.sweeps.jobs:__doc__", "is not a function"),
+        ("tests.trials.jobs:poll", "cannot be imported"),
+        ("tests.trials.jobs:__doc__", "is not a function"),
         (":", "cannot be imported"),
     ],
 )

@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 
 from fedsim.scenario import Scenario
-from fedsim.sweeps.results import read_results
+from fedsim.trials.results import read_results
 from tests.conftest import LIMIT_S
 
 SWEPT = """\
@@ -111,7 +111,7 @@ def done_here(scenario: Scenario) -> pl.DataFrame:
 @cache
 def _done_here(written: str) -> pl.DataFrame:
     from fedsim.experiment.run import simulate
-    from fedsim.sweeps.plan import plan_sweep
+    from fedsim.trials.plan import plan_sweep
 
     plan = plan_sweep(Scenario.model_validate_json(written))
     rows = []

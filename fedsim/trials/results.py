@@ -21,7 +21,7 @@ from fedsim.common.arguments import path_of
 from fedsim.common.errors import RunError
 from fedsim.common.intervals import student_quantile
 from fedsim.log import says
-from fedsim.sweeps import store
+from fedsim.trials import store
 
 FIXED = ("run_id", "point", "seed", "status", "metric", "value")
 

@@ -1,7 +1,7 @@
 """Which setting of a sweep to choose: the best by an objective, or the Pareto front of two metrics.
 
 Metrics are (settings, seeds) arrays, NaN where a run has no value. The same seed is the same world at every setting, so
-settings are compared seed by seed, with Student's t over the differences as in `fedsim.sweeps.results`. Of several
+settings are compared seed by seed, with Student's t over the differences as in `fedsim.trials.results`. Of several
 differences, Holm's correction says which are significant at 5 % together; the others are ties.
 """
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from fedsim import __version__
 from fedsim.common.errors import FedsimError, SweepError
-from fedsim.sweeps import dispatch, executors
-from fedsim.sweeps.dispatch import Dispatcher, Settled
-from fedsim.sweeps.executors import Backend, ClusterExecutor
-from fedsim.sweeps.plan import PlannedRun
-from fedsim.sweeps.worker import AT, Inputs, RunOutcome, Task
+from fedsim.trials import dispatch, executors
+from fedsim.trials.dispatch import Dispatcher, Settled
+from fedsim.trials.executors import Backend, ClusterExecutor
+from fedsim.trials.plan import PlannedRun
+from fedsim.trials.worker import AT, Inputs, RunOutcome, Task
 
 RUNS = [PlannedRun(f"run-{seed}", 0, seed) for seed in range(12)]
 NO_SCENARIO: Any = None

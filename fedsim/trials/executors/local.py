@@ -20,7 +20,7 @@ from typing import Any, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from fedsim.common.errors import SweepError
-from fedsim.sweeps.executors import SweepExecutor
+from fedsim.trials.executors import SweepExecutor
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedsim.limits.grammar import parse_condition
-from fedsim.sweeps.decision import detectable, feasible, front, holm, interval, p_values, rank, seeds_needed, told_apart
+from fedsim.trials.decision import detectable, feasible, front, holm, interval, p_values, rank, seeds_needed, told_apart
 
 NAN = float("nan")
 

@@ -17,7 +17,7 @@ _KNOWN = "process, dask=ADDRESS, ray=ADDRESS, or package.module:function of your
 _CLUSTERS = {"dask": ("dask_cluster:connect_to_dask", "distributed"), "ray": ("ray_cluster:connect_to_ray", "ray")}
 """The function that connects to a cluster, and the package that it needs."""
 
-ASKED = "fedsim.sweeps.worker:__version__"
+ASKED = "fedsim.trials.worker:__version__"
 """What a worker is asked to import, with all that a run needs."""
 _LOOK_EVERY_S = 1.0
 _SHOWN = 3
@@ -124,13 +124,13 @@ def backend_of(name: str, workers: int | None = None) -> Backend:
     kind, equals, address = name.partition("=")
     here = workers or default_workers()
     if name == "process":
-        from fedsim.sweeps.executors.local import LocalProcesses
+        from fedsim.trials.executors.local import LocalProcesses
 
         return Backend(name, lambda: LocalProcesses(here), lambda _: here)
     if kind in _CLUSTERS and equals and address:
         function, package = _CLUSTERS[kind]
         try:
-            connect = resolve_name(f"fedsim.sweeps.executors.{function}")
+            connect = resolve_name(f"fedsim.trials.executors.{function}")
         except ImportError as error:
             raise RunError(
                 f"{kind}=... needs {package}, which cannot be imported ({error}); install fedsim-participation[{kind}]"

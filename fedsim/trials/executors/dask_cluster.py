@@ -15,8 +15,8 @@ from weakref import WeakKeyDictionary
 from distributed import Client, get_worker
 
 from fedsim.common.errors import SweepError
-from fedsim.sweeps.executors import ASKED, ClusterExecutor
-from fedsim.sweeps.worker import AT
+from fedsim.trials.executors import ASKED, ClusterExecutor
+from fedsim.trials.worker import AT
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

@@ -16,7 +16,7 @@ from fedsim._version import __version__
 from fedsim.common.errors import FedsimError, RunError, StalledError, told
 from fedsim.common.files import hash_of
 from fedsim.scenario import Scenario, let_import_from
-from fedsim.sweeps.own_modules import import_afresh, made_otherwise, with_imports
+from fedsim.trials.own_modules import import_afresh, made_otherwise, with_imports
 
 AT: ContextVar[str] = ContextVar("AT", default="")
 """What a cluster calls the worker that does this task."""
@@ -102,7 +102,7 @@ def work(task: Task) -> RunOutcome:
     """Do a run and write its results, unless they exist; errors are returned, not raised."""
     from fedsim.experiment.cautions import why_nothing
     from fedsim.experiment.run import simulate
-    from fedsim.sweeps.store import mark_of, run_file, write_run_results
+    from fedsim.trials.store import mark_of, run_file, write_run_results
 
     folder = Path(task.folder)
     if run_file(folder, task.run_id).exists():

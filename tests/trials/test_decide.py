@@ -22,18 +22,18 @@ from fedsim.common.messages import plain
 from fedsim.findings.decided import decided_findings, decided_of, decided_title, next_steps, planned_seeds
 from fedsim.findings.finished_sweep import read_finished_sweep
 from fedsim.scenario import Scenario
-from fedsim.sweeps.decide import decide, planned_decision, still_open
-from fedsim.sweeps.decision import reached
-from fedsim.sweeps.executors import Backend
-from fedsim.sweeps.pilot import Estimate
-from fedsim.sweeps.plan import estimated_times, plan_data, total_time
-from fedsim.sweeps.results import read_results
-from fedsim.sweeps.store import read_sweep, write_run_results
-from fedsim.sweeps.worker import RunOutcome, Task, work
+from fedsim.trials.decide import decide, planned_decision, still_open
+from fedsim.trials.decision import reached
+from fedsim.trials.executors import Backend
+from fedsim.trials.pilot import Estimate
+from fedsim.trials.plan import estimated_times, plan_data, total_time
+from fedsim.trials.results import read_results
+from fedsim.trials.store import read_sweep, write_run_results
+from fedsim.trials.worker import RunOutcome, Task, work
 from tests.command import fedsim
 from tests.conftest import LIMIT_S, Write
-from tests.sweeps import jobs
-from tests.sweeps.sweeping import THREADS, until
+from tests.trials import jobs
+from tests.trials.sweeping import THREADS, until
 
 TRAINED = """\
 stop: {rounds: 30}
@@ -243,9 +243,9 @@ def test_a_plan_counts_that_settings_are_dropped(write: Write) -> None:
 
 def test_a_busy_machine_tries_one_point_of_each_stage(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """When only three points were tried in time, those that train 5 variants were taken for some that train 2."""
-    monkeypatch.setattr("fedsim.sweeps.plan._PATIENCE_S", 0.0)
-    monkeypatch.setattr("fedsim.sweeps.plan.LocalProcesses", ThreadPoolExecutor)
-    monkeypatch.setattr("fedsim.sweeps.plan.pilot", jobs.pilot_of_variants)
+    monkeypatch.setattr("fedsim.trials.plan._PATIENCE_S", 0.0)
+    monkeypatch.setattr("fedsim.trials.plan.LocalProcesses", ThreadPoolExecutor)
+    monkeypatch.setattr("fedsim.trials.plan.pilot", jobs.pilot_of_variants)
     plan = planned_decision(Scenario.load(write(TRAINED)))
     found = [each.seconds for each in estimated_times(plan) if each is not None]
     assert found == [5.0] * 4 + [2.0] * 4 + [12.0] * 4

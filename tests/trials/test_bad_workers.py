@@ -17,8 +17,8 @@ from tests.command import REPOSITORY
 from tests.command import fedsim as fedsim_here
 from tests.command import fedsim_process as fedsim
 from tests.conftest import Write
-from tests.sweeps.sweeping import SLOW, SWEPT, command, run_files, started, until
-from tests.sweeps.test_clusters import METRIC, _dask, free_port, listening, needs_dask, needs_ray
+from tests.trials.sweeping import SLOW, SWEPT, command, run_files, started, until
+from tests.trials.test_clusters import METRIC, _dask, free_port, listening, needs_dask, needs_ray
 
 pytestmark = pytest.mark.long
 MANY = SWEPT.replace("seeds: 3", "seeds: 8") + 'metrics: ["own_elsewhere:Own"]\n'
@@ -141,7 +141,7 @@ def test_a_stopped_worker_is_named_and_costs_no_run(
     dask: Dask, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is not killed, so that Dask would wait for it for five minutes. If all are stopped, the sweep ends."""
-    monkeypatch.setattr("fedsim.sweeps.executors.dask_cluster._SILENT_S", 3.0)
+    monkeypatch.setattr("fedsim.trials.executors.dask_cluster._SILENT_S", 3.0)
     dask.worker()
     dask.worker()
     (stopped, pid), (_, other) = dask.ready().items()
@@ -194,7 +194,7 @@ def test_workers_that_come_late_and_then_a_scheduler_that_dies(dask: Dask, write
 def test_a_scheduler_that_dies_between_check_and_first_run(
     dask: Dask, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fedsim.sweeps.executors.dask_cluster import DaskExecutor
+    from fedsim.trials.executors.dask_cluster import DaskExecutor
 
     dask.worker()
     dask.ready()
