@@ -12,10 +12,10 @@ import polars as pl
 from fedsim.analysis.noise import by_chance
 from fedsim.analysis.verdict import LEVEL, POWER, compare_shares, effective_draws, evenness, without_replacement
 from fedsim.common.arrays import Floats, Ints
+from fedsim.common.formatting import count, cut, number
 from fedsim.common.intervals import normal_quantile
 from fedsim.experiment.cautions import by_day, drawn_together
 from fedsim.findings.finished_run import FinishedRun
-from fedsim.findings.formatting import count, cut, number
 from fedsim.findings.gathered import FEWEST_DAYS, FEWEST_ROUNDS, TENTH, weight_classes
 
 ROUNDING = 1e-9  # distances below are zero, written with the rounding errors of their sums

@@ -9,6 +9,7 @@ import numpy as np
 
 from fedsim.common.arrays import Bools, Floats
 from fedsim.common.errors import RunError
+from fedsim.common.formatting import capitalized, count, listing, listing_of, number, percent
 from fedsim.findings.finding import (
     BIAS,
     COST,
@@ -22,7 +23,6 @@ from fedsim.findings.finding import (
     with_seeds,
 )
 from fedsim.findings.finished_sweep import CRASHED, Axis, FinishedSweep
-from fedsim.findings.formatting import capitalized, count, listing, listing_of, number, percent
 from fedsim.findings.metric_wording import PACE, MetricWording, difference, wording_of
 from fedsim.findings.tournament import several_seeds
 from fedsim.limits.grammar import ConditionError, MetricCondition, parse_condition

@@ -11,12 +11,12 @@ import polars as pl
 
 from fedsim.analysis.noise import DEGREES
 from fedsim.common.arrays import Bools, Floats
+from fedsim.common.formatting import capitalized, count, cut, equation, listing, listing_of, number, percent
 from fedsim.common.intervals import half_width
 from fedsim.experiment.run_directory import ABSENT, Change
 from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, Certainty, Finding, Tile, with_half
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.finished_sweep import short_name, value_text
-from fedsim.findings.formatting import capitalized, count, cut, equation, listing, listing_of, number, percent
 from fedsim.findings.methods import references, without_loss
 from fedsim.findings.metric_wording import (
     L1,

@@ -8,6 +8,7 @@ import numpy as np
 
 from fedsim.analysis.metrics import describe
 from fedsim.common.arrays import Floats
+from fedsim.common.formatting import capitalized, count, duration, equation, listing_of, number, percent
 from fedsim.findings.choice import (
     SweepChoice,
     choice_of,
@@ -19,7 +20,6 @@ from fedsim.findings.choice import (
 )
 from fedsim.findings.finding import COST, MODEL, NEXT, TRUST, Finding, command_of, with_half
 from fedsim.findings.finished_sweep import FinishedSweep, names_of
-from fedsim.findings.formatting import capitalized, count, duration, equation, listing_of, number, percent
 from fedsim.findings.metric_wording import PACE, difference, wording_of
 from fedsim.findings.sweep import choice_bias, losses_of, no_loss
 from fedsim.trials.decision import interval

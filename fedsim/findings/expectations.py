@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsim.common.files import portable
+from fedsim.common.formatting import NO_VALUE, count, cut, listing_of
 from fedsim.findings.finished_run import Json
 from fedsim.findings.finished_sweep import COMPLETE, FinishedSweep
-from fedsim.findings.formatting import NO_VALUE, count, cut, listing_of
 from fedsim.findings.metric_wording import read_condition
 from fedsim.limits.grammar import parse_condition
 

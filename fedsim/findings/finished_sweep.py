@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.formatting import MOST, equation, number
 from fedsim.findings.finished_run import Json, read_scenario
-from fedsim.findings.formatting import MOST, equation, number
 from fedsim.findings.metric_wording import L1, REPORTED
 from fedsim.scenario import Scenario
 from fedsim.scenario.units import parse_duration

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterator, Mapping
 
 from fedsim.analysis.metrics import of_jobs
+from fedsim.common.formatting import count, listing, number, percent
 from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, WHAT, Certainty, Finding, Tile, command_of
-from fedsim.findings.formatting import count, listing, number, percent
 from fedsim.findings.methods import optimizer_of
 from fedsim.findings.metric_wording import PACE, REPORTED, tv
 from fedsim.scenario import Scenario

@@ -14,9 +14,9 @@ import polars as pl
 
 from fedsim.analysis.verdict import Look, compare_values
 from fedsim.common.arrays import Floats
+from fedsim.common.formatting import count, cut, give_or_take, listing, number, percent
 from fedsim.findings.finding import LONGEST, MODEL, Certainty, Finding
 from fedsim.findings.finished_run import INITIAL_ROUND, FinishedRun
-from fedsim.findings.formatting import count, cut, give_or_take, listing, number, percent
 
 _SPANS = 10
 _SHORT = 24  # characters of a name in a line

@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 
 from fedsim.analysis.metrics import describe
+from fedsim.common.formatting import duration, fixed, number, percent, signed
 from fedsim.findings.finding import BIAS, COST, MODEL
-from fedsim.findings.formatting import duration, fixed, number, percent, signed
 from fedsim.limits.grammar import ConditionError, MetricCondition, parse_condition
 
 L1, REPORTED, PULL = (f"participation.{of}l1_uniform" for of in ("", "reported_", "pull_"))

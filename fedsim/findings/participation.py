@@ -3,11 +3,11 @@
 import math
 from collections.abc import Iterator, Mapping
 
+from fedsim.common.formatting import capitalized, count, duration, equation, listing, many, number, percent
 from fedsim.experiment.cautions import why_nothing
 from fedsim.findings.bias import NOBODY, ROUNDING, Bias, ClientShare, Seen, contrast_words, never_by_chance
 from fedsim.findings.finding import BIAS, WHAT, Certainty, Finding
 from fedsim.findings.finished_run import FinishedRun
-from fedsim.findings.formatting import capitalized, count, duration, equation, listing, many, number, percent
 from fedsim.findings.metric_wording import tv
 from fedsim.scenario.server import has_random_size
 

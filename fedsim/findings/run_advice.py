@@ -8,12 +8,12 @@ from functools import partial
 import numpy as np
 
 from fedsim.common.errors import FedsimError
+from fedsim.common.formatting import capitalized, count, duration, listing, many, number, percent
 from fedsim.common.instants import HOUR_S, time_unit
 from fedsim.experiment.cautions import of_paid_rounds, of_separation, of_shocks, of_training, why_nothing
 from fedsim.findings.bias import ROUNDING, Bias, Seen
 from fedsim.findings.finding import COST, MODEL, NEXT, TRUST, Finding, command_of
 from fedsim.findings.finished_run import FinishedRun
-from fedsim.findings.formatting import capitalized, count, duration, listing, many, number, percent
 from fedsim.findings.methods import initial_loss, optimizer_figures, slow_descents, stopped_after
 from fedsim.findings.metric_wording import tv
 from fedsim.scenario.learning import ConstantSchedule

@@ -10,6 +10,16 @@ import polars as pl
 
 from fedsim.analysis.noise import by_chance
 from fedsim.common.arrays import Floats, Ints
+from fedsim.common.formatting import (
+    capitalized,
+    count,
+    count_range,
+    cut,
+    duration,
+    listing,
+    listing_of,
+    with_separation,
+)
 from fedsim.findings.bias import FEW
 from fedsim.findings.choice import (
     SETTINGS_TEST,
@@ -24,16 +34,6 @@ from fedsim.findings.choice import (
 )
 from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, WHAT, Certainty, Finding, Tile, with_half
 from fedsim.findings.finished_sweep import COMPLETE, Axis, FinishedSweep, names_of
-from fedsim.findings.formatting import (
-    capitalized,
-    count,
-    count_range,
-    cut,
-    duration,
-    listing,
-    listing_of,
-    with_separation,
-)
 from fedsim.findings.jobs import OF_EACH_JOB
 from fedsim.findings.methods import optimizer_of, without_loss
 from fedsim.findings.metric_wording import L1, PACE, PACE_UNIT, PULL, MetricWording, difference, tv, wording_of

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedsim.common.arrays import Bools, Floats
+from fedsim.common.formatting import count, cut, listing, listing_of, number
 from fedsim.findings.finding import COST, MODEL, NEXT, TRUST, Certainty, Finding, Tile, with_half, with_seeds
 from fedsim.findings.finished_sweep import FinishedSweep
-from fedsim.findings.formatting import count, cut, listing, listing_of, number
 from fedsim.trials.decision import holm, interval, p_values, seeds_needed, told_apart
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from fedsim.analysis.metrics import describe, listed
+from fedsim.common.formatting import NO_VALUE, above_dust, count, equation, percent, signed
 from fedsim.experiment.run_directory import Change
 from fedsim.findings.comparison import (
     Judged,
@@ -23,7 +24,6 @@ from fedsim.findings.comparison import (
 from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, WHAT, Finding, command_of
 from fedsim.findings.finished_run import FinishedRun, read_run
 from fedsim.findings.finished_sweep import short_name, value_text
-from fedsim.findings.formatting import NO_VALUE, above_dust, count, equation, percent, signed
 from fedsim.findings.run import setup_of
 from fedsim.privacy.guarantee import scope_of
 from fedsim.report.charts import Chart

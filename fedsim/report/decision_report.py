@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 
+from fedsim.common.formatting import capitalized, count, number
 from fedsim.findings.choice import SweepChoice, loss_parts
 from fedsim.findings.decided import decided_findings, decided_of, decided_title, figure_text, figures_of, planned_seeds
 from fedsim.findings.finding import Tile
 from fedsim.findings.finished_sweep import FinishedSweep, names_of, read_finished_sweep
-from fedsim.findings.formatting import capitalized, count, number
 from fedsim.findings.sweep import sweep_setup, sweep_tiles, what_was_simulated
 from fedsim.report.charts import Chart
 from fedsim.report.charts.sweep_settings import IntervalRows, interval_chart

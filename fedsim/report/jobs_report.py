@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 
 from fedsim.analysis.metrics import of_jobs
+from fedsim.common.formatting import NO_VALUE, count, number, percent
 from fedsim.common.json_files import read_figures, read_object
 from fedsim.experiment.finished import JOBS, MANIFEST, METRICS
 from fedsim.findings.expectations import verdict
 from fedsim.findings.finished_run import read_scenario
-from fedsim.findings.formatting import NO_VALUE, count, number, percent
 from fedsim.findings.jobs import ALONE, jobs_answer, jobs_tiles, jobs_title
 from fedsim.findings.metric_wording import PACE, REPORTED, tv
 from fedsim.report.charts.sweep_settings import IntervalRows, interval_chart

@@ -13,9 +13,9 @@ from markupsafe import Markup
 
 from fedsim.common.errors import RunError
 from fedsim.common.files import write_bytes, write_text
+from fedsim.common.formatting import distinct
 from fedsim.experiment.finished import open_finished
 from fedsim.findings.finding import lines
-from fedsim.findings.formatting import distinct
 from fedsim.report.document import ReportDocument, json_summary, markdown_summary, pictures_of, render, render_part
 from fedsim.report.render import figure_file, picture
 from fedsim.trials.store import SWEEP_FILE

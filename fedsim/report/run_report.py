@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fedsim.common.errors import PluginError, told, users_line
+from fedsim.common.formatting import NO_VALUE, capitalized, count, distinct, number, with_separation
 from fedsim.findings.expectations import verdict
 from fedsim.findings.finding import Finding
 from fedsim.findings.finished_run import FinishedRun
-from fedsim.findings.formatting import NO_VALUE, capitalized, count, distinct, number, with_separation
 from fedsim.findings.methods import paying_findings
 from fedsim.findings.run import asks_of_convergence, run_answer, setup_of
 from fedsim.learning.private import caveats_of

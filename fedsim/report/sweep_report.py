@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fedsim.analysis.metrics import describe
+from fedsim.common.formatting import capitalized, count
 from fedsim.findings.choice import SweepChoice, choice_of, choice_title, loss_parts
 from fedsim.findings.expectations import sweep_verdict
 from fedsim.findings.finished_sweep import FinishedSweep
-from fedsim.findings.formatting import capitalized, count
 from fedsim.findings.metric_wording import L1, PACE, wording_of
 from fedsim.findings.sweep import moves, sweep_answer, sweep_setup, sweep_tiles
 from fedsim.findings.tournament import Tournament, leaders, ranks, tied, tournament_of, tournament_title

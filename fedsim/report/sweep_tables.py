@@ -7,9 +7,9 @@ from typing import TypeAlias
 import numpy as np
 
 from fedsim.common.arrays import Floats
+from fedsim.common.formatting import NO_VALUE, above_dust, capitalized, count, duration, listing, number
 from fedsim.findings.choice import LossParts, SweepChoice
 from fedsim.findings.finished_sweep import FinishedSweep, names_of
-from fedsim.findings.formatting import NO_VALUE, above_dust, capitalized, count, duration, listing, number
 from fedsim.findings.metric_wording import PACE, difference, tv
 from fedsim.findings.sweep import moves
 from fedsim.findings.tournament import MEMORY, Tournament, allowed, leaders, ranks, winners

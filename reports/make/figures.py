@@ -12,10 +12,10 @@ from matplotlib.axes import Axes
 
 from fedsim import Scenario
 from fedsim.common.arrays import Floats
+from fedsim.common.formatting import capitalized, count, equation, listing, number, percent, signed
 from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, Finding
 from fedsim.findings.finished_run import INITIAL_ROUND
 from fedsim.findings.finished_sweep import Axis
-from fedsim.findings.formatting import capitalized, count, equation, listing, number, percent, signed
 from fedsim.findings.metric_wording import L1, tv
 from fedsim.findings.sweep import Line, Lines
 from fedsim.report.charts import Chart

@@ -23,7 +23,7 @@ import polars as pl
 
 from fedsim import Scenario, simulate
 from fedsim.common.arrays import Bools, Floats
-from fedsim.findings.formatting import listing, number
+from fedsim.common.formatting import listing, number
 from fedsim.findings.tournament import MEMORY, Tournament, tournament_of, winners
 from fedsim.log import fingerprint
 from fedsim.trials import store

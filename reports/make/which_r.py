@@ -13,9 +13,9 @@ import matplotlib as mpl
 import numpy as np
 
 from fedsim import Scenario
+from fedsim.common.formatting import listing, number
 from fedsim.findings.decided import decided_of, planned_seeds
 from fedsim.findings.finished_sweep import read_finished_sweep
-from fedsim.findings.formatting import listing, number
 from fedsim.learning.components import build_problem
 from fedsim.learning.problems.problem import Solvable, Solved
 from fedsim.trials.decision import interval

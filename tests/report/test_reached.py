@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 
 from fedsim import load, simulate
+from fedsim.common.formatting import percent
 from fedsim.findings.bias import bias_of, parts_of
 from fedsim.findings.finding import BIAS
 from fedsim.findings.finished_run import FinishedRun, read_run
-from fedsim.findings.formatting import percent
 from fedsim.report.run_report import run_document
 from tests.conftest import Load
 

@@ -9,9 +9,9 @@ from matplotlib.ticker import FixedLocator
 
 from fedsim.analysis.metrics.population import hours_of, share_by_hour
 from fedsim.common.arrays import Floats, Ints
+from fedsim.common.formatting import count, from_to, listing, percent
 from fedsim.common.instants import HOUR_S
 from fedsim.findings.finished_run import FinishedRun
-from fedsim.findings.formatting import count, from_to, listing, percent
 from fedsim.findings.gathered import SLOT_S
 from fedsim.report.charts import Chart, marks, plot
 

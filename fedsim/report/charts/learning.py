@@ -7,8 +7,8 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
+from fedsim.common.formatting import count, listing, number
 from fedsim.findings.finished_run import INITIAL_ROUND, FinishedRun
-from fedsim.findings.formatting import count, listing, number
 from fedsim.findings.methods import optimizers, references
 from fedsim.report.charts import Chart, marks, plot
 

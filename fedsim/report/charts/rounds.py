@@ -5,9 +5,9 @@ import polars as pl
 from matplotlib.axes import Axes
 
 from fedsim.common.arrays import Floats
+from fedsim.common.formatting import count, number, percent
 from fedsim.common.instants import time_unit
 from fedsim.findings.finished_run import FinishedRun
-from fedsim.findings.formatting import count, number, percent
 from fedsim.report.charts import Chart, marks, plot
 
 _SAME = 1e-9  # durations that differ by no more than this part of them are the same

@@ -10,10 +10,10 @@ from matplotlib.ticker import FixedLocator
 
 from fedsim.analysis.metrics import describe
 from fedsim.common.arrays import Floats, Ints
+from fedsim.common.formatting import count, listing, number
 from fedsim.findings.choice import LossParts
 from fedsim.findings.finding import BIAS
 from fedsim.findings.finished_sweep import FinishedSweep
-from fedsim.findings.formatting import count, listing, number
 from fedsim.findings.metric_wording import MetricWording
 from fedsim.findings.sweep import Line, Lines, line_data
 from fedsim.report.charts import Chart, marks, plot

@@ -10,8 +10,8 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.formatting import count, cut, number
 from fedsim.findings.choice import SweepChoice
-from fedsim.findings.formatting import count, cut, number
 from fedsim.findings.metric_wording import PACE, tv, wording_of
 from fedsim.report.charts import Chart, marks
 from fedsim.report.tables import Table, thinned

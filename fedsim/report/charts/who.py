@@ -9,10 +9,10 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from fedsim.common.arrays import Floats, Ints
+from fedsim.common.formatting import count, fixed, listing_of, number, percent
 from fedsim.common.intervals import student_quantile
 from fedsim.findings.bias import NORMAL, Bias, ClientParts, fair_counts, parts_of
 from fedsim.findings.finished_run import FinishedRun
-from fedsim.findings.formatting import count, fixed, listing_of, number, percent
 from fedsim.findings.gathered import share_margins
 from fedsim.report.charts import Chart, marks, plot
 from fedsim.report.tables import GROUP_ROWS, Table

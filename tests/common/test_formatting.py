@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from fedsim.findings.formatting import (
+from fedsim.common.formatting import (
     NO_VALUE,
     capitalized,
     count,
