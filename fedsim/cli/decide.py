@@ -54,7 +54,7 @@ def decide_command(
     except KeyboardInterrupt:
         complain("interrupted: the same command does the rest")
         raise
-    document = decision_document(done.final)
+    document = decision_document(done.directory)
     page = write_document(document, directory / PAGE)
     if as_json:
         settings = document.tables[0]

@@ -329,7 +329,7 @@ def _show_comparison(found: "Comparison", metrics: "pl.DataFrame", *, errors: bo
     if not found.configuration:
         say("the configurations are the same")
     looks = judged(found)
-    if (title := comparison_title(looks)) and len(looks[0].rows) == 1:
+    if (title := comparison_title(looks)) and len(found.pairs) == 1:
         say(plain(f"{title}."))
     answer = [each for each in comparison_answer(found, looks) if each.about in {BIAS, MODEL, COST} and each.quantity]
     for sentence in [*answer, *misses(found)]:
@@ -359,11 +359,12 @@ def _show(directory: Path, document: "ReportDocument | None" = None) -> None:
     import polars as pl
 
     from fedsim.report.page import document_of
-    from fedsim.trials.results import paired_differences, read_results
+    from fedsim.trials.contrasts import differences
+    from fedsim.trials.trials import Trials
 
-    frame = read_results(directory)
-    names = _matching(frame["metric"].drop_nulls().unique(maintain_order=True), _SHOWN)
-    apart = paired_differences(frame, metrics=names)
+    trials = Trials.read(directory)
+    names = _matching(trials.in_order, _SHOWN)
+    apart = differences(trials, trials.beside(), names)
     apart = apart.filter((pl.col("difference") != 0).any().over("metric"))
     if len(apart):
         complain("differences from the first point, paired by seed, with 95 % intervals:")
@@ -405,7 +406,7 @@ def _matching(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
 
 
 def _differences(apart: "pl.DataFrame") -> str:
-    """Return a table of the differences that `fedsim.trials.results.paired_differences` gives."""
+    """Return a table of the differences that `fedsim.trials.contrasts.differences` gives."""
     from fedsim.trials.results import parameters_of
 
     columns = {"point", "metric", "seeds", "baseline_mean", "mean", "difference", "standard_error", "low", "high"}

@@ -9,16 +9,14 @@ from typing import TypeAlias
 
 import polars as pl
 
-from fedsim.common.errors import RunError, ScenarioError
+from fedsim.common.errors import RunError
 from fedsim.common.files import reading
 from fedsim.common.json_files import read_figures, read_object
 from fedsim.common.outcomes import COUNTED_OUTCOMES
 from fedsim.common.regular_files import regular
 from fedsim.experiment.finished import check_one
 from fedsim.findings.gathered import Asked, Gathered, by_number, gather
-from fedsim.scenario import Scenario
-from fedsim.scenario.document import Document
-from fedsim.scenario.loading import validate
+from fedsim.scenario import Scenario, read_resolved
 
 Json: TypeAlias = "Mapping[str, Json] | list[Json] | str | int | float | None"
 
@@ -109,7 +107,7 @@ def read_run(directory: Path, gathered: Gathered | None = None) -> FinishedRun:
         clients = clients.with_columns(reported="participations")
     transitions = _read_optional(directory / "transitions.parquet", _TRANSITIONS)
     participations = directory / "participations.parquet"
-    scenario, rounds = read_scenario(path, manifest), _read_table(directory / "rounds.parquet", _ROUNDS).sort("round")
+    scenario, rounds = read_resolved(path, manifest), _read_table(directory / "rounds.parquet", _ROUNDS).sort("round")
     check_one(directory, scenario)
     staleness = ("staleness",) if scenario.server.staleness is None else ()
     with reading(participations):
@@ -154,20 +152,6 @@ def _of_reports(figures: Mapping[str, float]) -> dict[str, float]:
 def _simulated_s(manifest: Mapping[str, Json], rounds: pl.DataFrame) -> float:
     known, closed = manifest.get("simulated_s"), rounds["closed_s"].max()
     return next((float(each) for each in (known, closed) if isinstance(each, int | float)), 0.0)
-
-
-def read_scenario(path: Path, manifest: Mapping[str, Json]) -> Scenario:
-    """Build the resolved scenario in a manifest or `sweep.json`, which imports nothing of what it names.
-
-    Raises
-    ------
-    RunError
-        It is none that this version knows.
-    """
-    try:
-        return validate(Scenario, Document(manifest.get("scenario")), [])
-    except ScenarioError as error:
-        raise RunError(f"{path}: its scenario cannot be read: {error.mistakes[0]}") from None
 
 
 def _scan(path: Path, columns: tuple[str, ...]) -> pl.LazyFrame:

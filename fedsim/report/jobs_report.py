@@ -10,14 +10,14 @@ from fedsim.common.formatting import NO_VALUE, count, number, percent
 from fedsim.common.json_files import read_figures, read_object
 from fedsim.experiment.finished import JOBS, MANIFEST, METRICS
 from fedsim.findings.expectations import verdict
-from fedsim.findings.finished_run import read_scenario
 from fedsim.findings.jobs import ALONE, jobs_answer, jobs_tiles, jobs_title
-from fedsim.findings.metric_wording import PACE, REPORTED, tv
+from fedsim.findings.metric_wording import tv
 from fedsim.report.charts.sweep_settings import IntervalRows, interval_chart
 from fedsim.report.document import ReportDocument, Section
 from fedsim.report.provenance import run_provenance
 from fedsim.report.tables import Table
-from fedsim.scenario import Scenario
+from fedsim.scenario import Scenario, read_resolved
+from fedsim.trials.decision import PACE, REPORTED
 
 _COLUMNS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("Rounds a day", PACE, number),
@@ -36,7 +36,7 @@ def has_jobs(directory: Path) -> bool:
 def jobs_document(directory: Path) -> ReportDocument:
     """Compute everything that the report of several jobs shows; a `RunError` names a file that cannot be read."""
     manifest = read_object(directory / MANIFEST)
-    scenario, metrics = read_scenario(directory / MANIFEST, manifest), read_figures(directory / METRICS)
+    scenario, metrics = read_resolved(directory / MANIFEST, manifest), read_figures(directory / METRICS)
     table = _table(scenario, metrics)
     jobs = of_jobs(metrics)
     shown = [(job, how) for job, own in jobs.items() for how in ("", ALONE) if not how or ALONE + REPORTED in own]

@@ -39,10 +39,10 @@ def document_of(directory: Path, plugins: bool = False, gathered: "Gathered | No
         The directory lacks a file or has an unreadable one; the message names it.
     """
     if (directory / SWEEP_FILE).exists():
-        from fedsim.findings.finished_sweep import read_finished_sweep
         from fedsim.report.sweep_report import sweep_document
+        from fedsim.trials.trials import Trials
 
-        return sweep_document(read_finished_sweep(directory))
+        return sweep_document(Trials.read(directory))
     from fedsim.findings.finished_run import read_run
     from fedsim.report.jobs_report import has_jobs, jobs_document
     from fedsim.report.run_report import run_document

@@ -1,11 +1,12 @@
 """Two runs, or two sweeps, side by side: what differs in their configuration, and in their figures."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from fedsim.common.arguments import path_of
@@ -15,17 +16,9 @@ from fedsim.experiment.cautions import why_nothing
 from fedsim.experiment.finished import MANIFEST, Outcome, open_finished
 from fedsim.experiment.run_directory import Change, changes
 from fedsim.limits.grammar import ConditionError, parse_condition
-from fedsim.trials.results import differences, parameters_of, read_results
+from fedsim.trials.contrasts import differences
 from fedsim.trials.store import SWEEP_FILE, read_sweep
-
-
-@dataclass(frozen=True)
-class Side:
-    """A run or a sweep: its configuration, and its figures in the columns of `read_results`."""
-
-    name: str
-    scenario: Mapping[str, Any]
-    figures: pl.DataFrame
+from fedsim.trials.trials import NOT_RUN, Trials
 
 
 @dataclass(frozen=True)
@@ -39,13 +32,14 @@ class Missed:
     worst: float | None  # the value farthest beyond the limit; None where no run that misses it has a value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Comparison:
     """What differs between A and B."""
 
     configuration: list[Change]  # wherever the two differ
-    # As from `fedsim.trials.results.paired_differences`, A being the baseline; pairs have equal seeds and parameters.
-    metrics: pl.DataFrame
+    trials: Trials  # of both: the settings that both have, of A and of B
+    pairs: list[tuple[int, int]]  # their rows: of A, and of B with equal parameters
+    metrics: pl.DataFrame  # as from `fedsim.trials.contrasts.differences`, by these pairs
     notes: list[str]  # limitations of the comparison
     # By A, and by B, of the limits of its own scenario.
     missed: tuple[tuple[Missed, ...], tuple[Missed, ...]]
@@ -58,54 +52,68 @@ def compare(a: str | Path | Outcome, b: str | Path | Outcome, *, confidence: flo
     A `RunError` says that one of them is neither, or that they have nothing in common that could be compared.
     """
     one, other = _read_side(a), _read_side(b)
-    configuration = list(changes(one.scenario, other.scenario))
-    shared = parameters_of(one.figures)
-    if set(shared) != set(parameters_of(other.figures)):
+    if set(one.swept) != set(other.swept):
         raise RunError(
-            f"{one.name} sweeps {_listed(shared)}, {other.name} {_listed(parameters_of(other.figures))}: "
+            f"{one.name} sweeps {_listed(one.swept)}, {other.name} {_listed(other.swept)}: "
             "their points do not correspond; compare two of them, as DIR@POINT"
         )
-    ours, theirs = _joinable(one.figures, shared), _joinable(other.figures, shared)
-    notes = []
-    keys = ["metric", *(f"key:{name}" for name in shared)]
-    seeds, other_seeds = set(ours["seed"]), set(theirs["seed"])
-    if seeds & other_seeds:
-        keys.append("seed")
-        if seeds != other_seeds:
-            notes.append(f"only the {len(seeds & other_seeds)} seeds that both have are compared")
-    elif len(seeds) == len(other_seeds) == 1:
+    notes, both = list[str](), {*one.seeds} & {*other.seeds}
+    if both and {*one.seeds} != {*other.seeds}:
+        notes.append(f"only the {len(both)} seeds that both have are compared")
+    elif not both and len(one.seeds) == len(other.seeds) == 1:
         notes.append("the two have different seeds, so different worlds: their figures are not paired")
-    else:
+        one = replace(one, facts=one.facts.with_columns(seed=pl.lit(other.seeds[0], pl.Int64)))
+    elif not both:
         raise RunError(f"{one.name} and {other.name} have no seed in common, so nothing can be paired")
-    reference = ours.select(*keys, pl.col("value").alias("baseline"))
-    pairs = theirs.join(reference, on=keys, maintain_order="left", nulls_equal=True)
-    if pairs.is_empty():
+    trials, pairs = _beside(one, other)
+    metrics = differences(trials, pairs, confidence=confidence)
+    if metrics.is_empty():
         raise RunError(f"{one.name} and {other.name} have no figure in common")
-    pairs = pairs.select(*other.figures.columns, "baseline")
-    notes += [
-        f"only the values of {name} that both have are compared"
-        for name in shared
-        if set(ours[f"key:{name}"]) != set(theirs[f"key:{name}"])
-    ]
-    known = [(side.name, side.figures.drop_nulls("metric").select("metric", "value")) for side in (one, other)]
+    keys, theirs = ({name: set(_keys(each.settings, [name])) for name in one.swept} for each in (one, other))
+    notes += [f"only the values of {name} that both have are compared" for name in keys if keys[name] != theirs[name]]
+    known = [(side.name, side.facts.drop_nulls("fact").select("fact", "value")) for side in (one, other)]
     nothing = tuple(f"{name}: {why}" for name, own in known if (why := why_nothing(dict(own.iter_rows()))))
-    missed = _missed_by(one), _missed_by(other)
-    return Comparison(configuration, differences(pairs, confidence), notes, missed, nothing)
+    configuration = list(changes(one.meta["scenario"], other.meta["scenario"]))
+    return Comparison(configuration, trials, pairs, metrics, notes, (_missed_by(one), _missed_by(other)), nothing)
 
 
-def _missed_by(side: Side) -> tuple[Missed, ...]:
+def _beside(one: Trials, other: Trials) -> tuple[Trials, list[tuple[int, int]]]:
+    """Return the settings that two trials share, those of the first and then of the second, and their pairs."""
+    ours = {key: row for row, key in enumerate(_keys(one.settings, one.swept))}
+    shared = [(ours[key], row) for row, key in enumerate(_keys(other.settings, one.swept)) if key in ours]
+    theirs = other.settings[[row for _, row in shared]]
+    # Of two settings alike that of the first has a number below 0.
+    numbers = {one.settings["setting"][row]: -1 - place for place, (row, _) in enumerate(shared)}
+    places = pl.col("setting").replace_strict(numbers, default=None, return_dtype=pl.Int64)
+    facts = [other.facts, one.facts.with_columns(setting=places).drop_nulls("setting")]
+    first = theirs.with_columns(setting=pl.Series(numbers.values(), dtype=pl.Int64))
+    trials = replace(other, settings=pl.concat([first, theirs]), facts=pl.concat(facts))
+    return trials, [(place, place + len(shared)) for place in range(len(shared))]
+
+
+def _keys(settings: pl.DataFrame, parameters: Sequence[str]) -> list[str]:
+    """Return the values of each setting as JSON: 4 in one sweep may be 4.0 in the other."""
+
+    def plain(value: Any) -> Any:
+        return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+    rows = settings.select(sorted(parameters)).iter_rows() if parameters else ((),) * len(settings)
+    return [json.dumps([*map(plain, row)]) for row in rows]
+
+
+def _missed_by(side: Trials) -> tuple[Missed, ...]:
     """Judge the limits of a side's scenario on each of its runs; those over replicates are left out."""
-    runs = side.figures.select("point", "seed").unique()
-    found = []
-    for entry in side.scenario.get("expect") or ():
+    runs, found = side.runs.filter(pl.col("status") != NOT_RUN), []
+    for entry in side.meta["scenario"].get("expect") or ():
         if entry.get("over", "every") != "every":
             continue
         try:
             condition = parse_condition(entry["check"])
         except (ConditionError, KeyError, TypeError):
             continue  # edited by hand
-        own = side.figures.filter((pl.col("metric") == condition.metric) & pl.col("value").is_not_null())
-        beyond = [value for value in own["value"].to_list() if not condition.holds(value)]
+        values = side.as_measured(condition.metric)
+        own = values[np.isfinite(values)].tolist()
+        beyond = [value for value in own if not condition.holds(value)]
         count = len(runs) - len(own) + len(beyond)
         if count:
             worst = min(beyond, key=condition.margin, default=None)
@@ -113,50 +121,35 @@ def _missed_by(side: Side) -> tuple[Missed, ...]:
     return tuple(found)
 
 
-def _read_side(name: str | Path | Outcome) -> Side:
+def _read_side(name: str | Path | Outcome) -> Trials:
     """Read a run directory, a sweep directory, or ``DIR@POINT``; or take a result."""
     if isinstance(name, Outcome):
         scenario = name.scenario
-        return Side(scenario.name, scenario.model_dump(mode="json"), _figures(scenario.seed, finite(name.metrics)))
+        meta = {"scenario": scenario.model_dump(mode="json")}
+        return Trials.in_memory(scenario.name, meta, {(0, scenario.seed): finite(name.metrics)})
     folder = path_of("what is compared", name, "a result, or a run or sweep directory")
     if not folder.exists() and "@" in folder.name:
         stem, _, point = str(name).rpartition("@")
         return _point(Path(stem), point, str(name))
     if (folder / SWEEP_FILE).exists():
-        sweep = read_sweep(folder)
-        return Side(str(name), sweep["scenario"], read_results(folder))
+        return replace(Trials.read(folder), name=str(name))
     if not (folder / MANIFEST).exists():
         raise RunError(f"{folder} is neither a run directory nor a sweep directory: it has no {MANIFEST}")
     run = open_finished(folder)
-    return Side(str(name), run.manifest["scenario"], _figures(int(run.manifest["seed"]), finite(run.metrics)))
+    return Trials.in_memory(str(name), run.manifest, {(0, int(run.manifest["seed"])): finite(run.metrics)})
 
 
-def _point(folder: Path, text: str, name: str) -> Side:
-    sweep, frame = read_sweep(folder), read_results(folder)
+def _point(folder: Path, text: str, name: str) -> Trials:
+    """Return one setting of a sweep, as the only one of trials whose scenario has its values."""
+    sweep, trials = read_sweep(folder), Trials.read(folder)
     known = [entry["point"] for entry in sweep["points"]]
     if not (text.isdecimal() and len(text) < 10) or int(text) not in known:
         raise RunError(f"{folder} has no point {text!r}; its points are {known[0]} to {known[-1]}")
     values = next(entry["values"] for entry in sweep["points"] if entry["point"] == int(text))
     scenario = {key: value for key, value in sweep["scenario"].items() if key != "sweep"} | values
-    return Side(name, scenario, frame.filter(pl.col("point") == int(text)).drop(parameters_of(frame)))
+    kept, meta = pl.col("setting") == int(text), {**sweep, "scenario": scenario}
+    return Trials(name, meta, (), trials.settings.filter(kept).select("setting"), trials.facts.filter(kept))
 
 
-def _figures(seed: int, metrics: Mapping[str, float | None]) -> pl.DataFrame:
-    """Return the figures of one run as `read_results` gives them."""
-    count = len(metrics)
-    columns = {"point": [0] * count, "seed": [seed] * count, "metric": [*metrics], "value": [*metrics.values()]}
-    return pl.DataFrame(columns, schema={"point": pl.Int64, "seed": pl.Int64, "metric": pl.String, "value": pl.Float64})
-
-
-def _joinable(figures: pl.DataFrame, shared: list[str]) -> pl.DataFrame:
-    """Add the parameters as JSON: 4 in one sweep may be 4.0 in the other, whose column has other types of values."""
-    there = figures.filter(pl.col("value").is_not_null())
-
-    def key(value: Any) -> str:
-        return json.dumps(float(value) if isinstance(value, int) and not isinstance(value, bool) else value)
-
-    return there.with_columns(pl.Series(f"key:{name}", [*map(key, there[name])], pl.String) for name in shared)
-
-
-def _listed(names: list[str]) -> str:
+def _listed(names: Sequence[str]) -> str:
     return " and ".join(names) or "nothing"

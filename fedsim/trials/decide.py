@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from fedsim.common.arguments import path_of
 from fedsim.common.arrays import Bools, Floats
@@ -29,16 +28,14 @@ from fedsim.limits.grammar import parse_condition
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
 from fedsim.scenario.learning import OptimizerChoice
-from fedsim.trials.decision import feasible, holm, p_values, rank, reached
+from fedsim.trials.contrasts import contrasts, spent
+from fedsim.trials.decision import feasible, reached
 from fedsim.trials.executors import Backend
 from fedsim.trials.plan import Plan, PlannedRun, Point, plan_sweep
-from fedsim.trials.results import read_results
-from fedsim.trials.store import RUN_COLUMNS
 from fedsim.trials.sweep import Swept, run_sweep
+from fedsim.trials.trials import COMPARED, FINAL, Trials
 from fedsim.trials.worker import RunOutcome, Task, work
 
-FINAL = "final"
-"""The folder of the sweep that decides."""
 _STEPS, _CLIPS = (0.1, 0.3, 1.0, 3.0, 10.0), (0.25, 0.5, 1.0, 2.0, 4.0)
 """By what the scenario's own step size and clip are multiplied, where `decide.tune` says nothing."""
 _KEPT = 3  # one of so many variants goes on to the next tuning seed
@@ -79,8 +76,8 @@ class _Tuning:
         return [dict(zip(self.grid, row, strict=True)) for row in itertools.product(*self.grid.values())]
 
 
-_Do = Callable[[Plan, str, str], pl.DataFrame]
-"""Does the runs of a stage, kept in a folder and told in words; returns all results of its sweep."""
+_Do = Callable[[Plan, str, str], Trials]
+"""Does the runs of a stage, kept in a folder and told in words; returns the trials of the decision so far."""
 
 
 def decide(
@@ -108,12 +105,12 @@ def decide(
     command = provenance.command("decide", "--out", pasteable(str(folder)))
     how: dict[str, Any] = {"retries": retries, "timeout": timeout, "provenance": provenance, "command": command}
 
-    def run(plan: Plan, stage: str, words: str) -> pl.DataFrame:
+    def run(plan: Plan, stage: str, words: str) -> Trials:
         def told(_what: str, share: float, beside: str = "", /) -> None:
             report(words, share, beside)
 
         done.append(run_sweep(plan, folder / stage, backend, report=told, tell=tell, job=job, **how))
-        return read_results(folder / stage)
+        return Trials.read(folder / stage, COMPARED if stage == FINAL else stage)
 
     with sole_writer(folder, "decision"):
         _go_through(scenario, run)
@@ -127,9 +124,9 @@ def planned_decision(scenario: Scenario) -> Plan:
     """
     stages = dict[str, Plan]()
 
-    def rehearse(plan: Plan, stage: str, _words: str) -> pl.DataFrame:
+    def rehearse(plan: Plan, stage: str, _words: str) -> Trials:
         stages[stage] = plan
-        return pl.DataFrame(schema=RUN_COLUMNS | {"point": pl.Int64})
+        return Trials.in_memory(scenario.name, {}, {(point.index, scenario.seed): {} for point in plan.points})
 
     _go_through(scenario, rehearse)
     points, runs, last = list[Point](), list[PlannedRun](), stages[FINAL]
@@ -181,10 +178,10 @@ def _tune(scenario: Scenario, settings: list[dict[str, Any]], do: _Do) -> list[d
         quiet = {"decide": None, "learning.reference": "none", "learning.loss_parts": False, "records.gauges": None}
         seed = (scenario.seed + _APART + stage) % 2**63
         words = f"tuning {stage + 1} of {scores.shape[2]}, {max(map(len, alive))} variants at {len(settings)} settings"
-        found = do(plan_sweep(_swept(scenario, values, [seed], **quiet)), f"tuning-{stage + 1}", words)
-        wanted = pl.col("metric").str.extract(rf"^learning\.v(\d+)\.{tuning.figure}$").cast(pl.Int64)
-        for point, k, value in found.select("point", wanted.alias("k"), "value").drop_nulls("k").iter_rows():
-            scores[point, k, stage] = math.nan if value is None else value
+        name = f"tuning-{stage + 1}"
+        found = do(plan_sweep(_swept(scenario, values, [seed], **quiet)), name, words)
+        for row, variant, _, value in found.scores(name, f"learning.{tuning.figure}").iter_rows():
+            scores[row, int(variant[1:]), stage] = math.nan if value is None else value
         for row, own in enumerate(alive):
             order = _best_first(scores[row, own, : stage + 1], maximize=tuning.figure in _RISING)
             alive[row] = [own[at] for at in order[: max(1, -(-len(own) // _KEPT))]]
@@ -265,46 +262,33 @@ def _compare(scenario: Scenario, settings: list[dict[str, Any]], tuned: Sequence
     count = decide.seeds or _SEEDS
     plan = plan_sweep(_swept(scenario, values, [(scenario.seed + k) % 2**63 for k in range(count)], **changes))
     given = np.full(len(settings), min(_FIRST, count))  # seeds of each setting
-    looks = 1 + max(0, -(-(count - _FIRST) // _MORE))
+    looks = [*range(int(given[0]), count, _MORE), count]  # seeds at each
     while True:
         at = int(given.max())
         going = int((given == at).sum())
         words = f"comparing {going} of {len(settings)} settings on {at} seeds"
         runs = [run for run in plan.runs if plan.seeds.index(run.seed) < given[run.point]]
-        frame = do(replace(plan, runs=runs), FINAL, words)
-        left = still_open(frame, plan.scenario, given == at, at, looks)
+        found = do(replace(plan, runs=runs), FINAL, words)
+        left = still_open(found, plan.scenario, given == at, float(spent(looks)[looks.index(at)]))
         if at >= count or left.sum() < 2:
             return
         given[left] = min(count, at + _MORE)
 
 
-def still_open(frame: pl.DataFrame, scenario: Scenario, going: Bools, seeds: int, looks: int) -> Bools:
-    """Say which of the settings that are `going` may be the best, at one of several looks: the best, and its ties."""
+def still_open(trials: Trials, scenario: Scenario, going: Bools, level: float) -> Bools:
+    """Say which of the settings that are `going` may be the best, at a look that may lose the best at that level."""
     decide = scenario.decide
     assert decide is not None
-    points = len(going)
+    less, metric = decide.minimize is not None, decide.metric
     conditions = [parse_condition(each) for each in decide.subject_to]
-    values = samples(frame, decide.metric, points, seeds)
-    judged = feasible(conditions, [samples(frame, each.metric, points, seeds) for each in conditions], points)
-    maximize = decide.minimize is None
-    eligible = going & judged.kept & reached(decide.metric, values, going & judged.kept)
-    best = rank(values, eligible, maximize=maximize).best
+    values = trials.samples(metric)
+    judged = feasible(conditions, [trials.samples(each.metric) for each in conditions], len(going))
+    going = going & ~(judged.sure & ~judged.kept)
+    eligible = going & judged.kept & reached(metric, values, going & judged.kept)
+    best = contrasts(trials, metric, less_is_better=less, eligible=eligible).best
     if best is None:
-        return going & ~(judged.sure & ~judged.kept)
-    p = p_values(values - values[best]) * looks
-    p[best] = np.nan
-    without = np.isnan(values).all(axis=1) & (np.isfinite(values[best]).sum() > 1)
-    p[~going] = np.nan
-    still: Bools = going & ~(holm(p) | without | (judged.sure & ~judged.kept))
-    return still
-
-
-def samples(frame: pl.DataFrame, metric: str, points: int, seeds: int) -> Floats:
-    """Return a metric as (settings, seeds), the seeds in the order of the results; NaN where there is no value."""
-    own = frame.filter(pl.col("metric") == metric)
-    known = sorted(frame["seed"].unique().to_list())[:seeds]
-    found = np.full((points, seeds), np.nan)
-    for point, seed, value in own.select("point", "seed", "value").iter_rows():
-        if value is not None and seed in known:
-            found[point, known.index(seed)] = value
-    return found
+        return going
+    # What misses a condition, as far as these seeds tell, beats nothing, but can be beaten.
+    found = contrasts(trials, metric, less_is_better=less, reference=best, eligible=going, level=level)
+    without = np.isnan(values).all(axis=1) & (np.isfinite(values[best]).sum() < 2)
+    return np.asarray(going & (found.may_be_best | without))

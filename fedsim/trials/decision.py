@@ -1,94 +1,111 @@
-"""Which setting of a sweep to choose: the best by an objective, or the Pareto front of two metrics.
-
-Metrics are (settings, seeds) arrays, NaN where a run has no value. The same seed is the same world at every setting, so
-settings are compared seed by seed, with Student's t over the differences as in `fedsim.trials.results`. Of several
-differences, Holm's correction says which are significant at 5 % together; the others are ties.
-"""
+"""Which setting to choose: by `decide` the best that keeps its conditions, else the most even or the fastest."""
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.analysis.verdict import holm_levels
 from fedsim.common.arrays import Bools, Floats, Ints
-from fedsim.common.intervals import student_quantile
-from fedsim.limits.grammar import MetricCondition
+from fedsim.common.errors import RunError
+from fedsim.limits.grammar import ConditionError, MetricCondition, parse_condition
+from fedsim.trials.contrasts import Contrasts, Standing, contrasts, interval, paired, rejected
+from fedsim.trials.trials import Trials
 
-CONFIDENCE = 0.95
-_ROUNDING = 1e-12
-_POWER = 0.8
-_MOST_SEEDS = 1000
+L1, REPORTED, PULL = (f"participation.{of}l1_uniform" for of in ("", "reported_", "pull_"))
+PACE = "rounds.per_day"
 _REACHED = re.compile(r"learning\..+_to_target")
+_KEPT = 8  # trials whose answers are kept, since many sentences ask for the same
 
 
-class Interval(NamedTuple):
-    """The mean of each row of values, and half of its 95 % interval by Student's t."""
-
-    mean: Floats  # NaN without a value
-    half: Floats  # NaN with fewer than two
-
-
-def interval(values: Floats) -> Interval:
-    """Return the means of values, (settings, seeds), and their intervals."""
-    known = np.isfinite(values)
-    number = known.sum(axis=-1)
-    mean = np.where(known, values, 0.0).sum(axis=-1) / np.maximum(number, 1)
-    square = np.where(known, (values - mean[..., None]) ** 2, 0.0).sum(axis=-1)
-    freedom = np.maximum(number - 1, 1)
-    half = student_quantile(freedom + 1, CONFIDENCE) * np.sqrt(square / freedom / np.maximum(number, 1))
-    half = np.where(half > _ROUNDING * np.abs(mean), half, 0.0)
-    return Interval(np.where(number > 0, mean, np.nan), np.where(number > 1, half, np.nan))
+@lru_cache(_KEPT)
+def bias_metric(trials: Trials) -> str:
+    """Return the L1 distance of reports from uniform, which reached the model; of selections, where all reported."""
+    reported, selected = trials.samples(REPORTED), trials.samples(L1)
+    known = np.isfinite(reported)
+    both = known & np.isfinite(selected)
+    return REPORTED if known.any() and (np.abs(reported - selected)[both] > 1e-9).any() else L1
 
 
-def told_apart(differences: Floats) -> Bools:
-    """Say which rows of paired differences, (settings, seeds), have a mean other than 0, by Student's t and `holm`.
+class Aim(NamedTuple):
+    """What settings are chosen by."""
 
-    A row with one seed cannot be tested: it counts as told apart unless it is 0.
+    metric: str
+    less_is_better: bool
+    conditions: tuple[MetricCondition, ...]  # what a setting must keep
+
+
+def aim_of(trials: Trials) -> Aim:
+    """Return what `decide` of the scenario says, or without it the bias.
+
+    Raises
+    ------
+    RunError
+        `decide` in `sweep.json` is not what fedsim writes there.
     """
-    p, (mean, _) = p_values(differences), interval(differences)
-    return holm(p) | (np.isnan(p) & (np.abs(np.nan_to_num(mean)) > _ROUNDING))
+    decide = trials.scenario.decide
+    if decide is None:
+        return Aim(bias_metric(trials), True, ())
+    try:
+        return Aim(decide.metric, decide.minimize is not None, tuple(map(parse_condition, decide.subject_to)))
+    except ConditionError as error:
+        raise RunError(f"sweep.json: its scenario's `decide` cannot be read: {error}") from None
 
 
-def p_values(differences: Floats) -> Floats:
-    """Return the p value of a mean of 0 of each row (settings, seeds), two-sided; NaN with fewer than two seeds."""
-    mean, half = interval(differences)
-    return p_of_mean(mean, half, np.isfinite(differences).sum(axis=-1) - 1)
+def planned_seeds(trials: Trials) -> Ints:
+    """Return how many seeds each setting was given, (settings,): those that a decision dropped have fewer."""
+    planned = dict(trials.runs.group_by("setting").len().iter_rows())
+    return np.array([planned.get(setting, 0) for setting in trials.settings["setting"]], dtype=np.int64)
 
 
-def p_of_mean(mean: Floats, half: Floats, freedom: Ints) -> Floats:
-    """Return the p value of a mean of 0, two-sided, from half of its 95 % interval by Student's t; NaN without one."""
-    from scipy.special import stdtr  # takes longer to import than a small run, whose page loads this module
-
-    freedom = np.maximum(freedom, 1)
-    error = half / student_quantile(freedom + 1, CONFIDENCE)
-    # Rounding may leave equal differences a tiny spread.
-    t = np.abs(mean) / np.maximum(error, _ROUNDING)
-    return np.where(np.isfinite(half), np.where(np.abs(mean) > _ROUNDING, 2 * stdtr(freedom, -t), 1.0), np.nan)
+@lru_cache(_KEPT)
+def dropped(trials: Trials) -> Bools:
+    """Say which settings a decision gave no further seeds."""
+    seeds = planned_seeds(trials)
+    return np.asarray(seeds < seeds.max(initial=0))
 
 
-def holm(p: Floats) -> Bools:
-    """Say which of several hypotheses are rejected at 5 % together (Holm 1979), by their p values; NaN is never."""
-    return p <= holm_levels(p, 1 - CONFIDENCE)
+@lru_cache(_KEPT)
+def keeping(trials: Trials) -> "Feasible":
+    """Say which settings keep the conditions."""
+    conditions = aim_of(trials).conditions
+    return feasible(conditions, [trials.samples(each.metric) for each in conditions], len(trials.settings))
 
 
-def detectable(half: float, seeds: int, looks: int, of: int | None = None) -> float:
-    """Return the least difference that a test sees four times in five, from half of its 95 % interval over `seeds`.
+@lru_cache(_KEPT)
+def compared(trials: Trials) -> Contrasts:
+    """Compare, by the objective, the settings that keep its conditions and were not dropped."""
+    metric, less, _ = aim_of(trials)
+    eligible = keeping(trials).kept & ~dropped(trials)
+    if dropped(trials).any():  # what a target needs is known of those alone that reach it with every seed
+        eligible &= reached(metric, trials.samples(metric), eligible)
+    return contrasts(trials, metric, less_is_better=less, eligible=eligible)
 
-    The test is Student's t at 5 % over the number of `looks`; `of` is another number of seeds, to plan with.
-    """
-    then = seeds if of is None else of
-    spread = half / float(student_quantile(seeds, CONFIDENCE)) * np.sqrt(seeds / then)
-    quantiles = student_quantile(then, 1 - (1 - CONFIDENCE) / looks) + student_quantile(then, 2 * _POWER - 1)
-    return float(spread * quantiles)
+
+@lru_cache(_KEPT)
+def trade_off(trials: Trials) -> "Front | None":
+    """Return the settings that no other beats in bias and pace; None where no run has both."""
+    bias, pace = trials.samples(bias_metric(trials)), trials.samples(PACE)
+    return front(bias, pace) if (np.isfinite(bias) & np.isfinite(pace)).any() else None
 
 
-def seeds_needed(difference: float, half: float, seeds: int, looks: int) -> int | None:
-    """Return how many seeds would tell a difference, as `detectable` says; None where a thousand would not."""
-    enough = (n for n in range(seeds + 1, _MOST_SEEDS + 1) if detectable(half, seeds, looks, n) <= abs(difference))
-    return next(enough, None)
+def is_open(trials: Trials) -> bool:
+    """Say whether the most even setting costs pace, and nothing says what that is worth."""
+    found = trade_off(trials) if trials.scenario.decide is None else None
+    return found is not None and len(found.rows) > 1
+
+
+def chosen(trials: Trials) -> int | None:
+    """Return the best setting; the fastest, where no slower one is more even beyond chance; None without."""
+    found, ends = compared(trials), trade_off(trials)
+    if is_open(trials) and ends is not None and found.states[fastest := int(ends.rows[0])] in UNDECIDED:
+        return fastest
+    return found.best
+
+
+UNDECIDED = (Standing.TIED, Standing.SAME, Standing.FEW)
+"""What is not told to be worse than the best."""
 
 
 class Feasible(NamedTuple):
@@ -124,36 +141,6 @@ def _reaches(condition: MetricCondition, mean: Floats, reach: Floats) -> Bools:
     return np.isfinite(mean) & (mean + reach >= low) & (mean - reach <= high) & (reach > 0)
 
 
-@dataclass(frozen=True, eq=False)
-class Ranking:
-    """Settings by a metric, the best first; all but `order` are arrays over all settings."""
-
-    order: Ints  # rows of the eligible settings that have a value, by their means; of equals the first comes first
-    difference: Floats  # from the best, seed by seed
-    half: Floats  # of the 95 % interval of the difference
-    tied: Bools  # in the order and not the best, but not told apart from it
-
-    @property
-    def best(self) -> int | None:
-        """The row of the best; None where no setting is in the order."""
-        return int(self.order[0]) if len(self.order) else None
-
-
-def rank(values: Floats, eligible: Bools, *, maximize: bool = False) -> Ranking:
-    """Rank settings by a metric, (settings, seeds), with how far each lies from the best."""
-    mean, _ = interval(values)
-    rows = np.flatnonzero(eligible & np.isfinite(mean))
-    order = rows[np.argsort(-mean[rows] if maximize else mean[rows], kind="stable")]
-    if not len(order):
-        nothing = np.full(len(mean), np.nan)
-        return Ranking(order, nothing, nothing, np.zeros(len(mean), dtype=bool))
-    difference, half = interval(values - values[order[0]])
-    difference = np.where(np.abs(difference) > _ROUNDING * np.abs(mean), difference, 0.0)
-    tied = np.zeros(len(mean), dtype=bool)
-    tied[order[1:]] = ~told_apart((values - values[order[0]])[order[1:]])
-    return Ranking(order, difference, half, tied)
-
-
 def reached(metric: str, values: Floats, kept: Bools) -> Bools:
     """Say which settings have a value for every seed, where the metric is one of a target that some runs never reach.
 
@@ -179,17 +166,19 @@ def front(less: Floats, more: Floats) -> Front:
     A setting is dominated by one on the front that is as good in both means, and significantly better in one: p values
     are multiplied by the number of such tests of a setting, and Holm's correction is for the settings.
     """
-    (a, _), (b, _) = interval(less), interval(more)
+    a, b = interval(less).mean, interval(more).mean
     known, rows = np.flatnonzero(np.isfinite(a) & np.isfinite(b)), list[int]()
     for row in known[np.lexsort((a[known], -b[known]))].tolist():
         if not rows or a[row] < a[rows[-1]] or (a[row], b[row]) == (a[rows[-1]], b[rows[-1]]):
             rows.append(row)
-    tests, best, untested = np.zeros(len(a)), np.full(len(a), np.nan), np.zeros(len(a), dtype=bool)
+    tests, least, exact = np.zeros(len(a)), np.full(len(a), np.nan), np.zeros(len(a), dtype=bool)
     for row in rows:
         as_good = (a >= a[row]) & (b <= b[row]) & ((a > a[row]) | (b < b[row]))
-        for apart in (less - less[row], more - more[row]):
-            p = np.where(as_good, p_values(apart), np.nan)
+        for values in (less, more):
+            found = paired(values, values[row])
+            p = np.where(as_good & ~found.exact, found.p, np.nan)
             tests += np.isfinite(p)
-            best = np.fmin(best, p)
-            untested |= as_good & np.isnan(p) & (np.abs(np.nan_to_num(interval(apart)[0])) > _ROUNDING)
-    return Front(np.array(rows, dtype=np.int64), holm(best * tests) | untested)
+            least = np.fmin(least, p)
+            without = found.exact | (found.seeds == 1)  # one seed each tests nothing: what there is counts
+            exact |= as_good & without & (np.nan_to_num(found.mean) != 0)
+    return Front(np.array(rows, dtype=np.int64), rejected(least * tests) | exact)

@@ -1,25 +1,14 @@
-"""The results of a sweep as one tidy frame, and what they say: means, and paired differences between points.
-
-Every point sees the same seeds, that is the same devices with the same draws, so the difference of a metric between two
-points is taken seed by seed: what the worlds have in common cancels. The interval is Student's t over seeds,
-
-    mean(d) +- t_{n-1, (1+c)/2} s(d) / sqrt(n),
-
-for n differences d with standard deviation s. It is one interval for one comparison: of twenty at 95 %, one is expected
-to miss.
-"""
+"""The results of a sweep as one tidy frame, and what it planned."""
 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from fedsim.common.arguments import path_of
 from fedsim.common.errors import RunError
-from fedsim.common.intervals import student_quantile
 from fedsim.log import says
 from fedsim.trials import store
 
@@ -63,46 +52,6 @@ def read_results(directory: str | Path) -> pl.DataFrame:
 def parameters_of(frame: pl.DataFrame) -> list[str]:
     """Return the swept parameters of a frame of results."""
     return [column for column in frame.columns if column not in FIXED]
-
-
-def paired_differences(
-    frame: pl.DataFrame, *, baseline: int | None = None, metrics: Sequence[str] | None = None, confidence: float = 0.95
-) -> pl.DataFrame:
-    """Return how each metric differs from that at a baseline point, seed by seed.
-
-    By default the first point is the baseline, and all metrics are compared. Columns: ``point``, the parameters,
-    ``metric``, ``seeds`` (pairs in which both have a value), ``baseline_mean`` and ``mean`` over these, ``difference``
-    (the latter less the former), ``standard_error``, ``low``, ``high`` (null with fewer than two pairs). The baseline
-    itself has no rows. A `ValueError` says that there is no such point, or no such confidence.
-    """
-    values = frame.filter(pl.col("value").is_not_null())
-    if metrics is not None:
-        values = values.filter(pl.col("metric").is_in(list(metrics)))
-    points = frame["point"].unique().sort()
-    base = baseline if baseline is not None else (int(points[0]) if len(points) else 0)
-    if baseline is not None and baseline not in points:
-        raise ValueError(f"there is no point {baseline}; the points are {', '.join(map(str, points))}")
-    reference = values.filter(pl.col("point") == base).select("seed", "metric", pl.col("value").alias("baseline"))
-    others = values.filter(pl.col("point") != base)
-    return differences(others.join(reference, on=["seed", "metric"], maintain_order="left"), confidence)
-
-
-def differences(pairs: pl.DataFrame, confidence: float = 0.95) -> pl.DataFrame:
-    """Return mean differences with intervals from pairs: columns ``value``, ``baseline``, and those of results."""
-    if not 0 < confidence < 1:
-        raise ValueError(f"the confidence must lie between 0 and 1, not {confidence}")
-    parameters = [name for name in parameters_of(pairs) if name != "baseline"]
-    apart = pl.col("value") - pl.col("baseline")
-    found = pairs.group_by("point", *parameters, "metric", maintain_order=True).agg(
-        pl.len().cast(pl.Int64).alias("seeds"),
-        pl.col("baseline").mean().alias("baseline_mean"),
-        pl.col("value").mean().alias("mean"),
-        apart.mean().alias("difference"),
-        (apart.std() / pl.len().sqrt()).alias("standard_error"),
-    )
-    quantile = pl.Series(student_quantile(np.maximum(found["seeds"].to_numpy(), 2), confidence), dtype=pl.Float64)
-    half = pl.col("standard_error") * quantile
-    return found.with_columns(low=pl.col("difference") - half, high=pl.col("difference") + half)
 
 
 def planned_runs(sweep: Mapping[str, Any]) -> pl.DataFrame:

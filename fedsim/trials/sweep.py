@@ -21,10 +21,12 @@ from fedsim.experiment.run_directory import Provenance
 from fedsim.log import fingerprint
 from fedsim.scenario import Scenario, as_scenario, import_folders
 from fedsim.trials import store
+from fedsim.trials.contrasts import differences
 from fedsim.trials.dispatch import Dispatcher, Settled
 from fedsim.trials.executors import Backend, backend_of
 from fedsim.trials.plan import LEAST_S, Plan, PlannedRun, default_limit, plan_sweep
-from fedsim.trials.results import FIXED, paired_differences, read_results
+from fedsim.trials.results import FIXED, read_results
+from fedsim.trials.trials import Trials
 from fedsim.trials.worker import RunOutcome, Task, work
 
 _Tell = Callable[[str], None]
@@ -47,8 +49,9 @@ class Swept:
     def differences(
         self, metrics: Sequence[str] | None = None, *, baseline: int | None = None, confidence: float = 0.95
     ) -> pl.DataFrame:
-        """Return how metrics differ from those at a baseline point, by `fedsim.trials.results.paired_differences`."""
-        return paired_differences(self.results(), baseline=baseline, metrics=metrics, confidence=confidence)
+        """Return how metrics differ from those at a baseline point, by `fedsim.trials.contrasts.differences`."""
+        trials = Trials.read(self.directory)
+        return differences(trials, trials.beside(baseline), metrics, confidence)
 
     def _repr_html_(self) -> str:
         """Show the sweep in a notebook: its finding, its first picture, and a table of its settings."""

@@ -12,10 +12,12 @@ from fedsim.experiment.run_directory import ABSENT, changes
 from fedsim.scenario import Scenario
 from fedsim.trials import store
 from fedsim.trials.compare import compare
+from fedsim.trials.contrasts import differences
 from fedsim.trials.executors import backend_of
 from fedsim.trials.plan import plan_sweep
-from fedsim.trials.results import paired_differences, read_results
+from fedsim.trials.results import read_results
 from fedsim.trials.sweep import run_sweep
+from fedsim.trials.trials import Trials
 from tests.command import fedsim
 from tests.conftest import SMALL, Write
 from tests.report.sweeps import write_sweep
@@ -52,7 +54,8 @@ def test_sweeps_are_compared_point_by_point_and_seed_by_seed(folders: tuple[Path
 def test_points_of_one_sweep_are_compared_as_paired_does(folders: tuple[Path, Path]) -> None:
     found = compare(f"{folders[0]}@0", f"{folders[0]}@1")
     assert found.configuration == [("population.*.separation", 0, 2)]
-    expected = paired_differences(read_results(folders[0]))
+    trials = Trials.read(folders[0])
+    expected = differences(trials, trials.beside())
     assert found.metrics["difference"].to_list() == expected["difference"].to_list()
     assert found.metrics["low"].to_list() == expected["low"].to_list()
 
@@ -104,8 +107,8 @@ def test_the_console_says_what_it_does_and_what_is_missed(write: Write, tmp_path
         simulate(Scenario.load(path, overrides)).save(tmp_path / name)
     done = fedsim("compare", tmp_path / "a", tmp_path / "b")
     assert done.returncode == 0
-    assert "The distance of participation from uniform (TV) goes from " in done.stdout
-    assert "The loss of “fedavg” goes from " in done.stdout
+    assert "The distance of participation from uniform (TV) is " in done.stdout
+    assert "The loss of “fedavg” is " in done.stdout
     assert "A misses 1 expectation: rounds that were opened below 10 (600)." in done.stdout
     assert "B misses 1 expectation: rounds that were opened below 10 (600)." in done.stdout
     assert "l1_uniform_se" not in done.stdout
@@ -114,7 +117,7 @@ def test_the_console_says_what_it_does_and_what_is_missed(write: Write, tmp_path
     assert "l1_uniform_se" in asked.stdout
     data = json.loads(fedsim("compare", tmp_path / "a", tmp_path / "b", "--json").stdout)
     assert data["missed"]["a"][0]["check"] == "rounds.count < 10"
-    assert "The loss of “fedavg” goes from " in " ".join(each["text"] for each in data["findings"])
+    assert "The loss of “fedavg” is " in " ".join(each["text"] for each in data["findings"])
     assert data["answer"]
 
 

@@ -19,11 +19,13 @@ from fedsim.common.errors import RunError, SweepError
 from fedsim.scenario import Scenario
 from fedsim.trials import plan as planning
 from fedsim.trials import store
+from fedsim.trials.contrasts import differences
 from fedsim.trials.executors import Backend, backend_of
 from fedsim.trials.pilot import Estimate
 from fedsim.trials.plan import plan_sweep
-from fedsim.trials.results import paired_differences, read_results
+from fedsim.trials.results import read_results
 from fedsim.trials.sweep import Swept, run_sweep, sweep
+from fedsim.trials.trials import Trials
 from fedsim.trials.worker import RunOutcome, Task, work
 from tests.command import fedsim, fedsim_process
 from tests.conftest import Write
@@ -484,9 +486,8 @@ def test_from_python_a_sweep_is_that_of_the_command(swept: Path, tmp_path: Path)
     assert len({frozenset(path.name for path in run_files(each.directory)) for each in found}) == 1
     assert_frame_equal(found[0].results(), found[2].results())
     metric = ["participation.l1_uniform"]
-    assert_frame_equal(
-        found[0].differences(metric), paired_differences(read_results(tmp_path / "made"), metrics=metric)
-    )
+    trials = Trials.read(tmp_path / "made")
+    assert_frame_equal(found[0].differences(metric), differences(trials, trials.beside(), metric))
     assert sweep(made, tmp_path / "file", executor=THREADS).kept == 9
 
 
