@@ -10,19 +10,17 @@ All that is public is here, and told in ``docs/api.md``.
 
 import os
 import sys
-
-# ruff: noqa: E402
-# `python -m fedsim` has put the working folder first on the path: from there no module is imported and no plug-in is
-# known, unless fedsim itself lies there.
-_AS_PROGRAM = sys.argv[:1] == ["-m"] and "fedsim" in sys.orig_argv and not sys.flags.safe_path
-if _AS_PROGRAM and os.path.dirname(os.path.dirname(__file__)) != sys.path[0]:  # noqa: PTH120
-    del sys.path[0]
-
 from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar
 
 from fedsim._version import __version__
+
+# `python -m fedsim` has put the working folder first on the path: from there no module is imported and no plug-in is
+# known, unless fedsim itself lies there.
+_AS_PROGRAM = sys.argv[:1] == ["-m"] and "fedsim" in sys.orig_argv and not sys.flags.safe_path
+if _AS_PROGRAM and os.path.dirname(os.path.dirname(__file__)) != sys.path[0]:  # noqa: PTH120
+    del sys.path[0]
 
 if TYPE_CHECKING:
     from fedsim.common.errors import (
@@ -43,8 +41,8 @@ if TYPE_CHECKING:
     from fedsim.run.run import Result
     from fedsim.run.simulate import simulate
     from fedsim.scenario import Scenario
-    from fedsim.sweeps.compare import compare
-    from fedsim.sweeps.sweep import sweep
+    from fedsim.trials.compare import compare
+    from fedsim.trials.sweep import sweep
 
 __all__ = [
     "ChainError",
@@ -75,12 +73,12 @@ _HOMES = {
     "Scenario": "fedsim.scenario",
     "chain": "fedsim.run.chain",
     "citation": "fedsim.run.citation",
-    "compare": "fedsim.sweeps.compare",
+    "compare": "fedsim.trials.compare",
     "live": "fedsim.run.live",
     "load": "fedsim.run.load",
     "promises": "fedsim.run.privacy",
     "simulate": "fedsim.run.simulate",
-    "sweep": "fedsim.sweeps.sweep",
+    "sweep": "fedsim.trials.sweep",
 }
 _ROLES = {
     "availability model": "fedsim.availability.models:MODELS",

@@ -26,7 +26,7 @@ ROOMS = [
     "learning",
     "limits",
     "run",
-    "sweeps",
+    "trials",
     "findings",
     "ci",
     "report",
@@ -35,7 +35,7 @@ ROOMS = [
 ]
 """In the order in which the data pass them, but for `common`, which all use."""
 
-EXCEPTIONS = {("fedsim.run.run", "report"), ("fedsim.sweeps.sweep", "report")}
+EXCEPTIONS = {("fedsim.run.run", "report"), ("fedsim.trials.sweep", "report")}
 """Whoever holds a run, or a sweep in a notebook, looks there for its page, and a run directory is complete with its
 page. These are the two places where a room asks a later one, in the midst of a method; pages take runs, so that they
 alone may close a circle."""

@@ -15,7 +15,7 @@ from fedsim.common.errors import FedsimError, RunError, ScenarioError, where
 from fedsim.limits.verdict import Judgement, judge
 from fedsim.scenario import Scenario, open_scenario
 from fedsim.scenario.permissions import NOTHING, Permissions
-from fedsim.sweeps.executors.local import LocalProcesses, WorkerLostError, leaving_no_process
+from fedsim.trials.executors.local import LocalProcesses, WorkerLostError, leaving_no_process
 
 _Status = Literal["pass", "warn", "fail", "bad", "crash", "lock", "skip"]
 """``warn``: missed limits of severity warn alone; ``fail``: missed limits, or drift; ``bad``: the scenario is wrong;

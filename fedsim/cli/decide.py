@@ -32,8 +32,8 @@ def decide_command(
     from fedsim.report.decision_report import decision_document
     from fedsim.report.page import PAGE, write_document
     from fedsim.run.files import Provenance
-    from fedsim.sweeps.decide import decide, default_decision_directory
-    from fedsim.sweeps.executors import backend_of
+    from fedsim.trials.decide import decide, default_decision_directory
+    from fedsim.trials.executors import backend_of
 
     backend = backend_of(executor, workers)
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
@@ -54,7 +54,7 @@ def decide_command(
     except KeyboardInterrupt:
         complain("interrupted: the same command does the rest")
         raise
-    document = decision_document(done.final)
+    document = decision_document(done.directory)
     page = write_document(document, directory / PAGE)
     if as_json:
         settings = document.tables[0]

@@ -20,7 +20,7 @@ from fedsim.cli.design import design_command
 from fedsim.cli.pages import export_app, playground_command, report_command
 from fedsim.cli.plugin import plugin_app
 from fedsim.cli.replay import replay_command, show_verdict
-from fedsim.cli.separations import chain_command, privacy_command, solve_command
+from fedsim.cli.separations import chain_command, privacy_command
 from fedsim.cli.sweep import compare_command, plan_command, sweep_command
 from fedsim.cli.trace import trace_app
 from fedsim.common.errors import ChainError, FedsimError, Mistake, RunError, ScenarioError, told, users_line
@@ -149,7 +149,7 @@ def validate_command(
 ) -> None:
     """Check scenario files without running them; every mistake is shown with its line and column."""
     from fedsim.run.preflight import checked, notes_of
-    from fedsim.sweeps.decide import planned_decision
+    from fedsim.trials.decide import planned_decision
 
     mistakes: list[Mistake] = []
     for file in files:
@@ -291,7 +291,7 @@ def _check_charts(scenario: "Scenario") -> None:
 
 
 _COMMANDS = (
-    *(chain_command, playground_command, privacy_command, solve_command, design_command),
+    *(chain_command, playground_command, privacy_command, design_command),
     *(plan_command, sweep_command, compare_command),
     *(init_command, validate_command, schema_command, metrics_command, run_command, replay_command, report_command),
     decide_command,

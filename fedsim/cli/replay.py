@@ -41,7 +41,7 @@ def replay_command(
     """Replay scenario files like tests: check their limits (expect) and that no figure has drifted from its lock."""
     from fedsim.ci.remarks import append_summary, write_junit
     from fedsim.ci.replay import EXIT_CODES, collect, gravest, in_ci, replay_files
-    from fedsim.sweeps.executors import default_workers
+    from fedsim.trials.executors import default_workers
 
     if update and locked:
         raise BadParameter("leaves the lock files as they are; give one or the other", param_hint="--locked")

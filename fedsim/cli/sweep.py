@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from fedsim.report.document import ReportDocument
     from fedsim.report.tables import Table
     from fedsim.scenario import Scenario
-    from fedsim.sweeps.compare import Comparison
-    from fedsim.sweeps.plan import Plan
+    from fedsim.trials.compare import Comparison
+    from fedsim.trials.plan import Plan
 
 _CRASHED = 3
 _RETRIES = 2
@@ -72,8 +72,8 @@ def plan_command(
     from fedsim.common.memory import readable_bytes
     from fedsim.run.cautions import of_deadline
     from fedsim.run.preflight import preflight
-    from fedsim.sweeps.decide import default_decision_directory, planned_decision
-    from fedsim.sweeps.plan import plan_data
+    from fedsim.trials.decide import default_decision_directory, planned_decision
+    from fedsim.trials.plan import plan_data
 
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside, jobs=True)
     decides = scenario.choose and scenario.decide and scenario.sweep is None
@@ -193,9 +193,9 @@ def sweep_command(
     from fedsim.common.files import pasteable
     from fedsim.common.instants import readable_time
     from fedsim.run.files import Provenance
-    from fedsim.sweeps import store
-    from fedsim.sweeps.executors import backend_of
-    from fedsim.sweeps.sweep import run_sweep
+    from fedsim.trials import store
+    from fedsim.trials.executors import backend_of
+    from fedsim.trials.sweep import run_sweep
 
     backend = backend_of(executor, workers)
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside, jobs=True)
@@ -282,7 +282,7 @@ def compare_command(
     from fedsim.findings.finding import as_plain
     from fedsim.report.comparison_report import comparison_document
     from fedsim.report.page import page_in, write_document, write_figures
-    from fedsim.sweeps.compare import compare
+    from fedsim.trials.compare import compare
 
     if not 0 < confidence < 1:
         raise BadParameter(f"must lie between 0 and 1, not {confidence}", param_hint="--confidence")
@@ -329,7 +329,7 @@ def _show_comparison(found: "Comparison", metrics: "pl.DataFrame", *, errors: bo
     if not found.configuration:
         say("the configurations are the same")
     looks = judged(found)
-    if (title := comparison_title(looks)) and len(looks[0].rows) == 1:
+    if (title := comparison_title(looks)) and len(found.pairs) == 1:
         say(plain(f"{title}."))
     answer = [each for each in comparison_answer(found, looks) if each.about in {BIAS, MODEL, COST} and each.quantity]
     for sentence in [*answer, *misses(found)]:
@@ -344,8 +344,8 @@ def _show_comparison(found: "Comparison", metrics: "pl.DataFrame", *, errors: bo
 
 def _planned(scenario: "Scenario", override: list[str] | None, out: Path | None) -> tuple[Any, Path]:
     from fedsim.common.errors import Mistake, ScenarioError
-    from fedsim.sweeps.plan import plan_sweep
-    from fedsim.sweeps.sweep import default_sweep_directory
+    from fedsim.trials.plan import plan_sweep
+    from fedsim.trials.sweep import default_sweep_directory
 
     for each in override or []:
         path = each.partition("=")[0].strip()
@@ -359,11 +359,12 @@ def _show(directory: Path, document: "ReportDocument | None" = None) -> None:
     import polars as pl
 
     from fedsim.report.page import document_of
-    from fedsim.sweeps.results import paired_differences, read_results
+    from fedsim.trials.contrasts import differences
+    from fedsim.trials.trials import Trials
 
-    frame = read_results(directory)
-    names = _matching(frame["metric"].drop_nulls().unique(maintain_order=True), _SHOWN)
-    apart = paired_differences(frame, metrics=names)
+    trials = Trials.read(directory)
+    names = _matching(trials.in_order, _SHOWN)
+    apart = differences(trials, trials.beside(), names)
     apart = apart.filter((pl.col("difference") != 0).any().over("metric"))
     if len(apart):
         complain("differences from the first point, paired by seed, with 95 % intervals:")
@@ -405,8 +406,8 @@ def _matching(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
 
 
 def _differences(apart: "pl.DataFrame") -> str:
-    """Return a table of the differences that `fedsim.sweeps.results.paired_differences` gives."""
-    from fedsim.sweeps.results import parameters_of
+    """Return a table of the differences that `fedsim.trials.contrasts.differences` gives."""
+    from fedsim.trials.results import parameters_of
 
     columns = {"point", "metric", "seeds", "baseline_mean", "mean", "difference", "standard_error", "low", "high"}
     parameters = [name for name in parameters_of(apart) if name not in columns]

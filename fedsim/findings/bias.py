@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.findings.formatting import count, cut, number
+from fedsim.common.formatting import count, cut, number
 from fedsim.measure.series import TENTH
 from fedsim.measure.shares import WAYS
 from fedsim.measure.verdict import LEVEL

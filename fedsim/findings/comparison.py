@@ -1,37 +1,28 @@
 """What a comparison shows: what differs, and what that does to bias, model and pace, tested together."""
 
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
+from typing import TypeAlias
 
 import numpy as np
 import polars as pl
 
-from fedsim.common.arrays import Bools, Floats
-from fedsim.common.intervals import half_width
+from fedsim.common.formatting import capitalized, count, cut, equation, listing, listing_of, number, percent
+from fedsim.findings.choice import CERTAINTY, NAMED
 from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, Certainty, Finding, Tile, with_half
-from fedsim.findings.finished_sweep import short_name, value_text
-from fedsim.findings.formatting import capitalized, count, cut, equation, listing, listing_of, number, percent
 from fedsim.findings.methods import references, without_loss
-from fedsim.findings.metric_wording import (
-    L1,
-    PACE,
-    PACE_UNIT,
-    REPORTED,
-    MetricWording,
-    difference,
-    read_condition,
-    wording_of,
-)
-from fedsim.measure.noise import DEGREES
+from fedsim.findings.metric_wording import PACE_UNIT, MetricWording, difference, read_condition, wording_of
 from fedsim.run.files import ABSENT, Change
 from fedsim.run.run import Run
-from fedsim.sweeps.compare import Comparison
-from fedsim.sweeps.decision import holm, p_of_mean
+from fedsim.trials.compare import Comparison
+from fedsim.trials.contrasts import Contrasts, Standing, contrasts_of, tested_together
+from fedsim.trials.decision import PACE, UNDECIDED, bias_metric
+from fedsim.trials.trials import short_name, value_text
 
-_NAMED = 3  # differences, optimizers and limits that are named at most
 _VALUE = 28  # characters of a value in a title
 _LONGEST = 160  # characters of a setting shown at most
 _BESIDE = {
@@ -39,10 +30,6 @@ _BESIDE = {
     *("schema_version", "choose"),
 }
 _LOSS = re.compile(r"learning\.(.+)\.(loss|excess_loss)")
-COMPARISON_TEST = (
-    "Student's t over paired seeds, or from the standard errors of two runs; "
-    "5\N{NARROW NO-BREAK SPACE}% with Holm's correction"
-)
 
 
 def of_the_world(changes: Sequence[Change]) -> list[Change]:
@@ -90,80 +77,45 @@ def what_differs(found: Comparison) -> str:
     if not apart:
         seeds = [change[1:] for change in found.configuration if change[0] == "seed"]
         return f"The same scenario with seed {seeds[0][0]} (A) against seed {seeds[0][1]} (B)" if seeds else ""
-    sides = [", ".join(equation(row[0], row[side]) for row in apart[:_NAMED]) for side in (1, 2)]
-    more = f", and {count(len(apart) - _NAMED, 'more difference')}" if len(apart) > _NAMED else ""
+    sides = [", ".join(equation(row[0], row[side]) for row in apart[:NAMED]) for side in (1, 2)]
+    more = f", and {count(len(apart) - NAMED, 'more difference')}" if len(apart) > NAMED else ""
     return f"{sides[0]} (A) against {sides[1]} (B){more}"
 
 
-@dataclass(frozen=True, eq=False)
-class Judged:
-    """A metric of both sides, and what the test says: one row, or one for each setting of two sweeps."""
-
-    wording: MetricWording
-    rows: pl.DataFrame  # those of `Comparison.metrics`
-    half: Floats  # of the 95 % interval of each difference, NaN where it is not known
-    told: Bools  # whether each is told from chance, with Holm's correction
-
-    @property
-    def apart(self) -> Floats:
-        """How much more B has than A."""
-        return self.rows["difference"].to_numpy()
-
-    def tested(self) -> bool:
-        """Say whether there is a test at all."""
-        return bool(np.isfinite(self.half).any())
+Looks: TypeAlias = Mapping[str, tuple[Contrasts, ...]]
+"""What is tested, by metric: A, the reference, and B; at each pair of settings of two sweeps."""
 
 
-def judged(found: Comparison) -> tuple[Judged, ...]:
+def judged(found: Comparison) -> Looks:
     """Judge bias, models and pace together."""
-    rows = {str(metric): own for (metric,), own in found.metrics.partition_by("metric", as_dict=True).items()}
-    models: dict[str, str] = {}
-    for metric in rows:
+    trials, models = found.trials, dict[str, str]()
+    for metric in trials.in_order:
         if (match := _LOSS.fullmatch(metric)) and (match[2] == "excess_loss" or match[1] not in models):
             models[match[1]] = metric
     for reference in references(list(models)):
         del models[reference]
-    shown = [_bias_metric(rows), *list(models.values())[:_NAMED], PACE]
-    parts = [(metric, rows[metric], *_errors(rows[metric], rows)) for metric in shown if metric in rows]
-    p = np.concatenate([each[3] for each in parts]) if parts else np.empty(0)
-    told, first, judgements = holm(p), 0, []
-    for metric, own, half, _ in parts:
-        judgements.append(Judged(wording_of(metric), own, half, told[first : first + len(own)]))
-        first += len(own)
-    return tuple(judgements)
+    looks = list[tuple[str, Contrasts]]()
+    for metric in (bias_metric(trials), *list(models.values())[:NAMED], PACE):
+        values, errors = trials.samples(metric), trials.errors(metric)
+        for pair in found.pairs:
+            own = None if errors is None else errors[[*pair]]
+            each = contrasts_of(values[[*pair]], reference=0, errors=own)
+            looks += [(metric, each)] if np.isfinite(each.difference[1]) else []
+    judgements = zip((metric for metric, _ in looks), tested_together([each for _, each in looks]), strict=True)
+    return {metric: tuple(each for _, each in own) for metric, own in groupby(judgements, itemgetter(0))}
 
 
-def _bias_metric(rows: Mapping[str, pl.DataFrame]) -> str:
-    """Return what leads: the distance of reports, where they are not all selections."""
-    if REPORTED not in rows or L1 not in rows:
-        return L1 if L1 in rows else REPORTED
-    same = rows[REPORTED].select("baseline_mean", "mean").equals(rows[L1].select("baseline_mean", "mean"))
-    return L1 if same else REPORTED
-
-
-def _errors(own: pl.DataFrame, rows: Mapping[str, pl.DataFrame]) -> tuple[Floats, Floats]:
-    """Return half of the 95 % interval, and p, of each difference: over seeds, or from the errors of two runs."""
-    apart, seeds = own["difference"].to_numpy(), own["seeds"].to_numpy()
-    half = (own["high"] - own["difference"]).cast(pl.Float64).fill_null(math.nan).to_numpy().copy()
-    half[seeds < 2] = np.nan
-    freedom = seeds - 1
-    errors = rows.get(f"{own['metric'][0]}_se")
-    if errors is not None and len(errors) == len(own) == 1 and seeds[0] < 2:
-        error = math.hypot(errors["baseline_mean"].item(), errors["mean"].item())
-        half, freedom = np.array([half_width(error, DEGREES + 1)]), np.array([DEGREES])  # at least as wide as Welch's
-    return half, p_of_mean(apart, half, freedom)
-
-
-def comparison_title(looks: Sequence[Judged]) -> str:
+def comparison_title(looks: Looks) -> str:
     """Say what B has of bias, or of the loss, that A has not, and at what price in pace."""
-    first = next((each for each in looks if len(each.rows) == 1), None)
-    if first is None:
-        return _settings(looks[0]) if looks else ""
-    apart, wording = float(first.apart[0]), first.wording
-    pace = next((each for each in looks if each.wording.metric == PACE and each is not first), None)
-    price = ""
-    if pace is not None and len(pace.rows) == 1 and (before := pace.rows["baseline_mean"][0]):
-        change = float(pace.apart[0]) / before
+    if not looks:
+        return ""
+    metric, every = next(iter(looks.items()))
+    wording, found = wording_of(metric), every[0]
+    if len(every) > 1:
+        return _settings(wording, every)
+    apart, price = float(found.difference[1]), ""
+    if metric != PACE and (pace := looks.get(PACE)) and (before := pace[0].mean[0]):
+        change = float(pace[0].difference[1]) / before
         how = "more" if change > 0 else "fewer"
         price = f", at {percent(abs(change))} {how} rounds per day" if abs(change) > 1e-6 else ", at the same pace"
     if not apart:
@@ -173,38 +125,41 @@ def comparison_title(looks: Sequence[Judged]) -> str:
         text = f"B is {by} {'closer to' if apart < 0 else 'farther from'} uniform than A"
     else:
         text = f"{capitalized(wording.words)} is {by} {'lower' if apart < 0 else 'higher'} in B"
-    if not first.tested():
+    if found.states[1] is Standing.UNTESTED:
         return f"{text}{price} (one run each, not tested)"
-    if not first.told[0]:
-        return f"A and B are not told apart in {wording.words} ({difference(wording, apart, float(first.half[0]))})"
+    if found.states[1] is not Standing.DIFFERS:
+        few = f"; {count(int(found.seeds[1]), 'seed')} are too few" if found.states[1] is Standing.FEW else ""
+        by = difference(wording, apart, float(found.half[1]))
+        return f"A and B are not told apart in {wording.words} ({by}{few})"
     return f"{text}{price}"
 
 
-def comparison_answer(found: Comparison, looks: Sequence[Judged]) -> Iterator[Finding]:
+def comparison_answer(found: Comparison, looks: Looks) -> Iterator[Finding]:
     """Say what differs in bias, model and pace, which limits are missed, how sure it is, and what to do next."""
-    trained = [each for each in looks if each.wording.about == MODEL]
+    every = [each for own in looks.values() for each in own]
+    trained = [metric for metric in looks if wording_of(metric).about == MODEL]
     for about in (BIAS, MODEL, COST):
-        for each in looks:
-            if each.wording.about == about:
-                yield _beside(found, _change(each))
+        for metric, own in looks.items():
+            if wording_of(metric).about == about:
+                yield from _change(found, metric, own)
         if about == MODEL and not trained:
             lost = pl.col("metric").str.ends_with(".diverged") & (pl.max_horizontal("baseline_mean", "mean") > 0)
             yield without_loss(diverged=not found.metrics.filter(lost).is_empty())
-    if len(trained) == _NAMED:
+    if len(trained) == NAMED:
         yield Finding("Further optimizers are in the table of figures.", MODEL)
     yield from misses(found)
     for note in filter(None, found.notes):
         yield Finding(f"{capitalized(note)}.", TRUST, warns=True)
-    single = bool(len(found.metrics)) and not (found.metrics["seeds"] > 1).any()
-    if single:
+    if bool(len(found.metrics)) and not (found.metrics["seeds"] > 1).any():
+        untested = all(each.states[1] is Standing.UNTESTED for each in every)
         text = "Each side is one run: where no ± stands, nothing tells a difference from chance."
-        yield Finding(text, TRUST, warns=not any(each.tested() for each in looks))
+        yield Finding(text, TRUST, warns=untested)
         yield Finding("Sweep both over several seeds, and compare the sweeps: that tests all.", NEXT)
-    elif looks:
-        if not all(each.told.all() for each in looks):
+    elif every:
+        if any(each.states[1] in UNDECIDED for each in every):
             yield Finding("More seeds would tell smaller differences (`sweep.seeds`).", NEXT)
-        paired = f"Differences are paired by seed; {count(sum(len(each.rows) for each in looks), 'test')}"
-        yield Finding(f"{paired} ({COMPARISON_TEST}).", TRUST, test=COMPARISON_TEST, brief=f"{paired} with correction.")
+        yield Finding("Differences are paired by seed.", TRUST)
+        yield Finding(f"They are tested together: {every[0].test}.", TRUST, test=every[0].test)
 
 
 def misses(found: Comparison) -> Iterator[Finding]:
@@ -218,7 +173,7 @@ def misses(found: Comparison) -> Iterator[Finding]:
             grave = ", a warning" if each.severity == "warn" else ""
             limits.append(f"{words}{runs} ({worst}{grave})")
         if limits:
-            text = f"{letter} misses {count(len(limits), 'expectation')}: {listing_of(limits, _NAMED, 'more')}."
+            text = f"{letter} misses {count(len(limits), 'expectation')}: {listing_of(limits, NAMED, 'more')}."
             yield Finding(text, TRUST, warns=True)
 
 
@@ -243,57 +198,54 @@ def setting_text(value: object) -> str:
     return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), _LONGEST)
 
 
-def _change(each: Judged) -> Finding:
-    """Say how a metric differs, and whether that is told from chance."""
-    wording, row, apart = each.wording, each.rows.row(0, named=True), float(each.apart[0])
-    if len(each.rows) > 1:
-        brief = f"{_settings(each).replace(f'{wording.words} in B is', 'B is')}."
-        return Finding(f"{_settings(each)}.", wording.about, quantity=wording.metric, test=COMPARISON_TEST, brief=brief)
-    first, second, half = wording.write(row["baseline_mean"]), wording.write(row["mean"]), float(each.half[0])
+def _change(found: Comparison, metric: str, own: tuple[Contrasts, ...]) -> Iterator[Finding]:
+    """Say how a metric differs, and whether that is told from chance; of a loss above another how large that is."""
+    wording, each = wording_of(metric), own[0]
+    if len(own) > 1:
+        yield Finding(f"{_settings(wording, own)}.", wording.about, quantity=metric, test=each.test)
+        return
+    first, second = map(wording.write, each.mean.tolist())
+    apart, half, state = float(each.difference[1]), float(each.half[1]), each.states[1]
     if not apart:
-        text, brief = (f"{capitalized(wording.words)} is {second}", f"{capitalized(wording.brief)}: {second}")
-        return Finding(f"{text} in both.", wording.about, quantity=wording.metric, brief=f"{brief} in both.")
-    told = Certainty.TOLD if each.told[0] else Certainty.NOT_TOLD if each.tested() else Certainty.UNTESTED
-    chance = "" if told is Certainty.TOLD else f", {told}"
-    text = f"{capitalized(wording.words)} goes from {first} in A to {second} in B"
-    named = (wording.about, False, "difference", wording.metric, "B less A", apart)
-    by = f"({difference(wording, apart, half)}{chance})."
-    brief = f"{capitalized(wording.brief)}: {first} in A, {second} in B {by}"
-    if wording.about == BIAS:
-        brief = f"{first} from uniform in A, {second} in B {by}"
-    finding = Finding(f"{text} {by}", *named, reference=0.0, against="A", brief=brief)
-    return with_half(half, replace(finding, test=COMPARISON_TEST, certainty=told))
+        yield Finding(f"{capitalized(wording.words)} is {second} in both.", wording.about, quantity=metric)
+    else:
+        told = CERTAINTY[state]
+        chance = "" if told is Certainty.TOLD else f", {told}"
+        by = f"({difference(wording, apart, half)}{chance})"
+        text = f"{capitalized(wording.words)} is {first} in A, {second} in B {by}."
+        named = (wording.about, False, "difference", metric, "B less A", apart)
+        yield with_half(
+            half, replace(Finding(text, *named, reference=0.0, against="A"), test=each.test, certainty=told)
+        )
+    unbiased = found.metrics.filter(metric=f"{metric.removesuffix('.excess_loss')}_uniform.loss")
+    if metric.endswith(".excess_loss") and len(unbiased) == 1:
+        loss = number(unbiased["baseline_mean"][0], 3)
+        yield Finding(f"The loss under uniform participation is {loss} in A.", MODEL)
 
 
-def _beside(found: Comparison, change: Finding) -> Finding:
-    """Say of a loss above that of unbiased training how large that is."""
-    unbiased = found.metrics.filter(metric=change.quantity.replace(".excess_loss", "_uniform.loss"))
-    if not change.quantity.endswith(".excess_loss") or len(unbiased) != 1:
-        return change
-    whole = f"; unbiased: {number(unbiased['baseline_mean'][0], 3)}."
-    return replace(change, text=change.text.removesuffix(".") + whole, brief=change.brief.removesuffix(".") + whole)
-
-
-def _settings(each: Judged) -> str:
+def _settings(wording: MetricWording, own: Sequence[Contrasts]) -> str:
     """Say at how many settings of two sweeps B has less, more, or neither."""
-    if not each.apart.any():
-        return f"{capitalized(each.wording.words)} is the same in both at all {count(len(each.rows), 'setting')}"
+    apart, states = np.array([each.difference[1] for each in own]), [each.states[1] for each in own]
+    if not apart.any():
+        return f"{capitalized(wording.words)} is the same in both at all {count(len(own), 'setting')}"
+    told = np.array([state is Standing.DIFFERS for state in states])
     numbers = {
-        "lower": int((each.told & (each.apart < 0)).sum()),
-        "higher": int((each.told & (each.apart > 0)).sum()),
-        "not told apart": int((~each.told).sum()),
+        "lower": int((told & (apart < 0)).sum()),
+        "higher": int((told & (apart > 0)).sum()),
+        "not told apart": int((~told).sum()),
     }
     ways = [f"{way} at {count(number)}" for way, number in numbers.items() if number]
-    return f"Of {count(len(each.rows), 'setting')}, {each.wording.words} in B is {listing(ways)}"
+    return f"Of {count(len(own), 'setting')}, {wording.words} in B is {listing(ways)}"
 
 
-def comparison_tiles(looks: Sequence[Judged]) -> Iterator[Tile]:
+def comparison_tiles(looks: Looks) -> Iterator[Tile]:
     """Pick the key figures: bias and pace of both."""
-    for each in looks:
-        if len(each.rows) == 1 and each.wording.about in {BIAS, COST}:
-            wording, row, apart = each.wording, each.rows.row(0, named=True), float(each.apart[0])
+    for metric, own in looks.items():
+        wording, each = wording_of(metric), own[0]
+        if len(own) == 1 and wording.about in {BIAS, COST}:
+            apart = float(each.difference[1])
             against = f"{difference(wording, apart, np.nan)} against A" if apart else "the same as A"
-            first, second = (wording.write(row[name]).removesuffix(PACE_UNIT) for name in ("baseline_mean", "mean"))
+            first, second = map(wording.bare, each.mean.tolist())
             words = "from uniform (TV)" if wording.about == BIAS else PACE_UNIT.strip()
             yield Tile(first, f"{words}, A")
             yield Tile(second, f"{words}, B", against)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsim.common.files import portable
+from fedsim.common.formatting import NO_VALUE, count, cut, listing_of
 from fedsim.common.json_files import Json
-from fedsim.findings.finished_sweep import COMPLETE, FinishedSweep
-from fedsim.findings.formatting import NO_VALUE, count, cut, listing_of
 from fedsim.findings.metric_wording import read_condition
 from fedsim.limits.grammar import parse_condition
+from fedsim.trials.trials import COMPLETE, Trials
 
 SHOWN = 40  # conditions of one kind shown at most
 _LONGEST = 120  # characters of a place shown at most
@@ -111,21 +111,21 @@ def _text(value: Json) -> str:
     return value if isinstance(value, str) else ""
 
 
-def sweep_verdict(sweep: FinishedSweep) -> Verdict | None:
+def sweep_verdict(trials: Trials) -> Verdict | None:
     """Judge every limit on every complete run, and sum up; None where there are none, or no run completed."""
-    complete = Counter(sweep.runs.filter(status=COMPLETE)["point"].to_list())
-    done = [complete[point] for point in sweep.points["point"].to_list()]
-    if not sweep.scenario.expect or not any(done):
+    complete = Counter(trials.runs.filter(status=COMPLETE)["setting"].to_list())
+    done = [complete[point] for point in trials.settings["setting"].to_list()]
+    if not trials.scenario.expect or not any(done):
         return None
     outcomes, missed_by, checks = [], [], []
-    for each in sweep.scenario.expect:
+    for each in trials.scenario.expect:
         if each.over != "every":
             note = "speaks of replicates, which `fedsim replay` runs"
             outcomes.append(ConditionOutcome("unjudged", each.check, each.why, "", "", note))
             continue
         condition = parse_condition(each.check)
         write, notes, missed = read_condition(each.check)[1], [], []
-        for name, runs, values in zip(sweep.names, done, sweep.samples(condition.metric).tolist(), strict=True):
+        for name, runs, values in zip(trials.names, done, trials.samples(condition.metric).tolist(), strict=True):
             missed.append(runs - sum(map(condition.holds, values)))
             if missed[-1]:
                 worst = min(filter(math.isfinite, values), key=condition.margin, default=None)

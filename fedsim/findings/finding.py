@@ -10,7 +10,7 @@ from math import isfinite
 from shlex import join, split
 from typing import TypeAlias
 
-from fedsim.findings.formatting import cut
+from fedsim.common.formatting import cut
 
 # What findings are about: the questions of a reader, in their order
 WHAT, BIAS, MODEL = "What happens", "How biased", "To the model"

@@ -3,12 +3,13 @@
 import math
 from collections.abc import Iterator, Mapping
 
+from fedsim.common.formatting import count, listing, number, percent
 from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, WHAT, Certainty, Finding, Tile, command_of
-from fedsim.findings.formatting import count, listing, number, percent
 from fedsim.findings.methods import optimizer_of
-from fedsim.findings.metric_wording import PACE, REPORTED, tv
+from fedsim.findings.metric_wording import tv
 from fedsim.measure.metrics import of_jobs
 from fedsim.scenario import Scenario
+from fedsim.trials.decision import PACE, REPORTED
 
 ALONE = "alone."
 """What the names of metrics of a job without the others begin with."""

@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Floats
+from fedsim.common.formatting import count, cut, give_or_take, listing, number, percent
 from fedsim.findings.finding import LONGEST, MODEL, Certainty, Finding
-from fedsim.findings.formatting import count, cut, give_or_take, listing, number, percent
 from fedsim.measure.verdict import Look, compare_values
 from fedsim.run.run import Run
 

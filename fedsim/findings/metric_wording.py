@@ -7,13 +7,12 @@ from functools import partial
 
 import numpy as np
 
+from fedsim.common.formatting import duration, fixed, number, percent, signed
 from fedsim.findings.finding import BIAS, COST, MODEL
-from fedsim.findings.formatting import duration, fixed, number, percent, signed
 from fedsim.limits.grammar import ConditionError, MetricCondition, parse_condition
 from fedsim.measure.metrics import describe
+from fedsim.trials.decision import PACE
 
-L1, REPORTED, PULL = (f"participation.{of}l1_uniform" for of in ("", "reported_", "pull_"))
-PACE = "rounds.per_day"
 PACE_UNIT = " rounds per day"
 _UNIFORM = re.compile(r"participation\.(reported_|pull_|)(l1|tv)_uniform")
 _OF = {"": "participation", "reported_": "reports", "pull_": "the pull on the model"}
@@ -50,10 +49,9 @@ class MetricWording:
     scale: float = 1.0  # what it is multiplied by on the axis of a chart
     short: str = ""  # its name on the axis, with the unit
 
-    @property
-    def brief(self) -> str:
-        """What it is called in a line of the first screen, without an article."""
-        return self.words.removeprefix("the ").replace("the one under uniform participation", "unbiased training")
+    def bare(self, value: float) -> str:
+        """Write a value where its unit stands beside it."""
+        return self.apart(value) if self.metric == PACE else self.write(value)
 
     def extreme(self, most: bool) -> str:
         """Name the most or the least of it."""
@@ -124,9 +122,9 @@ def _limits(condition: MetricCondition, write: Callable[[float], str]) -> str:
     return "" if end is None else f"{beyond if end.strict else f'of at {words}'} {write(end.value)}"
 
 
-def difference(wording: MetricWording, mean: float, half: float) -> str:
+def difference(wording: MetricWording, mean: float, half: float, *, sign: bool = True) -> str:
     """Write a difference with its sign, and half of its interval where there is one."""
-    text = signed(mean, wording.apart)
+    text = signed(mean, wording.apart) if sign else wording.apart(mean)
     if not np.isfinite(half):
         return text
     # What rounding leaves where every seed says the same is nothing.

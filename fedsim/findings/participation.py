@@ -3,9 +3,9 @@
 import math
 from collections.abc import Iterator
 
+from fedsim.common.formatting import capitalized, count, duration, equation, listing, many, number, percent
 from fedsim.findings.bias import NOBODY, Bias, ClientShare, Seen, contrast_words, never_by_chance
 from fedsim.findings.finding import BIAS, WHAT, Certainty, Finding
-from fedsim.findings.formatting import capitalized, count, duration, equation, listing, many, number, percent
 from fedsim.findings.metric_wording import tv
 from fedsim.measure.shares import ROUNDING
 from fedsim.run.cautions import why_nothing

@@ -7,6 +7,17 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from fedsim.common.formatting import (
+    capitalized,
+    count,
+    count_range,
+    duration,
+    equation,
+    from_to,
+    listing,
+    number,
+    percent,
+)
 from fedsim.findings.bias import (
     FEW,
     NOBODY,
@@ -19,17 +30,6 @@ from fedsim.findings.bias import (
     tenth_shares,
 )
 from fedsim.findings.finding import BIAS, WHAT, Certainty, Finding, Tile
-from fedsim.findings.formatting import (
-    capitalized,
-    count,
-    count_range,
-    duration,
-    equation,
-    from_to,
-    listing,
-    number,
-    percent,
-)
 from fedsim.findings.methods import model_findings
 from fedsim.findings.participation import bias_findings, failure_of, what_happened
 from fedsim.findings.run_advice import SMALL, advice, spent_findings, training_findings

@@ -8,10 +8,10 @@ from functools import partial
 import numpy as np
 
 from fedsim.common.errors import FedsimError
+from fedsim.common.formatting import capitalized, count, duration, listing, many, number, percent
 from fedsim.common.instants import HOUR_S, time_unit
 from fedsim.findings.bias import Bias, Seen
 from fedsim.findings.finding import COST, MODEL, NEXT, TRUST, Finding, command_of
-from fedsim.findings.formatting import capitalized, count, duration, listing, many, number, percent
 from fedsim.findings.methods import initial_loss, optimizer_figures, slow_descents, stopped_after
 from fedsim.findings.metric_wording import tv
 from fedsim.measure.shares import ROUNDING

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from fedsim.common.formatting import NO_VALUE, above_dust, count, percent, signed
 from fedsim.findings.comparison import (
-    Judged,
+    Looks,
     binding_settings,
     comparison_answer,
     comparison_tiles,
@@ -19,8 +20,7 @@ from fedsim.findings.comparison import (
     what_differs,
 )
 from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, WHAT, Finding, command_of
-from fedsim.findings.finished_sweep import short_name, value_text
-from fedsim.findings.formatting import NO_VALUE, above_dust, count, equation, percent, signed
+from fedsim.findings.metric_wording import wording_of
 from fedsim.findings.run import setup_of
 from fedsim.measure.metrics import describe, listed
 from fedsim.privacy.guarantee import scope_of
@@ -34,9 +34,11 @@ from fedsim.report.tables import Table
 from fedsim.run.files import Change
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
-from fedsim.sweeps.compare import compare
-from fedsim.sweeps.results import parameters_of
-from fedsim.sweeps.store import SWEEP_FILE, read_sweep
+from fedsim.trials.compare import Comparison, compare
+from fedsim.trials.contrasts import Standing
+from fedsim.trials.results import parameters_of
+from fedsim.trials.store import SWEEP_FILE, read_sweep
+from fedsim.trials.trials import short_name, value_text
 
 _HEADLINE_ROWS = 14  # figures in the first table at most; all are in the second
 _SETTINGS = 80  # settings shown at most
@@ -70,7 +72,7 @@ def comparison_document(a: Path, b: Path, confidence: float = 0.95) -> ReportDoc
     names, runs = [name for name, _, _ in sides], [run for _, _, run in sides if run is not None]
     answer = list(comparison_answer(found, looks))
     setup = f"{count(max(found.metrics['seeds'], default=0), 'seed')} in common"
-    charts: tuple[Chart | None, ...] = tuple(_differences(looks))
+    charts: tuple[Chart | None, ...] = tuple(_differences(found, looks))
     if len(runs) == 2:
         answer += [each for letter, run in zip("AB", runs, strict=True) for each in binding_settings(letter, run)]
         charts = (frequency_chart(runs), loss_chart(runs), *charts)
@@ -107,25 +109,23 @@ def comparison_document(a: Path, b: Path, confidence: float = 0.95) -> ReportDoc
     )
 
 
-def _differences(looks: Sequence[Judged]) -> Iterator[Chart]:
+def _differences(found: Comparison, looks: Looks) -> Iterator[Chart]:
     """Draw the differences of bias at every setting of two sweeps, or of what is tested, in per cent of A."""
-    many = next((each for each in looks if len(each.rows) > 1), None)
-    rows = [many] if many is not None else [each for each in looks if each.tested() and each.rows["baseline_mean"][0]]
+    many = next((metric for metric, own in looks.items() if len(own) > 1), None)
+    tested = [(metric, own[0]) for metric, own in looks.items() if np.isfinite(own[0].half[1]) and own[0].mean[0]]
+    rows = tested if many is None else [(many, each) for each in looks[many]][: _SETTINGS // 2]
     if not rows:
         return
-    columns = zip(*((each.apart, each.half, each.told) for each in rows), strict=True)
-    apart, half, told = (np.concatenate(each)[: _SETTINGS // 2] for each in columns)
+    scale = np.array([100 / abs(each.mean[0]) if many is None else wording_of(many).scale for _, each in rows])
+    apart, half = (np.array(each) for each in zip(*((c.difference[1], c.half[1]) for _, c in rows), strict=True))
+    told = np.array([each.states[1] is Standing.DIFFERS for _, each in rows])
     if many is None:
-        names = [each.wording.short for each in rows]
-        scale = np.array([100 / abs(each.rows["baseline_mean"][0]) for each in rows])
+        names = [wording_of(metric).short for metric, _ in rows]
         unit, title = "change from A to B, in % of A", "What changes from A to B, with intervals"
     else:
-        keys = [name for name in parameters_of(many.rows) if name not in _OWN]
-        values = zip(*(map(value_text, many.rows[name]) for name in keys), strict=True)
-        names = [", ".join(map(equation, map(short_name, keys), row)) for row in values]
-        scale = np.array([many.wording.scale])
-        unit, title = f"{many.wording.short}, B less A", f"How {many.wording.words} differs"
-    data = IntervalRows(tuple(names[: len(told)]), scale * apart, scale * half, told, _TOLD, unit, 0.0)
+        names, wording = [found.trials.names[row] for _, row in found.pairs], wording_of(many)
+        unit, title = f"{wording.short}, B less A", f"How {wording.words} differs"
+    data = IntervalRows(tuple(names[: len(rows)]), scale * apart, scale * half, told, _TOLD, unit, 0.0)
     yield interval_chart(data, NAMES[2], title)
 
 

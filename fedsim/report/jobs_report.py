@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from fedsim.common.formatting import NO_VALUE, count, number, percent
 from fedsim.findings.expectations import verdict
-from fedsim.findings.formatting import NO_VALUE, count, number, percent
 from fedsim.findings.jobs import ALONE, jobs_answer, jobs_tiles, jobs_title
-from fedsim.findings.metric_wording import PACE, REPORTED, tv
+from fedsim.findings.metric_wording import tv
 from fedsim.measure.metrics import of_jobs
 from fedsim.report.charts.sweep_settings import IntervalRows, interval_chart
 from fedsim.report.document import ReportDocument, Section
@@ -16,6 +16,7 @@ from fedsim.report.tables import Table
 from fedsim.run.files import JOBS, METRICS
 from fedsim.run.run import Run
 from fedsim.scenario import Scenario
+from fedsim.trials.decision import PACE, REPORTED
 
 _COLUMNS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("Rounds a day", PACE, number),

@@ -13,13 +13,13 @@ from markupsafe import Markup
 
 from fedsim.common.errors import RunError
 from fedsim.common.files import write_bytes, write_text
+from fedsim.common.formatting import distinct
 from fedsim.findings.finding import lines
-from fedsim.findings.formatting import distinct
 from fedsim.report.document import ReportDocument, json_summary, markdown_summary, pictures_of, render, render_part
 from fedsim.report.render import figure_file, picture
 from fedsim.run.load import load
 from fedsim.run.run import Run
-from fedsim.sweeps.store import SWEEP_FILE
+from fedsim.trials.store import SWEEP_FILE
 
 PAGE, INDEX = "report.html", "index.html"
 
@@ -35,10 +35,10 @@ def document_of(what: Path | Run, plugins: bool = False) -> ReportDocument:
         The directory lacks a file or has one that is unreadable, or not the one that the run wrote.
     """
     if isinstance(what, Path) and (what / SWEEP_FILE).exists():
-        from fedsim.findings.finished_sweep import read_finished_sweep
         from fedsim.report.sweep_report import sweep_document
+        from fedsim.trials.trials import Trials
 
-        return sweep_document(read_finished_sweep(what))
+        return sweep_document(Trials.read(what))
     from fedsim.report.jobs_report import jobs_document
     from fedsim.report.run_report import run_document
 

@@ -10,8 +10,8 @@ from typing import cast
 import numpy as np
 
 from fedsim.common.errors import RunError
+from fedsim.common.formatting import count, number, percent
 from fedsim.findings.finding import BIAS, COST, MODEL, TRUST, Finding
-from fedsim.findings.formatting import count, number, percent
 from fedsim.population import Population, build_population
 from fedsim.privacy.epsilon import noise_for
 from fedsim.report.document import ReportDocument

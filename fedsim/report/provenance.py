@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from fedsim.common.files import portable
+from fedsim.common.formatting import NO_VALUE, count, cut, duration
 from fedsim.common.json_files import Json
-from fedsim.findings.formatting import NO_VALUE, count, cut, duration
 
 _SCENARIO_CHARACTERS = 100_000  # characters shown of the resolved scenario, which may hold a weight for every client
 _DIGITS = 16  # of the hash that tells a page that is out of date

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import polars as pl
 
 from fedsim.common.errors import PluginError, told, users_line
+from fedsim.common.formatting import NO_VALUE, capitalized, count, distinct, number, with_separation
 from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.findings.expectations import verdict
 from fedsim.findings.finding import Finding
-from fedsim.findings.formatting import NO_VALUE, capitalized, count, distinct, number, with_separation
 from fedsim.findings.methods import paying_findings
 from fedsim.findings.run import asks_of_convergence, run_answer, setup_of
 from fedsim.learning.private import caveats_of

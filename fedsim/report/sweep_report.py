@@ -5,13 +5,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fedsim.findings.choice import SweepChoice, choice_of, choice_title, loss_parts
+from fedsim.common.formatting import capitalized, count
+from fedsim.findings.choice import loss_parts, objective_wording, paces_differ
 from fedsim.findings.expectations import sweep_verdict
-from fedsim.findings.finished_sweep import FinishedSweep
-from fedsim.findings.formatting import capitalized, count
-from fedsim.findings.metric_wording import L1, PACE, wording_of
-from fedsim.findings.sweep import moves, sweep_answer, sweep_setup, sweep_tiles
-from fedsim.findings.tournament import Tournament, leaders, ranks, tied, tournament_of, tournament_title
+from fedsim.findings.metric_wording import wording_of
+from fedsim.findings.sweep import FIGURE_WORDS, moves, sweep_answer, sweep_setup, sweep_tiles, sweep_title
 from fedsim.measure.metrics import describe
 from fedsim.report import sweep_tables as tables
 from fedsim.report.charts import Chart
@@ -19,7 +17,9 @@ from fedsim.report.charts.sweep_lines import line_chart, parts_chart
 from fedsim.report.charts.sweep_settings import TRADE_OFF, IntervalRows, interval_chart, trade_off_chart
 from fedsim.report.document import ReportDocument, Section
 from fedsim.report.provenance import sweep_provenance
-from fedsim.sweeps.decision import interval
+from fedsim.trials.decision import L1, PACE, UNDECIDED, bias_metric, chosen, compared
+from fedsim.trials.optimizers import by_optimizer, ranked
+from fedsim.trials.trials import Trials
 
 HEADLINES = (
     *("participation.reported_l1_uniform", L1, PACE, "participation.coverage"),
@@ -33,91 +33,87 @@ _NAMES = ("distance", TRADE_OFF, "objective", "ranks", "parts-*", "trend-*")
 """Every chart that the report of a sweep can have; a star stands for the name of a metric."""
 
 
-def sweep_document(sweep: FinishedSweep) -> ReportDocument:
+def sweep_document(trials: Trials) -> ReportDocument:
     """Compute everything that the report of a sweep shows."""
-    found, chosen, methods = choice_of(sweep), headlines(sweep), tournament_of(sweep)
-    ranked = tables.choice_table(sweep, found) if methods is None else tables.tournament_table(methods)
-    won = None if methods is None else tables.winners_table(methods)
-    charts, points = sweep_charts(sweep, found, chosen, methods), tables.point_table(sweep, chosen)
-    parts = [tables.parts_table(sweep, each) for each in loss_parts(sweep)]
+    shown, optimizers = headlines(trials), by_optimizer(trials)
+    ranks = tables.choice_table(trials) if optimizers is None else tables.optimizer_table(optimizers)
+    won = None if optimizers is None else tables.winners_table(optimizers)
+    charts, points = sweep_charts(trials, shown), tables.point_table(trials, shown)
+    parts, first = [tables.parts_table(trials, each) for each in loss_parts(trials)], charts.get("bias", ())
     return ReportDocument(
         kind="sweep",
-        name=sweep.name,
-        finding=capitalized(choice_title(found)) if methods is None else tournament_title(methods),
-        question=sweep.scenario.question,
-        setup=sweep_setup(sweep, methods),
-        description=sweep.scenario.description,
-        status=sweep.meta.get("status", ""),
-        verdict=sweep_verdict(sweep),
-        answer=tuple(sweep_answer(sweep, found, methods)),
-        tiles=tuple(sweep_tiles(sweep, found, methods)),
+        name=trials.name,
+        finding=sweep_title(trials),
+        question=trials.scenario.question,
+        setup=sweep_setup(trials),
+        description=trials.scenario.description,
+        status=trials.meta.get("status", ""),
+        verdict=sweep_verdict(trials),
+        answer=tuple(sweep_answer(trials)),
+        tiles=tuple(sweep_tiles(trials)),
         sections=(
-            Section(
-                "bias", "Bias and what it costs" if methods is None else "Optimizers", charts.get("bias", ()), [won]
-            ),
+            Section("bias", "Bias and what it costs" if optimizers is None else "Optimizers", first, [won]),
             Section("parts", "What the loss is made of", charts.get("parts", ()), parts),
-            Section("privacy", "Privacy", (), [tables.privacy_table(sweep)]),
+            Section("privacy", "Privacy", (), [tables.privacy_table(trials)]),
             Section("trends", "Along the sweep", charts.get("trends", ())),
-            Section("groups", "Groups", (), [tables.group_ratio_table(sweep)]),
-            Section("points", "Settings", (), [ranked, points]),
+            Section("groups", "Groups", (), [tables.group_ratio_table(trials)]),
+            Section("points", "Settings", (), [ranks, points]),
         ),
         names=_NAMES,
-        tables=[ranked, points],
-        origins={"": sweep_provenance(sweep.meta)},
+        tables=[ranks, points],
+        origins={"": sweep_provenance(trials.meta)},
     )
 
 
-def headlines(sweep: FinishedSweep) -> tuple[str, ...]:
+def headlines(trials: Trials) -> tuple[str, ...]:
     """Choose the metrics to show: those of the scenario's own and of `HEADLINES` that move, then losses."""
-    known = sweep.metrics
+    known = trials.metrics
     ends = [name for name in known if re.fullmatch(r"learning\..+\.(loss|excess_loss)", name)]
     listed = [*(name for name in known if describe(name) is None), *(name for name in HEADLINES if name in known)]
-    selections = sweep.bias_metric != L1  # are a line of the text; what was reported is the same where all reported
+    selections = bias_metric(trials) != L1  # are a line of the text; what was reported is the same where all reported
     listed = [name for name in listed if name != L1] if selections else [n for n in listed if ".reported_" not in n]
-    moving = [name for name in (*listed, *ends) if moves(sweep, name)]
+    moving = [name for name in (*listed, *ends) if moves(trials, name)]
     return tuple(moving or listed or known)[:_TRENDS]
 
 
-def sweep_charts(
-    sweep: FinishedSweep, found: SweepChoice, chosen: Sequence[str], methods: Tournament | None = None
-) -> Mapping[str, tuple[Chart, ...]]:
+def sweep_charts(trials: Trials, shown: Sequence[str]) -> Mapping[str, tuple[Chart, ...]]:
     """Compute the data of every chart of a sweep, by the section that shows it: the first one is the picture."""
-    along = sweep.axis
-    if methods is not None:
-        return {"bias": (_method_chart(methods),)}
+    along, row, wording = trials.axis, chosen(trials), objective_wording(trials)
+    if (optimizers := by_optimizer(trials)) is not None:
+        return {"bias": (_rank_chart(optimizers),)}
     if along is None or along.size < 2:
         return {}
-    drawn = {each.name: parts_chart(sweep, each, found.chosen) for each in loss_parts(sweep)}
-    objective, shown, first = found.wording.metric, {sweep.bias_metric, PACE}, list[Chart | None]()
-    if objective not in shown and np.isfinite(found.mean).any():
-        shown |= {objective}
+    drawn = {each.name: parts_chart(trials, each, row) for each in loss_parts(trials)}
+    objective, even, first = wording.metric, bias_metric(trials), list[Chart | None]()
+    known = {even, PACE}
+    if objective not in known and np.isfinite(compared(trials).mean).any():
+        known |= {objective}
         own = drawn.pop(objective.split(".")[1], None) if objective.endswith(".above_optimum") else None
-        first = [own or line_chart(sweep, found.wording, "objective", _title(objective), None, found.chosen)]
-    if found.paces_differ and np.isfinite(found.bias).any():
-        bias = trade_off_chart(found)
+        first = [own or line_chart(trials, wording, "objective", _title(objective), None, row)]
+    if paces_differ(trials) and np.isfinite(trials.samples(even)).any():
+        bias = trade_off_chart(trials)
     else:
-        theory = "participation.l1_uniform_theory" if sweep.bias_metric == L1 else None
-        wording = wording_of(sweep.bias_metric)
-        bias = line_chart(sweep, wording, "distance", "Distance from uniform (TV)", theory, found.chosen)
+        theory = "participation.l1_uniform_theory" if even == L1 else None
+        bias = line_chart(trials, wording_of(even), "distance", "Distance from uniform (TV)", theory, row)
     trends = [
-        line_chart(sweep, wording_of(metric), "trend-" + re.sub(r"[^A-Za-z0-9_-]+", "-", metric), _title(metric))
-        for metric in chosen
-        if metric not in shown and moves(sweep, metric)
+        line_chart(trials, wording_of(metric), "trend-" + re.sub(r"[^A-Za-z0-9_-]+", "-", metric), _title(metric))
+        for metric in shown
+        if metric not in known and moves(trials, metric)
     ]
     made = {"bias": (*first, bias), "parts": drawn.values(), "trends": trends}
     return {section: tuple(each for each in charts if each is not None) for section, charts in made.items()}
 
 
-def _method_chart(methods: Tournament) -> Chart:
+def _rank_chart(optimizers: Trials) -> Chart:
     """Draw the mean rank of each optimizer with its interval."""
-    by_seed, (order, first) = ranks(methods.values), leaders(methods.values)
-    mean, half = interval(by_seed)
-    names, told = tuple(methods.names[row] for row in order), np.array([row in first for row in order])
-    short = methods.words.removeprefix("the ").replace("distance of the mean model", "distance")
-    unit, legend = f"mean rank of {len(order)} by {short} (1: best)", ("leads", "worse than the first")
-    data = IntervalRows(names, mean[order], half[order], told, legend, unit, None, tied=tied(methods.values))
-    notes = [f"By {methods.words}; told by paired tests over the seeds, of all pairs together for grey lines."]
-    return interval_chart(data, "ranks", f"Mean ranks over {count(len(methods.cases), 'case')}", notes)
+    found, words = ranked(optimizers), FIGURE_WORDS[optimizers.meta["figure"]]
+    order = found.order
+    told = np.array([row in {found.best, *found.rows(*UNDECIDED)} for row in order.tolist()])
+    names = tuple(optimizers.settings["optimizer"][row] for row in order.tolist())
+    unit, legend = f"mean rank of {len(order)} (1: best)", ("not told from the first", "worse than the first")
+    data = IntervalRows(names, found.mean[order], found.margin[order], told, legend, unit, None)
+    title = f"Mean ranks over {count(len(optimizers.meta['cases']), 'case')}"
+    return interval_chart(data, "ranks", title, [f"By {words}; told apart by a {found.test}."])
 
 
 def _title(metric: str) -> str:

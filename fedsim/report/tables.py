@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from fedsim.common.formatting import NO_VALUE, above_dust, capitalized, count, duration, fixed, number, percent
 from fedsim.common.outcomes import ROUND_OUTCOMES, SESSION_OUTCOMES
 from fedsim.findings.bias import Bias
-from fedsim.findings.formatting import NO_VALUE, above_dust, capitalized, count, duration, fixed, number, percent
 from fedsim.findings.methods import optimizers
 from fedsim.findings.metric_wording import tv
 from fedsim.findings.participation import pull_apart

@@ -15,7 +15,6 @@ from fedsim.common.markup import fragment
 from fedsim.population import Population, build_population
 from fedsim.run.budget import check_budget
 from fedsim.run.preflight import preflight
-from fedsim.run.solve import quiet
 from fedsim.scenario import Scenario, as_scenario
 from fedsim.scenario.server import BufferedServer
 from fedsim.selection.laws import law_of
@@ -136,9 +135,17 @@ def chain(
     return Answers(_answer(each, _more(scenario.seed, each, precision, convergence, mixing)) for each in results)
 
 
+def participation_of(scenario: Scenario) -> Scenario:
+    """Return a scenario without everything on which participation does not depend."""
+    changes: dict[str, Any] = {"sweep": None, "decide": None, "expect": [], "drift": None}
+    if scenario.learning is not None:
+        changes |= {"learning": None} | ({} if scenario.privacy is None else {"privacy.training": "none"})
+    return scenario.with_values(changes)
+
+
 def _coming_and_going(scenario: Scenario) -> Answer:
     """Return what the mean field expects of devices that come and go over the rounds of a simulation."""
-    scenario = scenario.with_values(quiet(scenario, "rounds.count"))
+    scenario = participation_of(scenario)
     world = preflight(scenario)
     population = world.population
     rounds = simulate_log(scenario, population, devices=world.devices).rounds

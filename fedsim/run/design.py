@@ -15,10 +15,10 @@ from fedsim.common.progress import Report, silent
 from fedsim.learning.cohorts import frequencies
 from fedsim.measure.contributions import pulls
 from fedsim.measure.participation import l1
+from fedsim.run.chain import participation_of
 from fedsim.run.federation import PreparedFederation
 from fedsim.run.preflight import preflight
 from fedsim.run.simulate import progress_reporter
-from fedsim.run.solve import quiet
 from fedsim.scenario import Scenario
 from fedsim.selection.laws import law_of
 from fedsim.simulation.engine import simulate_log
@@ -71,7 +71,7 @@ def design(scenario: Scenario, target: Floats | None = None, report: Report = si
     ChainError
         If the target makes no sense, or no theory covers the scenario.
     """
-    scenario = scenario.with_values(quiet(scenario, "rounds.count"))
+    scenario = participation_of(scenario)
     server = scenario.server
     if not server.selects_once:
         raise ChainError("weights are found for synchronous rounds, and this scenario's server is buffered")

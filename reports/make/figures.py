@@ -8,15 +8,14 @@ from itertools import pairwise
 
 import numpy as np
 import polars as pl
-from fedsim.findings.finished_run import INITIAL_ROUND
 from matplotlib.axes import Axes
 
 from fedsim import Scenario
 from fedsim.common.arrays import Floats
+from fedsim.common.formatting import capitalized, count, equation, listing, number, percent, signed
 from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, Finding
-from fedsim.findings.finished_sweep import Axis
-from fedsim.findings.formatting import capitalized, count, equation, listing, number, percent, signed
-from fedsim.findings.metric_wording import L1, tv
+from fedsim.findings.methods import INITIAL_ROUND
+from fedsim.findings.metric_wording import tv
 from fedsim.findings.sweep import Line, Lines
 from fedsim.report.charts import Chart
 from fedsim.report.charts.learning import Curve, curve_chart, curve_of
@@ -25,6 +24,8 @@ from fedsim.report.charts.sweep_lines import lines_chart
 from fedsim.report.charts.sweep_settings import IntervalRows, interval_chart
 from fedsim.report.document import ReportDocument, Section
 from fedsim.report.tables import Table
+from fedsim.trials.decision import L1
+from fedsim.trials.trials import Axis
 from reports.make.kept import SCENARIOS, UNIFORM
 from reports.make.runs import sweep_document
 from reports.make.words import NAMES

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.findings.finished_sweep import FinishedSweep, read_finished_sweep
+from fedsim.trials.trials import Trials
 
 REPORTS = Path(__file__).parent.parent
 ROOT = REPORTS.parent
@@ -42,9 +42,9 @@ def load() -> dict[str, Any]:
 
 
 @cache
-def kept_sweep(name: str) -> FinishedSweep:
+def kept_sweep(name: str) -> Trials:
     """Read one of the sweeps that are kept in ``reports/sweeps``."""
-    return read_finished_sweep(REPORTS / "sweeps" / name)
+    return Trials.read(REPORTS / "sweeps" / name)
 
 
 def of(records: Iterable[Record], optimizer: str, separation: int | None = None) -> list[Record]:

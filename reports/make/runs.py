@@ -15,10 +15,10 @@ from fedsim.report.document import ReportDocument, Section
 from fedsim.report.page import document_of, write_document
 from fedsim.report.provenance import ReportProvenance, scenario_version
 from fedsim.run.files import Provenance
-from fedsim.sweeps import store
-from fedsim.sweeps.executors import backend_of
-from fedsim.sweeps.plan import plan_sweep, points_of
-from fedsim.sweeps.sweep import run_sweep
+from fedsim.trials import store
+from fedsim.trials.executors import backend_of
+from fedsim.trials.plan import plan_sweep, points_of
+from fedsim.trials.sweep import run_sweep
 from reports.make.kept import REPORTS, ROOT
 
 

@@ -13,12 +13,13 @@ import matplotlib as mpl
 import numpy as np
 
 from fedsim import Scenario
-from fedsim.findings.decided import decided_of, planned_seeds
-from fedsim.findings.finished_sweep import read_finished_sweep
-from fedsim.findings.formatting import listing, number
+from fedsim.common.formatting import listing, number
+from fedsim.findings.choice import standings
 from fedsim.learning.components import build_problem
 from fedsim.learning.problems.problem import Solvable, Solved
-from fedsim.sweeps.decision import interval
+from fedsim.trials.contrasts import interval
+from fedsim.trials.decision import aim_of, planned_seeds
+from fedsim.trials.trials import Trials
 from reports.make.kept import ROOT, SCENARIOS, Record, read_store, write_store
 from reports.make.rates import picture
 from reports.make.words import signed, table
@@ -119,19 +120,20 @@ def run() -> None:
 
 def kept(case: Case, folder: Any) -> Record:
     """Return what a decision found at each setting."""
-    found = decided_of(read_finished_sweep(folder / "final"))
-    sweep, seeds, least = found.sweep, planned_seeds(found.sweep), np.zeros(found.values.shape[1])
+    trials = Trials.read(folder)
+    values = trials.samples(aim_of(trials).metric)
+    seeds, stand, least = planned_seeds(trials), standings(trials), np.zeros(values.shape[1])
     if case.problem in {DIGITS, HUGE}:
         scenario = Scenario.load(case.command[1], case.command[3::2])
         least += [_least(scenario, scenario.seed + k) for k in range(len(least))]
     rows = []
-    for row, (mean, half) in enumerate(np.transpose(interval(found.values - least))):
-        own = {"name": found.names[row], "seeds": seeds[row], "loss": mean, "half": half}
-        own |= {"standing": found.standings[row], "pace": interval(sweep.samples("rounds.per_day"))[0][row]}
+    for row, (mean, half) in enumerate(np.transpose(interval(values - least))):
+        own = {"name": trials.names[row], "seeds": seeds[row], "loss": mean, "half": half}
+        own |= {"standing": stand[row], "pace": interval(trials.samples("rounds.per_day"))[0][row]}
         own |= {
-            path.rpartition("fedavg.")[2]: interval(sweep.samples(f"learning.fedavg.{path}"))[0][row] for path in PARTS
+            path.rpartition("fedavg.")[2]: interval(trials.samples(f"learning.fedavg.{path}"))[0][row] for path in PARTS
         }
-        tuned = {path: sweep.numbers(path) for path in sweep.tuned}
+        tuned = {path: trials.numbers(path) for path in trials.tuned}
         own |= {path.rpartition(".0.")[2]: float(each[row]) for path, each in tuned.items() if each is not None}
         rows.append({key: _short(value) for key, value in own.items()})
     return {"settings": rows}

@@ -13,7 +13,7 @@ import fedsim
 from fedsim.bridges.cohorts import read_schedule
 from fedsim.common.arguments import check_local
 from fedsim.common.files import sole_writer, write_text
-from fedsim.sweeps.results import read_results
+from fedsim.trials.results import read_results
 from tests.command import COMMANDS
 from tests.command import fedsim as call
 from tests.conftest import Load

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fedsim.common.errors import RunError
 from fedsim.common.files import join_tables, read_table, write_table
 from fedsim.log.journal import StoredLog
-from fedsim.sweeps.store import RUNS, read_runs
+from fedsim.trials.store import RUNS, read_runs
 
 
 def test_damage_on_which_polars_panics_is_told_like_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

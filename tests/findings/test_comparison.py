@@ -1,17 +1,17 @@
 """What a comparison says: its title, and every sentence with data in which it would be false."""
 
 from collections.abc import Sequence
-from typing import Any
 
-import polars as pl
+import numpy as np
 import pytest
+from report.test_sweep import plain
 
 from fedsim.findings.comparison import comparison_answer, comparison_title, judged, misses, what_differs
 from fedsim.findings.finding import Certainty
 from fedsim.run.files import ABSENT, Change
-from fedsim.sweeps.compare import Comparison, Missed
-
-from ..report.test_sweep import plain
+from fedsim.trials.compare import Comparison, Missed
+from fedsim.trials.contrasts import Standing, differences, paired
+from fedsim.trials.trials import Trials
 
 L1, PACE = "participation.l1_uniform", "rounds.per_day"
 COHORT: Change = ("server.cohort", 5, 6)
@@ -26,24 +26,18 @@ def comparison(
     missed: tuple[tuple[Missed, ...], tuple[Missed, ...]] = ((), ()),
     notes: Sequence[str] = (),
 ) -> Comparison:
-    """Compare figures (metric, A, B, half of the interval or None for one run)."""
-    rows: list[dict[str, Any]] = [
-        {
-            "point": index,
-            "metric": metric,
-            "seeds": 1 if half is None else 3,
-            "baseline_mean": first,
-            "mean": second,
-            "difference": second - first,
-            "standard_error": None,
-            "low": None if half is None else second - first - half,
-            "high": None if half is None else second - first + half,
-        }
-        for index, (metric, first, second, half) in enumerate(figures)
-    ]
-    schema = {"point": pl.Int64, "metric": pl.String, "seeds": pl.Int64}
-    schema |= dict.fromkeys(("baseline_mean", "mean", "difference", "standard_error", "low", "high"), pl.Float64)
-    return Comparison(list(changes), pl.DataFrame(rows, schema=schema), list(notes), missed)
+    """Compare figures (metric, A, B, half of the interval or None for one run); of a metric once for each setting."""
+    unit = float(paired(np.array([-1.0, 0.0, 1.0]), np.zeros(3)).half)
+    places = [[name for name, *_ in figures[:index]].count(name) for index, (name, *_) in enumerate(figures)]
+    count = max(places, default=0) + 1
+    runs: dict[tuple[int, int], dict[str, float | None]] = {(k, 0): {} for k in range(2 * count)}
+    for place, (metric, first, second, half) in zip(places, figures, strict=True):
+        for seed in range(1 if half is None else 3):
+            runs.setdefault((place, seed), {})[metric] = first
+            runs.setdefault((place + count, seed), {})[metric] = second + (half or 0.0) * (seed - 1) / unit
+    trials = Trials.in_memory("t", {}, runs)
+    pairs = [(place, place + count) for place in range(count)]
+    return Comparison(list(changes), trials, pairs, differences(trials, pairs), list(notes), missed)
 
 
 def said(found: Comparison) -> list[str]:
@@ -102,13 +96,14 @@ def test_bias_model_and_pace_come_first_with_their_intervals() -> None:
             ]
         )
     )
-    assert f"The {DISTANCE[4:]} goes from 40.0 % in A to 20.0 % in B (-20.0 ± 1.0 points)." in text
+    assert f"The {DISTANCE[4:]} is 40.0 % in A, 20.0 % in B (-20.0 ± 1.0 points)." in text
     assert (
-        "The loss of “fedavg” above the one under uniform participation goes from 0.300 in A to 0.100 in B "
+        "The loss of “fedavg” above the one under uniform participation is 0.300 in A, 0.100 in B "
         "(-0.200 ± 0.250, not told from chance)."
     ) in text
-    assert "The pace goes from 900 rounds per day in A to 700 rounds per day in B (-200 ± 10)." in text
-    assert any("Differences are paired by seed; 3 tests" in each for each in text)
+    assert "The pace is 900 rounds per day in A, 700 rounds per day in B (-200 ± 10)." in text
+    assert "Differences are paired by seed." in text
+    assert any("with Holm's correction for 3 differences" in each for each in text)
 
 
 def test_what_is_the_same_is_not_said_to_move() -> None:
@@ -120,11 +115,9 @@ def test_what_is_the_same_is_not_said_to_move() -> None:
 def test_of_single_runs_the_standard_errors_tell_chance_where_they_are_known() -> None:
     errors = (f"{L1}_se", 0.03, 0.04, None)
     close, far = (said(comparison([(L1, 0.8, second, None), errors, (PACE, 9.0, 8.0, None)])) for second in (0.75, 0.4))
-    assert close[0] == (
-        f"The {DISTANCE[4:]} goes from 40.0 % in A to 37.5 % in B (-2.5 ± 5.4 points, not told from chance)."
-    )
+    assert close[0] == (f"The {DISTANCE[4:]} is 40.0 % in A, 37.5 % in B (-2.5 ± 5.4 points, not told from chance).")
     assert far[0].endswith("in B (-20.0 ± 5.4 points).")
-    assert "The pace goes from 9 rounds per day in A to 8 rounds per day in B (-1, not tested)." in far
+    assert "The pace is 9 rounds per day in A, 8 rounds per day in B (-1, not tested)." in far
     assert "Each side is one run: where no ± stands, nothing tells a difference from chance." in far
 
 
@@ -191,8 +184,8 @@ def test_several_looks_are_corrected_for() -> None:
     figures = [(f"learning.m{k}.loss", 0.5, 0.5 - 0.21, 0.2) for k in range(3)]
     looks = judged(comparison([(L1, 0.8, 0.38, 0.4), *figures, (PACE, 9.0, 6.9, 2.0)]))
     assert len(looks) == 5
-    assert not any(each.told.any() for each in looks)
-    assert judged(comparison([(L1, 0.8, 0.38, 0.4)]))[0].told.all()
+    assert not any(each.differs.any() for own in looks.values() for each in own)
+    assert judged(comparison([(L1, 0.8, 0.38, 0.4)]))[L1][0].states[1] is Standing.DIFFERS
     found = comparison([(L1, 0.8, 0.38, 0.4), *figures, (PACE, 9.0, 6.9, 2.0)])
     verdicts = {each.certainty for each in comparison_answer(found, judged(found)) if each.value is not None}
     assert verdicts == {Certainty.NOT_TOLD}

@@ -27,7 +27,7 @@ from fedsim.common.errors import RunError
 from fedsim.learning.checkpoint import Checkpoint
 from fedsim.log import fingerprint
 from fedsim.log.journal import Journal
-from fedsim.sweeps.store import RUNS, write_crash, write_sweep
+from fedsim.trials.store import RUNS, write_crash, write_sweep
 from tests.command import Done, fedsim, fedsim_process, limited
 from tests.fuzz.mutations import mutate, of_bytes
 

@@ -46,7 +46,6 @@ ASKED: list[tuple[tuple[object, ...], int]] = [
     (("sweep", "FILE", "--out", "OUT/sweep", *HERE), 4),
     (("replay", "FILE", "--workers", "1", "--out", "OUT/replay", "--summary", "OUT/summary.md"), 2),
     (("replay", "FILE", "--locked", "--workers", "1", "--out", "OUT/locked"), 2),
-    (("solve", "FILE", "--until", "rounds.count >= 1", "--to", "2"), 1),
 ]
 AFTER = [
     *(("report", "OUT/run", "--format", "md"), ("export", "OUT/run", "--perfetto", "OUT/trace.json")),

@@ -13,7 +13,7 @@ from fedsim.common.errors import ScenarioError
 from fedsim.limits.verdict import Judgement, UnknownMetricError, failed, find_metric, judge
 from fedsim.run.preflight import preflight
 from fedsim.scenario import Scenario
-from fedsim.sweeps.plan import points_of
+from fedsim.trials.plan import points_of
 from tests.conftest import SMALL, Load, Write
 
 LEARNING = "learning: {problem: robust_regression, optimizers: [fedavg, {kind: fedavg, name: again}], step_size: 0.1}\n"

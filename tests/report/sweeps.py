@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.sweeps import store
+from fedsim.trials import store
 
 SEEDS = (1, 2, 3)
 SEPARATION, COHORT, COOLDOWN = "population.*.separation", "server.cohort", "population.*.cooldown"

@@ -9,10 +9,10 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from fedsim.findings.metric_wording import L1, PACE
 from fedsim.report import report_directories, write_report
 from fedsim.report.decision_report import decision_document
 from fedsim.report.page import write_document
+from fedsim.trials.decision import L1, PACE
 
 from .conftest import IN_A_BROWSER, Open, Scheme
 from .runs import DEGENERATE, report_comparison, write_manifest, write_run

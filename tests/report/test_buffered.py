@@ -8,8 +8,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from fedsim import Scenario, simulate
+from fedsim.common.formatting import number
 from fedsim.findings.bias import bias_of
-from fedsim.findings.formatting import number
 from fedsim.report.charts import Chart, run_charts
 from fedsim.report.charts.rounds import duration_chart, staleness_chart
 from fedsim.run.load import load_one

@@ -52,7 +52,7 @@ def test_the_answer_names_the_change_and_warns_of_different_worlds(pair: tuple[P
     document = comparison_document(*pair)
     text = plain(" ".join(each.text for each in document.answer))
     assert (
-        "The distance of participation from uniform (TV) goes from 26.7 % in A to 25.6 % in B (-1.1 ± 1.5 points, not "
+        "The distance of participation from uniform (TV) is 26.7 % in A, 25.6 % in B (-1.1 ± 1.5 points, not "
         "told from chance)." in text
     )
     assert "different seeds" in text

@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 from fedsim import load, simulate
+from fedsim.common.formatting import percent
 from fedsim.findings.bias import bias_of
 from fedsim.findings.finding import BIAS
-from fedsim.findings.formatting import percent
 from fedsim.report.run_report import run_document
 from fedsim.run.load import load_one
 from fedsim.run.run import Run

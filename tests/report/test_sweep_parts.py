@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.findings.choice import choice_of, choice_title, loss_parts, parts_findings
-from fedsim.findings.finished_sweep import FinishedSweep, read_finished_sweep
+from fedsim.findings.choice import choice_title, loss_parts, parts_findings
 from fedsim.report import write_report
 from fedsim.report.charts.sweep_lines import parts_chart
 from fedsim.report.sweep_tables import parts_table, point_table, privacy_table
+from fedsim.trials.trials import Trials
 
 from .sweeps import COHORT, SEPARATION, write_points
 from .test_page import check
@@ -27,7 +27,7 @@ def sweep_of(
     noise: float = 0.001,
     seeds: tuple[int, ...] = (1, 2, 3),
     times: dict[tuple[int, int], float] | None = None,
-) -> FinishedSweep:
+) -> Trials:
     """Write a sweep over R = 0, 10, ... with these parts of the loss; noise differs from setting to setting."""
     points: list[dict[str, Any]] = [{SEPARATION: 10 * r, TUNED: f"{r + 1}m"} for r in range(len(settings))]
 
@@ -49,19 +49,19 @@ def sweep_of(
         "sweep": {"zip": {path: [point[path] for point in points] for path in (SEPARATION, TUNED)}, "tuned": [TUNED]},
         "decide": {"minimize": "learning.fedavg.above_optimum", "maximize": None, "subject_to": []},
     }
-    return read_finished_sweep(write_points(tmp_path / "s", points, measure, scenario=scenario, seeds=seeds))
+    return Trials.read(write_points(tmp_path / "s", points, measure, scenario=scenario, seeds=seeds))
 
 
-def told(sweep: FinishedSweep) -> str:
-    return plain(" ".join(each.text for each in parts_findings(sweep, loss_parts(sweep))))
+def told(sweep: Trials) -> str:
+    return plain(" ".join(each.text for each in parts_findings(sweep)))
 
 
 def test_the_best_setting_is_named_with_its_margin_and_its_largest_part(tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path, HIGH_LOW_HIGH)
-    assert plain(choice_title(choice_of(sweep))) == "R = 10 has the lowest loss of “fedavg” above the optimum (0.150)"
+    assert plain(choice_title(sweep)) == "R = 10 has the lowest loss of “fedavg” above the optimum (0.150)"
     assert told(sweep) == (
-        "“fedavg” ends closest to the optimum at R = 10 (loss 0.15 ± 0.0025 above it), all others are worse "
-        "(paired); the largest part is bias (66.7 %)."
+        "“fedavg” ends closest to the optimum at R = 10 (loss 0.15 ± 0.0025 above it). At R = 10 of “fedavg”, all "
+        "others are worse and the largest part is bias (66.7 %)."
     )
     [each] = loss_parts(sweep)
     chart = parts_chart(sweep, each)
@@ -78,11 +78,16 @@ def test_the_best_setting_is_named_with_its_margin_and_its_largest_part(tmp_path
 @pytest.mark.parametrize(
     ("settings", "noise", "seeds", "words"),
     [
-        ([(0.3, 0, 0), (0.101, 0, 0), (0.1, 0, 0), (0.1005, 0, 0), (0.4, 0, 0)], 0.01, (1, 2, 3), "others tie with it"),
-        ([(0.1005, 0, 0), (0.3, 0, 0), (0.3, 0, 0), (0.1, 0, 0)], 0.01, (1, 2, 3), "others tie with it"),
-        ([(0.1, 0, 0), (0.1001, 0, 0)], 0.01, (1, 2, 3), "others tie with it"),
-        ([(0.1, 0, 0), (0.2, 0, 0)], 0.001, (1, 2, 3), "all others are worse (paired)"),
-        ([(0.1, 0, 0), (0.2, 0, 0)], 0.001, (1,), "(loss 0.1 above it); the"),
+        (
+            [(0.3, 0, 0), (0.101, 0, 0), (0.1, 0, 0), (0.1005, 0, 0), (0.4, 0, 0)],
+            0.01,
+            (1, 2, 3),
+            "others are not told from it",
+        ),
+        ([(0.1005, 0, 0), (0.3, 0, 0), (0.3, 0, 0), (0.1, 0, 0)], 0.01, (1, 2, 3), "others are not told from it"),
+        ([(0.1, 0, 0), (0.1001, 0, 0)], 0.01, (1, 2, 3), "others are not told from it"),
+        ([(0.1, 0, 0), (0.2, 0, 0)], 0.001, (1, 2, 3), "all others are worse"),
+        ([(0.1, 0, 0), (0.2, 0, 0)], 0.001, (1,), "(loss 0.1 above it)"),
     ],
 )
 def test_how_sure_the_best_setting_is(
@@ -117,7 +122,7 @@ def test_tables_show_parts_times_promises_and_what_was_tuned(tmp_path: Path, mon
 
 def test_what_was_tuned_names_no_setting(tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path, HIGH_LOW_HIGH)
-    assert [plain(name) for name in sweep.point_names()] == ["R = 0", "R = 10", "R = 20"]
+    assert [plain(name) for name in sweep.setting_names()] == ["R = 0", "R = 10", "R = 20"]
     along = sweep.axis
     assert along is not None
     assert (along.name, along.x.tolist()) == ("R", [0.0, 10.0, 20.0])

@@ -19,7 +19,7 @@ from fedsim.run.preflight import preflight
 from fedsim.run.simulate import simulate
 from fedsim.scenario import Scenario
 from fedsim.scenario.sources import Column
-from fedsim.sweeps.plan import points_of
+from fedsim.trials.plan import points_of
 from tests.conftest import LIMIT_S, SMALL, Load, Write
 
 LEARNING = "learning: {problem: PROBLEM, optimizers: [fedavg], step_size: 0.1}\n"

@@ -137,7 +137,7 @@ def test_a_mutated_file_gets_an_answer(
     further = {0: "run", 1: "plan", 2: "chain", 3: "chain", 4: "chain"}.get(dice)
     if code or further is None or Scenario.load(path).devices > MOST_RUN:
         return
-    monkeypatch.setattr("fedsim.sweeps.plan.LocalProcesses", ThreadPoolExecutor)  # where memory has its limit, too
+    monkeypatch.setattr("fedsim.trials.plan.LocalProcesses", ThreadPoolExecutor)  # where memory has its limit, too
     out = ["--out", tmp_path / "out"] if further != "chain" else []
     done = fedsim(further, path, *BRIEFLY, *out)
     code, said = done.returncode, done.stderr

@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator
 
 from fedsim.common.arrays import Floats, Ints
+from fedsim.common.formatting import count, from_to, listing, percent
 from fedsim.common.instants import HOUR_S
-from fedsim.findings.formatting import count, from_to, listing, percent
 from fedsim.measure.metrics.population import hours_of, share_by_hour
 from fedsim.measure.series import SLOT_S
 from fedsim.report.charts import Chart, marks, plot

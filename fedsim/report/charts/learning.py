@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
-from fedsim.findings.formatting import count, listing, number
+from fedsim.common.formatting import count, listing, number
 from fedsim.findings.methods import INITIAL_ROUND, optimizers, references
 from fedsim.report.charts import Chart, marks, plot
 from fedsim.run.run import Run

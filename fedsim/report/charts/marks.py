@@ -17,8 +17,8 @@ from matplotlib.path import Path
 from matplotlib.ticker import FixedFormatter, FixedLocator, Formatter, LogLocator, MaxNLocator, NullFormatter
 
 from fedsim.common.arrays import Floats, Ints
+from fedsim.common.formatting import number
 from fedsim.common.instants import DAY_S, HOUR_S, time_unit
-from fedsim.findings.formatting import number
 
 POINTS = 160  # at most so many points of one line: about three pixels each in the page
 INK = "#1c2126"

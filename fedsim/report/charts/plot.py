@@ -10,7 +10,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from fedsim.findings.formatting import above_dust, capitalized, from_to, listing_of, number, percent
+from fedsim.common.formatting import above_dust, capitalized, from_to, listing_of, number, percent
 from fedsim.report.charts import Chart, marks
 from fedsim.report.tables import Table, thinned
 

@@ -5,8 +5,8 @@ import polars as pl
 from matplotlib.axes import Axes
 
 from fedsim.common.arrays import Floats
+from fedsim.common.formatting import count, number, percent
 from fedsim.common.instants import time_unit
-from fedsim.findings.formatting import count, number, percent
 from fedsim.report.charts import Chart, marks, plot
 from fedsim.run.run import Run
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 from matplotlib.axes import Axes
 
+from fedsim.common.formatting import count, listing, number, percent
 from fedsim.findings.bias import tenth_shares
-from fedsim.findings.formatting import count, listing, number, percent
 from fedsim.report.charts import Chart, marks, plot
 from fedsim.report.charts.learning import Curve, curve_chart, curves
 from fedsim.run.run import Run

@@ -9,31 +9,26 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator
 
 from fedsim.common.arrays import Floats, Ints
+from fedsim.common.formatting import count, listing, number
 from fedsim.findings.choice import LossParts
 from fedsim.findings.finding import BIAS
-from fedsim.findings.finished_sweep import FinishedSweep
-from fedsim.findings.formatting import count, listing, number
 from fedsim.findings.metric_wording import MetricWording
 from fedsim.findings.sweep import Line, Lines, line_data
 from fedsim.measure.metrics import describe
 from fedsim.report.charts import Chart, marks, plot
 from fedsim.report.tables import thinned
-from fedsim.sweeps.decision import interval
+from fedsim.trials.contrasts import interval
+from fedsim.trials.trials import Trials
 
 _VALUES = 9  # up to so many values of a parameter are all written under the axis, where there is room
 LABEL = 12  # characters of a value that fit under an axis
 
 
 def line_chart(
-    sweep: FinishedSweep,
-    wording: MetricWording,
-    name: str,
-    title: str,
-    theory: str | None = None,
-    chosen: int | None = None,
+    trials: Trials, wording: MetricWording, name: str, title: str, theory: str | None = None, chosen: int | None = None
 ) -> Chart | None:
     """Make the chart of a metric along a sweep, in the unit of its wording; None where no run has a value."""
-    data = line_data(sweep, wording.metric, theory, wording.scale)
+    data = line_data(trials, wording.metric, theory, wording.scale)
     if data is None:
         return None
     sure = any(np.isfinite(line.half).any() for line in data.lines)
@@ -120,10 +115,10 @@ def _scale(data: Lines, axes: Axes) -> None:
         axes.xaxis.set_major_locator(FixedLocator(values.tolist()))
 
 
-def parts_chart(sweep: FinishedSweep, parts: LossParts, chosen: int | None = None) -> Chart | None:
+def parts_chart(trials: Trials, parts: LossParts, chosen: int | None = None) -> Chart | None:
     """Make the chart of the loss of an optimizer and its parts; None where fewer than two settings form one line."""
-    along, known = sweep.axis, np.isfinite(interval(parts.total)[0])
-    ways: list[tuple[str, Ints]] = [] if along is None else list(sweep.rows_along(along, known))
+    along, known = trials.axis, np.isfinite(interval(parts.total)[0])
+    ways: list[tuple[str, Ints]] = [] if along is None else list(trials.rows_along(along, known))
     if along is None or len(ways) != 1 or len(ways[0][1]) < 2:
         return None
     rows = ways[0][1]

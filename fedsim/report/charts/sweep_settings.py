@@ -10,12 +10,14 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from fedsim.common.arrays import Bools, Floats, Ints
-from fedsim.findings.choice import SweepChoice
-from fedsim.findings.formatting import count, cut, number
-from fedsim.findings.metric_wording import PACE, tv, wording_of
+from fedsim.common.formatting import count, cut, number
+from fedsim.findings.choice import standings
+from fedsim.findings.metric_wording import tv, wording_of
 from fedsim.report.charts import Chart, marks
 from fedsim.report.tables import Table, thinned
-from fedsim.sweeps.decision import Front, Interval, interval
+from fedsim.trials.contrasts import Interval, interval
+from fedsim.trials.decision import PACE, Front, bias_metric, chosen, trade_off
+from fedsim.trials.trials import Trials
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +32,6 @@ class IntervalRows:
     unit: str
     reference: float | None  # the dotted line
     chosen: int | None = None  # the row that is marked
-    tied: Sequence[tuple[int, int]] = ()  # first and last row of each stretch that a line joins: not told apart
 
 
 def interval_chart(data: IntervalRows, name: str, title: str, notes: Sequence[str] = ()) -> Chart:
@@ -60,13 +61,6 @@ def _draw_intervals(data: IntervalRows, axes: Axes) -> None:
         entries.append((_ring(axes, data.value[data.chosen], rows[data.chosen]), "choice"))
     if data.reference is not None:
         marks.rule(axes, x=data.reference)
-    columns = list[int]()  # the last row of each that has a line
-    for begin, end in data.tied:
-        column = next((k for k, last in enumerate(columns) if last < begin), len(columns))
-        columns[column : column + 1] = [end]
-        style = {"transform": axes.get_yaxis_transform(), "clip_on": False, "color": marks.MUTED, "linewidth": 2}
-        (line,) = axes.plot([1.02 + 0.03 * column] * 2, rows[[begin, end]], **style)
-    entries += [(line, "not told apart")] if columns else []
     marks.linear(axes, "x")
     marks.finish(axes, data.unit, "", entries)
 
@@ -82,11 +76,11 @@ _DRAWN = 300  # marks of each kind drawn at most, evenly spaced
 _NAMED = 40  # settings named at most
 
 
-def trade_off_chart(found: SweepChoice) -> Chart | None:
+def trade_off_chart(trials: Trials) -> Chart | None:
     """Make the trade-off plot: bias as TV in per cent, and pace, means over the seeds; None where no run has both."""
-    if (front := found.front) is None:
+    if (front := trade_off(trials)) is None:
         return None
-    bias, pace = interval(50 * found.bias), interval(found.pace)
+    bias, pace = interval(50 * trials.samples(bias_metric(trials))), interval(trials.samples(PACE))
     known = np.flatnonzero(np.isfinite(bias.mean) & np.isfinite(pace.mean))
     notes = ["Left is slower, down is more even: the best corner is below on the right."]
     if np.isfinite(bias.half[known]).any():
@@ -94,10 +88,10 @@ def trade_off_chart(found: SweepChoice) -> Chart | None:
     if front.dominated.any():
         some = " Of so many, every few are drawn." if front.dominated.sum() > _DRAWN else ""
         notes.append(f"Grey settings are worse in one and no better in the other than some setting on the line.{some}")
-    names, standings = found.names, found.standings
+    names, stand = trials.names, standings(trials)
     best = [f"{names[k]} ({tv(bias.mean[k] / 50)} at {number(pace.mean[k])} rounds a day)" for k in front.rows[:8]]
     figures = np.stack([pace.mean, pace.half, bias.mean, bias.half]).T
-    rows = [(names[k], standings[k], *map(number, figures[k])) for k in known]
+    rows = [(names[k], stand[k], *map(number, figures[k])) for k in known]
     header = ("Setting", "Standing", "Rounds a day", "± 95 %", "TV from uniform, %", "± 95 %")
     settings = count(len(known), "setting")
     return Chart(
@@ -107,11 +101,11 @@ def trade_off_chart(found: SweepChoice) -> Chart | None:
         description=f"Distance from uniform against rounds per day. Nothing beats {'; '.join(best)}.",
         notes=tuple(notes),
         table=thinned("Bias and pace", header, rows),
-        draw=partial(_draw_trade_off, found, front, bias, pace, known),
+        draw=partial(_draw_trade_off, trials, front, bias, pace, known),
     )
 
 
-def _draw_trade_off(found: SweepChoice, front: Front, bias: Interval, pace: Interval, known: Ints, axes: Axes) -> None:
+def _draw_trade_off(trials: Trials, front: Front, bias: Interval, pace: Interval, known: Ints, axes: Axes) -> None:
     """Draw every setting; the front joined and with its intervals, what is beaten in grey."""
     x, y, on = pace.mean, bias.mean, front.rows
     tall, wide = np.nan_to_num(bias.half[on]), np.nan_to_num(pace.half[on])
@@ -125,14 +119,14 @@ def _draw_trade_off(found: SweepChoice, front: Front, bias: Interval, pace: Inte
         if len(those):
             some = those[:: -(-len(those) // _DRAWN)]
             entries.append((marks.dots(axes, x[some], y[some], edge, 5, markerfacecolor=face), words))
-    first = [found.chosen] if found.chosen in known else []
+    first = [row] if (row := chosen(trials)) in known else []
     entries += [(_ring(axes, float(x[best]), float(y[best])), "choice") for best in first]
     axes.margins(0.14, 0.2)  # names stay below the title of the axis
     low, high = axes.get_ylim()
     axes.set_ylim(min(0.0, low) if low < 0.5 * high else low, high)
     # The chosen one and the front are named first; names that would lie on others are left out.
     rows = dict.fromkeys([*first, *on[[0, -1]].tolist(), *on.tolist(), *known.tolist()])
-    labels = [(cut(found.names[row], _LABEL), float(x[row]), float(y[row])) for row in list(rows)[:_NAMED]]
+    labels = [(cut(trials.names[row], _LABEL), float(x[row]), float(y[row])) for row in list(rows)[:_NAMED]]
     for text, at, height in _apart(labels, axes):
         right = at > axes.get_xlim()[0] + 0.6 * np.ptp(axes.get_xlim())
         offset = (-7 if right else 7, -13 if height == y[on[-1]] else 6)

@@ -9,8 +9,8 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from fedsim.common.arrays import Floats, Ints
+from fedsim.common.formatting import count, fixed, listing_of, number, percent
 from fedsim.findings.bias import Bias, fair_counts
-from fedsim.findings.formatting import count, fixed, listing_of, number, percent
 from fedsim.measure.shares import NORMAL
 from fedsim.report.charts import Chart, marks, plot
 from fedsim.report.tables import GROUP_ROWS, Table

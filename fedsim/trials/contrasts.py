@@ -1,0 +1,465 @@
+"""Which settings differ by a fact, seed by seed, and which may be the best: whatever compares several runs asks here.
+
+The same seed is the same world at every setting, so differences are taken seed by seed: what worlds have in common
+cancels. A difference has a 95 % interval by Student's t, one at a time, for the eye. What is *told* is told together:
+
+- Against a reference that was fixed beforehand: paired tests, with Holm's correction over the other settings.
+- Against the best that was observed: the data chose it, so all pairs are tested, with Holm's correction over them. Of
+  more than 300 settings only those with the best are, at the level of Bonferroni for all pairs.
+- A setting *may be the best* unless it is worse than some other by a one-sided test at 5 % over the number of others.
+  The true best is lost in at most 5 % of such answers. Not to be the best is not to be told apart from it.
+
+Two equal settings or more are called different, somewhere, in at most 5 % of answers.
+
+The test is Student's, of differences of values. Facts with heavy tails are tested otherwise, by a rule that looks at
+values and not at differences: where the largest value of some setting is more than ten times its smallest, and all
+values are positive, differences of logarithms are taken; where a value lies more than ten times as far from its
+setting's median as three quarters of them do, with six seeds or more, signed ranks (Wilcoxon's exact test).
+
+Differences that are the same for all seeds, unless of two values alone, have no chance in them: they are the same, or
+they differ, and no correction counts them. So few seeds that three standard deviations of the
+differences would not be told are *too few*, which is not a tie. One run each is judged by the standard errors that the
+facts themselves have; without them it is not tested.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.intervals import student_quantile
+from fedsim.measure.noise import DEGREES
+from fedsim.measure.verdict import holm_levels
+from fedsim.trials.trials import Trials
+
+CONFIDENCE, LEVEL = 0.95, 0.05
+_ROUNDING = 1e-12
+_POWER = 0.8
+_MOST_SEEDS = 1000
+_ALL_PAIRS = 300  # settings of which all pairs are tested
+_HEAVY = 10.0
+_FEWEST_RANKED = 6  # seeds whose differences are ranked
+_VISIBLE = 3.0  # standard deviations that enough seeds tell
+
+
+class Standing(StrEnum):
+    """What is known of a setting beside the reference."""
+
+    REFERENCE = "reference"
+    DIFFERS = "differs"
+    TIED = "tied"  # tested, and not told apart
+    SAME = "the same"  # without any chance in it
+    FEW = "too few seeds"
+    UNTESTED = "not tested"  # one run, without an interval
+    NO_VALUE = "no value"  # or left out of the comparison
+
+
+class HowTested(StrEnum):
+    """What is tested."""
+
+    VALUES = "paired t test"
+    LOGARITHMS = "paired t test of logarithms"
+    SIGNED_RANKS = "signed rank test"
+
+
+class Interval(NamedTuple):
+    """The mean of each row of values, and half of its 95 % interval by Student's t."""
+
+    mean: Floats  # NaN without a value
+    half: Floats  # NaN with fewer than two
+
+
+class Paired(NamedTuple):
+    """Paired differences, by row: their mean, half of its 95 % interval, the p value of 0, seeds, and exactness."""
+
+    mean: Floats
+    half: Floats
+    p: Floats  # two-sided; NaN where it cannot be tested
+    seeds: Ints
+    exact: Bools  # the same for all seeds, without any chance in it
+
+
+@dataclass(frozen=True, eq=False)
+class Contrasts:
+    """All settings against one of them, by one fact; arrays over the settings."""
+
+    less_is_better: bool
+    mean: Floats  # over the setting's own seeds, NaN without a value
+    margin: Floats  # half of the 95 % interval of that
+    order: Ints  # the settings that are compared, the best first; of equals the first comes first
+    reference: int | None  # None where no setting has a value
+    difference: Floats  # from the reference, over the seeds that both have
+    half: Floats  # of its 95 % interval, NaN where it is not known
+    p: Floats  # of no difference, two-sided
+    exact: Bools
+    states: tuple[Standing, ...]
+    may_be_best: Bools
+    seeds: Ints  # in common with the reference
+    tests: int  # how many are corrected for
+    scale: HowTested = HowTested.VALUES
+
+    @property
+    def best(self) -> int | None:
+        """The best that was observed; None where no setting has a value."""
+        return int(self.order[0]) if len(self.order) else None
+
+    @property
+    def differs(self) -> Bools:
+        """Which settings are told to differ from the reference."""
+        return np.array([state is Standing.DIFFERS for state in self.states], dtype=bool)
+
+    def rows(self, *states: Standing) -> list[int]:
+        """Return the settings in one of these states, the best first."""
+        return [row for row in self.order.tolist() if self.states[row] in states]
+
+    @property
+    def test(self) -> str:
+        """How the settings were judged, in words."""
+        of = f" with Holm's correction for {self.tests:,} differences" if self.tests > 1 else ""
+        return f"{self.scale} over seeds, 5\N{NARROW NO-BREAK SPACE}%{of}"
+
+
+def interval(values: Floats) -> Interval:
+    """Return the means of values, (settings, seeds), and their intervals."""
+    known = np.isfinite(values)
+    number = known.sum(axis=-1)
+    mean = np.where(known, values, 0.0).sum(axis=-1) / np.maximum(number, 1)
+    square = np.where(known, (values - mean[..., None]) ** 2, 0.0).sum(axis=-1)
+    freedom = np.maximum(number - 1, 1)
+    half = student_quantile(freedom + 1, CONFIDENCE) * np.sqrt(square / freedom / np.maximum(number, 1))
+    half = np.where(half > _ROUNDING * np.abs(mean), half, 0.0)
+    return Interval(np.where(number > 0, mean, np.nan), np.where(number > 1, half, np.nan))
+
+
+def scale_of(values: Floats) -> HowTested:
+    """Return what of the values of settings, (settings, seeds), is tested: see the rule above."""
+    known = np.isfinite(values)
+    if not known.any():
+        return HowTested.VALUES
+    low, high = np.where(known, values, np.inf).min(axis=1), np.where(known, values, -np.inf).max(axis=1)
+    if (low > 0).all():
+        return HowTested.LOGARITHMS if (high > _HEAVY * low).any() else HowTested.VALUES
+    for row, there in zip(values, known, strict=True):
+        away = np.abs(row[there] - np.median(row[there])) if there.sum() >= _FEWEST_RANKED else np.zeros(1)
+        if away.max() > _HEAVY * np.quantile(away, 0.75) > 0:
+            return HowTested.SIGNED_RANKS
+    return HowTested.VALUES
+
+
+def paired(one: Floats, other: Floats, scale: HowTested = HowTested.VALUES, errors: Floats | None = None) -> Paired:
+    """Return `one` less `other`, each (..., seeds); `errors` are standard errors of differences of one run each."""
+    mean, error, p, seeds, exact = _tested(one, other, scale, errors)
+    freedom = np.maximum(seeds, 2)
+    if errors is not None:
+        freedom = np.where(seeds == 1, DEGREES + 1, freedom)
+    return Paired(mean, student_quantile(freedom, CONFIDENCE) * error, p, seeds, exact)
+
+
+def _tested(
+    one: Floats, other: Floats, scale: HowTested, errors: Floats | None, plain: Bools | None = None
+) -> tuple[Floats, Floats, Floats, Ints, Bools]:
+    """Return mean differences, their standard errors, p values, seeds, and which have no chance in them.
+
+    `plain` is `_plain` of `one`, where that is known.
+    """
+    apart = one - other
+    known = np.isfinite(apart)
+    seeds = known.sum(axis=-1)
+    divisor = np.maximum(seeds, 1)
+    mean = np.where(known, apart, 0.0).sum(axis=-1) / divisor
+    error, exact = _error(apart, mean, seeds)
+    size = np.abs(np.where(known, one, 0.0)).sum(axis=-1) / divisor
+    mean = np.where(np.abs(mean) > _ROUNDING * np.maximum(size, 1e-300), mean, 0.0)
+    exact &= (_plain(np.broadcast_to(one, apart.shape), known) if plain is None else plain) & (seeds > 1)
+    if scale is HowTested.SIGNED_RANKS:
+        p = _p_of_ranks(apart, seeds)
+    elif scale is HowTested.LOGARITHMS:
+        positive = known & (np.minimum(one, other) > 0)
+        logs = np.log(np.where(positive, one, 1.0)) - np.log(np.where(positive, other, 1.0))
+        middle = logs.sum(axis=-1) / divisor
+        p = _p_of_t(middle, _error(np.where(known, logs, np.nan), middle, seeds)[0], seeds)
+    else:
+        p = _p_of_t(mean, error, seeds)
+    p = np.where(exact, np.where(mean == 0, 1.0, 0.0), p)
+    error = np.where(exact, 0.0, error)
+    if errors is not None:
+        single = (seeds == 1) & np.isfinite(errors)
+        error = np.where(single, errors, error)
+        p = np.where(single, _p_of_t(mean, errors, np.full(np.shape(errors), DEGREES + 1)), p)
+    return np.where(seeds > 0, mean, np.nan), error, p, seeds, exact
+
+
+def _error(apart: Floats, mean: Floats, seeds: Ints) -> tuple[Floats, Bools]:
+    """Return the standard error of a mean over seeds, NaN with fewer than two; and whether rounding is all of it."""
+    known = np.isfinite(apart)
+    square = np.where(known, (apart - mean[..., None]) ** 2, 0.0).sum(axis=-1)
+    error = np.sqrt(square / np.maximum(seeds - 1, 1) / np.maximum(seeds, 1))
+    largest = np.where(known, np.abs(apart), 0.0).max(axis=-1, initial=0.0)
+    constant = error <= _ROUNDING * np.maximum(largest, 1e-300)
+    return np.where(seeds > 1, np.where(constant, 0.0, error), np.nan), constant
+
+
+def _plain(values: Floats, known: Bools) -> Bools:
+    """Say which rows have one value, or three and more: of two values, the same differences of others may be chance."""
+    steps = np.diff(np.sort(np.where(known, values, np.nan), axis=-1), axis=-1)
+    return np.asarray((steps > 0).sum(axis=-1) != 1)
+
+
+def _p_of_t(mean: Floats, error: Floats, seeds: Ints) -> Floats:
+    """Return two-sided p values; a difference that repeats, of values that do so too, has that of the sign test."""
+    from scipy.special import stdtr  # takes longer to import than a small run, whose page loads this module
+
+    t = np.abs(mean) / np.where(error > 0, error, np.nan)
+    same = np.where(mean == 0, 1.0, 2.0 ** (1.0 - seeds))
+    p = np.where(error > 0, 2 * stdtr(np.maximum(seeds - 1, 1), -np.nan_to_num(t)), same)
+    return np.where(np.isfinite(error), p, np.nan)
+
+
+def _p_of_ranks(apart: Floats, seeds: Ints) -> Floats:
+    """Return the p values of Wilcoxon's signed ranks; differences of 0 are left out, and ties share their ranks."""
+    from scipy.stats import rankdata
+
+    size = np.where(np.isfinite(apart) & (apart != 0), np.abs(apart), np.nan)
+    ranks = rankdata(size, axis=-1, nan_policy="omit")
+    number = np.isfinite(size).sum(axis=-1)
+    less = np.where(apart < 0, np.nan_to_num(ranks), 0.0).sum(axis=-1)
+    smaller = np.minimum(less, number * (number + 1) / 2 - less)
+    p = [min(1.0, 2 * float(_ranks_below(n)[math.ceil(w)])) for n, w in zip(number.flat, smaller.flat, strict=True)]
+    return np.where(seeds > 1, np.reshape(p, np.shape(number)), np.nan)
+
+
+@cache
+def _ranks_below(number: int) -> Floats:
+    """Return the probability that the ranks of the positive ones of so many differences sum to no more, by sum."""
+    ways = np.ones(1)
+    for rank in range(1, number + 1):
+        ways = np.concatenate([ways, np.zeros(rank)]) + np.concatenate([np.zeros(rank), ways])
+    return np.cumsum(ways / 2.0**number)
+
+
+def contrasts(
+    trials: Trials,
+    fact: str,
+    *,
+    less_is_better: bool,
+    reference: int | None = None,
+    eligible: Bools | None = None,
+    level: float = LEVEL,
+) -> Contrasts:
+    """Compare the settings of trials by a fact.
+
+    Parameters
+    ----------
+    trials
+        The runs; only those of their last stage count.
+    fact
+        The name of a metric.
+    less_is_better
+        Whether the setting with the least of it is the best.
+    reference
+        A setting that was fixed beforehand; by default the best that is observed, which costs more tests.
+    eligible
+        Which settings are compared, by default all that have a value.
+    level
+        Of all tests together, and of losing the best: less than 5 % where there are several looks, as `spent` says.
+    """
+    values, errors = trials.samples(fact), trials.errors(fact)
+    own = {"less_is_better": less_is_better, "reference": reference, "eligible": eligible, "level": level}
+    return contrasts_of(values, errors=errors, **own)  # type: ignore[arg-type]
+
+
+def contrasts_of(
+    values: Floats,
+    *,
+    less_is_better: bool = True,
+    reference: int | None = None,
+    eligible: Bools | None = None,
+    level: float = LEVEL,
+    errors: Floats | None = None,
+    scale: HowTested | None = None,
+) -> Contrasts:
+    """Compare settings by values, (settings, seeds), NaN where a run has none; else as `contrasts`.
+
+    `errors`, (settings,), are standard errors of single runs. `scale` is what is tested where it is known beforehand.
+    """
+    mean, margin = interval(values)
+    count, sign = len(values), 1.0 if less_is_better else -1.0
+    rows = np.flatnonzero(np.isfinite(mean) if eligible is None else eligible & np.isfinite(mean))
+    order = rows[np.argsort(sign * mean[rows], kind="stable")]
+    at = reference if reference is not None else int(order[0]) if len(order) else None
+    scale = scale or scale_of(values[rows])
+    if at is None:
+        nothing, never = np.full(count, np.nan), np.zeros(count, dtype=bool)
+        none, states = np.zeros(count, dtype=np.int64), (Standing.NO_VALUE,) * count
+        return Contrasts(
+            less_is_better, mean, margin, order, at, nothing, nothing, nothing, never, states, never, none, 0
+        )
+    single = None if errors is None else np.hypot(errors, errors[at])
+    found = paired(values, values[at], scale, single)
+    others = order[order != at]
+    asked = np.zeros(count, dtype=bool)
+    asked[others] = True
+    p = np.where(asked & ~found.exact, found.p, np.nan)
+    if reference is not None or len(rows) < 3:
+        own, tests = holm_levels(p, level), int(np.isfinite(p).sum())
+        beaten = _worse(sign * found.mean, found.p, level / max(1, count - 1)) & asked
+    elif len(rows) > _ALL_PAIRS:
+        tests = len(rows) * (len(rows) - 1) // 2
+        own = np.where(np.isfinite(p), np.float64(level / tests), np.nan)
+        beaten = _worse(sign * found.mean, found.p, level / max(1, count - 1)) & asked
+    else:
+        own, tests, beaten = _all_pairs(values, rows, at, sign, scale, errors, level)
+    told = (found.exact & (found.mean != 0)) | (p <= own)
+    few = _too_few(found.seeds, own, scale) & (found.seeds > 1)
+    states = tuple(
+        _state(bool(asked[row]), row == at, bool(found.exact[row]), bool(told[row]), bool(few[row]), float(p[row]))
+        for row in range(count)
+    )
+    open_ = np.isin(np.arange(count), rows) & ~beaten
+    return Contrasts(
+        *(less_is_better, mean, margin, order, at, found.mean, found.half, found.p, found.exact),
+        *(states, open_, found.seeds, tests, scale),
+    )
+
+
+def _all_pairs(
+    values: Floats, rows: Ints, at: int, sign: float, scale: HowTested, errors: Floats | None, level: float
+) -> tuple[Floats, int, Bools]:
+    """Return the level at which each setting is judged beside one, the number of tests, and which another beats."""
+    count, beaten, ps = len(values), np.zeros(len(values), dtype=bool), list[Floats]()
+    plain = _plain(values, np.isfinite(values))
+    firsts, seconds = list[Ints](), list[Ints]()
+    for place, row in enumerate(rows.tolist()):
+        before = rows[:place]
+        if not place:
+            continue
+        single = None if errors is None else np.hypot(errors[before], errors[row])
+        mean, _, p, _, exact = _tested(values[before], values[row], scale, single, plain[before])
+        over = level / max(1, count - 1)
+        beaten[before] |= _worse(sign * mean, p, over)
+        beaten[row] |= bool(_worse(-sign * mean, p, over).any())
+        ps.append(np.where(exact, np.nan, p))
+        firsts.append(before)
+        seconds.append(np.full(place, row))
+    p, first, second = (np.concatenate(each) for each in (ps, firsts, seconds))
+    levels, own = holm_levels(p, level), np.full(count, np.nan)
+    with_best = (first == at) | (second == at)
+    own[np.where(first == at, second, first)[with_best]] = levels[with_best]
+    return own, int(np.isfinite(p).sum()), beaten
+
+
+def _worse(apart: Floats, p: Floats, level: float) -> Bools:
+    return np.asarray((apart > 0) & (np.nan_to_num(p, nan=1.0) / 2 <= level))
+
+
+def _too_few(seeds: Ints, level: Floats, scale: HowTested) -> Bools:
+    """Say where a difference of three of its standard deviations, the same sign in all seeds, would not be told."""
+    known = np.isfinite(level) & (seeds > 1)
+    level = np.where(known, level, LEVEL)
+    if scale is HowTested.SIGNED_RANKS:
+        return np.asarray(known & (2.0 ** (1.0 - seeds) > level))
+    needed = student_quantile(np.maximum(seeds, 2), 1 - level) / np.sqrt(np.maximum(seeds, 1))
+    return np.asarray(known & (needed > _VISIBLE))
+
+
+def _state(asked: bool, reference: bool, exact: bool, told: bool, few: bool, p: float) -> Standing:
+    if reference:
+        return Standing.REFERENCE
+    if not asked:
+        return Standing.NO_VALUE
+    if told:
+        return Standing.DIFFERS
+    if exact:
+        return Standing.SAME
+    return Standing.UNTESTED if math.isnan(p) else Standing.FEW if few else Standing.TIED
+
+
+def tested_together(found: Sequence[Contrasts]) -> tuple[Contrasts, ...]:
+    """Judge comparisons with references that were fixed beforehand as one family."""
+    p = [np.where(each.exact, np.nan, each.p)[each.order[each.order != each.reference]] for each in found]
+    own = holm_levels(np.concatenate(p), LEVEL) if p else np.empty(0)
+    tests, first, judged = int(np.isfinite(own).sum()), 0, list[Contrasts]()
+    for each, values in zip(found, p, strict=True):
+        rows, levels = each.order[each.order != each.reference], own[first : first + len(values)]
+        first += len(values)
+        states = list(each.states)
+        few = _too_few(each.seeds[rows], levels, each.scale)
+        for place, row in enumerate(rows.tolist()):
+            if not each.exact[row]:
+                told, value = bool(values[place] <= levels[place]), float(values[place])
+                states[row] = _state(True, False, False, told, bool(few[place]), value)
+        judged.append(replace(each, states=tuple(states), tests=tests))
+    return tuple(judged)
+
+
+def rejected(p: Floats) -> Bools:
+    """Say which of several hypotheses are rejected at 5 % together (Holm 1979), by their p values; NaN is never."""
+    return p <= holm_levels(p, LEVEL)
+
+
+def spent(looks: Sequence[int]) -> Floats:
+    """Return the level of each planned look, after so many seeds: together 5 %, as Pocock's looks spend it.
+
+    The spending function is that of Lan and DeMets (Biometrika 70, 1983); what a look spends beyond those before it
+    is its level, so that the sum bounds all, however looks depend on each other.
+    """
+    share = np.asarray(looks, dtype=np.float64) / looks[-1]
+    return np.asarray(np.diff(LEVEL * np.log(1 + (math.e - 1) * share), prepend=0.0))
+
+
+def detectable(half: float, seeds: int, tests: int, of: int | None = None) -> float:
+    """Return the least difference that a test sees four times in five, from half of its 95 % interval over `seeds`.
+
+    The test is Student's t at 5 % over the number of `tests`; `of` is another number of seeds, to plan with.
+    """
+    then = seeds if of is None else of
+    spread = half / float(student_quantile(seeds, CONFIDENCE)) * np.sqrt(seeds / then)
+    quantiles = student_quantile(then, 1 - (1 - CONFIDENCE) / tests) + student_quantile(then, 2 * _POWER - 1)
+    return float(spread * quantiles)
+
+
+def seeds_needed(difference: float, half: float, seeds: int, tests: int) -> int | None:
+    """Return how many seeds would tell a difference, as `detectable` says; None where a thousand would not."""
+    enough = (n for n in range(seeds + 1, _MOST_SEEDS + 1) if detectable(half, seeds, tests, n) <= abs(difference))
+    return next(enough, None)
+
+
+def differences(
+    trials: Trials, pairs: Sequence[tuple[int, int]], facts: Sequence[str] | None = None, confidence: float = CONFIDENCE
+) -> pl.DataFrame:
+    """Return how facts differ at the second setting of each pair from those at the first, seed by seed.
+
+    Columns: ``point``, the parameters, ``metric``, ``seeds`` (in which both have a value), ``baseline_mean`` and
+    ``mean`` over these, ``difference`` (the latter less the former), ``standard_error``, ``low``, ``high`` (null with
+    fewer than two seeds). By default all facts are compared. A `ValueError` says that there is no such confidence.
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"the confidence must lie between 0 and 1, not {confidence}")
+    first, second = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    settings = trials.settings[second].rename({"setting": "point"})
+    parts = list[pl.DataFrame]()
+    for fact in [*(trials.in_order if facts is None else facts)] or [""]:
+        values = trials.as_measured(fact)
+        one, other = values[second], values[first]
+        both = np.where(np.isfinite(one + other), 1.0, np.nan)
+        found = paired(one, other)
+        error = found.half / student_quantile(np.maximum(found.seeds, 2), CONFIDENCE)
+        half = error * student_quantile(np.maximum(found.seeds, 2), confidence)
+        columns = {
+            "seeds": found.seeds.astype(np.int64),
+            "baseline_mean": interval(other * both).mean,
+            "mean": interval(one * both).mean,
+            "difference": found.mean,
+            "standard_error": error,
+            "low": found.mean - half,
+            "high": found.mean + half,
+        }
+        table = pl.DataFrame(columns).with_columns(pl.col(pl.Float64).fill_nan(None))
+        parts.append(settings.with_columns(metric=pl.lit(fact)).hstack(table).filter(pl.col("seeds") > 0))
+    return pl.concat(parts).sort("point", maintain_order=True)
