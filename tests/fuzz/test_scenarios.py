@@ -17,7 +17,6 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from fedsim.experiment import evaluation
 
 from fedsim import report
 from fedsim.ci import replay as replays
@@ -25,6 +24,7 @@ from fedsim.common.errors import where
 from fedsim.common.outcomes import ROUND_OUTCOMES, SESSION_OUTCOMES
 from fedsim.log import journal
 from fedsim.log.recorder import Recorder
+from fedsim.run import evaluate
 from tests.command import Done, fedsim, limited
 from tests.faults.server import measure_here
 from tests.fuzz.scenarios import write_scenario
@@ -189,7 +189,7 @@ def compare_engines(cases: int, place: Path) -> Counter[str]:
 def log_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the page and theory, which is asked about the scenario alone: they take nearly all of the time."""
     monkeypatch.setattr(report, "write_report", lambda directory, *_, **__: directory / "report.html")
-    monkeypatch.setattr(evaluation, "applicable", lambda *_: None)
+    monkeypatch.setattr(evaluate, "applicable", lambda *_: None)
 
 
 @pytest.mark.usefixtures("log_alone")
