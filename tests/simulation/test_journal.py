@@ -101,7 +101,7 @@ def test_killed_and_resumed_the_log_is_the_same(
 
 @pytest.mark.long
 @pytest.mark.parametrize("engine", ["process", "vectorized"])
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(data=worlds(), after=kills)
 def test_killed_and_resumed_many_times(data: dict[str, Any], after: list[int], engine: str, traces: Path) -> None:
     check(data, traces, engine, after)
