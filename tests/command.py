@@ -19,8 +19,8 @@ from fedsim.cli import app, run_app
 from tests.conftest import LIMIT_S
 
 REPOSITORY = Path.cwd()
-NOT_HERE = ("CI", "GITHUB_ACTIONS")
-"""What continuous integration sets, and what changes what commands say."""
+NOT_HERE = ("CI", "GITHUB_ACTIONS", "FORCE_COLOR", "PY_COLORS", "PYTEST_ADDOPTS")
+"""What continuous integration and people set, and what changes what commands say."""
 MAIN, COMMANDS = import_module("fedsim.cli.main"), typer.main.get_command(app)
 """The module of the entry point, whose name is its function's too; and all commands, which each call makes anew."""
 

@@ -66,7 +66,7 @@ def small(write: Write) -> Load:
 
 
 @pytest.fixture
-def homeless(monkeypatch: pytest.MonkeyPatch) -> None:
+def homeless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # pytest names folders for users first
     """Let the user of this process have no home folder: neither by a variable nor by a list of users."""
 
     def unknown(number: int) -> None:

@@ -1,6 +1,7 @@
 """The lower bounds in pyproject.toml are what continuous integration tests."""
 
 import os
+import re
 import runpy
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -44,6 +45,17 @@ def test_ci_installs_by_them() -> None:
     assert "PIP_CONSTRAINT" in script
     assert "FEDSIM_CONSTRAINTS" in script
     assert "\n.ci/lowest\n" in script
+
+
+def test_ci_computes_as_on_several_processors() -> None:
+    """And `.ci/elsewhere` shows that its variable is heard, by a user who has neither rights nor a home."""
+    script, elsewhere = (Path(f".ci/{name}").read_text(encoding="utf-8") for name in ("run", "elsewhere"))
+    assert re.search(r"^TZ=\S+ LC_ALL=C OPENBLAS_CORETYPE=Haswell make test$", script, re.MULTILINE)
+    named = re.search(r"^\.ci/elsewhere Prescott (.+)$", script, re.MULTILINE)
+    assert named is not None
+    assert all(room in named[1] for room in ("analysis", "learning", "privacy", "theory", "measured_numbers"))
+    assert 'env -i PATH="$PATH"' in elsewhere
+    assert all(each in elsewhere for each in ("--reuid=65534", "NPY_DISABLE_CPU_FEATURES", "assert platform.machine()"))
 
 
 def test_what_is_tested_is_what_is_depended_on() -> None:

@@ -83,12 +83,13 @@ def read_lock(path: Path, permissions: Permissions = NOTHING) -> Lock:
     def error_at(place: str, message: str) -> LockError:
         return LockError(f"{path}:{place}: error: {message}")
 
+    there = os.path.lexists(path)  # also a link to nothing
     try:
         path = locate(path.parent, path.name, permissions)
     except ValueError as error:
         raise error_at("1:1", str(error)) from None
     try:
-        if not os.path.lexists(path):
+        if not there:
             return {}
         if not path.is_file():
             raise error_at("1:1", "is not a file")

@@ -2,12 +2,11 @@
 
 import atexit
 import gc
-import os
 import re
 import shlex
 import sys
 from pathlib import Path
-from traceback import format_exception
+from traceback import format_exception, walk_tb
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 from typer import Abort, Argument, Exit, Option, Typer
@@ -63,7 +62,10 @@ def run_app() -> NoReturn:
         sys.stderr.close()
         code = CRASHED
     except BaseException as error:  # polars panics with one that is no `Exception`
-        if isinstance(error, SystemExit) and "_FEDSIM_COMPLETE" in os.environ:  # typer's own
+        if isinstance(error, SystemExit) and _innermost(error) in {
+            "typer",
+            "click",
+        }:  # completion is installed or asked
             raise
         code = _told(error)
     else:
@@ -71,6 +73,12 @@ def run_app() -> NoReturn:
             complain("interrupted")
             code = INTERRUPTED
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _innermost(error: BaseException) -> str:
+    """Return the package whose line raised an error."""
+    (*_, (frame, _)) = walk_tb(error.__traceback__)
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 def _told(error: BaseException) -> int:

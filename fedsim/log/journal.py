@@ -152,7 +152,7 @@ def _read(path: Path, run: str) -> Arrays | None:
     try:
         state = read_checked(path, run)
         for name in ("wall_s", "ended_s") if "ended_s" in state else ("wall_s", "number", "now"):
-            float(state[name])
+            int(state[name])  # finite
         hashes = state[_HASHES]
         if hashes.ndim != 2 or hashes.shape[1] != _HASH_BYTES or len(hashes) % len(TABLES) or hashes.dtype != np.uint8:
             raise ValueError("its parts are not listed")  # noqa: TRY301

@@ -114,7 +114,7 @@ def enforced_bounds(scenario: Scenario, population: Population) -> Participation
         return ParticipationBounds(rounds, least - lag, sampling=sampling)
     most = np.minimum(-(-rounds // (apart - lag)), population.most)
     own = widest(apart - lag, most)
-    return ParticipationBounds(rounds, least - lag, int(most.max(initial=1)), own if len(own) > 1 else (), sampling)
+    return ParticipationBounds(rounds, least - lag, int(most.max()), own if len(own) > 1 else (), sampling)
 
 
 def _sampling(scenario: Scenario, population: Population, cycle: int) -> Sampling | None:

@@ -16,7 +16,7 @@ from fedsim.common.instants import readable_time
 from fedsim.common.json_files import as_json
 from fedsim.common.progress import Report, in_notebooks, silent
 from fedsim.log import Fingerprint
-from fedsim.log.journal import STATE, TABLES, Journal, StoredLog
+from fedsim.log.journal import STATE, TABLES, Journal, StoredLog, damaged
 from fedsim.log.recorder import InMemoryLog, LogSink
 from fedsim.run.budget import check_log_size
 from fedsim.run.evaluate import evaluate, learner_of
@@ -235,12 +235,26 @@ def _simulated(
         remove(unfinished / name)
         journals[name] = journal_of(unfinished / name, of[name])
         open_run_directory(_folder(directory, name))
-    if not scenario.jobs and (state := journals[""].state) is not None:
+    state = None if scenario.jobs else journals[""].state
+    if state is not None:
         tell(f"going on at round {int(state['number']):,}")
-    for name, (ended_s, error) in _run(scenario, federations, journals, report).items():
+    with nullcontext() if state is None else _blaming(journals[""].file):
+        over = _run(scenario, federations, journals, report)
+    for name, (ended_s, error) in over.items():
         about = about_tables(federations[name].scenario, 0)
         journals[name].close(_folder(directory, name), ended_s, str(error or ""), about)
     return journals
+
+
+@contextmanager
+def _blaming(state: Path) -> Iterator[None]:
+    """Turn an unforeseen failure into an error of the state that a run went on from: somebody has made that up."""
+    try:
+        yield
+    except FedsimError:
+        raise
+    except Exception as failed:
+        raise damaged(state, where(failed)) from failed
 
 
 def _measured(

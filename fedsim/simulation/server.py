@@ -79,6 +79,7 @@ def serve(world: Federation, opening: Callable[[int], None], number: int = 0, li
             if (gate := server.secure_aggregation) is not None:
                 passed = _stay(world, number, gate) >= gate.threshold
                 yield clock.at(clock.now + to_ms(gate.unmasking), Turn.SERVER)
+                world.record_late()
             _record(world, outcome, passed=passed)
         if live is not None:
             yield live.event()

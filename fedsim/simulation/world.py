@@ -381,6 +381,9 @@ class World:
         if self.shared is not None:
             self.shared.restore(part_of("shared", state))
 
+    def record_late(self) -> None:
+        """Record the late sessions that have ended; those that are processes do so themselves."""
+
     def own_ends(self, cohort: Ints, number: int) -> Ints:
         """Return the instants (n,) at which sessions that begin now end if nothing cuts them.
 

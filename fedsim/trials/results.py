@@ -30,9 +30,10 @@ def read_results(directory: str | Path) -> pl.DataFrame:
     plan = planned_runs(sweep)
     kept = store.read_runs(folder)
     done = plan.join(kept.drop("seed"), on="run_id", how="inner")
-    if len(kept) and not len(done) and sweep.get("fingerprint") is not None and not store.crashed_runs(folder):
-        raise RunError(f"{folder / store.SWEEP_FILE} is that of another sweep: none of its runs is in {folder}")
     crashes = plan.filter(pl.col("run_id").is_in(sorted(store.crashed_runs(folder) - set(done["run_id"].unique()))))
+    if len(kept) and not len(done) and not len(crashes):
+        where = f"{folder / store.SWEEP_FILE} is that of another sweep than the results there"
+        raise RunError(f"{where}: none of its runs is among them; run the sweep again")
     parts = [done.with_columns(status=pl.lit("complete")), crashes.with_columns(status=pl.lit("crashed"))]
     rows = pl.concat(parts, how="diagonal")
     columns = ["run_id", "point", "seed", "status", *parameters, "metric", "value"]

@@ -47,7 +47,7 @@ def test_a_skeleton_works_as_it_is(role: str, tmp_path: Path) -> None:
     name = role.replace(" ", "_")
     assert fedsim("plugin", "new", role.replace(" ", "-"), cwd=tmp_path).returncode == 0
     assert sorted(file.name for file in tmp_path.iterdir()) == [f"my_{name}.py", f"test_my_{name}.py"]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"test_my_{name}.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "--color=no", "-p", "no:cacheprovider", f"test_my_{name}.py"]
     own = subprocess.run(
         command, cwd=tmp_path, env=variables({}), capture_output=True, text=True, check=False, timeout=LIMIT_S
     )

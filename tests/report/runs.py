@@ -80,7 +80,8 @@ def write_manifest(directory: Path, **changes: object) -> None:
 
 def write_metrics(directory: Path, metrics: Mapping[str, float | None]) -> None:
     (directory / "metrics.json").write_text(json.dumps(metrics), encoding="utf-8")
-    seal(directory)
+    if (directory / "manifest.json").exists():
+        seal(directory)
 
 
 def chosen_groups(rounds: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -285,11 +286,10 @@ def rewrite(path: Path, change: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
 
 
 def seal(directory: Path) -> None:
-    """Let the manifest hold the fingerprints and checksums of what there is, as if a run had written it so."""
-    path = directory / "manifest.json"
+    """Let the manifest hold fingerprints and checksums of the files that there are, as if a run had written them so."""
+    path, metrics = directory / "manifest.json", directory / "metrics.json"
     manifest = json.loads(path.read_text(encoding="utf-8"))
     manifest["fingerprints"] = {each.stem: fingerprint(pl.read_parquet(each)) for each in directory.glob("*.parquet")}
-    metrics = directory / "metrics.json"
     manifest["checksums"] = checksums(manifest, metrics.read_text(encoding="utf-8") if metrics.exists() else "")
     path.write_text(json.dumps(manifest), encoding="utf-8")
 

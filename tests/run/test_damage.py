@@ -10,7 +10,7 @@ import pytest
 
 from fedsim import load, simulate
 from fedsim.common.errors import RunError
-from fedsim.common.files import sole_writer, write_checked
+from fedsim.common.files import read_checked, sole_writer, write_checked
 from fedsim.log import journal
 from fedsim.log.columns import Arrays
 from fedsim.run.files import UNFINISHED, Provenance
@@ -141,6 +141,25 @@ def test_a_state_that_is_another_s_is_told(small: Load, tmp_path: Path, monkeypa
     np.savez_compressed(folder / "state.npz", **arrays)
     with pytest.raises(RunError, match=r"state\.npz is damaged \(ValueError: it is compressed\)"):
         run(small(), tmp_path / "run", resume=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "made_up"),
+    [
+        *(("now", np.array("x")), ("number", np.array(np.nan)), ("log.running", np.full(7, np.nan))),
+        *(("log.rows.client", np.zeros((0, 0, 0, 0))), ("log.rows.round", np.array(["x"]))),
+    ],
+)
+def test_a_state_that_somebody_made_up_ends_in_an_error_and_no_traceback(
+    small: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, made_up: object
+) -> None:
+    scenario = small(RENEWAL)
+    folder = interrupted(scenario, tmp_path / "run", monkeypatch)
+    of = "\n" + (folder / "run.json").read_text()
+    state = read_checked(folder / "state.npz", of)
+    write_checked(folder / "state.npz", state | {name: np.asarray(made_up)}, of)
+    with pytest.raises(RunError, match=r"state\.npz is damaged"):
+        run(scenario, tmp_path / "run", resume=True)
 
 
 def test_the_tables_of_a_simulation_that_is_over_are_checked(

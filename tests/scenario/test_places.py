@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -237,6 +238,8 @@ def test_every_file_is_opened_only_if_it_is_one(tmp_path: Path, what: str, outsi
         with limited(MOST_S), pytest.raises(FedsimError) as caught:
             checked(Scenario.load(put(tmp_path, data), allow_outside=outside))
         told = str(caught.value)
+        if "needs PyTorch" in told and find_spec("torch") is None:
+            continue
         assert f"{path[-2]}: " in told or f"{path[-2]}.{path[-1]}: " in told, (at, told)
         if what in {"a device", "a link outside"} and not outside:
             assert f"{at}: 'FILE' is outside the scenario's folder" in told

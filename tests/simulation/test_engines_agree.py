@@ -487,18 +487,23 @@ def test_everyone_leaves_for_good(traces: Path) -> None:
     check(data, traces)
 
 
-def test_patience_ends_sessions_that_still_run(traces: Path) -> None:
-    """They are aborted at that instant, and those of earlier rounds are late: in both engines, whatever came of them.
-
-    In the second case a round waits for clients in vain, while sessions of the round before, which met its deadline,
-    still run.
-    """
-    comes_and_goes = {"kind": "renewal", "on": "2h", "off": "1h"}
-    group = {"devices": 3, "availability": comes_and_goes, "session": {"train": "10h"}}
-    for server in ({"cohort": 1, "patience": "1h"}, {"cohort": 2, "deadline": "1m", "patience": "10m"}):
-        data = {"stop": {"rounds": 5}, "population": [group], "server": server}
-        assert "which is the server's patience" in outcome(data, traces, "process")["error"]
-        check(data, traces)
+@pytest.mark.parametrize(
+    ("availability", "server", "cut"),
+    [
+        ({"kind": "renewal", "on": "2h", "off": "1h"}, {"cohort": 1, "patience": "1h"}, "aborted"),
+        ("always", {"cohort": 2, "deadline": "1m", "patience": "10m"}, "late"),
+    ],
+)
+def test_patience_ends_sessions_that_still_run(availability: Any, server: Any, cut: str, traces: Path) -> None:
+    """Those of the open round are aborted, those of earlier ones are late, in both engines: nothing ends afterwards."""
+    group = {"devices": 3, "availability": availability, "session": {"train": "10h"}}
+    data = {"stop": {"rounds": 5}, "population": [group], "server": server}
+    check(data, traces)
+    scenario = Scenario.load(traces / "case.fedsim.yaml")
+    with pytest.raises(StalledError, match="which is the server's patience") as stalled:
+        simulate_log(scenario, build_population(scenario))
+    ended = stalled.value.log.participations.select("ended_s", "outcome").unique()
+    assert ended.rows() == [(stalled.value.ended_s, cut)]
 
 
 @pytest.mark.parametrize("engine", ["process", "vectorized"])

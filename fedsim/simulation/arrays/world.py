@@ -172,7 +172,7 @@ class ArrayWorld(World):
             self.recorder.end(number, rows, ends, self.last_round.outcomes)
         elif rows:
             self._late.add(len(rows), number=number, row=rows, at=ends, outcome=self.last_round.outcomes)
-        self._record()
+        self.record_late()
 
     def state(self) -> Arrays:
         """Return the same, with the roster and the sessions that are late."""
@@ -208,20 +208,20 @@ class ArrayWorld(World):
     def stop(self) -> None:
         """Cut all sessions short: the run is over."""
         self.let_go()
-        self._record()
+        self.record_late()
         stopped = self.last_round.number if self.last_round is not None and self.last_round.stopped else -1
         self._late.get("at")[:] = self.clock.now
         self._late.get("outcome")[:] = np.where(self._late.get("number") == stopped, CODES["aborted"], CODES["late"])
-        self._record()
+        self.record_late()
 
     def finish(self) -> None:
         """Let the clock run until no session is left."""
         last = self.clock.at(self.roster.last_end, Turn.SESSION)
         while not last.processed and self.roster.last_end > self.clock.now:
             self.clock.step()
-        self._record()
+        self.record_late()
 
-    def _record(self) -> None:
+    def record_late(self) -> None:
         """Record the late sessions that have ended."""
         over = self._late.get("at") <= self.clock.now
         if not over.any():
