@@ -45,7 +45,7 @@ class Checkpoint:
         began, arrays = time.monotonic(), Arrays()
         try:
             tree = json.dumps(_taken_apart((step, state), arrays))
-        except TypeError:
+        except (TypeError, RecursionError):  # something of a user's own, or within itself
             self._next = float("inf")
             return
         write_checked(self._path, {**arrays, _TREE: np.frombuffer(tree.encode(), np.uint8)}, self._run)

@@ -168,7 +168,11 @@ def test_a_state_of_another_kind_or_shape_is_begun_anew(other: dict[str, Any], t
     assert Checkpoint(kept(tmp_path / "training.npz", (7, LATER[1] | other)), "this").read(BEGUN) is None
 
 
-@pytest.mark.parametrize("state", [State(), [{"state": Trap()}], np.array([Trap()], dtype=object), lambda: 3])
+WITHIN: list[object] = []
+WITHIN.append(WITHIN)
+
+
+@pytest.mark.parametrize("state", [State(), [{"state": Trap()}], np.array([Trap()], dtype=object), lambda: 3, WITHIN])
 def test_a_state_of_ones_own_is_not_kept(state: object, tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path / "training.npz")
     checkpoint.keep(3, state)
