@@ -347,7 +347,7 @@ def _all_pairs(
         ps.append(np.where(exact, np.nan, p))
         firsts.append(before)
         seconds.append(np.full(place, row))
-    p, first, second = (np.concatenate(each) for each in (ps, firsts, seconds))
+    p, first, second = np.concatenate(ps), np.concatenate(firsts), np.concatenate(seconds)
     levels, own = holm_levels(p, level), np.full(count, np.nan)
     with_best = (first == at) | (second == at)
     own[np.where(first == at, second, first)[with_best]] = levels[with_best]

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from report.test_sweep import plain
 
 from fedsim.findings.comparison import comparison_answer, comparison_title, judged, misses, what_differs
 from fedsim.findings.finding import Certainty
@@ -12,6 +11,8 @@ from fedsim.run.files import ABSENT, Change
 from fedsim.trials.compare import Comparison, Missed
 from fedsim.trials.contrasts import Standing, differences, paired
 from fedsim.trials.trials import Trials
+
+from ..report.test_sweep import plain
 
 L1, PACE = "participation.l1_uniform", "rounds.per_day"
 COHORT: Change = ("server.cohort", 5, 6)

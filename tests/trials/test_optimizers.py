@@ -147,7 +147,7 @@ def test_who_is_told_the_frequencies_or_diverged_once_wins_nothing() -> None:
 
 def test_names_of_ones_own_have_the_memory_of_their_kind_and_unknown_kinds_the_first_column_only() -> None:
     kinds = {"mine": "scaffold", "scaffold": "fedavg"}
-    found = made(kinds, **{name: [1.0, 1.0] for name in ("mine", "scaffold", "my_module:Own")})
+    found = made(kinds, "", **{name: [1.0, 1.0] for name in ("mine", "scaffold", "my_module:Own")})
     assert allowed(found).T.tolist() == [[True, False, False], [True, True, True], [True, False, False]]
 
 
