@@ -66,7 +66,7 @@ oracle: $(TEST_READY)
 # Pages of random scenarios: each number computed anew from the tables, and no dust. 10 times as many as `make test-all` reads.
 PAGES ?= 200
 lint-pages: $(TEST_READY)
-	FEDSIM_PAGES=$(PAGES) FEDSIM_PAGES_FROM=$(FROM) $(BIN)/pytest -s tests/report/test_lint.py
+	FEDSIM_PAGES=$(PAGES) FEDSIM_PAGES_FROM=$(FROM) $(BIN)/pytest -s tests/pages/test_lint.py
 
 # Every scenario of the repository but those of MNIST, which take long: its limits, and that no figure has drifted from its
 # lock file. Needs the same extras as the reports.

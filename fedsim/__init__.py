@@ -82,7 +82,7 @@ _HOMES = {
 }
 _ROLES = {
     "availability model": "fedsim.availability.models:MODELS",
-    "chart": "fedsim.report.charts:CHARTS",
+    "chart": "fedsim.pages.charts:CHARTS",
     "law": "fedsim.population.distributions:DISTRIBUTIONS",
     "matching policy": "fedsim.selection.matching:POLICIES",
     "metric": "fedsim.measure.metrics:METRICS",

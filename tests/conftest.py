@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from fedsim.common.files import write_text
-from fedsim.report.document import ReportDocument
+from fedsim.pages.document import ReportDocument
 from fedsim.scenario import Scenario
 from tests.quick import QuickSet
 
@@ -85,4 +85,4 @@ def no_charts(monkeypatch: pytest.MonkeyPatch) -> None:
         write_text(path, document.finding)
         return path
 
-    monkeypatch.setattr("fedsim.report.page.write_document", page)
+    monkeypatch.setattr("fedsim.pages.page.write_document", page)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fedsim import FedsimError, Scenario, simulate
+from fedsim.pages.run_report import own_charts
 from fedsim.population.distributions import distribution
-from fedsim.report.run_report import own_charts
 from fedsim.run.load import load_one
 from fedsim.run.preflight import preflight
 from tests.command import fedsim

@@ -27,15 +27,14 @@ ROOMS = [
     "limits",
     "run",
     "trials",
-    "findings",
+    "pages",
     "ci",
-    "report",
     "bridges",
     "cli",
 ]
 """In the order in which the data pass them, but for `common`, which all use."""
 
-EXCEPTIONS = {("fedsim.run.run", "report"), ("fedsim.trials.sweep", "report")}
+EXCEPTIONS = {("fedsim.run.run", "pages"), ("fedsim.trials.sweep", "pages")}
 """Whoever holds a run, or a sweep in a notebook, looks there for its page, and a run directory is complete with its
 page. These are the two places where a room asks a later one, in the midst of a method; pages take runs, so that they
 alone may close a circle."""
@@ -126,10 +125,10 @@ def test_no_exception_is_left_over() -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "from fedsim.report import page",
-        "def later():\n    import fedsim.report.page",
+        "from fedsim.pages import page",
+        "def later():\n    import fedsim.pages.page",
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from fedsim.cli.main import app",
-        "KNOWN = {'page': 'fedsim.report.page:Page'}",
+        "KNOWN = {'page': 'fedsim.pages.page:Page'}",
     ],
 )
 def test_an_import_upwards_is_found_wherever_it_stands(source: str) -> None:

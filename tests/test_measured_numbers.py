@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fedsim.findings.finding import lines
+from fedsim.pages.finding import lines
 from reports.make import figures, pages, placeholders, studies, training, words
 from reports.make.kept import above_uniform, load, of
 

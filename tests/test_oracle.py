@@ -174,7 +174,7 @@ def test_what_is_refused_fills_not_all_its_rounds() -> None:
 RUNS = """
 import os, sys
 from pathlib import Path
-import fedsim.report
+import fedsim.pages
 from fedsim import Scenario
 from fedsim.run.simulate import record
 from fedsim.run.files import Provenance
@@ -183,7 +183,7 @@ journal.SOONEST_S, journal.PATIENCE = 0.01, 0.0
 def page(directory, *_, **__):
     (directory / "report.html").write_text("")
     return directory / "report.html"
-fedsim.report.write_report = page
+fedsim.pages.write_report = page
 for line in sys.stdin:
     file, folder = line.split()
     if (child := os.fork()) == 0:

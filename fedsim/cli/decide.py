@@ -28,9 +28,9 @@ def decide_command(
 ) -> None:
     """Choose among settings (`choose`) by `decide`: tune each, drop what is worse; a second call does the rest."""
     from fedsim.common.progress import on_stderr
-    from fedsim.findings.finding import as_plain
-    from fedsim.report.decision_report import decision_document
-    from fedsim.report.page import PAGE, write_document
+    from fedsim.pages.decision_report import decision_document
+    from fedsim.pages.finding import as_plain
+    from fedsim.pages.page import PAGE, write_document
     from fedsim.run.files import Provenance
     from fedsim.trials.decide import decide, default_decision_directory
     from fedsim.trials.executors import backend_of

@@ -292,7 +292,7 @@ def run_command(
 def _check_charts(scenario: "Scenario") -> None:
     if not scenario.charts:
         return
-    from fedsim.report.charts import check_charts
+    from fedsim.pages.charts import check_charts
 
     if mistakes := check_charts(scenario):
         raise ScenarioError(mistakes)

@@ -15,8 +15,8 @@ from fedsim.common.progress import on_stderr
 if TYPE_CHECKING:
     import polars as pl
 
-    from fedsim.report.document import ReportDocument
-    from fedsim.report.tables import Table
+    from fedsim.pages.document import ReportDocument
+    from fedsim.pages.tables import Table
     from fedsim.scenario import Scenario
     from fedsim.trials.compare import Comparison
     from fedsim.trials.plan import Plan
@@ -278,10 +278,10 @@ def compare_command(
     """Show what differs between two runs or sweeps: configuration, and metrics paired by seed."""
     import polars as pl
 
-    from fedsim.findings.comparison import comparison_answer, comparison_title, judged
-    from fedsim.findings.finding import as_plain
-    from fedsim.report.comparison_report import comparison_document
-    from fedsim.report.page import page_in, write_document, write_figures
+    from fedsim.pages.comparison import comparison_answer, comparison_title, judged
+    from fedsim.pages.comparison_report import comparison_document
+    from fedsim.pages.finding import as_plain
+    from fedsim.pages.page import page_in, write_document, write_figures
     from fedsim.trials.compare import compare
 
     if not 0 < confidence < 1:
@@ -321,8 +321,8 @@ def _show_comparison(found: "Comparison", metrics: "pl.DataFrame", *, errors: bo
     """Print what differs; standard errors only if they are asked for."""
     import polars as pl
 
-    from fedsim.findings.comparison import comparison_answer, comparison_title, judged, misses
-    from fedsim.findings.finding import BIAS, COST, MODEL
+    from fedsim.pages.comparison import comparison_answer, comparison_title, judged, misses
+    from fedsim.pages.finding import BIAS, COST, MODEL
 
     for path, ours, theirs in found.configuration:
         say(f"{path}: {_word(ours)} -> {_word(theirs)}")
@@ -358,7 +358,7 @@ def _show(directory: Path, document: "ReportDocument | None" = None) -> None:
     """Show how figures differ from those of the first point, then what the page answers; its document may be known."""
     import polars as pl
 
-    from fedsim.report.page import document_of
+    from fedsim.pages.page import document_of
     from fedsim.trials.contrasts import differences
     from fedsim.trials.trials import Trials
 
@@ -376,7 +376,7 @@ def _show(directory: Path, document: "ReportDocument | None" = None) -> None:
 
 def show_answer(document: "ReportDocument", tables: "Sequence[Table | None]", *, titled: bool = False) -> None:
     """Print what the page of a sweep or a decision answers: tables of it, its title, a line for each question."""
-    from fedsim.findings.finding import spoken
+    from fedsim.pages.finding import spoken
 
     for table in filter(None, tables):
         complain(plain(f"{table.caption}:"))
@@ -393,7 +393,7 @@ def show_answer(document: "ReportDocument", tables: "Sequence[Table | None]", *,
 def _page(directory: Path, found: Callable[["ReportDocument"], None]) -> Path | None:
     """Write the page of a sweep, and give `found` its document; None if that failed, which the sweep survives."""
     try:
-        from fedsim.report import write_report
+        from fedsim.pages import write_report
 
         return write_report(directory, found=found)
     except Exception as error:  # noqa: BLE001  the runs are done and kept, whatever is wrong with the page

@@ -59,7 +59,7 @@ SHARES = pl.Schema(
 """The series ``shares``."""
 BIAS = pl.Schema(
     {
-        "seen": pl.String,  # a name of `fedsim.findings.bias.Seen`
+        "seen": pl.String,  # a name of `fedsim.pages.bias.Seen`
         "measured": pl.Float64,  # total variation distance (TV) of the reports from uniform
         "fair": pl.Float64,  # that of as many reports with equal chances for everybody
         "corrected": pl.Float64,  # TV without what noise adds; null where too few rounds or days tell

@@ -42,7 +42,7 @@ from fedsim.run.files import (
 from fedsim.scenario import Scenario
 
 if TYPE_CHECKING:
-    from fedsim.report.document import ReportDocument
+    from fedsim.pages.document import ReportDocument
 
 _MOST_SHOWN = 15
 _FIRST = (
@@ -238,7 +238,7 @@ class Run:
 
     def _repr_html_(self) -> str:
         """Show the run in a notebook: the answer, key figures, and who took part."""
-        from fedsim.report.page import notebook_fragment
+        from fedsim.pages.page import notebook_fragment
 
         return notebook_fragment(self if self.manifest else self.described())
 
@@ -280,12 +280,12 @@ def write_page(
     tell: Callable[[str], None] = lambda _: None,
     found: Callable[[str], None] = lambda _: None,
 ) -> Path:
-    """Write the report of a run, with the errors of `fedsim.report.write_report`.
+    """Write the report of a run, with the errors of `fedsim.pages.write_report`.
 
     Charts of the scenario's own are drawn if `plugins` may run; `tell` gets a message for each that failed. `found`
     gets the answer of the run, and each warning.
     """
-    from fedsim import report
+    from fedsim import pages
 
     def said(document: "ReportDocument") -> None:
         for failure in document.failures:
@@ -293,4 +293,4 @@ def write_page(
         for text in (document.finding, *(f"note: {each.text}" for each in document.answer if each.warns)):
             found(text)
 
-    return report.write_report(run if run.manifest else run.described(), page, plugins=plugins, found=said)
+    return pages.write_report(run if run.manifest else run.described(), page, plugins=plugins, found=said)

@@ -55,7 +55,7 @@ class Swept:
 
     def _repr_html_(self) -> str:
         """Show the sweep in a notebook: its finding, its first picture, and a table of its settings."""
-        from fedsim.report.page import notebook_fragment
+        from fedsim.pages.page import notebook_fragment
 
         return notebook_fragment(self.directory)
 

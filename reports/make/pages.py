@@ -19,10 +19,10 @@ from jinja2 import Environment, StrictUndefined, select_autoescape
 
 from fedsim import Scenario
 from fedsim.common.markup import escape
-from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, Finding, lines
-from fedsim.report.document import ReportDocument
-from fedsim.report.page import entry, write_document
-from fedsim.report.render import picture
+from fedsim.pages.document import ReportDocument
+from fedsim.pages.finding import BIAS, COST, MODEL, NEXT, TRUST, Finding, lines
+from fedsim.pages.page import entry, write_document
+from fedsim.pages.render import picture
 from reports.make import placeholders, tournament, which_r, which_separation
 from reports.make.figures import FIGURES, Claim, figure_page
 from reports.make.kept import REPORTS, ROOT, SCENARIOS, Kept, load, read_store, write_store

@@ -11,9 +11,9 @@ from typing import Any
 import polars as pl
 
 from fedsim import Scenario, simulate
-from fedsim.report.document import ReportDocument, Section
-from fedsim.report.page import document_of, write_document
-from fedsim.report.provenance import ReportProvenance, scenario_version
+from fedsim.pages.document import ReportDocument, Section
+from fedsim.pages.page import document_of, write_document
+from fedsim.pages.provenance import ReportProvenance, scenario_version
 from fedsim.run.files import Provenance
 from fedsim.trials import store
 from fedsim.trials.executors import backend_of

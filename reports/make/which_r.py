@@ -14,9 +14,9 @@ import numpy as np
 
 from fedsim import Scenario
 from fedsim.common.formatting import listing, number
-from fedsim.findings.choice import standings
 from fedsim.learning.components import build_problem
 from fedsim.learning.problems.problem import Solvable, Solved
+from fedsim.pages.choice import standings
 from fedsim.trials.contrasts import interval
 from fedsim.trials.decision import aim_of, planned_seeds
 from fedsim.trials.trials import Trials

@@ -21,8 +21,8 @@ from fedsim.common.errors import ScenarioError, StalledError
 from fedsim.common.instants import DAY, DAY_S, FOREVER, HOUR, HOUR_S, to_seconds
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.reasons import REASON_OF
+from fedsim.pages.playground import write_playground
 from fedsim.population import build_population
-from fedsim.report.playground import write_playground
 from fedsim.run.preflight import notes_of, preflight
 from fedsim.scenario import Scenario
 from fedsim.scenario.shocks import Shock, rates

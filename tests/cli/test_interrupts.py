@@ -46,7 +46,7 @@ def dies(_):
         sum(range(1000))
 kept = weakref.ref(thing, dies)
 sys.argv = ["fedsim", "run", FILE, "--out", OUT]
-import fedsim.report.page
+import fedsim.pages.page
 def page(*_, **__):
     global thing
     del thing

@@ -18,7 +18,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from fedsim import report
+from fedsim import pages
 from fedsim.ci import replay as replays
 from fedsim.common.errors import where
 from fedsim.common.outcomes import ROUND_OUTCOMES, SESSION_OUTCOMES
@@ -113,7 +113,7 @@ def test_each_command_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for number in range(FIRST, FIRST + CASES):
         with monkeypatch.context() as patch:
             if number % 20:  # what takes longest, charts and the processes of replays, is there in one case of twenty
-                patch.setattr(report, "write_report", lambda directory, *_, **__: directory / "report.html")
+                patch.setattr(pages, "write_report", lambda directory, *_, **__: directory / "report.html")
                 patch.setattr(replays, "_measure_all", measure_here)
             wrong += (found := one(number, tmp_path, patch, counts))
         print(*found, sep="\n", end="\n" * bool(found), flush=True)  # noqa: T201  at once, in a long campaign
@@ -188,7 +188,7 @@ def compare_engines(cases: int, place: Path) -> Counter[str]:
 @pytest.fixture
 def log_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the page and theory, which is asked about the scenario alone: they take nearly all of the time."""
-    monkeypatch.setattr(report, "write_report", lambda directory, *_, **__: directory / "report.html")
+    monkeypatch.setattr(pages, "write_report", lambda directory, *_, **__: directory / "report.html")
     monkeypatch.setattr(evaluate, "applicable", lambda *_: None)
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from fedsim import Scenario, ScenarioError, simulate
-from fedsim.findings.methods import paying_findings
 from fedsim.learning.problems.quadratic import Quadratic
 from fedsim.learning.trajectory import End
 from fedsim.learning.who_pays import who_pays
+from fedsim.pages.methods import paying_findings
 from fedsim.run.load import load_one
 
 LINE = Quadratic(clients=20, seed=0, dimension=1, spread=0.0)

@@ -15,8 +15,8 @@ import fedsim
 from fedsim.common.errors import RunError, ScenarioError, StalledError
 from fedsim.common.keyed import Purpose, stream
 from fedsim.limits.verdict import UnknownMetricError, find_metric, judge
+from fedsim.pages import report_directories
 from fedsim.privacy.epsilon import epsilon_of
-from fedsim.report import report_directories
 from fedsim.run.files import Provenance
 from fedsim.run.load import load_one
 from fedsim.run.preflight import checked

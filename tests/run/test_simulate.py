@@ -14,7 +14,7 @@ from fedsim import Scenario, simulate
 from fedsim.common import progress
 from fedsim.common.errors import RunError, ScenarioError
 from fedsim.log import fingerprint
-from fedsim.report import write_report
+from fedsim.pages import write_report
 from fedsim.run.files import Provenance
 from fedsim.scenario import as_scenario, shipped
 from tests.conftest import LIMIT_S, Load, Write

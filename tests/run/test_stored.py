@@ -16,7 +16,7 @@ from fedsim import Result, RunError, Scenario, ScenarioError
 from fedsim.bridges.exports import export_perfetto, schedule_of
 from fedsim.common.json_files import checksum
 from fedsim.log import _of_0_2 as of_0_2
-from fedsim.report.page import document_of
+from fedsim.pages.page import document_of
 from fedsim.run.files import Provenance
 from fedsim.run.preflight import preflight
 from fedsim.run.privacy import check_log

@@ -20,7 +20,7 @@ from fedsim.trials.sweep import run_sweep
 from fedsim.trials.trials import Trials
 from tests.command import fedsim
 from tests.conftest import SMALL, Write
-from tests.report.sweeps import write_sweep
+from tests.pages.sweeps import write_sweep
 
 PAIR = SMALL + "sweep: {seeds: 3, grid: {population.*.separation: [0, 2]}}\n"
 

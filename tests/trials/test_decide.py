@@ -20,7 +20,7 @@ import pytest
 from benchmarks.decide import SCENARIO, case_of, found_in
 from fedsim.common.errors import ScenarioError
 from fedsim.common.messages import plain
-from fedsim.findings.decided import decided_findings, decided_title, next_steps
+from fedsim.pages.decided import decided_findings, decided_title, next_steps
 from fedsim.scenario import Scenario
 from fedsim.trials.contrasts import contrasts_of, spent
 from fedsim.trials.decide import decide, planned_decision, still_open

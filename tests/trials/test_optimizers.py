@@ -6,17 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedsim.findings.finding import COST, MODEL
-from fedsim.findings.sweep import sweep_answer, sweep_title
-from fedsim.report import write_report
-from fedsim.report.page import document_of
+from fedsim.pages import write_report
+from fedsim.pages.finding import COST, MODEL
+from fedsim.pages.page import document_of
+from fedsim.pages.sweep import sweep_answer, sweep_title
 from fedsim.trials.contrasts import Standing, contrasts_of
 from fedsim.trials.optimizers import RANK, allowed, by_optimizer, of_optimizers, ranked, winners
 from fedsim.trials.optimizers import _ranks as ranks
 from fedsim.trials.trials import Trials
 
-from ..report.sweeps import SEPARATION, write_points
-from ..report.test_page import check
+from .sweeps import SEPARATION, write_points
+from .test_page import check
 
 LAWS = [{"server": {"selection": law}} for law in ("uniform", "midzuno", "cyclic")]
 

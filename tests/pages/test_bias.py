@@ -1,0 +1,176 @@
+"""The verdict on a run, in its title and for each part, against naive counts and simulated chance."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from fedsim.pages.bias import ClientShare, Seen, bias_of, contrast_words, never_by_chance, tenth_shares
+from fedsim.pages.run import run_answer
+from fedsim.run.load import load_one
+from fedsim.run.run import Run
+from fedsim.scenario.component import Choice
+from tests.pages.runs import DEGENERATE, changed
+
+
+@pytest.fixture(scope="session")
+def run(written: Path) -> Run:
+    return load_one(written)
+
+
+def plain(run: Run) -> str:
+    return run_answer(run).title.replace("\N{NARROW NO-BREAK SPACE}", " ")
+
+
+def flat(run: Run, counts: pl.Expr) -> Run:
+    """Make clients of one group and weight, drawn one by one without a rest, of so many participations."""
+    clients = run.clients.with_columns(
+        group=pl.lit("all"), weight=pl.lit(0.01), participations=counts, separation=pl.lit(0)
+    )
+    server = run.scenario.server.model_copy(update={"selection": Choice(kind="uniform")})
+    taken = clients["participations"].sum()
+    metrics = {**run.metrics, "participation.l1_uniform": float((clients["participations"] / taken - 0.01).abs().sum())}
+    scenario = run.scenario.model_copy(update={"server": server})
+    return changed(run, clients=clients, scenario=scenario, metrics=metrics)
+
+
+CLIENT = pl.col("client")
+
+
+@pytest.mark.parametrize(
+    ("counts", "seen", "words"),
+    [
+        (pl.lit(20), Seen.EVEN, "Every client takes part equally often."),
+        (pl.when(CLIENT < 40).then(21).otherwise(20), Seen.EVEN, "Every client takes part equally often."),
+        (
+            pl.when(CLIENT < 40).then(1).otherwise(0),
+            Seen.ONCE,
+            "Nobody took part twice: the run cannot show a bias between clients.",
+        ),
+        (
+            pl.when(CLIENT < 50).then(190).otherwise(210) + CLIENT % 5 * 5 - 10,
+            Seen.NONE,
+            "No bias to be seen: participation is as even as equal chances make it, and a distance of 1.7 % would "
+            "show.",
+        ),
+        (
+            pl.when(CLIENT < 50).then(1997).otherwise(2001),
+            Seen.NONE,
+            "Participation is more even than equal chances would make it.",
+        ),
+        (
+            pl.when(CLIENT < 50).then(180).otherwise(220),
+            Seen.BIAS,
+            "Participation is 5.0 % away from uniform (total variation).",
+        ),
+        (pl.when(CLIENT < 20).then(0).otherwise(25), Seen.BIAS, "20.0 % of the clients never take part."),
+        (
+            pl.when(CLIENT < 50).then(38).otherwise(2),
+            Seen.BIAS,
+            "The busiest tenth gives 19.0 % of the reports, where chance would make it 14.1 %.",
+        ),
+        (
+            pl.when(CLIENT < 50).then(1).otherwise(3),
+            Seen.NONE,
+            "Participation is more even than equal chances would make it.",
+        ),
+    ],
+)
+def test_what_there_is_to_be_seen(run: Run, counts: pl.Expr, seen: Seen, words: str) -> None:
+    given = flat(run, counts)
+    assert (bias_of(given).seen, plain(given)) == (seen, words)
+
+
+def test_a_distance_of_twice_that_of_chance_is_no_chance(run: Run) -> None:
+    """The error was a factor: 2.14 times what a fair lottery gives, which none of 20,000 lotteries does."""
+    draws = np.random.default_rng(2).multinomial(20_000, np.full(100, 0.01), size=20_000)
+    fair = np.abs(draws / 20_000 - 0.01).sum(axis=1)
+    uneven = flat(run, pl.when(CLIENT < 50).then(183).otherwise(217))
+    assert uneven.metrics["participation.l1_uniform"] > fair.max()
+    assert uneven.metrics["participation.l1_uniform"] < 2.14 * fair.mean()
+    assert bias_of(uneven).whole
+
+
+@pytest.mark.parametrize("together", [1, 5])
+def test_equal_chances_are_seldom_taken_for_a_bias(run: Run, together: int) -> None:
+    """At most 5 % of fair runs of five groups, drawn one by one or by fives; 11 of 120 have a chance of 3 %."""
+    generator, wrong = np.random.default_rng(5), 0
+    groups = run.clients.with_columns(group=(CLIENT // 20).cast(pl.String))
+    for _ in range(120):
+        rounds = generator.permuted(np.tile(np.arange(100 // together), (400, 1)), axis=1)[:, : 5 // together]
+        counts = np.repeat(np.bincount(rounds.ravel(), minlength=100 // together), together)
+        given = flat(run, pl.lit(pl.Series(counts)))
+        given = changed(given, clients=given.clients.with_columns(group=groups["group"]))
+        if together > 1:
+            given = changed(given, scenario=run.scenario)
+        wrong += bias_of(given).seen is Seen.BIAS
+    assert wrong <= 11
+
+
+def test_groups_that_differ_are_told_with_their_interval(run: Run) -> None:
+    """The first fifth is drawn 1.3 times as often: in 40 runs every one is told, and 95 % of intervals hold 1.226."""
+    generator, chance = np.random.default_rng(6), np.where(np.arange(100) < 20, 1.3, 1.0)
+    within = []
+    for _ in range(40):
+        given = flat(run, pl.lit(pl.Series(generator.multinomial(20_000, chance / chance.sum()))))
+        halves = pl.when(CLIENT < 20).then(pl.lit("a")).otherwise(pl.lit("b"))
+        bias = bias_of(changed(given, clients=given.clients.with_columns(group=halves)))
+        first, second = bias.of("group")
+        assert first.told
+        assert second.told
+        within.append(first.low < 1.3 / 1.06 < first.high)
+    assert np.mean(within) > 0.9
+
+
+def test_a_few_reports_make_no_ratio() -> None:
+    much, little = (
+        ClientShare("group", "a b", 0.5, 300, 1.96, told=True),
+        ClientShare("group", "c", 0.5, 5, 0.04, told=True),
+    )
+    assert contrast_words(much, little) == "a client of “a b” takes part 2 times its fair share"
+    none = replace(little, taken=0, times=0.0)
+    assert contrast_words(much, none) == "a client of “c” never takes part"
+    few = replace(much, taken=12)
+    assert contrast_words(few, little) == "a client of “a b” takes part more often than one of “c”"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("one_client", "The one client takes part every time."),
+        ("zero_reports", "No report was taken in 10 rounds (sessions: 20 dropped)."),
+        ("no_rounds", "Nothing was simulated: the run has no rounds."),
+    ],
+)
+def test_odd_runs_have_a_title(run_directory: Path, name: str, words: str) -> None:
+    DEGENERATE[name](run_directory)
+    assert run_answer(load_one(run_directory)).title == words
+
+
+def test_a_stalled_run_says_so_first(run: Run) -> None:
+    stalled = changed(run, manifest={**run.manifest, "stalled": "round 9 wants 2 eligible clients"})
+    assert run_answer(stalled).title == f"The run stalled in round {len(run.rounds) - 1:,} and ended there."
+    assert run_answer(stalled).findings[0].text == "The run stalled: round 9 wants 2 eligible clients."
+
+
+def test_what_was_not_measured_is_no_finding(run: Run) -> None:
+    assert run_answer(changed(run, metrics={})).title == "How evenly clients take part was not measured."
+
+
+@given(taken=st.integers(1, 3000), clients=st.integers(20, 200))
+def test_tenths_by_chance_add_up(run: Run, taken: int, clients: int) -> None:
+    """Against the whole binomial law: what its upper part holds, and who is left out."""
+    frame = pl.DataFrame({"reported": [taken] + [0] * (clients - 1)})
+    found = tenth_shares(replace(run, clients=frame))
+    assert found is not None
+    count, share = np.arange(taken + 1), clients // 10 / clients
+    chance = binom.pmf(count, taken, 1 / clients)
+    upper = np.diff(np.minimum(np.cumsum(chance[::-1]), share), prepend=0.0) @ count[::-1] / (taken / clients)
+    assert found.most == 1.0
+    assert found.most_by_chance == pytest.approx(float(upper))
+    assert never_by_chance(taken, clients) == pytest.approx(chance[0])

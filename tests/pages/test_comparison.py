@@ -1,0 +1,128 @@
+"""The report of a comparison: what was set and what came out differently."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedsim.common.errors import RunError
+from fedsim.pages.charts.side_by_side import frequency_data, loss_data
+from fedsim.pages.comparison_report import comparison_document
+from fedsim.pages.document import ReportDocument
+from fedsim.pages.tables import Table
+from fedsim.run.load import load_one
+
+from .runs import report_comparison, write_manifest, write_run
+from .sweeps import write_sweep
+from .test_page import HOSTILE, check
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Path, Path]:
+    first, second = write_run(tmp_path / "a", rounds=60), write_run(tmp_path / "b", rounds=90)
+    scenario = json.loads((first / "manifest.json").read_text(encoding="utf-8"))["scenario"]
+    write_manifest(second, scenario=scenario | {"seed": 2, "server": scenario["server"] | {"cohort": 6}}, seed=2)
+    return first, second
+
+
+def plain(text: str) -> str:
+    return text.replace("\N{NARROW NO-BREAK SPACE}", " ").replace("\N{MINUS SIGN}", "-")
+
+
+def tables_of(document: ReportDocument) -> list[Table | None]:
+    """Return the settings and the figures that differ."""
+    tables = {section.name: section.tables[0] for section in document.sections}
+    return [tables["settings"], tables["results"]]
+
+
+def test_settings_and_figures_that_differ_stand_side_by_side(pair: tuple[Path, Path]) -> None:
+    document = comparison_document(*pair)
+    settings, figures = tables_of(document)
+    assert settings is not None
+    assert figures is not None
+    assert settings.rows == (("seed", "1", "2"), ("server.cohort", "5", "6"))
+    rows = {row[0]: row[1:] for row in figures.rows}
+    assert [plain(cell) for cell in rows["rounds.count"]] == ["60", "90", "+30", "+50.0 %"]
+    assert figures.rows[0][0] == "participation.l1_uniform"
+
+
+def test_the_answer_names_the_change_and_warns_of_different_worlds(pair: tuple[Path, Path]) -> None:
+    document = comparison_document(*pair)
+    text = plain(" ".join(each.text for each in document.answer))
+    assert (
+        "The distance of participation from uniform (TV) is 26.7 % in A, 25.6 % in B (-1.1 ± 1.5 points, not "
+        "told from chance)." in text
+    )
+    assert "different seeds" in text
+    setup = document.setup.replace("\N{NO-BREAK SPACE}", " ")
+    assert "one run each, 100 devices" in setup
+    assert not any(word in setup for word in ("seed 1", "60 rounds", "cohort"))
+    assert [each.warns for each in document.answer].count(True) == 1
+
+
+def test_curves_are_those_of_each_run(pair: tuple[Path, Path]) -> None:
+    runs = [load_one(path) for path in pair]
+    frequencies = frequency_data(runs)
+    for found, run in zip(frequencies.values(), runs, strict=True):
+        np.testing.assert_allclose(found.mean, run.clients["frequency"].sort(descending=True) * 100)
+    assert [(letter, curve.optimizer) for letter, curve in loss_data(runs)] == [
+        ("A", "fedavg"),
+        ("A", "debiased_fedavg"),
+        ("B", "fedavg"),
+        ("B", "debiased_fedavg"),
+    ]
+
+
+def test_charts_of_a_comparison_are_titled_by_what_they_show(pair: tuple[Path, Path]) -> None:
+    frequencies, losses, _ = comparison_document(*pair).charts
+    runs = [load_one(path) for path in pair]
+    counts = [np.sort(run.clients["participations"].to_numpy()) for run in runs]
+    shares = [100 * each[-(len(each) // 10) :].sum() / each.sum() for each in counts]
+    assert plain(frequencies.title) == (
+        f"The busiest tenth of clients gives {shares[0]:.1f} % in A and {shares[1]:.1f} % in B of the participations"
+    )
+    ends = {
+        letter: min((each.points.mean[-1], each.optimizer) for own, each in loss_data(runs) if own == letter)
+        for letter in "AB"
+    }
+    for letter, (_, name) in ends.items():
+        assert re.search(rf"“{name}” [0-9.e-]+ in {letter}", plain(losses.title))
+
+
+@pytest.mark.long
+def test_the_page_of_a_comparison(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    write_manifest(pair[0], name=HOSTILE)
+    page = report_comparison(*pair, tmp_path / "out")
+    shown = check(page.read_text(encoding="utf-8"))
+    (head,) = shown.inside("h1")
+    assert plain(head).startswith("A and B are not told apart in the distance of participation from uniform (TV)")
+    assert any(HOSTILE in text for text in shown.inside("p"))
+    assert [figure["id"] for figure in shown.find("figure")] == ["frequencies", "losses", "differences"]
+    alone = report_comparison(*pair, tmp_path / "alone.html")
+    assert alone.read_bytes() == page.read_bytes()
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["report.html"]
+
+
+def test_a_run_compared_with_itself(pair: tuple[Path, Path]) -> None:
+    document = comparison_document(pair[0], pair[0])
+    assert tables_of(document) == [None, None]
+    text = " ".join(each.text for each in document.answer)
+    assert "is the same, so devices" in text
+
+
+def test_sweeps_and_their_points_are_compared_too(tmp_path: Path) -> None:
+    first, second = write_sweep(tmp_path / "a"), write_sweep(tmp_path / "b")
+    whole = comparison_document(first, second)
+    assert [chart.name for chart in whole.charts] == ["differences"]
+    points = comparison_document(Path(f"{first}@0"), Path(f"{first}@4"))
+    _, figures = tables_of(points)
+    assert figures is not None
+    assert figures.header[-2:] == ("± 95 %", "Change")
+    check(report_comparison(Path(f"{first}@0"), Path(f"{first}@4"), tmp_path / "x.html").read_text(encoding="utf-8"))
+
+
+def test_what_is_no_run_is_said(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="nowhere"):
+        report_comparison(pair[0], tmp_path / "nowhere", tmp_path / "out")

@@ -1,0 +1,192 @@
+"""What a comparison says: its title, and every sentence with data in which it would be false."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from fedsim.pages.comparison import comparison_answer, comparison_title, judged, misses, what_differs
+from fedsim.pages.finding import Certainty
+from fedsim.run.files import ABSENT, Change
+from fedsim.trials.compare import Comparison, Missed
+from fedsim.trials.contrasts import Standing, differences, paired
+from fedsim.trials.trials import Trials
+
+from .test_sweep import plain
+
+L1, PACE = "participation.l1_uniform", "rounds.per_day"
+COHORT: Change = ("server.cohort", 5, 6)
+SEED: Change = ("seed", 1, 2)
+
+DISTANCE = "the distance of participation from uniform (TV)"
+
+
+def comparison(
+    figures: Sequence[tuple[str, float, float, float | None]] = (),
+    changes: Sequence[Change] = (COHORT,),
+    missed: tuple[tuple[Missed, ...], tuple[Missed, ...]] = ((), ()),
+    notes: Sequence[str] = (),
+) -> Comparison:
+    """Compare figures (metric, A, B, half of the interval or None for one run); of a metric once for each setting."""
+    unit = float(paired(np.array([-1.0, 0.0, 1.0]), np.zeros(3)).half)
+    places = [[name for name, *_ in figures[:index]].count(name) for index, (name, *_) in enumerate(figures)]
+    count = max(places, default=0) + 1
+    runs: dict[tuple[int, int], dict[str, float | None]] = {(k, 0): {} for k in range(2 * count)}
+    for place, (metric, first, second, half) in zip(places, figures, strict=True):
+        for seed in range(1 if half is None else 3):
+            runs.setdefault((place, seed), {})[metric] = first
+            runs.setdefault((place + count, seed), {})[metric] = second + (half or 0.0) * (seed - 1) / unit
+    trials = Trials.in_memory("t", {}, runs)
+    pairs = [(place, place + count) for place in range(count)]
+    return Comparison(list(changes), trials, pairs, differences(trials, pairs), list(notes), missed)
+
+
+def said(found: Comparison) -> list[str]:
+    return [plain(each.text) for each in comparison_answer(found, judged(found))]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ([("population[0].separation.value", 4, 12)], "R = 4 (A) against R = 12 (B)"),
+        (
+            [("population[0].separation.value", 4, 12), ("population[1].separation.value", 4, 12)],
+            "R = 4 (A) against R = 12 (B)",
+        ),
+        (
+            [("population[0].separation.value", 4, 12), ("population[1].separation.value", 0, 12)],
+            "R of group 1 = 4, R of group 2 = 0 (A) against R of group 1 = 12, R of group 2 = 12 (B)",
+        ),
+        (
+            [("population[0].cooldown.value", "6h", "1d"), COHORT, SEED, ("name", "a", "b")],
+            "cooldown = 6h, cohort = 5 (A) against cooldown = 1d, cohort = 6 (B)",
+        ),
+        (
+            [
+                ("population[0].weight.kind", "constant", "lognormal"),
+                ("population[0].weight.value", 1, ABSENT),
+                ("population[0].weight.sigma", ABSENT, 1),
+            ],
+            "weight = constant (A) against weight = lognormal (B)",
+        ),
+        (
+            [("learning", None, ABSENT), ("learning.step_size", ABSENT, 0.1)],
+            "learning = none (A) against learning = some (B)",
+        ),
+        (
+            [(f"server.key{index}", index, index + 1) for index in range(5)],
+            "key0 = 0, key1 = 1, key2 = 2 (A) against key0 = 1, key1 = 2, key2 = 3 (B), and 2 more differences",
+        ),
+        ([SEED], "The same scenario with seed 1 (A) against seed 2 (B)"),
+        ([("name", "a", "b"), ("population[0].name", "a", "b"), ("population[0].description", "a", "b")], ""),
+        ([], ""),
+    ],
+)
+def test_the_title_names_what_differs(changes: list[Change], words: str) -> None:
+    assert plain(what_differs(comparison(changes=changes))) == words
+
+
+def test_bias_model_and_pace_come_first_with_their_intervals() -> None:
+    text = said(
+        comparison(
+            [
+                (PACE, 900.0, 700.0, 10.0),
+                (L1, 0.8, 0.4, 0.02),
+                ("learning.fedavg.loss", 0.5, 0.25, 0.1),
+                ("learning.fedavg.excess_loss", 0.3, 0.1, 0.25),
+            ]
+        )
+    )
+    assert f"The {DISTANCE[4:]} is 40.0 % in A, 20.0 % in B (-20.0 ± 1.0 points)." in text
+    assert (
+        "The loss of “fedavg” above the one under uniform participation is 0.300 in A, 0.100 in B "
+        "(-0.200 ± 0.250, not told from chance)."
+    ) in text
+    assert "The pace is 900 rounds per day in A, 700 rounds per day in B (-200 ± 10)." in text
+    assert "Differences are paired by seed." in text
+    assert any("with Holm's correction for 3 differences" in each for each in text)
+
+
+def test_what_is_the_same_is_not_said_to_move() -> None:
+    text = said(comparison([(L1, 0.8, 0.8, 0.0), ("learning.fedavg.loss", 0.5, 0.5, None)]))
+    assert f"The {DISTANCE[4:]} is 40.0 % in both." in text
+    assert "The loss of “fedavg” is 0.500 in both." in text
+
+
+def test_of_single_runs_the_standard_errors_tell_chance_where_they_are_known() -> None:
+    errors = (f"{L1}_se", 0.03, 0.04, None)
+    close, far = (said(comparison([(L1, 0.8, second, None), errors, (PACE, 9.0, 8.0, None)])) for second in (0.75, 0.4))
+    assert close[0] == (f"The {DISTANCE[4:]} is 40.0 % in A, 37.5 % in B (-2.5 ± 5.4 points, not told from chance).")
+    assert far[0].endswith("in B (-20.0 ± 5.4 points).")
+    assert "The pace is 9 rounds per day in A, 8 rounds per day in B (-1, not tested)." in far
+    assert "Each side is one run: where no ± stands, nothing tells a difference from chance." in far
+
+
+def test_of_sweeps_the_settings_are_counted() -> None:
+    text = said(comparison([(L1, 0.8, 0.4, 0.1), (L1, 0.8, 0.9, 0.05), (L1, 0.8, 0.79, 0.1)]))
+    assert text[0] == (f"Of 3 settings, {DISTANCE} in B is lower at 1, higher at 1 and not told apart at 1.")
+
+
+def test_limits_that_one_side_misses_are_said() -> None:
+    hard = Missed("rounds.per_day  >= 40", "error", 1, 1, 8.5)
+    soft = Missed("participation.coverage >= 90%", "warn", 2, 3, 0.82)
+    nothing = Missed("rounds.wait.p95 < 5s", "error", 1, 1, None)
+    found = comparison(missed=((hard, nothing), (soft,)))
+    assert [plain(each.text) for each in misses(found)] == [
+        "A misses 2 expectations: pace of at least 40 rounds per day (8.5 rounds per day) and 95th percentile of waits "
+        "for clients below 5 s (no value).",
+        "B misses 1 expectation: clients that took part at least once of at least 90.0 % in 2 of 3 runs (worst 82.0 %, "
+        "a warning).",
+    ]
+    assert all(each in said(found) for each in map(plain, [text.text for text in misses(found)]))
+    assert list(misses(comparison())) == []
+
+
+def test_a_model_that_diverged_was_trained() -> None:
+    diverged = said(comparison([("learning.fedavg.diverged", 1.0, 0.0, None)]))
+    assert any(text.startswith("Training diverged, so no loss can be compared") for text in diverged)
+    assert "No model was trained." not in diverged
+    assert "No model was trained." in said(comparison())
+
+
+def test_notes_are_warnings() -> None:
+    assert "Only the 2 seeds that both have are compared." in said(
+        comparison(notes=["only the 2 seeds that both have are compared"])
+    )
+
+
+@pytest.mark.parametrize(
+    ("figures", "title"),
+    [
+        (
+            [(L1, 0.8, 0.4, 0.02), (PACE, 900.0, 700.0, 10.0)],
+            "B is 20.0 points closer to uniform than A, at 22.2 % fewer rounds per day",
+        ),
+        (
+            [(L1, 0.4, 0.8, 0.02), (PACE, 9.0, 9.0, 0.0)],
+            "B is 20.0 points farther from uniform than A, at the same pace",
+        ),
+        ([(L1, 0.8, 0.79, 0.2)], f"A and B are not told apart in {DISTANCE} (-0.5 ± 10.0 points)"),
+        ([(L1, 0.8, 0.4, None)], "B is 20.0 points closer to uniform than A (one run each, not tested)"),
+        ([(L1, 0.8, 0.8, None)], f"The {DISTANCE[4:]} is the same in A and B"),
+        (
+            [(L1, 0.2, 0.2, 0.0), ("participation.reported_l1_uniform", 0.8, 0.4, 0.02)],
+            "B is 20.0 points closer to uniform than A",
+        ),
+        ([], ""),
+    ],
+)
+def test_the_title_is_the_answer(figures: list[tuple[str, float, float, float | None]], title: str) -> None:
+    assert plain(comparison_title(judged(comparison(figures)))) == title
+
+
+def test_several_looks_are_corrected_for() -> None:
+    """Each interval excludes 0 alone (p = 0.04 with three seeds); not one of five is told together."""
+    figures = [(f"learning.m{k}.loss", 0.5, 0.5 - 0.21, 0.2) for k in range(3)]
+    looks = judged(comparison([(L1, 0.8, 0.38, 0.4), *figures, (PACE, 9.0, 6.9, 2.0)]))
+    assert len(looks) == 5
+    assert not any(each.differs.any() for own in looks.values() for each in own)
+    assert judged(comparison([(L1, 0.8, 0.38, 0.4)]))[L1][0].states[1] is Standing.DIFFERS
+    found = comparison([(L1, 0.8, 0.38, 0.4), *figures, (PACE, 9.0, 6.9, 2.0)])
+    verdicts = {each.certainty for each in comparison_answer(found, judged(found)) if each.value is not None}
+    assert verdicts == {Certainty.NOT_TOLD}

@@ -1,0 +1,131 @@
+"""The verdict in words: what was missed comes first, figures in the form of their limit."""
+
+from typing import Any
+
+import pytest
+
+from fedsim.common.json_files import Json
+from fedsim.pages.expectations import SHOWN, verdict
+
+
+def entry(**changes: Any) -> dict[str, Json]:
+    found: dict[str, Json] = {
+        "check": "participation.l1_chain < 0.05",
+        "severity": "error",
+        "why": "theory is exact here",
+        "observed": 0.07,
+        "limit": 0.05,
+        "margin": -0.02,
+        "status": "fail",
+        "place": "a.fedsim.yaml:12:5",
+        "note": "",
+    }
+    return found | changes
+
+
+def plain(text: str) -> str:
+    return text.replace("\N{NARROW NO-BREAK SPACE}", " ").replace("\N{MINUS SIGN}", "-")
+
+
+@pytest.mark.parametrize("nothing", [None, [], "odd", 3])
+def test_without_conditions_there_is_no_verdict(nothing: Json) -> None:
+    assert verdict(nothing) is None
+
+
+def test_what_was_missed_comes_first() -> None:
+    found = verdict([entry(status="pass"), entry(status="warn"), entry(), entry(status="unjudged")])
+    assert found is not None
+    assert found.status == "fail"
+    assert found.headline == "1 of 4 expectations is missed, 1 warning, 1 not judged."
+    assert [condition.outcome for condition in found.attention] == ["missed", "warning", "not judged"]
+    assert [condition.outcome for condition in found.met] == ["met"]
+
+
+@pytest.mark.parametrize(
+    ("statuses", "headline"),
+    [
+        (["pass"], "The one expectation is met: distance from theory (TV) below 2.5 %."),
+        (
+            ["pass", "pass"],
+            "Both expectations are met: distance from theory (TV) below 2.5 % and distance from theory (TV) below "
+            "2.5 %.",
+        ),
+        (
+            ["pass"] * 3,
+            "All 3 expectations are met: distance from theory (TV) below 2.5 %, distance from theory (TV) below "
+            "2.5 % and 1 more.",
+        ),
+        (["pass", "warn"], "1 of 2 expectations met, 1 warning."),
+        (["fail", "fail"], "2 of 2 expectations are missed."),
+        (["pass", "of the future"], "1 of 2 expectations met, 1 not judged."),
+    ],
+)
+def test_the_headline_counts(statuses: list[str], headline: str) -> None:
+    found = verdict([entry(status=status) for status in statuses])
+    assert found is not None
+    assert plain(found.headline) == headline
+
+
+def test_a_headline_names_as_many_as_a_line_holds() -> None:
+    names: list[Json] = [
+        entry(status="pass", check=f"participation.some.quite.long.metric.number.{k} < 0.05") for k in range(3)
+    ]
+    found, alone = verdict(names), verdict([entry(status="pass", check=f"{'x' * 120} < 1")])
+    assert found is not None
+    assert (
+        found.headline
+        == "All 3 expectations are met: participation.some.quite.long.metric.number.0 below 0.05 and 2 more."
+    )
+    assert alone is not None
+    assert alone.headline == "The one expectation is met."
+
+
+@pytest.mark.parametrize(
+    ("changes", "observed", "words"),
+    [
+        ({}, "3.5 %", "distance from theory (TV) below 2.5 %"),
+        (
+            {"check": "0.4 <= participation.l1_uniform <= 0.6", "observed": 0.478},
+            "23.9 %",
+            "distance of participation from uniform (TV) from 20.0 % to 30.0 %",
+        ),
+        ({"check": "x <= 10%", "observed": 0.12}, "12.0 %", "x of at most 10.0 %"),
+        ({"check": "x > 6m", "observed": 400.0}, "6.67 min", "x above 6 min"),
+        ({"check": "100 <= x <= 2000", "observed": 3e3}, "3,000", "x from 100 to 2,000"),
+        (
+            {"check": "rounds.target_share == 100%", "observed": 1.0},
+            "100 %",
+            "rounds with all the reports they wanted at 100 %",
+        ),
+        (
+            {"check": "rounds.per_day >= 200", "observed": 960.0},
+            "960 rounds per day",
+            "pace of at least 200 rounds per day",
+        ),
+        (
+            {"check": "participation.coverage > 0.9", "observed": 1.0},
+            "100 %",
+            "clients that took part at least once above 90.0 %",
+        ),
+        ({"observed": None, "note": "no samples"}, "", "distance from theory (TV) below 2.5 %"),
+        ({"check": "what < is this", "observed": 2.0}, "2.000", "what < is this"),
+    ],
+)
+def test_conditions_are_said_in_words_and_l1_as_tv(changes: dict[str, Json], observed: str, words: str) -> None:
+    found = verdict([entry(**changes)])
+    assert found is not None
+    (condition,) = found.attention
+    assert (plain(condition.observed), plain(condition.words)) == (observed, words)
+
+
+def test_a_long_list_is_capped_and_says_so() -> None:
+    found = verdict([entry() for _ in range(SHOWN + 3)])
+    assert found is not None
+    assert len(found.attention) == SHOWN
+    assert found.omitted == "3 more conditions in manifest.json."
+
+
+def test_a_place_is_named_so_that_it_can_be_found_elsewhere() -> None:
+    shown = verdict([entry(place="/elsewhere/a.fedsim.yaml:12:5")])
+    assert shown is not None
+    assert shown.attention[0].place == "a.fedsim.yaml:12:5"

@@ -1,0 +1,86 @@
+"""Summaries in Markdown: short, and no name in them becomes markup."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedsim.common.markup import block, code, escape, table
+from fedsim.pages.document import markdown_summary
+from fedsim.pages.page import document_of, report_directories
+
+from .runs import DEGENERATE, write_manifest
+
+HOSTILE = "<script>alert(1)</script> | @team `x` **b** [l](u)"
+
+
+def test_names_are_text() -> None:
+    assert escape(HOSTILE) == (
+        "&lt;script&gt;alert\\(1\\)&lt;/script&gt; \\| @\N{WORD JOINER}team \\`x\\` \\*\\*b\\*\\* \\[l\\]\\(u\\)"
+    )
+    assert escape("two\nlines") == "two lines"
+
+
+@given(st.text(max_size=40))
+def test_escaped_text_has_no_bare_marks(text: str) -> None:
+    """Whatever is put in: one line, and every character that Markdown or HTML gives a meaning has its backslash."""
+    shown = escape(text)
+    assert "\n" not in shown
+    assert not {"<", ">"} & set(shown)
+    assert re.search(r"(?<!\\)(?:\\\\)*[|`*_\[\]]", shown) is None
+
+
+@given(st.text(alphabet="`ab |\n", max_size=20))
+def test_code_is_fenced_by_more_backticks_than_it_has(text: str) -> None:
+    shown = code(text)
+    fence = re.match("`+", shown)
+    assert fence is not None
+    assert shown.endswith(fence[0])
+    assert max((len(run) for run in re.findall("`+", " ".join(text.split()))), default=0) < len(fence[0])
+    assert re.search(r"(?<!\\)\|", shown) is None
+
+
+def test_blocks_and_tables() -> None:
+    assert block("a ``` b").startswith("````\n")
+    assert table(("a", "b"), [("1", "2")]) == "| a | b |\n|---|---|\n| 1 | 2 |"
+
+
+def test_the_summary_of_a_run_has_verdict_answer_figures_and_command(run_directory: Path) -> None:
+    judged = [
+        {"check": "rounds.count > 5", "status": "pass", "observed": 60, "limit": 5, "margin": 55, "place": "a:1:2"}
+    ]
+    write_manifest(run_directory, name=HOSTILE, command="fedsim run 'a b'", verdict=judged)
+    text = markdown_summary(document_of(run_directory))
+    assert text.startswith("### &lt;script&gt;alert\\(1\\)&lt;/script&gt;")
+    assert "\n\n**Too short to tell bias from chance: a distance below 2" in text
+    assert "The one expectation is met: rounds that were opened above 5." in text
+    assert "| rounds that were opened above 5 (`rounds.count > 5`) | 60 | `a:1:2` |" in text
+    assert "Over 60 rounds with separation" in text
+    assert "| rounds | **60** |" in text
+    assert "fedsim run 'a b'" in text
+    assert "<script" not in text
+
+
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_odd_runs_have_a_summary(run_directory: Path, name: str) -> None:
+    DEGENERATE[name](run_directory)
+    text = markdown_summary(document_of(run_directory))
+    assert "nan" not in text.lower()
+    manifest = json.loads((run_directory / "manifest.json").read_text(encoding="utf-8"))
+    assert text.startswith(f"### {escape(manifest['name'])}")
+
+
+def test_json_has_the_answer_and_every_finding(run_directory: Path) -> None:
+    (line,) = report_directories([run_directory], "json", None)
+    said = json.loads(line)
+    document = document_of(run_directory)
+    assert said["answer"] == document.finding
+    assert [each["text"] for each in said["findings"]] == [each.text for each in (*document.answer, *document.facts)]
+    groups = {each["scope"]: each for each in said["findings"] if each.get("name", "").startswith("group.")}
+    assert len(groups) == 20
+    assert groups["group 0"]["low"] < groups["group 0"]["value"] < groups["group 0"]["high"]
+    assert groups["group 0"]["certainty"] in {"told from chance", "not told from chance"}
+    assert len(said["tiles"]) <= 5

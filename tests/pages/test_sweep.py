@@ -1,0 +1,341 @@
+"""The report of a sweep: what its charts show, and what it says."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedsim.common.errors import RunError
+from fedsim.pages import write_report
+from fedsim.pages.charts import Chart
+from fedsim.pages.charts.sweep_settings import trade_off_chart
+from fedsim.pages.page import document_of
+from fedsim.pages.sweep import courses_of, line_data, sweep_answer, what_was_simulated
+from fedsim.pages.sweep_report import headlines, sweep_charts, sweep_document
+from fedsim.pages.sweep_tables import point_table
+from fedsim.trials.contrasts import interval
+from fedsim.trials.decision import L1, PACE, chosen, trade_off
+from fedsim.trials.trials import Trials
+
+from .sweeps import COHORT, COHORTS, COOLDOWN, SEEDS, SEPARATION, SEPARATIONS, l1, per_day, write_points, write_sweep
+from .test_page import HOSTILE, check, contents
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_sweep(tmp_path_factory.mktemp("sweeps") / "trade")
+
+
+@pytest.fixture(scope="module")
+def sweep(directory: Path) -> Trials:
+    return Trials.read(directory)
+
+
+DISTANCE = "the distance of participation from uniform (TV)"
+
+
+def plain(text: str) -> str:
+    flat = text.replace("\N{NO-BREAK SPACE}", " ").replace("\N{NARROW NO-BREAK SPACE}", " ")
+    return flat.replace("\N{MINUS SIGN}", "-")
+
+
+def told(sweep: Trials) -> str:
+    return plain(" ".join(sentence.text for sentence in sweep_answer(sweep)))
+
+
+def test_estimates_are_means_with_student_s_interval(sweep: Trials) -> None:
+    values = [l1(0, 5, seed) for seed in SEEDS]
+    found = interval(sweep.samples(L1))
+    assert found.mean[0] == pytest.approx(np.mean(values))
+    half = stats.t.ppf(0.975, 2) * np.std(values, ddof=1) / np.sqrt(3)
+    assert found.half[0] == pytest.approx(half)
+
+
+def test_differences_are_paired_so_what_worlds_share_cancels(sweep: Trials) -> None:
+    for course, cohort in zip(courses_of(sweep, [L1]), COHORTS, strict=True):
+        assert course.value == pytest.approx(l1(SEPARATIONS[-1], cohort, 1) - l1(SEPARATIONS[0], cohort, 1))
+        assert course.low == pytest.approx(course.high, abs=1e-12)
+
+
+def test_lines_run_along_the_separation_one_for_each_cohort(sweep: Trials) -> None:
+    data = line_data(sweep, L1, "participation.l1_uniform_theory")
+    assert data is not None
+    assert data.along.parameters == (SEPARATION,)
+    assert [plain(line.name) for line in data.lines] == [f"cohort = {cohort}" for cohort in COHORTS]
+    for line, cohort in zip(data.lines, COHORTS, strict=True):
+        np.testing.assert_array_equal(line.x, SEPARATIONS)
+        np.testing.assert_allclose(line.mean, [l1(r, cohort, 2) for r in SEPARATIONS])
+        assert line.theory is not None
+        np.testing.assert_allclose(line.theory, line.mean)
+    assert line_data(sweep, "rounds.shortage_share") is None
+
+
+def test_the_trade_off_has_a_mark_for_each_setting(sweep: Trials) -> None:
+    ends, pairs = trade_off(sweep), [(r, c) for r in SEPARATIONS for c in COHORTS]
+    chart = trade_off_chart(sweep)
+    assert isinstance(chart, Chart)
+    assert chart.table is not None
+    assert ends is not None
+    pace, bias = (np.array([float(row[column]) for row in chart.table.rows]) for column in (2, 4))
+    np.testing.assert_allclose(pace, [per_day(*pair) for pair in pairs], rtol=1e-3)
+    np.testing.assert_allclose(bias, [50 * l1(*pair, 2) for pair in pairs], rtol=1e-3)
+    assert [plain(sweep.names[row]) for row in ends.rows] == [f"R = {r}, cohort = 5" for r in SEPARATIONS]
+    assert ends.dominated.tolist() == [c == 10 for _, c in pairs]
+    assert plain(sweep.names[chosen(sweep) or 0]) == "R = 8, cohort = 5"
+
+
+def test_the_question_of_a_sweep_is_shown(tmp_path: Path) -> None:
+    asked = {"question": "Which one?"}
+    write_points(tmp_path / "asked", [{"a": 1}, {"a": 2}], lambda point, _: {"x": point}, scenario=asked)
+    assert sweep_document(Trials.read(tmp_path / "asked")).question == "Which one?"
+
+
+def names_of_charts(sweep: Trials) -> list[str]:
+    charts = sweep_charts(sweep, headlines(sweep))
+    return [chart.name for section in charts.values() for chart in section]
+
+
+def test_what_moves_is_shown_once(sweep: Trials) -> None:
+    """Coverage is 1 everywhere and shortages have no value: neither deserves a chart."""
+    assert headlines(sweep) == (L1, PACE)
+    assert names_of_charts(sweep) == ["trade-off"]
+
+
+def test_where_the_pace_is_the_same_bias_is_drawn_along_the_sweep(tmp_path: Path) -> None:
+    points = [{SEPARATION: r} for r in (0, 4)]
+    same = Trials.read(write_points(tmp_path / "s", points, lambda index, _: {L1: 0.5 - index / 10, PACE: 960.0}))
+    assert names_of_charts(same) == ["distance"]
+    chart = sweep_charts(same, headlines(same))["bias"][0]
+    assert isinstance(chart, Chart)
+    assert chart.description == "distance from uniform (TV, %) along R: 25 at 0, 20 at 4."
+
+
+def test_what_differs_by_chance_alone_has_no_chart(tmp_path: Path) -> None:
+    points = [{SEPARATION: r} for r in (0, 4)]
+    noise = {(0, 1): 0.1, (0, 2): 0.2, (0, 3): 0.3, (1, 1): 0.3, (1, 2): 0.1, (1, 3): 0.25}
+
+    def measure(index: int, seed: int) -> dict[str, float]:
+        return {L1: 0.5 - 0.1 * index, "participation.gini": noise[index, seed]}
+
+    assert headlines(Trials.read(write_points(tmp_path / "s", points, measure))) == (L1,)
+
+
+def test_where_nothing_moves_nothing_but_bias_is_drawn(tmp_path: Path) -> None:
+    points = [{SEPARATION: r} for r in (0, 4)]
+    flat = Trials.read(
+        write_points(tmp_path / "s", points, lambda *_: {L1: 0.5, PACE: 960.0, "participation.gini": 0.3})
+    )
+    assert headlines(flat) == (L1, PACE, "participation.gini")
+    assert names_of_charts(flat) == ["distance"]
+    one = Trials.read(write_points(tmp_path / "one", points[:1], lambda *_: {L1: 0.5, PACE: 960.0}))
+    assert not any(sweep_charts(one, headlines(one)).values())
+
+
+def test_the_bytes_of_a_large_fleet_are_no_divergence(tmp_path: Path) -> None:
+    """Over 10^12 of anything had no value, which was meant for models that diverged: 2.6 TB were shown as none."""
+    metrics = {"fleet.bytes_down": 2.6e12, "learning.fedavg.loss": 2.6e12}
+    found = Trials.read(write_points(tmp_path / "s", [{SEPARATION: 0}], lambda *_: {L1: 0.5, **metrics}))
+    assert (found.samples("fleet.bytes_down") == 2.6e12).all()
+    assert np.isnan(found.samples("learning.fedavg.loss")).all()
+
+
+def test_every_title_can_be_read_alone(tmp_path: Path) -> None:
+    points = [{SEPARATION: r} for r in (0, 4)]
+    measured = ("rounds.duration.p50", "learning.fedavg.loss")
+    sweep = Trials.read(write_points(tmp_path / "s", points, lambda index, _: dict.fromkeys(measured, 60.0 + index)))
+    titles = [chart.title for chart in sweep_charts(sweep, headlines(sweep))["trends"]]
+    assert len(titles) == 2
+    assert not any(title.startswith(("The same", "That ")) for title in titles)
+    assert titles == ["From selection until the close, or of a version, median", "Loss of “fedavg”"]
+    assert "From R = 0 to R = 4, the loss of “fedavg” goes from 60 to 61 (+1.000 ± 0)." in told(sweep)
+
+
+def test_it_says_where_combinations_were_left_out(sweep: Trials) -> None:
+    some = " ".join(each.text for each in what_was_simulated(replace(sweep, settings=sweep.settings.head(5))))
+    assert "5 settings of 6 combinations with" in some
+
+
+def test_the_answer_tells_the_way_from_end_to_end(sweep: Trials) -> None:
+    text = told(sweep)
+    assert "6 settings with 3 seeds each, 18 runs: R (0, 4 or 8) and cohort (5 or 10)." in text
+    assert f"From R = 0 to R = 8 with cohort = 5, {DISTANCE} goes from 52.6 % to 19.3 % (-33.3 ±" in text
+    assert "the pace goes from 850 rounds per day to 530 rounds per day (-320 ± 0)" in text
+    assert "Every run completed, with the same 3 seeds at every setting. ±" in text
+
+
+def test_the_ways_of_figures_are_tested_together(tmp_path: Path) -> None:
+    """Each of four falls by 0.2 ± 0.18 (p = 0.04), which alone would be told from chance; 0.2 ± 0.02 is told."""
+    points, metrics = [{SEPARATION: r} for r in (0, 4)], [L1, PACE, "learning.a.loss", "learning.b.loss"]
+
+    def certainties(noise: float) -> set[str]:
+        def measure(index: int, seed: int) -> dict[str, float]:
+            return dict.fromkeys(metrics, 1 - 0.2 * index + index * noise * (seed - 2))
+
+        sweep = Trials.read(write_points(tmp_path / str(noise), points, measure))
+        ways = [each for each in courses_of(sweep, metrics) if each.value is not None]
+        assert len(ways) == 4
+        assert all(
+            each.text.endswith("too few seeds to tell).") == (each.certainty != "told from chance") for each in ways
+        )
+        return {str(each.certainty) for each in ways}
+
+    assert certainties(0.072) == {"not told from chance"}
+    assert certainties(0.008) == {"told from chance"}
+
+
+def test_the_ends_of_each_line_are_its_own(tmp_path: Path) -> None:
+    """With another cohort the last separation was never run."""
+    points = [{SEPARATION: r, COHORT: c} for r, c in [(0, 5), (0, 10), (5, 5), (5, 10), (20, 5)]]
+    sweep = Trials.read(write_points(tmp_path / "s", points, lambda index, seed: {L1: 1 - 0.1 * index + 0.001 * seed}))
+    text = told(sweep)
+    assert f"From R = 0 to R = 20 with cohort = 5, {DISTANCE} goes from 50.1 % to 30.1 %" in text
+    assert f"From R = 0 to R = 5 with cohort = 10, {DISTANCE} goes from 45.1 % to 35.1 %" in text
+
+
+def zipped(tmp_path: Path, separations: Sequence[int], cooldowns: Sequence[str]) -> Trials:
+    points = [{SEPARATION: r, COOLDOWN: c} for r, c in zip(separations, cooldowns, strict=True)]
+    key = {"zip": {SEPARATION: list(separations), COOLDOWN: list(cooldowns)}}
+    return Trials.read(
+        write_points(tmp_path / "s", points, lambda index, _: {L1: 1 - 0.1 * index}, scenario={"sweep": key})
+    )
+
+
+def test_in_a_zip_every_setting_that_is_named_was_run(tmp_path: Path) -> None:
+    sweep = zipped(tmp_path, [0, 0, 0, 2000], ["3d", "6h", "1d", "0s"])
+    data = line_data(sweep, L1)
+    assert data is not None
+    assert [plain(tick) for tick in data.along.ticks] == [
+        "R = 2,000, cooldown = 0s",
+        "R = 0, cooldown = 6h",
+        "R = 0, cooldown = 1d",
+        "R = 0, cooldown = 3d",
+    ]
+    assert len(data.lines) == 1
+    assert f"From R = 2,000, cooldown = 0s to R = 0, cooldown = 3d, {DISTANCE} goes from 35.0 % to 50.0 %" in told(
+        sweep
+    )
+
+
+def test_of_a_zip_the_axis_is_what_varies_and_durations_go_by_their_length(tmp_path: Path) -> None:
+    data = line_data(zipped(tmp_path, [0, 0, 0], ["3d", "6h", "1d"]), L1)
+    assert data is not None
+    assert (data.along.name, data.along.ticks) == ("cooldown", ("6h", "1d", "3d"))
+    np.testing.assert_allclose(data.lines[0].mean, [0.9, 0.8, 1.0])
+
+
+def test_words_stay_in_the_order_in_which_they_are_swept(tmp_path: Path) -> None:
+    points = [{"server.selection": kind} for kind in ("uniform", "midzuno", "cyclic")]
+    data = line_data(Trials.read(write_points(tmp_path / "s", points, lambda index, _: {L1: index + 1.0})), L1)
+    assert data is not None
+    assert data.along.ticks == ("uniform", "midzuno", "cyclic")
+
+
+def test_parameters_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
+    paths = ("population[0].separation", "population[1].separation")
+    points = [dict(zip(paths, pair, strict=True)) for pair in [(0, 0), (0, 4), (4, 0)]]
+    names = Trials.read(write_points(tmp_path / "s", points, lambda *_: {L1: 1.0})).setting_names()
+    assert plain(names[1]) == "population[0].separation = 0, population[1].separation = 4"
+
+
+def test_what_an_interrupted_sweep_lacks_is_counted_against_its_plan(tmp_path: Path) -> None:
+    points = [{SEPARATION: r} for r in (0, 4, 8)]
+    folder = write_points(
+        tmp_path / "s", points, lambda index, _: {L1: 1.0 - index}, missing={(1, 3), (2, 1), (2, 2), (2, 3)}
+    )
+    text = told(Trials.read(folder))
+    assert "3 settings with 3 seeds each, 9 runs" in text
+    assert (
+        "4 of 9 runs have no result. Without a result: R = 4, seed 3 (not run); R = 8, seeds 1, 2 and 3 (not run)."
+        in text
+    )
+    assert "Settings have 0 to 3 seeds." in text
+    assert "Every run completed" not in text
+    assert "same 3 seeds" not in text
+    shown = check(write_report(folder).read_text(encoding="utf-8"))
+    assert any("4 of 9 runs have no result" in text for text in shown.inside("strong"))
+
+
+def test_seeds_that_differ_are_not_called_the_same(tmp_path: Path) -> None:
+    points = [{SEPARATION: r} for r in (0, 4)]
+    folder = write_points(tmp_path / "s", points, lambda *_: {L1: 1.0}, crashed={(0, 1), (1, 2)})
+    text = told(Trials.read(folder))
+    assert "2 of 6 runs have no result. Without a result: R = 0, seed 1 (crashed); R = 4, seed 2 (crashed)." in text
+    assert "Settings have 2 seeds, not the same." in text
+
+
+def test_one_seed_that_is_left_gives_no_interval(tmp_path: Path) -> None:
+    points = [{SEPARATION: r} for r in (0, 4)]
+    missing = {(index, seed) for index in (0, 1) for seed in (2, 3)}
+    sweep = Trials.read(write_points(tmp_path / "s", points, lambda index, _: {L1: 1.0 - index / 2}, missing=missing))
+    assert "One seed at a setting: there are no intervals" in told(sweep)
+    assert f"{DISTANCE} goes from 50.0 % to 25.0 % (-25.0 points)." in told(sweep)
+
+
+def test_what_stays_is_not_said_to_move(tmp_path: Path) -> None:
+    points = [{SEPARATION: r} for r in (0, 4, 8)]
+    same = Trials.read(write_points(tmp_path / "a", points, lambda *_: {L1: 0.5}))
+    assert f"The {DISTANCE[4:]} is 25.0 % at every setting." in told(same)
+    between = Trials.read(write_points(tmp_path / "b", points, lambda index, _: {L1: 0.5 if index != 1 else 0.1}))
+    assert f"The {DISTANCE[4:]} is 25.0 % at R = 0 and at R = 8." in told(between)
+
+
+def test_tables_have_every_point(sweep: Trials) -> None:
+    points = point_table(sweep, headlines(sweep))
+    assert points.header == ("R", "cohort", L1, PACE)
+    assert points.rows[0][:2] == ("0", "5")
+    assert points.rows[0][2].startswith("1.052 ± 0.0025")
+
+
+def test_the_page_of_a_sweep(directory: Path) -> None:
+    page = write_report(directory)
+    shown = check(page.read_text(encoding="utf-8"))
+    names = [figure["id"] for figure in shown.find("figure")]
+    assert names == ["trade-off"]
+    (head,) = shown.inside("h1")
+    assert plain(head) == (
+        "R = 8, cohort = 5 is the most even (19.3 % from uniform) and 37.6 % slower than R = 0, cohort = 5"
+    )
+    assert "fedsim sweep trade.fedsim.yaml" in shown.inside("pre")
+    before = contents(directory)
+    write_report(directory)
+    assert contents(directory) == before
+
+
+def test_crashes_and_hostile_names_are_shown_as_they_are(tmp_path: Path) -> None:
+    directory = write_sweep(tmp_path / "sweep", name=HOSTILE, crash=True)
+    shown = check(write_report(directory).read_text(encoding="utf-8"))
+    assert any(HOSTILE in text for text in shown.inside("p"))
+    assert any("1 of 18 runs has no result" in text for text in shown.inside("strong"))
+
+
+def test_a_sweep_of_one_parameter_compares_no_parameters(tmp_path: Path) -> None:
+    sweep = Trials.read(write_sweep(tmp_path / "sweep", cohorts=(5,)))
+    assert names_of_charts(sweep) == ["trade-off"]
+    assert [line.name for line in line_data(sweep, L1).lines] == [""]  # type: ignore[union-attr]
+
+
+def test_a_sweep_in_which_all_crashed(tmp_path: Path) -> None:
+    directory = write_sweep(tmp_path / "sweep", cohorts=(5,))
+    for path in (directory / "runs").glob("*.parquet"):
+        path.unlink()
+    document = document_of(directory)
+    assert any(sentence.warns for sentence in document.answer)
+    assert document.finding == f"Nothing to choose by: no run has a value of {L1}"
+    assert document.charts == []
+    check(write_report(directory).read_text(encoding="utf-8"))
+
+
+def test_a_sweep_file_that_no_sweep_wrote(tmp_path: Path) -> None:
+    directory = write_sweep(tmp_path / "sweep")
+    (directory / "sweep.json").write_text("[]")
+    with pytest.raises(RunError, match=r"sweep\.json"):
+        write_report(directory)
+
+
+def test_a_scenario_of_a_sweep_that_this_version_does_not_know(tmp_path: Path) -> None:
+    folder = write_points(tmp_path / "s", [{SEPARATION: 0}], lambda *_: {L1: 0.5}, scenario={"later": 1})
+    with pytest.raises(RunError, match=r"sweep\.json: its scenario cannot be read: .*later: unknown key"):
+        Trials.read(folder)

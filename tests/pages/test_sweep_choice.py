@@ -1,0 +1,385 @@
+"""What the page of a sweep says to choose, of which settings, and which limits they keep; with data that say else."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedsim.common.errors import RunError
+from fedsim.pages import write_report
+from fedsim.pages.choice import choice_title
+from fedsim.pages.expectations import sweep_verdict
+from fedsim.pages.finding import LONGEST, NEXT, lines
+from fedsim.pages.sweep import sweep_answer, what_was_simulated
+from fedsim.pages.sweep_tables import choice_table, group_ratio_table
+from fedsim.trials.decision import L1, PACE
+from fedsim.trials.trials import Trials
+
+from .sweeps import COHORT, COOLDOWN, SEPARATION, write_points
+from .test_page import check
+from .test_sweep import plain
+
+Figures = list[tuple[float, float]]
+ORDINARY: Figures = [(0.8, 900), (0.4, 700), (0.6, 800), (0.7, 600)]
+
+
+def sweep_of(
+    tmp_path: Path,
+    figures: Figures,
+    scenario: dict[str, Any] | None = None,
+    noise: float = 0.001,
+    seeds: tuple[int, ...] = (1, 2, 3),
+    more: dict[str, float] | None = None,
+) -> Trials:
+    """Write a sweep over R = 0, 1, ... with these biases and paces, and another metric that is the same everywhere."""
+    points = [{SEPARATION: r} for r in range(len(figures))]
+
+    def measure(index: int, seed: int) -> dict[str, float]:
+        bias, pace = figures[index]
+        return {L1: bias + noise * ((seed * (index % 2 + 1)) % 3 - 1), PACE: pace} | (more or {})
+
+    return Trials.read(write_points(tmp_path / "s", points, measure, scenario=scenario, seeds=seeds))
+
+
+def decide(metric: str, *conditions: str, way: str = "minimize") -> dict[str, Any]:
+    objective = {"minimize": None, "maximize": None} | {way: metric}
+    return {"decide": {**objective, "subject_to": list(conditions)}}
+
+
+def said(sweep: Trials) -> tuple[str, str]:
+    return plain(choice_title(sweep)), plain(" ".join(each.text for each in sweep_answer(sweep)))
+
+
+def test_without_an_objective_bias_is_set_against_pace(tmp_path: Path) -> None:
+    title, text = said(sweep_of(tmp_path, ORDINARY))
+    assert title == "R = 1 is the most even (20.0 % from uniform) and 22.2 % slower than R = 0"
+    for fact in (
+        "At R = 1 it is 20.0 % ± 0.1 points from uniform (TV).",
+        "The least even is R = 0, with 40.0 %.",
+        "The choice runs 700 rounds per day, 22.2 % less than the fastest.",
+        "The fastest is R = 0, with 900 rounds per day.",
+        "Between the fastest and the most even lies R = 2 (30.0 % at 800 rounds per day).",
+        "1 setting is worse than another in bias or pace, and better in neither.",
+        "Say what pace you need: for 810 rounds a day, R = 0 is best (40.0 %).",
+        "Try values of R around 1, from 0 to 2.",
+        "No model was trained.",
+    ):
+        assert fact in text
+
+
+def test_lines_of_the_first_screen_fit_whatever_settings_are_called(tmp_path: Path) -> None:
+    """Two axes with long names: the lines of cost and loss leave the names out."""
+    habits = [{"kind": "always"}, {"kind": "habits", "nights_per_week": 5, "hours": 7, "starts_at": "22:30"}]
+    points = [{"population.*.availability": each, "server.pause": pause} for each in habits for pause in ("0s", "1m")]
+
+    def measure(index: int, seed: int) -> dict[str, float]:
+        own = {L1: 0.4 - 0.1 * index, PACE: 900.0 - 100 * index, "learning.fedvarp.final_loss": 4.991}
+        return {name: value + 1e-7 * seed for name, value in own.items()}
+
+    sweep = Trials.read(write_points(tmp_path / "s", points, measure, seeds=(1, 2, 3)))
+    found = [plain(each.line) for each in lines(sweep_answer(sweep))]
+    assert all(len(line) <= LONGEST and "…" not in line for line in found), found
+
+
+def test_models_that_diverged_were_trained(tmp_path: Path) -> None:
+    diverged = {"learning.fedavg.diverged": 1.0, "learning.fedavg.diverged_round": 3.0}
+    text = said(sweep_of(tmp_path, ORDINARY, more=diverged))[1]
+    assert "Training diverged, so no loss can be compared" in text
+    assert "No model" not in text
+
+
+def test_what_no_slower_setting_betters_beyond_chance_is_the_choice(tmp_path: Path) -> None:
+    title, text = said(sweep_of(tmp_path, [(0.4001, 900), (0.4, 700)], noise=0.05))
+    assert title == "R = 0 is the fastest, and no setting is more even beyond chance"
+    assert "The choice runs 900 rounds per day, and none is faster." in text
+
+
+def test_at_the_same_pace_the_most_even_is_the_best(tmp_path: Path) -> None:
+    title, text = said(sweep_of(tmp_path, [(0.8, 960), (0.4, 960), (0.6, 960)]))
+    assert title == "R = 1 has the most even participation (20.0 % from uniform), at the same pace as all others"
+    assert "R = 2, the next best with 30.0 %, is worse by 10.0 ± " in text
+
+
+@pytest.mark.parametrize(
+    ("hours", "tail"),
+    [
+        ((10, 20), " R = 1 spends twice the device-hours per round of the cheapest setting."),
+        ((20, 10), " R = 1 spends the fewest device-hours per round."),
+        ((10, 10), ""),
+    ],
+)
+def test_what_evenness_costs_in_time_of_devices_is_told(tmp_path: Path, hours: tuple[int, int], tail: str) -> None:
+    def measure(index: int, _: int) -> dict[str, float]:
+        return {L1: 0.8 - 0.4 * index, PACE: 960, "sessions.device_hours": hours[index], "rounds.count": 100}
+
+    _, text = said(Trials.read(write_points(tmp_path / "s", [{SEPARATION: r} for r in (0, 1)], measure)))
+    assert f"Every setting runs 960 rounds per day.{tail}" in text
+
+
+def test_one_that_is_best_in_both_is_not_said_to_be_as_slow_as_the_others(tmp_path: Path) -> None:
+    title, _ = said(sweep_of(tmp_path, [(0.8, 900), (0.4, 960)]))
+    assert title == "R = 1 has the most even participation (20.0 % from uniform), and none is faster"
+
+
+def test_reports_lead_where_not_every_selection_is_one(tmp_path: Path) -> None:
+    def measure(index: int, seed: int) -> dict[str, float]:
+        return {L1: 0.2, "participation.reported_l1_uniform": 0.8 - 0.4 * index + 0.001 * seed, PACE: 960}
+
+    sweep = Trials.read(write_points(tmp_path / "s", [{SEPARATION: r} for r in (0, 1)], measure))
+    title, text = said(sweep)
+    assert title.startswith("R = 1 has the most even participation (20.1 % from uniform)")
+    assert "At R = 1 it is 20.1 % ± " in text
+    assert "Of selections, the distance from uniform is 10.0 %." in text
+
+
+def test_ties_are_called_ties_with_what_would_have_been_seen(tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path, [(0.4, 960), (0.4001, 960), (0.8, 960)], noise=0.01, seeds=(1, 2, 3, 4, 5, 6))
+    title, text = said(sweep)
+    ways = [(0, 1), (1, 0)]
+    assert title in {f"R = {a} and R = {b} tie for the most even participation (20.0 % from uniform)" for a, b in ways}
+    assert re.search(r"1 setting ties with the best: 6 seeds do not tell them apart\.", text)
+    assert re.search(r"; \d\.\d points would have been seen\.", text)
+    assert "Next best is R = 2 with 40.0 %" in text
+    assert re.search(r"(About [\d,]+ seeds|Not even 1,000 seeds) would tell R = ", text)
+    (tie,) = [each for each in sweep_answer(sweep) if each.visible is not None]
+    assert tie.value is not None
+    assert (tie.visible or 0.0) > abs(tie.value)
+
+
+def test_so_few_seeds_that_nothing_could_be_told_are_no_tie(tmp_path: Path) -> None:
+    title, text = said(sweep_of(tmp_path, [(0.4, 960), (0.9, 960)], noise=0.2, seeds=(1, 2)))
+    assert title.endswith("but 2 seeds are too few to tell it from R = 1")
+    assert "2 seeds cannot tell 1 setting from the best: these are too few." in text
+    assert "tie" not in title + text
+
+
+def test_a_tie_says_that_an_interval_of_its_own_would_not_be_one(tmp_path: Path) -> None:
+    spread = (-0.0136, -0.0045, 0.0045, 0.0136, 0.002, -0.002)
+
+    def measure(index: int, seed: int) -> dict[str, float]:
+        return {L1: 0.4 + (index > 0) * (0.012 + spread[(seed + index) % 6]), PACE: 960}
+
+    points = [{SEPARATION: r} for r in range(6)]
+    _, text = said(Trials.read(write_points(tmp_path / "s", points, measure, seeds=(0, 1, 2, 3, 4, 5))))
+    assert "15 differences are tested together (Holm)" in text
+
+
+def test_runs_that_stalled_are_not_said_to_be_done_by_another_call(tmp_path: Path) -> None:
+    points, runs = [{SEPARATION: r} for r in (0, 1)], {(1, 1), (1, 2), (1, 3)}
+    _, failed = said(Trials.read(write_points(tmp_path / "a", points, lambda *_: {L1: 0.5}, crashed=runs)))
+    assert "why 3 runs failed" in failed
+    assert "tries anew those that did not stall" in failed
+    assert "that are missing" not in failed
+    _, missing = said(Trials.read(write_points(tmp_path / "b", points, lambda *_: {L1: 0.5}, missing=runs)))
+    assert "it does the 3 runs that are missing" in missing
+    assert "failed" not in missing
+
+
+def test_chance_is_told_beside_distances_of_other_numbers_of_reports(tmp_path: Path) -> None:
+    """Cohorts of 10 were called less even than cohorts of 50, most of which was chance."""
+
+    def measure(index: int, _: int) -> dict[str, float]:
+        return {L1: (1.0, 0.6)[index], PACE: 960, "sessions.count": (100, 2000)[index]}
+
+    cohorts = [{"server.cohort": cohort} for cohort in (10, 50)]
+    _, text = said(Trials.read(write_points(tmp_path / "s", cohorts, measure)))
+    assert re.search(
+        r"The least even is .*, with 50\.0 %\. Equal chances alone would give [\d.]+ % and [\d.]+ %\.", text
+    )
+
+
+def test_one_seed_is_not_a_verdict(tmp_path: Path) -> None:
+    title, text = said(sweep_of(tmp_path, [(0.4, 960), (0.4001, 960)], noise=0, seeds=(5,)))
+    assert title.endswith("at the same pace as all others (one seed, not tested)")
+    assert "Next best is R = 1 with 20.0 % (+0.005 points)." in text
+    assert "±" not in text
+    assert "Sweep several seeds" in text
+
+
+def test_the_scenario_s_objective_chooses_among_what_keeps_its_conditions(tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path, ORDINARY, decide(L1, "rounds.per_day >= 750"))
+    title, text = said(sweep)
+    assert title == (
+        "R = 2 has the most even participation (30.0 % from uniform) of 2 settings that keep the conditions"
+    )
+    assert "R = 0, the next best with 40.0 %, is worse by 10.0 ± " in text
+    assert "Without the conditions (`rounds.per_day >= 750`) it would be R = 1 with 20.0 %." in text
+    assert "not sure" not in text
+    table = choice_table(sweep)
+    assert table is not None
+    assert [row[:2] for row in table.rows] == [
+        ("2", "best"),
+        ("0", "worse"),
+        ("1", "misses a condition"),
+        ("3", "misses a condition"),
+    ]
+
+
+def test_the_best_may_be_what_has_most(tmp_path: Path) -> None:
+    title, text = said(sweep_of(tmp_path, ORDINARY, decide(PACE, f"{L1} < 0.65", way="maximize")))
+    assert title == "R = 2 has the highest pace (800 rounds per day) of 2 settings that keep the conditions"
+    assert "R = 1, the next best with 700 rounds per day, is worse by 100 ± 0." in text
+
+
+def test_a_condition_that_chance_may_undo_is_told(tmp_path: Path) -> None:
+    _, text = said(
+        sweep_of(tmp_path, [(0.4, 900), (0.8, 900)], decide(PACE, f"{L1} < 0.41", way="maximize"), noise=0.1)
+    )
+    assert "Whether R = 0 keeps `participation.l1_uniform < 0.41` is not sure" in text
+
+
+def test_where_nothing_keeps_the_conditions_nothing_is_chosen(tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path, ORDINARY, decide(L1, "rounds.per_day >= 2000"))
+    title, text = said(sweep)
+    assert title == "No setting keeps every condition"
+    assert "No setting keeps `rounds.per_day >= 2000`: there is nothing to choose from." in text
+    assert "Without the conditions (`rounds.per_day >= 2000`) it would be R = 1 with 20.0 %." in text
+    assert choice_table(sweep) is None
+
+
+def test_an_objective_without_a_value_is_said(tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path, ORDINARY, decide("learning.fedavg.loss"))
+    assert said(sweep)[0] == "Nothing to choose by: no run has a value of learning.fedavg.loss"
+    check(write_report(tmp_path / "s").read_text(encoding="utf-8"))
+
+
+def test_one_setting_leaves_nothing_to_choose(tmp_path: Path) -> None:
+    title, text = said(sweep_of(tmp_path, [(0.4, 960)]))
+    assert title == "The distance of participation from uniform (TV) is 20.0 %"
+    assert "Next best" not in text
+    check(write_report(tmp_path / "s").read_text(encoding="utf-8"))
+
+
+def test_an_objective_that_nobody_wrote_there_is_an_error(tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path, ORDINARY, {"decide": {"minimize": L1, "subject_to": ["rounds.per_day"]}})
+    with pytest.raises(RunError, match=r"sweep\.json: its scenario's `decide` cannot be read"):
+        choice_title(sweep)
+
+
+def test_settings_may_have_names_and_blocks_are_numbered(tmp_path: Path) -> None:
+    points = [{"name": "one server", "server": {"cohort": 5}}, {"name": "another", "server": {"cohort": 6}}]
+    zipped = {"sweep": {"zip": {path: [point[path] for point in points] for path in ("name", "server")}}}
+    sweep = Trials.read(write_points(tmp_path / "a", points, lambda i, _: {L1: i}, scenario=zipped))
+    assert sweep.names == ("“one server”", "“another”")
+    blocks = [{"server": each["server"]} for each in points]
+    unnamed = Trials.read(write_points(tmp_path / "b", blocks, lambda i, _: {L1: i}))
+    assert [plain(name) for name in unnamed.names] == ["server = no. 1", "server = no. 2"]
+
+
+WEIGHT = {"kind": "lognormal", "sigma": 1.0, "median": 1.0}
+BASE = {"population": [{"name": "phones", "devices": 200, "weight": WEIGHT}]}
+
+
+def simulated(sweep: Trials) -> str:
+    return plain(" ".join(each.text for each in what_was_simulated(sweep)))
+
+
+def test_the_first_screen_names_devices_rounds_and_weights(tmp_path: Path) -> None:
+    text = simulated(sweep_of(tmp_path, ORDINARY, BASE))
+    assert text == (
+        "4 settings with 3 seeds each, 12 runs: R (0, 1, 2 or 3). "
+        "Every run simulates 200 devices over 400 rounds in cohorts of 5."
+    )
+
+
+def test_what_is_swept_is_not_told_of_every_run(tmp_path: Path) -> None:
+    points = [{COHORT: c, "population.*.devices": n, COOLDOWN: t} for c, n, t in [(5, 100, "1d"), (10, 200, "6h")]]
+    text = simulated(Trials.read(write_points(tmp_path / "s", points, lambda *_: {L1: 0.5}, scenario=BASE)))
+    assert text == (
+        "2 settings of 8 combinations with 3 seeds each, 6 runs: cohort (5 or 10), devices (100 or 200) and "
+        "cooldown (6h or 1d)."
+    )
+
+
+def test_groups_and_durations_are_told(tmp_path: Path) -> None:
+    groups = [{"name": name, "devices": 50, "weight": 1.0} for name in ("india", "europe")]
+    text = simulated(sweep_of(tmp_path, ORDINARY, {"population": groups, "stop": {"duration": "6d"}}))
+    assert "Every run simulates 100 devices (50 “india” and 50 “europe”) over 6 d in cohorts of 5." in text
+
+
+def test_short_runs_are_told_from_bias(tmp_path: Path) -> None:
+    texts = []
+    for turns in (400.0, 40000.0):
+        sweep = sweep_of(tmp_path / str(turns), ORDINARY, BASE, more={"sessions.count": turns})
+        texts.append(plain(" ".join(each.text for each in sweep_answer(sweep))))
+    short, long = texts
+    assert "20.0 % at R = 1 is more even than chance alone (27.0 %): no bias to see." in short
+    assert "chance alone" not in long
+    sweep = sweep_of(tmp_path / "brief", ORDINARY, BASE, more={"sessions.count": 1200.0})
+    said = [plain(each.text) for each in sweep_answer(sweep)]
+    assert "Runs are short: of the 20.0 % at R = 1, chance alone would give 16.0 %." in said  # of the choice
+    assert sum("; equal chances alone would give 16.0 %" in each for each in said) == 1
+    (longer,) = (each for each in sweep_answer(sweep) if each.text.startswith("Run 10 times"))
+    assert longer.about == NEXT
+
+
+LIMITS = {
+    "expect": [
+        {"check": "rounds.per_day >= 650", "severity": "error", "why": "we are in a hurry", "over": "every"},
+        {"check": "participation.l1_uniform < 2", "severity": "error", "why": "", "over": "every"},
+        {"check": "participation.l1_uniform < 0.5", "severity": "warn", "why": "", "over": "every"},
+        {"check": "participation.l1_uniform < 0.1", "severity": "error", "why": "", "over": "mean"},
+    ]
+}
+
+
+def test_limits_are_judged_at_every_setting(tmp_path: Path) -> None:
+    verdict = sweep_verdict(sweep_of(tmp_path, ORDINARY, LIMITS))
+    assert verdict is not None
+    assert (verdict.status, verdict.headline) == ("fail", "1 of 4 settings keeps every limit in every run.")
+    assert [(each.status, each.check) for each in (*verdict.attention, *verdict.met)] == [
+        ("fail", "rounds.per_day >= 650"),
+        ("warn", "participation.l1_uniform < 0.5"),
+        ("unjudged", "participation.l1_uniform < 0.1"),
+        ("pass", "participation.l1_uniform < 2"),
+    ]
+    assert plain(verdict.attention[0].note) == "missed at R = 3 (3 of 3 runs, worst 600 rounds per day)"
+
+
+def test_limits_that_all_keep_are_said_to_be_kept(tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path, ORDINARY, {"expect": [LIMITS["expect"][1]]})
+    verdict = sweep_verdict(sweep)
+    assert verdict is not None
+    headline = "All 4 settings keep the limit in every run: distance of participation from uniform (TV) below 100 %."
+    assert plain(verdict.headline) == headline
+
+
+def test_a_limit_on_what_has_no_value_is_missed_and_one_without_runs_is_not_judged(tmp_path: Path) -> None:
+    missing = {(1, seed) for seed in (1, 2, 3)}
+    points = [{SEPARATION: r} for r in (0, 4)]
+    entry = {"check": "rounds.wait.p95 < 5s", "severity": "error", "why": "", "over": "every"}
+    folder = write_points(tmp_path / "s", points, lambda *_: {L1: 0.5}, missing=missing, scenario={"expect": [entry]})
+    sweep = Trials.read(folder)
+    verdict = sweep_verdict(sweep)
+    assert verdict is not None
+    assert verdict.headline == "No setting keeps the limit in every run; 1 without a result."
+
+
+def test_groups_are_shown_where_settings_differ_in_them(tmp_path: Path) -> None:
+    points = [{SEPARATION: r} for r in (0, 4)]
+
+    def measure(index: int, _: int) -> dict[str, float]:
+        shares = {"group.india.ratio": 1.2 - 0.1 * index, "group.europe.ratio": 0.8 + 0.1 * index}
+        return {L1: 0.5, "group.india.participation.ratio": 7.0 + index} | shares
+
+    table = group_ratio_table(Trials.read(write_points(tmp_path / "s", points, measure)))
+    assert table is not None
+    assert table.header == ("R", "europe", "india")
+    assert table.rows == (("0", "0.8 ± 0", "1.2 ± 0"), ("4", "0.9 ± 0", "1.1 ± 0"))
+    same = write_points(tmp_path / "t", points, lambda *_: {L1: 0.5, "group.india.ratio": 1.1})
+    assert group_ratio_table(Trials.read(same)) is None
+
+
+def test_a_difference_and_both_its_ends_are_of_the_seeds_that_both_have(tmp_path: Path) -> None:
+    """R = 0 has seed 3 alone: 80 % there, and not 60 %, which is the mean of R = 1 over three seeds."""
+
+    def measure(index: int, seed: int) -> dict[str, float]:
+        l1 = {1: 0.8, 2: 1.2, 3: 1.6}[seed] if index else 2.0 if seed == 3 else np.nan
+        return {L1: l1, PACE: 900.0}
+
+    sweep = Trials.read(write_points(tmp_path / "s", [{SEPARATION: r} for r in range(2)], measure, seeds=(1, 2, 3)))
+    text = said(sweep)[1]
+    assert "goes from 100 % to 80.0 % (-20.0 points over 1 seed that both have)." in text
+    assert "Next best is R = 0 with 100 % (+20.0 points over 1 seed that both have)." in text
