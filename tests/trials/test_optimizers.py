@@ -14,9 +14,8 @@ from fedsim.trials.contrasts import Standing, contrasts_of
 from fedsim.trials.optimizers import RANK, allowed, by_optimizer, of_optimizers, ranked, winners
 from fedsim.trials.optimizers import _ranks as ranks
 from fedsim.trials.trials import Trials
-
-from .sweeps import SEPARATION, write_points
-from .test_page import check
+from tests.pages.sweeps import SEPARATION, write_points
+from tests.pages.test_page import check
 
 LAWS = [{"server": {"selection": law}} for law in ("uniform", "midzuno", "cyclic")]
 
