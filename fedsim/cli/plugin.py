@@ -43,7 +43,7 @@ def new_command(
 
 def _draw(run: Path) -> None:
     """Draw the charts of a run's own; raise a `PluginError` if one fails."""
-    from fedsim.pages.run_report import own_charts
+    from fedsim.pages.own_charts import own_charts
     from fedsim.run.load import load_one
 
     if failures := [each.failure for each in own_charts(load_one(run), plugins=True) if each.failure]:

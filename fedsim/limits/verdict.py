@@ -124,10 +124,10 @@ def _expected(scenario: Scenario, own: Sequence[Own]) -> Iterator[_Expected | Mi
 
 
 def check_study(scenario: Scenario, own: Sequence[Own] | None = None) -> list[Mistake]:
-    """Return what is wrong with the `expect`, `drift` and `decide` of a scenario; `own` is as in `judge`."""
+    """Return what is wrong with the `expect`, `drift`, `decide` and `headline` of a scenario; `own` as in `judge`."""
     own = made_metrics(scenario)[0] if own is None else own
     wrong = (each for each in _expected(scenario, own) if isinstance(each, Mistake))
-    return [*wrong, *_check_drift(scenario, own), *_check_decide(scenario, own)]
+    return [*wrong, *_check_drift(scenario, own), *_check_decide(scenario, own), *_check_headline(scenario, own)]
 
 
 def _condition(
@@ -156,6 +156,14 @@ def _check_decide(scenario: Scenario, own: Sequence[Own]) -> Iterator[Mistake]:
         condition = _condition(text, path, path, scenario, own)
         if isinstance(condition, Mistake):
             yield condition
+
+
+def _check_headline(scenario: Scenario, own: Sequence[Own]) -> Iterator[Mistake]:
+    try:
+        if scenario.headline:
+            find_metric(scenario.headline, scenario, own)
+    except UnknownMetricError as error:
+        yield scenario.mistake(("headline",), str(error))
 
 
 def _check_metric(condition: MetricCondition, scenario: Scenario, own: Sequence[Own]) -> None:

@@ -1,14 +1,15 @@
 """What a run shows of bias: the one verdict on groups, time zones, tenths of the clients, and the run as a whole."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.common.formatting import count, cut, number
+from fedsim.common.formatting import cut
 from fedsim.measure.series import TENTH
 from fedsim.measure.shares import WAYS
 from fedsim.measure.verdict import LEVEL
@@ -51,6 +52,17 @@ class ClientShare:
     visible: float = math.inf
     told: bool = False  # whether it differs from 1 by more than chance
     level: float = LEVEL  # at which that was judged, with a correction for the other looks
+    key: str = ""  # of its fact; empty where it has none
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """The key of its fact, or the series that holds it."""
+        return (self.key or "shares",)
+
+    @property
+    def tested(self) -> bool:
+        """Whether it was compared with chance."""
+        return math.isfinite(self.visible)
 
     @property
     def words(self) -> str:
@@ -110,33 +122,16 @@ class Bias:
 def bias_of(run: Run) -> Bias:
     """Return the verdict on a run and its parts, which stands in its series."""
     (whole,), looks = run.series["bias"].rows(named=True), run.series["shares"].drop_nulls("look").rows(named=True)
-    parts = tuple(
-        ClientShare(row["kind"], row["look"], row["size"], row["taken"], row["value"])
-        if row["visible"] is None
-        else ClientShare(
-            *(row[name] for name in ("kind", "look", "size", "taken", "value")),
-            *(row[name] for name in ("low", "high", "visible", "significant", "level")),
-        )
-        for row in looks
-    )
+    names = {"look": "name", "value": "times", "significant": "told"}
+    plain = ("kind", "look", "size", "taken", "value")
+    judged = (*plain, "low", "high", "visible", "significant", "level")
+
+    def part(row: Mapping[str, Any]) -> ClientShare:
+        known = plain if row["visible"] is None else judged
+        return ClientShare(**{names.get(name, name): row[name] for name in known}, key=row["key"] or "")
+
+    parts = tuple(map(part, looks))
     return Bias(Seen[whole.pop("seen")], parts=parts, **{name: each for name, each in whole.items() if name != "p"})
-
-
-def contrast_words(high: ClientShare, low: ClientShare) -> str:
-    """Say who takes part how much more often than whom; no ratio is said of fewer than 30 reports on either side."""
-    group = high.kind == "group"
-    one, other = (f"a client of {each.words}" if group else each.words for each in (high, low))
-    less = f"one of {low.words}" if group else other
-    if not low.taken and low.told:
-        return f"{other} never takes part"
-    one = f"by selection weight, {one}" if high.kind == "weight" else one
-    if min(high.taken, low.taken) >= FEW:
-        times = high.times / low.times
-        many = count(times) if times >= TENTH else number(times, 2 if times >= 1.1 else 3)
-        return f"{one} takes part {many} times as often as {less}"
-    if min(high.taken, high.taken / high.times) >= FEW:
-        return f"{one} takes part {number(high.times, 2)} times its fair share"
-    return f"{one} takes part more often than {less}"
 
 
 class TenthShares(NamedTuple):
@@ -170,6 +165,7 @@ def fair_counts(taken: int, clients: int) -> tuple[Ints, Floats]:
     return counts, np.cumsum(weights) / weights.sum()
 
 
-def never_by_chance(taken: int, clients: int) -> float:
-    """Return the share of N clients that as many participations with equal chances would leave out."""
-    return math.exp(taken * math.log1p(-1 / clients)) if clients > 1 else float(not taken)
+def pull_apart(run: Run) -> float | None:
+    """Return how far the pulls on the model are from uniform (L1); None where these are the shares of reports."""
+    pull, own = run.known.get("participation.pull_l1_uniform"), run.of_reports("l1_uniform")
+    return None if pull is None or own is None or abs(pull - own) <= 0.01 * own else pull

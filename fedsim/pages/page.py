@@ -4,30 +4,24 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from importlib.resources import files
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from markupsafe import Markup
-
 from fedsim.common.errors import RunError
 from fedsim.common.files import write_bytes, write_text
 from fedsim.common.formatting import distinct
-from fedsim.pages.document import ReportDocument, json_summary, markdown_summary, pictures_of, render, render_part
-from fedsim.pages.finding import lines
-from fedsim.pages.render import figure_file, picture
+from fedsim.pages.answer import Answer
+from fedsim.pages.summary import json_summary, markdown_summary
 from fedsim.run.load import load
 from fedsim.run.run import Run
 from fedsim.trials.store import SWEEP_FILE
 
 PAGE, INDEX = "report.html", "index.html"
 
-_COLORS = re.compile(r"(--[a-z0-9-]+: #[0-9a-f]{6};)")
 
-
-def document_of(what: Path | Run, plugins: bool = False) -> ReportDocument:
-    """Compute the report of a run, or of a run or sweep directory; `plugins` lets it import code for its own charts.
+def answer_of(what: Path | Run, plugins: bool = False) -> Answer:
+    """Compute the answer of a run, or of a run or sweep directory; `plugins` lets it import code for its own charts.
 
     Raises
     ------
@@ -35,15 +29,18 @@ def document_of(what: Path | Run, plugins: bool = False) -> ReportDocument:
         The directory lacks a file or has one that is unreadable, or not the one that the run wrote.
     """
     if isinstance(what, Path) and (what / SWEEP_FILE).exists():
-        from fedsim.pages.sweep_report import sweep_document
+        from fedsim.pages.sweep_report import sweep_report
         from fedsim.trials.trials import Trials
 
-        return sweep_document(Trials.read(what))
-    from fedsim.pages.jobs_report import jobs_document
-    from fedsim.pages.run_report import run_document
+        return sweep_report(Trials.read(what))
+    from fedsim.pages.run import run_answer
 
     run = load(what) if isinstance(what, Path) else what
-    return jobs_document(run) if run.scenario.jobs else run_document(run, plugins)
+    if run.scenario.jobs:
+        from fedsim.pages.jobs_report import jobs_report
+
+        return jobs_report(run)
+    return run_answer(run, plugins)
 
 
 def write_report(
@@ -51,30 +48,32 @@ def write_report(
     page: Path | None = None,
     *,
     plugins: bool = False,
-    found: Callable[[ReportDocument], None] = lambda _: None,
+    found: Callable[[Answer], None] = lambda _: None,
 ) -> Path:
     """Write the page of a run, or of a run or sweep directory, by default `report.html` there; return its path.
 
     It is written under a temporary name and renamed, so it is whole or not there. `found` is called with the report,
-    which also says which charts of the scenario's own failed. `plugins` and errors are those of `document_of`; a
+    which also says which charts of the scenario's own failed. `plugins` and errors are those of `answer_of`; a
     `RunError` says too if the page cannot be written.
     """
-    document = document_of(what, plugins)
-    found(document)
-    return write_document(document, page or page_in(what if isinstance(what, Path) else Path()))
+    answer = answer_of(what, plugins)
+    found(answer)
+    return write_answer(answer, page or page_in(what if isinstance(what, Path) else Path()))
 
 
-def _told(directory: Path, plugins: bool, tell: Callable[[str], None]) -> ReportDocument:
+def _told(directory: Path, plugins: bool, tell: Callable[[str], None]) -> Answer:
     """Compute the report of a directory, and tell which charts failed."""
-    document = document_of(directory, plugins)
-    for failure in document.failures:
+    answer = answer_of(directory, plugins)
+    for failure in answer.failures:
         tell(failure)
-    return document
+    return answer
 
 
-def write_document(document: ReportDocument, page: Path) -> Path:
-    """Write the page of a document, and make the folder for it."""
-    return _write(page, render(document, pictures_of(document)))
+def write_answer(answer: Answer, page: Path, **context: object) -> Path:
+    """Write the page of an answer, and make the folder for it; `context` is what pages of other kinds show."""
+    from fedsim.pages.html import render
+
+    return _write(page, render(answer, **context))
 
 
 def _write(path: Path, text: str) -> Path:
@@ -92,22 +91,10 @@ def make_folder(folder: Path) -> None:
 
 
 def notebook_fragment(what: Path | Run) -> str:
-    """Return what a notebook shows of a run or a directory: verdict, answer, key figures and first chart, as HTML.
+    """Return what a notebook shows of a run or a directory, as HTML; errors are those of `answer_of`."""
+    from fedsim.pages.html import fragment
 
-    Its style reaches nothing outside it. Errors are those of `document_of`.
-    """
-    document = document_of(what)
-    style = (files("fedsim.pages") / "templates" / "report.css").read_text(encoding="utf-8")
-    light, _, rest = style.partition("@media screen")
-    return render_part(
-        "notebook.html.jinja",
-        document=document,
-        lines=lines(document.answer),
-        light=Markup(" ".join(_COLORS.findall(light))),
-        dark=Markup(" ".join(_COLORS.findall(rest.partition("\n}")[0]))),
-        chart=document.first_picture,
-        picture=None if document.first_picture is None else picture(document.first_picture),
-    )
+    return fragment(answer_of(what))
 
 
 _SUFFIXES = {"html": {".html", ".htm"}, "md": {".md", ".markdown"}, "json": {".json"}}
@@ -123,7 +110,7 @@ def report_directories(
 ) -> list[str]:
     """Report on run or sweep directories, and return what to print: the files written, or the summaries.
 
-    The form is ``html`` for pages, ``md`` for summaries, or ``json`` for findings, a line for each directory. `out` is
+    The form is ``html`` for pages, ``md`` for summaries, or ``json`` for answers, a line for each directory. `out` is
     a file for one directory; else a folder, which gets a folder for each of several directories, and a page that lists
     theirs. By default pages go into the directories themselves, and summaries are returned. `tell` is called with a
     text for each chart of the scenario's own that failed.
@@ -137,25 +124,25 @@ def report_directories(
         raise RunError(f"{out} is one file, but there are {len(directories)} directories to report on; name a folder")
     printed, reports = list[str](), list[Mapping[str, object]]()
     for directory, place in zip(directories, _places(directories, out), strict=True):
-        document = _told(directory, plugins, tell)
+        answer = _told(directory, plugins, tell)
         if form == "html":
-            printed.append(str(write_document(document, page_in(place or directory))))
+            printed.append(str(write_answer(answer, page_in(place or directory))))
         else:
-            text = (markdown_summary if form == "md" else json_summary)(document).rstrip("\n")
+            text = (markdown_summary if form == "md" else json_summary)(answer).rstrip("\n")
             path = None if place is None else place if place.suffix in _SUFFIXES[form] else place / f"report.{form}"
             printed.append(text if path is None else str(_write(path, f"{text}\n")))
-        reports += [] if place is None else [entry(f"{quote(place.name)}/{PAGE}", document)]
+        reports += [] if place is None else [entry(f"{quote(place.name)}/{PAGE}", answer)]
     if form == "html" and out is not None and len(directories) > 1:
         listed = f"{len(directories)} reports, made by fedsim report."
-        index = ReportDocument("index", out.resolve().name, description=listed, context={"listed": {"": reports}})
-        printed.append(str(write_document(index, out / INDEX)))
+        index = Answer("index", out.resolve().name, out.resolve().name, description=listed)
+        printed.append(str(write_answer(index, out / INDEX, listed={"": reports})))
     return printed
 
 
-def entry(href: str, document: ReportDocument) -> Mapping[str, object]:
+def entry(href: str, answer: Answer) -> Mapping[str, object]:
     """Return what a list of pages shows of one: its question and finding, and what became of expectations."""
-    verdict, title = document.verdict, document.question or document.name
-    text = document.finding or document.description
+    verdict, title = answer.verdict, answer.question or answer.name
+    text = answer.headline or answer.description
     outcome, status = (verdict.headline, verdict.status) if verdict is not None else ("", "")
     return {"href": href, "title": title, "text": text, "outcome": outcome, "status": status}
 
@@ -235,14 +222,16 @@ def report_figures(
     return written
 
 
-def write_figures(document: ReportDocument, folder: Path, style: FigureStyle) -> list[Path]:
-    """Write the figures of a document; those of an earlier one that it lacks are removed, in the same format."""
+def write_figures(answer: Answer, folder: Path, style: FigureStyle) -> list[Path]:
+    """Write the figures of an answer; those of an earlier one that it lacks are removed, in the same format."""
+    from fedsim.pages.render import figure_file
+
     make_folder(folder)
-    written = {folder / f"{chart.name}.{style.form}": chart for chart in document.charts}
+    written = {folder / f"{chart.name}.{style.form}": chart for chart in answer.charts}
     for path, chart in written.items():
         write_bytes(path, figure_file(chart, style.form, style.width, style.dpi))
     for path in folder.glob(f"*.{style.form}"):
         # Left by an earlier report of other tables, it would pass for a figure of these.
-        if path not in written and any(fnmatchcase(path.stem, name) for name in document.names):
+        if path not in written and any(fnmatchcase(path.stem, name) for name in answer.figures):
             path.unlink()
     return list(written)

@@ -11,9 +11,8 @@ import numpy as np
 
 from fedsim.common.errors import RunError
 from fedsim.common.formatting import count, number, percent
-from fedsim.pages.document import ReportDocument
-from fedsim.pages.finding import BIAS, COST, MODEL, TRUST, Finding
-from fedsim.pages.page import write_document
+from fedsim.pages.answer import BIAS, COST, MODEL, TRUST, Answer, Sentence
+from fedsim.pages.page import write_answer
 from fedsim.population import Population, build_population
 from fedsim.privacy.epsilon import noise_for
 from fedsim.scenario import Scenario
@@ -69,13 +68,13 @@ def write_playground(out: Path, scenario: Scenario | None = None, file: Path | N
     RunError
         The scenario has a buffered server or too many devices, or the page cannot be written.
     """
-    document = playground_document(scenario, file)
-    write_document(document, out)
-    return document.failures
+    answer, shown = playground_answer(scenario, file)
+    write_answer(answer, out, playground=shown)
+    return answer.failures
 
 
-def playground_document(scenario: Scenario | None = None, file: Path | None = None) -> ReportDocument:
-    """Return the page before it is written; see `write_playground`."""
+def playground_answer(scenario: Scenario | None = None, file: Path | None = None) -> tuple[Answer, dict[str, object]]:
+    """Return what the page says, and the numbers that it starts with; see `write_playground`."""
     start = _PAPER if scenario is None else _start(scenario, shlex.quote(str(file or f"{scenario.name}.fedsim.yaml")))
     weights = np.asarray(_weights(start))
     answer = closed_form(weights, start.separation, start.cohort, start.selection)
@@ -101,27 +100,24 @@ def playground_document(scenario: Scenario | None = None, file: Path | None = No
         "named": list(enumerate(DELTAS)),
         "noise": [[noise_for(epsilon, float(delta)) for epsilon in EPSILONS] for delta in DELTAS],
     }
-    return ReportDocument(
+    shown = vars(start) | {"largest": max(IN_PAGE, start.clients), "most": start.most, "privacy": privacy}
+    answer = Answer(
         kind="playground",
         name="theory",
         question="How uneven is participation at a separation R, and which R is enough?",
-        finding=f"With R = {count(start.separation)}, {found}.",
+        headline=f"With R = {count(start.separation)}, {found}.",
         setup="Who takes part in federated learning: move the sliders to your own clients, cohort and weights. "
         "R: rounds a client waits before it may take part again.",
-        answer=(
-            Finding(f"{share} from uniform (TV): a {one} takes part {' to '.join(ends)} times its fair share.", BIAS),
-            Finding("No model is trained here.", MODEL),
-            Finding(f"Waiting leaves {ready} ready in a round.", COST),
-            Finding("It is exact for clients that are always available; nothing is simulated.", TRUST),
+        sentences=(
+            Sentence(f"{share} from uniform (TV): a {one} takes part {' to '.join(ends)} times its fair share.", BIAS),
+            Sentence("No model is trained here.", MODEL),
+            Sentence(f"Waiting leaves {ready} ready in a round.", COST),
+            Sentence("It is exact for clients that are always available; nothing is simulated.", TRUST),
         ),
         description=_ABOUT,
-        context={
-            "playground": vars(start)
-            | {"largest": max(IN_PAGE, start.clients), "most": start.most, "privacy": privacy}
-            | {"mechanism": "independent", "delta": DELTAS.index("1e-8")}
-        },
         failures=tuple(start.notes),
     )
+    return answer, shown | {"mechanism": "independent", "delta": DELTAS.index("1e-8")}
 
 
 def _start(scenario: Scenario, file: str) -> _Start:

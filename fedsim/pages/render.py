@@ -35,7 +35,7 @@ _TITLE = 9.2  # points of the title of a figure
 _SMALLEST = 8.6  # points of the smallest text in the style sheet
 _TEXTS = ("font.size", "axes.labelsize", "axes.titlesize", "xtick.labelsize", "ytick.labelsize", "legend.fontsize")
 
-_COLORS = {INK: "--ink", MUTED: "--muted", RULE: "--rule", PAPER: "--paper"} | {
+_COLORS = {INK: "--ink", MUTED: "--muted", RULE: "--rule", PAPER: "--card"} | {
     color: f"--series-{index}" for index, color in enumerate(SERIES, start=1)
 }
 _PAPER = "patch_1"  # the page has one of its own

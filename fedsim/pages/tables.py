@@ -8,10 +8,9 @@ import polars as pl
 from fedsim.common.formatting import NO_VALUE, above_dust, capitalized, count, duration, fixed, number, percent
 from fedsim.common.outcomes import ROUND_OUTCOMES, SESSION_OUTCOMES
 from fedsim.measure.shares import ROUNDING
-from fedsim.pages.bias import Bias
+from fedsim.pages.bias import Bias, pull_apart
 from fedsim.pages.methods import optimizers
 from fedsim.pages.metric_wording import tv
-from fedsim.pages.participation import pull_apart
 from fedsim.run.run import Run
 
 GROUP_ROWS = 24  # groups shown at most

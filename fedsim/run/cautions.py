@@ -1,6 +1,7 @@
-"""Warnings that a run cannot measure bias: too short, separations too long, shocks."""
+"""Checks of a scenario before it runs: too short to measure bias, separations too long, shocks, deadlines."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.measure.metrics import of_jobs
 from fedsim.population.feasibility import shortage
 from fedsim.population.sessions import session_phases, upload_bits
+from fedsim.run.check import Check, State
 from fedsim.run.federation import PreparedFederation
 from fedsim.scenario import Scenario
 from fedsim.simulation.engine import sample
@@ -18,96 +20,77 @@ from fedsim.simulation.world import whole_lengths
 from fedsim.theory.prediction import before_the_chain
 
 _SHOWN = 3
-_PAID = 0.9  # of the rounds that the noise of privacy is made for, this share should come about
+OTHER_SEEDS = "Repeat it with other seeds."
+"""What helps where one run shows one course of chance."""
 _ROUND = 1_000  # clients that stand for a larger round
 _SAMPLED = 10_000  # clients whose sessions are compared with the deadline
 
 
-def of_separation(scenario: Scenario, separation: Ints, cooldown_s: Floats) -> Iterator[str]:
-    """Warn of unwanted effects of separations (N,) in rounds, of cool-downs (N,), and of the length of the run."""
+def of_separation(scenario: Scenario, separation: Ints, cooldown_s: Floats) -> Iterator[Check]:
+    """Check separations (N,) in rounds, cool-downs (N,) and the length of the run against each other."""
     rounds, stop_s, server, clients = scenario.stop.rounds, scenario.stop.most_s, scenario.server, len(separation)
     wanted = server.wanted
     longest = float(cooldown_s.max(initial=0.0))
     once = f"can {'take part' if server.cooldown_from == 'selected' else 'report'} once at most, with "
-    nothing = "how often says nothing of a bias"
+    nothing = "how often says nothing of a bias."
+    caution = partial(Check, "separation", State.CAUTION, remedy="Run longer than clients wait, or let them wait less.")
     if rounds is not None and (kept := int(((separation > 0) & (separation + 1 >= rounds)).sum())):
         most = int(separation.max())
         of = f"a separation of {most:,} {server.turn}{'' if most == 1 else 's'} in a run of {rounds:,}"
-        yield f"{_who(kept, clients)} {once}{of}: {nothing}"
+        yield caution(f"{_who(kept, clients)} {once}{of}: {nothing}")
     if kept := int((cooldown_s >= stop_s).sum()):
         of = f"a cool-down of {readable_time(longest)} in a run of {readable_time(stop_s)}"
-        yield f"{_who(kept, clients)} {once}{of}: {nothing}"
+        yield caution(f"{_who(kept, clients)} {once}{of}: {nothing}")
     if rounds is not None and server.selects_once and rounds * wanted < clients:
         taken = f"{rounds:,} round{'s' if rounds > 1 else ''} of {wanted:,} "
         taken += "is 1 participation" if rounds * wanted == 1 else f"are {rounds * wanted:,} participations"
-        yield f"{taken} for {clients:,} clients, not even one for each: only groups of clients can be compared"
+        text = f"{taken} for {clients:,} clients, not even one for each: only groups of clients can be compared."
+        yield caution(text, remedy="Run longer, to compare clients.")
     if 0 < longest < DAY_S and any(group.availability.kind == "habits" for group in scenario.population):
-        yield (
-            f"a cool-down of {readable_time(longest)} is shorter than a day, and devices with habits come at about the "
-            "same hours every day: it keeps nobody out from one day to the same hour of the next"
+        yield caution(
+            f"A cool-down of {readable_time(longest)} is shorter than a day, and devices with habits come at about the "
+            "same hours every day: it keeps nobody out from one day to the same hour of the next.",
+            remedy="Set a cool-down longer than a day.",
         )
 
 
-def of_shortage(federation: PreparedFederation) -> Iterator[str]:
-    """Warn of separations and caps that stop a run which gets far enough."""
+def of_shortage(federation: PreparedFederation) -> Iterator[Check]:
+    """Find separations and caps that stop a run which gets far enough."""
     scenario, population = federation.scenario, federation.population
     if (short := shortage(scenario, population)) is not None:
         turn = scenario.server.turn
-        yield (
-            f"the separations (or caps) can be kept for less than {short.rounds:,} {turn}s: clients can take part "
-            f"{short.possible:,} times in these, which need {short.needed:,}; a run that gets so far waits for ever"
+        text = (
+            f"The separations (or caps) can be kept for less than {short.rounds:,} {turn}s: clients can take part "
+            f"{short.possible:,} times in these, which need {short.needed:,}; a run that gets so far waits for ever."
         )
+        yield Check("ended", State.CAUTION, text, remedy="Lower the separation, the cohort or the caps.")
 
 
-def of_theory(federation: PreparedFederation) -> Iterator[str]:
+def of_theory(federation: PreparedFederation) -> Iterator[Check]:
     """Say whether theory holds for devices that are always available, where one might take the chain for granted."""
     scenario, population = federation.scenario, federation.population
     known = before_the_chain(scenario, population) if scenario.always_available else None
     if isinstance(known, str):
-        yield f"theory does not hold here: {known}"
+        yield Check("theory", State.CAUTION, f"Theory does not hold here: {known}.")
     elif known is not None:
-        yield f"theory holds here by the method {known.method}: {known.caveats[0]}"
+        yield Check("theory", State.OK, f"Theory holds here by the method {known.method}: {known.caveats[0]}.")
 
 
 def _who(kept: int, clients: int) -> str:
-    return "every client" if kept == clients else f"{kept:,} of {clients:,} clients"
+    return "Every client" if kept == clients else f"{kept:,} of {clients:,} clients"
 
 
-def of_shocks(scenario: Scenario) -> Iterator[str]:
-    """Warn of what shocks do to the conclusions from a run."""
+def of_shocks(scenario: Scenario) -> Iterator[Check]:
+    """Find shocks, of which one run shows one course."""
     if scenario.shocks:
         names = ", ".join(f"“{shock.name}”" for shock in scenario.shocks[:_SHOWN])
         more = f" and {len(scenario.shocks) - _SHOWN} more" if len(scenario.shocks) > _SHOWN else ""
-        yield (
-            f"shocks ({names}{more}) take devices out together: no theory covers this, and one run shows one course of "
-            "them; other seeds or `replicates` say how much depends on it"
-        )
+        text = f"Shocks ({names}{more}) take devices out together, and one run shows one course of them."
+        yield Check("shocks", State.CAUTION, text, remedy=OTHER_SEEDS)
 
 
-def of_training(metrics: Mapping[str, float]) -> Iterator[str]:
-    """Warn of optimizers that diverged, and of models that never moved."""
-    for name, value in metrics.items():
-        optimizer, _, figure = name.removeprefix("learning.").rpartition(".")
-        if figure == "diverged_round":
-            yield f"training with {optimizer} diverged at round {value:,.0f}; try a smaller step (learning.step_size)"
-        elif figure == "dropped_updates" and value:
-            yield f"{value:,.0f} updates of {optimizer} were not finite, and counted as zero; try a smaller step"
-        elif figure == "moved" and not value:
-            yield f"the model of {optimizer} never moved: the server made no step, or every step was zero"
-
-
-def of_paid_rounds(metrics: Mapping[str, float]) -> Iterator[str]:
-    """Warn of noise that was made for more rounds than came about."""
-    paid, rounds = metrics.get("privacy.rounds", 0.0), metrics.get("rounds.count", 0.0)
-    if 0 < rounds < _PAID * paid:
-        yield (
-            f"the noise is made for n = {paid:,.0f} rounds (stop.rounds), and {rounds:,.0f} came about: with n = "
-            f"{rounds:,.0f} the same epsilon needs less noise (fedsim privacy FILE --set stop.rounds={rounds:.0f})"
-        )
-
-
-def of_deadline(federation: PreparedFederation) -> Iterator[str]:
-    """Warn of a deadline that the median session misses."""
+def of_deadline(federation: PreparedFederation) -> Iterator[Check]:
+    """Find a deadline that the median session misses."""
     scenario, population = federation.scenario, federation.population
     if scenario.server.deadline is None:
         return
@@ -117,10 +100,11 @@ def of_deadline(federation: PreparedFederation) -> Iterator[str]:
     lengths = whole_lengths(phases, population.speed[some])
     late, median = float((lengths > deadline).mean()), float(np.median(lengths)) / 1000
     if late >= 0.5:
-        yield (
-            f"{'every session' if late == 1 else f'{late:.0%} of the sessions'} would be late: the median takes "
-            f"{readable_time(median)}, and the deadline is {readable_time(scenario.server.deadline)}"
+        text = (
+            f"{'Every session' if late == 1 else f'{late:.0%} of the sessions'} would be late: the median takes "
+            f"{readable_time(median)}, and the deadline is {readable_time(scenario.server.deadline)}."
         )
+        yield Check("cohorts", State.CAUTION, text, remedy="Set a longer `deadline`.")
 
 
 def of_uplink(federation: PreparedFederation) -> Iterator[str]:
@@ -153,6 +137,16 @@ def of_memory(federation: PreparedFederation) -> Iterator[str]:
         if count and not group.left_out:
             share = f"{count:,} of {group.devices:,} devices ({count / group.devices:.1%})"
             yield f"session.needs: {share} of group {group.name!r} have less memory and never take part"
+
+
+def before(federation: PreparedFederation) -> Iterator[Check]:
+    """Check a scenario before it runs, in the order of the list of checks."""
+    scenario, population = federation.scenario, federation.population
+    yield from of_shortage(federation)
+    yield from of_separation(scenario, population.separation, population.cooldown_s)
+    yield from of_shocks(scenario)
+    yield from of_theory(federation)
+    yield from of_deadline(federation)
 
 
 def why_nothing(metrics: Mapping[str, float]) -> str:

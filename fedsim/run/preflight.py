@@ -3,7 +3,7 @@
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -203,17 +203,14 @@ def _built_in(registry: Mapping[str, type], holds: Callable[[type], bool]) -> st
 
 
 def notes_of(federation: PreparedFederation) -> list[str]:
-    """Return notes on a scenario: on its models, privacy, shocks, separations and cool-downs."""
+    """Return notes on a scenario: on its models, privacy, shocks and memory, and what the checks before a run find."""
     scenario, population, notes = federation.scenario, federation.population, [*federation.notes]
     if scenario.privacy is not None:
         from fedsim.learning.private import caveats
 
         notes += [f"privacy: {each}" for each in caveats(scenario, population)]
-    said: Iterable[str] = cautions.of_separation(scenario, population.separation, population.cooldown_s)
-    said = [*cautions.of_shortage(federation), *cautions.of_theory(federation), *said]
-    said = [*cautions.of_memory(federation), *said, *cautions.of_deadline(federation)]
-    said = [*cautions.of_shocks(scenario), *said, *cautions.of_uplink(federation)]
-    return [*notes, *describe_shocks(scenario), *said]
+    notes += [*describe_shocks(scenario), *cautions.of_memory(federation), *cautions.of_uplink(federation)]
+    return [*notes, *(check.text for check in cautions.before(federation))]
 
 
 def _check_replays(scenario: Scenario, population: Population, opened: Opened) -> list[Mistake]:

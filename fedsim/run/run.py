@@ -42,7 +42,7 @@ from fedsim.run.files import (
 from fedsim.scenario import Scenario
 
 if TYPE_CHECKING:
-    from fedsim.pages.document import ReportDocument
+    from fedsim.pages.answer import Answer
 
 _MOST_SHOWN = 15
 _FIRST = (
@@ -283,14 +283,16 @@ def write_page(
     """Write the report of a run, with the errors of `fedsim.pages.write_report`.
 
     Charts of the scenario's own are drawn if `plugins` may run; `tell` gets a message for each that failed. `found`
-    gets the answer of the run, and each warning.
+    gets the lines of the answer.
     """
     from fedsim import pages
 
-    def said(document: "ReportDocument") -> None:
-        for failure in document.failures:
+    from fedsim.pages.terminal import spoken
+
+    def said(answer: "Answer") -> None:
+        for failure in answer.failures:
             tell(failure)
-        for text in (document.finding, *(f"note: {each.text}" for each in document.answer if each.warns)):
-            found(text)
+        for line in spoken(answer):
+            found(line)
 
     return pages.write_report(run if run.manifest else run.described(), page, plugins=plugins, found=said)

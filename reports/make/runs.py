@@ -110,7 +110,7 @@ def kept_sweep_page(scenario: str) -> ReportDocument:
 def same_runs(stored: Any, now: Any) -> bool:
     """Tell whether all that a part of a stored scenario says is what it says now; words for people make no run."""
     if isinstance(stored, dict) and isinstance(now, dict):
-        words = {"description", "question", "decide", "expect"}
+        words = {"description", "question", "headline", "decide", "expect"}
         return all(key in now and same_runs(each, now[key]) for key, each in stored.items() if key not in words)
     if isinstance(stored, list) and isinstance(now, list):
         return len(stored) == len(now) and all(map(same_runs, stored, now))
