@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedsim import FedsimError, Scenario, simulate
-from fedsim.pages.run_report import own_charts
+from fedsim.pages.own_charts import own_charts
 from fedsim.population.distributions import distribution
 from fedsim.run.load import load_one
 from fedsim.run.preflight import preflight

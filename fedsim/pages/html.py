@@ -52,9 +52,7 @@ def strip(answer: Answer) -> list[Chip]:
     for each in answer.checks:
         if each.state is not State.NONE:
             named.setdefault(each.name, []).append(each)
-    chips = [
-        Chip(name, min((each.state for each in some), key=_GRAVE.index), some) for name, some in named.items()
-    ]
+    chips = [Chip(name, min((each.state for each in some), key=_GRAVE.index), some) for name, some in named.items()]
     kept = sorted(chips, key=lambda chip: _GRAVE.index(chip.state))[:MOST_CHECKS]
     return [chip for chip in chips if chip in kept]
 

@@ -60,14 +60,15 @@ def distance(run: Run, bias: Bias) -> Sentence | None:
     return Sentence(text, BIAS, (key_of(run, "tv_uniform"), "bias"))
 
 
-def _clients(part: ClientShare, times: str) -> str:
-    """Say how often some clients take part; `times` is in fair shares."""
-    whole = part.kind in {"group", "zone"}
-    who = f"clients {'of' if part.kind == 'group' else 'in'} {part.words}" if whole else part.words
+def _clients(part: ClientShare, *, second: bool = False) -> str:
+    """Say how often some clients take part, in fair shares; of the second in a sentence without its verb."""
+    whole, times = part.kind in {"group", "zone"}, f"{number(part.times, 3)} times"
+    those = "those" if second else "clients"
+    who = f"{those} {'of' if part.kind == 'group' else 'in'} {part.words}" if whole else part.words
     verb = "take" if whole else "takes"
     if not part.taken and part.told:
         return f"{who} never {verb} part"
-    return f"{who} {verb} part {times} times {'their' if whole else 'its'} fair share"
+    return f"{who} {times}" if second else f"{who} {verb} part {times} {'their' if whole else 'its'} fair share"
 
 
 def share(part: ClientShare) -> Sentence:
@@ -78,7 +79,7 @@ def share(part: ClientShare) -> Sentence:
         judged = "not significantly different from 1"
         if part.told:
             judged = f"significantly {'more' if part.times > 1 else 'less'}"
-    return Sentence(f"{capitalized(_clients(part, number(part.times, 3)))}{within}: {judged}.", BIAS, part.facts)
+    return Sentence(f"{capitalized(_clients(part))}{within}: {judged}.", BIAS, part.facts)
 
 
 def contrast(bias: Bias) -> Sentence | None:
@@ -88,8 +89,7 @@ def contrast(bias: Bias) -> Sentence | None:
     high, low = ends
     if len(bias.of(high.kind)) < 2 or not (high.taken or low.taken):
         return share(high if high.told else low)
-    one, other = _clients(high, number(high.times, 3)), _clients(low, number(low.times, 3))
-    text = f"{capitalized(one)}, {other}: a significant difference from fair shares."
+    text = f"{capitalized(_clients(high))}, {_clients(low, second=True)}: a significant difference."
     return Sentence(text, BIAS, tuple(dict.fromkeys((*high.facts, *low.facts))))
 
 
@@ -106,6 +106,16 @@ def pull(run: Run) -> Sentence | None:
         return None
     text = f"The pull on the model, 1/n for each of the n reports of a {run.noun}, is {tv(away)} from uniform (TV)."
     return Sentence(text, BIAS, ("participation.pull_l1_uniform",))
+
+
+def selections(run: Run) -> Sentence | None:
+    """Say how far selections are from uniform, where not all of them ended with a report."""
+    key = "participation.l1_uniform"
+    if run.all_reported or (away := run.known.get(key)) is None:
+        return None
+    return Sentence(
+        f"Selections, of which not all ended with a report, are {tv(away)} from uniform (TV).", BIAS, (key,)
+    )
 
 
 def theory(run: Run) -> Sentence | None:
@@ -260,7 +270,9 @@ def convergence(run: Run) -> Sentence | None:
             way = f"not within {count(followed, 'round')}"
         ways.append(f"{way} at {equation('R', r)}")
     ends = listing(list(dict.fromkeys((ways[0], ways[-1]))))
-    return Sentence(f"Participation comes within {percent(_FORGOTTEN)} (TV) of its long-run shares {ends}.", BIAS, ("convergence",))
+    return Sentence(
+        f"Participation comes within {percent(_FORGOTTEN)} (TV) of its long-run shares {ends}.", BIAS, ("convergence",)
+    )
 
 
 def measured(run: Run, key: str) -> Sentence | None:
@@ -323,7 +335,15 @@ def headline(run: Run) -> Sentence | None:
 def sentences(run: Run) -> list[Sentence]:
     """Say what a run measured, by the questions of a reader."""
     bias = bias_of(run)
-    found = [coverage(run), distance(run, bias), contrast(bias), pull(run), theory(run), convergence(run)]
+    found = [
+        coverage(run),
+        distance(run, bias),
+        contrast(bias),
+        pull(run),
+        selections(run),
+        theory(run),
+        convergence(run),
+    ]
     found += [*losses(run), who_pays(run)]
     found += [device_time(run), pace(run), waiting(run), endings(run), promise(run), money(run)]
     return [each for each in found if each is not None]

@@ -13,8 +13,6 @@ from fedsim.log import fingerprint
 from fedsim.measure.facts import facts_of
 from fedsim.measure.series import series_of
 from fedsim.measure.shares import judge_shares
-from fedsim.pages.comparison_report import comparison_document
-from fedsim.pages.page import page_in, write_document
 from fedsim.run.files import checksums
 from fedsim.run.run import Run
 from fedsim.theory import distances, stationary
@@ -55,7 +53,10 @@ def changed(
 
 
 def report_comparison(a: Path, b: Path, out: Path) -> Path:
-    return write_document(comparison_document(a, b), page_in(out))
+    from fedsim.pages.comparison_report import comparison_document
+    from fedsim.pages.page import page_in, write_answer
+
+    return write_answer(comparison_document(a, b), page_in(out))
 
 
 def write_manifest(directory: Path, **changes: object) -> None:

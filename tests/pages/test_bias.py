@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from fedsim.pages.bias import ClientShare, Seen, bias_of, contrast_words, never_by_chance, tenth_shares
-from fedsim.pages.run import run_answer
+from fedsim.pages.bias import ClientShare, Seen, bias_of, tenth_shares
+from fedsim.pages.words import participation, share
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
 from fedsim.scenario.component import Choice
-from tests.pages.runs import DEGENERATE, changed
+from tests.pages.runs import changed
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +24,9 @@ def run(written: Path) -> Run:
 
 
 def plain(run: Run) -> str:
-    return run_answer(run).title.replace("\N{NARROW NO-BREAK SPACE}", " ")
+    said = participation(run, bias_of(run))
+    assert said is not None
+    return said.text.replace("\N{NARROW NO-BREAK SPACE}", " ")
 
 
 def flat(run: Run, counts: pl.Expr) -> Run:
@@ -45,45 +47,25 @@ CLIENT = pl.col("client")
 @pytest.mark.parametrize(
     ("counts", "seen", "words"),
     [
-        (pl.lit(20), Seen.EVEN, "Every client takes part equally often."),
-        (pl.when(CLIENT < 40).then(21).otherwise(20), Seen.EVEN, "Every client takes part equally often."),
-        (
-            pl.when(CLIENT < 40).then(1).otherwise(0),
-            Seen.ONCE,
-            "Nobody took part twice: the run cannot show a bias between clients.",
-        ),
+        (pl.lit(20), Seen.EVEN, "All clients took part equally often: participation is 0 % from uniform (TV)."),
+        (pl.when(CLIENT < 40).then(21).otherwise(20), Seen.EVEN, "All clients took part equally often"),
+        (pl.when(CLIENT < 40).then(1).otherwise(0), Seen.ONCE, "Nobody took part twice"),
         (
             pl.when(CLIENT < 50).then(190).otherwise(210) + CLIENT % 5 * 5 - 10,
             Seen.NONE,
-            "No bias to be seen: participation is as even as equal chances make it, and a distance of 1.7 % would "
-            "show.",
+            "Participation is 2.8 % from uniform (TV), not significantly more than by equal chances (2.8 %).",
         ),
-        (
-            pl.when(CLIENT < 50).then(1997).otherwise(2001),
-            Seen.NONE,
-            "Participation is more even than equal chances would make it.",
-        ),
-        (
-            pl.when(CLIENT < 50).then(180).otherwise(220),
-            Seen.BIAS,
-            "Participation is 5.0 % away from uniform (total variation).",
-        ),
-        (pl.when(CLIENT < 20).then(0).otherwise(25), Seen.BIAS, "20.0 % of the clients never take part."),
-        (
-            pl.when(CLIENT < 50).then(38).otherwise(2),
-            Seen.BIAS,
-            "The busiest tenth gives 19.0 % of the reports, where chance would make it 14.1 %.",
-        ),
-        (
-            pl.when(CLIENT < 50).then(1).otherwise(3),
-            Seen.NONE,
-            "Participation is more even than equal chances would make it.",
-        ),
+        (pl.when(CLIENT < 50).then(1997).otherwise(2001), Seen.NONE, "more even than equal chances would make it"),
+        (pl.when(CLIENT < 50).then(180).otherwise(220), Seen.BIAS, "significantly"),
+        (pl.when(CLIENT < 20).then(0).otherwise(25), Seen.BIAS, "significantly"),
+        (pl.when(CLIENT < 50).then(1).otherwise(3), Seen.NONE, "more even than equal chances would make it"),
     ],
 )
 def test_what_there_is_to_be_seen(run: Run, counts: pl.Expr, seen: Seen, words: str) -> None:
     given = flat(run, counts)
-    assert (bias_of(given).seen, plain(given)) == (seen, words)
+    assert bias_of(given).seen is seen
+    assert words in plain(given)
+    assert ("not significantly" in plain(given)) == (seen is Seen.NONE and not bias_of(given).more_even)
 
 
 def test_a_distance_of_twice_that_of_chance_is_no_chance(run: Run) -> None:
@@ -127,39 +109,18 @@ def test_groups_that_differ_are_told_with_their_interval(run: Run) -> None:
     assert np.mean(within) > 0.9
 
 
-def test_a_few_reports_make_no_ratio() -> None:
-    much, little = (
-        ClientShare("group", "a b", 0.5, 300, 1.96, told=True),
-        ClientShare("group", "c", 0.5, 5, 0.04, told=True),
+def test_parts_are_said_with_what_the_test_says() -> None:
+    more = ClientShare("group", "a b", 0.5, 300, 1.96, low=1.8, high=2.1, visible=0.1, told=True)
+    assert (
+        share(more).text == "Clients of “a b” take part 1.96 times their fair share (1.8 to 2.1): significantly more."
     )
-    assert contrast_words(much, little) == "a client of “a b” takes part 2 times its fair share"
-    none = replace(little, taken=0, times=0.0)
-    assert contrast_words(much, none) == "a client of “c” never takes part"
-    few = replace(much, taken=12)
-    assert contrast_words(few, little) == "a client of “a b” takes part more often than one of “c”"
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("one_client", "The one client takes part every time."),
-        ("zero_reports", "No report was taken in 10 rounds (sessions: 20 dropped)."),
-        ("no_rounds", "Nothing was simulated: the run has no rounds."),
-    ],
-)
-def test_odd_runs_have_a_title(run_directory: Path, name: str, words: str) -> None:
-    DEGENERATE[name](run_directory)
-    assert run_answer(load_one(run_directory)).title == words
-
-
-def test_a_stalled_run_says_so_first(run: Run) -> None:
-    stalled = changed(run, manifest={**run.manifest, "stalled": "round 9 wants 2 eligible clients"})
-    assert run_answer(stalled).title == f"The run stalled in round {len(run.rounds) - 1:,} and ended there."
-    assert run_answer(stalled).findings[0].text == "The run stalled: round 9 wants 2 eligible clients."
-
-
-def test_what_was_not_measured_is_no_finding(run: Run) -> None:
-    assert run_answer(changed(run, metrics={})).title == "How evenly clients take part was not measured."
+    never = replace(more, taken=0, times=0.0, low=0.0, high=0.1)
+    assert share(never).text == "Clients of “a b” never take part: significantly less."
+    same = replace(more, times=1.01, low=0.9, high=1.1, told=False)
+    assert share(same).text.endswith("(0.9 to 1.1): not significantly different from 1.")
+    assert share(ClientShare("weight", "heaviest tenth", 0.1, 3, 1.5)).text == (
+        "The heaviest tenth takes part 1.5 times its fair share: not tested."
+    )
 
 
 @given(taken=st.integers(1, 3000), clients=st.integers(20, 200))
@@ -173,4 +134,3 @@ def test_tenths_by_chance_add_up(run: Run, taken: int, clients: int) -> None:
     upper = np.diff(np.minimum(np.cumsum(chance[::-1]), share), prepend=0.0) @ count[::-1] / (taken / clients)
     assert found.most == 1.0
     assert found.most_by_chance == pytest.approx(float(upper))
-    assert never_by_chance(taken, clients) == pytest.approx(chance[0])

@@ -17,7 +17,7 @@ import pytest
 from fedsim import simulate
 from fedsim.common.errors import FedsimError
 from fedsim.pages.bias import Bias, Seen, bias_of
-from fedsim.pages.run import run_answer
+from fedsim.pages.words import participation
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
 from fedsim.scenario import Scenario
@@ -115,7 +115,9 @@ def strengths(run: Run) -> Iterator[float]:
 
 def mistakes(given: Case, run: Run) -> Iterator[str]:
     """Yield what the verdict on a run says that is not so, and where the page contradicts itself."""
-    bias, title = bias_of(run), run_answer(run).title
+    bias = bias_of(run)
+    said = participation(run, bias)
+    title = "" if said is None else said.text
     told = bias.seen is Seen.BIAS
     groups = any(part.told for part in bias.of("group"))
     if given.fair and told:
@@ -124,27 +126,19 @@ def mistakes(given: Case, run: Run) -> Iterator[str]:
         yield f"groups told falsely: {title}"
     if given.number % len(KINDS) in _DRAWN and not given.fair_groups and not told and max(strengths(run)) > 4:
         yield f"missed at z = {max(strengths(run)):.1f}: {title}"
-    yield from contradictions(bias, title, run)
+    yield from contradictions(bias, title)
 
 
 _DRAWN = {KINDS.index(kind) for kind in ("always", "rest", "most rest", "reports")}
 
 
-def contradictions(bias: Bias, title: str, run: Run) -> Iterator[str]:
+def contradictions(bias: Bias, title: str) -> Iterator[str]:
     """Yield statements of one page that exclude each other."""
-    calm = ("No bias", "Too short", "equally often", "Nobody took part twice", "more even than")
-    if any(part.told for part in bias.parts) and title.startswith(calm):
-        yield f"{title} beside a part that is told"
     if any(part.told != (not part.low <= 1 <= part.high) for part in bias.parts if np.isfinite(part.visible)):
         yield "an interval disagrees with its verdict"
-    text = " ".join(each.text for each in run_answer(run).findings if each.about == "How biased")
-    if bias.seen is not Seen.BIAS and "more than chance" in text:
-        yield f"{title} beside: {text}"
-    if bias.seen is Seen.BIAS and "more than chance" not in text:
-        yield f"{title} beside: {text}"
-    for fact in run_answer(run).facts:
-        if (fact.certainty == "told from chance") and bias.seen is not Seen.BIAS:
-            yield f"{title} beside: {fact.text}"
+    significant = "significant" in title and "not significant" not in title
+    if significant != (bias.seen is Seen.BIAS):
+        yield f"{title} beside {bias.seen}"
 
 
 @pytest.mark.long

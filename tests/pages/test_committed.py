@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedsim import Scenario
-from fedsim.pages.document import page_version
+from fedsim.pages.html import page_version
 from fedsim.pages.provenance import scenario_version
 
 REPORTS = sorted(Path("reports").glob("*.html"))

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.common.markup import block, code, escape, table
-from fedsim.pages.document import markdown_summary
-from fedsim.pages.page import document_of, report_directories
+from fedsim.pages.page import answer_of, report_directories
+from fedsim.pages.summary import markdown_summary
 
 from .runs import DEGENERATE, write_manifest
 
@@ -53,12 +53,12 @@ def test_the_summary_of_a_run_has_verdict_answer_figures_and_command(run_directo
         {"check": "rounds.count > 5", "status": "pass", "observed": 60, "limit": 5, "margin": 55, "place": "a:1:2"}
     ]
     write_manifest(run_directory, name=HOSTILE, command="fedsim run 'a b'", verdict=judged)
-    text = markdown_summary(document_of(run_directory))
+    text = markdown_summary(answer_of(run_directory))
     assert text.startswith("### &lt;script&gt;alert\\(1\\)&lt;/script&gt;")
-    assert "\n\n**Too short to tell bias from chance: a distance below 2" in text
     assert "The one expectation is met: rounds that were opened above 5." in text
     assert "| rounds that were opened above 5 (`rounds.count > 5`) | 60 | `a:1:2` |" in text
-    assert "Over 60 rounds with separation" in text
+    assert "of the clients took part in 60 rounds" in text or "All clients took part in 60 rounds" in text
+    assert "⚠️ enough" in text
     assert "| rounds | **60** |" in text
     assert "fedsim run 'a b'" in text
     assert "<script" not in text
@@ -67,20 +67,12 @@ def test_the_summary_of_a_run_has_verdict_answer_figures_and_command(run_directo
 @pytest.mark.parametrize("name", DEGENERATE)
 def test_odd_runs_have_a_summary(run_directory: Path, name: str) -> None:
     DEGENERATE[name](run_directory)
-    text = markdown_summary(document_of(run_directory))
+    text = markdown_summary(answer_of(run_directory))
     assert "nan" not in text.lower()
     manifest = json.loads((run_directory / "manifest.json").read_text(encoding="utf-8"))
     assert text.startswith(f"### {escape(manifest['name'])}")
 
 
-def test_json_has_the_answer_and_every_finding(run_directory: Path) -> None:
+def test_json_is_the_answer(run_directory: Path) -> None:
     (line,) = report_directories([run_directory], "json", None)
-    said = json.loads(line)
-    document = document_of(run_directory)
-    assert said["answer"] == document.finding
-    assert [each["text"] for each in said["findings"]] == [each.text for each in (*document.answer, *document.facts)]
-    groups = {each["scope"]: each for each in said["findings"] if each.get("name", "").startswith("group.")}
-    assert len(groups) == 20
-    assert groups["group 0"]["low"] < groups["group 0"]["value"] < groups["group 0"]["high"]
-    assert groups["group 0"]["certainty"] in {"told from chance", "not told from chance"}
-    assert len(said["tiles"]) <= 5
+    assert json.loads(line) == json.loads(json.dumps(answer_of(run_directory).json()))

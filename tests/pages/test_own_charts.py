@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from fedsim.cli.main import app
 from fedsim.common.errors import ScenarioError
-from fedsim.pages.run_report import own_charts
+from fedsim.pages.own_charts import own_charts
 from fedsim.run.files import checksums
 from fedsim.run.load import load_one
 from tests.conftest import SMALL, Write

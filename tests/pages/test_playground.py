@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.pages.playground import playground_document
+from fedsim.pages.playground import playground_answer
 from fedsim.scenario import Scenario
 from fedsim.theory import closed_form
 from tests.command import fedsim
@@ -18,7 +18,7 @@ COMMITTED = Path("docs/playground.html")
 
 
 def start(scenario: Scenario, file: str = "my case.yaml") -> dict[str, Any]:
-    found = playground_document(scenario, Path(file)).context["playground"]
+    _, found = playground_answer(scenario, Path(file))
     return json.loads(json.dumps(found))  # type: ignore[no-any-return]
 
 

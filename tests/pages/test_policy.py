@@ -4,7 +4,7 @@ import re
 from base64 import b64encode
 from hashlib import sha256
 
-from fedsim.pages.document import restricted
+from fedsim.pages.html import restricted
 
 HEAD = '<head>\n<meta charset="utf-8">\n<title>t</title>\n<style>\np { color: red; }\n</style>\n</head>'
 

@@ -8,9 +8,11 @@ import pytest
 
 from fedsim import Scenario, simulate
 from fedsim.measure.contributions import contributions
+from fedsim.pages.checks import privacy
 from fedsim.pages.comparison_report import comparison_document
-from fedsim.pages.run_report import privacy_section
+from fedsim.pages.run import privacy_section
 from fedsim.privacy.guarantee import UNIT
+from fedsim.run.check import State
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
 from tests.command import fedsim
@@ -29,9 +31,7 @@ def finished(tmp_path: Path, scenario: Scenario) -> Run:
 def test_what_is_promised_and_what_the_log_shows(tmp_path: Path, small: Load) -> None:
     run = finished(tmp_path, small(PRIVATE, "stop.rounds=50", "population.0.participations={most: 14}"))
     section = privacy_section(run)
-    promise, kept = section.text
-    assert promise.text.startswith("Each client is promised epsilon = 6 at delta = 0.001, with all")
-    assert (kept.text, kept.warns) == ("The log keeps the promise.", False)
+    assert [each.state for each in privacy(run)] == [State.OK]
     bound, noise = section.tables
     assert bound is not None
     assert noise is not None
@@ -51,14 +51,14 @@ def test_a_broken_promise_is_told(tmp_path: Path, small: Load) -> None:
     run = finished(tmp_path, small(PRIVATE))
     often = pl.concat([run.participations] * 2).sort("round", maintain_order=True).lazy()
     seen = contributions(often, len(run.clients))
-    section = privacy_section(replace(run, series={**run.series, "contributions": pl.DataFrame([vars(seen)])}))
-    assert any(": 0 apart, and b = 3 was promised." in each.text for each in section.text if each.warns)
+    found = list(privacy(replace(run, series={**run.series, "contributions": pl.DataFrame([vars(seen)])})))
+    assert any(": 0 apart, and b = 3 was promised." in each.text for each in found if each.state is State.BAD)
 
 
 def test_caveats_follow_what_the_scenario_has(tmp_path: Path, small: Load) -> None:
     run = finished(tmp_path, small(PRIVATE.replace("clip: 0.5", "clip: null"), "population.0.cooldown=1h"))
     section = privacy_section(run)
-    assert section.text[2].text.startswith("Cool-downs by the clock count for nothing")
+    assert section.text[0].text.startswith("Cool-downs by the clock count for nothing")
     (noise,) = section.tables[1:]
     assert noise is not None
     assert ("Standard deviation of the rows of Z", "no clip is given") in noise.rows
@@ -73,7 +73,7 @@ def test_the_page_has_the_section_only_with_privacy(tmp_path: Path, write: Write
     page = (tmp_path / "kept" / "report.html").read_text(encoding="utf-8")
     check(page)
     assert '<section id="privacy"' in page
-    assert "The log keeps the promise." in page
+    assert "The log keeps the promise of privacy." in page
     missed = fedsim("run", file, "--set", PRIVATE, "--set", limits % 5.99, "--out", tmp_path / "missed")
     assert missed.returncode == 1
     assert "privacy.epsilon" in missed.stdout + missed.stderr

@@ -108,7 +108,7 @@ def test_a_note_says_what_a_full_round_takes(write: Write) -> None:
         "server.uplink: a round in which all 20 report takes about 35.6 s (21.6 s without a limit), and uses 45% of "
         "the uplink, over which alone its reports need 16 s"
     ) in notes
-    assert "theory does not hold here: the uploads of a round slow each other (server.uplink)" in notes
+    assert "Theory does not hold here: the uploads of a round slow each other (server.uplink)." in notes
     assert "server.uplink" in str(theory_or_why_not(case, build_population(case)))
 
 

@@ -1,12 +1,9 @@
 """What a person is warned of: separations that outlast the run, cool-downs within a day, and runs of mere chance."""
 
-from pathlib import Path
-
-import polars as pl
 import pytest
 
 from fedsim import simulate
-from fedsim.run.cautions import of_deadline, of_separation, of_shortage, of_training, why_nothing
+from fedsim.run.cautions import of_deadline, of_separation, of_shortage, why_nothing
 from fedsim.run.preflight import preflight
 from fedsim.scenario import Scenario
 from tests.conftest import Load
@@ -14,7 +11,7 @@ from tests.conftest import Load
 
 def cautions(scenario: Scenario) -> list[str]:
     population = preflight(scenario).population
-    return list(of_separation(scenario, population.separation, population.cooldown_s))
+    return [each.text for each in of_separation(scenario, population.separation, population.cooldown_s)]
 
 
 ONCE, NOTHING = "can take part once at most, with a", "how often says nothing of a bias"
@@ -26,7 +23,7 @@ HABITS = "population.0.availability=habits"
     [
         (
             ["stop.rounds=4", "population.0.separation=3"],
-            f"every client {ONCE} separation of 3 rounds in a run of 4: {NOTHING}",
+            f"Every client {ONCE} separation of 3 rounds in a run of 4: {NOTHING}",
         ),
         (
             ["stop.rounds=4", "population.0.separation=[0,0,0,0,0,0,0,0,0,2,3,3]"],
@@ -34,23 +31,23 @@ HABITS = "population.0.availability=habits"
         ),
         (
             ["stop={duration: 1h}", "server.pause=1m", "population.0.cooldown=2h"],
-            f"every client {ONCE} cool-down of 2 h in a run of 60 min: {NOTHING}",
+            f"Every client {ONCE} cool-down of 2 h in a run of 60 min: {NOTHING}",
         ),
         (
             ["stop.rounds=4", "population.0.separation=3", "server.cooldown_from=reported"],
-            "every client can report once at most, with a separation of 3 rounds in a run of 4",
+            "Every client can report once at most, with a separation of 3 rounds in a run of 4",
         ),
         (["stop.rounds=3"], "3 rounds of 3 are 9 participations for 12 clients, not even one for each"),
-        ([HABITS, "population.0.cooldown=11.6h"], "a cool-down of 11.6 h is shorter than a day"),
+        ([HABITS, "population.0.cooldown=11.6h"], "A cool-down of 11.6 h is shorter than a day"),
         (
             ["stop.rounds=4", "population.0.separation=3", "server={mode: buffered, concurrency: 3, buffer: 3}"],
-            f"every client {ONCE} separation of 3 versions in a run of 4: {NOTHING}",
+            f"Every client {ONCE} separation of 3 versions in a run of 4: {NOTHING}",
         ),
     ],
 )
 def test_what_a_person_may_not_have_meant_is_said(small: Load, overrides: list[str], words: str) -> None:
     (said,) = [each for each in cautions(small("population.0.separation=0", *overrides)) if words in each]
-    assert not said.endswith(".")
+    assert said.endswith(".")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +72,7 @@ def test_separations_that_outlast_their_clients_are_told_where_the_run_may_end_b
         "stop={duration: 1h}", "population.0.separation=9", "population.0.session.train={kind: exponential, mean: 5m}"
     )
     (said,) = of_shortage(preflight(scenario))
-    assert "can be kept for less than 5 rounds: clients can take part 12 times in these, which need 15" in said
+    assert "can be kept for less than 5 rounds: clients can take part 12 times in these, which need 15" in said.text
 
 
 QUADRATIC = "learning={problem: {kind: quadratic}, optimizers: [fedavg], step_size: 0.1}"
@@ -85,10 +82,10 @@ LATE = ["population.0.session={train: 20m}", "server.deadline=10m"]
 def test_a_deadline_that_the_median_session_misses_is_told(small: Load) -> None:
     scenario = small(*LATE)
     (said,) = of_deadline(preflight(scenario))
-    assert said.startswith("every session would be late: the median takes 20")
+    assert said.text.startswith("Every session would be late: the median takes 20")
     half = small("population.0.session={train: {kind: lognormal, median: 11m, sigma: 1}}", "server.deadline=10m")
     (said,) = of_deadline(preflight(half))
-    assert "% of the sessions would be late" in said
+    assert "% of the sessions would be late" in said.text
     for fits in (small("server.deadline=1h"), small()):
         assert not list(of_deadline(preflight(fits)))
 
@@ -96,20 +93,7 @@ def test_a_deadline_that_the_median_session_misses_is_told(small: Load) -> None:
 def test_a_run_without_a_report_is_told_with_what_became_of_its_sessions(small: Load) -> None:
     late = simulate(small(*LATE, QUADRATIC))
     assert why_nothing(late.metrics) == "no report was taken in 60 rounds (sessions: 180 late)"
-    assert list(of_training(late.metrics)) == [
-        "the model of fedavg never moved: the server made no step, or every step was zero"
-    ]
     assert late.metrics["learning.fedavg.converged"] == 0
     failed = simulate(small(QUADRATIC, "server.deadline=10m", "server.minimum_reports=3", "server.cohort=3"))
     assert why_nothing(failed.metrics) == ""
     assert why_nothing({"sessions.count": 0.0, "rounds.count": 4.0}).endswith("in 4 rounds (nobody was selected)")
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_diverged_run_says_at_which_round_and_what_helps(small: Load, tmp_path: Path) -> None:
-    run = simulate(small(QUADRATIC, "learning.step_size=5", "stop.rounds=3000"))
-    assert run.learning is not None
-    first = run.learning.filter(pl.col("loss").is_nan())["round"].to_list()[0]
-    told = [said for said in of_training(run.metrics) if "diverged" in said]
-    assert told == [f"training with fedavg diverged at round {first:,}; try a smaller step (learning.step_size)"]
-    assert "diverged at round" in run.report(tmp_path / "page.html").read_text()

@@ -16,7 +16,7 @@ from fedsim import Result, RunError, Scenario, ScenarioError
 from fedsim.bridges.exports import export_perfetto, schedule_of
 from fedsim.common.json_files import checksum
 from fedsim.log import _of_0_2 as of_0_2
-from fedsim.pages.page import document_of
+from fedsim.pages.page import answer_of
 from fedsim.run.files import Provenance
 from fedsim.run.preflight import preflight
 from fedsim.run.privacy import check_log
@@ -199,8 +199,8 @@ def test_a_directory_of_0_2_is_still_read(small: Load, tmp_path: Path, server: s
     assert [check_log(each, {"rounds": 9, "min_separation": 2}) for each in (found, result)] == [
         check_log(result, {"rounds": 9, "min_separation": 2})
     ] * 2
-    of_run, of_old = (document_of(each) for each in (new, folder))
-    assert (of_old.tiles, of_old.answer, of_old.finding) == (of_run.tiles, of_run.answer, of_run.finding)
+    of_run, of_old = (answer_of(each) for each in (new, folder))
+    assert (of_old.tiles, of_old.sentences, of_old.headline) == (of_run.tiles, of_run.sentences, of_run.headline)
     assert export_perfetto(folder, tmp_path / "old.json") == export_perfetto(new, tmp_path / "new.json")
     assert (tmp_path / "old.json").read_bytes() == (tmp_path / "new.json").read_bytes()
     again = found.save(tmp_path / "again")
