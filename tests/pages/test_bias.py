@@ -53,7 +53,7 @@ CLIENT = pl.col("client")
         (
             pl.when(CLIENT < 50).then(190).otherwise(210) + CLIENT % 5 * 5 - 10,
             Seen.NONE,
-            "Participation is 2.8 % from uniform (TV), not significantly more than by equal chances (2.8 %).",
+            "Participation is 2.5 % from uniform (TV), not significantly more than by equal chances (2.8 %).",
         ),
         (pl.when(CLIENT < 50).then(1997).otherwise(2001), Seen.NONE, "more even than equal chances would make it"),
         (pl.when(CLIENT < 50).then(180).otherwise(220), Seen.BIAS, "significantly"),

@@ -12,7 +12,7 @@ from fedsim.common.markup import block, code, escape, table
 from fedsim.pages.page import answer_of, report_directories
 from fedsim.pages.summary import markdown_summary
 
-from .runs import DEGENERATE, write_manifest
+from .runs import DEGENERATE, SCENARIO, write_manifest
 
 HOSTILE = "<script>alert(1)</script> | @team `x` **b** [l](u)"
 
@@ -52,7 +52,8 @@ def test_the_summary_of_a_run_has_verdict_answer_figures_and_command(run_directo
     judged = [
         {"check": "rounds.count > 5", "status": "pass", "observed": 60, "limit": 5, "margin": 55, "place": "a:1:2"}
     ]
-    write_manifest(run_directory, name=HOSTILE, command="fedsim run 'a b'", verdict=judged)
+    named = {"name": HOSTILE, "scenario": SCENARIO | {"name": HOSTILE}}
+    write_manifest(run_directory, command="fedsim run 'a b'", verdict=judged, **named)
     text = markdown_summary(answer_of(run_directory))
     assert text.startswith("### &lt;script&gt;alert\\(1\\)&lt;/script&gt;")
     assert "The one expectation is met: rounds that were opened above 5." in text

@@ -63,9 +63,9 @@ def test_all_at_the_same_loss_do_not_differ(run: Run) -> None:
 
 def test_each_loss_stands_on_its_side(run: Run) -> None:
     text = words(trained(run, {"a": 5.4, "b": 5.0, "c": 4.6, "a_uniform": 5.0}))
-    assert text.startswith("The loss of “a” (5.4")
+    assert text.startswith("The loss of “a” (5.399)")
     assert ") ends significantly above that of unbiased training (" in text
-    assert "the loss of “c” (4.6" in text
+    assert "the loss of “c” (4.599)" in text
     assert ") ends significantly below that of unbiased training (" in text
     assert text.endswith("; the other does not differ significantly.")
 
@@ -73,7 +73,7 @@ def test_each_loss_stands_on_its_side(run: Run) -> None:
 def test_without_a_reference_the_lowest_loss_is_compared_with(run: Run) -> None:
     text = words(trained(run, {"a": 5.4, "b": 5.0}))
     assert text.startswith("The lowest loss is that of “b”, ")
-    assert "The loss of “a” (5.4" in text
+    assert "The loss of “a” (5.399)" in text
     assert "significantly above that of “b” (" in text
 
 

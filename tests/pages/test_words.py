@@ -86,6 +86,12 @@ CASES = {
 }
 
 
+def test_a_number_of_no_fact_is_found(written: Path) -> None:
+    run = load_one(written)
+    assert wrong(run, "All clients took part in 400 rounds.", ("rounds.count",)) == []
+    assert wrong(run, "In 401 rounds 3.2 % of “group 4” did.", ("rounds.count",)) == ["401", "3.2 %"]
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_every_number_is_that_of_a_fact(tmp_path: Path, case: str) -> None:
     file = tmp_path / "case.fedsim.yaml"
