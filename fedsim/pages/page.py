@@ -14,6 +14,7 @@ from markupsafe import Markup
 from fedsim.common.errors import RunError
 from fedsim.common.files import write_bytes, write_text
 from fedsim.common.formatting import distinct
+from fedsim.pages.adapter import document_from
 from fedsim.pages.document import ReportDocument, json_summary, markdown_summary, pictures_of, render, render_part
 from fedsim.pages.finding import lines
 from fedsim.pages.render import figure_file, picture
@@ -35,15 +36,18 @@ def document_of(what: Path | Run, plugins: bool = False) -> ReportDocument:
         The directory lacks a file or has one that is unreadable, or not the one that the run wrote.
     """
     if isinstance(what, Path) and (what / SWEEP_FILE).exists():
-        from fedsim.pages.sweep_report import sweep_document
+        from fedsim.pages.trials import trials_answer
         from fedsim.trials.trials import Trials
 
-        return sweep_document(Trials.read(what))
-    from fedsim.pages.jobs_report import jobs_document
+        return document_from(trials_answer(Trials.read(what)))
+    run = load(what) if isinstance(what, Path) else what
+    if run.scenario.jobs:
+        from fedsim.pages.jobs import jobs_answer
+
+        return document_from(jobs_answer(run))
     from fedsim.pages.run_report import run_document
 
-    run = load(what) if isinstance(what, Path) else what
-    return jobs_document(run) if run.scenario.jobs else run_document(run, plugins)
+    return run_document(run, plugins)
 
 
 def write_report(

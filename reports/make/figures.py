@@ -16,13 +16,12 @@ from fedsim.common.formatting import capitalized, count, equation, listing, numb
 from fedsim.pages.charts import Chart
 from fedsim.pages.charts.learning import Curve, curve_chart, curve_of
 from fedsim.pages.charts.marks import set_scale
-from fedsim.pages.charts.sweep_lines import lines_chart
+from fedsim.pages.charts.sweep_lines import Line, Lines, lines_chart
 from fedsim.pages.charts.sweep_settings import IntervalRows, interval_chart
 from fedsim.pages.document import ReportDocument, Section
 from fedsim.pages.finding import BIAS, COST, MODEL, NEXT, TRUST, Finding
 from fedsim.pages.methods import INITIAL_ROUND
 from fedsim.pages.metric_wording import tv
-from fedsim.pages.sweep import Line, Lines
 from fedsim.pages.tables import Table
 from fedsim.trials.decision import L1
 from fedsim.trials.trials import Axis

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from fedsim.pages.comparison_report import comparison_document
 from fedsim.pages.finding import as_plain
 from fedsim.pages.page import document_of
 
@@ -19,6 +18,7 @@ from .conftest import IN_A_BROWSER, Open
 from .lint import Fault, check_form, check_words, lint, numbers, read_page, says
 from .lint_browser import browser_faults
 from .lint_cases import Case, draw_case
+from .runs import comparison_of
 
 FAULTY = (
     6077,
@@ -46,7 +46,7 @@ def _in_a_browser(test: Any) -> Any:
 def faults_of(case: Case, right: Counter[str]) -> list[Fault]:
     """Return the faults of the page of a case, which is of what its directories hold."""
     if case.kind == "comparison":
-        document = comparison_document(case.directories[0], case.directories[1], 0.95)
+        document = comparison_of(case.directories[0], case.directories[1])
     else:
         document = document_of(case.directories[0])
     return lint(case.page, case.directories, [dict(as_plain(each)) for each in document.answer], right)
