@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fedsim.pages.finding import lines
+from fedsim.pages.answer import TRUST, Sentence
 from reports.make import figures, pages, placeholders, studies, training, words
 from reports.make.kept import above_uniform, load, of
 
@@ -234,8 +234,9 @@ def test_the_page_of_a_figure_answers_every_question(settled: float, trust: str,
     found |= {"participation.l1_uniform": 0.4, "rounds.per_day": 960.0, "sessions.device_hours": 1234.0}
     rows = [{"optimizer": name, "round": each, "loss": 3.0} for name in losses for each in (-1, 9)]
     page = figures.figure_page("mnist-sample", {8: found}, {8: pl.DataFrame(rows)}, [])
-    said = {each.about: each for each in lines(page.answer)}
-    assert list(said) == ["How biased", "To the model", "At what cost", "Can I trust it", "Do this next"]
+    alarms = [Sentence(each.text, TRUST) for each in page.alarms]
+    said = {each.about: each for each in reversed([*page.sentences, *alarms, *page.remedies])}
+    assert said.keys() == {"How biased", "To the model", "At what cost", "Can I trust it", "Do this next"}
     assert said["At what cost"].text == "1,230 device-hours; 960 rounds per simulated day."
     assert said["Can I trust it"].text.startswith(trust)
     assert following in said["Do this next"].command

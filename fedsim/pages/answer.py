@@ -8,8 +8,9 @@ from fedsim.pages.charts import Absent, Chart
 from fedsim.pages.expectations import Verdict
 from fedsim.pages.provenance import ReportProvenance
 from fedsim.pages.tables import Table
-from fedsim.run.check import Check as Check
-from fedsim.run.check import State as State
+from fedsim.run.check import Check, State
+
+__all__ = ["BIAS", "COST", "MODEL", "NEXT", "TRUST", "WHAT", "Answer", "Check", "Section", "Sentence", "State", "Tile"]
 
 VERSION = 1
 """Of the JSON form of an answer."""

@@ -67,7 +67,8 @@ def privacy(run: Run) -> Iterator[Check]:
     table = run.series.get("contributions")
     if run.scenario.privacy is None or table is None or any(key not in run.known for key in keys):
         return
-    bounds = ParticipationBounds(*(int(run.known[key]) for key in keys))
+    rounds, apart, most = (int(run.known[key]) for key in keys)
+    bounds = ParticipationBounds(rounds, apart, most)
     faults = broken_promises(bounds, Contributions(**table.row(0, named=True)))
     bad = partial(Check, "privacy", State.BAD, facts=(*keys, "contributions"))
     yield from (bad(f"The log breaks the promise of privacy: {fault}.") for fault in faults)

@@ -1,4 +1,4 @@
-"""An answer as one HTML page, or the part of it that a notebook shows: self-contained, escaped, with a policy of hashes."""
+"""An answer as one HTML page, or the part of it that a notebook shows: self-contained, escaped, with a policy."""
 
 import html
 import re

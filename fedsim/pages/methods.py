@@ -13,7 +13,6 @@ import polars as pl
 
 from fedsim.common.arrays import Floats
 from fedsim.common.formatting import give_or_take
-from fedsim.measure.metrics import split
 from fedsim.measure.verdict import Look, compare_values
 from fedsim.run.run import Run
 
@@ -33,17 +32,6 @@ def optimizers(run: Run) -> tuple[str, ...]:
 def references(names: Sequence[str]) -> Mapping[str, str]:
     """Tell which of the optimizers is there to compare with: one trained under uniform participation -> its own."""
     return {name + _REFERENCE: name for name in names if name + _REFERENCE in names}
-
-
-def optimizer_of(metric: str, figure: str) -> str | None:
-    """Return the optimizer of a metric ``learning.NAME.FIGURE``; None of others, and under uniform participation."""
-    known, dimensions = split(metric)
-    name = dimensions.get("optimizer", _REFERENCE)
-    return (
-        name
-        if known is not None and known.name == f"learning.OPTIMIZER.{figure}" and not name.endswith(_REFERENCE)
-        else None
-    )
 
 
 def optimizer_figures(run: Run, figure: str) -> dict[str, float]:

@@ -1,30 +1,18 @@
-"""How metrics of sweeps and comparisons are called and written: distances from uniform as TV in per cent, times."""
+"""How a metric is named and written in sentences, tables and charts: by its entry in the registry of metrics."""
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 
 from fedsim.common.formatting import duration, fixed, number, percent, signed
 from fedsim.limits.grammar import ConditionError, MetricCondition, parse_condition
-from fedsim.measure.metrics import describe
-from fedsim.pages.finding import BIAS, COST, MODEL
+from fedsim.measure.metrics import split
 from fedsim.trials.decision import PACE
 
-PACE_UNIT = " rounds per day"
-_UNIFORM = re.compile(r"participation\.(reported_|pull_|)(l1|tv)_uniform")
-_OF = {"": "participation", "reported_": "reports", "pull_": "the pull on the model"}
-_LEARNING = re.compile(r"learning\.(.+)\.([a-z_]+)")
-_LOSSES = {
-    "loss": "the loss of {}",
-    "average_loss": "the loss of the mean model of {}",
-    "excess_loss": "the loss of {} above the one under uniform participation",
-    "above_optimum": "the loss of {} above the optimum",
-    "bias": "the distance of the mean model of {} from the optimum",
-}
-_POINTS = " points"
+PACE_UNIT = "rounds per day"
+_EVEN = {f"participation.{of}{kind}_uniform" for of in ("", "reported_", "pull_") for kind in ("l1", "tv")}
 
 
 def figure(value: float) -> str:
@@ -37,60 +25,86 @@ def tv(l1: float) -> str:
     return percent(l1 / 2 if l1 > 1e-9 else 0.0)
 
 
+def _points(scale: float, share: float) -> str:
+    return number(scale * share, 2) if abs(scale * share) < 0.05 else fixed(scale * share, 1)
+
+
 @dataclass(frozen=True)
 class MetricWording:
-    """How a metric is named and formatted in sentences and charts."""
+    """How a metric is named and formatted."""
 
     metric: str  # its name
-    words: str  # what it is called
-    about: str = ""  # the question to which it belongs
+    words: str  # what it is called, without an article
+    axis: str  # its name on the axis of a chart, with the unit
     write: Callable[[float], str] = figure  # writes a value
-    apart: Callable[[float], str] = figure  # writes a difference
+    apart: Callable[[float], str] = figure  # writes a difference, without its unit
+    unit: str = ""  # of a difference: `` points``
     scale: float = 1.0  # what it is multiplied by on the axis of a chart
-    short: str = ""  # its name on the axis, with the unit
+    less_is_better: bool | None = None  # None where neither is
 
-    def bare(self, value: float) -> str:
-        """Write a value where its unit stands beside it."""
-        return self.apart(value) if self.metric == PACE else self.write(value)
+    @property
+    def the(self) -> str:
+        """What it is called in a sentence: by its own name where nothing else is known."""
+        return self.words if self.words == self.metric else f"the {self.words}"
 
-    def extreme(self, most: bool) -> str:
-        """Name the most or the least of it."""
-        if self.about == BIAS and not most:
+    def difference(self, value: float, half: float = np.nan, *, sign: bool = True) -> str:
+        """Write a difference, and half of its interval where there is one."""
+        text = signed(value, self.apart) if sign else self.apart(abs(value))
+        # What rounding leaves where every seed says the same is nothing.
+        spread = "0" if half < 1e-9 * max(abs(value), 1e-3) else self.apart(half) if np.isfinite(half) else ""
+        return f"{text} ± {spread}{self.unit}" if spread else f"{text}{self.unit}"
+
+    def mean(self, value: float, half: float) -> str:
+        """Write a mean, and half of its interval where there is one."""
+        if not np.isfinite(half) or half <= 1e-9 * abs(value):
+            return self.write(value)
+        return f"{self.write(value)} ± {self.apart(half)}{self.unit}"
+
+    @property
+    def is_distance(self) -> bool:
+        """Whether it is a distance of participation from uniform."""
+        return self.metric in _EVEN
+
+    def extreme(self, less: bool) -> str:
+        """Name the least or the most of it."""
+        if less and self.is_distance:
             return "the most even participation"
-        return f"the {'highest' if most else 'lowest'} {self.words.removeprefix('the ')}"
+        return f"the {'lowest' if less else 'highest'} {self.words}"
 
 
-def _in_points(scale: float) -> Callable[[float], str]:
-    def write(share: float) -> str:
-        return f"{number(scale * share, 2) if abs(scale * share) < 0.05 else fixed(scale * share, 1)}{_POINTS}"
-
-    return write
-
-
+@cache
 def wording_of(metric: str) -> MetricWording:
     """Return how a metric is named and formatted."""
+    known, parts = split(metric)
+    less = None if known is None or not known.better else known.better == "lower"
     if metric == PACE:
-        apart = partial(number, digits=3)
+        three = partial(number, digits=3)
+        return MetricWording(
+            metric, "pace", "rounds per simulated day", _pace, three, f" {PACE_UNIT}", less_is_better=less
+        )
+    if known is None:
+        return MetricWording(metric, metric, metric)
+    words = known.words if known.label else metric
+    for key, name in parts.items() if known.label else ():
+        place, kind = key.upper(), "" if key == "optimizer" else f"{key} "
+        # A label has its names in capitals, as the name of the metric has.
+        words = f"“{name}”".join(words.split(place)) if place in words else f"{words} of {kind}“{name}”"
+    if known.unit == "L1":
+        axis = f"{words} (TV, %)"
+        words = words if words == metric else f"{words} (TV)"
+        apart = partial(_points, 50.0)
+        return MetricWording(metric, words, axis, tv, apart, " points", 50.0, less)
+    if known.unit == "share":
+        return MetricWording(metric, words, f"{words} (%)", percent, partial(_points, 100.0), " points", 100.0, less)
+    if known.unit == "s":
+        return MetricWording(metric, words, words, duration, duration, less_is_better=less)
+    axis = f"{words} ({known.unit})" if known.unit else words
+    return MetricWording(metric, words, axis, less_is_better=less)
 
-        def pace(value: float) -> str:
-            return f"{'1.0' if apart(value) == '1' else apart(value)}{PACE_UNIT}"
 
-        return MetricWording(metric, "the pace", COST, pace, apart, short="rounds per simulated day")
-    if found := _UNIFORM.fullmatch(metric):
-        words, scale = f"the distance of {_OF[found[1]]} from uniform (TV)", 50.0 if found[2] == "l1" else 100.0
-        write = tv if found[2] == "l1" else percent
-        return MetricWording(metric, words, BIAS, write, _in_points(scale), scale, "distance from uniform (TV, %)")
-    known, trained = describe(metric), _LEARNING.fullmatch(metric)
-    unit, about = "" if known is None else known.unit, MODEL if trained else ""
-    words = _LOSSES[trained[2]].format(f"“{trained[1]}”") if trained and trained[2] in _LOSSES else metric
-    short = words.removeprefix("the ") if words != metric else f"{metric} ({unit})" if unit else metric
-    if unit == "s":
-        return MetricWording(metric, words, about, duration, duration, short=short)
-    if unit == "L1":
-        return MetricWording(metric, words, BIAS, tv, _in_points(50.0), 50.0, f"{short} (TV, %)")
-    if unit == "share":
-        return MetricWording(metric, words, about, percent, _in_points(100.0), 100.0, f"{metric} (%)")
-    return MetricWording(metric, words, about, short=short)
+def _pace(value: float) -> str:
+    text = number(value, 3)
+    return f"{'1.0' if text == '1' else text} {PACE_UNIT}"
 
 
 def read_condition(text: str) -> tuple[str, Callable[[float], str]]:
@@ -102,14 +116,13 @@ def read_condition(text: str) -> tuple[str, Callable[[float], str]]:
         condition = parse_condition(text)
     except ConditionError:
         return " ".join(text.split()), figure
-    wording, known = wording_of(condition.metric), describe(condition.metric)
-    form, what = condition.values[0].form, wording.words.removeprefix("the ")
+    wording, known = wording_of(condition.metric), split(condition.metric)[0]
     write = wording.write
     if write is figure:
-        write = {"percentage": percent, "duration": duration, "number": lambda value: number(value, 4)}[form]
-    if what == condition.metric and known is not None:
-        what = known.words
-        what += " (TV)" if known.unit == "L1" else ""
+        form = condition.values[0].form
+        of_form: dict[str, Callable[[float], str]] = {"percentage": percent, "duration": duration}
+        write = of_form.get(form, partial(number, digits=4))
+    what = known.words if wording.words == condition.metric and known is not None else wording.words
     return f"{what} {_limits(condition, write)}", write
 
 
@@ -120,14 +133,3 @@ def _limits(condition: MetricCondition, write: Callable[[float], str]) -> str:
         return f"{'from' if len(ends) > 1 else 'at'} {' to '.join(ends)}"
     end, beyond, words = (high, "below", "most") if low is None else (low, "above", "least")
     return "" if end is None else f"{beyond if end.strict else f'of at {words}'} {write(end.value)}"
-
-
-def difference(wording: MetricWording, mean: float, half: float, *, sign: bool = True) -> str:
-    """Write a difference with its sign, and half of its interval where there is one."""
-    text = signed(mean, wording.apart) if sign else wording.apart(mean)
-    if not np.isfinite(half):
-        return text
-    # What rounding leaves where every seed says the same is nothing.
-    spread = "0" if half < 1e-9 * max(abs(mean), 1e-3) else wording.apart(half)
-    unit = _POINTS if text.endswith(_POINTS) else ""
-    return f"{text.removesuffix(unit)} ± {spread.removesuffix(unit)}{unit}"

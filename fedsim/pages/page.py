@@ -29,17 +29,17 @@ def answer_of(what: Path | Run, plugins: bool = False) -> Answer:
         The directory lacks a file or has one that is unreadable, or not the one that the run wrote.
     """
     if isinstance(what, Path) and (what / SWEEP_FILE).exists():
-        from fedsim.pages.sweep_report import sweep_report
+        from fedsim.pages.trials import trials_answer
         from fedsim.trials.trials import Trials
 
-        return sweep_report(Trials.read(what))
+        return trials_answer(Trials.read(what))
     from fedsim.pages.run import run_answer
 
     run = load(what) if isinstance(what, Path) else what
     if run.scenario.jobs:
-        from fedsim.pages.jobs_report import jobs_report
+        from fedsim.pages.jobs import jobs_answer
 
-        return jobs_report(run)
+        return jobs_answer(run)
     return run_answer(run, plugins)
 
 

@@ -100,8 +100,9 @@ def playground_answer(scenario: Scenario | None = None, file: Path | None = None
         "named": list(enumerate(DELTAS)),
         "noise": [[noise_for(epsilon, float(delta)) for epsilon in EPSILONS] for delta in DELTAS],
     }
-    shown = vars(start) | {"largest": max(IN_PAGE, start.clients), "most": start.most, "privacy": privacy}
-    answer = Answer(
+    shown: dict[str, object] = {**vars(start), "largest": max(IN_PAGE, start.clients), "most": start.most}
+    shown |= {"privacy": privacy, "mechanism": "independent", "delta": DELTAS.index("1e-8")}
+    said = Answer(
         kind="playground",
         name="theory",
         question="How uneven is participation at a separation R, and which R is enough?",
@@ -117,7 +118,7 @@ def playground_answer(scenario: Scenario | None = None, file: Path | None = None
         description=_ABOUT,
         failures=tuple(start.notes),
     )
-    return answer, shown | {"mechanism": "independent", "delta": DELTAS.index("1e-8")}
+    return said, shown
 
 
 def _start(scenario: Scenario, file: str) -> _Start:

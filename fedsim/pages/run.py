@@ -179,7 +179,8 @@ def privacy_section(run: Run) -> Section:
     if privacy is None or table is None or any(f"privacy.{name}" not in known for name in _FIGURES):
         return Section("privacy", "Privacy")
     figures = {name: known[f"privacy.{name}"] for name in _FIGURES}
-    bounds = ParticipationBounds(*(int(figures[name]) for name in ("rounds", "separation", "most")))
+    rounds, least, most = (int(figures[name]) for name in ("rounds", "separation", "most"))
+    bounds = ParticipationBounds(rounds, least, most)
     seen = Contributions(**table.row(0, named=True))
     apart = NO_VALUE if seen.least_separation is None else count(seen.least_separation)
     rows = (

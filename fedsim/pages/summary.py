@@ -38,8 +38,8 @@ def markdown_summary(answer: Answer) -> str:
     parts.append("\n".join(items))
     checks = [each for each in answer.checks if each.state is not State.NONE]
     if checks:
-        rows = [(f"{_STATES[each.state]} {escape(each.name)}", escape(each.text)) for each in checks]
-        parts.append(table(("check", ""), rows))
+        states = [(f"{_STATES[each.state]} {escape(each.name)}", escape(each.text)) for each in checks]
+        parts.append(table(("check", ""), states))
     tables = [each for section in answer.sections if not section.folded for each in section.tables if each is not None]
     parts += [_plain_table(each) for each in tables if each.rows]
     commands = [origin.command for origin in answer.origins.values() if origin.command]

@@ -289,13 +289,13 @@ def measured(run: Run, key: str) -> Sentence | None:
     fact = run.fact(key)
     if fact is None or fact["value"] is None:
         return None
-    wording = wording_of(key if metric is None or "optimizer" in dimensions else name)
-    what = f"`{key}`" if metric is None else wording.words if wording.words not in {key, name} else metric.words
+    wording, plain = wording_of(key), f"`{key}`" if metric is None else metric.words
+    what = wording.the if wording.words != key else plain
     of = [f"“{each}”" for each in dimensions.values() if f"“{each}”" not in what]
     text = f"{capitalized(what)}{f' of {listing(of)}' if of else ''} is {wording.write(fact['value'])}"
     if fact["low"] is not None and fact["high"] is not None:
         text += f" ({wording.write(fact['low'])} to {wording.write(fact['high'])})"
-    return Sentence(f"{text}.", wording.about or WHAT, (key,))
+    return Sentence(f"{text}.", WHAT, (key,))
 
 
 _DISTANCES = {

@@ -286,7 +286,6 @@ def write_page(
     gets the lines of the answer.
     """
     from fedsim import pages
-
     from fedsim.pages.terminal import spoken
 
     def said(answer: "Answer") -> None:

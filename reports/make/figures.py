@@ -13,16 +13,14 @@ from matplotlib.axes import Axes
 from fedsim import Scenario
 from fedsim.common.arrays import Floats
 from fedsim.common.formatting import capitalized, count, equation, listing, number, percent, signed
+from fedsim.pages.answer import BIAS, COST, MODEL, NEXT, TRUST, Answer, Check, Section, Sentence, State
 from fedsim.pages.charts import Chart
 from fedsim.pages.charts.learning import Curve, curve_chart, curve_of
 from fedsim.pages.charts.marks import set_scale
-from fedsim.pages.charts.sweep_lines import lines_chart
+from fedsim.pages.charts.sweep_lines import Line, Lines, lines_chart
 from fedsim.pages.charts.sweep_settings import IntervalRows, interval_chart
-from fedsim.pages.document import ReportDocument, Section
-from fedsim.pages.finding import BIAS, COST, MODEL, NEXT, TRUST, Finding
 from fedsim.pages.methods import INITIAL_ROUND
 from fedsim.pages.metric_wording import tv
-from fedsim.pages.sweep import Line, Lines
 from fedsim.pages.tables import Table
 from fedsim.trials.decision import L1
 from fedsim.trials.trials import Axis
@@ -177,9 +175,7 @@ def claims_of(figure: str, results: Results) -> list[Claim]:
     return rows
 
 
-def figure_page(
-    name: str, results: Results, tables: Mapping[int, pl.DataFrame], over_draws: Sequence[Claim]
-) -> ReportDocument:
+def figure_page(name: str, results: Results, tables: Mapping[int, pl.DataFrame], over_draws: Sequence[Claim]) -> Answer:
     """Return a learning figure of the paper, from metrics and learning tables by separation.
 
     `over_draws` are the claims that it tests as they come out over draws of the data.
@@ -199,8 +195,9 @@ def figure_page(
         name=name,
         setup=_setup(scenario, results),
         picture="predicted",  # where there is one
-        finding=unbroken(_of_whom(name, len(claims)) + "; ".join(f"“{each.claim}” {each.verdict}" for each in claims)),
-        answer=[*_participation(results), *_answer(scenario, results, _missed(results, tables), over_draws)],
+        headline=unbroken(_of_whom(name, len(claims)) + "; ".join(f"“{each.claim}” {each.verdict}" for each in claims)),
+        sentences=[*_participation(results), *_answer(scenario, results, _missed(results, tables), over_draws)],
+        checks=list(_settled(scenario, claims)),
     )
 
 
@@ -252,14 +249,14 @@ def _setup(scenario: Scenario, results: Results) -> str:
 _CHANCE = "participation.l1_chance"
 
 
-def _participation(results: Results) -> Iterator[Finding]:
+def _participation(results: Results) -> Iterator[Sentence]:
     """Say how far participation is from uniform at the first separation and at the last."""
     ways = [(tv(found[L1]), f"at R = {r}", found) for r, found in sorted(results.items()) if L1 in found]
     if ways:
         last = f", {' '.join(ways[-1][:2])}" if len(ways) > 1 else ""
         share, at, first = ways[0]
         chance = f"; equal chances: {tv(first[_CHANCE])}" if _CHANCE in first else ""
-        yield Finding(f"Participation is {share} from uniform (TV{chance}) {at}{last}.", BIAS, quantity=L1)
+        yield Sentence(f"Participation is {share} from uniform (TV{chance}) {at}{last}.", BIAS, (L1,))
 
 
 def _cost(results: Results) -> str:
@@ -273,20 +270,16 @@ def _cost(results: Results) -> str:
     return f"{over('sessions.device_hours')} device-hours{at}; {over('rounds.per_day')} rounds per simulated day."
 
 
-def _answer(scenario: Scenario, results: Results, missed: str, over_draws: Sequence[Claim]) -> Iterator[Finding]:
+def _answer(scenario: Scenario, results: Results, missed: str, over_draws: Sequence[Claim]) -> Iterator[Sentence]:
     """Say what participation does to the model, what the runs cost, how sure the verdict is, and what to do next."""
     claims = claims_of(scenario.name, results)
     if missed:
-        yield Finding(unbroken(missed), MODEL)
+        yield Sentence(unbroken(missed), MODEL)
     for each in claims:
-        yield Finding(f"{capitalized(each.measured)}.", MODEL, brief=f"{each.measured.partition('; ')[0]}.")
-    yield Finding(_cost(results), COST)
+        yield Sentence(f"{capitalized(each.measured)}.", MODEL)
+    yield Sentence(_cost(results), COST)
     sweep = f"fedsim sweep scenarios/paper/{scenario.name}.fedsim.yaml --set "
-    if unsettled := next((each.verdict for each in claims if "not decided" in each.verdict), ""):
-        few = unsettled.rpartition(": ")[2].replace("runs", "losses")
-        yield Finding(f"{few}: they show how far training got, not where it ends.", TRUST, warns=True)
-        longer = f"{sweep}stop.rounds={10 * (scenario.stop.rounds or 0)}"
-        yield Finding("Run 10 times as long, so that losses settle.", NEXT, command=longer)
+    if list(_settled(scenario, claims)):
         return
     text = "One seed at each R: small differences may be chance."
     if over_draws:
@@ -302,8 +295,18 @@ def _answer(scenario: Scenario, results: Results, missed: str, over_draws: Seque
         assert draws is not None, measured
         at, verdict = " at R = 0" if found[1] else "", "The same verdict" if alike else "Not quite the same"
         text = f"{verdict} from {draws[1]} other draws: {who} ends {found[2]} off{at}."
-    yield Finding(unbroken(text), TRUST)
-    yield Finding("Run it with other seeds of your own.", NEXT, command=f"{sweep}sweep.seeds=5")
+    yield Sentence(unbroken(text), TRUST)
+    yield Sentence("Run it with other seeds of your own.", NEXT, command=f"{sweep}sweep.seeds=5")
+
+
+def _settled(scenario: Scenario, claims: Sequence[Claim]) -> Iterator[Check]:
+    """Say that losses have not settled, where a claim is not decided for that."""
+    if unsettled := next((each.verdict for each in claims if "not decided" in each.verdict), ""):
+        few = unsettled.rpartition(": ")[2].replace("runs", "losses")
+        text = f"{few}: they show how far training got, not where it ends."
+        command = f"fedsim sweep scenarios/paper/{scenario.name}.fedsim.yaml --set "
+        command += f"stop.rounds={10 * (scenario.stop.rounds or 0)}"
+        yield Check("settled", State.CAUTION, text, remedy="Run 10 times as long.", command=command)
 
 
 def _bias(results: Results, names: Sequence[str]) -> tuple[Chart, ...]:

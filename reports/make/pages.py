@@ -19,9 +19,8 @@ from jinja2 import Environment, StrictUndefined, select_autoescape
 
 from fedsim import Scenario
 from fedsim.common.markup import escape
-from fedsim.pages.document import ReportDocument
-from fedsim.pages.finding import BIAS, COST, MODEL, NEXT, TRUST, Finding, lines
-from fedsim.pages.page import entry, write_document
+from fedsim.pages.answer import BIAS, COST, MODEL, NEXT, TRUST, Answer, Sentence
+from fedsim.pages.page import entry, write_answer
 from fedsim.pages.render import picture
 from reports.make import placeholders, tournament, which_r, which_separation
 from reports.make.figures import FIGURES, Claim, figure_page
@@ -118,10 +117,10 @@ def write_regions() -> None:
             sys.stderr.write(f"{name} has changed\n")
 
 
-CHAIN: Mapping[str, Callable[[str], ReportDocument]] = dict.fromkeys(
+CHAIN: Mapping[str, Callable[[str], Answer]] = dict.fromkeys(
     ("paper/synthetic", "paper/bias-vs-separation", "paper/convergence"), run_page
 )
-STUDIES: Mapping[str, Callable[[str], ReportDocument]] = {
+STUDIES: Mapping[str, Callable[[str], Answer]] = {
     **dict.fromkeys(("studies/night-charging", "studies/three-continents", "studies/mixed-separation"), run_page),
     "studies/separation-sweep": sweep_page,
     **dict.fromkeys(("studies/which-separation", "studies/which-cooldown", "studies/tournament"), kept_sweep_page),
@@ -150,7 +149,7 @@ def overall(kept: Kept) -> list[Claim]:
     return found
 
 
-def make_figures(names: Sequence[str]) -> list[ReportDocument]:
+def make_figures(names: Sequence[str]) -> list[Answer]:
     """Make the learning figures of these names, and the page that lists all; return the figures."""
     kept: dict[str, Any] = read_store("measured", {})
     made, tested = [], overall(load())
@@ -170,7 +169,7 @@ def make_figures(names: Sequence[str]) -> list[ReportDocument]:
 def make_pages(names: Sequence[str], *, redraw: bool = False) -> None:
     """Make the pages of these names; without any, all of them and the list."""
 
-    def made(pages: Mapping[str, Callable[[str], ReportDocument]]) -> list[ReportDocument]:
+    def made(pages: Mapping[str, Callable[[str], Answer]]) -> list[Answer]:
         return [make(scenario) for scenario, make in pages.items() if not names or Path(scenario).name in names]
 
     figures = [name for name in FIGURES if not names or name in names]
@@ -192,8 +191,8 @@ CARDS = {
     "fedavg-synthetic": "A figure of the paper: what bias FedAvg keeps",
 }
 """The pages that the list begins with, with their pictures, and what they are."""
-FIRST_PAGES = ("fedavg-synthetic", "synthetic", "which-separation")
-"""What the list says is theirs: of separations, of theory, and of pace."""
+FIRST_PAGES = ("fedavg-synthetic", "which-separation")
+"""What the list says is theirs: of bias and models, and of cost."""
 FIRST = "fedsim run scenarios/paper/synthetic.fedsim.yaml"
 FEDSIM = (
     "fedsim simulates which devices take part in federated learning: when they are available, who is selected, and "
@@ -203,9 +202,9 @@ FEDSIM = (
 )
 
 
-def write_list(tested: Sequence[Claim], sections: Mapping[str, Sequence[ReportDocument]]) -> None:
+def write_list(tested: Sequence[Claim], sections: Mapping[str, Sequence[Answer]]) -> None:
     """Write the page that lists reports: four with their pictures, the paper's claims, and all."""
-    documents = {each.name: each for listed in sections.values() for each in listed}
+    documents = {each.name: each for some in sections.values() for each in some}
     cards = []
     for name, title in CARDS.items():
         document = documents[name]
@@ -215,29 +214,19 @@ def write_list(tested: Sequence[Claim], sections: Mapping[str, Sequence[ReportDo
     met, partly, missed = (sum(claim.status == status for claim in tested) for status in ("pass", "warn", "fail"))
     came = f"{met} hold{'s' * (met == 1)}, {partly} in part, {missed} {'does' if missed == 1 else 'do'} not"
     told = f"The paper's claims: of {len(tested)} with a page, {came}"
-    figure, run, private = ({each.about: each for each in lines(documents[name].answer)} for name in FIRST_PAGES)
-    apart, noise = re.findall(r"[\d.]+\s%", run[TRUST].text)
-    slower = re.search(r"at R\s=\s([\d,]+) is .*?, ([\d.]+\s%) less than", private[COST].text)
-    cost = f"In another study, a wait of {slower[1]} rounds costs {slower[2]} of the pace." if slower else ""
-    even = re.sub(
-        r" \(TV[^)]*\) at R\s=\s0, (.*) at R\s=\s(\d+)",
-        r" without waits, \1 with waits of \2 rounds",
-        figure[BIAS].text,
-    )
-    answer = [
-        Finding(even.replace("Participation is", "In the paper's setting,"), BIAS),
-        Finding(figure[MODEL].line, MODEL),
-        Finding(cost or private[COST].line, COST),
-        Finding(f"A run is {apart} from theory (noise: {noise}); of {len(tested)} claims {came}.", TRUST),
-        Finding("Open “Start here” below, then run the same yourself.", NEXT, command=FIRST),
+    figure, private = ({each.about: each for each in reversed(documents[name].sentences)} for name in FIRST_PAGES)
+    sentences = [
+        *(each for each in (figure.get(BIAS), figure.get(MODEL), private.get(COST)) if each is not None),
+        Sentence(f"Of {len(tested)} claims of the paper that have a page, {came}.", TRUST),
+        Sentence("Open “Start here” below, then run the same yourself.", NEXT, command=FIRST),
     ]
     claimed = [
         {"href": f"{each.figure}.html", "title": each.claim, "outcome": each.verdict, "status": each.status}
         | {"text": each.measured}
         for each in tested
     ]
-    rest = {title: [entry(f"{each.name}.html", each) for each in listed] for title, listed in sections.items()}
-    context = {"listed": {"": cards, told: claimed, **rest}}
+    rest = {title: [entry(f"{each.name}.html", each) for each in some] for title, some in sections.items()}
+    listed = {"": cards, told: claimed, **rest}
     title = "Who takes part in federated learning, and what that does to the model"
-    page = ReportDocument("index", title, description=FEDSIM, answer=answer, context=context)
-    write_document(page, REPORTS / "index.html")
+    page = Answer("index", title, title, description=FEDSIM, sentences=sentences)
+    write_answer(page, REPORTS / "index.html", listed=listed)

@@ -11,8 +11,8 @@ from typing import Any
 import polars as pl
 
 from fedsim import Scenario, simulate
-from fedsim.pages.document import ReportDocument, Section
-from fedsim.pages.page import document_of, write_document
+from fedsim.pages.answer import Answer, Section
+from fedsim.pages.page import answer_of, write_answer
 from fedsim.pages.provenance import ReportProvenance, scenario_version
 from fedsim.run.files import Provenance
 from fedsim.trials import store
@@ -22,9 +22,9 @@ from fedsim.trials.sweep import run_sweep
 from reports.make.kept import REPORTS, ROOT
 
 
-def write_page(document: ReportDocument) -> ReportDocument:
+def write_page(document: Answer) -> Answer:
     """Write a page of this folder, and return it."""
-    write_document(document, REPORTS / f"{document.name}.html")
+    write_answer(document, REPORTS / f"{document.name}.html")
     return document
 
 
@@ -52,12 +52,12 @@ def read_run(name: str, separation: int) -> tuple[dict[str, float], pl.DataFrame
     return learned, pl.read_parquet(folder / "learning.parquet"), round(manifest["wall_time_s"], 1)
 
 
-def run_page(scenario: str) -> ReportDocument:
+def run_page(scenario: str) -> Answer:
     """Run a scenario and write its report."""
     file = f"scenarios/{scenario}.fedsim.yaml"
     with tempfile.TemporaryDirectory() as folder:
         result = simulate(Scenario.load(ROOT / file))
-        return write_page(document_of(result.save(Path(folder) / "run", Provenance(file))))
+        return write_page(answer_of(result.save(Path(folder) / "run", Provenance(file))))
 
 
 def _sweep(scenario: str, directory: Path) -> None:
@@ -65,7 +65,7 @@ def _sweep(scenario: str, directory: Path) -> None:
     run_sweep(plan_sweep(Scenario.load(ROOT / file)), directory, backend_of("process", 2), provenance=Provenance(file))
 
 
-def _page_of_sweep(scenario: str, directory: Path) -> ReportDocument:
+def _page_of_sweep(scenario: str, directory: Path) -> Answer:
     """Write the report of a sweep; what differs from one making to the next has no place in a page that is kept."""
     file = f"scenarios/{scenario}.fedsim.yaml"
     scenario_now = Scenario.load(ROOT / file)
@@ -76,10 +76,10 @@ def _page_of_sweep(scenario: str, directory: Path) -> ReportDocument:
         about["parameters"] = scenario_now.sweep.paths
         about["points"] = [{"point": each.index, "values": each.values} for each in points_of(scenario_now)]
     store.write_sweep(directory, store.read_sweep(directory) | about)
-    return write_page(document_of(directory))
+    return write_page(answer_of(directory))
 
 
-def sweep_page(scenario: str) -> ReportDocument:
+def sweep_page(scenario: str) -> Answer:
     """Run a sweep and write its report."""
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder) / Path(scenario).name
@@ -94,7 +94,7 @@ def run_kept_sweep(scenario: str) -> None:
     store.compact(directory)
 
 
-def kept_sweep_page(scenario: str) -> ReportDocument:
+def kept_sweep_page(scenario: str) -> Answer:
     """Write the report of a sweep that takes long, from the results in ``reports/sweeps``; run what they lack.
 
     They are used as they are where the scenario says all that it said when they were made. A key that scenarios have
@@ -125,15 +125,15 @@ def sweep_document(
     command: str,
     source: str | None = None,
     **shown: Any,
-) -> ReportDocument:
+) -> Answer:
     """Return a page in the form of a sweep's report, for what is not one sweep.
 
     `source` is the scenario as the page shows it, by default as it was resolved; `shown` is what else a
-    `ReportDocument` has.
+    `Answer` has.
     """
     resolved = scenario.model_dump(mode="json")
     source = source or json.dumps(resolved, indent=2, ensure_ascii=False)
     version = scenario_version(resolved)
     origin = ReportProvenance(facts, (), (), command=command, scenario=source, omitted="", version=version)
     shown |= {"question": scenario.question or "", "description": scenario.description, "origins": {"": origin}}
-    return ReportDocument("sweep", sections=sections, **shown)
+    return Answer("sweep", sections=sections, **shown)

@@ -16,7 +16,7 @@ from fedsim import Scenario
 from fedsim.common.formatting import listing, number
 from fedsim.learning.components import build_problem
 from fedsim.learning.problems.problem import Solvable, Solved
-from fedsim.pages.choice import standings
+from fedsim.pages.trial_tables import standings
 from fedsim.trials.contrasts import interval
 from fedsim.trials.decision import aim_of, planned_seeds
 from fedsim.trials.trials import Trials

@@ -13,9 +13,13 @@ from fedsim.log import fingerprint
 from fedsim.measure.facts import facts_of
 from fedsim.measure.series import series_of
 from fedsim.measure.shares import judge_shares
+from fedsim.pages.answer import Answer
+from fedsim.pages.comparison import comparison_answer, side_of
+from fedsim.pages.page import page_in, write_answer
 from fedsim.run.files import checksums
 from fedsim.run.run import Run
 from fedsim.theory import distances, stationary
+from fedsim.trials.compare import compare
 
 GROUPS, SIZE = 20, 5
 SEPARATION = 8
@@ -52,11 +56,13 @@ def changed(
     return replace(run, series=series, facts=facts_of(known, series))
 
 
-def report_comparison(a: Path, b: Path, out: Path) -> Path:
-    from fedsim.pages.comparison_report import comparison_document
-    from fedsim.pages.page import page_in, write_answer
+def comparison_of(a: Path, b: Path) -> Answer:
+    """Return the report of a comparison of two directories, or points of sweeps."""
+    return comparison_answer(compare(a, b), (side_of(a), side_of(b)))
 
-    return write_answer(comparison_document(a, b), page_in(out))
+
+def report_comparison(a: Path, b: Path, out: Path) -> Path:
+    return write_answer(comparison_of(a, b), page_in(out))
 
 
 def write_manifest(directory: Path, **changes: object) -> None:

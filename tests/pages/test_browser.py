@@ -10,8 +10,6 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from fedsim.pages import report_directories, write_report
-from fedsim.pages.decision_report import decision_document
-from fedsim.pages.page import write_document
 from fedsim.trials.decision import L1, PACE
 
 from .conftest import IN_A_BROWSER, Open, Scheme
@@ -54,7 +52,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "run": write_report(run),
         "sweep": write_report(write_sweep(folder / "sweep", name=HOSTILE, crash=True)),
         "comparison": report_comparison(run, other, folder / "comparison"),
-        "decision": write_document(decision_document(write_decision(folder / "final")), folder / "decision.html"),
+        "decision": write_report(write_decision(folder / "final"), folder / "decision.html"),
     }
 
 

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from fedsim.pages.comparison import comparison_answer, comparison_title, judged, misses, what_differs
-from fedsim.pages.finding import Certainty
+from fedsim.pages.answer import State
+from fedsim.pages.comparison import checks_of_comparison, comparison_answer, judged, what_differs
 from fedsim.run.files import ABSENT, Change
 from fedsim.trials.compare import Comparison, Missed
 from fedsim.trials.contrasts import Standing, differences, paired
 from fedsim.trials.trials import Trials
 
+from .sweeps import BASE
 from .test_sweep import plain
 
 L1, PACE = "participation.l1_uniform", "rounds.per_day"
@@ -36,13 +37,14 @@ def comparison(
         for seed in range(1 if half is None else 3):
             runs.setdefault((place, seed), {})[metric] = first
             runs.setdefault((place + count, seed), {})[metric] = second + (half or 0.0) * (seed - 1) / unit
-    trials = Trials.in_memory("t", {}, runs)
+    trials = Trials.in_memory("t", {"scenario": BASE | {"name": "t", "seed": 1}}, runs)
     pairs = [(place, place + count) for place in range(count)]
     return Comparison(list(changes), trials, pairs, differences(trials, pairs), list(notes), missed)
 
 
 def said(found: Comparison) -> list[str]:
-    return [plain(each.text) for each in comparison_answer(found, judged(found))]
+    answer = comparison_answer(found)
+    return [plain(each.text) for each in (*answer.sentences, *answer.checks)]
 
 
 @pytest.mark.parametrize(
@@ -97,13 +99,13 @@ def test_bias_model_and_pace_come_first_with_their_intervals() -> None:
             ]
         )
     )
-    assert f"The {DISTANCE[4:]} is 40.0 % in A, 20.0 % in B (-20.0 ± 1.0 points)." in text
+    assert f"The {DISTANCE[4:]} is 40.0 % in A and 20.0 % in B (-20.0 ± 1.0 points, significant)." in text
     assert (
-        "The loss of “fedavg” above the one under uniform participation is 0.300 in A, 0.100 in B "
-        "(-0.200 ± 0.250, not told from chance)."
+        "The loss of “fedavg” above the one under uniform participation is 0.300 in A and 0.100 in B "
+        "(-0.200 ± 0.250, not significant)."
     ) in text
-    assert "The pace is 900 rounds per day in A, 700 rounds per day in B (-200 ± 10)." in text
-    assert "Differences are paired by seed." in text
+    pace = "900 rounds per day in A and 700 rounds per day in B (-200 ± 10 rounds per day, significant)."
+    assert f"The pace is {pace}" in text
     assert any("with Holm's correction for 3 differences" in each for each in text)
 
 
@@ -116,15 +118,18 @@ def test_what_is_the_same_is_not_said_to_move() -> None:
 def test_of_single_runs_the_standard_errors_tell_chance_where_they_are_known() -> None:
     errors = (f"{L1}_se", 0.03, 0.04, None)
     close, far = (said(comparison([(L1, 0.8, second, None), errors, (PACE, 9.0, 8.0, None)])) for second in (0.75, 0.4))
-    assert close[0] == (f"The {DISTANCE[4:]} is 40.0 % in A, 37.5 % in B (-2.5 ± 5.4 points, not told from chance).")
-    assert far[0].endswith("in B (-20.0 ± 5.4 points).")
-    assert "The pace is 9 rounds per day in A, 8 rounds per day in B (-1, not tested)." in far
-    assert "Each side is one run: where no ± stands, nothing tells a difference from chance." in far
+    assert close[0] == (f"The {DISTANCE[4:]} is 40.0 % in A and 37.5 % in B (-2.5 ± 5.4 points, not significant).")
+    assert far[0].endswith("in B (-20.0 ± 5.4 points, significant).")
+    assert "The pace is 9 rounds per day in A and 8 rounds per day in B (-1 rounds per day, not tested)." in far
+    assert "Each side is one run: a difference without ± is not tested." in far
 
 
 def test_of_sweeps_the_settings_are_counted() -> None:
     text = said(comparison([(L1, 0.8, 0.4, 0.1), (L1, 0.8, 0.9, 0.05), (L1, 0.8, 0.79, 0.1)]))
-    assert text[0] == (f"Of 3 settings, {DISTANCE} in B is lower at 1, higher at 1 and not told apart at 1.")
+    assert text[0] == (
+        f"Of 3 settings, {DISTANCE} in B is significantly lower at 1, significantly higher at 1 "
+        "and without a significant difference at 1."
+    )
 
 
 def test_limits_that_one_side_misses_are_said() -> None:
@@ -132,19 +137,20 @@ def test_limits_that_one_side_misses_are_said() -> None:
     soft = Missed("participation.coverage >= 90%", "warn", 2, 3, 0.82)
     nothing = Missed("rounds.wait.p95 < 5s", "error", 1, 1, None)
     found = comparison(missed=((hard, nothing), (soft,)))
-    assert [plain(each.text) for each in misses(found)] == [
+    limits = [each for each in checks_of_comparison(found, judged(found)) if each.name == "limits"]
+    assert {each.state for each in limits} == {State.CAUTION}
+    assert [plain(each.text) for each in limits] == [
         "A misses 2 expectations: pace of at least 40 rounds per day (8.5 rounds per day) and 95th percentile of waits "
         "for clients below 5 s (no value).",
         "B misses 1 expectation: clients that took part at least once of at least 90.0 % in 2 of 3 runs (worst 82.0 %, "
         "a warning).",
     ]
-    assert all(each in said(found) for each in map(plain, [text.text for text in misses(found)]))
-    assert list(misses(comparison())) == []
+    assert not any("misses" in text for text in said(comparison()))
 
 
 def test_a_model_that_diverged_was_trained() -> None:
     diverged = said(comparison([("learning.fedavg.diverged", 1.0, 0.0, None)]))
-    assert any(text.startswith("Training diverged, so no loss can be compared") for text in diverged)
+    assert "Training diverged: “fedavg” in 1 of 2 runs at “A”." in diverged
     assert "No model was trained." not in diverged
     assert "No model was trained." in said(comparison())
 
@@ -160,24 +166,28 @@ def test_notes_are_warnings() -> None:
     [
         (
             [(L1, 0.8, 0.4, 0.02), (PACE, 900.0, 700.0, 10.0)],
-            "B is 20.0 points closer to uniform than A, at 22.2 % fewer rounds per day",
+            f"The {DISTANCE[4:]} is significantly lower in B than in A (-20.0 ± 1.0 points), at 22.2 % fewer rounds "
+            "per day.",
         ),
         (
             [(L1, 0.4, 0.8, 0.02), (PACE, 9.0, 9.0, 0.0)],
-            "B is 20.0 points farther from uniform than A, at the same pace",
+            f"The {DISTANCE[4:]} is significantly higher in B than in A (+20.0 ± 1.0 points), at the same pace.",
         ),
-        ([(L1, 0.8, 0.79, 0.2)], f"A and B are not told apart in {DISTANCE} (-0.5 ± 10.0 points)"),
-        ([(L1, 0.8, 0.4, None)], "B is 20.0 points closer to uniform than A (one run each, not tested)"),
-        ([(L1, 0.8, 0.8, None)], f"The {DISTANCE[4:]} is the same in A and B"),
+        ([(L1, 0.8, 0.79, 0.2)], f"A and B show no significant difference in {DISTANCE} (-0.5 ± 10.0 points)."),
+        (
+            [(L1, 0.8, 0.4, None)],
+            f"The {DISTANCE[4:]} is lower in B than in A (-20.0 points) (one run each, not tested).",
+        ),
+        ([(L1, 0.8, 0.8, None)], f"The {DISTANCE[4:]} is the same in A and B."),
         (
             [(L1, 0.2, 0.2, 0.0), ("participation.reported_l1_uniform", 0.8, 0.4, 0.02)],
-            "B is 20.0 points closer to uniform than A",
+            "The distance of reports from uniform (TV) is significantly lower in B than in A (-20.0 ± 1.0 points).",
         ),
-        ([], ""),
+        ([], "Nothing to compare: the two have no figure of bias, model or pace in common."),
     ],
 )
 def test_the_title_is_the_answer(figures: list[tuple[str, float, float, float | None]], title: str) -> None:
-    assert plain(comparison_title(judged(comparison(figures)))) == title
+    assert plain(comparison_answer(comparison(figures)).headline) == title
 
 
 def test_several_looks_are_corrected_for() -> None:
@@ -188,5 +198,6 @@ def test_several_looks_are_corrected_for() -> None:
     assert not any(each.differs.any() for own in looks.values() for each in own)
     assert judged(comparison([(L1, 0.8, 0.38, 0.4)]))[L1][0].states[1] is Standing.DIFFERS
     found = comparison([(L1, 0.8, 0.38, 0.4), *figures, (PACE, 9.0, 6.9, 2.0)])
-    verdicts = {each.certainty for each in comparison_answer(found, judged(found)) if each.value is not None}
-    assert verdicts == {Certainty.NOT_TOLD}
+    answer = comparison_answer(found)
+    verdicts = {each.text.rpartition(", ")[2] for each in answer.sentences if each.text.endswith(").")}
+    assert verdicts <= {"not significant).", "too few seeds to test)."}

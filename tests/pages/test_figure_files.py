@@ -12,14 +12,13 @@ from PIL import Image
 from fedsim.pages import report_figures, write_report
 from fedsim.pages.charts import Chart
 from fedsim.pages.charts.marks import legend
-from fedsim.pages.comparison_report import comparison_document
 from fedsim.pages.page import FigureStyle, figure_style, write_figures
 from fedsim.pages.render import LEAST_TEXT, figure_file, picture
 from fedsim.pages.render import _laid_out as laid_out
 from fedsim.pages.render import _style as style_of_files
 from tests.command import fedsim
 
-from .runs import one_client, write_run
+from .runs import comparison_of, one_client, write_run
 from .sweeps import write_sweep
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -147,7 +146,7 @@ def test_sweeps_and_comparisons_have_figures_too(tmp_path: Path) -> None:
     folders = {path.parent.name for path in written}
     assert folders == {"run", "run-2", "sweep"}
     assert tmp_path / "out" / "sweep" / "trade-off.svg" in written
-    compared = write_figures(comparison_document(runs[0], runs[1]), tmp_path / "compared", FigureStyle("svg"))
+    compared = write_figures(comparison_of(runs[0], runs[1]), tmp_path / "compared", FigureStyle("svg"))
     assert tmp_path / "compared" / "frequencies.svg" in compared
 
 

@@ -9,7 +9,6 @@ import pytest
 from fedsim import Scenario, simulate
 from fedsim.measure.contributions import contributions
 from fedsim.pages.checks import privacy
-from fedsim.pages.comparison_report import comparison_document
 from fedsim.pages.run import privacy_section
 from fedsim.privacy.guarantee import UNIT
 from fedsim.run.check import State
@@ -18,6 +17,7 @@ from fedsim.run.run import Run
 from tests.command import fedsim
 from tests.conftest import SMALL, Load, Write
 
+from .runs import comparison_of
 from .test_page import check
 
 PRIVATE = "privacy={mechanism: sqrt, epsilon: 6, delta: 1e-3, clip: 0.5}"
@@ -79,7 +79,7 @@ def test_the_page_has_the_section_only_with_privacy(tmp_path: Path, write: Write
     assert "privacy.epsilon" in missed.stdout + missed.stderr
     for text in (page, missed.stdout + missed.stderr, (tmp_path / "missed" / "report.html").read_text("utf-8")):
         assert f"for {UNIT}; delta = " in text
-    compared = comparison_document(tmp_path / "kept", tmp_path / "missed").sections[-1].tables[0]
+    compared = comparison_of(tmp_path / "kept", tmp_path / "missed").sections[-1].tables[0]
     assert compared is not None
     assert f"Epsilon is for {UNIT}." in compared.note
     fedsim("run", file, "--out", tmp_path / "plain")

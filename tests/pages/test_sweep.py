@@ -9,13 +9,15 @@ import pytest
 from scipy import stats
 
 from fedsim.common.errors import RunError
+from fedsim.common.formatting import NO_VALUE
 from fedsim.pages import write_report
+from fedsim.pages.answer import Answer
 from fedsim.pages.charts import Chart
+from fedsim.pages.charts.sweep_lines import line_data
 from fedsim.pages.charts.sweep_settings import trade_off_chart
-from fedsim.pages.page import document_of
-from fedsim.pages.sweep import courses_of, line_data, sweep_answer, what_was_simulated
-from fedsim.pages.sweep_report import headlines, sweep_charts, sweep_document
-from fedsim.pages.sweep_tables import point_table
+from fedsim.pages.page import answer_of
+from fedsim.pages.trial_tables import headlines, settings_table
+from fedsim.pages.trials import courses_of, trials_answer, what_was_simulated
 from fedsim.trials.contrasts import interval
 from fedsim.trials.decision import L1, PACE, chosen, trade_off
 from fedsim.trials.trials import Trials
@@ -42,8 +44,14 @@ def plain(text: str) -> str:
     return flat.replace("\N{MINUS SIGN}", "-")
 
 
-def told(sweep: Trials) -> str:
-    return plain(" ".join(sentence.text for sentence in sweep_answer(sweep)))
+def words(answer: Answer) -> str:
+    """Return all that an answer says below its headline."""
+    checks = (text for each in answer.checks for text in (each.text, each.remedy))
+    return plain(" ".join([*(each.text for each in answer.sentences), *checks]))
+
+
+def said(sweep: Trials) -> str:
+    return words(trials_answer(sweep))
 
 
 def test_estimates_are_means_with_student_s_interval(sweep: Trials) -> None:
@@ -56,8 +64,8 @@ def test_estimates_are_means_with_student_s_interval(sweep: Trials) -> None:
 
 def test_differences_are_paired_so_what_worlds_share_cancels(sweep: Trials) -> None:
     for course, cohort in zip(courses_of(sweep, [L1]), COHORTS, strict=True):
-        assert course.value == pytest.approx(l1(SEPARATIONS[-1], cohort, 1) - l1(SEPARATIONS[0], cohort, 1))
-        assert course.low == pytest.approx(course.high, abs=1e-12)
+        apart = 50 * (l1(SEPARATIONS[-1], cohort, 1) - l1(SEPARATIONS[0], cohort, 1))
+        assert f"({apart:.1f} ± 0 points, significant)." in plain(course.text)
 
 
 def test_lines_run_along_the_separation_one_for_each_cohort(sweep: Trials) -> None:
@@ -90,12 +98,11 @@ def test_the_trade_off_has_a_mark_for_each_setting(sweep: Trials) -> None:
 def test_the_question_of_a_sweep_is_shown(tmp_path: Path) -> None:
     asked = {"question": "Which one?"}
     write_points(tmp_path / "asked", [{"a": 1}, {"a": 2}], lambda point, _: {"x": point}, scenario=asked)
-    assert sweep_document(Trials.read(tmp_path / "asked")).question == "Which one?"
+    assert trials_answer(Trials.read(tmp_path / "asked")).question == "Which one?"
 
 
 def names_of_charts(sweep: Trials) -> list[str]:
-    charts = sweep_charts(sweep, headlines(sweep))
-    return [chart.name for section in charts.values() for chart in section]
+    return [chart.name for chart in trials_answer(sweep).charts]
 
 
 def test_what_moves_is_shown_once(sweep: Trials) -> None:
@@ -108,9 +115,8 @@ def test_where_the_pace_is_the_same_bias_is_drawn_along_the_sweep(tmp_path: Path
     points = [{SEPARATION: r} for r in (0, 4)]
     same = Trials.read(write_points(tmp_path / "s", points, lambda index, _: {L1: 0.5 - index / 10, PACE: 960.0}))
     assert names_of_charts(same) == ["distance"]
-    chart = sweep_charts(same, headlines(same))["bias"][0]
-    assert isinstance(chart, Chart)
-    assert chart.description == "distance from uniform (TV, %) along R: 25 at 0, 20 at 4."
+    chart = trials_answer(same).charts[0]
+    assert chart.description == "distance of participation from uniform (TV, %) along R: 25 at 0, 20 at 4."
 
 
 def test_what_differs_by_chance_alone_has_no_chart(tmp_path: Path) -> None:
@@ -131,7 +137,7 @@ def test_where_nothing_moves_nothing_but_bias_is_drawn(tmp_path: Path) -> None:
     assert headlines(flat) == (L1, PACE, "participation.gini")
     assert names_of_charts(flat) == ["distance"]
     one = Trials.read(write_points(tmp_path / "one", points[:1], lambda *_: {L1: 0.5, PACE: 960.0}))
-    assert not any(sweep_charts(one, headlines(one)).values())
+    assert names_of_charts(one) == []
 
 
 def test_the_bytes_of_a_large_fleet_are_no_divergence(tmp_path: Path) -> None:
@@ -146,11 +152,10 @@ def test_every_title_can_be_read_alone(tmp_path: Path) -> None:
     points = [{SEPARATION: r} for r in (0, 4)]
     measured = ("rounds.duration.p50", "learning.fedavg.loss")
     sweep = Trials.read(write_points(tmp_path / "s", points, lambda index, _: dict.fromkeys(measured, 60.0 + index)))
-    titles = [chart.title for chart in sweep_charts(sweep, headlines(sweep))["trends"]]
-    assert len(titles) == 2
+    titles = [chart.title for chart in trials_answer(sweep).charts if chart.name.startswith("trend-")]
     assert not any(title.startswith(("The same", "That ")) for title in titles)
-    assert titles == ["From selection until the close, or of a version, median", "Loss of “fedavg”"]
-    assert "From R = 0 to R = 4, the loss of “fedavg” goes from 60 to 61 (+1.000 ± 0)." in told(sweep)
+    assert titles[-1] == "Loss of “fedavg”"
+    assert "From R = 0 to R = 4, the loss of “fedavg” goes from 60 to 61 (+1.000 ± 0, significant)." in said(sweep)
 
 
 def test_it_says_where_combinations_were_left_out(sweep: Trials) -> None:
@@ -159,38 +164,34 @@ def test_it_says_where_combinations_were_left_out(sweep: Trials) -> None:
 
 
 def test_the_answer_tells_the_way_from_end_to_end(sweep: Trials) -> None:
-    text = told(sweep)
+    text = said(sweep)
     assert "6 settings with 3 seeds each, 18 runs: R (0, 4 or 8) and cohort (5 or 10)." in text
     assert f"From R = 0 to R = 8 with cohort = 5, {DISTANCE} goes from 52.6 % to 19.3 % (-33.3 ±" in text
-    assert "the pace goes from 850 rounds per day to 530 rounds per day (-320 ± 0)" in text
-    assert "Every run completed, with the same 3 seeds at every setting. ±" in text
+    pace = "the pace goes from 850 rounds per day to 530 rounds per day (-320 ± 0 rounds per day, significant)"
+    assert pace in text
+    assert "18 runs completed." in text
 
 
 def test_the_ways_of_figures_are_tested_together(tmp_path: Path) -> None:
-    """Each of four falls by 0.2 ± 0.18 (p = 0.04), which alone would be told from chance; 0.2 ± 0.02 is told."""
+    """Each of four falls by 0.2 ± 0.18 (p = 0.04), which alone would be significant; 0.2 ± 0.02 is."""
     points, metrics = [{SEPARATION: r} for r in (0, 4)], [L1, PACE, "learning.a.loss", "learning.b.loss"]
 
-    def certainties(noise: float) -> set[str]:
+    def tested(noise: float) -> set[str]:
         def measure(index: int, seed: int) -> dict[str, float]:
             return dict.fromkeys(metrics, 1 - 0.2 * index + index * noise * (seed - 2))
 
         sweep = Trials.read(write_points(tmp_path / str(noise), points, measure))
-        ways = [each for each in courses_of(sweep, metrics) if each.value is not None]
-        assert len(ways) == 4
-        assert all(
-            each.text.endswith("too few seeds to tell).") == (each.certainty != "told from chance") for each in ways
-        )
-        return {str(each.certainty) for each in ways}
+        return {each.text.rpartition(", ")[2] for each in courses_of(sweep, metrics)}
 
-    assert certainties(0.072) == {"not told from chance"}
-    assert certainties(0.008) == {"told from chance"}
+    assert tested(0.072) == {"too few seeds to test)."}
+    assert tested(0.008) == {"significant)."}
 
 
 def test_the_ends_of_each_line_are_its_own(tmp_path: Path) -> None:
     """With another cohort the last separation was never run."""
     points = [{SEPARATION: r, COHORT: c} for r, c in [(0, 5), (0, 10), (5, 5), (5, 10), (20, 5)]]
     sweep = Trials.read(write_points(tmp_path / "s", points, lambda index, seed: {L1: 1 - 0.1 * index + 0.001 * seed}))
-    text = told(sweep)
+    text = said(sweep)
     assert f"From R = 0 to R = 20 with cohort = 5, {DISTANCE} goes from 50.1 % to 30.1 %" in text
     assert f"From R = 0 to R = 5 with cohort = 10, {DISTANCE} goes from 45.1 % to 35.1 %" in text
 
@@ -214,7 +215,7 @@ def test_in_a_zip_every_setting_that_is_named_was_run(tmp_path: Path) -> None:
         "R = 0, cooldown = 3d",
     ]
     assert len(data.lines) == 1
-    assert f"From R = 2,000, cooldown = 0s to R = 0, cooldown = 3d, {DISTANCE} goes from 35.0 % to 50.0 %" in told(
+    assert f"From R = 2,000, cooldown = 0s to R = 0, cooldown = 3d, {DISTANCE} goes from 35.0 % to 50.0 %" in said(
         sweep
     )
 
@@ -245,48 +246,46 @@ def test_what_an_interrupted_sweep_lacks_is_counted_against_its_plan(tmp_path: P
     folder = write_points(
         tmp_path / "s", points, lambda index, _: {L1: 1.0 - index}, missing={(1, 3), (2, 1), (2, 2), (2, 3)}
     )
-    text = told(Trials.read(folder))
+    text = said(Trials.read(folder))
     assert "3 settings with 3 seeds each, 9 runs" in text
-    assert (
-        "4 of 9 runs have no result. Without a result: R = 4, seed 3 (not run); R = 8, seeds 1, 2 and 3 (not run)."
-        in text
-    )
-    assert "Settings have 0 to 3 seeds." in text
-    assert "Every run completed" not in text
-    assert "same 3 seeds" not in text
+    assert "4 of 9 runs were not run: R = 4 with seed 3 and R = 8 with seeds 1, 2 and 3. Means are over" in text
+    assert "it does the 4 missing runs" in text
+    assert "completed" not in text
     shown = check(write_report(folder).read_text(encoding="utf-8"))
-    assert any("4 of 9 runs have no result" in text for text in shown.inside("strong"))
+    assert any("4 of 9 runs were not run" in text for text in shown.inside("strong"))
 
 
 def test_seeds_that_differ_are_not_called_the_same(tmp_path: Path) -> None:
     points = [{SEPARATION: r} for r in (0, 4)]
     folder = write_points(tmp_path / "s", points, lambda *_: {L1: 1.0}, crashed={(0, 1), (1, 2)})
-    text = told(Trials.read(folder))
-    assert "2 of 6 runs have no result. Without a result: R = 0, seed 1 (crashed); R = 4, seed 2 (crashed)." in text
-    assert "Settings have 2 seeds, not the same." in text
+    text = said(Trials.read(folder))
+    assert "2 of 6 runs failed: R = 0 with seed 1 and R = 4 with seed 2." in text
+    assert "differences over those that both have" in text
 
 
 def test_one_seed_that_is_left_gives_no_interval(tmp_path: Path) -> None:
     points = [{SEPARATION: r} for r in (0, 4)]
     missing = {(index, seed) for index in (0, 1) for seed in (2, 3)}
     sweep = Trials.read(write_points(tmp_path / "s", points, lambda index, _: {L1: 1.0 - index / 2}, missing=missing))
-    assert "One seed at a setting: there are no intervals" in told(sweep)
-    assert f"{DISTANCE} goes from 50.0 % to 25.0 % (-25.0 points)." in told(sweep)
+    assert "Each setting has one seed: no difference is tested." in said(sweep)
+    assert f"{DISTANCE} goes from 50.0 % to 25.0 % (-25.0 points, not tested)." in said(sweep)
 
 
 def test_what_stays_is_not_said_to_move(tmp_path: Path) -> None:
     points = [{SEPARATION: r} for r in (0, 4, 8)]
     same = Trials.read(write_points(tmp_path / "a", points, lambda *_: {L1: 0.5}))
-    assert f"The {DISTANCE[4:]} is 25.0 % at every setting." in told(same)
+    assert f"The {DISTANCE[4:]} is 25.0 % at every setting." in said(same)
     between = Trials.read(write_points(tmp_path / "b", points, lambda index, _: {L1: 0.5 if index != 1 else 0.1}))
-    assert f"The {DISTANCE[4:]} is 25.0 % at R = 0 and at R = 8." in told(between)
+    assert f"The {DISTANCE[4:]} is 25.0 % at R = 0 and at R = 8." in said(between)
 
 
 def test_tables_have_every_point(sweep: Trials) -> None:
-    points = point_table(sweep, headlines(sweep))
-    assert points.header == ("R", "cohort", L1, PACE)
-    assert points.rows[0][:2] == ("0", "5")
-    assert points.rows[0][2].startswith("1.052 ± 0.0025")
+    table = settings_table(sweep)
+    assert table.header == ("R", "cohort", "Standing", "From the most even", L1, PACE)
+    assert len(table.rows) == 6
+    assert [plain(cell) for cell in table.rows[0]] == [
+        *("8", "5", "most even", NO_VALUE, "19.3 % ± 0.1 points", "530 rounds per day")
+    ]
 
 
 def test_the_page_of_a_sweep(directory: Path) -> None:
@@ -296,7 +295,7 @@ def test_the_page_of_a_sweep(directory: Path) -> None:
     assert names == ["trade-off"]
     (head,) = shown.inside("h1")
     assert plain(head) == (
-        "R = 8, cohort = 5 is the most even (19.3 % from uniform) and 37.6 % slower than R = 0, cohort = 5"
+        "R = 8, cohort = 5 is the most even (19.3 % from uniform) and 37.6 % slower than R = 0, cohort = 5."
     )
     assert "fedsim sweep trade.fedsim.yaml" in shown.inside("pre")
     before = contents(directory)
@@ -308,7 +307,7 @@ def test_crashes_and_hostile_names_are_shown_as_they_are(tmp_path: Path) -> None
     directory = write_sweep(tmp_path / "sweep", name=HOSTILE, crash=True)
     shown = check(write_report(directory).read_text(encoding="utf-8"))
     assert any(HOSTILE in text for text in shown.inside("p"))
-    assert any("1 of 18 runs has no result" in text for text in shown.inside("strong"))
+    assert any("1 of 18 runs failed" in text for text in shown.inside("strong"))
 
 
 def test_a_sweep_of_one_parameter_compares_no_parameters(tmp_path: Path) -> None:
@@ -321,9 +320,9 @@ def test_a_sweep_in_which_all_crashed(tmp_path: Path) -> None:
     directory = write_sweep(tmp_path / "sweep", cohorts=(5,))
     for path in (directory / "runs").glob("*.parquet"):
         path.unlink()
-    document = document_of(directory)
-    assert any(sentence.warns for sentence in document.answer)
-    assert document.finding == f"Nothing to choose by: no run has a value of {L1}"
+    document = answer_of(directory)
+    assert document.alarms
+    assert document.headline.startswith("9 of 9 runs were not run")
     assert document.charts == []
     check(write_report(directory).read_text(encoding="utf-8"))
 

@@ -9,17 +9,16 @@ import pytest
 
 from fedsim.common.errors import RunError
 from fedsim.pages import write_report
-from fedsim.pages.choice import choice_title
+from fedsim.pages.answer import NEXT
 from fedsim.pages.expectations import sweep_verdict
-from fedsim.pages.finding import LONGEST, NEXT, lines
-from fedsim.pages.sweep import sweep_answer, what_was_simulated
-from fedsim.pages.sweep_tables import choice_table, group_ratio_table
+from fedsim.pages.trial_tables import group_ratio_table, settings_table
+from fedsim.pages.trials import trials_answer, what_was_simulated
 from fedsim.trials.decision import L1, PACE
 from fedsim.trials.trials import Trials
 
 from .sweeps import COHORT, COOLDOWN, SEPARATION, write_points
 from .test_page import check
-from .test_sweep import plain
+from .test_sweep import plain, words
 
 Figures = list[tuple[float, float]]
 ORDINARY: Figures = [(0.8, 900), (0.4, 700), (0.6, 800), (0.7, 600)]
@@ -49,38 +48,24 @@ def decide(metric: str, *conditions: str, way: str = "minimize") -> dict[str, An
 
 
 def said(sweep: Trials) -> tuple[str, str]:
-    return plain(choice_title(sweep)), plain(" ".join(each.text for each in sweep_answer(sweep)))
+    answer = trials_answer(sweep)
+    return plain(answer.headline), words(answer)
 
 
 def test_without_an_objective_bias_is_set_against_pace(tmp_path: Path) -> None:
     title, text = said(sweep_of(tmp_path, ORDINARY))
-    assert title == "R = 1 is the most even (20.0 % from uniform) and 22.2 % slower than R = 0"
+    assert title == "R = 1 is the most even (20.0 % from uniform) and 22.2 % slower than R = 0."
     for fact in (
         "At R = 1 it is 20.0 % ± 0.1 points from uniform (TV).",
         "The least even is R = 0, with 40.0 %.",
-        "The choice runs 700 rounds per day, 22.2 % less than the fastest.",
-        "The fastest is R = 0, with 900 rounds per day.",
+        "R = 1 runs 700 rounds per day, 22.2 % less than the fastest, R = 0 with 900 rounds per day.",
         "Between the fastest and the most even lies R = 2 (30.0 % at 800 rounds per day).",
         "1 setting is worse than another in bias or pace, and better in neither.",
-        "Say what pace you need: for 810 rounds a day, R = 0 is best (40.0 %).",
-        "Try values of R around 1, from 0 to 2.",
+        "Say what pace you need: for 810 rounds per day, R = 0 is best (40.0 %).",
+        "The choice lies between values that were tried.",
         "No model was trained.",
     ):
         assert fact in text
-
-
-def test_lines_of_the_first_screen_fit_whatever_settings_are_called(tmp_path: Path) -> None:
-    """Two axes with long names: the lines of cost and loss leave the names out."""
-    habits = [{"kind": "always"}, {"kind": "habits", "nights_per_week": 5, "hours": 7, "starts_at": "22:30"}]
-    points = [{"population.*.availability": each, "server.pause": pause} for each in habits for pause in ("0s", "1m")]
-
-    def measure(index: int, seed: int) -> dict[str, float]:
-        own = {L1: 0.4 - 0.1 * index, PACE: 900.0 - 100 * index, "learning.fedvarp.final_loss": 4.991}
-        return {name: value + 1e-7 * seed for name, value in own.items()}
-
-    sweep = Trials.read(write_points(tmp_path / "s", points, measure, seeds=(1, 2, 3)))
-    found = [plain(each.line) for each in lines(sweep_answer(sweep))]
-    assert all(len(line) <= LONGEST and "…" not in line for line in found), found
 
 
 def test_models_that_diverged_were_trained(tmp_path: Path) -> None:
@@ -92,20 +77,20 @@ def test_models_that_diverged_were_trained(tmp_path: Path) -> None:
 
 def test_what_no_slower_setting_betters_beyond_chance_is_the_choice(tmp_path: Path) -> None:
     title, text = said(sweep_of(tmp_path, [(0.4001, 900), (0.4, 700)], noise=0.05))
-    assert title == "R = 0 is the fastest, and no setting is more even beyond chance"
-    assert "The choice runs 900 rounds per day, and none is faster." in text
+    assert title == "R = 0 is the fastest, and the most even, R = 1, shows no significant difference from it."
+    assert "R = 0 runs 900 rounds per day, and none is faster." in text
 
 
 def test_at_the_same_pace_the_most_even_is_the_best(tmp_path: Path) -> None:
     title, text = said(sweep_of(tmp_path, [(0.8, 960), (0.4, 960), (0.6, 960)]))
-    assert title == "R = 1 has the most even participation (20.0 % from uniform), at the same pace as all others"
-    assert "R = 2, the next best with 30.0 %, is worse by 10.0 ± " in text
+    assert title == "R = 1 has the most even participation (20.0 % from uniform), at the same pace as all others."
+    assert "R = 2, with 30.0 %, is significantly worse (+10.0 ± 0.1 points)." in text
 
 
 @pytest.mark.parametrize(
     ("hours", "tail"),
     [
-        ((10, 20), " R = 1 spends twice the device-hours per round of the cheapest setting."),
+        ((10, 20), " R = 1 spends 200.0 % of the device-hours per round of the cheapest setting."),
         ((20, 10), " R = 1 spends the fewest device-hours per round."),
         ((10, 10), ""),
     ],
@@ -120,7 +105,7 @@ def test_what_evenness_costs_in_time_of_devices_is_told(tmp_path: Path, hours: t
 
 def test_one_that_is_best_in_both_is_not_said_to_be_as_slow_as_the_others(tmp_path: Path) -> None:
     title, _ = said(sweep_of(tmp_path, [(0.8, 900), (0.4, 960)]))
-    assert title == "R = 1 has the most even participation (20.0 % from uniform), and none is faster"
+    assert title == "R = 1 has the most even participation (20.0 % from uniform), and none is faster."
 
 
 def test_reports_lead_where_not_every_selection_is_one(tmp_path: Path) -> None:
@@ -131,28 +116,28 @@ def test_reports_lead_where_not_every_selection_is_one(tmp_path: Path) -> None:
     title, text = said(sweep)
     assert title.startswith("R = 1 has the most even participation (20.1 % from uniform)")
     assert "At R = 1 it is 20.1 % ± " in text
-    assert "Of selections, the distance from uniform is 10.0 %." in text
+    assert "Over the settings, the distance of participation from uniform (TV) is 10.0 %." in text
 
 
 def test_ties_are_called_ties_with_what_would_have_been_seen(tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path, [(0.4, 960), (0.4001, 960), (0.8, 960)], noise=0.01, seeds=(1, 2, 3, 4, 5, 6))
     title, text = said(sweep)
     ways = [(0, 1), (1, 0)]
-    assert title in {f"R = {a} and R = {b} tie for the most even participation (20.0 % from uniform)" for a, b in ways}
-    assert re.search(r"1 setting ties with the best: 6 seeds do not tell them apart\.", text)
-    assert re.search(r"; \d\.\d points would have been seen\.", text)
-    assert "Next best is R = 2 with 40.0 %" in text
-    assert re.search(r"(About [\d,]+ seeds|Not even 1,000 seeds) would tell R = ", text)
-    (tie,) = [each for each in sweep_answer(sweep) if each.visible is not None]
-    assert tie.value is not None
-    assert (tie.visible or 0.0) > abs(tie.value)
+    assert title in {f"R = {a} and R = {b} tie for the most even participation (20.0 % from uniform)." for a, b in ways}
+    assert "1 setting ties with the best: 6 seeds show no significant difference." in text
+    (seen,) = re.findall(r"No significant difference from R = \d: R = \d \(([+-][\d.]+) ± [\d.]+ points\)\.", text)
+    (visible,) = re.findall(r"A difference of ([\d.]+) points would have been seen\.", text)
+    assert abs(float(seen)) < float(visible)
+    assert "R = 2, with 40.0 %, is significantly worse" in text
+    assert re.search(r"(Run about [\d,]+ seeds|would take more than 1,000 seeds to see)", text)
 
 
 def test_so_few_seeds_that_nothing_could_be_told_are_no_tie(tmp_path: Path) -> None:
     title, text = said(sweep_of(tmp_path, [(0.4, 960), (0.9, 960)], noise=0.2, seeds=(1, 2)))
-    assert title.endswith("but 2 seeds are too few to tell it from R = 1")
-    assert "2 seeds cannot tell 1 setting from the best: these are too few." in text
-    assert "tie" not in title + text
+    assert title.endswith("; 2 seeds are too few to test it against R = 1.")
+    assert "2 seeds are too few to test 1 setting against the best." in text
+    assert re.search(r"Run about [\d,]+ seeds \([\d,]+ runs\) to see a difference", text)
+    assert " tie" not in title + text
 
 
 def test_a_tie_says_that_an_interval_of_its_own_would_not_be_one(tmp_path: Path) -> None:
@@ -163,17 +148,17 @@ def test_a_tie_says_that_an_interval_of_its_own_would_not_be_one(tmp_path: Path)
 
     points = [{SEPARATION: r} for r in range(6)]
     _, text = said(Trials.read(write_points(tmp_path / "s", points, measure, seeds=(0, 1, 2, 3, 4, 5))))
-    assert "15 differences are tested together (Holm)" in text
+    assert "Holm's correction for 15 differences" in text
 
 
 def test_runs_that_stalled_are_not_said_to_be_done_by_another_call(tmp_path: Path) -> None:
     points, runs = [{SEPARATION: r} for r in (0, 1)], {(1, 1), (1, 2), (1, 3)}
     _, failed = said(Trials.read(write_points(tmp_path / "a", points, lambda *_: {L1: 0.5}, crashed=runs)))
-    assert "why 3 runs failed" in failed
+    assert "3 of 6 runs failed" in failed
     assert "tries anew those that did not stall" in failed
-    assert "that are missing" not in failed
+    assert "missing" not in failed
     _, missing = said(Trials.read(write_points(tmp_path / "b", points, lambda *_: {L1: 0.5}, missing=runs)))
-    assert "it does the 3 runs that are missing" in missing
+    assert "it does the 3 missing runs" in missing
     assert "failed" not in missing
 
 
@@ -192,8 +177,8 @@ def test_chance_is_told_beside_distances_of_other_numbers_of_reports(tmp_path: P
 
 def test_one_seed_is_not_a_verdict(tmp_path: Path) -> None:
     title, text = said(sweep_of(tmp_path, [(0.4, 960), (0.4001, 960)], noise=0, seeds=(5,)))
-    assert title.endswith("at the same pace as all others (one seed, not tested)")
-    assert "Next best is R = 1 with 20.0 % (+0.005 points)." in text
+    assert title.endswith("at the same pace as all others (one seed, not tested).")
+    assert "R = 1, with 20.0 %, is worse, not tested (+0.005 points)." in text
     assert "±" not in text
     assert "Sweep several seeds" in text
 
@@ -202,25 +187,24 @@ def test_the_scenario_s_objective_chooses_among_what_keeps_its_conditions(tmp_pa
     sweep = sweep_of(tmp_path, ORDINARY, decide(L1, "rounds.per_day >= 750"))
     title, text = said(sweep)
     assert title == (
-        "R = 2 has the most even participation (30.0 % from uniform) of 2 settings that keep the conditions"
+        "Choose R = 2: it has the most even participation (30.0 % ± 0.1 points from uniform) of 2 settings that keep "
+        "the conditions."
     )
-    assert "R = 0, the next best with 40.0 %, is worse by 10.0 ± " in text
+    assert "R = 0, with 40.0 %, is significantly worse (+10.0 ± 0 points)." in text
     assert "Without the conditions (`rounds.per_day >= 750`) it would be R = 1 with 20.0 %." in text
     assert "not sure" not in text
-    table = choice_table(sweep)
-    assert table is not None
-    assert [row[:2] for row in table.rows] == [
-        ("2", "best"),
-        ("0", "worse"),
-        ("1", "misses a condition"),
-        ("3", "misses a condition"),
+    assert [[plain(cell) for cell in row[:2]] for row in settings_table(sweep).rows] == [
+        ["2", "best"],
+        ["0", "worse"],
+        ["1", "misses rounds.per_day >= 750 (700 rounds per day)"],
+        ["3", "misses rounds.per_day >= 750 (600 rounds per day)"],
     ]
 
 
 def test_the_best_may_be_what_has_most(tmp_path: Path) -> None:
     title, text = said(sweep_of(tmp_path, ORDINARY, decide(PACE, f"{L1} < 0.65", way="maximize")))
-    assert title == "R = 2 has the highest pace (800 rounds per day) of 2 settings that keep the conditions"
-    assert "R = 1, the next best with 700 rounds per day, is worse by 100 ± 0." in text
+    assert title == "Choose R = 2: it has the highest pace (800 rounds per day) of 2 settings that keep the conditions."
+    assert "R = 1, with 700 rounds per day, is significantly worse (-100 ± 0 rounds per day)." in text
 
 
 def test_a_condition_that_chance_may_undo_is_told(tmp_path: Path) -> None:
@@ -233,29 +217,27 @@ def test_a_condition_that_chance_may_undo_is_told(tmp_path: Path) -> None:
 def test_where_nothing_keeps_the_conditions_nothing_is_chosen(tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path, ORDINARY, decide(L1, "rounds.per_day >= 2000"))
     title, text = said(sweep)
-    assert title == "No setting keeps every condition"
-    assert "No setting keeps `rounds.per_day >= 2000`: there is nothing to choose from." in text
-    assert "Without the conditions (`rounds.per_day >= 2000`) it would be R = 1 with 20.0 %." in text
-    assert choice_table(sweep) is None
+    assert title == "No setting keeps every condition (`rounds.per_day >= 2000`)."
+    assert "Relax a condition: without them R = 1 is best, with 20.0 %." in text
 
 
 def test_an_objective_without_a_value_is_said(tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path, ORDINARY, decide("learning.fedavg.loss"))
-    assert said(sweep)[0] == "Nothing to choose by: no run has a value of learning.fedavg.loss"
+    assert said(sweep)[0] == "Nothing to choose by: no run has a value of learning.fedavg.loss."
     check(write_report(tmp_path / "s").read_text(encoding="utf-8"))
 
 
 def test_one_setting_leaves_nothing_to_choose(tmp_path: Path) -> None:
     title, text = said(sweep_of(tmp_path, [(0.4, 960)]))
-    assert title == "The distance of participation from uniform (TV) is 20.0 %"
-    assert "Next best" not in text
+    assert title == "The distance of participation from uniform (TV) is 20.0 %."
+    assert "worse" not in text
     check(write_report(tmp_path / "s").read_text(encoding="utf-8"))
 
 
 def test_an_objective_that_nobody_wrote_there_is_an_error(tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path, ORDINARY, {"decide": {"minimize": L1, "subject_to": ["rounds.per_day"]}})
     with pytest.raises(RunError, match=r"sweep\.json: its scenario's `decide` cannot be read"):
-        choice_title(sweep)
+        trials_answer(sweep)
 
 
 def test_settings_may_have_names_and_blocks_are_numbered(tmp_path: Path) -> None:
@@ -300,18 +282,19 @@ def test_groups_and_durations_are_told(tmp_path: Path) -> None:
 
 
 def test_short_runs_are_told_from_bias(tmp_path: Path) -> None:
-    texts = []
-    for turns in (400.0, 40000.0):
-        sweep = sweep_of(tmp_path / str(turns), ORDINARY, BASE, more={"sessions.count": turns})
-        texts.append(plain(" ".join(each.text for each in sweep_answer(sweep))))
-    short, long = texts
-    assert "20.0 % at R = 1 is more even than chance alone (27.0 %): no bias to see." in short
-    assert "chance alone" not in long
-    sweep = sweep_of(tmp_path / "brief", ORDINARY, BASE, more={"sessions.count": 1200.0})
-    said = [plain(each.text) for each in sweep_answer(sweep)]
-    assert "Runs are short: of the 20.0 % at R = 1, chance alone would give 16.0 %." in said  # of the choice
-    assert sum("; equal chances alone would give 16.0 %" in each for each in said) == 1
-    (longer,) = (each for each in sweep_answer(sweep) if each.text.startswith("Run 10 times"))
+    answers = [
+        trials_answer(sweep_of(tmp_path / str(turns), ORDINARY, BASE, more={"sessions.count": turns}))
+        for turns in (400.0, 40000.0, 1200.0)
+    ]
+    short, long, brief = map(words, answers)
+    assert (
+        "Chance is a large part of these distances: 20.0 % at R = 1, and equal chances alone would give 27.0 %."
+        in short
+    )
+    assert "alone would give" not in long
+    assert "at R = 1, and equal chances alone would give 16.0 %." in brief
+    assert "; equal chances alone would give 16.0 %" in brief
+    (longer,) = (each for each in answers[2].remedies if each.text == "Run 10 times as long.")
     assert longer.about == NEXT
 
 
@@ -381,5 +364,5 @@ def test_a_difference_and_both_its_ends_are_of_the_seeds_that_both_have(tmp_path
 
     sweep = Trials.read(write_points(tmp_path / "s", [{SEPARATION: r} for r in range(2)], measure, seeds=(1, 2, 3)))
     text = said(sweep)[1]
-    assert "goes from 100 % to 80.0 % (-20.0 points over 1 seed that both have)." in text
-    assert "Next best is R = 0 with 100 % (+20.0 points over 1 seed that both have)." in text
+    assert "goes from 100 % to 80.0 % (-20.0 points over 1 seed that both have, not tested)." in text
+    assert "R = 0, with 100 %, is worse, not tested (+20.0 points over 1 seed that both have)." in text

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from fedsim.pages.charts.sweep_lines import band
-from fedsim.pages.sweep import Line
+from fedsim.pages.charts.sweep_lines import Line, band
 
 
 def test_the_interval_of_a_share_stays_within_what_a_share_can_be() -> None:

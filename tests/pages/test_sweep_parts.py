@@ -8,8 +8,8 @@ import pytest
 
 from fedsim.pages import write_report
 from fedsim.pages.charts.sweep_lines import parts_chart
-from fedsim.pages.choice import choice_title, loss_parts, parts_findings
-from fedsim.pages.sweep_tables import parts_table, point_table, privacy_table
+from fedsim.pages.trial_tables import loss_parts, parts_table, privacy_table, settings_table
+from fedsim.pages.trials import trials_answer
 from fedsim.trials.trials import Trials
 
 from .sweeps import COHORT, SEPARATION, write_points
@@ -52,16 +52,19 @@ def sweep_of(
     return Trials.read(write_points(tmp_path / "s", points, measure, scenario=scenario, seeds=seeds))
 
 
-def told(sweep: Trials) -> str:
-    return plain(" ".join(each.text for each in parts_findings(sweep)))
+def said(sweep: Trials) -> str:
+    return plain(" ".join(each.text for each in trials_answer(sweep).sentences if "fedavg" in each.text))
 
 
 def test_the_best_setting_is_named_with_its_margin_and_its_largest_part(tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path, HIGH_LOW_HIGH)
-    assert plain(choice_title(sweep)) == "R = 10 has the lowest loss of “fedavg” above the optimum (0.150)"
-    assert told(sweep) == (
-        "“fedavg” ends closest to the optimum at R = 10 (loss 0.15 ± 0.0025 above it). At R = 10 of “fedavg”, all "
-        "others are worse and the largest part is bias (66.7 %)."
+    assert plain(trials_answer(sweep).headline) == (
+        "Choose R = 10: it has the lowest loss of “fedavg” above the optimum (0.150 ± 0.002); every other setting is "
+        "significantly worse."
+    )
+    assert said(sweep).startswith(
+        "“fedavg” ends closest to the optimum at R = 10 (loss 0.150 ± 0.002 above it); every other setting is "
+        "significantly farther. The largest part of that loss of “fedavg” is bias (66.7 %)."
     )
     [each] = loss_parts(sweep)
     chart = parts_chart(sweep, each)
@@ -82,22 +85,22 @@ def test_the_best_setting_is_named_with_its_margin_and_its_largest_part(tmp_path
             [(0.3, 0, 0), (0.101, 0, 0), (0.1, 0, 0), (0.1005, 0, 0), (0.4, 0, 0)],
             0.01,
             (1, 2, 3),
-            "others are not told from it",
+            "no significant difference",
         ),
-        ([(0.1005, 0, 0), (0.3, 0, 0), (0.3, 0, 0), (0.1, 0, 0)], 0.01, (1, 2, 3), "others are not told from it"),
-        ([(0.1, 0, 0), (0.1001, 0, 0)], 0.01, (1, 2, 3), "others are not told from it"),
-        ([(0.1, 0, 0), (0.2, 0, 0)], 0.001, (1, 2, 3), "all others are worse"),
-        ([(0.1, 0, 0), (0.2, 0, 0)], 0.001, (1,), "(loss 0.1 above it)"),
+        ([(0.1005, 0, 0), (0.3, 0, 0), (0.3, 0, 0), (0.1, 0, 0)], 0.01, (1, 2, 3), "no significant difference"),
+        ([(0.1, 0, 0), (0.1001, 0, 0)], 0.01, (1, 2, 3), "no significant difference"),
+        ([(0.1, 0, 0), (0.2, 0, 0)], 0.001, (1, 2, 3), "significantly farther"),
+        ([(0.1, 0, 0), (0.2, 0, 0)], 0.001, (1,), "(loss 0.100 above it)."),
     ],
 )
 def test_how_sure_the_best_setting_is(
     tmp_path: Path, settings: Parts, noise: float, seeds: tuple[int, ...], words: str
 ) -> None:
-    assert words in told(sweep_of(tmp_path, settings, noise, seeds))
+    assert words in said(sweep_of(tmp_path, settings, noise, seeds))
 
 
 def test_no_share_is_told_where_a_part_is_negative_and_diverged_settings_are_left_out(tmp_path: Path) -> None:
-    text = told(sweep_of(tmp_path, [(0.3, -0.1, 0.1), (0.5, 0.1, 0.1), (np.nan, np.nan, np.nan)]))
+    text = said(sweep_of(tmp_path, [(0.3, -0.1, 0.1), (0.5, 0.1, 0.1), (np.nan, np.nan, np.nan)]))
     assert "largest part" not in text
     assert "R = 20" not in text
 
@@ -113,11 +116,14 @@ def test_tables_show_parts_times_promises_and_what_was_tuned(tmp_path: Path, mon
     privacy = privacy_table(sweep)
     assert privacy is not None
     assert privacy.rows[1] == ("10", "500", "493", "11", "37", "49", "10", "3.5", "0.75", "8")
-    tuned = point_table(sweep, [])
-    assert tuned.header == ("R", "pause (tuned)")
-    assert tuned.rows[2] == ("20", "3m")
-    monkeypatch.setattr("fedsim.pages.sweep_tables.SETTINGS", 2)
-    assert len(parts_table(sweep, loss_parts(sweep)[0]).rows) == 2
+    tuned = settings_table(sweep)
+    assert {row[0]: row[tuned.header.index("pause (tuned)")] for row in tuned.rows} == {
+        "0": "1m",
+        "10": "2m",
+        "20": "3m",
+    }
+    monkeypatch.setattr("fedsim.pages.trial_tables.SETTINGS", 2)
+    assert len(parts_table(sweep, next(loss_parts(sweep))).rows) == 2
 
 
 def test_what_was_tuned_names_no_setting(tmp_path: Path) -> None:

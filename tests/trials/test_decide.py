@@ -20,7 +20,8 @@ import pytest
 from benchmarks.decide import SCENARIO, case_of, found_in
 from fedsim.common.errors import ScenarioError
 from fedsim.common.messages import plain
-from fedsim.pages.decided import decided_findings, decided_title, next_steps
+from fedsim.pages.trial_checks import checks_of
+from fedsim.pages.trials import trials_answer
 from fedsim.scenario import Scenario
 from fedsim.trials.contrasts import contrasts_of, spent
 from fedsim.trials.decide import decide, planned_decision, still_open
@@ -85,8 +86,9 @@ def test_what_is_told_to_be_worse_gets_no_more_seeds(tmp_path: Path) -> None:
     assert dropped(trials).any()
     assert best is not None
     assert not dropped(trials)[best]
-    assert decided_title(trials).startswith(f"Choose {trials.names[best]}: it has the lowest loss")
-    assert any("no further seeds" in each.text for each in decided_findings(trials))
+    answer = trials_answer(trials)
+    assert answer.headline.startswith(f"Choose {trials.names[best]}: it has the lowest loss")
+    assert any("no further seeds" in each.text for each in answer.sentences)
 
 
 def test_stages_that_tuned_are_read_and_enter_no_comparison(tmp_path: Path) -> None:
@@ -187,27 +189,14 @@ def test_from_the_command_line(write: Write, tmp_path: Path) -> None:
     page = (out / "report.html").read_bytes()
     assert b"Choose R = " in page.replace(b"\xc2\xa0", b" ")
     told = json.loads(fedsim("decide", str(file), "--out", str(out), "--executor", THREADS, "--json").stdout)
-    assert plain(told["answer"]) + "." == lines[-1]
+    assert plain(told["answer"]) == lines[-1]
     assert len(told["settings"]) == 4
     assert (out / "report.html").read_bytes() == page
-    asked = [each["about"] for each in told["findings"]]
-    assert {"How biased", "To the model", "At what cost", "Can I trust it", "Do this next"} <= set(asked)
+    asked = [each["about"] for each in told["sentences"]]
+    assert {"How biased", "To the model", "At what cost", "Can I trust it"} <= set(asked)
     printed = [line.strip() for line in lines if line.startswith("  fedsim ")]
-    assert printed == [next(each["command"] for each in told["findings"] if each["about"] == "Do this next")]
-    assert shlex.split(printed[0])[:3] in (["fedsim", way, str(file)] for way in ("run", "decide"))
-
-
-def test_a_choice_at_the_end_of_what_was_tried_is_looked_beyond(tmp_path: Path) -> None:
-    """The next command tries larger values; what it says can be run."""
-    found_in(1, tmp_path)
-    trials = Trials.read(tmp_path / "case-1")
-    path = trials.parameters[0]
-    values = sorted(trials.settings[path].to_list())
-    top = trials.settings[path].to_list().index(values[-1])
-    beyond = [each.text for each in next_steps(trials, top)]
-    assert any("is the largest that was tried: try larger ones too." in text for text in beyond)
-    low = trials.settings[path].to_list().index(values[0])
-    assert [each.text for each in next_steps(trials, low)] == [beyond[-1]]
+    assert set(printed) <= {each["command"] for each in told["checks"]}
+    assert all(shlex.split(each)[:3] == ["fedsim", "decide", str(file)] for each in printed)
 
 
 def test_a_server_update_that_is_one_word_is_tuned(write: Write, tmp_path: Path) -> None:
@@ -385,10 +374,10 @@ def test_a_value_at_the_end_of_those_tried_is_told(tmp_path: Path) -> None:
     found_in(numbers[0], tmp_path)
     trials = Trials.read(tmp_path / f"case-{numbers[0]}")
     assert compared(trials).best == int(np.argmin(case_of(numbers[0]).least))
-    assert any("that was tried" in each.text for each in decided_findings(trials) if each.warns)
+    assert any("value that was tried in tuning it" in each.text for each in checks_of(trials) if each.name == "edge")
 
 
 def test_no_answer_is_no_success(write: Write, tmp_path: Path) -> None:
     text = TRAINED.replace("rounds.count >= 10", "rounds.count >= 99").replace("seeds: 4", "seeds: 2")
     done = fedsim("decide", write(text), "--out", tmp_path / "d", "-q", "--executor", THREADS)
-    assert (done.returncode, done.stderr.strip()) == (1, "No setting keeps every condition.")
+    assert (done.returncode, done.stderr.strip()) == (1, "No setting keeps every condition (rounds.count >= 99).")

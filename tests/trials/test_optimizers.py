@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from fedsim.pages import write_report
-from fedsim.pages.finding import COST, MODEL
-from fedsim.pages.page import document_of
-from fedsim.pages.sweep import sweep_answer, sweep_title
+from fedsim.pages.answer import COST, MODEL
+from fedsim.pages.page import answer_of
+from fedsim.pages.trials import trials_answer
 from fedsim.trials.contrasts import Standing, contrasts_of
 from fedsim.trials.optimizers import RANK, allowed, by_optimizer, of_optimizers, ranked, winners
 from fedsim.trials.optimizers import _ranks as ranks
@@ -47,7 +47,7 @@ def test_divergence_is_told_from_absence(tmp_path: Path, diverged: bool, mean: f
     found = by_optimizer(Trials.read(folder))
     assert found is not None
     page = write_report(folder).read_text(encoding="utf-8")
-    assert ("Without a value in some runs, and last there: mifa." in page) == diverged
+    assert ("Without a value in some runs, and last there: “mifa”." in page) == diverged
     assert "inf ±" not in page
     row = found.settings["optimizer"].to_list().index("mifa")
     assert found.samples(RANK)[row].tolist() == [mean] * 3
@@ -62,11 +62,12 @@ def test_several_optimizers_over_worlds_are_ranked(tmp_path: Path) -> None:
     assert found is not None
     assert set(found.settings["optimizer"]) == {"fedau", "fedavg", "mifa"}
     assert ranked(found).states.count(Standing.DIFFERS) == 2
-    assert sweep_title(trials) == "“fedau” leads, by mean rank over 3 cases"
-    effect, rank, *_ = (each.text for each in sweep_answer(trials) if each.about == MODEL)
+    answer = trials_answer(trials)
+    assert answer.headline == "“fedau” leads, by mean rank over 3 cases; every other is significantly worse."
+    effect, rank, *_ = (each.text for each in answer.sentences if each.about == MODEL)
     assert effect == "In the median case, the loss: “fedau” 1, “fedavg” 2 and “mifa” 3."
     assert rank == "The least mean rank of 3 optimizers: “fedau” 1.0; the last, “mifa”, has 3.0."
-    document = document_of(folder)
+    document = answer_of(folder)
     assert [(tile.value, tile.label) for tile in document.tiles][:4] == [
         *(("1", "loss"), ("2", "loss"), ("3", "loss"), ("3", "cases"))
     ]
@@ -83,7 +84,7 @@ def test_a_sweep_over_optimizers_compares_them_at_what_else_is_swept(tmp_path: P
     assert found is not None
     assert found.meta["cases"] == [f"R\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{r}" for r in (0, 4)]
     assert np.isfinite(found.samples(RANK)).all()
-    assert sweep_title(Trials.read(folder)).startswith("“fedavg” leads")
+    assert trials_answer(Trials.read(folder)).headline.startswith("“fedavg” leads")
 
 
 @pytest.mark.parametrize("points", [[{SEPARATION: r} for r in (0, 4)], LAWS[:2]])
@@ -103,7 +104,7 @@ def test_what_the_leader_sends_and_keeps_is_said_beside_fedavg(tmp_path: Path) -
         return losses(index, seed, scaffold=1.0, fedavg=2.0, mifa=3.0)
 
     trials = Trials.read(write_points(tmp_path / "s", LAWS, figures, seeds=(1, 2, 3)))
-    said = [each.text for each in sweep_answer(trials) if each.about == COST]
+    said = [each.text for each in trials_answer(trials).sentences if each.about == COST]
     assert said == [
         "“scaffold” sends 2 models a report, and keeps 1 per client.",
         "“fedavg” sends 1 model a report, and keeps 0 per client.",

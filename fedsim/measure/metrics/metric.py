@@ -146,9 +146,9 @@ class Measurement(Protocol):
 
 
 LEARNING = described("""
-    learning.OPTIMIZER.loss | | Global loss, mean over the evaluations in the last half of the rounds. # better: lower
+    learning.OPTIMIZER.loss | | Global loss, mean over the evaluations in the last half of the rounds. # better: lower; label: loss of OPTIMIZER
     learning.OPTIMIZER.grad_norm | | Norm of the global gradient, mean over the last half of the rounds. # better: lower
-    learning.OPTIMIZER.final_loss | | Global loss at the last evaluation. # better: lower
+    learning.OPTIMIZER.final_loss | | Global loss at the last evaluation. # better: lower; label: last loss of OPTIMIZER
     learning.OPTIMIZER.drift | share | Relative change of the mean loss from the third to the fourth quarter of the rounds.
     learning.OPTIMIZER.late_descent | share | Share of the whole descent of the loss between those two quarters.
     learning.OPTIMIZER.moved | | 0 if every evaluation has the loss of the initial model, else 1.
@@ -158,7 +158,7 @@ LEARNING = described("""
     learning.OPTIMIZER.clip | | An adaptive clip, after the last round.
     learning.OPTIMIZER.dropped_updates | | Updates that were not finite, and counted as zero where updates are clipped for privacy.
     learning.OPTIMIZER.accuracy | share | Accuracy on test samples, mean over the last half of the rounds. # better: higher
-    learning.OPTIMIZER.average_loss | | Global loss of the mean of the server's models over the last half of the rounds. # better: lower
+    learning.OPTIMIZER.average_loss | | Global loss of the mean of the server's models over the last half of the rounds. # better: lower; label: loss of the mean model of OPTIMIZER
     learning.OPTIMIZER.loss_of_worst_tenth | | Mean loss of that model over the tenth of the clients with the highest. # better: lower
     learning.OPTIMIZER.loss_of_tenth_TENTH | | Mean loss of that model over a tenth of the clients by reports (1: fewest, 10: most).
     learning.OPTIMIZER.loss_of_group_GROUP | | Mean loss of that model over the clients of a group.
@@ -169,7 +169,7 @@ LEARNING = described("""
     learning.OPTIMIZER.drawn_loss | | Global loss of a model drawn uniformly from the run: the paper's output rule.
     learning.OPTIMIZER.drawn_grad_norm | | Norm of the global gradient of that model.
     learning.OPTIMIZER.drawn_round | rounds | The round it was drawn from.
-    learning.OPTIMIZER.bias | | Distance from the optimum, where it is known, of the mean model over the last half. # better: lower
+    learning.OPTIMIZER.bias | | Distance from the optimum, where it is known, of the mean model over the last half. # better: lower; label: distance of the mean model of OPTIMIZER from the optimum
     learning.OPTIMIZER.last_bias | | That of the last model, which swings with who takes part at the time.
     learning.OPTIMIZER.bias_predicted | | Distance from the optimum of the point to which the pulls of the clients lead.
     learning.OPTIMIZER.bias_error | | Distance between that point and the mean model over the last half.
@@ -180,8 +180,8 @@ LEARNING = described("""
     learning.OPTIMIZER.sent_mb | MB | What clients sent in all their reports that count, with numbers of 4 bytes. # better: lower
     learning.OPTIMIZER.server_mb | MB | What the method keeps at the server at the end, the model included.
     learning.OPTIMIZER.client_mb | MB | What it keeps on each device from one participation to the next.
-    learning.OPTIMIZER.excess_loss | | Loss above that of the first optimizer under uniform participation. # better: lower
-    learning.OPTIMIZER.above_optimum | | Loss above that of the optimum (learning.loss_parts): the sum of the next three. # better: lower
+    learning.OPTIMIZER.excess_loss | | Loss above that of the first optimizer under uniform participation. # better: lower; label: loss of OPTIMIZER above the one under uniform participation
+    learning.OPTIMIZER.above_optimum | | Loss above that of the optimum (learning.loss_parts): the sum of the next three. # better: lower; label: loss of OPTIMIZER above the optimum
     learning.OPTIMIZER.bias_loss | | What is left of it where each round has what clients send on average: bias, and clipping.
     learning.OPTIMIZER.participation_noise_loss | | What the chance of who takes part when adds to that.
     learning.OPTIMIZER.privacy_noise_loss | | What the noise of privacy adds to that.

@@ -1,7 +1,7 @@
 """A figure along a sweep: means over the seeds as a line with intervals; and the parts of a loss, as lines too."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -10,33 +10,71 @@ from matplotlib.ticker import FixedLocator
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.formatting import count, listing, number
-from fedsim.measure.metrics import describe
 from fedsim.pages.charts import Chart, marks, plot
-from fedsim.pages.choice import LossParts
-from fedsim.pages.finding import BIAS
-from fedsim.pages.metric_wording import MetricWording
-from fedsim.pages.sweep import Line, Lines, line_data
+from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.tables import thinned
+from fedsim.pages.trial_tables import LossParts, means
 from fedsim.trials.contrasts import interval
-from fedsim.trials.trials import Trials
+from fedsim.trials.trials import Axis, Trials
 
+_LINES = 6  # shown at most
 _VALUES = 9  # up to so many values of a parameter are all written under the axis, where there is room
 LABEL = 12  # characters of a value that fit under an axis
 
 
+@dataclass(frozen=True, eq=False)
+class Line:
+    """The settings that share the values of all parameters but the one along the axis, and a metric at these."""
+
+    name: str  # those values; empty where there is but one line
+    points: Ints  # rows of the points of the sweep, in the order of x
+    x: Floats  # where each point lies, in ascending order
+    mean: Floats  # of the metric over the seeds
+    half: Floats  # of the 95 % confidence interval, NaN where it is not known
+    theory: Floats | None = None  # what theory says; None where it was not asked
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """A metric along one axis of a sweep."""
+
+    metric: str  # its name on the axis
+    along: Axis
+    lines: tuple[Line, ...]
+    omitted: int = 0
+    most: float | None = None  # the largest possible value, where the least is 0: intervals go no further
+    logarithmic: bool = False  # whether values are drawn by their decades
+    chosen: int | None = None  # the row of the setting that is marked
+
+
+def line_data(trials: Trials, metric: str, theory: str | None = None, scale: float = 1.0) -> Lines | None:
+    """Return a metric along the axis of a sweep, times `scale`; None where it has no value, or nothing is swept."""
+    along, found = trials.axis, interval(trials.samples(metric))
+    known = np.isfinite(found.mean)
+    if along is None or not known.any():
+        return None
+    mean, half = scale * found.mean, scale * found.half
+    predicted = None if theory is None else scale * means(trials, theory)
+    lines = []
+    for name, own in trials.rows_along(along, known):
+        theirs = None if predicted is None or not np.isfinite(predicted[own]).all() else predicted[own]
+        lines.append(Line(name, own, along.x[own], mean[own], half[own], theirs))
+    return Lines(metric, along, tuple(lines[:_LINES]), max(0, len(lines) - _LINES))
+
+
 def line_chart(
-    trials: Trials, wording: MetricWording, name: str, title: str, theory: str | None = None, chosen: int | None = None
+    trials: Trials, metric: str, name: str, title: str, theory: str | None = None, chosen: int | None = None
 ) -> Chart | None:
     """Make the chart of a metric along a sweep, in the unit of its wording; None where no run has a value."""
-    data = line_data(trials, wording.metric, theory, wording.scale)
+    wording = wording_of(metric)
+    data = line_data(trials, metric, theory, wording.scale)
     if data is None:
         return None
     sure = any(np.isfinite(line.half).any() for line in data.lines)
     bands = "; bands are 95\N{NARROW NO-BREAK SPACE}% confidence intervals of the mean" if sure else ""
-    known = describe(wording.metric)
-    most = 100.0 if wording.about == BIAS or (known is not None and known.unit == "share") else None
-    shown = replace(data, metric=wording.short, most=most, chosen=chosen)
-    return lines_chart(shown, name, title, [f"Points are means over the seeds of {wording.metric}{bands}."])
+    most = 100.0 if wording.scale != 1 else None
+    shown = replace(data, metric=wording.axis, most=most, chosen=chosen)
+    return lines_chart(shown, name, title, [f"Points are means over the seeds of {metric}{bands}."])
 
 
 def lines_chart(data: Lines, name: str, title: str, notes: Sequence[str]) -> Chart:

@@ -12,9 +12,9 @@ from matplotlib.axes import Axes
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.formatting import count, cut, number
 from fedsim.pages.charts import Chart, marks
-from fedsim.pages.choice import standings
 from fedsim.pages.metric_wording import tv, wording_of
 from fedsim.pages.tables import Table, thinned
+from fedsim.pages.trial_tables import standings
 from fedsim.trials.contrasts import Interval, interval
 from fedsim.trials.decision import PACE, Front, bias_metric, chosen, trade_off
 from fedsim.trials.trials import Trials
@@ -27,7 +27,7 @@ class IntervalRows:
     names: tuple[str, ...]
     value: Floats
     half: Floats  # half of the 95 % interval, NaN where it is not known
-    told: Bools  # drawn full where it holds, else hollow
+    filled: Bools  # drawn full where it holds, else hollow
     legend: tuple[str, str]  # what full and hollow dots are
     unit: str
     reference: float | None  # the dotted line
@@ -54,9 +54,9 @@ def _draw_intervals(data: IntervalRows, axes: Axes) -> None:
     style: dict[str, Any] = {"linestyle": "", "color": marks.SERIES[0], "capsize": 3, "linewidth": 1.2}
     axes.errorbar(data.value, rows, xerr=np.nan_to_num(data.half), **style)
     entries = list[tuple[Artist, str]]()
-    for told, face, words in zip((data.told, ~data.told), (marks.SERIES[0], marks.PAPER), data.legend, strict=True):
-        dots = marks.dots(axes, data.value[told], rows[told], marks.SERIES[0], 6, markerfacecolor=face)
-        entries += [(dots, words)] if told.any() else []
+    for some, face, words in zip((data.filled, ~data.filled), (marks.SERIES[0], marks.PAPER), data.legend, strict=True):
+        dots = marks.dots(axes, data.value[some], rows[some], marks.SERIES[0], 6, markerfacecolor=face)
+        entries += [(dots, words)] if some.any() else []
     if data.chosen is not None:
         entries.append((_ring(axes, data.value[data.chosen], rows[data.chosen]), "choice"))
     if data.reference is not None:
@@ -114,7 +114,10 @@ def _draw_trade_off(trials: Trials, front: Front, bias: Interval, pace: Interval
     entries: list[tuple[Artist, str]] = [(line, "beaten by no other")]
     beaten = known[front.dominated[known]]
     undecided = np.setdiff1d(known, [*beaten, *on])
-    groups = ((undecided, marks.SERIES[0], "none", "not told apart"), (beaten, marks.MUTED, marks.MUTED, "beaten"))
+    groups = (
+        (undecided, marks.SERIES[0], "none", "not significantly beaten"),
+        (beaten, marks.MUTED, marks.MUTED, "beaten"),
+    )
     for those, edge, face, words in groups:
         if len(those):
             some = those[:: -(-len(those) // _DRAWN)]
@@ -134,7 +137,7 @@ def _draw_trade_off(trials: Trials, front: Front, bias: Interval, pace: Interval
         axes.annotate(text, (at, height), offset, textcoords="offset points", **near)
     marks.linear(axes, "x")
     marks.linear(axes, "y")
-    marks.finish(axes, wording_of(PACE).short, "distance from uniform (TV, %)", entries if len(entries) > 1 else ())
+    marks.finish(axes, wording_of(PACE).axis, "distance from uniform (TV, %)", entries if len(entries) > 1 else ())
 
 
 def _apart(labels: Sequence[tuple[str, float, float]], axes: Axes) -> list[tuple[str, float, float]]:
