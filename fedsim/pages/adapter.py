@@ -2,7 +2,7 @@
 
 from fedsim.pages.answer import NEXT, TRUST, Answer
 from fedsim.pages.document import ReportDocument, Section
-from fedsim.pages.finding import Finding
+from fedsim.pages.finding import Finding, Tile
 
 
 def document_from(answer: Answer) -> ReportDocument:
@@ -25,7 +25,7 @@ def document_from(answer: Answer) -> ReportDocument:
         status=answer.status,
         verdict=answer.verdict,
         answer=said,
-        tiles=answer.tiles,
+        tiles=[Tile(each.value, each.label, each.detail) for each in answer.tiles],
         picture=answer.picture,
         sections=sections,
         names=answer.figures,
