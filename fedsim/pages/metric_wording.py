@@ -120,8 +120,8 @@ def read_condition(text: str) -> tuple[str, Callable[[float], str]]:
     write = wording.write
     if write is figure:
         form = condition.values[0].form
-        of_form: dict[str, Callable[[float], str]] = {"percentage": percent, "duration": duration}
-        write = of_form.get(form, partial(number, digits=4))
+        forms: dict[str, Callable[[float], str]] = {"percentage": percent, "duration": duration, "number": number}
+        write = forms[form]
     what = known.words if wording.words == condition.metric and known is not None else wording.words
     return f"{what} {_limits(condition, write)}", write
 

@@ -17,7 +17,6 @@ from fedsim.pages.bias import FEW
 from fedsim.pages.commands import command_of, longer_command, with_seeds
 from fedsim.pages.expectations import sweep_verdict
 from fedsim.pages.metric_wording import tv, wording_of
-from fedsim.scenario.learning import ConstantSchedule
 from fedsim.trials.contrasts import Contrasts, Standing, contrasts, interval, seeds_needed
 from fedsim.trials.decision import L1, PACE, aim_of, bias_metric, chosen, compared, is_open, keeping, trade_off
 from fedsim.trials.optimizers import by_optimizer, ranked
@@ -177,9 +176,10 @@ def diverged(trials: Trials) -> Iterator[Check]:
         yield Check("diverged", State.OK, "No training diverged.")
         return
     known = np.isfinite(np.stack([*every.values()]))
-    step = None if trials.scenario.learning is None else trials.scenario.learning.step_size
-    lower = isinstance(step, ConstantSchedule) and not any("step_size" in name for name in trials.swept)
-    command = again(trials, f"learning.step_size={step.initial / 10:g}") if lower else ""  # type: ignore[union-attr]
+    step = _learning(trials).get("step_size")
+    step = step.get("initial") if isinstance(step, dict) and step.get("kind") == "constant" else step
+    lower = isinstance(step, int | float) and not any("step_size" in name for name in trials.swept)
+    command = again(trials, f"learning.step_size={step / 10:g}") if lower else ""
     remedy = "Lower the step (`learning.step_size`)."
     if np.stack([*found.values()])[known].all():
         text = "All training diverged, so no loss can be compared."
@@ -217,14 +217,17 @@ def unsettled(trials: Trials) -> dict[str, Bools]:
         & np.isfinite(loss.get(name, nothing))
         for name, own in state.items()
     }
-    learning = trials.scenario.learning
-    if learning is not None and learning.stop_at_target:  # training that stopped at its target shows no end
-        needed = of_optimizers(trials, "rounds_to_target")
-        own_names = [each.label for each in learning.optimizers if each.label in needed]
-        if own_names:
-            stopped = np.isfinite(np.stack([needed[name] for name in own_names])).all(axis=0)
-            found = {name: own & ~stopped for name, own in found.items()}
+    every = of_optimizers(trials, "rounds_to_target")
+    needed = [values for name, values in every.items() if not name.endswith("_uniform")]
+    if needed and _learning(trials).get("stop_at_target"):  # training that stopped at its target shows no end
+        stopped = np.isfinite(np.stack(needed)).all(axis=0)
+        found = {name: own & ~stopped for name, own in found.items()}
     return found
+
+
+def _learning(trials: Trials) -> dict[str, Any]:
+    """Return what the scenario says of training, as it is written; of a point of a sweep that is all there is."""
+    return (trials.meta.get("scenario") or {}).get("learning") or {}
 
 
 def settled(trials: Trials) -> Iterator[Check]:

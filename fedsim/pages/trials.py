@@ -392,8 +392,8 @@ def _sure(trials: Trials) -> Iterator[Sentence]:
 
     if rows := found.rows(Standing.TIED, Standing.FEW):
         row, half = rows[0], float(found.half[rows[0]])
-        ways = listing_of([f"{names[each]} ({beside(each)})" for each in rows], NAMED, "more setting")
-        text = f"No significant difference from {names[best]}: {ways}."
+        some = listing_of([f"{names[each]} ({beside(each)})" for each in rows], NAMED, "more setting")
+        text = f"No significant difference from {names[best]}: {some}."
         if found.states[row] is Standing.TIED and np.isfinite(half):
             least = detectable(half, int(found.seeds[row]), max(1, found.tests))
             text += f" A difference of {wording.difference(least, sign=False)} would have been seen."
@@ -416,8 +416,8 @@ def _sure(trials: Trials) -> Iterator[Sentence]:
         text = f"{count(beaten, 'setting')} {'is' if beaten == 1 else 'are'} worse than another in bias or pace"
         yield Sentence(f"{text}, and better in neither.", TRUST, (bias_metric(trials), PACE))
     if tested:
-        interval_words = "± is half of a 95\N{NARROW NO-BREAK SPACE}% interval"
-        yield Sentence(f"{interval_words}; settings are compared with the best by a {found.test}.", TRUST, (metric,))
+        text = "± is half of a 95\N{NARROW NO-BREAK SPACE}% interval; settings are compared with the best by a "
+        yield Sentence(f"{text}{found.test}.", TRUST, (metric,))
 
 
 def _of_optimizers(trials: Trials, optimizers: Trials) -> Iterator[Sentence]:
@@ -522,11 +522,9 @@ def tiles_of(trials: Trials) -> Iterator[Tile]:
     optimizers, row, settings = by_optimizer(trials), chosen(trials), len(trials.settings)
     words = {bias_metric(trials): "from uniform (TV)", PACE: PACE_UNIT}
     aim = aim_of(trials).metric
-    for metric in dict.fromkeys((aim, *words)) if optimizers is None else ():
-        if row is None:
-            break
+    for metric in dict.fromkeys((aim, *words)):
         wording, mean = wording_of(metric), means(trials, metric)
-        if not np.isfinite(mean[row]):
+        if optimizers is not None or row is None or not np.isfinite(mean[row]):
             continue
         write = wording.apart if metric == PACE else wording.write
         low, high = (write(float(end)) for end in (np.nanmin(mean), np.nanmax(mean)))

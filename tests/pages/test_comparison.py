@@ -12,9 +12,10 @@ from fedsim.pages.answer import Answer
 from fedsim.pages.charts.side_by_side import frequency_data, loss_data
 from fedsim.pages.tables import Table
 from fedsim.run.load import load_one
+from fedsim.trials.decision import L1
 
 from .runs import comparison_of, report_comparison, write_manifest, write_run
-from .sweeps import write_sweep
+from .sweeps import SEPARATION, write_points, write_sweep
 from .test_page import HOSTILE, check
 
 
@@ -120,6 +121,18 @@ def test_sweeps_and_their_points_are_compared_too(tmp_path: Path) -> None:
     assert figures is not None
     assert figures.header[-2:] == ("± 95 %", "Change")
     check(report_comparison(Path(f"{first}@0"), Path(f"{first}@4"), tmp_path / "x.html").read_text(encoding="utf-8"))
+
+
+def test_points_of_a_sweep_that_trained_are_checked_as_runs_are(tmp_path: Path) -> None:
+    """What such a point says of its scenario is no scenario file: its values stand beside the rest."""
+
+    def measure(index: int, seed: int) -> dict[str, float]:
+        trained = {"loss": 1.0 + 0.1 * index + 0.01 * seed, "converged": 1.0 - index, "diverged": 0.0}
+        return {L1: 0.5, **{f"learning.fedavg.{name}": value for name, value in trained.items()}}
+
+    sweep = write_points(tmp_path / "s", [{SEPARATION: r} for r in (0, 4)], measure)
+    text = " ".join(each.text for each in comparison_of(Path(f"{sweep}@0"), Path(f"{sweep}@1")).alarms)
+    assert "The loss of “fedavg” has not converged at “B”" in text
 
 
 def test_what_is_no_run_is_said(pair: tuple[Path, Path], tmp_path: Path) -> None:
