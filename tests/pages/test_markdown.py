@@ -68,10 +68,10 @@ def test_the_summary_of_a_run_has_verdict_answer_figures_and_command(run_directo
 @pytest.mark.parametrize("name", DEGENERATE)
 def test_odd_runs_have_a_summary(run_directory: Path, name: str) -> None:
     DEGENERATE[name](run_directory)
-    text = markdown_summary(answer_of(run_directory))
+    answer = answer_of(run_directory)
+    text = markdown_summary(answer)
     assert "nan" not in text.lower()
-    manifest = json.loads((run_directory / "manifest.json").read_text(encoding="utf-8"))
-    assert text.startswith(f"### {escape(manifest['name'])}")
+    assert text.startswith(f"### {escape(answer.name)} (run)")
 
 
 def test_json_is_the_answer(run_directory: Path) -> None:
