@@ -290,7 +290,8 @@ def checks_of_comparison(found: Comparison, looks: Looks, sides: Sequence[Side] 
         if limits:
             text = f"{letter} misses {count(len(limits), 'expectation')}: {listing_of(limits, NAMED, 'more')}."
             yield Check("limits", State.CAUTION, text, letter)
-    trials = found.trials
+    # A command would be that of B alone.
+    trials = replace(found.trials, meta={key: each for key, each in found.trials.meta.items() if key != "command"})
     if len(found.pairs) == 1:
         letters = pl.Series(["A", "B"])
         trials = replace(trials, parameters=("name",), settings=trials.settings.with_columns(name=letters))

@@ -251,6 +251,8 @@ def settled(trials: Trials) -> Iterator[Check]:
 
 
 def _longer(trials: Trials, times: int) -> str:
+    if not trials.meta.get("command"):
+        return ""
     verb = "decide" if command_of(trials.meta, "decide") else "sweep"
     return longer_command(trials.meta, verb, trials.scenario.stop, times)
 

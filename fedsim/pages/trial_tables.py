@@ -11,7 +11,7 @@ from fedsim.common.arrays import Floats
 from fedsim.common.formatting import NO_VALUE, above_dust, capitalized, count, duration, listing, number
 from fedsim.measure.metrics import describe, split
 from fedsim.pages.answer import BIAS, COST, MODEL
-from fedsim.pages.metric_wording import wording_of
+from fedsim.pages.metric_wording import PACE_UNIT, wording_of
 from fedsim.pages.tables import Table
 from fedsim.privacy.guarantee import scope_of
 from fedsim.trials.contrasts import Interval, Standing, contrasts, interval
@@ -162,7 +162,7 @@ def settings_table(trials: Trials) -> Table:
             ("From the most even" if is_open(trials) else "From the best", apart),
         ]
     for metric in shown_metrics(trials):
-        columns.append((metric, _means_of(trials, metric)))
+        columns.append((_head_of(trials, metric), _means_of(trials, metric)))
     columns += [(f"{names[path]} (tuned)", trials.texts(path)) for path in trials.tuned]
     seeds = planned_seeds(trials)
     if len(np.unique(seeds)) > 1:
@@ -171,6 +171,16 @@ def settings_table(trials: Trials) -> Table:
     first = ", the best first" if several else ""
     caption, order = f"Settings{first}: {_INTERVAL}", order_of(trials) if several else None
     return setting_table(trials, caption, columns, words=int(several), note=note, order=order)
+
+
+def _head_of(trials: Trials, metric: str) -> str:
+    """Return the head of a column: what a metric is called, in short; its name where it has no label."""
+    wording = wording_of(metric)
+    if metric == bias_metric(trials):
+        return "TV from uniform"
+    if metric == PACE:
+        return capitalized(PACE_UNIT)
+    return metric if wording.words == metric else capitalized(wording.words)
 
 
 def _means_of(trials: Trials, metric: str) -> list[str]:

@@ -14,7 +14,7 @@ from fedsim.pages.tables import Table
 from fedsim.run.load import load_one
 from fedsim.trials.decision import L1
 
-from .runs import comparison_of, report_comparison, write_manifest, write_run
+from .runs import SCENARIO, comparison_of, report_comparison, write_manifest, write_run
 from .sweeps import SEPARATION, write_points, write_sweep
 from .test_page import HOSTILE, check
 
@@ -92,7 +92,7 @@ def test_charts_of_a_comparison_are_titled_by_what_they_show(pair: tuple[Path, P
 
 @pytest.mark.long
 def test_the_page_of_a_comparison(pair: tuple[Path, Path], tmp_path: Path) -> None:
-    write_manifest(pair[0], name=HOSTILE)
+    write_manifest(pair[0], scenario=SCENARIO | {"name": HOSTILE})
     page = report_comparison(*pair, tmp_path / "out")
     shown = check(page.read_text(encoding="utf-8"))
     (head,) = shown.inside("h1")

@@ -281,7 +281,7 @@ def test_what_stays_is_not_said_to_move(tmp_path: Path) -> None:
 
 def test_tables_have_every_point(sweep: Trials) -> None:
     table = settings_table(sweep)
-    assert table.header == ("R", "cohort", "Standing", "From the most even", L1, PACE)
+    assert table.header == ("R", "cohort", "Standing", "From the most even", "TV from uniform", "Rounds per day")
     assert len(table.rows) == 6
     assert [plain(cell) for cell in table.rows[0]] == [
         *("8", "5", "most even", NO_VALUE, "19.3 % ± 0.1 points", "530 rounds per day")

@@ -380,4 +380,4 @@ def test_a_value_at_the_end_of_those_tried_is_told(tmp_path: Path) -> None:
 def test_no_answer_is_no_success(write: Write, tmp_path: Path) -> None:
     text = TRAINED.replace("rounds.count >= 10", "rounds.count >= 99").replace("seeds: 4", "seeds: 2")
     done = fedsim("decide", write(text), "--out", tmp_path / "d", "-q", "--executor", THREADS)
-    assert (done.returncode, done.stderr.strip()) == (1, "No setting keeps every condition (rounds.count >= 99).")
+    assert (done.returncode, done.stderr.strip()) == (1, "No setting keeps every condition (`rounds.count >= 99`).")

@@ -62,7 +62,7 @@ class Sessions:
 
     metrics = described("""
         sessions.count | | Sessions, which is to say participations.
-        sessions.device_hours | h | Time that devices spent in sessions, useful or not. # better: lower
+        sessions.device_hours | h | Time that devices spent in sessions, useful or not. # better: lower; label: device-hours
         sessions.reported_share | share | Sessions whose report was taken. # better: higher
         sessions.dropped_share | share | Sessions whose device became unavailable. # better: lower
         sessions.late_share | share | Sessions that reported after the deadline. # better: lower
