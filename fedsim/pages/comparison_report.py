@@ -30,10 +30,10 @@ from fedsim.pages.provenance import ReportProvenance, run_provenance, sweep_prov
 from fedsim.pages.run import setup_of
 from fedsim.pages.sweep_report import HEADLINES
 from fedsim.pages.tables import Table
-from fedsim.privacy.guarantee import scope_of
 from fedsim.run.files import Change
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
+from fedsim.scenario.privacy import scope_of
 from fedsim.trials.compare import Comparison, compare
 from fedsim.trials.contrasts import Standing
 from fedsim.trials.results import parameters_of

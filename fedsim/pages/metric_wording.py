@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from fedsim.common.formatting import duration, fixed, number, percent, signed
-from fedsim.limits.grammar import ConditionError, MetricCondition, parse_condition
+from fedsim.measure.grammar import ConditionError, MetricCondition, parse_condition
 from fedsim.measure.metrics import describe
 from fedsim.pages.finding import BIAS, COST, MODEL
 from fedsim.trials.decision import PACE

@@ -23,11 +23,11 @@ from fedsim.pages.run import asks_of_convergence, run_answer, setup_of
 from fedsim.pages.tables import Table
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises
 from fedsim.privacy.epsilon import epsilon_of_rho
-from fedsim.privacy.guarantee import SECRET
 from fedsim.run.run import Run
 from fedsim.scenario import import_folders, let_import_from
 from fedsim.scenario.component import Component
 from fedsim.scenario.permissions import Permissions
+from fedsim.scenario.privacy import SECRET
 
 
 def run_document(run: Run, plugins: bool = False) -> ReportDocument:

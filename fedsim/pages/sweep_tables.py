@@ -12,7 +12,7 @@ from fedsim.pages.choice import LossParts, means, objective_wording, order_of, s
 from fedsim.pages.metric_wording import difference, tv
 from fedsim.pages.sweep import FIGURE_WORDS, moves
 from fedsim.pages.tables import Table
-from fedsim.privacy.guarantee import scope_of
+from fedsim.scenario.privacy import scope_of
 from fedsim.trials.contrasts import Interval, interval
 from fedsim.trials.decision import PACE, bias_metric, compared, is_open
 from fedsim.trials.optimizers import COSTS, MEMORY, allowed, in_case, ranked, winners

@@ -12,7 +12,7 @@ from fedsim.common.progress import Report, silent
 from fedsim.log.journal import AnyLog
 from fedsim.measure.count import Watch
 from fedsim.measure.facts import facts_of
-from fedsim.measure.fleet import Taken, fleet_of
+from fedsim.measure.fleet import Taken
 from fedsim.measure.metrics import count_of, measure
 from fedsim.measure.metrics.metric import Setting
 from fedsim.measure.participation import available_time, clients_table
@@ -34,8 +34,7 @@ def setting_of(federation: PreparedFederation) -> Setting:
     groups: dict[str, dict[str, int]] = {name: {} for name in population.group_names}
     for group, zone, count in zip(living.group, living.zone, np.bincount(living.of_client), strict=True):
         groups[population.group_names[group]][population.zone_names[zone]] = int(count)
-    server, fleet = scenario.server, fleet_of(scenario, population, replicate)
-    figures: dict[str, float] = {}
+    server, figures = scenario.server, dict[str, float]()
     if scenario.privacy is not None:
         from fedsim.privacy.bounds import enforced_bounds
         from fedsim.privacy.guarantee import guarantee
@@ -54,7 +53,7 @@ def setting_of(federation: PreparedFederation) -> Setting:
         check_ins=None
         if server.check_ins is None
         else lambda times_s: check_ins_of(scenario, federation.devices, replicate, times_s),
-        taken=None if fleet is None else Taken(fleet),
+        taken=None if population.device is None else Taken(scenario, population, replicate),
     )
 
 
@@ -83,12 +82,8 @@ def evaluate(
     state in the file `checkpoint`, with a text that says of which log it is, and goes on from there. Errors are those
     of `simulate`.
     """
-    scenario, population, devices, replicate = (
-        federation.scenario,
-        federation.population,
-        federation.devices,
-        federation.replicate,
-    )
+    scenario, population, replicate = federation.scenario, federation.population, federation.replicate
+    devices = federation.devices
     theory = applicable(scenario, population)
     pi, method = (theory.pi, theory.method) if theory is not None else (None, None)
     chosen = scenario.records.transitions

@@ -21,7 +21,7 @@ from fedsim.availability.shocks import check_shocks, describe_shocks
 from fedsim.availability.trace import RecordedAvailability
 from fedsim.common.errors import FedsimError, KeyPath, Mistake, PluginError, ScenarioError
 from fedsim.common.registry import Findings, is_own
-from fedsim.limits.verdict import check_study
+from fedsim.measure.limits import check_study
 from fedsim.measure.metrics.own import made_metrics
 from fedsim.population import Population, build_population, check_feasible, residence
 from fedsim.run import cautions

@@ -16,9 +16,9 @@ from fedsim.common.arrays import Floats
 from fedsim.common.files import hash_of, sole_writer, write_arrays, write_table, write_text
 from fedsim.common.instants import readable_time
 from fedsim.common.json_files import as_json, finite
-from fedsim.limits.verdict import Judgement, judge
 from fedsim.log import fingerprint
 from fedsim.measure.facts import values_of
+from fedsim.measure.limits import Judgement, judge
 from fedsim.measure.metrics import describe, of_jobs
 from fedsim.measure.metrics.own import Own
 from fedsim.measure.shares import of_reports

@@ -10,9 +10,9 @@ from fedsim import Scenario, simulate
 from fedsim.measure.contributions import contributions
 from fedsim.pages.comparison_report import comparison_document
 from fedsim.pages.run_report import privacy_section
-from fedsim.privacy.guarantee import UNIT
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
+from fedsim.scenario.privacy import UNIT
 from tests.command import fedsim
 from tests.conftest import SMALL, Load, Write
 

@@ -13,11 +13,12 @@ import numpy as np
 
 from fedsim.common.errors import KeyPath, Mistake, ScenarioError
 from fedsim.common.hints import did_you_mean
-from fedsim.limits.grammar import ConditionError, MetricCondition, ValueForm, parse_condition
+from fedsim.measure.grammar import ConditionError, MetricCondition, ValueForm, parse_condition
 from fedsim.measure.metrics import BUILTIN, METRICS, declared, listed, metric_part, scope
 from fedsim.measure.metrics.metric import Metric
 from fedsim.measure.metrics.own import Own, made_metrics, own_described
 from fedsim.scenario import Scenario
+from fedsim.scenario.privacy import scope_of
 from fedsim.scenario.sweep import Expectation
 from fedsim.scenario.units import format_duration
 
@@ -267,8 +268,6 @@ def _covered(metric: str, scenario: Scenario) -> str:
     """Say what an epsilon covers; "" for another metric."""
     if scenario.privacy is None or not metric.startswith("privacy.epsilon"):
         return ""
-    from fedsim.privacy.guarantee import scope_of  # takes long to import
-
     secret = scenario.privacy.amplification != "none" and metric != "privacy.epsilon_if_known"
     return f"for {scope_of(secret)}; delta = {scenario.privacy.delta:g}"
 
