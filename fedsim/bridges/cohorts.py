@@ -12,12 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.bridges.schedule_format import ABOUT, COLUMNS, FORMAT, VERSION
 from fedsim.common.arguments import path_of
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.errors import RunError
@@ -25,6 +24,11 @@ from fedsim.common.json_files import read_object
 from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.common.regular_files import regular
 
+FORMAT: Final = "fedsim-schedule"
+VERSION: Final = 1
+ABOUT: Final = "about"
+"""The last column of a CSV file, whose first row says what the schedule was made from."""
+COLUMNS: Final = ("round", "opened_s", "position", "client", "outcome", "duration_s", "staleness")
 _MOST = 2**62
 _Row = tuple[Any, ...]
 
@@ -136,11 +140,8 @@ def _read_csv(file: Path) -> tuple[Any, list[_Row]]:
     with file.open(encoding="utf-8", newline="") as lines:
         first = next(lines, "")
         old = first.startswith("# ")  # as version 0.2 wrote it
-        about, above, columns = (
-            json.loads(first[2:] if old else "null"),
-            int(old),
-            (*COLUMNS, *(() if old else [ABOUT])),
-        )
+        about, above = json.loads(first[2:] if old else "null"), int(old)
+        columns = COLUMNS if old else (*COLUMNS, ABOUT)
         found = csv.reader(lines if old else chain([first], lines))
         if tuple(next(found, ())) != columns:
             raise ValueError(f"line {1 + above} is not {','.join(columns)}")

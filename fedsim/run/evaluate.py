@@ -1,15 +1,16 @@
 """Measures the log of a run, and trains its optimizers over it."""
 
-from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 from fedsim.availability.population import recorded_names
+from fedsim.common import files
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.progress import Report, silent
 from fedsim.log.journal import AnyLog
+from fedsim.log.recorder import TemporaryLog
 from fedsim.measure.count import Watch
 from fedsim.measure.facts import facts_of
 from fedsim.measure.fleet import Taken
@@ -94,12 +95,12 @@ def evaluate(
     homes = Homes.of_population(population)
     counter = SeriesCounter(homes, scenario, log.rounds, log.ended_s)
     watches = [counter.add] if watch is None else [watch, counter.add]
-    with ExitStack() as opened:
+    with TemporaryLog(files.ROWS) as temporary:
         training = None
         if scenario.learning is not None:
             from fedsim.run.training import Training
 
-            training = opened.enter_context(Training(federation, scenario.learning, log, checkpoint))
+            training = Training(federation, scenario.learning, log, temporary, checkpoint)
             watches.append(training.watch)
         counted = count_of(log, setting, watches)
         clients = clients_table(population, counted, pi, method)

@@ -194,13 +194,8 @@ class Run:
         write_table(folder / FACTS_FILE, self.facts)
         for name, table in self.series.items():
             write_table(folder / SERIES_FOLDER / f"{name}.parquet", table)
-        written, sums = self.described(provenance, known), dict[str, str | None]()
-        for file in (
-            *([MODELS] * bool(self.models)),
-            FACTS_FILE,
-            *(f"{SERIES_FOLDER}/{name}.parquet" for name in self.series),
-        ):
-            sums[file] = hash_of(folder / file)
+        written, series = self.described(provenance, known), [f"{SERIES_FOLDER}/{name}.parquet" for name in self.series]
+        sums = {file: hash_of(folder / file) for file in (*[MODELS] * bool(self.models), FACTS_FILE, *series)}
         write_text(folder / METRICS, as_json(finite(self.metrics)))
         write_text(folder / MANIFEST, as_json({**written.manifest, CHECKSUMS: written.manifest[CHECKSUMS] | sums}))
         return written
