@@ -129,7 +129,7 @@ class Network:
         for name in run.learning["optimizer"].unique(maintain_order=True):
             loss, rounds = losses_of(run, name)
             halves = [(2 * rounds > mark) & (rounds <= mark) for mark in self.marks]
-            figures = {what: run.metrics.get(f"learning.{name}.{what}") for what in KEPT}
+            figures: Record = {what: run.metrics.get(f"learning.{name}.{what}") for what in KEPT}
             figures |= {"losses": [float(loss[half].mean()) for half in halves]}
             figures |= {"highest_late": float(np.nanmax(loss[len(loss) // 4 :])), "participation": run.replicate}
             separation = None if name == UNIFORM else self.changes["population.*.separation"]
@@ -167,7 +167,7 @@ def on_images(
 
     The reference, and what is compared with it at one separation only, are trained there.
     """
-    changes = {"population.*.separation": separation, "stop.rounds": marks[-1]}
+    changes: Record = {"population.*.separation": separation, "stop.rounds": marks[-1]}
     changes |= {"learning.optimizers": [*optimizers], "learning.reference": reference}
     return Network("mnist-network", changes, marks, count)
 
