@@ -209,14 +209,6 @@ def _leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, data
 
 
-def check_one(directory: Path, scenario: Scenario) -> None:
-    """Raise a `RunError` if the run of a directory is that of several jobs, where the run of one server is wanted."""
-    if jobs := ", ".join(str(directory / JOBS / name) for name in scenario.jobs):
-        raise RunError(
-            f"{directory} is a run of several jobs, and this is about one: name its own directory, of {jobs}"
-        )
-
-
 def checksums(manifest: Mapping[str, Any], metrics: str) -> dict[str, str]:
     """Return the checksums that a manifest holds: its own, and that of the figures as they are written."""
     return {MANIFEST: checksum(manifest, *NOT_COUNTED), METRICS: hashlib.sha256(metrics.encode()).hexdigest()}
