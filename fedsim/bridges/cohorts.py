@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.bridges.schedule_format import ABOUT, COLUMNS, FORMAT, VERSION
 from fedsim.common.arguments import path_of
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.errors import RunError
@@ -24,11 +25,6 @@ from fedsim.common.json_files import read_object
 from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.common.regular_files import regular
 
-FORMAT: Final = "fedsim-schedule"
-VERSION: Final = 1
-ABOUT: Final = "about"
-"""The last column of a CSV file, whose first row says what the schedule was made from."""
-COLUMNS: Final = ("round", "opened_s", "position", "client", "outcome", "duration_s", "staleness")
 _MOST = 2**62
 _Row = tuple[Any, ...]
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from fedsim._version import __version__
-from fedsim.bridges.cohorts import ABOUT, COLUMNS, FORMAT, VERSION
+from fedsim.bridges.schedule_format import ABOUT, COLUMNS, FORMAT, VERSION
 from fedsim.common.errors import RunError
 from fedsim.common.files import write_bytes, write_text
 from fedsim.common.outcomes import COUNTED_OUTCOMES

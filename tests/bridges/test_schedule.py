@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from fedsim.bridges.cohorts import COLUMNS
 from fedsim.bridges.exports import export_schedule
+from fedsim.bridges.schedule_format import COLUMNS
 from fedsim.common.errors import RunError
 from fedsim.log import fingerprint
 from fedsim.run.load import load
