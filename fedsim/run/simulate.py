@@ -187,7 +187,7 @@ def record(
                     )
                 else:
                     run = _measured(directory, federations[""], journals[""], report, provenance)
-        del federations  # of 10^8 devices the page needs the memory
+        del federations, federation  # of 10^8 devices the page needs the memory
         with _saying_how_to_go_on(again):
             _report(directory, run, scenario, report, chart_failed or tell, found)
     return run
