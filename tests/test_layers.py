@@ -24,7 +24,6 @@ ROOMS = [
     "theory",
     "privacy",
     "learning",
-    "limits",
     "run",
     "trials",
     "pages",

@@ -18,7 +18,7 @@ import pytest
 
 from fedsim.common.errors import StalledError
 from fedsim.log.recorder import InMemoryLog
-from fedsim.measure.fleet import Taken, fleet_of
+from fedsim.measure.fleet import Taken
 from fedsim.population import Population, build_population, check_feasible
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
@@ -64,9 +64,9 @@ def figures(number: int, engine: str, *, fleet: bool = False) -> tuple[np.ndarra
 
 def taken(case: Scenario, population: Population, log: InMemoryLog, replicate: int) -> list[float]:
     """Return the bytes down and up, and the Wh, of a run with a fleet."""
-    if (fleet := fleet_of(case, population, replicate)) is None:
+    if population.device is None:
         return [0.0, 0.0, 0.0]
-    found = Taken(fleet)
+    found = Taken(case, population, replicate)
     found.add(log.participations)
     measured = found.figures(len(log.rounds))
     return [measured[f"fleet.{name}"] for name in ("bytes_down", "bytes_up", "energy")]

@@ -136,11 +136,8 @@ def _read_csv(file: Path) -> tuple[Any, list[_Row]]:
     with file.open(encoding="utf-8", newline="") as lines:
         first = next(lines, "")
         old = first.startswith("# ")  # as version 0.2 wrote it
-        about, above, columns = (
-            json.loads(first[2:] if old else "null"),
-            int(old),
-            (*COLUMNS, *(() if old else [ABOUT])),
-        )
+        about, above = json.loads(first[2:] if old else "null"), int(old)
+        columns = COLUMNS if old else (*COLUMNS, ABOUT)
         found = csv.reader(lines if old else chain([first], lines))
         if tuple(next(found, ())) != columns:
             raise ValueError(f"line {1 + above} is not {','.join(columns)}")

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 
 from fedsim.ci.lock import Lock, LockedValue, LockError, Mode, compare_and_update, lock_path, read_lock, write_lock
 from fedsim.common.errors import FedsimError, RunError, ScenarioError, where
-from fedsim.limits.verdict import Judgement, judge
+from fedsim.measure.limits import Judgement, judge
 from fedsim.scenario import Scenario, open_scenario
 from fedsim.scenario.permissions import NOTHING, Permissions
 from fedsim.trials.executors.local import LocalProcesses, WorkerLostError, leaving_no_process

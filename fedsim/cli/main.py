@@ -242,7 +242,7 @@ def run_command(
     """Run a scenario: simulate, measure against theory, train, and write the run directory with its report."""
     from fedsim.common.files import pasteable
     from fedsim.common.progress import on_stderr
-    from fedsim.limits.verdict import judge
+    from fedsim.measure.limits import judge
     from fedsim.run.files import PAGE, Provenance, default_directory
     from fedsim.run.run import figure_lines
     from fedsim.run.simulate import record

@@ -15,7 +15,7 @@ from fedsim.common.messages import annotate, complain, say, say_json
 if TYPE_CHECKING:
     from fedsim.ci.remarks import Remark
     from fedsim.ci.replay import FileOutcome
-    from fedsim.limits.verdict import Judgement
+    from fedsim.measure.limits import Judgement
 
 
 def replay_command(
@@ -75,7 +75,7 @@ def replay_command(
 def show_verdict(judgements: "Sequence[Judgement]", file: Path, *, quiet: bool) -> int:
     """Print which limits of one run were kept (if `quiet`, those that were not); return the exit code."""
     from fedsim.ci.remarks import of_judgement
-    from fedsim.limits.verdict import failed
+    from fedsim.measure.limits import failed
 
     found = [of_judgement(judgement, str(file)) for judgement in judgements]
     _show_remarks(found, passed=not quiet)

@@ -293,7 +293,7 @@ def _show_promises(scenario: "Scenario", found: "Promises", as_json: bool, expor
 
 
 def _show_audit(found: "Sequence[Audited]", as_json: bool) -> None:
-    from fedsim.privacy.guarantee import UNIT
+    from fedsim.scenario.privacy import UNIT
 
     if as_json:
         say_json({"results": list(map(vars, found)), "unit": UNIT})

@@ -62,42 +62,24 @@ class Contributions:
 
 def contributions(participations: pl.DataFrame | pl.LazyFrame, clients: int) -> Contributions:
     """Count the contributions of N clients in a table of participations in the order of selection."""
-    counter = Counter(clients)
+    counts, separations = np.zeros(clients, dtype=np.int64), Separations(clients)
     for part in slices(with_staleness(participations), "round", "client", "outcome", "staleness"):
-        counter.add(part)
-    return counter.contributions()
-
-
-class Counter:
-    """Counts the contributions of so many clients, part by part of the participations in the order of selection."""
-
-    def __init__(self, clients: int) -> None:
-        self._count, self._separations = np.zeros(clients, dtype=np.int64), Separations(clients)
-
-    def add(self, part: pl.DataFrame) -> None:
-        """Take the next participations."""
-        taken = with_staleness(part.filter(pl.col("outcome").cast(pl.String) == "reported"))
-        client, number, late = (taken[name].cast(pl.Int64) for name in ("client", "round", "staleness"))
-        np.add.at(self._count, client.to_numpy(), 1)
-        self._separations.add(client.to_numpy(), number.to_numpy(), late.fill_null(0).to_numpy())
-
-    def contributions(self) -> Contributions:
-        """Return what was counted."""
-        return contributions_of(self._count, self._separations)
+        taken = part.filter(pl.col("outcome").cast(pl.String) == "reported")
+        client, number, late = (
+            taken[name].cast(pl.Int64).fill_null(0).to_numpy() for name in ("client", "round", "staleness")
+        )
+        np.add.at(counts, client, 1)
+        separations.add(client, number, late)
+    return separations.contributions(counts)
 
 
 class Separations:
-    """Finds the fewest rounds (`least`) from one contribution of a client to its next, and where that was."""
+    """Finds the fewest rounds from one contribution of a client to its next, and where that was."""
 
     def __init__(self, clients: int) -> None:
-        self.least: int | None = None
-        self.client, self.at_round = -1, -1
+        self._least: int | None = None
+        self._client, self._at_round = -1, -1
         self._last: Ints = np.full(clients, -1, dtype=np.int64)
-
-    @property
-    def last_round(self) -> int:
-        """The last round with a contribution, -1 for none."""
-        return int(self._last.max(initial=-1))
 
     def add(self, client: Ints, number: Ints, staleness: Ints) -> None:
         """Take the next contributions, in the order of selection; `staleness` below 0 is none."""
@@ -110,19 +92,12 @@ class Separations:
         before = np.where(again, np.concatenate([[-1], at[:-1]]), self._last[client])
         between = np.where(before >= 0, at - before, np.iinfo(np.int64).max)
         place = int(between.argmin())
-        if before[place] >= 0 and (self.least is None or between[place] < self.least):
-            self.least, self.at_round, self.client = int(between[place]), int(at[place]), int(client[place])
+        if before[place] >= 0 and (self._least is None or between[place] < self._least):
+            self._least, self._at_round, self._client = int(between[place]), int(at[place]), int(client[place])
         self._last[client] = at  # the last one of a client stands last
 
-
-def contributions_of(counts: Ints, separations: Separations) -> Contributions:
-    """Return the contributions of clients, (N,), from how many each made and how far apart they were."""
-    whom = int(counts.argmax())
-    return Contributions(
-        most=int(counts[whom]),
-        most_client=whom,
-        least_separation=separations.least,
-        least_client=separations.client,
-        least_round=separations.at_round,
-        last_round=separations.last_round,
-    )
+    def contributions(self, counts: Ints) -> Contributions:
+        """Return the contributions of clients, (N,), of which each made so many."""
+        whom = int(counts.argmax())
+        last = int(self._last.max(initial=-1))
+        return Contributions(int(counts[whom]), whom, self._least, self._client, self._at_round, last)

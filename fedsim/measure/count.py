@@ -16,7 +16,7 @@ from fedsim.common.files import slices
 from fedsim.common.instants import DAY_S
 from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.log import PARTICIPATIONS
-from fedsim.measure.contributions import Contributions, Pulls, Separations, contributions_of
+from fedsim.measure.contributions import Contributions, Pulls, Separations
 from fedsim.measure.noise import SamplingNoise, SpanCounts
 
 Watch: TypeAlias = Callable[[pl.DataFrame], None]
@@ -164,7 +164,7 @@ def count_log(
     return replace(
         everyone,
         reported_noise=everyone.noise if heard is None else heard.noise(reported),
-        contributions=contributions_of(reported, separations),
+        contributions=separations.contributions(reported),
         groups=[group.counted(counts[own], reported[own], pull[own]) for group, own in of_groups],
     )
 

@@ -2,7 +2,6 @@
 
 import math
 from collections import Counter
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -11,63 +10,39 @@ from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.instants import each_to_ms
 from fedsim.common.keyed import Purpose, stream
 from fedsim.population import Population
-from fedsim.population.sessions import PhaseFunction, session_phases, upload_bits
+from fedsim.population.sessions import session_phases, upload_bits
 from fedsim.scenario import Scenario
 from fedsim.scenario.devices import DEVICE_CLASSES
-from fedsim.scenario.work import Prices, Work
-
-
-@dataclass(frozen=True)
-class Fleet:
-    """The devices of a scenario as their sessions are paid for; arrays are (N,)."""
-
-    phases: PhaseFunction
-    by_instant: bool  # whether sessions are keyed by the instant of their selection, and not by the round
-    group: Ints
-    device: Ints  # place of the class; -1 where sessions have plain times
-    speed: Floats
-    model: Floats  # (groups,) bytes that are downloaded
-    update: Floats  # and uploaded
-    uplink: float | None  # bits a second that the server can receive
-    prices: Prices | None
-    small: int  # devices whose memory is too small
-
-
-def fleet_of(scenario: Scenario, population: Population, replicate: int) -> Fleet | None:
-    """Return the fleet of a scenario; None where no session is from work."""
-    if population.device is None:
-        return None
-    works = [group.session if isinstance(group.session, Work) else None for group in scenario.population]
-    return Fleet(
-        session_phases(scenario, population, stream(scenario.own_seed, replicate, Purpose.SESSION)),
-        not scenario.server.selects_once,
-        population.group,
-        population.device.astype(np.int64),
-        population.speed,
-        np.array([0.0 if work is None else work.model for work in works]),
-        upload_bits(scenario) / 8,
-        scenario.server.uplink,
-        scenario.prices,
-        int((~np.array([group.left_out for group in scenario.population])[population.group[population.barred]]).sum()),
-    )
+from fedsim.scenario.work import Work
 
 
 class Taken:
     """What the sessions of a run have taken; sums are whole numbers, which no order of adding changes."""
 
-    def __init__(self, fleet: Fleet) -> None:
-        self.fleet = fleet
+    def __init__(self, scenario: Scenario, population: Population, replicate: int) -> None:
+        works = [group.session if isinstance(group.session, Work) else None for group in scenario.population]
+        self.phases = session_phases(scenario, population, stream(scenario.own_seed, replicate, Purpose.SESSION))
+        self.uplink, self._prices = scenario.server.uplink, scenario.prices  # bits a second that the server can receive
+        # Whether sessions are keyed by the instant of their selection, and not by the round.
+        self._by_instant, self._group = not scenario.server.selects_once, population.group
+        assert population.device is not None
+        self._device = population.device.astype(np.int64)  # place of the class; -1 where sessions have plain times
+        # (groups,) bytes that are downloaded, and uploaded.
+        self._model = np.array([0.0 if work is None else work.model for work in works])
+        self._update = upload_bits(scenario) / 8
+        left_out = np.array([group.left_out for group in scenario.population])
+        self._small = int((~left_out[population.group[population.barred]]).sum())  # devices whose memory is too small
         # Bytes in all, bytes and mJ of sessions whose report was not taken, and ms spent by devices of the fleet
         self.sums = Counter[str]()
         self.peak = 0  # sessions at once, all groups
         self.battery = list[Floats]()  # share of it that each session takes
-        self.of_device = np.zeros(len(fleet.device), dtype=np.int64)  # mJ
+        self.of_device = np.zeros(len(population), dtype=np.int64)  # mJ
         self._running: Ints = np.empty(0, dtype=np.int64)  # when sessions end that ran at the last selection
         self._begun: pl.DataFrame | None = None  # of a round of which more may come; its uploads share the uplink
 
     def add(self, part: pl.DataFrame) -> None:
         """Take the next participations, in order."""
-        if self.fleet.uplink is not None and len(part):
+        if self.uplink is not None and len(part):
             part = part if self._begun is None else pl.concat([self._begun, part])
             last = part["round"] == part["round"][-1]
             self._begun, part = part.filter(last), part.filter(~last)
@@ -77,23 +52,22 @@ class Taken:
         client, number = (part[name].to_numpy().astype(np.int64) for name in ("client", "round"))
         selected, ended = (each_to_ms(part[name].to_numpy()) for name in ("selected_s", "ended_s"))
         self._count(selected, ended)
-        fleet = self.fleet
-        own = fleet.device[client] >= 0
-        client, number, spent = client[own], (selected if fleet.by_instant else number)[own], (ended - selected)[own]
+        own = self._device[client] >= 0
+        client, number, spent = client[own], (selected if self._by_instant else number)[own], (ended - selected)[own]
         wasted: Bools = (part["outcome"] != "reported").to_numpy()[own]
-        lengths, group = fleet.phases(client, number), fleet.group[client]
-        if fleet.uplink is not None:
+        lengths, group = self.phases(client, number), self._group[client]
+        if self.uplink is not None:
             cut = part["outcome"].is_in(["dropped", "aborted"]).to_numpy()[own]
-            sent = _together(fleet.uplink, lengths, number, fleet.update[group], spent, cut)
+            sent = _together(self.uplink, lengths, number, self._update[group], spent, cut)
         whole = spent >= each_to_ms(lengths[0] + lengths[1] + lengths[2])
         begins = np.cumsum(lengths, axis=0) - lengths
         parts = np.where(whole, lengths, np.clip(spent / 1000 - begins, 0.0, lengths))
         done = np.divide(parts, lengths, out=np.where(whole, 1.0, 0.0) + np.zeros_like(parts), where=lengths > 0)
-        if fleet.uplink is not None:
+        if self.uplink is not None:
             done[2] = sent
-        classes = fleet.device[client]
-        down = np.rint(fleet.model[group] * done[0]).astype(np.int64)
-        up = np.rint(fleet.update[group] * done[2]).astype(np.int64)
+        classes = self._device[client]
+        down = np.rint(self._model[group] * done[0]).astype(np.int64)
+        up = np.rint(self._update[group] * done[2]).astype(np.int64)
         energy = np.rint(1000 * (_POWER_W[classes].T * parts).sum(axis=0)).astype(np.int64)
         np.add.at(self.of_device, client, energy)
         self.sums.update(bytes_down=int(down.sum()), bytes_up=int(up.sum()), spent_ms=int(spent.sum()))
@@ -115,14 +89,14 @@ class Taken:
         if self._begun is not None:
             self._add(self._begun)
             self._begun = None
-        fleet, prices, sums = self.fleet, self.fleet.prices, self.sums
+        prices, sums = self._prices, self.sums
         total_wh, took_part = int(self.of_device.sum()) / _MJ_PER_WH, self.of_device[self.of_device > 0]
         found = {
             **{name: sums[name] for name in ("bytes_down", "bytes_up", "wasted_bytes_down", "wasted_bytes_up")},
             "energy": total_wh,
             "wasted_energy": sums["wasted_mj"] / _MJ_PER_WH,
             "peak_sessions": float(self.peak),
-            "too_small_share": fleet.small / max(1, int((fleet.device >= 0).sum())),
+            "too_small_share": self._small / max(1, int((self._device >= 0).sum())),
         }
         if len(took_part):
             found |= {

@@ -96,7 +96,7 @@ def judge_shares(
 
     `homes` are those of the clients, which are found in their table where they are not given.
     """
-    run = _Measured.of(scenario, clients, rounds, metrics, series, homes or Homes.of_table(clients))
+    run = _Measured(scenario, clients, rounds, metrics, series, homes or Homes.of_table(clients))
     whole = _whole(run)
     shares = _shares(run, wide=whole["whole"], looking=whole["seen"] == "")
     tested = [row for row in shares if row["visible"] is not None]
@@ -111,56 +111,35 @@ def judge_shares(
     }
 
 
-@dataclass(frozen=True)
 class _Measured:
     """What is judged, and what is known of how chance works in the run."""
 
-    scenario: Scenario
-    clients: pl.DataFrame
-    metrics: Mapping[str, float]
-    series: Mapping[str, pl.DataFrame]
-    homes: Homes
-    counts: Ints  # reports of each client
-    no_rounds: bool
-    steady: bool  # clients are always available and drawn in rounds: chance does no more than independent draws
-    independent: bool  # rounds are independent of each other too
-    together: int  # clients that are drawn at once
-    left: float  # variance of draws without replacement over that of draws with it
-    spans: int  # spans of rounds or days by which chance is judged; 0 where there are too few
-    by_day: bool
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         scenario: Scenario,
         clients: pl.DataFrame,
         rounds: pl.DataFrame,
         metrics: Mapping[str, Any],
         series: Mapping[str, pl.DataFrame],
         homes: Homes,
-    ) -> "_Measured":
-        steady = scenario.always_available and scenario.server.selects_once
+    ) -> None:
+        self.scenario, self.clients, self.metrics, self.series, self.homes = scenario, clients, metrics, series, homes
+        self.counts: Ints = clients["reported"].to_numpy()  # reports of each client
+        self.no_rounds, self.by_day = rounds.is_empty(), by_day(scenario)
+        # Clients are always available and drawn in rounds: chance does no more than independent draws.
+        self.steady = scenario.always_available and scenario.server.selects_once
         rests = bool((clients["separation"] > 0).any() or (clients["cooldown_s"] > 0).any())
         capped = any(group.participations is not None for group in scenario.population)
-        independent = steady and not rests and not capped and scenario.server.selection.kind not in _NOT_ALONE
-        together, spans = drawn_together(scenario), by_span(series, "reports")
-        left = without_replacement(rounds["reported"].to_numpy(), len(clients), together)
+        # Rounds are independent of each other too.
+        alone = scenario.server.selection.kind not in _NOT_ALONE
+        self.independent = self.steady and not rests and not capped and alone
+        self.together = drawn_together(scenario)  # clients that are drawn at once
+        # Variance of draws without replacement over that of draws with it
+        self.left = without_replacement(rounds["reported"].to_numpy(), len(clients), self.together)
+        spans = by_span(series, "reports")
         known = 0 if spans is None else int((spans.sum(axis=1) > 0).sum())
-        return cls(
-            scenario,
-            clients,
-            metrics,
-            series,
-            homes,
-            clients["reported"].to_numpy(),
-            rounds.is_empty(),
-            steady,
-            independent,
-            together,
-            left,
-            known if known >= FEWEST_DAYS else 0,
-            by_day(scenario),
-        )
+        # Spans of rounds or days by which chance is judged; 0 where there are too few
+        self.spans = known if known >= FEWEST_DAYS else 0
 
     @property
     def taken(self) -> int:
@@ -256,9 +235,8 @@ def _ways(run: _Measured) -> Iterator[_Parts]:
     weight, pi = clients["weight"].to_numpy(), clients["pi"]
     if not total:
         return
-    known = (
-        not pi.null_count() and not pi.is_nan().any() and bool((clients["reported"] == clients["participations"]).all())
-    )
+    known = not pi.null_count() and not pi.is_nan().any()
+    known = known and bool((clients["reported"] == clients["participations"]).all())
 
     def rows(kind: str, noun: str, names: Iterable[str], part: NDArray[np.integer], spans: Ints | None) -> _Parts:
         sizes, taken = np.bincount(part) / len(part), np.bincount(part, run.counts) / total

@@ -35,10 +35,10 @@ from fedsim.pages.tables import Table
 from fedsim.pages.trial_checks import NAMED, diverged, of_optimizers, settled
 from fedsim.pages.trial_tables import HEADLINES, about_of
 from fedsim.pages.trials import IN_BRACKETS
-from fedsim.privacy.guarantee import scope_of
 from fedsim.run.files import ABSENT, Change
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
+from fedsim.scenario.privacy import scope_of
 from fedsim.trials.compare import Comparison
 from fedsim.trials.contrasts import Contrasts, Standing, contrasts_of, seeds_needed, tested_together
 from fedsim.trials.decision import PACE, UNDECIDED, bias_metric

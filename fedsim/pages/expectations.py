@@ -10,7 +10,7 @@ import numpy as np
 from fedsim.common.files import portable
 from fedsim.common.formatting import NO_VALUE, count, cut, listing_of
 from fedsim.common.json_files import Json
-from fedsim.limits.grammar import parse_condition
+from fedsim.measure.grammar import parse_condition
 from fedsim.pages.metric_wording import read_condition
 from fedsim.trials.trials import COMPLETE, Trials
 

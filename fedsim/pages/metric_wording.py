@@ -7,7 +7,7 @@ from functools import cache, partial
 import numpy as np
 
 from fedsim.common.formatting import duration, fixed, number, percent, signed
-from fedsim.limits.grammar import ConditionError, MetricCondition, parse_condition
+from fedsim.measure.grammar import ConditionError, MetricCondition, parse_condition
 from fedsim.measure.metrics import split
 from fedsim.trials.decision import PACE
 

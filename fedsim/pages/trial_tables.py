@@ -13,7 +13,7 @@ from fedsim.measure.metrics import describe, split
 from fedsim.pages.answer import BIAS, COST, MODEL
 from fedsim.pages.metric_wording import PACE_UNIT, wording_of
 from fedsim.pages.tables import Table
-from fedsim.privacy.guarantee import scope_of
+from fedsim.scenario.privacy import scope_of
 from fedsim.trials.contrasts import Interval, Standing, contrasts, interval
 from fedsim.trials.decision import (
     L1,

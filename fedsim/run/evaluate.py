@@ -1,18 +1,19 @@
 """Measures the log of a run, and trains its optimizers over it."""
 
-from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 from fedsim.availability.population import recorded_names
+from fedsim.common import files
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.progress import Report, silent
 from fedsim.log.journal import AnyLog
+from fedsim.log.recorder import TemporaryLog
 from fedsim.measure.count import Watch
 from fedsim.measure.facts import facts_of
-from fedsim.measure.fleet import Taken, fleet_of
+from fedsim.measure.fleet import Taken
 from fedsim.measure.metrics import count_of, measure
 from fedsim.measure.metrics.metric import Setting
 from fedsim.measure.participation import available_time, clients_table
@@ -34,8 +35,7 @@ def setting_of(federation: PreparedFederation) -> Setting:
     groups: dict[str, dict[str, int]] = {name: {} for name in population.group_names}
     for group, zone, count in zip(living.group, living.zone, np.bincount(living.of_client), strict=True):
         groups[population.group_names[group]][population.zone_names[zone]] = int(count)
-    server, fleet = scenario.server, fleet_of(scenario, population, replicate)
-    figures: dict[str, float] = {}
+    server, figures = scenario.server, dict[str, float]()
     if scenario.privacy is not None:
         from fedsim.privacy.bounds import enforced_bounds
         from fedsim.privacy.guarantee import guarantee
@@ -54,7 +54,7 @@ def setting_of(federation: PreparedFederation) -> Setting:
         check_ins=None
         if server.check_ins is None
         else lambda times_s: check_ins_of(scenario, federation.devices, replicate, times_s),
-        taken=None if fleet is None else Taken(fleet),
+        taken=None if population.device is None else Taken(scenario, population, replicate),
     )
 
 
@@ -83,12 +83,8 @@ def evaluate(
     state in the file `checkpoint`, with a text that says of which log it is, and goes on from there. Errors are those
     of `simulate`.
     """
-    scenario, population, devices, replicate = (
-        federation.scenario,
-        federation.population,
-        federation.devices,
-        federation.replicate,
-    )
+    scenario, population, replicate = federation.scenario, federation.population, federation.replicate
+    devices = federation.devices
     theory = applicable(scenario, population)
     pi, method = (theory.pi, theory.method) if theory is not None else (None, None)
     chosen = scenario.records.transitions
@@ -99,12 +95,12 @@ def evaluate(
     homes = Homes.of_population(population)
     counter = SeriesCounter(homes, scenario, log.rounds, log.ended_s)
     watches = [counter.add] if watch is None else [watch, counter.add]
-    with ExitStack() as opened:
+    with TemporaryLog(files.ROWS) as temporary:
         training = None
         if scenario.learning is not None:
             from fedsim.run.training import Training
 
-            training = opened.enter_context(Training(federation, scenario.learning, log, checkpoint))
+            training = Training(federation, scenario.learning, log, temporary, checkpoint)
             watches.append(training.watch)
         counted = count_of(log, setting, watches)
         clients = clients_table(population, counted, pi, method)

@@ -54,7 +54,9 @@ ALWAYS = ("rounds", "participations", "clients", "gauges")
 AT_TIMES = ("learning", "transitions", "convergence")
 """Names of those that some runs have."""
 
-_PARTIAL = (".*.partial", "figures/.*.partial")
+_WHOLE = (METRICS, MODELS, PAGE)
+_OURS = (MANIFEST, *_WHOLE, "*.parquet", f"{SERIES_FOLDER}/*.parquet", "figures/*", ".*.partial", "figures/.*.partial")
+"""Patterns of the files that a run writes."""
 _LIBRARIES = ("numpy", "polars", "pydantic", "scipy", "simpy")
 _MOST_DIFFERENCES = 3
 ABSENT = "(absent)"
@@ -166,20 +168,10 @@ def open_run_directory(directory: str | Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         manifest = folder / MANIFEST
-        left = {
-            METRICS,
-            MODELS,
-            PAGE,
-            "figures",
-            SERIES_FOLDER,
-            JOBS,
-            ".parquet",
-            ".partial",
-        }  # by a run that was killed
+        left = {*_WHOLE, "figures", SERIES_FOLDER, JOBS, ".parquet", ".partial"}  # by a run that was killed
         if not manifest.exists() and any({path.name, path.suffix}.isdisjoint(left) for path in folder.iterdir()):
             raise RunError(f"{folder} holds files that are not a run's; choose another folder with --out")
-        patterns = [MANIFEST, "*.parquet", f"{SERIES_FOLDER}/*.parquet", METRICS, MODELS, PAGE, "figures/*", *_PARTIAL]
-        old = [path for pattern in patterns for path in folder.glob(pattern)]
+        old = [path for pattern in _OURS for path in folder.glob(pattern)]
         for path in old:
             check_replaceable(path)
         for path in old:
@@ -215,14 +207,6 @@ def _leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from _leaves(value, f"{path}[{index}]")
     else:
         yield path, data
-
-
-def check_one(directory: Path, scenario: Scenario) -> None:
-    """Raise a `RunError` if the run of a directory is that of several jobs, where the run of one server is wanted."""
-    if jobs := ", ".join(str(directory / JOBS / name) for name in scenario.jobs):
-        raise RunError(
-            f"{directory} is a run of several jobs, and this is about one: name its own directory, of {jobs}"
-        )
 
 
 def checksums(manifest: Mapping[str, Any], metrics: str) -> dict[str, str]:

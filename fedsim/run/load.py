@@ -37,7 +37,6 @@ from fedsim.run.files import (
     SERIES_FOLDER,
     UNFINISHED,
     WIDE,
-    check_one,
 )
 from fedsim.run.run import Run
 from fedsim.scenario import Scenario
@@ -155,7 +154,10 @@ def _opened(folder: Path, permissions: Permissions) -> tuple[Scenario, Mapping[s
 def load_one(directory: Path, *, allow_plugins: bool = False, allow_outside: bool = False) -> Run:
     """Read a run directory as `load`; a `RunError` says which directories to name instead of that of several jobs."""
     run = load(directory, allow_plugins=allow_plugins, allow_outside=allow_outside)
-    check_one(directory, run.scenario)
+    if jobs := ", ".join(str(directory / JOBS / name) for name in run.scenario.jobs):
+        raise RunError(
+            f"{directory} is a run of several jobs, and this is about one: name its own directory, of {jobs}"
+        )
     return run
 
 

@@ -3,7 +3,7 @@
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -21,7 +21,7 @@ from fedsim.availability.shocks import check_shocks, describe_shocks
 from fedsim.availability.trace import RecordedAvailability
 from fedsim.common.errors import FedsimError, KeyPath, Mistake, PluginError, ScenarioError
 from fedsim.common.registry import Findings, is_own
-from fedsim.limits.verdict import check_study
+from fedsim.measure.limits import check_study
 from fedsim.measure.metrics.own import made_metrics
 from fedsim.population import Population, build_population, check_feasible, residence
 from fedsim.run import cautions
@@ -51,7 +51,7 @@ def preflight(scenario: Scenario, replicate: int = 0, *, live: bool = False) -> 
         raise ScenarioError(too_much)
     own, of_own = made_metrics(scenario)
     named = [*_check_selection(scenario), *_check_learning(scenario, live=live), *of_own]
-    named = named or _check_feedback(scenario, live=live)
+    named = named or [*_check_feedback(scenario, live=live)]
     opened = open_models(scenario)
     mistakes = [*opened.mistakes, *named, *check_study(scenario, own)]
     try:
@@ -92,45 +92,47 @@ def checked(scenario: Scenario, replicate: int = 0) -> dict[str, PreparedFederat
     return federations
 
 
-def _check_selection(scenario: Scenario) -> list[Mistake]:
-    choice = scenario.server.selection
-    mistakes = [scenario.mistake(("server", "selection", *path), message) for path, message in check_law(choice)]
-    if not mistakes and scenario.theory.convergence is not None and theory_of(choice) is None:
-        message = f"no theory covers the selection law {choice.kind!r}, so there is no convergence to study"
-        mistakes = [scenario.mistake(("theory", "convergence"), message)]
-    study, server = scenario.theory.convergence, scenario.server
-    if study is None or not server.selects_once:
-        return mistakes
-    most = largest_separation(scenario.devices, server.wanted)
+def _check_selection(scenario: Scenario) -> Iterator[Mistake]:
+    server, study = scenario.server, scenario.theory.convergence
+    wrong = check_law(server.selection)
+    yield from (scenario.mistake(("server", "selection", *path), message) for path, message in wrong)
+    if study is None:
+        return
+    if not wrong and theory_of(server.selection) is None:
+        message = f"no theory covers the selection law {server.selection.kind!r}, so there is no convergence to study"
+        yield scenario.mistake(("theory", "convergence"), message)
+    most = largest_separation(scenario.devices, server.wanted) if server.selects_once else -1
     message = f"{scenario.devices:,} clients in cohorts of {server.wanted:,} can keep a separation of {most:,} at most"
-    path: KeyPath = ("theory", "convergence", "separations")
-    long = (place for place, each in enumerate(study.separations) if each > most >= 0)
-    return mistakes + [scenario.mistake((*path, place), message) for place in long]
+    for place, each in enumerate(study.separations):
+        if each > most >= 0:
+            yield scenario.mistake(("theory", "convergence", "separations", place), message)
 
 
-def _check_feedback(scenario: Scenario, *, live: bool) -> list[Mistake]:
+def _check_feedback(scenario: Scenario, *, live: bool) -> Iterator[Mistake]:
     """Find out whether training in step with the simulation can give the feedback that the law needs."""
     choice, learning = scenario.server.selection, scenario.learning
     if not needs_feedback(choice):
-        return []
+        return
     goes = f"selection by {choice.kind!r} goes by the losses of clients"
     if learning is not None and learning.loss_parts:
         message = f"{goes}, so that who takes part depends on the noise that loss_parts would leave out"
-        return [scenario.mistake(("learning", "loss_parts"), message)]
-    if scenario.job:
-        message = f"{goes}, which no job of several is told"
-        return [scenario.mistake(("server", "selection"), message)]
-    if live:
-        return []
-    if learning is None:
+        yield scenario.mistake(("learning", "loss_parts"), message)
+    elif scenario.job:
+        yield scenario.mistake(("server", "selection"), f"{goes}, which no job of several is told")
+    elif learning is None and not live:
         message = f"{goes}, and the scenario has no learning to give them; or step it yourself by fedsim.live"
-        return [scenario.mistake(("server", "selection"), message)]
+        yield scenario.mistake(("server", "selection"), message)
+    elif learning is not None and not live:
+        yield from _check_losses(scenario, learning, goes)
+
+
+def _check_losses(scenario: Scenario, learning: Learning, goes: str) -> Iterator[Mistake]:
     from fedsim.learning import OPTIMIZERS, PROBLEMS
 
-    mistakes, first = [], learning.optimizers[0]
+    first = learning.optimizers[0]
     if not hasattr(PROBLEMS.find(learning.problem.kind), "losses"):
         message = f"{goes}, and {learning.problem.kind!r} does not tell them: it has no method losses"
-        mistakes.append(scenario.mistake(("learning", "problem"), message))
+        yield scenario.mistake(("learning", "problem"), message)
     known, kind = {"pi", "frequency", "shares", "predicted"}, OPTIMIZERS.find(first.kind)
     source = getattr(kind, "frequency_option", None)
     even = source is not None and first.options.get(source.name, source.default) == "uniform"
@@ -139,8 +141,7 @@ def _check_feedback(scenario: Scenario, *, live: bool) -> list[Mistake]:
             f"{goes}, those of the first optimizer, and {first.kind!r} has to know the log before it begins; put "
             "another one first, such as fedavg"
         )
-        mistakes.append(scenario.mistake(("learning", "optimizers", 0), message))
-    return mistakes
+        yield scenario.mistake(("learning", "optimizers", 0), message)
 
 
 def _check_privacy(scenario: Scenario, population: Population) -> list[Mistake]:
@@ -213,9 +214,9 @@ def notes_of(federation: PreparedFederation) -> list[str]:
     return [*notes, *(check.text for check in cautions.before(federation))]
 
 
-def _check_replays(scenario: Scenario, population: Population, opened: Opened) -> list[Mistake]:
-    """Return the groups whose trace has no available device during the run, in any of their time zones."""
-    run_s, mistakes = scenario.stop.most_s, []
+def _check_replays(scenario: Scenario, population: Population, opened: Opened) -> Iterator[Mistake]:
+    """Find the groups whose trace has no available device during the run, in any of their time zones."""
+    run_s = scenario.stop.most_s
     within = "after the run begins" if run_s == math.inf else f"in the {format_duration(run_s)} of the run"
     group, zone, _ = residence(population)
     for index, model in opened.models.items():
@@ -228,32 +229,26 @@ def _check_replays(scenario: Scenario, population: Population, opened: Opened) -
                 "can be selected; `since` and `until` say which part of the trace is used, `repeat` and `start` when "
                 "it is"
             )
-            mistakes.append(scenario.mistake(("population", index, "availability"), message))
-    return mistakes
+            yield scenario.mistake(("population", index, "availability"), message)
 
 
-def _check_frequencies(scenario: Scenario, population: Population) -> list[Mistake]:
+def _check_frequencies(scenario: Scenario, population: Population) -> Iterator[Mistake]:
     """Find the optimizers that ask for frequencies which theory does not know or the mean field cannot predict."""
     if scenario.learning is None:
-        return []
+        return
     from fedsim.learning import OPTIMIZERS
 
-    mistakes = []
     for index, choice in enumerate(scenario.learning.optimizers):
         wanted = getattr(OPTIMIZERS.find(choice.kind), "frequency_option", None)
         if wanted is None:
             continue
         path, source = ("learning", "optimizers", index, wanted.name), choice.options.get(wanted.name, wanted.default)
         if source == "theory" and isinstance(why := known_pulls(scenario, population), str):
-            message = (
-                f"theory does not cover this scenario's participation ({why}), so it knows no frequencies; write "
-                f"{wanted.name}: {wanted.instead_of_theory}"
-            )
-            mistakes.append(scenario.mistake(path, message))
+            message = f"theory does not cover this scenario's participation ({why}), so it knows no frequencies; write "
+            yield scenario.mistake(path, f"{message}{wanted.name}: {wanted.instead_of_theory}")
         elif source == "predicted" and (unknown := available_prediction.why_not(scenario, population)) is not None:
             message = f"the participation cannot be predicted: the mean field does not know of {unknown}"
-            mistakes.append(scenario.mistake(path, message))
-    return mistakes
+            yield scenario.mistake(path, message)
 
 
 def _check_learning(scenario: Scenario, *, live: bool) -> list[Mistake]:
@@ -277,7 +272,7 @@ def _check_learning(scenario: Scenario, *, live: bool) -> list[Mistake]:
             f"gradients; {_built_in(PROBLEMS, has_samples)} have samples"
         )
         mistakes.append(scenario.mistake(("learning", "batch_size"), message))
-    return mistakes + _check_above_optimum(scenario, learning)
+    return [*mistakes, *_check_above_optimum(scenario, learning)]
 
 
 def _check_data(scenario: Scenario, learning: Learning) -> list[Mistake]:
@@ -336,39 +331,34 @@ def _size(kind: str, options: str, clients: int, folder: Path, _state: object) -
     return build_problem(kind, json.loads(options), clients=clients, seed=0, folder=folder, traits=traits).dimension
 
 
-def _check_update_clips(scenario: Scenario, learning: Learning) -> list[Mistake]:
-    if scenario.privacy is not None and scenario.privacy.training != "none":
-        return []
+def _check_update_clips(scenario: Scenario, learning: Learning) -> Iterator[Mistake]:
+    clipped = scenario.privacy is not None and scenario.privacy.training != "none"
     message = "nothing is clipped: give the scenario a mapping privacy, with training: clip or training: noise"
-    return [
-        scenario.mistake(("learning", "optimizers", index, "update_clip"), message)
-        for index, choice in enumerate(learning.optimizers)
-        if choice.update_clip is not None
-    ]
+    for index, choice in enumerate(learning.optimizers):
+        if choice.update_clip is not None and not clipped:
+            yield scenario.mistake(("learning", "optimizers", index, "update_clip"), message)
 
 
-def _check_above_optimum(scenario: Scenario, learning: Learning) -> list[Mistake]:
+def _check_above_optimum(scenario: Scenario, learning: Learning) -> Iterator[Mistake]:
     from fedsim.learning import PROBLEMS
     from fedsim.learning.expected import can_be_expected
     from fedsim.learning.problems.problem import has_optimum
 
     above = {"loss_parts": learning.loss_parts, "target_above_optimum": learning.target_above_optimum is not None}
-    asked, mistakes = [key for key, value in above.items() if value], list[Mistake]()
-    if asked and not has_optimum(PROBLEMS.find(learning.problem.kind)):
+    for key in (key for key, value in above.items() if value and not has_optimum(PROBLEMS.find(learning.problem.kind))):
         message = (
             f"the optimum of {learning.problem.kind!r} is not known, so that no loss can be told above it; that of "
             f"{_built_in(PROBLEMS, has_optimum)} is"
         )
-        mistakes = [scenario.mistake(("learning", key), message) for key in asked]
-    if not learning.loss_parts:
-        decide = scenario.decide
-        if decide is not None and decide.metric.endswith(".above_optimum"):
-            key = "maximize" if decide.minimize is None else "minimize"
-            message = "no run has it without learning.loss_parts: say loss_parts: true, or choose by learning.NAME.loss"
-            mistakes.append(scenario.mistake(("decide", key), message))
-        return mistakes
-    if not scenario.server.selects_once:
-        message = "what clients send on average is known of synchronous rounds alone, and this server is buffered"
-        mistakes.append(scenario.mistake(("learning", "loss_parts"), message))
-    why = "its loss has no such parts; learning.loss_parts"
-    return [*mistakes, *_other_optimizers(scenario, learning, can_be_expected, why)]
+        yield scenario.mistake(("learning", key), message)
+    decide = scenario.decide
+    if learning.loss_parts:
+        if not scenario.server.selects_once:
+            message = "what clients send on average is known of synchronous rounds alone, and this server is buffered"
+            yield scenario.mistake(("learning", "loss_parts"), message)
+        why = "its loss has no such parts; learning.loss_parts"
+        yield from _other_optimizers(scenario, learning, can_be_expected, why)
+    elif decide is not None and decide.metric.endswith(".above_optimum"):
+        key = "maximize" if decide.minimize is None else "minimize"
+        message = "no run has it without learning.loss_parts: say loss_parts: true, or choose by learning.NAME.loss"
+        yield scenario.mistake(("decide", key), message)

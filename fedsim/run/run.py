@@ -16,9 +16,9 @@ from fedsim.common.arrays import Floats
 from fedsim.common.files import hash_of, sole_writer, write_arrays, write_table, write_text
 from fedsim.common.instants import readable_time
 from fedsim.common.json_files import as_json, finite
-from fedsim.limits.verdict import Judgement, judge
 from fedsim.log import fingerprint
 from fedsim.measure.facts import values_of
+from fedsim.measure.limits import Judgement, judge
 from fedsim.measure.metrics import describe, of_jobs
 from fedsim.measure.metrics.own import Own
 from fedsim.measure.shares import of_reports
@@ -194,13 +194,8 @@ class Run:
         write_table(folder / FACTS_FILE, self.facts)
         for name, table in self.series.items():
             write_table(folder / SERIES_FOLDER / f"{name}.parquet", table)
-        written, sums = self.described(provenance, known), dict[str, str | None]()
-        for file in (
-            *([MODELS] * bool(self.models)),
-            FACTS_FILE,
-            *(f"{SERIES_FOLDER}/{name}.parquet" for name in self.series),
-        ):
-            sums[file] = hash_of(folder / file)
+        written, series = self.described(provenance, known), [f"{SERIES_FOLDER}/{name}.parquet" for name in self.series]
+        sums = {file: hash_of(folder / file) for file in (*[MODELS] * bool(self.models), FACTS_FILE, *series)}
         write_text(folder / METRICS, as_json(finite(self.metrics)))
         write_text(folder / MANIFEST, as_json({**written.manifest, CHECKSUMS: written.manifest[CHECKSUMS] | sums}))
         return written

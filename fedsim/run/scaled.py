@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from fedsim.common.errors import ScenarioError
-from fedsim.limits.grammar import parse_condition
+from fedsim.measure.grammar import parse_condition
 from fedsim.scenario import Scenario
 from fedsim.scenario.units import BitRate
 from fedsim.scenario.work import Work

@@ -171,7 +171,9 @@ def record(
     federations = checked(scenario)
     for federation in federations.values():
         buildable(federation.scenario)  # whose data this machine may lack
-    _tell_notes(federations, tell)
+    for name, federation in federations.items():
+        for note in notes_of(federation):
+            tell(f"note: job {name!r}: {note}" if name else f"note: {note}")
     again = provenance.command("run", "--out", pasteable(str(directory)), "--resume")
     with sole_writer(directory, "run"):
         if resume and _found_complete(directory, scenario):  # but for its report
@@ -185,16 +187,10 @@ def record(
                     )
                 else:
                     run = _measured(directory, federations[""], journals[""], report, provenance)
-        del federations  # of 10^8 devices the page needs the memory
+        del federations, federation  # of 10^8 devices the page needs the memory
         with _saying_how_to_go_on(again):
             _report(directory, run, scenario, report, chart_failed or tell, found)
     return run
-
-
-def _tell_notes(federations: Mapping[str, PreparedFederation], tell: _Tell) -> None:
-    for name, federation in federations.items():
-        for note in notes_of(federation):
-            tell(f"note: job {name!r}: {note}" if name else f"note: {note}")
 
 
 def _folder(directory: Path, name: str) -> Path:

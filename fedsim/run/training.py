@@ -5,12 +5,11 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from fedsim.common import files
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import HOUR_S
 from fedsim.common.keyed import Purpose, stream
@@ -58,7 +57,7 @@ class Training:
     """Trains the optimizers of a scenario, after it has read the participations of the log once.
 
     With ``reference: uniform`` the first optimizer is also trained on the twin of `fedsim.run.reference`; its
-    rows carry the optimizer's name with ``_uniform`` appended.
+    rows carry the optimizer's name with ``_uniform`` appended; its log is kept in `temporary`.
     """
 
     def __init__(
@@ -66,12 +65,13 @@ class Training:
         federation: PreparedFederation,
         learning: Learning,
         log: AnyLog,
+        temporary: TemporaryLog,
         checkpoint: tuple[Path, str] | None = None,
     ) -> None:
         scenario, population = federation.scenario, federation.population
         self._checkpoint = None if checkpoint is None else Checkpoint(*checkpoint)
         self._federation, self._learning = federation, learning
-        self._log, self._temporary = log, TemporaryLog(files.ROWS)
+        self._log, self._temporary = log, temporary
         self.models = dict[str, Floats]()
         buffer = scenario.server.buffer
         self._reading = Reading(log.rounds, len(population), buffer)
@@ -80,13 +80,6 @@ class Training:
         draws = stream(scenario.own_seed, federation.replicate, Purpose.REFERENCE)
         twin = learning.reference == "uniform" and buffer is not None
         self._twin = UniformClients(len(population), draws) if twin else None
-
-    def __enter__(self) -> Self:
-        self._temporary.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._temporary.__exit__()
 
     def watch(self, part: pl.DataFrame) -> None:
         """Take the next participations of the log."""

@@ -12,7 +12,7 @@ import polars as pl
 from fedsim.common.arguments import path_of
 from fedsim.common.errors import RunError
 from fedsim.common.json_files import finite
-from fedsim.limits.grammar import ConditionError, parse_condition
+from fedsim.measure.grammar import ConditionError, parse_condition
 from fedsim.run.cautions import why_nothing
 from fedsim.run.files import MANIFEST, Change, changes
 from fedsim.run.load import load

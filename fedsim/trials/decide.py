@@ -23,7 +23,7 @@ from fedsim.common.arrays import Bools, Floats
 from fedsim.common.errors import ScenarioError
 from fedsim.common.files import name_of_file, pasteable, sole_writer
 from fedsim.common.progress import Report, silent
-from fedsim.limits.grammar import parse_condition
+from fedsim.measure.grammar import parse_condition
 from fedsim.run.files import Provenance
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document

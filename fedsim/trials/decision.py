@@ -9,7 +9,7 @@ import numpy as np
 
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.errors import RunError
-from fedsim.limits.grammar import ConditionError, MetricCondition, parse_condition
+from fedsim.measure.grammar import ConditionError, MetricCondition, parse_condition
 from fedsim.trials.contrasts import Contrasts, Standing, contrasts, interval, paired, rejected
 from fedsim.trials.trials import Trials
 

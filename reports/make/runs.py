@@ -1,19 +1,12 @@
-"""The pages of runs and sweeps in `reports/`, and what is kept since it takes long: sweeps, and the figures' runs."""
+"""The pages of runs and sweeps in `reports/`, and the sweeps that are kept since they take long."""
 
-import json
-import sys
 import tempfile
-import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from fedsim import Scenario, simulate
-from fedsim.pages.answer import Answer, Section
+from fedsim.pages.answer import Answer
 from fedsim.pages.page import answer_of, write_answer
-from fedsim.pages.provenance import ReportProvenance, scenario_version
 from fedsim.run.files import Provenance
 from fedsim.trials import store
 from fedsim.trials.executors import backend_of
@@ -26,30 +19,6 @@ def write_page(document: Answer) -> Answer:
     """Write a page of this folder, and return it."""
     write_answer(document, REPORTS / f"{document.name}.html")
     return document
-
-
-def run_directory(name: str, separation: int) -> Path:
-    """Return where the run of a figure's scenario at one separation is kept."""
-    return ROOT / "runs" / "reports" / name / f"separation-{separation}"
-
-
-def make_run(name: str, separation: int) -> None:
-    """Run a figure's scenario at one separation, and keep the run."""
-    file, overrides = ROOT / "scenarios" / "paper" / f"{name}.fedsim.yaml", [f"population.*.separation={separation}"]
-    begin = time.perf_counter()
-    result = simulate(Scenario.load(file, overrides))
-    seconds = round(time.perf_counter() - begin, 1)
-    result.save(run_directory(name, separation), Provenance(str(file), overrides, wall_time_s=seconds))
-    sys.stderr.write(f"{name}, R = {separation}: {seconds:.1f} s\n")
-
-
-def read_run(name: str, separation: int) -> tuple[dict[str, float], pl.DataFrame, float]:
-    """Return metrics, learning table and wall time of a kept run."""
-    folder = run_directory(name, separation)
-    metrics, manifest = (json.loads((folder / f"{each}.json").read_text("utf-8")) for each in ("metrics", "manifest"))
-    shown = ("learning.", "participation.l1", "rounds.per_day", "sessions.device_hours")
-    learned = {key: value for key, value in metrics.items() if key.startswith(shown)}
-    return learned, pl.read_parquet(folder / "learning.parquet"), round(manifest["wall_time_s"], 1)
 
 
 def run_page(scenario: str) -> Answer:
@@ -115,25 +84,3 @@ def same_runs(stored: Any, now: Any) -> bool:
     if isinstance(stored, list) and isinstance(now, list):
         return len(stored) == len(now) and all(map(same_runs, stored, now))
     return bool(stored == now)
-
-
-def sweep_document(
-    scenario: Scenario,
-    *,
-    sections: Sequence[Section],
-    facts: tuple[tuple[str, str], ...],
-    command: str,
-    source: str | None = None,
-    **shown: Any,
-) -> Answer:
-    """Return a page in the form of a sweep's report, for what is not one sweep.
-
-    `source` is the scenario as the page shows it, by default as it was resolved; `shown` is what else a
-    `Answer` has.
-    """
-    resolved = scenario.model_dump(mode="json")
-    source = source or json.dumps(resolved, indent=2, ensure_ascii=False)
-    version = scenario_version(resolved)
-    origin = ReportProvenance(facts, (), (), command=command, scenario=source, omitted="", version=version)
-    shown |= {"question": scenario.question or "", "description": scenario.description, "origins": {"": origin}}
-    return Answer("sweep", sections=sections, **shown)

@@ -74,20 +74,6 @@ BETA = Ladder((0.0, 0.5, 0.9, 0.97, 0.99), (0, 3), 2)
 BETA_2 = Ladder((0.5, 0.9, 0.99, 0.999, 0.9999), (1, 3), 2)
 MU = Ladder((0.0, *(float(f"{10 ** (k / 2):.1g}") for k in range(-6, 7))), (3, 9), 5)
 
-ALL = {"local_step_size": LENGTH, "decay": DECAY}
-OF_SERVER = {"server": SERVER, "momentum": MOMENTUM}
-
-
-class Method(NamedTuple):
-    """An optimizer of the scenario, and the ladders of all that is tuned of it."""
-
-    name: str  # in the scenario
-    words: str  # on pages
-    kind: str
-    ladders: dict[str, Ladder]
-    there: Callable[["Regime"], bool] = lambda _: True
-    rival: bool = True  # whether it is ranked, or beside the others to compare with
-
 
 class Regime(NamedTuple):
     """A point of the scenario's sweep."""
@@ -98,54 +84,56 @@ class Regime(NamedTuple):
     batch: int | None
 
 
+class Method(NamedTuple):
+    """An optimizer of the scenario, and the ladders of all that is tuned of it."""
+
+    name: str  # in the scenario
+    words: str  # on pages
+    kind: str
+    ladders: dict[str, Ladder]
+    there: Callable[[Regime], bool] = lambda _: True
+    rival: bool = True  # whether it is ranked, or beside the others to compare with
+
+
+STEPS = {"local_step_size": LENGTH, "decay": DECAY}
+ALL = STEPS | {"server": SERVER, "momentum": MOMENTUM}
+AMPLIFIED = ALL | {"interval": INTERVAL, "amplification": AMPLIFICATION}
+LATE = ALL | {"exponent": EXPONENT}
+
+
 def _buffered(regime: Regime) -> bool:
     return regime.law == "buffered"
 
 
+def _beside(name: str, words: str, kind: str, ladders: dict[str, Ladder]) -> Method:
+    return Method(name, words, kind, ladders, rival=False)
+
+
 METHODS = (
-    Method("fedavg", "FedAvg", "fedavg", ALL | OF_SERVER),
-    Method("fedprox", "FedProx", "fedprox", ALL | OF_SERVER | {"mu": MU}, lambda regime: regime.local_steps > 1),
+    Method("fedavg", "FedAvg", "fedavg", ALL),
+    Method("fedprox", "FedProx", "fedprox", ALL | {"mu": MU}, lambda regime: regime.local_steps > 1),
     Method(
-        "debiased",
-        "Debiased FedAvg",
-        "debiased_fedavg",
-        ALL | OF_SERVER | {"prior": PRIOR, "clip": CLIP, "warm_up": WARM_UP},
+        *("debiased", "Debiased FedAvg", "debiased_fedavg"), ALL | {"prior": PRIOR, "clip": CLIP, "warm_up": WARM_UP}
     ),
-    Method("fedau", "FedAU", "fedau", ALL | OF_SERVER | {"cutoff": AGE}),
-    Method("fedbuff", "FedBuff", "fedbuff", ALL | OF_SERVER | {"exponent": EXPONENT}, _buffered),
-    Method(
-        "debiased_fedbuff",
-        "Debiased FedBuff",
-        "debiased_fedbuff",
-        ALL | OF_SERVER | {"exponent": EXPONENT, "clip": CLIP},
-        _buffered,
-    ),
-    Method("fedvarp", "FedVARP", "fedvarp", ALL | OF_SERVER),
-    Method("mifa", "MIFA", "mifa", ALL | OF_SERVER),
-    Method("scaffold", "SCAFFOLD", "scaffold", ALL | OF_SERVER),
-    Method(
-        "amplified",
-        "Amplified FedAvg",
-        "amplified_fedavg",
-        ALL | OF_SERVER | {"interval": INTERVAL, "amplification": AMPLIFICATION},
-    ),
-    Method(
-        "amplified_scaffold",
-        "Amplified SCAFFOLD",
-        "amplified_scaffold",
-        ALL | OF_SERVER | {"interval": INTERVAL, "amplification": AMPLIFICATION},
-    ),
-    Method("fedawe", "FedAWE", "fedawe", ALL | OF_SERVER | {"step_size": steps(-3, 1)}),
-    Method("focus", "FOCUS", "focus", ALL | OF_SERVER | {"server": steps(-5, -2, -4)}),
-    Method("area", "AREA", "area", ALL | OF_SERVER),
-    Method("ace", "ACE", "ace", ALL | OF_SERVER | {"max_age": AGE}),
-    Method("fadas", "FADAS", "fadas", ALL | {"step_size": steps(-5, -1, -4), "beta_1": BETA, "beta_2": BETA_2}),
-    Method("known", "Frequencies known", "oracle_weighted", ALL | OF_SERVER, rival=False),
-    Method("debiased_plain", "as in the paper", "debiased_fedavg", {"local_step_size": LENGTH}, rival=False),
-    Method("debiased_decay", "decaying steps", "debiased_fedavg", ALL, rival=False),
-    Method("debiased_clip", "`clip` too", "debiased_fedavg", ALL | {"clip": CLIP}, rival=False),
-    Method("debiased_prior", "`prior` too", "debiased_fedavg", ALL | {"prior": PRIOR}, rival=False),
-    Method("debiased_warm", "`warm_up` too", "debiased_fedavg", ALL | {"warm_up": WARM_UP}, rival=False),
+    Method("fedau", "FedAU", "fedau", ALL | {"cutoff": AGE}),
+    Method("fedbuff", "FedBuff", "fedbuff", LATE, _buffered),
+    Method("debiased_fedbuff", "Debiased FedBuff", "debiased_fedbuff", LATE | {"clip": CLIP}, _buffered),
+    Method("fedvarp", "FedVARP", "fedvarp", ALL),
+    Method("mifa", "MIFA", "mifa", ALL),
+    Method("scaffold", "SCAFFOLD", "scaffold", ALL),
+    Method("amplified", "Amplified FedAvg", "amplified_fedavg", AMPLIFIED),
+    Method("amplified_scaffold", "Amplified SCAFFOLD", "amplified_scaffold", AMPLIFIED),
+    Method("fedawe", "FedAWE", "fedawe", ALL | {"step_size": steps(-3, 1)}),
+    Method("focus", "FOCUS", "focus", ALL | {"server": steps(-5, -2, -4)}),
+    Method("area", "AREA", "area", ALL),
+    Method("ace", "ACE", "ace", ALL | {"max_age": AGE}),
+    Method("fadas", "FADAS", "fadas", STEPS | {"step_size": steps(-5, -1, -4), "beta_1": BETA, "beta_2": BETA_2}),
+    _beside("known", "Frequencies known", "oracle_weighted", ALL),
+    _beside("debiased_plain", "as in the paper", "debiased_fedavg", {"local_step_size": LENGTH}),
+    _beside("debiased_decay", "decaying steps", "debiased_fedavg", STEPS),
+    _beside("debiased_clip", "`clip` too", "debiased_fedavg", STEPS | {"clip": CLIP}),
+    _beside("debiased_prior", "`prior` too", "debiased_fedavg", STEPS | {"prior": PRIOR}),
+    _beside("debiased_warm", "`warm_up` too", "debiased_fedavg", STEPS | {"warm_up": WARM_UP}),
 )
 
 

@@ -76,32 +76,22 @@ _HUGE = (
 OTHER_SEEDS = ("seed=5001",)
 """The seeds of the comparison and, 10^6 above them, those of tuning."""
 
+_FILES = {SMALL: "which-r", LARGE: "which-r", DIGITS: "which-r-digits"}
 CASES = (
-    Case(SMALL, 8),
-    Case(SMALL, 1),
-    Case(LARGE, 8, more=_LARGE),
-    Case(DIGITS, 8, file="which-r-digits"),
-    Case(SMALL, 8, "independent"),
-    Case(SMALL, 8, more=OTHER_SEEDS),
-    Case(DIGITS, 1, file="which-r-digits"),
-    Case(SMALL, 1, "independent"),
-    Case(SMALL, 8, "independent", "which-r-amplified"),
-    Case(SMALL, 1, "independent", "which-r-amplified"),
-    Case(LARGE, 1, more=_LARGE),
-    Case(SMALL, 2),
-    Case(SMALL, 1, more=OTHER_SEEDS),
-    Case(SMALL, 2, "independent"),
-    Case(DIGITS, 2, file="which-r-digits"),
-    Case(SMALL, 8, "banded", "which-r-amplified"),
-    Case(LARGE, 2, more=_LARGE),
-    Case(LARGE, 8, "independent", more=_LARGE),
-    Case(DIGITS, 8, file="which-r-digits", more=OTHER_SEEDS),
+    *(
+        Case(problem, epsilon, mechanism, _FILES[problem], _LARGE if problem == LARGE else ())
+        for problem in (SMALL, LARGE, DIGITS)
+        for mechanism in ("banded", "independent")
+        for epsilon in (8, 2, 1)
+        if (problem, mechanism, epsilon)
+        not in {(LARGE, "independent", 2), *((DIGITS, "independent", e) for e in (2, 1))}
+    ),
     Case(HUGE, 8, more=_HUGE),
+    *(Case(SMALL, epsilon, more=OTHER_SEEDS) for epsilon in (8, 1)),
     Case(LARGE, 8, more=(*_LARGE, *OTHER_SEEDS)),
-    Case(DIGITS, 8, "independent", "which-r-digits"),
-    Case(SMALL, 2, "independent", "which-r-amplified"),
-    Case(LARGE, 1, "independent", more=_LARGE),
-    Case(SMALL, 1, "banded", "which-r-amplified"),
+    Case(DIGITS, 8, file="which-r-digits", more=OTHER_SEEDS),
+    *(Case(SMALL, epsilon, "independent", "which-r-amplified") for epsilon in (8, 2, 1)),
+    *(Case(SMALL, epsilon, "banded", "which-r-amplified") for epsilon in (8, 1)),
 )
 
 
@@ -180,15 +170,15 @@ def table_of() -> str:
 
 def parts() -> str:
     """Say of what the loss is made at R = 0 and at the best R, where its parts are known."""
-    ways, asked = (
-        list[str](),
-        {Case(SMALL, 8), Case(SMALL, 1), Case(LARGE, 8, more=_LARGE), Case(LARGE, 1, more=_LARGE)},
+    asked = {Case(SMALL, 8), Case(SMALL, 1), Case(LARGE, 8, more=_LARGE), Case(LARGE, 1, more=_LARGE)}
+    return listing(
+        [
+            f"{_shares(settings[0])} and {_shares(_best(settings))} % (d = {case.problem.rpartition(' ')[2]}, "
+            f"epsilon {case.epsilon})"
+            for case, settings in found()
+            if case in asked
+        ]
     )
-    for case, settings in found():
-        if case in asked:
-            shares = f"{_shares(settings[0])} and {_shares(_best(settings))}"
-            ways.append(f"{shares} % (d = {case.problem.rpartition(' ')[2]}, epsilon {case.epsilon})")
-    return listing(ways)
 
 
 def sentence() -> str:

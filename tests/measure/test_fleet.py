@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from fedsim.log.recorder import InMemoryLog
-from fedsim.measure.fleet import Taken, fleet_of
+from fedsim.measure.fleet import Taken
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
@@ -38,10 +38,8 @@ def case(session: dict[str, Any] = WORK, devices: int = 10, **changes: Any) -> S
 
 def figures(scenario: Scenario, log: InMemoryLog | None = None) -> dict[str, float]:
     population = build_population(scenario)
-    fleet = fleet_of(scenario, population, 0)
-    assert fleet is not None
     log = log or simulate_log(scenario, population)
-    found = Taken(fleet)
+    found = Taken(scenario, population, 0)
     for first in range(0, len(log.participations), 3):  # in parts, as a file is read
         found.add(log.participations.slice(first, 3))
     return {name.removeprefix("fleet."): x for name, x in found.figures(len(log.rounds)).items()}
@@ -141,10 +139,8 @@ def test_lengths_of_a_buffered_server_are_found_again_from_its_log() -> None:
     scenario = case(drawn, 60, server={"mode": "buffered", "concurrency": 9, "buffer": 3}, stop={"rounds": 40})
     population = build_population(scenario)
     rows = simulate_log(scenario, population).participations.filter(outcome="reported")
-    fleet = fleet_of(scenario, population, 0)
-    assert fleet is not None
     selected = np.rint(1000 * rows["selected_s"].to_numpy()).astype(np.int64)
-    lengths = fleet.phases(rows["client"].to_numpy().astype(np.int64), selected).sum(axis=0)
+    lengths = Taken(scenario, population, 0).phases(rows["client"].to_numpy().astype(np.int64), selected).sum(axis=0)
     assert rows["ended_s"].to_numpy() - rows["selected_s"].to_numpy() == pytest.approx(lengths, abs=6e-4)
 
 

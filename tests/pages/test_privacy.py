@@ -10,10 +10,10 @@ from fedsim import Scenario, simulate
 from fedsim.measure.contributions import contributions
 from fedsim.pages.checks import privacy
 from fedsim.pages.run import privacy_section
-from fedsim.privacy.guarantee import UNIT
 from fedsim.run.check import State
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
+from fedsim.scenario.privacy import UNIT
 from tests.command import fedsim
 from tests.conftest import SMALL, Load, Write
 

@@ -14,7 +14,7 @@ import pytest
 import fedsim
 from fedsim.common.errors import RunError, ScenarioError, StalledError
 from fedsim.common.keyed import Purpose, stream
-from fedsim.limits.verdict import UnknownMetricError, find_metric, judge
+from fedsim.measure.limits import UnknownMetricError, find_metric, judge
 from fedsim.pages import report_directories
 from fedsim.privacy.epsilon import epsilon_of
 from fedsim.run.files import Provenance

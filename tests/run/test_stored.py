@@ -69,11 +69,13 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     fedsim.simulate(
         Scenario.model_validate({"stop": {"rounds": 20}, "population": population, "server": {"cohort": 3}})
     ).save(folder)
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 def refusal(folder: Path, files: dict[str, bytes]) -> str:
     for name, content in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(content)
     with pytest.raises(RunError) as caught:
         fedsim.load(folder)

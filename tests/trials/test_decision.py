@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.limits.grammar import parse_condition
+from fedsim.measure.grammar import parse_condition
 from fedsim.trials.decision import feasible, front
 
 NAN = float("nan")

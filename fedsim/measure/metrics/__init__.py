@@ -97,27 +97,31 @@ def split(key: str) -> tuple[Metric | None, dict[str, str]]:
     dimensions = dict[str, str]()
     if job := _OF_A_JOB.match(key):
         dimensions["job"], key = job[0].split(".")[1], key[job.end() :]
-    if (found := _split(key)) is None and key.startswith("group."):
-        dimensions["group"], key = key.split(".", 2)[1:]
-        found = _split(key)
-    return (None, dimensions) if found is None else (found[0], dimensions | found[1])
-
-
-def _split(key: str) -> tuple[Metric, dict[str, str]] | None:
     for metric, pattern in _patterns():
         if found := pattern.fullmatch(key):
-            return metric, found.groupdict()
-    return None
+            return metric, dimensions | found.groupdict()
+    return None, dimensions
 
 
 @cache
 def _patterns() -> list[tuple[Metric, re.Pattern[str]]]:
     """Return what the names of each metric match, those without placeholders first."""
-    own = sorted(
-        (each for each in listed() if "METRIC" not in each.name), key=lambda each: len(_PLACEHOLDER.findall(each.name))
-    )
-    parts = (re.sub(r"[A-Z]{2,}", lambda word: f"(?P<{word[0].lower()}>.+)", re.escape(each.name)) for each in own)
-    return list(zip(own, map(re.compile, parts), strict=True))
+    parts = {"HOUR": r"[01]\d|2[0-3]", "TENTH": r"[1-9]|10"}
+
+    def pattern(name: str) -> re.Pattern[str]:
+        own = _PLACEHOLDER.sub(lambda word: f"(?P<{word[0].lower()}>{parts.get(word[0], '[^.]+')})", re.escape(name))
+        return re.compile(own)
+
+    own = sorted(names(), key=lambda each: len(_PLACEHOLDER.findall(each[0])))
+    return [(metric, pattern(name)) for name, metric in own]
+
+
+@cache
+def names() -> list[tuple[str, Metric]]:
+    """Return the name of every built-in metric in a run of one server, with placeholders, and what is said of it."""
+    both = [metric for kind in BUILTIN if scope(METRICS[kind]) == "both" for metric in declared(METRICS[kind])]
+    named = [(metric.name, metric) for metric in listed() if "METRIC" not in metric.name]
+    return [*named, *((f"group.GROUP.{metric.name}", metric) for metric in both)]
 
 
 def of_jobs(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:

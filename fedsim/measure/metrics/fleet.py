@@ -29,7 +29,7 @@ class FleetMetrics:
         """Return what the sessions took; nothing where none is from work."""
         if (taken := run.setting.taken) is None:
             return {}
-        found, fleet = taken.figures(int((run.rounds["selected"] > 0).sum())), taken.fleet
-        if fleet.uplink is not None and run.ended_s > 0:
-            found["fleet.uplink_share"] = 8 * found["fleet.bytes_up"] / (fleet.uplink * run.ended_s)
+        found = taken.figures(int((run.rounds["selected"] > 0).sum()))
+        if taken.uplink is not None and run.ended_s > 0:
+            found["fleet.uplink_share"] = 8 * found["fleet.bytes_up"] / (taken.uplink * run.ended_s)
         return found

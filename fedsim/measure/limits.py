@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -13,17 +12,17 @@ import numpy as np
 
 from fedsim.common.errors import KeyPath, Mistake, ScenarioError
 from fedsim.common.hints import did_you_mean
-from fedsim.limits.grammar import ConditionError, MetricCondition, ValueForm, parse_condition
-from fedsim.measure.metrics import BUILTIN, METRICS, declared, listed, metric_part, scope
+from fedsim.measure.grammar import ConditionError, MetricCondition, ValueForm, parse_condition
+from fedsim.measure.metrics import metric_part, names, split
 from fedsim.measure.metrics.metric import Metric
 from fedsim.measure.metrics.own import Own, made_metrics, own_described
 from fedsim.scenario import Scenario
+from fedsim.scenario.privacy import scope_of
 from fedsim.scenario.sweep import Expectation
 from fedsim.scenario.units import format_duration
 
 _PLACE = re.compile(r"(?P<file>.*):(?P<line>\d+):(?P<column>\d+)", re.DOTALL)
 _PLAIN_UNITS = ("s", "rounds", "clients", "1/d", "B", "Wh", "g")
-_OWNERS = {"learning": "OPTIMIZER", "group": "GROUP", "zone": "ZONE"}
 _MOST_SUGGESTED = 5_000
 Metrics = Mapping[str, float | None]
 _Status = Literal["pass", "warn", "fail", "unjudged"]
@@ -44,65 +43,46 @@ def find_metric(name: str, scenario: Scenario, own: Sequence[Own] | None = None)
         if job not in scenario.jobs:
             raise UnknownMetricError(f"no job is called {job!r}{did_you_mean(job, scenario.jobs, or_known=True)}")
         return find_metric(rest.removeprefix("alone."), scenario.of_job(job))
-    described, known = own_described(scenario, made_metrics(scenario)[0] if own is None else own), _known()
+    described = own_described(scenario, made_metrics(scenario)[0] if own is None else own)
     if name in described:
         return described[name]
-    family, _, rest = name.partition(".")
-    label, _, figure = rest.partition(".")
-    figure, of_group, group = figure.partition("_of_group_")
-    if of_group and family == "learning":
-        if group not in (groups := _labels(scenario, "group")):
-            hint = did_you_mean(group, groups[:_MOST_SUGGESTED], or_known=len(groups) < 20)
-            raise UnknownMetricError(f"no group is called {group!r}{hint}")
-        figure = f"{figure}{of_group}GROUP"
-    metric = known.get(f"{family}.{_OWNERS[family]}.{figure}" if family in _OWNERS else name)
-    if metric is not None and family in _OWNERS:
-        labels = _labels(scenario, family)
-        if label not in labels and (labels or family == "group"):
-            short = family == "learning" or len(labels) < 20
-            hint = did_you_mean(label, labels[:_MOST_SUGGESTED], or_known=True) if short else ""
-            raise UnknownMetricError(f"no {_OWNERS[family].lower()} is called {label!r}{hint}")
-    if metric is not None:
-        return metric
-    close = did_you_mean(name, list(islice(chain(described, _names(scenario)), _MOST_SUGGESTED)))
-    raise UnknownMetricError(f"unknown metric {name!r}{close or '; `fedsim metrics` lists them'}")
+    metric, dimensions = split(name)
+    if metric is None or "job" in dimensions:
+        close = did_you_mean(name, list(islice(chain(described, _names(scenario)), _MOST_SUGGESTED)))
+        raise UnknownMetricError(f"unknown metric {name!r}{close or '; `fedsim metrics` lists them'}")
+    for dimension, labels in _labels(scenario).items():
+        label = dimensions.get(dimension)
+        if label is not None and label not in labels and (labels or dimension == "group"):
+            hint = did_you_mean(label, labels[:_MOST_SUGGESTED], or_known=len(labels) < 20)
+            raise UnknownMetricError(f"no {dimension} is called {label!r}{hint}")
+    return metric
 
 
-def _labels(scenario: Scenario, family: str) -> list[str]:
-    """Return under which names groups or optimizers have metrics, the twin of ``reference: uniform`` included."""
+def _labels(scenario: Scenario) -> dict[str, list[str]]:
+    """Return under which names optimizers and groups have metrics, the twin of ``reference: uniform`` included.
+
+    Zones are known with the population.
+    """
+    learning, found = scenario.learning, dict[str, list[str]](optimizer=[], group=[])
     if scenario.jobs:
-        return []
-    learning = scenario.learning
-    if family == "zone":  # which are known with the population
-        return []
-    if family == "group":
-        return [metric_part(group.name) for group in scenario.population]
-    labels = [choice.label for choice in learning.optimizers] if learning is not None else []
-    return labels + ([f"{labels[0]}_uniform"] if learning is not None and learning.reference == "uniform" else [])
+        return found
+    found["group"] = [metric_part(group.name) for group in scenario.population]
+    if learning is not None:
+        labels = [choice.label for choice in learning.optimizers]
+        found["optimizer"] = labels + [f"{labels[0]}_uniform"] * (learning.reference == "uniform")
+    return found
 
 
 def _names(scenario: Scenario) -> Iterator[str]:
     """Yield every name, those of groups last."""
-    yield from (name for name in _known() if name.partition(".")[0] not in _OWNERS)
-    for family, owner in _OWNERS.items():
-        labels = _labels(scenario, family)
-        for label in labels if family != "group" or len(labels) > 1 else ():
-            yield from (name.replace(owner, label, 1) for name in _known() if name.startswith(family + "."))
-
-
-@cache
-def _known() -> dict[str, Metric]:
-    """Return every built-in metric by its name: numbers written out, optimizers and groups by their placeholders."""
-    both = [metric for kind in BUILTIN if scope(METRICS[kind]) == "both" for metric in declared(METRICS[kind])]
-    named = [(metric.name, metric) for metric in listed() if "METRIC" not in metric.name]
-    named += [(f"group.GROUP.{metric.name}", metric) for metric in both]
-    hours, tenths = [f"{hour:02d}" for hour in range(24)], [str(number) for number in range(1, 11)]
-    return {
-        name.replace("HOUR", hour).replace("TENTH", tenth): metric
-        for name, metric in named
-        for hour in (hours if "HOUR" in name else [""])
-        for tenth in (tenths if "TENTH" in name else [""])
-    }
+    labels = _labels(scenario)
+    labels["group"] = labels["group"] if len(labels["group"]) > 1 else []
+    labels |= {"zone": [], "hour": [f"{hour:02d}" for hour in range(24)], "tenth": [*map(str, range(1, 11))]}
+    for name, _ in sorted(names(), key=lambda each: "GROUP" in each[0]):
+        found = [name]
+        for word in (each for each in labels if each.upper() in name):
+            found = [each.replace(word.upper(), label) for each in found for label in labels[word]]
+        yield from found
 
 
 _Expected: TypeAlias = tuple[MetricCondition, Expectation, str]
@@ -275,8 +255,6 @@ def _covered(metric: str, scenario: Scenario) -> str:
     """Say what an epsilon covers; "" for another metric."""
     if scenario.privacy is None or not metric.startswith("privacy.epsilon"):
         return ""
-    from fedsim.privacy.guarantee import scope_of  # takes long to import
-
     secret = scenario.privacy.amplification != "none" and metric != "privacy.epsilon_if_known"
     return f"for {scope_of(secret)}; delta = {scenario.privacy.delta:g}"
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.limits.grammar import ConditionError, MetricCondition, parse_condition
+from fedsim.measure.grammar import ConditionError, MetricCondition, parse_condition
 
 FINITE = st.floats(-1e9, 1e9, allow_nan=False)
 BELOW = st.sampled_from(["<", "<="])

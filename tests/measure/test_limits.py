@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedsim import simulate
 from fedsim.common.errors import ScenarioError
-from fedsim.limits.verdict import Judgement, UnknownMetricError, failed, find_metric, judge
+from fedsim.measure.limits import Judgement, UnknownMetricError, failed, find_metric, judge
 from fedsim.run.preflight import preflight
 from fedsim.scenario import Scenario
 from fedsim.trials.plan import points_of
