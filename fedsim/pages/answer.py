@@ -2,38 +2,21 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from fedsim.pages.charts import Absent, Chart
 from fedsim.pages.expectations import Verdict
 from fedsim.pages.provenance import ReportProvenance
 from fedsim.pages.tables import Table
+from fedsim.run.check import Check as Check
+from fedsim.run.check import State as State
 
 VERSION = 1
 """Of the JSON form of an answer."""
 
-
-class State(StrEnum):
-    """What became of a check."""
-
-    OK = "ok"
-    CAUTION = "caution"
-    BAD = "bad"
-    NONE = "does not apply"
-
-
-@dataclass(frozen=True)
-class Check:
-    """One reason to trust a result or not, and what became of it."""
-
-    name: str  # of the list of checks: ``settled``
-    state: State
-    text: str  # what is so, in a sentence
-    of: str = ""  # the optimizer, group, job or setting that it is about; empty where it is about the whole
-    facts: tuple[str, ...] = ()  # keys of the facts that the sentence names
-    remedy: str = ""  # what to do about it, in a sentence; empty where there is nothing to do
-    command: str = ""  # what does that, for a shell
+# What sentences are about: the questions of a reader, in their order
+WHAT, BIAS, MODEL = "What happens", "How biased", "To the model"
+COST, TRUST, NEXT = "At what cost", "Can I trust it", "Do this next"
 
 
 @dataclass(frozen=True)
@@ -105,18 +88,23 @@ class Answer:
 
     @property
     def remedies(self) -> Iterator[Sentence]:
-        """What to do next, once each."""
+        """What to do next, once each: what helps against alarms, or else what the other checks would do next."""
         seen = set[str]()
-        for each in self.alarms:
+        for each in [each for each in self.alarms if each.remedy] or self.checks:
             if each.remedy and each.remedy not in seen:
                 seen.add(each.remedy)
-                yield Sentence(each.remedy, "Do this next", each.facts, each.command)
+                yield Sentence(each.remedy, NEXT, each.facts, each.command)
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Return the answer as rows of a question or check, its state ("" of what is no check), and a sentence."""
         said = [(each.about, "", each.text) for each in self.sentences]
         checked = [(each.name, str(each.state), each.text) for each in self.checks if each.state is not State.NONE]
-        return [("answer", "", self.headline), *said, *checked, *((each.about, "", each.text) for each in self.remedies)]
+        return [
+            ("answer", "", self.headline),
+            *said,
+            *checked,
+            *((each.about, "", each.text) for each in self.remedies),
+        ]
 
     def json(self) -> dict[str, Any]:
         """Return the answer for JSON: version, kind, name, headline, checks, sentences and tiles."""

@@ -69,11 +69,12 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     fedsim.simulate(
         Scenario.model_validate({"stop": {"rounds": 20}, "population": population, "server": {"cohort": 3}})
     ).save(folder)
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def refusal(folder: Path, files: dict[str, bytes]) -> str:
     for name, content in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(content)
     with pytest.raises(RunError) as caught:
         fedsim.load(folder)
