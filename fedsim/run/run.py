@@ -191,14 +191,15 @@ class Run:
                 write_table(folder / f"{name}.parquet", getattr(self, name), about=about)
         if self.models:
             write_arrays(folder / MODELS, self.models)
-        write_table(folder / FACTS_FILE, self.facts)
+        write_table(folder / FACTS_FILE, self.facts, about=about)
         for name, table in self.series.items():
-            write_table(folder / SERIES_FOLDER / f"{name}.parquet", table)
+            write_table(folder / SERIES_FOLDER / f"{name}.parquet", table, about=about)
         written, series = self.described(provenance, known), [f"{SERIES_FOLDER}/{name}.parquet" for name in self.series]
         sums = {file: hash_of(folder / file) for file in (*[MODELS] * bool(self.models), FACTS_FILE, *series)}
         write_text(folder / METRICS, as_json(finite(self.metrics)))
-        write_text(folder / MANIFEST, as_json({**written.manifest, CHECKSUMS: written.manifest[CHECKSUMS] | sums}))
-        return written
+        manifest = {**written.manifest, CHECKSUMS: written.manifest[CHECKSUMS] | sums}
+        write_text(folder / MANIFEST, as_json(manifest))
+        return replace(written, manifest=manifest)
 
     def described(self, provenance: Provenance | None = None, known: Mapping[str, str] = MappingProxyType({})) -> "Run":
         """Return the run with a manifest; `known` are the fingerprints of tables that are known."""

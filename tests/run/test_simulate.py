@@ -68,9 +68,12 @@ def test_same_scenario_and_seed_same_bytes(small: Load, tmp_path: Path) -> None:
     scenario = learn(small, "population.0.availability={kind: renewal, on: 30m, off: 10m}")
     for name in ("one", "two"):
         simulate(scenario).save(tmp_path / name)
-    files = sorted(path.name for path in (tmp_path / "one").iterdir())
+    files = sorted(
+        path.name for path in (tmp_path / "one").rglob("*") if path.is_file() and path.parent.name != "series"
+    )
     assert files == [
         "clients.parquet",
+        "facts.parquet",
         "gauges.parquet",
         "learning.parquet",
         "manifest.json",
@@ -79,7 +82,8 @@ def test_same_scenario_and_seed_same_bytes(small: Load, tmp_path: Path) -> None:
         "participations.parquet",
         "rounds.parquet",
     ]
-    for file in files:
+    series = [f"series/{path.name}" for path in (tmp_path / "one" / "series").iterdir()]
+    for file in files + series:
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
 
 

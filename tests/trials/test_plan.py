@@ -203,7 +203,7 @@ def test_what_precedes_training_is_done_once_by_a_pilot(small: Load, monkeypatch
     """It was done for 4, 16, 64, ... rounds, and what it took by chance counted as the pace of training."""
     work, calls = Work(monkeypatch, 0.1, 0.001), list[int]()
 
-    def trained(scenario, ready, log, report=silent):  # type: ignore[no-untyped-def]
+    def trained(federation, log, report=silent):  # type: ignore[no-untyped-def]
         calls.append(len(log.rounds))
         work.now += 20.0
         for done in range(1, len(log.rounds) + 1):
