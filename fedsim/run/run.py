@@ -169,63 +169,8 @@ class Run:
             open_run_directory(folder)
             for name, job in self.jobs.items():
                 job.save(folder / JOBS / name)
-            self.write(folder, provenance or Provenance())
+            write_run(self, folder, provenance or Provenance())
         return folder
-
-    def write(
-        self,
-        folder: Path,
-        provenance: Provenance,
-        *,
-        there: Collection[str] = (),
-        known: Mapping[str, str] = MappingProxyType({}),
-    ) -> "Run":
-        """Write what `save` does into a folder that is ready for it; return the run with its manifest.
-
-        `there` are the names of the tables that are written already, `known` the fingerprints that are known.
-        """
-        about = about_tables(self.scenario, self.replicate)
-        (folder / SERIES_FOLDER).mkdir(exist_ok=True)
-        for name in (*ALWAYS, *AT_TIMES):
-            if name not in there and (name == "participations" or getattr(self, name) is not None):
-                write_table(folder / f"{name}.parquet", getattr(self, name), about=about)
-        if self.models:
-            write_arrays(folder / MODELS, self.models)
-        write_table(folder / FACTS_FILE, self.facts, about=about)
-        for name, table in self.series.items():
-            write_table(folder / SERIES_FOLDER / f"{name}.parquet", table, about=about)
-        written, series = self.described(provenance, known), [f"{SERIES_FOLDER}/{name}.parquet" for name in self.series]
-        sums = {file: hash_of(folder / file) for file in (*[MODELS] * bool(self.models), FACTS_FILE, *series)}
-        write_text(folder / METRICS, as_json(finite(self.metrics)))
-        manifest = {**written.manifest, CHECKSUMS: written.manifest[CHECKSUMS] | sums}
-        write_text(folder / MANIFEST, as_json(manifest))
-        return replace(written, manifest=manifest)
-
-    def described(self, provenance: Provenance | None = None, known: Mapping[str, str] = MappingProxyType({})) -> "Run":
-        """Return the run with a manifest; `known` are the fingerprints of tables that are known."""
-        provenance = provenance or Provenance()
-        described = [vars(metric) for each in self.own for metric in each.metrics]
-        tables = {name: self.log if name == "participations" else getattr(self, name) for name in (*ALWAYS, *AT_TIMES)}
-        manifest = {
-            "name": self.scenario.name,
-            "scenario_file": provenance.file,
-            **identity(self.scenario, self.replicate),
-            "overrides": list(provenance.overrides),
-            "seed": self.scenario.seed,
-            "status": "stalled" if provenance.stalled else "complete",
-            **({"stalled": provenance.stalled} if provenance.stalled else {}),
-            "platform": platform.platform(),
-            "verdict": [judgement.as_dict() for judgement in self.verdict],
-            **({"own_metrics": described} if described else {}),
-            "fingerprints": {
-                name: known.get(name) or fingerprint(table) for name, table in tables.items() if table is not None
-            },
-            "command": provenance.command(),
-            "wall_time_s": provenance.wall_time_s,
-            "simulated_s": self.simulated_s,
-        }
-        manifest[CHECKSUMS] = checksums(manifest, as_json(finite(self.metrics)))
-        return replace(self, manifest=manifest)
 
     def report(self, path: str | Path) -> Path:
         """Write the report of this run as one self-contained HTML file; a `RunError` says why it cannot be written."""
@@ -236,7 +181,64 @@ class Run:
         """Show the run in a notebook: the answer, key figures, and who took part."""
         from fedsim.pages.page import notebook_fragment
 
-        return notebook_fragment(self if self.manifest else self.described())
+        return notebook_fragment(self if self.manifest else described(self))
+
+
+def write_run(
+    run: Run,
+    folder: Path,
+    provenance: Provenance,
+    *,
+    there: Collection[str] = (),
+    known: Mapping[str, str] = MappingProxyType({}),
+) -> Run:
+    """Write what `Run.save` does into a folder that is ready for it; return the run with its manifest.
+
+    `there` are the names of the tables that are written already, `known` the fingerprints that are known.
+    """
+    about = about_tables(run.scenario, run.replicate)
+    (folder / SERIES_FOLDER).mkdir(exist_ok=True)
+    for name in (*ALWAYS, *AT_TIMES):
+        if name not in there and (name == "participations" or getattr(run, name) is not None):
+            write_table(folder / f"{name}.parquet", getattr(run, name), about=about)
+    if run.models:
+        write_arrays(folder / MODELS, run.models)
+    write_table(folder / FACTS_FILE, run.facts, about=about)
+    for name, table in run.series.items():
+        write_table(folder / SERIES_FOLDER / f"{name}.parquet", table, about=about)
+    written, series = described(run, provenance, known), [f"{SERIES_FOLDER}/{name}.parquet" for name in run.series]
+    sums = {file: hash_of(folder / file) for file in (*[MODELS] * bool(run.models), FACTS_FILE, *series)}
+    write_text(folder / METRICS, as_json(finite(run.metrics)))
+    manifest = {**written.manifest, CHECKSUMS: written.manifest[CHECKSUMS] | sums}
+    write_text(folder / MANIFEST, as_json(manifest))
+    return replace(written, manifest=manifest)
+
+
+def described(run: Run, provenance: Provenance | None = None, known: Mapping[str, str] = MappingProxyType({})) -> Run:
+    """Return the run with a manifest; `known` are the fingerprints of tables that are known."""
+    provenance = provenance or Provenance()
+    own_metrics = [vars(metric) for each in run.own for metric in each.metrics]
+    tables = {name: run.log if name == "participations" else getattr(run, name) for name in (*ALWAYS, *AT_TIMES)}
+    manifest = {
+        "name": run.scenario.name,
+        "scenario_file": provenance.file,
+        **identity(run.scenario, run.replicate),
+        "overrides": list(provenance.overrides),
+        "seed": run.scenario.seed,
+        "status": "stalled" if provenance.stalled else "complete",
+        **({"stalled": provenance.stalled} if provenance.stalled else {}),
+        "platform": platform.platform(),
+        "verdict": [judgement.as_dict() for judgement in run.verdict],
+        **({"own_metrics": own_metrics} if own_metrics else {}),
+        "fingerprints": {
+            name: known.get(name) or fingerprint(table) for name, table in tables.items() if table is not None
+        },
+        "command": provenance.command(),
+        "wall_time_s": provenance.wall_time_s,
+        "simulated_s": run.simulated_s,
+    }
+    manifest[CHECKSUMS] = checksums(manifest, as_json(finite(run.metrics)))
+    return replace(run, manifest=manifest)
 
 
 Result = Run
@@ -290,4 +292,4 @@ def write_page(
         for line in spoken(answer):
             found(line)
 
-    return pages.write_report(run if run.manifest else run.described(), page, plugins=plugins, found=said)
+    return pages.write_report(run if run.manifest else described(run), page, plugins=plugins, found=said)

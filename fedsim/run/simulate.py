@@ -36,7 +36,7 @@ from fedsim.run.files import (
 from fedsim.run.jobs import together
 from fedsim.run.load import load
 from fedsim.run.preflight import buildable, checked, notes_of
-from fedsim.run.run import Run, write_page
+from fedsim.run.run import Run, write_page, write_run
 from fedsim.scenario import Scenario, as_scenario
 from fedsim.simulation import Progress, simulate_into
 from fedsim.simulation.engine import Simulation
@@ -263,7 +263,7 @@ def _measured(
     run = evaluate(federation, log, report, known.add, checkpoint)
     origin = Provenance() if provenance is None else replace(provenance, wall_time_s=round(journal.wall_s, 3))
     origin = replace(origin, stalled=journal.stalled)
-    return run.write(folder, origin, there=TABLES, known={"participations": known.hexdigest()})
+    return write_run(run, folder, origin, there=TABLES, known={"participations": known.hexdigest()})
 
 
 def _measured_jobs(
@@ -286,7 +286,8 @@ def _measured_jobs(
     stalled = "; ".join(f"job {name!r}: {each.stalled}" for name, each in journals.items() if each.stalled)
     wall_s = round(max(each.wall_s for each in journals.values()), 3)
     origin = replace(provenance, wall_time_s=wall_s, stalled=stalled)
-    return replace(whole, log=pl.scan_parquet(path, glob=False)).write(directory, origin, there=[path.stem])
+    whole = replace(whole, log=pl.scan_parquet(path, glob=False))
+    return write_run(whole, directory, origin, there=[path.stem])
 
 
 @contextmanager
