@@ -178,8 +178,8 @@ def diverged(trials: Trials) -> Iterator[Check]:
     known = np.isfinite(np.stack([*every.values()]))
     step = _learning(trials).get("step_size")
     step = step.get("initial") if isinstance(step, dict) and step.get("kind") == "constant" else step
-    lower = isinstance(step, int | float) and not any("step_size" in name for name in trials.swept)
-    command = again(trials, f"learning.step_size={step / 10:g}") if lower else ""
+    swept = any("step_size" in name for name in trials.swept)
+    command = again(trials, f"learning.step_size={step / 10:g}") if isinstance(step, int | float) and not swept else ""
     remedy = "Lower the step (`learning.step_size`)."
     if np.stack([*found.values()])[known].all():
         text = "All training diverged, so no loss can be compared."
