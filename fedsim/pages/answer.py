@@ -96,17 +96,6 @@ class Answer:
                 seen.add(each.remedy)
                 yield Sentence(each.remedy, NEXT, each.facts, each.command)
 
-    def rows(self) -> list[tuple[str, str, str]]:
-        """Return the answer as rows of a question or check, its state ("" of what is no check), and a sentence."""
-        said = [(each.about, "", each.text) for each in self.sentences]
-        checked = [(each.name, str(each.state), each.text) for each in self.checks if each.state is not State.NONE]
-        return [
-            ("answer", "", self.headline),
-            *said,
-            *checked,
-            *((each.about, "", each.text) for each in self.remedies),
-        ]
-
     def json(self) -> dict[str, Any]:
         """Return the answer for JSON: version, kind, name, headline, checks, sentences and tiles."""
         verdict = self.verdict

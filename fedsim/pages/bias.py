@@ -97,12 +97,6 @@ class Bias:
         return tuple(part for part in self.parts if part.kind == kind)
 
     @property
-    def far(self) -> tuple[ClientShare, ClientShare] | None:
-        """The groups that differ most, the higher one first, tested or not; None where it is by less than twice."""
-        groups = sorted((each for each in self.of("group") if each.taken >= FEW), key=lambda each: each.times)
-        return (groups[-1], groups[0]) if groups and groups[-1].times > 2 * groups[0].times else None
-
-    @property
     def contrast(self) -> tuple[ClientShare, ClientShare] | None:
         """The two parts of a kind that differ most, where one of them is told from even; the higher one first.
 

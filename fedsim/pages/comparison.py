@@ -32,7 +32,7 @@ from fedsim.pages.commands import command_of
 from fedsim.pages.metric_wording import PACE_UNIT, MetricWording, read_condition, wording_of
 from fedsim.pages.provenance import ReportProvenance, run_provenance, sweep_provenance
 from fedsim.pages.tables import Table
-from fedsim.pages.trial_checks import NAMED, diverged, of_optimizers, settled
+from fedsim.pages.trial_checks import NAMED, diverged, optimizer_facts, settled_losses
 from fedsim.pages.trial_tables import HEADLINES, about_of
 from fedsim.pages.trials import IN_BRACKETS
 from fedsim.run.files import ABSENT, Change
@@ -98,14 +98,14 @@ def comparison_answer(found: Comparison, sides: Sequence[Side] = ()) -> Answer:
     return Answer(
         kind="comparison",
         name=f"{names[0]}: A against B" if len({*names}) == 1 else " against ".join(names),
-        headline=next((each.text for each in checks if each.state is State.BAD), "") or headline(looks),
+        headline=next((each.text for each in checks if each.state is State.BAD), "") or comparison_headline(looks),
         question=asked,
         setup=setup,
         description="; ".join(
             f"{letter}: {side.name} ({side.place})" for letter, side in zip("AB", sides, strict=False)
         ),
         checks=checks,
-        sentences=(*sentences(found, looks), *_binding(runs)),
+        sentences=(*comparison_sentences(found, looks), *_binding(runs)),
         tiles=tuple(_tiles(looks)),
         sections=(
             Section("results", "Results", (*charts, *_differences(found, looks)), [first]),
@@ -192,7 +192,7 @@ def what_differs(found: Comparison) -> str:
 def judged(found: Comparison) -> Looks:
     """Judge what the scenario asks for, bias, models and pace together."""
     trials, looks = found.trials, list[tuple[str, Contrasts]]()
-    names = dict.fromkeys([*of_optimizers(trials, "excess_loss"), *of_optimizers(trials, "loss")])
+    names = dict.fromkeys([*optimizer_facts(trials, "excess_loss"), *optimizer_facts(trials, "loss")])
     own = [name for name in names if name.removesuffix(_UNIFORM) == name or name.removesuffix(_UNIFORM) not in names]
     both = ([f"learning.{name}.{what}" for what in ("excess_loss", "loss")] for name in own[:NAMED])
     losses = [next(each for each in pair if each in trials.metrics) for pair in both]
@@ -207,7 +207,7 @@ def judged(found: Comparison) -> Looks:
     return {metric: tuple(each for _, each in every) for metric, every in groupby(pairs, itemgetter(0))}
 
 
-def headline(looks: Looks) -> str:
+def comparison_headline(looks: Looks) -> str:
     """Say what B has of bias, or of the loss, that A has not, and at what price in pace."""
     if not looks:
         return "Nothing to compare: the two have no figure of bias, model or pace in common."
@@ -247,13 +247,13 @@ def _at_settings(wording: MetricWording, own: Sequence[Contrasts]) -> str:
     return f"Of {count(len(own), 'setting')}, {wording.the} in B is {listing(ways)}."
 
 
-def sentences(found: Comparison, looks: Looks) -> Iterator[Sentence]:
+def comparison_sentences(found: Comparison, looks: Looks) -> Iterator[Sentence]:
     """Say what differs in bias, model and pace, and by which test."""
     trained = [metric for metric in looks if about_of(metric) == MODEL]
     for about in (BIAS, MODEL, COST):
         for metric in (each for each in looks if about_of(each) == about):
             yield Sentence(_change(wording_of(metric), looks[metric]), about, (metric,))
-        if about == MODEL and not trained and not of_optimizers(found.trials, "diverged"):
+        if about == MODEL and not trained and not optimizer_facts(found.trials, "diverged"):
             yield Sentence("No model was trained.", MODEL)
     if len(trained) == NAMED:
         yield Sentence("Further optimizers are in the table of figures.", MODEL)
@@ -296,7 +296,7 @@ def checks_of_comparison(found: Comparison, looks: Looks, sides: Sequence[Side] 
         letters = pl.Series(["A", "B"])
         trials = replace(trials, parameters=("name",), settings=trials.settings.with_columns(name=letters))
     yield from diverged(trials)
-    yield from settled(trials)
+    yield from settled_losses(trials)
     yield from _seeds(found, looks, sides)
 
 

@@ -16,7 +16,7 @@ from fedsim.pages.expectations import verdict
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.provenance import run_provenance
 from fedsim.pages.tables import Table
-from fedsim.pages.trial_checks import diverged, of_optimizers, settled
+from fedsim.pages.trial_checks import diverged, optimizer_facts, settled_losses
 from fedsim.pages.trials import IN_BRACKETS
 from fedsim.run.files import JOBS, METRICS
 from fedsim.run.run import Run
@@ -109,7 +109,7 @@ def _checks(run: Run, trials: Trials) -> Iterator[Check]:
         states = {"pass": State.OK, "unjudged": State.NONE}
         yield Check("limits", states.get(judged.status, State.CAUTION), judged.headline)
     yield from diverged(trials)
-    yield from settled(trials)
+    yield from settled_losses(trials)
     jobs = run.scenario.jobs
     none = [name for name, job in jobs.items() if job.privacy is None]
     if none and len(none) < len(jobs):
@@ -140,7 +140,7 @@ def _sentences(
 
 def _lowest_losses(trials: Trials) -> Sentence:
     """Name the optimizer of each job with the lowest loss at the end."""
-    every, best = of_optimizers(trials, "final_loss"), list[str]()
+    every, best = optimizer_facts(trials, "final_loss"), list[str]()
     own = {name: values[:, 0] for name, values in every.items() if not name.endswith("_uniform")}
     for row, job in enumerate(trials.settings["name"]):
         known = {name: float(values[row]) for name, values in own.items() if np.isfinite(values[row])}

@@ -30,9 +30,9 @@ _SLOWER = 0.9  # of the fastest pace: the condition of the example of `decide`
 Checks: TypeAlias = Callable[[Trials], Iterable[Check]]
 
 
-def checks_of(trials: Trials) -> Iterator[Check]:
+def checks_of_trials(trials: Trials) -> Iterator[Check]:
     """Yield what became of each check, in the order of the list."""
-    for checks in CHECKS:
+    for checks in TRIAL_CHECKS:
         yield from checks(trials)
 
 
@@ -55,7 +55,7 @@ def again(trials: Trials, *settings: str) -> str:
     return command_of(trials.meta, "sweep", *settings) or command_of(trials.meta, "decide", *settings)
 
 
-def of_optimizers(trials: Trials, figure: str) -> dict[str, Floats]:
+def optimizer_facts(trials: Trials, figure: str) -> dict[str, Floats]:
     """Return a figure of each optimizer that has it, as it was measured, (settings, seeds)."""
     found = ((split(name), name) for name in trials.metrics)
     own = {
@@ -156,7 +156,7 @@ def _conditions(trials: Trials) -> Iterator[Check]:
         yield Check("conditions", State.OK, f"{trials.names[best]} keeps {shown}.", trials.names[best], facts)
 
 
-def limits(trials: Trials) -> Iterator[Check]:
+def _limits(trials: Trials) -> Iterator[Check]:
     """Say which of the scenario's own limits are missed."""
     if (verdict := sweep_verdict(trials)) is not None:
         states = {"fail": State.CAUTION, "warn": State.CAUTION, "pass": State.OK, "unjudged": State.NONE}
@@ -167,7 +167,7 @@ def limits(trials: Trials) -> Iterator[Check]:
 
 def diverged(trials: Trials) -> Iterator[Check]:
     """Say of which optimizers training diverged, and where."""
-    every = of_optimizers(trials, "diverged")
+    every = optimizer_facts(trials, "diverged")
     found = {name: values == 1 for name, values in every.items()}
     facts = tuple(f"learning.{name}.diverged" for name, own in found.items() if own.any())
     if not every:
@@ -178,8 +178,8 @@ def diverged(trials: Trials) -> Iterator[Check]:
     known = np.isfinite(np.stack([*every.values()]))
     step = _learning(trials).get("step_size")
     step = step.get("initial") if isinstance(step, dict) and step.get("kind") == "constant" else step
-    lower = isinstance(step, int | float) and not any("step_size" in name for name in trials.swept)
-    command = again(trials, f"learning.step_size={step / 10:g}") if lower else ""
+    swept = any("step_size" in name for name in trials.swept)
+    command = again(trials, f"learning.step_size={step / 10:g}") if isinstance(step, int | float) and not swept else ""
     remedy = "Lower the step (`learning.step_size`)."
     if np.stack([*found.values()])[known].all():
         text = "All training diverged, so no loss can be compared."
@@ -207,7 +207,7 @@ def unsettled(trials: Trials) -> dict[str, Bools]:
     from fedsim.learning.summary import CONVERGED_DESCENT  # PyTorch is not needed to compare
 
     state, late, moved, diverged, loss = (
-        of_optimizers(trials, figure) for figure in ("converged", "late_descent", "moved", "diverged", "loss")
+        optimizer_facts(trials, figure) for figure in ("converged", "late_descent", "moved", "diverged", "loss")
     )
     nothing = np.full((len(trials.settings), len(trials.seeds)), np.nan)
     found = {
@@ -217,7 +217,7 @@ def unsettled(trials: Trials) -> dict[str, Bools]:
         & np.isfinite(loss.get(name, nothing))
         for name, own in state.items()
     }
-    every = of_optimizers(trials, "rounds_to_target")
+    every = optimizer_facts(trials, "rounds_to_target")
     needed = [values for name, values in every.items() if not name.endswith("_uniform")]
     if needed and _learning(trials).get("stop_at_target"):  # training that stopped at its target shows no end
         stopped = np.isfinite(np.stack(needed)).all(axis=0)
@@ -230,7 +230,7 @@ def _learning(trials: Trials) -> dict[str, Any]:
     return (trials.meta.get("scenario") or {}).get("learning") or {}
 
 
-def settled(trials: Trials) -> Iterator[Check]:
+def settled_losses(trials: Trials) -> Iterator[Check]:
     """Say whose loss has not converged, and where."""
     every = unsettled(trials)
     moving = {name: own for name, own in every.items() if own.any()}
@@ -262,13 +262,13 @@ def _seeds(trials: Trials) -> Iterator[Check]:
     optimizers = by_optimizer(trials)
     if optimizers is not None:
         names = tuple(f"“{name}”" for name in optimizers.settings["optimizer"])
-        yield from seeds_of(trials, ranked(optimizers), names, "optimizer", "mean rank")
+        yield from _seeds_of(trials, ranked(optimizers), names, "optimizer", "mean rank")
     else:
         wording = wording_of(aim_of(trials).metric)
-        yield from seeds_of(trials, compared(trials), trials.names, "setting", wording.metric)
+        yield from _seeds_of(trials, compared(trials), trials.names, "setting", wording.metric)
 
 
-def seeds_of(
+def _seeds_of(
     trials: Trials, found: Contrasts, names: Sequence[str], noun: str, metric: str, against: str = "the best"
 ) -> Iterator[Check]:
     """Say of a comparison whether there are enough seeds, and how many would be."""
@@ -384,7 +384,7 @@ def _grid(trials: Trials, along: Axis, values: tuple[float, float]) -> str:
     return command_of(trials.meta, "decide", f"choose={{{choose}}}")
 
 
-def theory(trials: Trials) -> Iterator[Check]:
+def _theory(trials: Trials) -> Iterator[Check]:
     """Say where measurement lies farther from theory than noise explains."""
     metrics = ("participation.l1_chain", "participation.l1_noise")
     apart, noise = (interval(trials.samples(metric)).mean for metric in metrics)
@@ -431,8 +431,8 @@ def _price(trials: Trials) -> Iterator[Check]:
     yield Check("price", State.CAUTION, text, "", facts, remedy, command_of(trials.meta, "sweep", f"decide={decide}"))
 
 
-CHECKS: tuple[Checks, ...] = (
-    *(_complete, _comparable, _conditions, limits, diverged, settled, _seeds, _chance, _edge, theory, _size),
+TRIAL_CHECKS: tuple[Checks, ...] = (
+    *(_complete, _comparable, _conditions, _limits, diverged, settled_losses, _seeds, _chance, _edge, _theory, _size),
     _price,
 )
 """In this order; the first bad one is the headline."""

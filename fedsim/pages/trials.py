@@ -28,7 +28,14 @@ from fedsim.pages.expectations import sweep_verdict
 from fedsim.pages.metric_wording import PACE_UNIT, MetricWording, tv, wording_of
 from fedsim.pages.provenance import sweep_provenance
 from fedsim.pages.tables import Table
-from fedsim.pages.trial_checks import NAMED, OF_EACH_JOB, checks_of, limits_of, of_optimizers, reports_and_chance
+from fedsim.pages.trial_checks import (
+    NAMED,
+    OF_EACH_JOB,
+    checks_of_trials,
+    limits_of,
+    optimizer_facts,
+    reports_and_chance,
+)
 from fedsim.pages.trial_tables import FIGURE_WORDS, about_of, headlines, loss_parts, means, moves, order_of
 from fedsim.scenario.models import Group
 from fedsim.scenario.server import SyncServer
@@ -63,14 +70,14 @@ _FIGURES = (_PICTURE, "distance", TRADE_OFF, "ranks", "parts-*", "trend-*")
 
 def trials_answer(trials: Trials) -> Answer:
     """Return what is said of trials: of settings which to choose, of optimizers which leads."""
-    optimizers, checks = by_optimizer(trials), tuple(checks_of(trials))
+    optimizers, checks = by_optimizer(trials), tuple(checks_of_trials(trials))
     sentences = _of_settings(trials) if optimizers is None else _of_optimizers(trials, optimizers)
     return Answer(
         kind="decision" if command_of(trials.meta, "decide") else "sweep",
         name=trials.name,
-        headline=headline(trials, checks),
+        headline=trials_headline(trials, checks),
         question=trials.scenario.question or "",
-        setup=setup_of(trials),
+        setup=trials_setup(trials),
         description=trials.scenario.description,
         status=str(trials.meta.get("status") or ""),
         verdict=sweep_verdict(trials),
@@ -86,7 +93,7 @@ def trials_answer(trials: Trials) -> Answer:
 # The headline
 
 
-def headline(trials: Trials, checks: Sequence[Check]) -> str:
+def trials_headline(trials: Trials, checks: Sequence[Check]) -> str:
     """Return the first bad check; else the metric of `headline`, who leads of optimizers, or what to choose."""
     if (bad := next((each.text for each in checks if each.state is State.BAD), None)) is not None:
         return bad
@@ -256,7 +263,7 @@ def _spread(trials: Trials, metric: str, about: str, over: str = "settings") -> 
 
 def _losses_of(trials: Trials) -> list[str]:
     """Return the metric of the loss of each optimizer, at most three: above uniform participation where it has that."""
-    names = dict.fromkeys([*of_optimizers(trials, "excess_loss"), *of_optimizers(trials, "loss")])
+    names = dict.fromkeys([*optimizer_facts(trials, "excess_loss"), *optimizer_facts(trials, "loss")])
     own = [name for name in names if not name.endswith("_uniform")]
     every = ([f"learning.{name}.{what}" for what in ("excess_loss", "loss")] for name in own[:_LOSSES])
     return [next(each for each in both if each in trials.metrics) for both in every]
@@ -266,7 +273,7 @@ def _no_loss(trials: Trials) -> Sentence:
     """Say why there is no loss."""
     if trials.scenario.jobs:
         return Sentence(OF_EACH_JOB, MODEL)
-    if of_optimizers(trials, "diverged_round"):
+    if optimizer_facts(trials, "diverged_round"):
         return Sentence("Training diverged, so no loss can be compared.", MODEL)
     return Sentence("No model was trained.", MODEL)
 
@@ -473,7 +480,7 @@ def what_was_simulated(trials: Trials) -> Iterator[Sentence]:
         yield Sentence(f"Every run simulates {base}.", WHAT)
 
 
-def setup_of(trials: Trials) -> str:
+def trials_setup(trials: Trials) -> str:
     """Say in a few words what was simulated."""
     axes, optimizers = [axis.name for axis in trials.axes if axis.size > 1], by_optimizer(trials)
     cases, seeds = len(trials.settings), _seeds(trials)

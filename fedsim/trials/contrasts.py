@@ -1,13 +1,13 @@
 """Which settings differ by a fact, seed by seed, and which may be the best: whatever compares several runs asks here.
 
 The same seed is the same world at every setting, so differences are taken seed by seed: what worlds have in common
-cancels. A difference has a 95 % interval by Student's t, one at a time, for the eye. What is *told* is told together:
+cancels. A difference has a 95 % interval by Student's t, one at a time, for the eye. Tests are done together:
 
 - Against a reference that was fixed beforehand: paired tests, with Holm's correction over the other settings.
 - Against the best that was observed: the data chose it, so all pairs are tested, with Holm's correction over them. Of
   more than 300 settings only those with the best are, at the level of Bonferroni for all pairs.
 - A setting *may be the best* unless it is worse than some other by a one-sided test at 5 % over the number of others.
-  The true best is lost in at most 5 % of such answers. Not to be the best is not to be told apart from it.
+  The true best is lost in at most 5 % of such answers. Not to be the best is not to differ from it.
 
 Two equal settings or more are called different, somewhere, in at most 5 % of answers.
 
@@ -18,7 +18,7 @@ setting's median as three quarters of them do, with six seeds or more, signed ra
 
 Differences that are the same for all seeds, unless of two values alone, have no chance in them: they are the same, or
 they differ, and no correction counts them. So few seeds that three standard deviations of the
-differences would not be told are *too few*, which is not a tie. One run each is judged by the standard errors that the
+differences would not show are *too few*, which is not a tie. One run each is judged by the standard errors that the
 facts themselves have; without them it is not tested.
 """
 
@@ -53,7 +53,7 @@ class Standing(StrEnum):
 
     REFERENCE = "reference"
     DIFFERS = "differs"
-    TIED = "tied"  # tested, and not told apart
+    TIED = "tied"  # tested, and not significant
     SAME = "the same"  # without any chance in it
     FEW = "too few seeds"
     UNTESTED = "not tested"  # one run, without an interval
@@ -111,7 +111,7 @@ class Contrasts:
 
     @property
     def differs(self) -> Bools:
-        """Which settings are told to differ from the reference."""
+        """Which settings differ significantly from the reference."""
         return np.array([state is Standing.DIFFERS for state in self.states], dtype=bool)
 
     def rows(self, *states: Standing) -> list[int]:
@@ -315,10 +315,10 @@ def contrasts_of(
         beaten = _worse(sign * found.mean, found.p, level / max(1, count - 1)) & asked
     else:
         own, tests, beaten = _all_pairs(values, rows, at, sign, scale, errors, level)
-    told = (found.exact & (found.mean != 0)) | (p <= own)
+    differs = (found.exact & (found.mean != 0)) | (p <= own)
     few = _too_few(found.seeds, own, scale) & (found.seeds > 1)
     states = tuple(
-        _state(bool(asked[row]), row == at, bool(found.exact[row]), bool(told[row]), bool(few[row]), float(p[row]))
+        _state(bool(asked[row]), row == at, bool(found.exact[row]), bool(differs[row]), bool(few[row]), float(p[row]))
         for row in range(count)
     )
     open_ = np.isin(np.arange(count), rows) & ~beaten
@@ -359,7 +359,7 @@ def _worse(apart: Floats, p: Floats, level: float) -> Bools:
 
 
 def _too_few(seeds: Ints, level: Floats, scale: HowTested) -> Bools:
-    """Say where a difference of three of its standard deviations, the same sign in all seeds, would not be told."""
+    """Say where a difference of three of its standard deviations, the same sign in all seeds, would not show."""
     known = np.isfinite(level) & (seeds > 1)
     level = np.where(known, level, LEVEL)
     if scale is HowTested.SIGNED_RANKS:
@@ -368,12 +368,12 @@ def _too_few(seeds: Ints, level: Floats, scale: HowTested) -> Bools:
     return np.asarray(known & (needed > _VISIBLE))
 
 
-def _state(asked: bool, reference: bool, exact: bool, told: bool, few: bool, p: float) -> Standing:
+def _state(asked: bool, reference: bool, exact: bool, differs: bool, few: bool, p: float) -> Standing:
     if reference:
         return Standing.REFERENCE
     if not asked:
         return Standing.NO_VALUE
-    if told:
+    if differs:
         return Standing.DIFFERS
     if exact:
         return Standing.SAME
@@ -392,8 +392,8 @@ def tested_together(found: Sequence[Contrasts]) -> tuple[Contrasts, ...]:
         few = _too_few(each.seeds[rows], levels, each.scale)
         for place, row in enumerate(rows.tolist()):
             if not each.exact[row]:
-                told, value = bool(values[place] <= levels[place]), float(values[place])
-                states[row] = _state(True, False, False, told, bool(few[place]), value)
+                differs, value = bool(values[place] <= levels[place]), float(values[place])
+                states[row] = _state(True, False, False, differs, bool(few[place]), value)
         judged.append(replace(each, states=tuple(states), tests=tests))
     return tuple(judged)
 

@@ -105,7 +105,7 @@ def chosen(trials: Trials) -> int | None:
 
 
 UNDECIDED = (Standing.TIED, Standing.SAME, Standing.FEW)
-"""What is not told to be worse than the best."""
+"""What is not significantly worse than the best."""
 
 
 class Feasible(NamedTuple):

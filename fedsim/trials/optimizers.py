@@ -49,7 +49,7 @@ def by_optimizer(trials: Trials) -> Trials | None:
         return np.stack([trials.samples(f"learning.{name}.{what}") for name in names])
 
     values = table(figure)
-    if figure == "bias":  # where no optimum is known, models are told by their losses
+    if figure == "bias":  # where no optimum is known, models are compared by their losses
         values = np.where(np.isnan(values).all(axis=(0, 2), keepdims=True), table("average_loss"), values)
     tables = {figure: np.where(table("diverged") == 1, np.inf, values)} | {what: table(what) for what in COSTS}
     known = ~np.isnan(tables[figure])
@@ -125,7 +125,7 @@ MEMORY = ("Any memory", "Nothing kept on the device", "A few numbers kept of eac
 def allowed(optimizers: Trials) -> Bools:
     """Say which optimizers stay within each of `MEMORY`, (columns, optimizers), by what they tell of themselves.
 
-    One that tells nothing of its memory is in the first column; one that is told all frequencies is in none.
+    Unknown memory: first column; the oracle, which knows all frequencies: excluded.
     """
     rows = []
     for kind in optimizers.settings["kind"]:
@@ -137,7 +137,7 @@ def allowed(optimizers: Trials) -> Bools:
 
 
 def winners(optimizers: Trials) -> list[list[list[int]]]:
-    """Return by case, and in it for each of `MEMORY`, the best optimizer, and those that are not told from it.
+    """Return by case, and in it for each of `MEMORY`, the best optimizer, and those without a significant difference.
 
     The best has the least geometric mean. The 5 % are of the whole table, shared by its cells. Figures below a
     millionth of the case's median count as equal; some that are not positive are compared as they are. An optimizer

@@ -22,7 +22,7 @@ COMPARED, FINAL = "compared", "final"
 """The stage of the runs that are compared, others having tuned them; and the folder of that stage of a decision."""
 _TUNING = r"^learning\.(v\d+)\.([a-z_]+)$"
 _NUMBERS, _WORDS = ("setting", "seed"), ("variant", "stage", "status", "fact")
-COLUMNS = dict.fromkeys(_NUMBERS, pl.Int64) | dict.fromkeys(_WORDS, pl.String) | {"value": pl.Float64}
+FACT_COLUMNS = dict.fromkeys(_NUMBERS, pl.Int64) | dict.fromkeys(_WORDS, pl.String) | {"value": pl.Float64}
 
 
 def value_text(value: object) -> str:
@@ -145,7 +145,7 @@ class Trials:
             for (setting, seed), own in figures.items()
             for fact, value in own.items()
         ]
-        schema = {name: COLUMNS[name] for name in ("setting", "seed", "status", "fact", "value")}
+        schema = {name: FACT_COLUMNS[name] for name in ("setting", "seed", "status", "fact", "value")}
         settings = pl.DataFrame({"setting": sorted({setting for setting, _ in figures})}, schema={"setting": pl.Int64})
         return cls(name, meta, (), settings, _facts(pl.DataFrame(rows, schema=schema, orient="row")))
 
@@ -351,4 +351,4 @@ def _facts(rows: pl.DataFrame, stage: str = COMPARED) -> pl.DataFrame:
         rows = rows.with_columns(parts.alias("part")).unnest("part")
         variant, fact = pl.col("1").fill_null(""), pl.coalesce("learning." + pl.col("2"), "fact")
         rows = rows.with_columns(variant=variant, fact=fact)
-    return rows.select(pl.col(name).cast(dtype) for name, dtype in COLUMNS.items())
+    return rows.select(pl.col(name).cast(dtype) for name, dtype in FACT_COLUMNS.items())

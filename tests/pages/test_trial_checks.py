@@ -5,7 +5,7 @@ import pytest
 
 from fedsim.common.arrays import Floats
 from fedsim.pages.answer import State
-from fedsim.pages.trial_checks import checks_of, exit_code, unsettled
+from fedsim.pages.trial_checks import checks_of_trials, exit_code, unsettled
 from fedsim.pages.trials import trials_answer
 from fedsim.trials.contrasts import Standing, seeds_needed
 from fedsim.trials.decision import compared
@@ -73,7 +73,7 @@ FAULTS: dict[str, tuple[str, State, Trials, Trials]] = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_check_says_so_where_its_fault_is_planted(fault: str) -> None:
     name, state, without, spoilt = FAULTS[fault]
-    assert all(each.state in {State.OK, State.NONE} for each in checks_of(without) if each.name == name)
+    assert all(each.state in {State.OK, State.NONE} for each in checks_of_trials(without) if each.name == name)
     answer = trials_answer(spoilt)
     (found,) = [each for each in answer.checks if each.name == name]
     assert found.state is state
@@ -88,10 +88,10 @@ def test_a_check_says_so_where_its_fault_is_planted(fault: str) -> None:
 
 
 def test_exit_codes_follow_from_the_list() -> None:
-    codes = {fault: exit_code(checks_of(spoilt)) for fault, (*_, spoilt) in FAULTS.items()}
+    codes = {fault: exit_code(checks_of_trials(spoilt)) for fault, (*_, spoilt) in FAULTS.items()}
     assert {fault for fault, code in codes.items() if code == 3} == {"a run failed", "all runs failed"}
     assert {fault for fault, code in codes.items() if code == 1} == {"no value", "no setting keeps"}
-    assert exit_code(checks_of(made_trials())) == 0
+    assert exit_code(checks_of_trials(made_trials())) == 0
 
 
 def test_a_sound_sweep_has_no_alarm() -> None:
@@ -103,7 +103,7 @@ def test_the_number_of_seeds_is_that_of_the_contrast() -> None:
     found = compared(trials)
     row = found.rows(Standing.TIED)[-1]
     needed = seeds_needed(float(found.difference[row]), float(found.half[row]), 6, found.tests)
-    (check,) = [each for each in checks_of(trials) if each.name == "seeds"]
+    (check,) = [each for each in checks_of_trials(trials) if each.name == "seeds"]
     assert (f"--set sweep.seeds={needed}" in check.command) == (needed is not None)
 
 
@@ -129,10 +129,10 @@ def test_values_beyond_the_end_are_proposed(best: Floats, values: str) -> None:
 
     grid = {"grid": {"population.*.separation": [2, 4, 8]}, "seeds": 6}
     trials = made_trials(measure, values=(2, 4, 8), sweep=grid)
-    (check,) = [each for each in checks_of(trials) if each.name == "edge"]
+    (check,) = [each for each in checks_of_trials(trials) if each.name == "edge"]
     assert check.state is State.CAUTION
     assert f"sweep.grid={{population.*.separation: [{values}]}}" in check.command
-    assert not any(each.name == "edge" and each.state is State.CAUTION for each in checks_of(made_trials()))
+    assert not any(each.name == "edge" and each.state is State.CAUTION for each in checks_of_trials(made_trials()))
 
 
 def test_the_metric_that_the_scenario_asks_for_is_the_headline(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,8 +51,9 @@ def wrong(run: Run, text: str, keys: Sequence[str]) -> list[str]:
         places = len(digits.partition(".")[2].partition("e")[0])
         slack = 0.51 * 10.0**-places * scale * 10.0 ** int(digits.partition("e")[2] or 0)
         shown = float(digits) * scale
-        if not any(abs(shown - value) <= max(slack, 0.006 * abs(value) if abs(value) >= 100 else 0) for value in known):
-            missing.append(found[0])
+        near = ((value, 0.006 * abs(value) if abs(value) >= 1000 else 0.0) for value in known)  # three digits of them
+        if not any(abs(shown - value) <= max(slack, rounded) for value, rounded in near):
+            missing.append(found[0].strip())
     return missing
 
 

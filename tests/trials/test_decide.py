@@ -20,7 +20,7 @@ import pytest
 from benchmarks.decide import SCENARIO, case_of, found_in
 from fedsim.common.errors import ScenarioError
 from fedsim.common.messages import plain
-from fedsim.pages.trial_checks import checks_of
+from fedsim.pages.trial_checks import checks_of_trials
 from fedsim.pages.trials import trials_answer
 from fedsim.scenario import Scenario
 from fedsim.trials.contrasts import contrasts_of, spent
@@ -374,7 +374,9 @@ def test_a_value_at_the_end_of_those_tried_is_told(tmp_path: Path) -> None:
     found_in(numbers[0], tmp_path)
     trials = Trials.read(tmp_path / f"case-{numbers[0]}")
     assert compared(trials).best == int(np.argmin(case_of(numbers[0]).least))
-    assert any("value that was tried in tuning it" in each.text for each in checks_of(trials) if each.name == "edge")
+    assert any(
+        "value that was tried in tuning it" in each.text for each in checks_of_trials(trials) if each.name == "edge"
+    )
 
 
 def test_no_answer_is_no_success(write: Write, tmp_path: Path) -> None:

@@ -75,12 +75,12 @@ def test_a_sweep_ends_with_its_page_and_what_to_choose(swept: Path, tmp_path: Pa
     page = (tmp_path / "s" / "report.html").read_text(encoding="utf-8")
     assert "3 settings with 3 seeds each" in page
     assert f"Report: {tmp_path / 's' / 'report.html'}" in done.stderr
-    table = done.stderr.split("Settings by the distance of participation from uniform (TV):\n")[1].splitlines()
+    table = done.stderr.split("Settings, the best first: mean ± half of the 95 % interval:\n")[1].splitlines()
     assert table[0].split("  ")[0] == "R"
     assert "TV from uniform" in table[0]
     assert "Rounds per day" in table[0]
     assert table[1].split()[:2] == ["2", "best"]
-    assert "for the most even participation (" in done.stderr
+    assert "the most even participation (" in done.stderr
 
 
 def test_a_notebook_shows_the_finding_and_a_table(swept: Path, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_sweep_without_a_page(swept: Path, tmp_path: Path) -> None:
     done = fedsim("sweep", swept, "--out", tmp_path / "s", "--executor", THREADS, "--no-report")
     assert done.returncode == 0
     assert "Report:" not in done.stderr
-    assert "Settings by the distance of participation from uniform (TV)" in done.stderr
+    assert "Settings, the best first" in done.stderr
     assert not (tmp_path / "s" / "report.html").exists()
 
 
@@ -103,18 +103,18 @@ def test_a_page_that_fails_costs_neither_results_nor_tables(
     def fail(*_: object, **__: object) -> Path:
         raise ValueError("no ink")
 
-    monkeypatch.setattr("fedsim.pages.write_report", fail)
+    monkeypatch.setattr("fedsim.pages.page.write_document", fail)
     done = fedsim("sweep", swept, "--out", tmp_path / "s", "--executor", THREADS)
     assert (done.returncode, done.stdout) == (0, f"{tmp_path / 's'}\n")
     assert f"no report: ValueError: no ink; fedsim report {tmp_path / 's'} makes it" in done.stderr
-    assert "Settings by the distance of participation from uniform (TV)" in done.stderr
+    assert "Settings, the best first" in done.stderr
     assert len(run_files(tmp_path / "s")) == 9
 
 
 def test_the_scenario_s_objective_is_told_at_the_end(write: Write, tmp_path: Path) -> None:
     objective = "decide: {maximize: participation.coverage, subject_to: [rounds.per_day >= 1]}\n"
     done = fedsim("sweep", write(SWEPT + objective), "--out", tmp_path / "s", "--executor", THREADS, "--no-report")
-    assert "participation.coverage" in done.stderr.split("Settings by ")[1].splitlines()[1]
+    assert "participation.coverage" in done.stderr.split("Settings, the best first")[1].splitlines()[1]
 
 
 def test_sweep_json_says_what_was_swept(swept: Path, tmp_path: Path) -> None:
