@@ -50,7 +50,7 @@ def test_settings_and_figures_that_differ_stand_side_by_side(pair: tuple[Path, P
 
 def test_the_answer_names_the_change_and_warns_of_different_worlds(pair: tuple[Path, Path]) -> None:
     document = comparison_of(*pair)
-    text = plain(" ".join(each.text for each in (*document.alarms, *document.sentences)))
+    text = plain(" ".join(each.text for each in document.alarms) + " ".join(each.text for each in document.sentences))
     assert (
         "The distance of participation from uniform (TV) is 26.7 % in A and 25.6 % in B (-1.1 ± 1.5 points, not "
         "significant)." in text

@@ -44,7 +44,7 @@ def comparison(
 
 def said(found: Comparison) -> list[str]:
     answer = comparison_answer(found)
-    return [plain(each.text) for each in (*answer.sentences, *answer.checks)]
+    return [plain(text) for text in [each.text for each in answer.sentences] + [each.text for each in answer.checks]]
 
 
 @pytest.mark.parametrize(

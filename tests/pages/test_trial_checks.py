@@ -1,5 +1,7 @@
 """Each check of trials, with its fault planted and without; and what follows from the list."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -30,11 +32,11 @@ def noisy(row: int, seed: int) -> dict[str, float]:
     return sound(row, seed) | {L1: 0.5 + 0.01 * row + 0.05 * noise(row, seed)}
 
 
-def decide(metric: str, *conditions: str) -> dict[str, object]:
+def decide(metric: str, *conditions: str) -> dict[str, Any]:
     return {"decide": {"minimize": metric, "maximize": None, "subject_to": list(conditions)}}
 
 
-def limit(check: str) -> dict[str, object]:
+def limit(check: str) -> dict[str, Any]:
     return {"expect": [{"check": check, "severity": "error", "why": "", "over": "every"}]}
 
 

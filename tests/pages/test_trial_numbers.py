@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,8 +37,8 @@ def drawn(number: int) -> Trials:
         own = {L1: values[row, seed], PACE: pace[row, seed], LOSS: loss[row, seed], "sessions.count": 3000.0}
         return sound(row, seed) | {name: float(value) for name, value in own.items()}
 
-    rule = {"minimize": L1, "maximize": None, "subject_to": ["rounds.per_day >= 930"]}
-    scenario = {"decide": rule} if draws.random() < 0.4 else {}
+    rule: Any = {"minimize": L1, "maximize": None, "subject_to": ["rounds.per_day >= 930"]}
+    scenario: dict[str, Any] = {"decide": rule} if draws.random() < 0.4 else {}
     return made_trials(measure, values=[3 * row for row in range(settings)], seeds=seeds, **scenario)
 
 
