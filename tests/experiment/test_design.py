@@ -16,6 +16,7 @@ from fedsim.simulation import simulate_log
 
 ZONES = {"america": "America/New_York", "europe": "Europe/Berlin", "asia": "Asia/Kolkata"}
 WORLDS = int(os.environ.get("FEDSIM_DESIGNS", "6"))
+"""Random worlds: `FEDSIM_DESIGNS=20 pytest tests/experiment/test_design.py -m long` tries more."""
 
 
 def world(number: int) -> Scenario:

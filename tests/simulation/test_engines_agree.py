@@ -271,7 +271,7 @@ def test_shocks(scenario: Scenario, befall: list[dict[str, Any]], traces: Path) 
 
 
 @pytest.mark.long
-@settings(max_examples=20)
+@settings(max_examples=MANY // 2)
 @given(scenario=st.one_of(scenarios(), buffered_scenarios()), befall=shocks())
 def test_shocks_many_times(scenario: Scenario, befall: list[dict[str, Any]], traces: Path) -> None:
     data = scenario.model_dump(mode="json") | {"shocks": befall}
