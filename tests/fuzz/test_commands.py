@@ -1,6 +1,6 @@
-"""Every command that reads a file gets 3,000 damaged ones: it answers with an exit code of ours, never a traceback.
+"""Every command that reads a file gets 1,000 damaged ones: it answers with an exit code of ours, never a traceback.
 
-``FEDSIM_FUZZ_CASES=100000 FEDSIM_FUZZ_FROM=3000 pytest tests/fuzz -s`` is the long campaign; a case is its number, so
+``FEDSIM_FUZZ_CASES=100000 FEDSIM_FUZZ_FROM=1000 pytest tests/fuzz -s`` is the long campaign; a case is its number, so
 that one that fails is run again with ``FEDSIM_FUZZ_CASES=1 FEDSIM_FUZZ_FROM=NUMBER``. All cases are in this process,
 where what is imported stays; what takes longest in one is left out: charts, and most fits.
 """
@@ -29,7 +29,7 @@ from fedsim.traces.calibrate import read_sessions
 from tests.command import Done, fedsim, limited
 from tests.fuzz.mutations import mutate
 
-FIRST, CASES = int(os.environ.get("FEDSIM_FUZZ_FROM", "0")), int(os.environ.get("FEDSIM_FUZZ_CASES", "3000"))
+FIRST, CASES = int(os.environ.get("FEDSIM_FUZZ_FROM", "0")), int(os.environ.get("FEDSIM_FUZZ_CASES", "1000"))
 CODES = {0, 1, 2, 3, 4, 130}
 MOST_CPU_S, MOST_KIB = 20.0, 3 * 2**19
 SCENARIO = """

@@ -1,5 +1,6 @@
 """Weights for a wanted participation, simulated in random worlds: with habits in three time zones, and without."""
 
+import os
 import random
 from typing import Any
 
@@ -14,7 +15,8 @@ from fedsim.run.preflight import preflight
 from fedsim.simulation import simulate_log
 
 ZONES = {"america": "America/New_York", "europe": "Europe/Berlin", "asia": "Asia/Kolkata"}
-WORLDS = 20
+WORLDS = int(os.environ.get("FEDSIM_DESIGNS", "6"))
+"""Random worlds: `FEDSIM_DESIGNS=20 pytest tests/run/test_design.py -m long` tries more."""
 
 
 def world(number: int) -> Scenario:

@@ -17,6 +17,7 @@ from fedsim.run.live import LiveFleet
 from fedsim.scenario import Scenario
 from fedsim.simulation import Closed, simulate_log
 from tests.scenarios import buffered_scenarios, scenarios
+from tests.simulation.test_engines_agree import MANY
 
 LAWS = ["oort", "power_of_choice", "loss_proportional", "refl"]
 ENGINES = ["process", "vectorized"]
@@ -96,7 +97,7 @@ def test_the_log_of_a_buffered_fleet_is_that_of_a_run(scenario: Scenario) -> Non
 
 
 @pytest.mark.long
-@settings(max_examples=60)
+@settings(max_examples=MANY // 2)
 @given(st.one_of(scenarios(), buffered_scenarios()))
 def test_many_fleets(scenario: Scenario) -> None:
     check(scenario)

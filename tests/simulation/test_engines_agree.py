@@ -34,7 +34,7 @@ ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/
 # Around changes of the clocks, and in a week without any.
 STARTS = ["2026-01-05T00:00:00Z", "2026-03-28T20:30:00Z", "2026-10-24T17:00:00Z", "2026-04-04T06:00:00.25Z"]
 
-MANY = int(os.environ.get("FEDSIM_MANY", "120"))
+MANY = int(os.environ.get("FEDSIM_MANY", "40"))
 """Examples of each long test that compares the engines: `FEDSIM_MANY=450 pytest tests/simulation -m long` runs more."""
 
 
@@ -273,7 +273,7 @@ def test_shocks(scenario: Scenario, befall: list[dict[str, Any]], traces: Path) 
 
 
 @pytest.mark.long
-@settings(max_examples=60)
+@settings(max_examples=MANY // 2)
 @given(scenario=st.one_of(scenarios(), buffered_scenarios()), befall=shocks())
 def test_shocks_many_times(scenario: Scenario, befall: list[dict[str, Any]], traces: Path) -> None:
     data = scenario.model_dump(mode="json") | {"shocks": befall}

@@ -21,7 +21,7 @@ from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_into, simulate_log
 from fedsim.simulation.engine import Simulation
 from tests.conftest import Load
-from tests.simulation.test_engines_agree import traces, worlds
+from tests.simulation.test_engines_agree import MANY, traces, worlds
 
 __all__ = ["traces"]  # a fixture
 
@@ -101,7 +101,7 @@ def test_killed_and_resumed_the_log_is_the_same(
 
 @pytest.mark.long
 @pytest.mark.parametrize("engine", ["process", "vectorized"])
-@settings(max_examples=60)
+@settings(max_examples=MANY // 2)
 @given(data=worlds(), after=kills)
 def test_killed_and_resumed_many_times(data: dict[str, Any], after: list[int], engine: str, traces: Path) -> None:
     check(data, traces, engine, after)

@@ -232,8 +232,10 @@ def test_a_machine_of_a_ray_cluster_with_another_version_costs_no_run(
     shutil.rmtree(sockets, ignore_errors=True)
     assert done.returncode == 0, done.stderr
     assert len(run_files(tmp_path / "s")) == 24
-    (said,) = done.stderr.splitlines()
-    assert "1 of 2 workers get no runs: fedsim is 0.0.1 there and " in said
+    # On a busy machine, a run may reach that worker before its version is known, and is tried again.
+    assert (said := done.stderr.splitlines())
+    known, met = "1 of 2 workers get no runs: fedsim is 0.0.1 there and ", "that worker gets no more runs; trying again"
+    assert all(known in line or ("fedsim 0.0.1, and" in line and met in line) for line in said)
 
 
 def _nodes(port: int, folder: Path) -> int:
