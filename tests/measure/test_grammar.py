@@ -66,7 +66,7 @@ def test_conditions_are_read(text: str, metric: str, expected: tuple[float | Non
         ("4 < 5", 4, "expected a metric"),
         ("< 4", 0, "expected a metric"),
         ("1 < a.b > 0", 8, "point the same way"),
-        ("1 == a.b < 2", 2, "point the same way"),
+        ("1 == a.b < 2", 9, "point the same way"),
         ("a.b between 5 and 3", 18, "nothing lies between"),
         ("a.b between 5 or 3", 14, "expected `and`"),
         ("2 < a.b < 2", 10, "nothing lies between"),
