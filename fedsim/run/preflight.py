@@ -204,13 +204,12 @@ def _built_in(registry: Mapping[str, type], holds: Callable[[type], bool]) -> st
 
 
 def notes_of(federation: PreparedFederation) -> list[str]:
-    """Return notes on a scenario: on its models, privacy, shocks and memory, and what the checks before a run find."""
-    scenario, population, notes = federation.scenario, federation.population, [*federation.notes]
+    """Return notes on a scenario: on its models, privacy and shocks, and what the checks before a run find."""
+    scenario, notes = federation.scenario, [*federation.notes, *describe_shocks(federation.scenario)]
     if scenario.privacy is not None:
         from fedsim.learning.private import caveats
 
-        notes += [f"privacy: {each}" for each in caveats(scenario, population)]
-    notes += [*describe_shocks(scenario), *cautions.of_memory(federation), *cautions.of_uplink(federation)]
+        notes += [f"privacy: {each}" for each in caveats(scenario, federation.population)]
     return [*notes, *(check.text for check in cautions.before(federation))]
 
 
