@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.common.formatting import count as number
+from fedsim.common.formatting import count
 from fedsim.common.instants import DAY_S, readable_time, to_ms
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.outcomes import SESSION_OUTCOMES
@@ -98,9 +98,9 @@ def of_memory(federation: PreparedFederation) -> Iterator[Check]:
     """Tell how many devices of each group have too little memory to train."""
     scenario, population = federation.scenario, federation.population
     small = np.bincount(population.group[population.barred], minlength=len(scenario.population))
-    for group, count in zip(scenario.population, small.tolist(), strict=True):
-        if count and not group.left_out:
-            text = f"{count:,} of {group.devices:,} devices have less memory than session.needs and never take part."
+    for group, number in zip(scenario.population, small.tolist(), strict=True):
+        if number and not group.left_out:
+            text = f"{number:,} of {group.devices:,} devices have less memory than session.needs and never take part."
             yield Check("selected", State.CAUTION, text, of=group.name)
 
 
@@ -127,9 +127,6 @@ def why_nothing(metrics: Mapping[str, float]) -> str:
     if sessions < 0 or "rounds.count" not in metrics or metrics.get("sessions.reported_share", 0.0) > 0:
         return ""
     ends = {name: round(metrics.get(f"sessions.{name}_share", 0.0) * sessions) for name in SESSION_OUTCOMES}
-    what = (
-        f"sessions: {', '.join(f'{n:,} {name}' for name, n in ends.items() if n)}"
-        if sessions
-        else "nobody was selected"
-    )
-    return f"no report was taken in {number(metrics['rounds.count'], 'round')} ({what})"
+    ended = ", ".join(f"{number:,} {name}" for name, number in ends.items() if number)
+    what = f"sessions: {ended}" if ended else "nobody was selected"
+    return f"no report was taken in {count(metrics['rounds.count'], 'round')} ({what})"
