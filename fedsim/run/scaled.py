@@ -139,7 +139,7 @@ def _notes(large: Scenario, small: Scenario, factor: int) -> Iterator[str]:
     if wanted < _FEW:
         yield f"only {wanted:,} selected at a time: below {_FEW} figures of rounds and L1 are not kept"
     if "zipf" in kinds:
-        yield f"zipf goes by rank, and fewer devices have fewer ranks: as with per_rank times {factor:,} in the large one"
+        yield f"zipf goes by rank, and fewer devices have fewer ranks, as with per_rank times {factor:,}"
     if "trace" in kinds:
         yield "a trace gives the small population fewer of its devices: which ones is another draw"
     if large.expect or large.drift is not None:
