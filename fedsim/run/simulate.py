@@ -1,6 +1,5 @@
 """From a scenario to its result: simulate, measure, train; in memory, or in a run directory that can be resumed."""
 
-import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -119,19 +118,23 @@ def _run(
 
 def progress_reporter(scenario: Scenario, report: Report) -> Progress:
     """Return a callback that reports the progress of a simulation: simulated time, rounds, and their pace."""
-    of_how_many = f" of {scenario.stop.rounds:,}" if scenario.stop.rounds else ""
+    stop = scenario.stop
+    of_how_many = f" of {stop.rounds:,}" if stop.rounds else ""
     first: tuple[int, float] | None = None
-    said = -math.inf
+    tenth, said = -1, 0.0
 
     def simulated(rounds: int, now_s: float) -> None:
-        nonlocal first, said
-        now, share = time.monotonic(), scenario.stop.share(rounds, now_s)
+        nonlocal first, tenth, said
+        now = time.monotonic()
         first = first or (rounds, now)
-        if now - said < _SECONDS_BETWEEN and share < 1:  # the words can take longer than a round
+        share = stop.share(rounds, now_s)
+        if int(share * 10) == tenth and now - said < _SECONDS_BETWEEN:  # the words can take longer than a round
             return
-        said, pace = now, (rounds - first[0]) / max(now - first[1], 1e-3)
-        words = f"{rounds:,}{of_how_many} rounds, {readable_time(now_s)} simulated"
-        report("simulating", share, words + (f", {pace:,.3g} rounds/s" if rounds > first[0] else ""))
+        tenth, said = int(share * 10), now
+        pace = (rounds - first[0]) / max(now - first[1], 1e-3)
+        words = [f"{rounds:,}{of_how_many} rounds", f"{readable_time(now_s)} simulated"]
+        words += [f"{pace:,.{0 if pace >= 10 else 1}f} rounds/s"] if rounds > first[0] else []
+        report("simulating", share, ", ".join(words))
 
     return simulated
 
