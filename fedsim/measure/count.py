@@ -146,10 +146,11 @@ def count_log(
         taken: Bools = rows.outcome == _TAKEN
         client, number = rows.client[taken], rows.number[taken]
         np.add.at(reported, client, 1)
-        pulls.add(client, number + np.maximum(rows.staleness[taken], 0))
+        at = number + np.maximum(rows.staleness[taken], 0)
+        pulls.add(client, at)
+        separations.add(client, at)
         if heard is not None:
             heard.add(number, client, rows.selected_s[taken], once=not (rows.gap == 0).any())
-        separations.add(client, number, rows.staleness[taken].astype(np.int64))
         of_group = _group_of(rows.client, spans)
         for place, (group, (first, _)) in enumerate(zip(groups, spans, strict=True)):
             group.add(rows.at(np.flatnonzero(of_group == place), first))

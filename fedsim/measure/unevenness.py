@@ -38,7 +38,7 @@ from pydantic import Field
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import DAY_S
-from fedsim.log import with_staleness
+from fedsim.measure.contributions import reports
 from fedsim.measure.metrics.metric import Metric, RunPart
 
 _FEWEST_WINDOWS = 5
@@ -76,9 +76,7 @@ def unevenness(
     lengths = np.array(sorted({int(each) for each in intervals}), dtype=np.int64)
     if len(lengths) and lengths[0] < 1:
         raise ValueError(f"a window has 1 round or more, got {lengths[0]}")
-    taken = with_staleness(participations).lazy().filter(pl.col("outcome").cast(pl.String) == "reported")
-    at = (pl.col("round").cast(pl.Int64) + pl.col("staleness").fill_null(0)).alias("at")
-    number, client = taken.select(at, pl.col("client").cast(pl.Int64)).collect().to_numpy().T
+    client, number = reports(participations).collect().to_numpy().T
     _, rank, sizes = np.unique(number, return_inverse=True, return_counts=True)
     rounds, weight = len(sizes), 1.0 / sizes[rank]
     share = np.bincount(client, weight, clients) / max(rounds, 1)
