@@ -145,7 +145,8 @@ class Training:
         )
         metrics |= _excess("average_loss", metrics, own, reference)
         if self._spent is not None and target is not None:
-            metrics |= _with_sent(to_target(trained[0].table, self._spent, target), metrics, cohorts)
+            sent = {name: metrics[f"learning.{name}.sent_mb"] for name in own if f"learning.{name}.sent_mb" in metrics}
+            metrics |= to_target(trained[0].table, self._spent, target, sent, cohorts)
         end = max(0, len(cohorts) - 1)
         last = {name: length(end) for name, length in lengths.items()}
         known, alpha = frequency if pi is None else pi, work.step_size(end)
@@ -224,17 +225,6 @@ def _needs(optimizers: Mapping[str, Optimizer], dimension: int, cohorts: Cohorts
             metrics[f"learning.{name}.client_mb"] = model * own.client
             metrics[f"learning.{name}.sent_mb"] = model * own.sent * float(cohorts.counts.sum())
     return metrics
-
-
-def _with_sent(reached: Mapping[str, float], metrics: Mapping[str, float], cohorts: Cohorts) -> dict[str, float]:
-    """Return these figures of the target, and what clients had sent by then; NaN where it was not reached."""
-    reports, found = np.cumsum(cohorts.counts), dict(reached)
-    for name, at in reached.items():
-        sent = metrics.get(name.replace(".rounds_to_target", ".sent_mb"))
-        if name.endswith(".rounds_to_target") and sent is not None:
-            share = np.nan if np.isnan(at) else reports[np.searchsorted(cohorts.rounds, at - 1)] / reports[-1]
-            found[name.replace(".rounds_", ".sent_mb_")] = float(sent * share)
-    return found
 
 
 def _start(scenario: Scenario, learning: Learning) -> Floats | None:
@@ -439,22 +429,23 @@ class SessionTime:
         return float((self._parts[:row] + whole[:row]).sum())
 
 
-def to_target(learning: pl.DataFrame, spent: SessionTime, target: float) -> dict[str, float]:
+def to_target(
+    learning: pl.DataFrame, spent: SessionTime, target: float, sent: Mapping[str, float], cohorts: Cohorts
+) -> dict[str, float]:
     """Return when each optimizer's loss was first seen at or below a target.
 
-    That is ``time_to_target`` (s), ``rounds_to_target`` and ``device_hours_to_target``, what devices had spent in
-    sessions by then, whatever became of them; NaN where the loss was never so low. The initial model does not count.
+    That is ``time_to_target`` (s), ``rounds_to_target``, ``device_hours_to_target``, what devices had spent in sessions
+    by then, whatever became of them, and ``sent_mb_to_target`` of those of which all that clients `sent` is known; NaN
+    where the loss was never so low. The initial model does not count.
     """
-    figures: dict[str, float] = {}
+    figures, reports = dict[str, float](), np.cumsum(cohorts.counts)
     for name in learning["optimizer"].unique(maintain_order=True):
         reached = learning.filter((pl.col("optimizer") == name) & (pl.col("round") >= 0) & (pl.col("loss") <= target))
-        found = dict.fromkeys(("time", "rounds", "device_hours"), float("nan"))
+        found = dict.fromkeys(("time", "rounds", "device_hours", *(["sent_mb"] if name in sent else [])), np.nan)
         if len(reached):
-            closed_s = float(reached["closed_s"][0])
-            found = {
-                "time": closed_s,
-                "rounds": float(reached["round"][0] + 1),
-                "device_hours": spent.until(closed_s) / HOUR_S,
-            }
+            closed_s, number = float(reached["closed_s"][0]), int(reached["round"][0])
+            found |= {"time": closed_s, "rounds": number + 1.0, "device_hours": spent.until(closed_s) / HOUR_S}
+            if name in sent:
+                found["sent_mb"] = sent[name] * float(reports[np.searchsorted(cohorts.rounds, number)] / reports[-1])
         figures |= {f"learning.{name}.{figure}_to_target": value for figure, value in found.items()}
     return figures
