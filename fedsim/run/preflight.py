@@ -2,9 +2,7 @@
 
 import json
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from inspect import signature
@@ -20,6 +18,7 @@ from fedsim.availability.population import strata
 from fedsim.availability.shocks import check_shocks, describe_shocks
 from fedsim.availability.trace import RecordedAvailability
 from fedsim.common.errors import FedsimError, KeyPath, Mistake, PluginError, ScenarioError
+from fedsim.common.formatting import listing
 from fedsim.common.registry import Findings, is_own
 from fedsim.measure.limits import check_study
 from fedsim.measure.metrics.own import made_metrics
@@ -199,8 +198,7 @@ def _other_optimizers(scenario: Scenario, learning: Learning, fits: Callable[[ty
 
 def _built_in(registry: Mapping[str, type], holds: Callable[[type], bool]) -> str:
     """Return the names of the built-in classes of which something holds: "a, b and c"."""
-    *names, last = [name for name in registry if not is_own(name) and holds(registry[name])]
-    return f"{', '.join(names)} and {last}"
+    return listing([name for name in registry if not is_own(name) and holds(registry[name])])
 
 
 def notes_of(federation: PreparedFederation) -> list[str]:
@@ -313,16 +311,11 @@ def buildable(scenario: Scenario) -> int | None:
     own = is_own(problem.kind) or any(":" in str(options.get(key, "")) for key in ("module", "loss"))
     if own or not (scenario.learning.start or hasattr(PROBLEMS.find(problem.kind), "load")):
         return None
-    named = options.get("data")
-    path = scenario.folder / str(named["path"]) if isinstance(named, Mapping) and "path" in named else Path()
-    known: object = os.environ.get("FEDSIM_MNIST")
-    with suppress(OSError):
-        known = known, path.stat().st_mtime_ns, path.stat().st_size
-    return _size(problem.kind, json.dumps(options, sort_keys=True), scenario.devices, scenario.folder, known)
+    return _size(problem.kind, json.dumps(options, sort_keys=True), scenario.devices, scenario.folder)
 
 
 @lru_cache(maxsize=64)
-def _size(kind: str, options: str, clients: int, folder: Path, _state: object) -> int:
+def _size(kind: str, options: str, clients: int, folder: Path) -> int:
     """Return the dimension of a problem, whatever its draws: the points of a sweep ask for the same one."""
     from fedsim.learning import build_problem
 
