@@ -101,7 +101,7 @@ def of_memory(federation: PreparedFederation) -> Iterator[Check]:
     for group, number in zip(scenario.population, small.tolist(), strict=True):
         if number and not group.left_out:
             text = f"{number:,} of {group.devices:,} devices have less memory than session.needs and never take part."
-            yield Check("selected", State.CAUTION, text, of=group.name)
+            yield Check("cohorts", State.CAUTION, text, of=group.name)
 
 
 def before(federation: PreparedFederation) -> Iterator[Check]:

@@ -130,11 +130,9 @@ class Training:
         quieter = trained.pop() if learning.loss_parts else None
         table, self.models = pl.concat([part.table for part in trained]), models_of(trained[0].ends)
         metrics = summarise(table) | _needs(own, problem.dimension, cohorts)
-        for name, optimizer in own.items():
-            private = optimizer.optimizer if isinstance(optimizer, Composed) else optimizer
-            if isinstance(private, Private):
-                metrics[f"learning.{name}.dropped_updates"] = float(len(private.not_finite))
-                metrics |= {f"learning.{name}.clip": each for each in private.clips[-1:]}
+        for name, private in _private(own).items():
+            metrics[f"learning.{name}.dropped_updates"] = float(len(private.not_finite))
+            metrics |= {f"learning.{name}.clip": each for each in private.clips[-1:]}
         if quieter is not None:
             metrics |= _loss_parts(problem, metrics, summarise(quieter.table), list(own))
         metrics |= _excess("loss", metrics, own, reference)
@@ -304,8 +302,12 @@ def private_optimizers(federation: PreparedFederation, learning: Learning) -> di
     scenario, population = federation.scenario, federation.population
     even = np.full(len(population), 1.0 / len(population))
     plain = {choice.label: _build(choice, even, even, even, lambda: even) for choice in learning.optimizers}
-    made = _with_privacy(scenario, learning, plain, noise=_noise(federation))
-    inner = {name: each.optimizer if isinstance(each, Composed) else each for name, each in made.items()}
+    return _private(_with_privacy(scenario, learning, plain, noise=_noise(federation)))
+
+
+def _private(optimizers: Mapping[str, Optimizer]) -> dict[str, Private]:
+    """Return those that clip updates or add noise, without server updates."""
+    inner = {name: each.optimizer if isinstance(each, Composed) else each for name, each in optimizers.items()}
     return {name: each for name, each in inner.items() if isinstance(each, Private)}
 
 
