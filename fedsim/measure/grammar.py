@@ -122,7 +122,7 @@ def parse_condition(text: str) -> MetricCondition:
         if len(limits) > 1 and {each[0] for each, _ in limits} != {"<", ">"}:
             message = "two limits need comparisons that point the same way, as in `0.4 <= METRIC <= 0.5`"
             raise ConditionError(message, second)
-        if tokens[0].kind == "tolerance":
+        if tokens[0].kind == "tolerance" and len(limits) == 1:
             mark = tokens.pop(0)
             value(mark.text)
             allowed = _tolerance(sign, mark, *values)

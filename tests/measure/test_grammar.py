@@ -61,6 +61,7 @@ def test_conditions_are_read(text: str, metric: str, expected: tuple[float | Non
         ("a.b < nan", 6, "not 'nan'"),
         ("a.b < c.d", 6, "not 'c.d'"),
         ("a.b < 0.5 +- 0.1", 10, "a tolerance goes with =="),
+        ("1 < a.b < 4 +- 1", 12, "nothing more"),
         ("a.b == 4 +- 1%", 12, "write both the same way"),
         ("a.b == 4 +- -1", 12, "cannot be negative"),
         ("4 < 5", 4, "expected a metric"),
