@@ -41,8 +41,8 @@ def of_separation(scenario: Scenario, separation: Ints, cooldown_s: Floats) -> I
     longest = float(cooldown_s.max(initial=0.0))
     if 0 < longest < DAY_S and any(group.availability.kind == "habits" for group in scenario.population):
         text = (
-            f"A cool-down of {readable_time(longest)} is shorter than a day: devices with habits come at about the same "
-            "hours every day, and it keeps nobody out until the same hour of the next."
+            f"A cool-down of {readable_time(longest)} is shorter than a day: devices with habits come at about the "
+            "same hours every day, and it keeps nobody out until the same hour of the next."
         )
         yield caution(text, remedy="Set a cool-down longer than a day.")
 
