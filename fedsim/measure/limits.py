@@ -147,7 +147,10 @@ def _check_metric(condition: MetricCondition, scenario: Scenario, own: Sequence[
 def _check_drift(scenario: Scenario) -> Iterator[Mistake]:
     if (drift := scenario.drift) is None:
         return
-    listed = {"figures": [figure.name for figure in drift.figures], "fingerprint": [*drift.fingerprint]}
+    listed: dict[str, Sequence[str]] = {
+        "figures": [each.name for each in drift.figures],
+        "fingerprint": drift.fingerprint,
+    }
     for key, found in listed.items():
         for index, name in enumerate(found):
             if name in found[:index]:

@@ -100,10 +100,15 @@ class Run:
         return self.log.lazy().collect()
 
     @property
+    def kept(self) -> dict[str, pl.DataFrame | pl.LazyFrame]:
+        """The tables that there are, by the name of their file; participations are not read."""
+        found = {name: self.log if name == "participations" else getattr(self, name) for name in (*ALWAYS, *AT_TIMES)}
+        return {name: table for name, table in found.items() if table is not None}
+
+    @property
     def tables(self) -> dict[str, pl.DataFrame]:
         """The tables that there are, by the name of their file."""
-        found = {name: getattr(self, name) for name in (*ALWAYS, *AT_TIMES)}
-        return {name: table for name, table in found.items() if table is not None}
+        return {name: getattr(self, name) for name in self.kept}
 
     @cached_property
     def metrics(self) -> dict[str, float]:
@@ -189,7 +194,7 @@ def write_run(
     folder: Path,
     provenance: Provenance,
     *,
-    there: Collection[str] = (),
+    there: Collection[str] = frozenset(),
     known: Mapping[str, str] = MappingProxyType({}),
 ) -> Run:
     """Write what `Run.save` does into a folder that is ready for it; return the run with its manifest.
@@ -198,27 +203,29 @@ def write_run(
     """
     about = about_tables(run.scenario, run.replicate)
     (folder / SERIES_FOLDER).mkdir(exist_ok=True)
-    for name in (*ALWAYS, *AT_TIMES):
-        if name not in there and (name == "participations" or getattr(run, name) is not None):
-            write_table(folder / f"{name}.parquet", getattr(run, name), about=about)
+    for name in run.kept.keys() - there:
+        write_table(folder / f"{name}.parquet", getattr(run, name), about=about)
     if run.models:
         write_arrays(folder / MODELS, run.models)
     write_table(folder / FACTS_FILE, run.facts, about=about)
     for name, table in run.series.items():
         write_table(folder / SERIES_FOLDER / f"{name}.parquet", table, about=about)
-    written, series = described(run, provenance, known), [f"{SERIES_FOLDER}/{name}.parquet" for name in run.series]
-    sums = {file: hash_of(folder / file) for file in (*[MODELS] * bool(run.models), FACTS_FILE, *series)}
+    files = (*[MODELS] * bool(run.models), FACTS_FILE, *(f"{SERIES_FOLDER}/{name}.parquet" for name in run.series))
+    written = described(run, provenance, known, {file: hash_of(folder / file) for file in files})
     write_text(folder / METRICS, as_json(finite(run.metrics)))
-    manifest = {**written.manifest, CHECKSUMS: written.manifest[CHECKSUMS] | sums}
-    write_text(folder / MANIFEST, as_json(manifest))
-    return replace(written, manifest=manifest)
+    write_text(folder / MANIFEST, as_json(written.manifest))
+    return written
 
 
-def described(run: Run, provenance: Provenance | None = None, known: Mapping[str, str] = MappingProxyType({})) -> Run:
-    """Return the run with a manifest; `known` are the fingerprints of tables that are known."""
+def described(
+    run: Run,
+    provenance: Provenance | None = None,
+    known: Mapping[str, str] = MappingProxyType({}),
+    sums: Mapping[str, str | None] = MappingProxyType({}),
+) -> Run:
+    """Return the run with a manifest; `known` are the fingerprints of tables that are known, `sums` of other files."""
     provenance = provenance or Provenance()
     own_metrics = [vars(metric) for each in run.own for metric in each.metrics]
-    tables = {name: run.log if name == "participations" else getattr(run, name) for name in (*ALWAYS, *AT_TIMES)}
     manifest = {
         "name": run.scenario.name,
         "scenario_file": provenance.file,
@@ -230,14 +237,12 @@ def described(run: Run, provenance: Provenance | None = None, known: Mapping[str
         "platform": platform.platform(),
         "verdict": [judgement.as_dict() for judgement in run.verdict],
         **({"own_metrics": own_metrics} if own_metrics else {}),
-        "fingerprints": {
-            name: known.get(name) or fingerprint(table) for name, table in tables.items() if table is not None
-        },
+        "fingerprints": {name: known.get(name) or fingerprint(table) for name, table in run.kept.items()},
         "command": provenance.command(),
         "wall_time_s": provenance.wall_time_s,
         "simulated_s": run.simulated_s,
     }
-    manifest[CHECKSUMS] = checksums(manifest, as_json(finite(run.metrics)))
+    manifest[CHECKSUMS] = {**checksums(manifest, as_json(finite(run.metrics))), **sums}
     return replace(run, manifest=manifest)
 
 
