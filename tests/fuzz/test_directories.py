@@ -316,7 +316,7 @@ def test_what_happens_to_a_file_is_told_or_makes_no_difference(kept: Path, tmp_p
     check(range(12), kept, tmp_path)
 
 
-@pytest.mark.long
+@pytest.mark.campaign
 @pytest.mark.timeout(0)  # a campaign takes as long as it takes; each case has a limit of its own
 def test_many_accidents(kept: Path, tmp_path: Path) -> None:
     check(range(FIRST, FIRST + CASES), kept, tmp_path, 10)
