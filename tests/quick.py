@@ -1,7 +1,8 @@
 """The quick set: what ``-m "not long"`` leaves out, and says so at the end.
 
 Tests marked `long` are left out, and so are those marked `campaign`: long ones that continuous integration leaves out,
-too. A test by hypothesis is in both sets: the quick one runs a tenth of its examples, and all of them make it a long test. So ``-m "not long"`` and ``-m long`` together run whatever plain ``pytest`` runs.
+too. A test by hypothesis is in both sets: the quick one runs a tenth of its examples, and all of them make it a long
+test. So ``-m "not long"`` and ``-m long`` together run whatever plain ``pytest`` runs.
 """
 
 from collections import Counter
