@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.common.files import slices
 from fedsim.log import with_staleness
 
 
@@ -34,11 +33,16 @@ class Pulls:
         return self._sums / (float(self._sums.sum()) or 1.0)
 
 
+def reports(participations: pl.DataFrame | pl.LazyFrame) -> pl.LazyFrame:
+    """Return the reports that were taken: ``client``, and ``at``, the round or version that took it."""
+    taken = with_staleness(participations).lazy().filter(pl.col("outcome").cast(pl.String) == "reported")
+    at = pl.col("round").cast(pl.Int64) + pl.col("staleness").cast(pl.Int64).fill_null(0)
+    return taken.select(pl.col("client").cast(pl.Int64), at=at)
+
+
 def pulls(participations: pl.DataFrame | pl.LazyFrame, clients: int, buffer: int | None = None) -> Floats:
     """Return the `Pulls` of N clients, (N,), from a table of participations; with a `buffer` full versions count."""
-    taken = with_staleness(participations).lazy().filter(pl.col("outcome").cast(pl.String) == "reported")
-    at = pl.col("round").cast(pl.Int64) + pl.col("staleness").fill_null(0)
-    sizes = taken.select(pl.col("client").cast(pl.Int64), at=at).with_columns(size=pl.len().over("at"))
+    sizes = reports(participations).with_columns(size=pl.len().over("at"))
     if buffer is not None:
         sizes = sizes.filter(pl.col("size") == buffer)
     client, number, size = (column.to_numpy() for column in sizes.sort("at").collect())
@@ -61,16 +65,11 @@ class Contributions:
 
 
 def contributions(participations: pl.DataFrame | pl.LazyFrame, clients: int) -> Contributions:
-    """Count the contributions of N clients in a table of participations in the order of selection."""
-    counts, separations = np.zeros(clients, dtype=np.int64), Separations(clients)
-    for part in slices(with_staleness(participations), "round", "client", "outcome", "staleness"):
-        taken = part.filter(pl.col("outcome").cast(pl.String) == "reported")
-        client, number, late = (
-            taken[name].cast(pl.Int64).fill_null(0).to_numpy() for name in ("client", "round", "staleness")
-        )
-        np.add.at(counts, client, 1)
-        separations.add(client, number, late)
-    return separations.contributions(counts)
+    """Count the contributions of N clients in a table of participations."""
+    client, at = reports(participations).collect().to_numpy().T
+    separations = Separations(clients)
+    separations.add(client, at)
+    return separations.contributions(np.bincount(client, minlength=clients))
 
 
 class Separations:
@@ -81,11 +80,10 @@ class Separations:
         self._client, self._at_round = -1, -1
         self._last: Ints = np.full(clients, -1, dtype=np.int64)
 
-    def add(self, client: Ints, number: Ints, staleness: Ints) -> None:
-        """Take the next contributions, in the order of selection; `staleness` below 0 is none."""
+    def add(self, client: Ints, at: Ints) -> None:
+        """Take the next contributions, in the order of selection, and the rounds that took them."""
         if not len(client):
             return
-        at = number + np.maximum(staleness, 0)
         order = np.lexsort((at, client))
         client, at = client[order], at[order]
         again = np.concatenate([np.zeros(1, dtype=bool), client[1:] == client[:-1]])

@@ -81,21 +81,14 @@ class _Part:
         self._outcomes += np.bincount(rows.outcome, minlength=len(self._outcomes))
         self._spent_s.append(float(rows.spent_s.sum()))
         self._wasted_s.append(float(rows.spent_s[rows.outcome != _TAKEN].sum()))
-        known = rows.staleness if rows.staleness.min(initial=0) >= 0 else rows.staleness[rows.staleness >= 0]
-        if known.any():
-            more = np.bincount(known, minlength=len(self._staleness))
-            more[: len(self._staleness)] += self._staleness
-            self._staleness = more
-        else:
-            self._staleness[0] += len(known)
-        first: Bools = rows.gap < 0
-        self._firsts.append(rows.selected_s[first])
-        if more_gaps := len(first) - len(self._firsts[-1]):
+        more = np.bincount(rows.staleness[rows.staleness >= 0], minlength=len(self._staleness))
+        more[: len(self._staleness)] += self._staleness
+        self._staleness = more
+        self._firsts.append(rows.selected_s[rows.gap < 0])
+        if len(gaps := rows.gap[rows.gap >= 0]):
             count, total, least, most = self._gaps or (0, 0, sys.maxsize, 0)
-            # Each null is -1, and as an unsigned number the largest.
-            total += int(rows.gap.sum()) + len(self._firsts[-1])
-            least = min(least, int(rows.gap.view(np.uint32).min()))
-            self._gaps = count + more_gaps, total, least, max(most, int(rows.gap.max()))
+            count, total = count + len(gaps), total + int(gaps.sum())
+            self._gaps = count, total, min(least, int(gaps.min())), max(most, int(gaps.max()))
 
     def counted(self, counts: Ints, reported: Ints, pull: Floats) -> Counted:
         """Return what was counted, with what is known from elsewhere."""
@@ -153,12 +146,14 @@ def count_log(
         taken: Bools = rows.outcome == _TAKEN
         client, number = rows.client[taken], rows.number[taken]
         np.add.at(reported, client, 1)
-        pulls.add(client, number + np.maximum(rows.staleness[taken], 0))
+        at = number + np.maximum(rows.staleness[taken], 0)
+        pulls.add(client, at)
+        separations.add(client, at)
         if heard is not None:
             heard.add(number, client, rows.selected_s[taken], once=not (rows.gap == 0).any())
-        separations.add(client, number, rows.staleness[taken].astype(np.int64))
-        for group, (first, _), own in zip(groups, spans, _places(rows.client, spans), strict=False):
-            group.add(rows.at(own, first))
+        of_group = _group_of(rows.client, spans)
+        for place, (group, (first, _)) in enumerate(zip(groups, spans, strict=True)):
+            group.add(rows.at(np.flatnonzero(of_group == place), first))
     of_groups, pull = zip(groups, (slice(*span) for span in spans), strict=True), pulls.pulls()
     everyone = whole.counted(counts, reported, pull)
     return replace(
@@ -194,15 +189,6 @@ def _rows_of(part: pl.DataFrame) -> _Rows:
         gap=gap,
         staleness=staleness,
     )
-
-
-def _places(client: Ints, spans: Sequence[tuple[int, int]]) -> list[Ints]:
-    """Return where in a column of clients those of each group stand, in their order."""
-    if not spans:
-        return []
-    group = _group_of(client, spans)
-    cuts = np.cumsum(np.bincount(group, minlength=len(spans)))[:-1]
-    return np.split(np.argsort(group, kind="stable"), cuts)  # numpy sorts small numbers by radix
 
 
 def _group_of(client: Ints, spans: Sequence[tuple[int, int]]) -> NDArray[np.int16]:

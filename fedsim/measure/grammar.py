@@ -2,29 +2,27 @@
 
 ::
 
-    condition = METRIC compare value [tolerance]      participation.l1_chain < 0.05
-              | value compare METRIC [compare value]  0.4 <= participation.l1_uniform <= 0.5
-              | METRIC "between" value "and" value    rounds.duration.p95 between 2m and 6m
+    condition = [value compare] METRIC [compare value [tolerance]]    0.4 <= participation.l1_uniform <= 0.5
+              | METRIC "between" value "and" value                    rounds.duration.p95 between 2m and 6m
     compare   = "<" | "<=" | ">" | ">=" | "=="
-    tolerance = ("+-" | "+/-" | "±") value            after ==
-    value     = NUMBER | NUMBER "%" | DURATION        0.05, 1e-3, 10%, 6m, PT6M
+    tolerance = ("+-" | "+/-" | "±") value                            after ==
+    value     = NUMBER | NUMBER "%" | DURATION                        0.05, 1e-3, 10%, 6m, PT6M
 """
 
 import math
 import re
 from dataclasses import dataclass
-from typing import Literal, NoReturn
+from typing import Literal, NamedTuple
 
 from fedsim.scenario.units import parse_duration
 
 ValueForm = Literal["number", "percentage", "duration"]
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<value>[+-]?(?:\d[\w.]*(?:(?<=\d[eE])[+-]\d+)?|\.\d[\w.]*(?:(?<=\d[eE])[+-]\d+)?)%?)"
-    r"|(?P<word>[A-Za-z_][\w.-]*)|(?P<tolerance>\+/?-|±)|(?P<compare><=|>=|==|=<|=>|!=|<>|[<>=])|(?P<other>\S))",
+    r"\s*(?:(?P<value>[+-]?\.?\d[\w.]*(?:(?<=\d[eE])[+-]\d+)?%?)|(?P<word>[A-Za-z_][\w.-]*)"
+    r"|(?P<tolerance>\+/?-|±)|(?P<compare><=|>=|==|=<|=>|!=|<>|[<>=])|(?P<other>\S))",
     re.ASCII,
 )
-_NUMBER = re.compile(r"[+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?", re.ASCII)
 _MEANT = {"=": "==", "=<": "<=", "=>": ">="}
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
 
@@ -79,135 +77,98 @@ class MetricCondition:
         return min(ends)
 
 
-def parse_condition(text: str) -> MetricCondition:
-    """Read a condition; a `ConditionError` says where it is none, and what would be right."""
-    return _Parser(text).condition()
-
-
-@dataclass(frozen=True)
-class _Token:
+class _Token(NamedTuple):
     kind: str
     text: str
     offset: int
 
 
-class _Parser:
-    """Goes through the tokens of one condition; the last one, without a kind, is the end of the text."""
+def parse_condition(text: str) -> MetricCondition:
+    """Read a condition; a `ConditionError` says where it is none, and what would be right."""
+    tokens = [_token(str(match.lastgroup), match) for match in _TOKEN.finditer(text)]
+    tokens.append(_Token("", "", len(text.rstrip())))
+    values, limits, allowed = list[WrittenValue](), list[tuple[str, float]](), 0.0
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        kinds = [(str(match.lastgroup), match) for match in _TOKEN.finditer(text)]
-        tokens = [_Token(kind, match[kind], match.start(kind)) for kind, match in kinds]
-        self.rest = [*tokens, _Token("", "", len(text.rstrip()))]
-        self.values: list[WrittenValue] = []
-        self.low: Limit | None = None
-        self.high: Limit | None = None
+    def take(kind: str, wanted: str) -> _Token:
+        if tokens[0].kind != kind:
+            found = f", not {tokens[0].text[:40]!r}" if tokens[0].kind else ", but the condition ends"
+            raise ConditionError(f"expected {wanted}{found}", tokens[0].offset)
+        return tokens.pop(0)
 
-    def condition(self) -> MetricCondition:
-        first = self.rest[0]
-        if first.kind not in {"value", "word"}:
-            self.fail(first, "expected a metric, as in `participation.l1_chain < 0.05`")
-        metric = self.after_value() if _is_value(first) else self.after_metric()
-        if extra := self.rest[0].text:
-            hint = "; write each condition as an item of its own" if extra in {"and", "or"} else ""
-            self.fail(self.rest[0], f"nothing more is expected here{hint}")
-        low, high = self.low, self.high
-        if low is not None and high is not None and (low.value, low.strict or high.strict) > (high.value, False):
-            problem = "nothing lies between these limits: the first is not below the second"
-            raise ConditionError(problem, self.values[-1].offset)
-        return MetricCondition(self.text, metric.text, metric.offset, low, high, tuple(self.values))
+    def value(after: str) -> float:
+        values.append(_read_value(take("value", f"a number, a percentage or a duration after {after!r}")))
+        return values[-1].number
 
-    def after_metric(self) -> _Token:
-        metric = self.rest.pop(0)
-        if self.rest[0].text == "between":
-            self.limit(">=", self.value(self.rest.pop(0).text))
-            if self.rest[0].text != "and":
-                self.fail(self.rest[0], "expected `and`, as in `between 2m and 6m`")
-            self.limit("<=", self.value(self.rest.pop(0).text))
-            return metric
-        compare = self.compare(f"after the metric {metric.text!r}")
-        value = self.value(compare)
-        self.limit(compare, value, self.tolerance(compare, value) if self.rest[0].kind == "tolerance" else 0.0)
-        return metric
-
-    def tolerance(self, compare: str, value: WrittenValue) -> float:
-        if compare != "==":
-            self.fail(self.rest[0], f"a tolerance goes with ==, not with {compare}")
-        allowed = self.value(self.rest.pop(0).text)
-        if allowed.number < 0:
-            raise ConditionError("a tolerance cannot be negative", allowed.offset)
-        if allowed.form != value.form:
-            message = f"the tolerance is a {allowed.form} and the value a {value.form}: write both the same way"
-            raise ConditionError(message, allowed.offset)
-        return allowed.number
-
-    def after_value(self) -> _Token:
-        value, sign = self.value(""), self.rest[0]
-        compare = self.compare("after the value")
-        metric = self.rest[0]
-        if metric.kind != "word" or _is_value(metric):
-            self.fail(metric, f"expected a metric after {compare!r}")
-        self.rest.pop(0)
-        self.limit(_TURNED[compare], value)
-        other_sign = self.rest[0]
-        if other_sign.kind:
-            other = self.compare(f"or nothing after the metric {metric.text!r}")
-            if "==" in {compare, other} or compare[0] != other[0]:
-                wrong = sign if compare == "==" else other_sign
-                self.fail(wrong, "two limits need comparisons that point the same way, as in `0.4 <= METRIC <= 0.5`")
-            self.limit(other, self.value(other))
-        return metric
-
-    def limit(self, compare: str, value: WrittenValue, tolerance: float = 0.0) -> None:
-        """Set the ends of what the metric may be: it stands before the comparison."""
-        if compare in {">", ">=", "=="}:
-            self.low = Limit(value.number - tolerance, strict=compare == ">")
-        if compare in {"<", "<=", "=="}:
-            self.high = Limit(value.number + tolerance, strict=compare == "<")
-
-    def compare(self, where: str) -> str:
-        sign = self.rest[0]
-        if sign.kind != "compare":
-            self.fail(sign, f"expected <, <=, >, >=, == or `between` {where}")
+    def compare() -> str:
+        sign = take("compare", "<, <=, >, >=, == or `between`")
         if sign.text not in _TURNED:
-            known = "; known are <, <=, >, >= and =="
-            hint = f"; did you mean {_MEANT[sign.text]!r}?" if sign.text in _MEANT else known
-            raise ConditionError(f"{sign.text!r} is no comparison{hint}", sign.offset)
-        return self.rest.pop(0).text
+            hint = f"did you mean {_MEANT[sign.text]!r}?" if sign.text in _MEANT else "known are <, <=, >, >= and =="
+            raise ConditionError(f"{sign.text!r} is no comparison; {hint}", sign.offset)
+        return sign.text
 
-    def value(self, after: str) -> WrittenValue:
-        token = self.rest[0]
-        if not _is_value(token):
-            self.fail(token, f"expected a number, a percentage or a duration after {after!r}")
-        self.values.append(_read_value(self.rest.pop(0)))
-        return self.values[-1]
+    if tokens[0].kind == "value":
+        limit = value("")
+        limits.append((_TURNED[compare()], limit))
+    metric = take("word", "a metric, as in `participation.l1_chain < 0.05`")
+    if tokens[0].text == "between" and not limits:
+        limits.append((">=", value(tokens.pop(0).text)))
+        if tokens[0].text != "and":
+            take("and", "`and`, as in `between 2m and 6m`")
+        limits.append(("<=", value(tokens.pop(0).text)))
+    elif tokens[0].kind or not limits:
+        second = tokens[0].offset
+        sign = compare()
+        limits.append((sign, value(sign)))
+        if len(limits) > 1 and {each[0] for each, _ in limits} != {"<", ">"}:
+            message = "two limits need comparisons that point the same way, as in `0.4 <= METRIC <= 0.5`"
+            raise ConditionError(message, second)
+        if tokens[0].kind == "tolerance" and len(limits) == 1:
+            mark = tokens.pop(0)
+            value(mark.text)
+            allowed = _tolerance(sign, mark, *values)
+    if extra := tokens[0].text:
+        hint = "; write each condition as an item of its own" if extra in {"and", "or"} else ""
+        take("", f"nothing more{hint}")
+    low = next((Limit(end - allowed, strict=sign == ">") for sign, end in limits if sign[0] in ">="), None)
+    high = next((Limit(end + allowed, strict=sign == "<") for sign, end in limits if sign[0] in "<="), None)
+    if low is not None and high is not None and (low.value, low.strict or high.strict) > (high.value, False):
+        raise ConditionError("nothing lies between these limits", values[-1].offset)
+    return MetricCondition(text, metric.text, metric.offset, low, high, tuple(values))
 
-    def fail(self, token: _Token, message: str) -> NoReturn:
-        found = f", not {token.text[:40]!r}" if token.kind else ", but the condition ends"
-        raise ConditionError(message + found, token.offset)
 
-
-def _is_value(token: _Token) -> bool:
-    # ISO 8601 durations are the only values that begin with a letter; names of metrics have dots between words.
-    if token.kind == "word":
+def _token(kind: str, match: re.Match[str]) -> _Token:
+    found = _Token(kind, match[kind], match.start(kind))
+    if kind == "word":  # ISO 8601 durations are the only values that begin with a letter
         try:
-            parse_duration(token.text)
+            parse_duration(found.text)
         except ValueError:
-            return False
-    return token.kind in {"value", "word"}
+            return found
+        return found._replace(kind="value")
+    return found
+
+
+def _tolerance(compare: str, mark: _Token, value: WrittenValue, tolerance: WrittenValue) -> float:
+    if compare != "==":
+        raise ConditionError(f"a tolerance goes with ==, not with {compare}", mark.offset)
+    if tolerance.number < 0:
+        raise ConditionError("a tolerance cannot be negative", tolerance.offset)
+    if tolerance.form != value.form:
+        message = f"the tolerance is a {tolerance.form} and the value a {value.form}: write both the same way"
+        raise ConditionError(message, tolerance.offset)
+    return tolerance.number
 
 
 def _read_value(token: _Token) -> WrittenValue:
-    written = token.text
-    number = written.removesuffix("%")
-    if _NUMBER.fullmatch(number):
-        amount = float(number.replace("_", "")) / (100 if written.endswith("%") else 1)
-        if not math.isfinite(amount):
-            raise ConditionError(f"{written[:40]!r} is too large", token.offset)
-        return WrittenValue(amount, "percentage" if written.endswith("%") else "number", token.offset)
-    sign = -1.0 if written.startswith("-") else 1.0
+    written, percentage = token.text, token.text.endswith("%")
     try:
-        return WrittenValue(sign * parse_duration(written.lstrip("+-")), "duration", token.offset)
+        number = float(written.removesuffix("%")) / (100 if percentage else 1)
     except ValueError:
-        message = f"{written[:40]!r} is not a number, a percentage such as 10% or a duration such as 90s or 6m"
-        raise ConditionError(message, token.offset) from None
+        try:
+            seconds = parse_duration(written.lstrip("+-"))
+        except ValueError:
+            message = f"{written[:40]!r} is not a number, a percentage such as 10% or a duration such as 90s or 6m"
+            raise ConditionError(message, token.offset) from None
+        return WrittenValue(-seconds if written.startswith("-") else seconds, "duration", token.offset)
+    if not math.isfinite(number):
+        raise ConditionError(f"{written[:40]!r} is too large", token.offset)
+    return WrittenValue(number, "percentage" if percentage else "number", token.offset)

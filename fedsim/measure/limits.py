@@ -1,12 +1,11 @@
 """The conditions of a scenario: checked against its metrics before anything runs, and the verdict on each after it."""
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,7 +20,6 @@ from fedsim.scenario.privacy import scope_of
 from fedsim.scenario.sweep import Expectation
 from fedsim.scenario.units import format_duration
 
-_PLACE = re.compile(r"(?P<file>.*):(?P<line>\d+):(?P<column>\d+)", re.DOTALL)
 _PLAIN_UNITS = ("s", "rounds", "clients", "1/d", "B", "Wh", "g")
 _MOST_SUGGESTED = 5_000
 Metrics = Mapping[str, float | None]
@@ -85,125 +83,91 @@ def _names(scenario: Scenario) -> Iterator[str]:
         yield from found
 
 
-_Expected: TypeAlias = tuple[MetricCondition, Expectation, str]
-
-
-def _expected(scenario: Scenario, own: Sequence[Own]) -> Iterator[_Expected | Mistake]:
-    """Yield the conditions of a scenario, what it says about each, and its ``FILE:LINE:COLUMN``.
-
-    What is wrong with `expect` comes in between, at the character where it is wrong if the file shows it.
-    """
-    for index, expectation in enumerate(scenario.expect):
-        path: KeyPath = ("expect", index, "check")
-        condition = _condition(expectation.check, path, path[:2], scenario, own)
-        place = scenario.mistake(path, "").place
-        yield condition if isinstance(condition, Mistake) else (condition, expectation, place)
-        if expectation.over != "every" and scenario.replicates == 1:
-            message = f"over: {expectation.over} needs several replicates: give the scenario `replicates: 20`"
-            yield scenario.mistake(("expect", index, "over"), message)
-
-
 def check_study(scenario: Scenario, own: Sequence[Own] | None = None) -> list[Mistake]:
     """Return what is wrong with the `expect`, `drift`, `decide` and `headline` of a scenario; `own` as in `judge`."""
     own = made_metrics(scenario)[0] if own is None else own
-    wrong = (each for each in _expected(scenario, own) if isinstance(each, Mistake))
-    return [*wrong, *_check_drift(scenario, own), *_check_decide(scenario, own), *_check_headline(scenario, own)]
+    return [*_check_expect(scenario, own), *_check_drift(scenario), *_check_names(scenario, own)]
 
 
-def _condition(
-    text: str, path: KeyPath, shown: KeyPath, scenario: Scenario, own: Sequence[Own]
-) -> MetricCondition | Mistake:
-    """Read a condition of a scenario, or say what is wrong with it, at the character where it is wrong."""
-    try:
-        condition = parse_condition(text)
-        _check_metric(condition, scenario, own)
-    except ConditionError as error:
-        place = scenario.mistake(path, "").place
-        return Mistake(_within(place, text, error.offset), shown, str(error))
-    return condition
+def _check_expect(scenario: Scenario, own: Sequence[Own]) -> Iterator[Mistake]:
+    for index, expectation in enumerate(scenario.expect):
+        path: KeyPath = ("expect", index)
+        yield from _check_condition(expectation.check, (*path, "check"), path, scenario, own)
+        if expectation.over != "every" and scenario.replicates == 1:
+            message = f"over: {expectation.over} needs several replicates: give the scenario `replicates: 20`"
+            yield scenario.mistake((*path, "over"), message)
 
 
-def _check_decide(scenario: Scenario, own: Sequence[Own]) -> Iterator[Mistake]:
-    decide = scenario.decide
-    if decide is None:
-        return
-    try:
-        find_metric(decide.metric, scenario, own)
-    except UnknownMetricError as error:
-        yield scenario.mistake(("decide", "minimize" if decide.minimize is not None else "maximize"), str(error))
-    for index, text in enumerate(decide.subject_to):
-        path: KeyPath = ("decide", "subject_to", index)
-        condition = _condition(text, path, path, scenario, own)
-        if isinstance(condition, Mistake):
-            yield condition
-
-
-def _check_headline(scenario: Scenario, own: Sequence[Own]) -> Iterator[Mistake]:
-    try:
-        if scenario.headline:
-            find_metric(scenario.headline, scenario, own)
-    except UnknownMetricError as error:
-        yield scenario.mistake(("headline",), str(error))
-
-
-def _check_metric(condition: MetricCondition, scenario: Scenario, own: Sequence[Own]) -> None:
-    try:
-        unit = find_metric(condition.metric, scenario, own).unit
-    except UnknownMetricError as error:
-        raise ConditionError(str(error), condition.offset) from None
-    for value in condition.values:
-        written = f"{value.number:.6g}"
-        if unit == "s" and value.form == "number" and value.number != 0:
-            units = f"{written}s, {written}m or {written}h"
-            message = f"{condition.metric} is a time, so the limit needs a unit: write {units}"
-            raise ConditionError(message, value.offset)
-        if unit != "s" and value.form == "duration":
-            kind = f"is in {unit}" if unit in _PLAIN_UNITS else "has no unit"
-            raise ConditionError(f"{condition.metric} {kind}, and cannot be compared with a duration", value.offset)
-        if unit in _PLAIN_UNITS and value.form == "percentage":
-            message = f"{condition.metric} is in {unit}, and cannot be compared with a percentage"
-            raise ConditionError(message, value.offset)
-
-
-def _check_drift(scenario: Scenario, own: Sequence[Own]) -> Iterator[Mistake]:
-    drift = scenario.drift
-    if drift is None:
-        return
-    names = [figure.name for figure in drift.figures]
-    for index, name in enumerate(names):
-        path: KeyPath = ("drift", "figures", index)
+def _check_names(scenario: Scenario, own: Sequence[Own]) -> Iterator[Mistake]:
+    """Find the names of no metric, and the conditions of `decide` that cannot be read."""
+    named = list[tuple[KeyPath, str]]()
+    if (drift := scenario.drift) is not None:
+        named += [(("drift", "figures", index), figure.name) for index, figure in enumerate(drift.figures)]
+    if (decide := scenario.decide) is not None:
+        named.append((("decide", "minimize" if decide.minimize is not None else "maximize"), decide.metric))
+    if scenario.headline:
+        named.append((("headline",), scenario.headline))
+    for path, name in named:
         try:
             find_metric(name, scenario, own)
         except UnknownMetricError as error:
             yield scenario.mistake(path, str(error))
-        if name in names[:index]:
-            yield scenario.mistake(path, f"{name!r} is listed twice")
+    for index, text in enumerate(decide.subject_to if decide is not None else ()):
+        path = ("decide", "subject_to", index)
+        yield from _check_condition(text, path, path, scenario, own)
+
+
+def _check_condition(
+    text: str, path: KeyPath, shown: KeyPath, scenario: Scenario, own: Sequence[Own]
+) -> Iterator[Mistake]:
+    """Say what is wrong with a condition, at the character where it is wrong if the file shows it."""
+    try:
+        condition = parse_condition(text)
+        _check_metric(condition, scenario, own)
+    except ConditionError as error:
+        yield Mistake(_within(scenario.mistake(path, "").place, text, error.offset), shown, str(error))
+
+
+def _check_metric(condition: MetricCondition, scenario: Scenario, own: Sequence[Own]) -> None:
+    metric = condition.metric
+    try:
+        unit = find_metric(metric, scenario, own).unit
+    except UnknownMetricError as error:
+        raise ConditionError(str(error), condition.offset) from None
+    for value in condition.values:
+        if unit == "s" and value.form == "number" and value.number != 0:
+            written = f"{value.number:.6g}"
+            message = f"{metric} is a time, so the limit needs a unit: write {written}s, {written}m or {written}h"
+            raise ConditionError(message, value.offset)
+        if unit != "s" if value.form == "duration" else value.form == "percentage" and unit in _PLAIN_UNITS:
+            kind = f"is in {unit}" if unit in _PLAIN_UNITS else "has no unit"
+            raise ConditionError(f"{metric} {kind}, and cannot be compared with a {value.form}", value.offset)
+
+
+def _check_drift(scenario: Scenario) -> Iterator[Mistake]:
+    if (drift := scenario.drift) is None:
+        return
+    listed = {"figures": [figure.name for figure in drift.figures], "fingerprint": [*drift.fingerprint]}
+    for key, found in listed.items():
+        for index, name in enumerate(found):
+            if name in found[:index]:
+                yield scenario.mistake(("drift", key, index), f"{name!r} is listed twice")
+    absent = {"transitions": "records.transitions names no clients"} if not scenario.records.transitions else {}
+    absent |= {"convergence": "theory.convergence asks for none"} if scenario.theory.convergence is None else {}
     for index, table in enumerate(drift.fingerprint):
-        path = ("drift", "fingerprint", index)
-        if table in drift.fingerprint[:index]:
-            yield scenario.mistake(path, f"{table!r} is listed twice")
-        if table == "transitions" and not scenario.records.transitions:
-            yield scenario.mistake(path, "there is no such table, since records.transitions names no clients")
-        if table == "convergence" and scenario.theory.convergence is None:
-            yield scenario.mistake(path, "there is no such table, since theory.convergence asks for none")
+        if table in absent:
+            yield scenario.mistake(("drift", "fingerprint", index), f"there is no such table, since {absent[table]}")
 
 
 def _within(place: str, text: str, offset: int) -> str:
     """Return the place of a character of a value; the value's, unless the file has it on one line as it is."""
-    match = _PLACE.fullmatch(place)
-    if match is None:
-        return place
-    line, column = int(match["line"]), int(match["column"])
     try:
-        with Path(match["file"]).open(encoding="utf-8-sig") as file:
-            written = next((each for number, each in enumerate(file, start=1) if number == line), "")
-    except (OSError, UnicodeDecodeError):
+        file, line, column = place.rsplit(":", 2)
+        written = Path(file).read_text(encoding="utf-8-sig").split("\n")[int(line) - 1][int(column) - 1 :]
+    except (OSError, ValueError, IndexError):
         return place
-    rest = written[column - 1 :]
-    quoted = rest[:1] in {"'", '"'}
-    if not rest[quoted:].startswith(text):
-        return place
-    return f"{match['file']}:{line}:{column + quoted + offset}"
+    quoted = written[:1] in {"'", '"'}
+    return f"{file}:{line}:{int(column) + quoted + offset}" if written[quoted:].startswith(text) else place
 
 
 @dataclass(frozen=True)
@@ -244,11 +208,11 @@ def judge(scenario: Scenario, replicates: Sequence[Metrics], own: Sequence[Own] 
     With fewer than the scenario asks for, conditions on the mean or the 95 % of replicates stay unjudged. `own` are the
     scenario's own metrics, if they are made already. A `ScenarioError` has everything that is wrong with `expect`.
     """
-    found = [*_expected(scenario, made_metrics(scenario)[0] if own is None else own)]
-    if mistakes := [each for each in found if isinstance(each, Mistake)]:
+    own = made_metrics(scenario)[0] if own is None else own
+    if mistakes := [*_check_expect(scenario, own)]:
         raise ScenarioError(mistakes)
-    asked = [each for each in found if not isinstance(each, Mistake)]
-    return [_judge(each, replicates, scenario) for each in asked]
+    places = [scenario.mistake(("expect", index, "check"), "").place for index in range(len(scenario.expect))]
+    return [_judge(each, place, replicates, scenario) for each, place in zip(scenario.expect, places, strict=True)]
 
 
 def _covered(metric: str, scenario: Scenario) -> str:
@@ -264,8 +228,8 @@ def failed(judgements: Iterable[Judgement]) -> bool:
     return any(judgement.status == "fail" for judgement in judgements)
 
 
-def _judge(asked: _Expected, replicates: Sequence[Metrics], scenario: Scenario) -> Judgement:
-    condition, expectation, place = asked
+def _judge(expectation: Expectation, place: str, replicates: Sequence[Metrics], scenario: Scenario) -> Judgement:
+    condition = parse_condition(expectation.check)
     missed: _Status = "warn" if expectation.severity == "warn" else "fail"
     observed = margin = None
     known = [metrics.get(condition.metric) for metrics in replicates]

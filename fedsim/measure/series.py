@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.files import slices
 from fedsim.common.instants import DAY_S
-from fedsim.common.intervals import half_width
 from fedsim.population import Population, residence
 from fedsim.scenario import Scenario
 
@@ -201,13 +200,3 @@ def weight_classes(weight: Floats, together: int) -> NDArray[np.integer] | None:
     found = np.empty(clients, dtype=np.min_scalar_type(len(inner)))
     found[np.argsort(-weight, kind="stable")] = np.searchsorted(inner, np.arange(clients), side="right")
     return found
-
-
-def share_margins(counts: Ints | Floats) -> Floats | None:
-    """Return half of the 95 % interval of each column's share of all (spans, columns), by the spans; None for one."""
-    spans, total = len(counts), counts.sum(axis=1, keepdims=True)
-    if spans < 2 or not total.any():
-        return None
-    rest = counts - total * (counts.sum(axis=0) / total.sum())
-    error = np.sqrt(np.square(rest).sum(axis=0) * spans / (spans - 1)) / total.sum()
-    return np.asarray(half_width(1.0, spans) * error)

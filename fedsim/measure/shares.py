@@ -24,10 +24,17 @@ from fedsim.measure.series import (
     by_day,
     by_span,
     drawn_together,
-    share_margins,
     weight_classes,
 )
-from fedsim.measure.verdict import LEVEL, POWER, compare_shares, effective_draws, evenness, without_replacement
+from fedsim.measure.verdict import (
+    LEVEL,
+    POWER,
+    compare_shares,
+    effective_draws,
+    evenness,
+    share_variance,
+    without_replacement,
+)
 from fedsim.scenario import Scenario
 
 ROUNDING = 1e-9  # distances below are zero, written with the rounding errors of their sums
@@ -297,19 +304,17 @@ def _shares(run: _Measured, *, wide: bool, looking: bool) -> list[dict[str, Any]
             own |= {"low": look.low / own["size"], "high": look.high / own["size"], "p": look.p}
             own |= {"significant": look.told, "visible": look.visible / own["size"], "level": look.level}
     for way in ways:
-        own_rows = [row for row in rows if row["kind"] == way.kind]
-        _fill(own_rows, way)
+        _fill([row for row in rows if row["kind"] == way.kind], way)
     return rows
 
 
 def _fill(rows: list[dict[str, Any]], way: _Parts) -> None:
     """Give rows beside looks intervals of the strictest level of these, by the spans of the run."""
     levels = [row["level"] for row in rows if row["level"] is not None]
-    margins = None if way.spans is None else share_margins(way.spans)
-    if not levels or margins is None or way.spans is None:
+    if not levels or way.spans is None or len(way.spans) < 2:
         return
-    wider = student_quantile(len(way.spans), 1 - min(levels)) / student_quantile(len(way.spans))
-    for row, margin in zip(rows, (wider * (margins / way.sizes)).tolist(), strict=True):
+    half = student_quantile(len(way.spans), 1 - min(levels)) * np.sqrt(share_variance(way.spans)) / way.sizes
+    for row, margin in zip(rows, half.tolist(), strict=True):
         if row["low"] is None:
             row |= {"low": max(row["value"] - margin, 0.0), "high": row["value"] + margin}
 

@@ -28,7 +28,7 @@ Wang and Ji, *A Unified Analysis of Federated Learning with Arbitrary Client Par
 arXiv:2205.13648.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -37,9 +37,8 @@ import polars as pl
 from pydantic import Field
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.common.files import slices
 from fedsim.common.instants import DAY_S
-from fedsim.log import with_staleness
+from fedsim.measure.contributions import reports
 from fedsim.measure.metrics.metric import Metric, RunPart
 
 _FEWEST_WINDOWS = 5
@@ -65,10 +64,9 @@ class Unevenness:
 def unevenness(
     participations: pl.DataFrame | pl.LazyFrame, clients: int, intervals: Iterable[int] = (1,)
 ) -> Unevenness:
-    """Measure the unevenness over windows of each of some lengths, in two passes and memory for N numbers.
+    """Measure the unevenness over windows of each of some lengths; all reports are held in memory.
 
-    The table, of any size, has the columns ``round``, ``client``, ``outcome``, of a buffered server ``staleness``, in
-    the order of rounds.
+    The table has the columns ``round``, ``client``, ``outcome``, of a buffered server ``staleness``.
 
     Raises
     ------
@@ -78,29 +76,36 @@ def unevenness(
     lengths = np.array(sorted({int(each) for each in intervals}), dtype=np.int64)
     if len(lengths) and lengths[0] < 1:
         raise ValueError(f"a window has 1 round or more, got {lengths[0]}")
-    share, chance, rounds, reports = np.zeros(clients), 0.0, 0, 0
-    for rank, client, weight in _shares(participations):
-        share += np.bincount(client, weights=weight, minlength=clients)
-        sizes = np.bincount(rank - rank[0])
-        chance += float((1.0 / sizes - 1.0 / clients).sum())
-        rounds, reports = int(rank[-1]) + 1, reports + len(client)
-    share /= max(rounds, 1)
-    each = [_Windows(interval, rounds // interval, share) for interval in lengths.tolist()]
-    for rank, client, weight in _shares(participations):
-        for own in each:
-            own.add(rank, client, weight)
-    windows = np.array([own.windows for own in each], dtype=np.int64)
-    enough = np.where(windows > 0, windows, np.nan)
+    client, number = reports(participations).collect().to_numpy().T
+    _, rank, sizes = np.unique(number, return_inverse=True, return_counts=True)
+    rounds, weight = len(sizes), 1.0 / sizes[rank]
+    share = np.bincount(client, weight, clients) / max(rounds, 1)
+    windows = rounds // lengths
+    apart = [_apart(rank // each, client, weight / each, clients, rounds // each) for each in lengths]
+    values, spread = np.array(apart, dtype=np.float64).reshape(-1, 2).T
     return Unevenness(
         intervals=lengths,
         windows=windows,
-        values=np.array([own.from_even for own in each]) / enough,
-        spread=np.array([own.spread(rounds) for own in each]) / enough,
-        chance=chance / max(rounds, 1) / lengths,
+        values=values,
+        spread=spread,
+        chance=float((1.0 / sizes - 1.0 / clients).sum()) / max(rounds, 1) / lengths,
         long_run=float(np.square(share - 1.0 / clients).sum()) if rounds else float("nan"),
         rounds=rounds,
-        reports=reports,
+        reports=len(client),
     )
+
+
+def _apart(window: Ints, client: Ints, weight: Floats, clients: int, windows: int) -> tuple[float, float]:
+    """Return the mean over whole windows of sum_i (w_i - 1/N)^2 and of sum_i (w_i - m_i)^2, m the mean of all."""
+    if not windows:
+        return np.nan, np.nan
+    whole = window < windows
+    key, place = np.unique(window[whole] * clients + client[whole], return_inverse=True)
+    present, who = np.bincount(place, weight[whole]), key % clients  # the others have w_i = 0
+    mean = np.bincount(who, present, clients) / windows
+    absent = np.square(mean).sum() - np.square(mean[who]).sum() / windows
+    even = np.square(present - 1.0 / clients).sum() / windows + (clients - len(key) / windows) / clients**2
+    return float(even), float(np.square(present - mean[who]).sum() / windows + max(absent, 0.0))
 
 
 def recommended_interval(
@@ -151,69 +156,6 @@ def _looked_at(rounds: pl.DataFrame, found: Unevenness, clients: int, most: int)
         lengths |= {round(per_day), round(7 * per_day)}
     doubled = {length << power for length in lengths if length > 0 for power in range(max(most, 1).bit_length())}
     return {length for length in doubled if length <= most}
-
-
-def _shares(participations: pl.DataFrame | pl.LazyFrame) -> Iterator[tuple[Ints, Ints, Floats]]:
-    """Yield rank of the round among those that took a report, client and share 1/B_t of reports, in whole rounds."""
-    waiting = np.zeros((2, 0), dtype=np.int64)
-    rank = 0
-    for part in slices(with_staleness(participations), "round", "client", "outcome", "staleness"):
-        taken = part.filter(pl.col("outcome").cast(pl.String) == "reported").select(
-            "client", at=pl.col("round").cast(pl.Int64) + pl.col("staleness").fill_null(0)
-        )
-        waiting = np.concatenate([waiting, taken.select("at", "client").to_numpy().astype(np.int64).T], axis=1)
-        waiting = waiting[:, np.argsort(waiting[0], kind="stable")]
-        whole = int(np.searchsorted(waiting[0], part["round"][-1]))  # a later row is of this round or of a later one
-        if whole:
-            yield _ranked(waiting[:, :whole], rank)
-            rank += len(np.unique(waiting[0, :whole]))
-        waiting = waiting[:, whole:]
-    if waiting.size:
-        yield _ranked(waiting, rank)
-
-
-def _ranked(taken: Ints, first: int) -> tuple[Ints, Ints, Floats]:
-    _, which, sizes = np.unique(taken[0], return_inverse=True, return_counts=True)
-    return which + first, taken[1], 1.0 / sizes[which]
-
-
-class _Windows:
-    """Adds up, over the whole windows of one length, how far shares are from even and from those of the long run."""
-
-    def __init__(self, interval: int, windows: int, share: Floats) -> None:
-        self.interval, self.windows = interval, windows  # P; whole ones, in the end
-        self.share = share  # (N,) the long-run shares f
-        self.from_even = self.from_share = 0.0  # sums of sum_i (w_i - 1/N)^2, and of sum_i (w_i - f_i)^2
-        self._clients, self._sums, self._open = np.zeros(0, dtype=np.int64), np.zeros(0), 0
-        self._absent = float(np.square(share).sum())
-
-    def add(self, rank: Ints, client: Ints, weight: Floats) -> None:
-        """Take the reports of some whole rounds, which follow those taken before."""
-        clients = len(self.share)
-        window = np.concatenate([np.full(len(self._clients), self._open), rank // self.interval])
-        client, weight = np.concatenate([self._clients, client]), np.concatenate([self._sums, weight / self.interval])
-        key = (window - self._open) * clients + client
-        order = np.argsort(key, kind="stable")
-        key = key[order]
-        first = np.flatnonzero(np.diff(key, prepend=-1))
-        sums, client, window = np.add.reduceat(weight[order], first), client[order][first], window[order][first]
-        last = int(rank[-1]) + 1
-        whole = min(last // self.interval, self.windows)
-        over = window < whole
-        present, ended = sums[over], client[over]
-        even, share, ends = 1.0 / clients, self.share[ended], whole - self._open
-        absent = ends * clients - len(ended)
-        self.from_even += float(np.square(present - even).sum()) + absent * even**2
-        self.from_share += float((np.square(present - share) - np.square(share)).sum()) + ends * self._absent
-        self._clients, self._sums, self._open = client[~over], sums[~over], whole
-
-    def spread(self, rounds: int) -> float:
-        """Return the sum of sum_i (w_i - m_i)^2, m being the mean of the windows, after all rounds were taken."""
-        taken = self.windows * self.interval
-        left = rounds - taken  # rounds of a last window that is not whole, which f counts and m does not
-        tail, share = self._sums * self.interval, self.share[self._clients]
-        apart = float(np.square(left * share - tail).sum() - left**2 * np.square(share).sum()) + left**2 * self._absent
-        return max(self.from_share - self.windows * apart / taken**2, 0.0) if taken else 0.0
 
 
 class UnevennessMetrics:

@@ -86,17 +86,23 @@ def holm_levels(p: Floats, level: float) -> Floats:
     return own
 
 
+def share_variance(spans: Ints) -> Floats:
+    """Return the variance of each part's share of all, (parts,), by how its counts differ between spans, (K, parts)."""
+    sizes = spans.sum(axis=1, keepdims=True).astype(np.float64)
+    taken = max(float(sizes.sum()), 1.0)
+    spread = np.square(spans - sizes * (spans.sum(axis=0) / taken)).sum(axis=0)
+    return np.asarray(spread * len(spans) / (len(spans) - 1) / taken**2)
+
+
 def effective_draws(spans: Ints, apart: Floats | None = None) -> Floats:
     """Return how many independent draws know as much of the shares of some parts as their counts by span, (K, parts).
 
     `apart`, (parts,), are variances of the shares between clients, in which those of the spans are contained as far as
     clients are independent; without them clients are what they are.
     """
-    sizes = spans.sum(axis=1, keepdims=True).astype(np.float64)
-    taken = max(float(sizes.sum()), 1.0)
-    shares = spans.sum(axis=0) / taken
-    spread, alone = np.square(spans - sizes * shares).sum(axis=0), shares * (1 - shares)
-    variance = spread * len(spans) / (len(spans) - 1) / taken**2
+    taken = max(float(spans.sum()), 1.0)
+    shares, variance = spans.sum(axis=0) / taken, share_variance(spans)
+    alone = shares * (1 - shares)
     if apart is not None:
         variance = np.maximum(apart, variance + np.maximum(0.0, apart - alone / taken))
     pooled = alone.sum() / max(float(variance.sum()), 1e-300)

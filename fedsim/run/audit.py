@@ -17,7 +17,7 @@ from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ScenarioError
 from fedsim.learning.optimizers.optimizer import Cohort
 from fedsim.learning.private import Private
-from fedsim.log import with_staleness
+from fedsim.measure.contributions import reports
 from fedsim.privacy.bounds import ParticipationBounds, enforced_bounds
 from fedsim.privacy.epsilon import epsilon_of
 from fedsim.privacy.guarantee import guarantee, mechanism_of
@@ -96,9 +96,7 @@ def _as_allowed(bounds: ParticipationBounds, c: Floats) -> tuple[Ints, Ints]:
 
 def _as_in(run: Run, c: Floats) -> tuple[Ints, Ints]:
     """Return the rounds of a run with a report, and those of the client with the largest influence among a few."""
-    taken = with_staleness(run.participations).filter(outcome="reported")
-    number = (taken["round"] + taken["staleness"]).to_numpy().astype(np.int64)
-    client = taken["client"].to_numpy()
+    client, number = reports(run.participations).collect().to_numpy().T
     often = np.argsort(-np.bincount(client, minlength=1), kind="stable")[:_TRIED]
     patterns: Sequence[Ints] = [np.sort(number[client == each]) for each in often.tolist()]
 

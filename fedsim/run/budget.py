@@ -19,7 +19,6 @@ from fedsim.scenario.work import Work
 DEVICE_BYTES, ROUND_BYTES, GAUGE_BYTES, ROW_BYTES = 170, 40, 60, 36
 """Of a device, a round, the counts of a group at an instant, and a participation in a log in memory."""
 FOLLOWED_BYTES = 25_000  # of a device with habits in the process engine
-_ROOM, _FEW = 10, 100  # times what is needed, for several runs at once; devices that a smaller federation has at least
 
 
 @dataclass(frozen=True)
@@ -70,10 +69,6 @@ def refusals(scenario: Scenario, needs: list[Need]) -> list[Mistake]:
     most = max(needs, key=lambda need: need.size)
     text = f"{most.what} would take {readable_bytes(most.size)} of memory, and "
     text += f"the budget is {readable_bytes(int(SHARE * free))} ({SHARE:.0%} of what is free)"
-    smaller = 10 ** math.ceil(math.log10(_ROOM * total / (SHARE * max(free, 1))))
-    grows = most.path[0] == "population" or most.path == ("learning", "problem")
-    if grows and scenario.devices >= _FEW * smaller:
-        text += f"; `fedsim plan FILE --scale 1/{smaller} --out SMALL` makes the federation smaller"
     return [scenario.mistake(most.path, text)]
 
 

@@ -1,9 +1,8 @@
 """Weights of the server under which participation is a wanted one, and what they cost, tried by simulating."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count
 
 import numpy as np
 import polars as pl
@@ -99,21 +98,15 @@ def design(scenario: Scenario, target: Floats | None = None, report: Report = si
     else:
         weights, method = population.weight * size, "the mean field of devices that come and go"
         for number in range(_PASSES):
-            told = partial(report, f"finding weights, {number + 1} of {_PASSES}")
-            expects = partial(_expected, by_weights(scenario, population, rounds), told, count())
+            report(f"finding weights, {number + 1} of {_PASSES}", 0.0)
+            expects = partial(_expected, by_weights(scenario, population, rounds))
             weights = fitted(expects, wanted, weights, close=_CLOSE, steps=_STEPS)
             expected = expects(weights)
             after, rounds = trial(weights, f"with new weights, {number + 1} of {_PASSES}")
     return Design(weights, wanted, expected, method, before, after)
 
 
-def _expected(
-    by_weight: Callable[[Floats], ExpectedReports],
-    told: Callable[[float], None],
-    number: Iterator[int],
-    weights: Floats,
-) -> Floats:
-    told(min(1.0, next(number) / _STEPS))
+def _expected(by_weight: Callable[[Floats], ExpectedReports], weights: Floats) -> Floats:
     return np.maximum(by_weight(weights / weights.sum()).shares, _NONE / len(weights))
 
 

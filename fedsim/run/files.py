@@ -5,7 +5,7 @@ import json
 import platform
 import shlex
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -21,10 +21,8 @@ from fedsim.common.json_files import as_json, checksum, read_object
 from fedsim.common.regular_files import check_replaceable
 from fedsim.log import CLIENTS, GAUGES, PARTICIPATIONS, ROUNDS, TRANSITIONS
 from fedsim.scenario import Scenario, as_argument
-from fedsim.scenario.component import words_of
 from fedsim.scenario.document import override_options
-from fedsim.scenario.permissions import NOTHING, CodeName, Permissions
-from fedsim.selection import needs_feedback
+from fedsim.scenario.permissions import NOTHING, Permissions
 
 MANIFEST, METRICS, MODELS, PAGE = "manifest.json", "metrics.json", "models.npz", "report.html"
 FACTS_FILE, SERIES_FOLDER = "facts.parquet", "series"
@@ -116,29 +114,13 @@ def identity(scenario: Scenario, replicate: int) -> dict[str, Any]:
     }
 
 
-def only_trained_from(scenario: Scenario) -> set[str]:
-    """Return the files, as keys of an `identity`, on which the training of a scenario depends and its log does not."""
-    if not scenario.jobs and needs_feedback(scenario.server.selection):
-        return set()
-    files: dict[bool, set[str]] = {True: set(), False: set()}
-    for path, word in words_of(scenario):
-        if not isinstance(word, CodeName):
-            files["learning" in (path[0], *(path[2:3] if path[0] == "jobs" else ()))].add(word)
-    return {f"inputs.{name}" for name in files[True] - files[False]}
-
-
-def check_identity(folder: Path, file: Path, own: Mapping[str, Any], may_differ: Collection[str] = ()) -> bool:
-    """Raise a `RunError` that says what differs if the run whose `identity` is in a file is another one.
-
-    Return whether something else differs, of the keys that may.
-    """
+def check_identity(folder: Path, file: Path, own: Mapping[str, Any]) -> None:
+    """Raise a `RunError` that says what differs if the run whose `identity` is in a file is another one."""
     there = read_object(file)
     here = json.loads(as_json(own))
-    different = [*changes({key: there.get(key) for key in here}, here)]
     found = [
         f"{path.removeprefix('scenario.')} is {_short(theirs)} there and {_short(ours)} here"
-        for path, theirs, ours in different
-        if path not in may_differ
+        for path, theirs, ours in changes({key: there.get(key) for key in here}, here)
     ]
     if found:
         shown = "; ".join(found[:_MOST_DIFFERENCES])
@@ -147,7 +129,6 @@ def check_identity(folder: Path, file: Path, own: Mapping[str, Any], may_differ:
             f"{folder} holds another run, which this one cannot go on with: {shown}{more}. Choose another folder with "
             "--out, or leave out --resume to replace it"
         )
-    return bool(different)
 
 
 def default_directory(scenario: Scenario, *, changed: bool = False) -> Path:

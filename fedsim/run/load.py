@@ -139,11 +139,10 @@ def _opened(folder: Path, permissions: Permissions) -> tuple[Scenario, Mapping[s
     except ScenarioError as error:
         raise RunError(f"{path} holds a scenario that this version cannot read:\n{error}") from None
     metrics = read_figures(folder / METRICS)
-    kept = (folder / FACTS_FILE, folder / MODELS, *(folder / SERIES_FOLDER).glob("*.parquet"))
-    for file in (folder / METRICS, *(folder / name for name in checksums if name not in {MANIFEST, METRICS}), *kept):
-        name = file.relative_to(folder).as_posix()
-        if name not in checksums and not file.exists():
-            continue
+    there = (folder / FACTS_FILE, folder / MODELS, *(folder / SERIES_FOLDER).glob("*.parquet"))
+    names = {METRICS, *checksums, *(file.relative_to(folder).as_posix() for file in there if file.exists())}
+    for name in sorted(names - {MANIFEST}):
+        file = folder / name
         if not file.is_file():
             raise RunError(f"{file}: no such file; the run wrote it")
         if checksums.get(name) != _hash_of(file):

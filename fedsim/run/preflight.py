@@ -2,9 +2,7 @@
 
 import json
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from inspect import signature
@@ -20,6 +18,7 @@ from fedsim.availability.population import strata
 from fedsim.availability.shocks import check_shocks, describe_shocks
 from fedsim.availability.trace import RecordedAvailability
 from fedsim.common.errors import FedsimError, KeyPath, Mistake, PluginError, ScenarioError
+from fedsim.common.formatting import listing
 from fedsim.common.registry import Findings, is_own
 from fedsim.measure.limits import check_study
 from fedsim.measure.metrics.own import made_metrics
@@ -108,40 +107,37 @@ def _check_selection(scenario: Scenario) -> Iterator[Mistake]:
             yield scenario.mistake(("theory", "convergence", "separations", place), message)
 
 
-def _check_feedback(scenario: Scenario, *, live: bool) -> Iterator[Mistake]:
+def _check_feedback(scenario: Scenario, *, live: bool) -> list[Mistake]:
     """Find out whether training in step with the simulation can give the feedback that the law needs."""
-    choice, learning = scenario.server.selection, scenario.learning
-    if not needs_feedback(choice):
-        return
-    goes = f"selection by {choice.kind!r} goes by the losses of clients"
-    if learning is not None and learning.loss_parts:
-        message = f"{goes}, so that who takes part depends on the noise that loss_parts would leave out"
-        yield scenario.mistake(("learning", "loss_parts"), message)
-    elif scenario.job:
-        yield scenario.mistake(("server", "selection"), f"{goes}, which no job of several is told")
-    elif learning is None and not live:
-        message = f"{goes}, and the scenario has no learning to give them; or step it yourself by fedsim.live"
-        yield scenario.mistake(("server", "selection"), message)
-    elif learning is not None and not live:
-        yield from _check_losses(scenario, learning, goes)
-
-
-def _check_losses(scenario: Scenario, learning: Learning, goes: str) -> Iterator[Mistake]:
     from fedsim.learning import OPTIMIZERS, PROBLEMS
 
-    first = learning.optimizers[0]
-    if not hasattr(PROBLEMS.find(learning.problem.kind), "losses"):
-        message = f"{goes}, and {learning.problem.kind!r} does not tell them: it has no method losses"
-        yield scenario.mistake(("learning", "problem"), message)
-    known, kind = {"pi", "frequency", "shares", "predicted"}, OPTIMIZERS.find(first.kind)
+    choice, learning = scenario.server.selection, scenario.learning
+    if not needs_feedback(choice):
+        return []
+    law, goes = ("server", "selection"), f"selection by {choice.kind!r} goes by the losses of clients"
+    if learning is None:
+        message = f"{goes}, and the scenario has no learning to give them; or step it yourself by fedsim.live"
+        return _mistakes(scenario, (law, not live, message))
+    first, problem = learning.optimizers[0], learning.problem.kind
+    kind = OPTIMIZERS.find(first.kind)
     source = getattr(kind, "frequency_option", None)
     even = source is not None and first.options.get(source.name, source.default) == "uniform"
-    if not even and known & signature(kind).parameters.keys():
-        message = (
-            f"{goes}, those of the first optimizer, and {first.kind!r} has to know the log before it begins; put "
-            "another one first, such as fedavg"
-        )
-        yield scenario.mistake(("learning", "optimizers", 0), message)
+    knows = not even and {"pi", "frequency", "shares", "predicted"} & signature(kind).parameters.keys()
+    parts = f"{goes}, so that who takes part depends on the noise that loss_parts would leave out"
+    silent = f"{goes}, and {problem!r} does not tell them: it has no method losses"
+    before = f"{goes}, those of the first optimizer, and {first.kind!r} has to know the log before it begins; put "
+    return _mistakes(
+        scenario,
+        (law, scenario.job, f"{goes}, which no job of several is told"),
+        (("learning", "loss_parts"), learning.loss_parts, parts),
+        (("learning", "problem"), not live and not hasattr(PROBLEMS.find(problem), "losses"), silent),
+        (("learning", "optimizers", 0), not live and knows, f"{before}another one first, such as fedavg"),
+    )
+
+
+def _mistakes(scenario: Scenario, *rows: tuple[KeyPath, object, str]) -> list[Mistake]:
+    """Return a mistake for each row that is so: where, whether it is so, and what is wrong."""
+    return [scenario.mistake(path, message) for path, so, message in rows if so]
 
 
 def _check_privacy(scenario: Scenario, population: Population) -> list[Mistake]:
@@ -199,18 +195,16 @@ def _other_optimizers(scenario: Scenario, learning: Learning, fits: Callable[[ty
 
 def _built_in(registry: Mapping[str, type], holds: Callable[[type], bool]) -> str:
     """Return the names of the built-in classes of which something holds: "a, b and c"."""
-    *names, last = [name for name in registry if not is_own(name) and holds(registry[name])]
-    return f"{', '.join(names)} and {last}"
+    return listing([name for name in registry if not is_own(name) and holds(registry[name])])
 
 
 def notes_of(federation: PreparedFederation) -> list[str]:
-    """Return notes on a scenario: on its models, privacy, shocks and memory, and what the checks before a run find."""
-    scenario, population, notes = federation.scenario, federation.population, [*federation.notes]
+    """Return notes on a scenario: on its models, privacy and shocks, and what the checks before a run find."""
+    scenario, notes = federation.scenario, [*federation.notes, *describe_shocks(federation.scenario)]
     if scenario.privacy is not None:
         from fedsim.learning.private import caveats
 
-        notes += [f"privacy: {each}" for each in caveats(scenario, population)]
-    notes += [*describe_shocks(scenario), *cautions.of_memory(federation), *cautions.of_uplink(federation)]
+        notes += [f"privacy: {each}" for each in caveats(scenario, federation.population)]
     return [*notes, *(check.text for check in cautions.before(federation))]
 
 
@@ -256,7 +250,6 @@ def _check_learning(scenario: Scenario, *, live: bool) -> list[Mistake]:
     if learning is None:
         return []
     from fedsim.learning import PROBLEMS, check_optimizer
-    from fedsim.learning.problems.problem import has_samples
 
     checked: list[tuple[KeyPath, Findings]] = [
         (("problem",), PROBLEMS.check(learning.problem.kind, learning.problem.options)),
@@ -265,14 +258,41 @@ def _check_learning(scenario: Scenario, *, live: bool) -> list[Mistake]:
     mistakes = [scenario.mistake(("learning", *at, *path), words) for at, found in checked for path, words in found]
     if mistakes:
         return mistakes
-    mistakes = [*([] if live else _check_data(scenario, learning)), *_check_update_clips(scenario, learning)]
-    if learning.batch_size is not None and not has_samples(PROBLEMS.find(learning.problem.kind)):
-        message = (
-            f"{learning.problem.kind!r} has no samples to draw minibatches from: leave batch_size out for full local "
-            f"gradients; {_built_in(PROBLEMS, has_samples)} have samples"
-        )
-        mistakes.append(scenario.mistake(("learning", "batch_size"), message))
-    return [*mistakes, *_check_above_optimum(scenario, learning)]
+    return [*([] if live else _check_data(scenario, learning)), *_check_fit(scenario, learning)]
+
+
+def _check_fit(scenario: Scenario, learning: Learning) -> list[Mistake]:
+    """Find the keys of learning that the problem, the server, the privacy or the decision do not go with."""
+    from fedsim.learning import PROBLEMS
+    from fedsim.learning.expected import can_be_expected
+    from fedsim.learning.problems.problem import has_optimum, has_samples
+
+    kind, parts, decide = learning.problem.kind, learning.loss_parts, scenario.decide
+    problem, solved = PROBLEMS.find(kind), has_optimum(PROBLEMS.find(kind))
+    unsolved = f"the optimum of {kind!r} is not known, so that no loss can be told above it; that of "
+    unsolved += f"{_built_in(PROBLEMS, has_optimum)} is"
+    samples = f"{kind!r} has no samples to draw minibatches from: leave batch_size out for full local gradients; "
+    samples += f"{_built_in(PROBLEMS, has_samples)} have samples"
+    whole = scenario.privacy is None or scenario.privacy.training == "none"
+    unclipped = "nothing is clipped: give the scenario a mapping privacy, with training: clip or training: noise"
+    buffered = "what clients send on average is known of synchronous rounds alone, and this server is buffered"
+    unknown = decide is not None and decide.metric.endswith(".above_optimum") and not parts
+    key = "minimize" if decide is None or decide.minimize is not None else "maximize"
+    without = "no run has it without learning.loss_parts: say loss_parts: true, or choose by learning.NAME.loss"
+    found = _mistakes(
+        scenario,
+        *(
+            (("learning", "optimizers", index, "update_clip"), choice.update_clip is not None and whole, unclipped)
+            for index, choice in enumerate(learning.optimizers)
+        ),
+        (("learning", "batch_size"), learning.batch_size is not None and not has_samples(problem), samples),
+        (("learning", "loss_parts"), parts and not solved, unsolved),
+        (("learning", "target_above_optimum"), learning.target_above_optimum is not None and not solved, unsolved),
+        (("learning", "loss_parts"), parts and not scenario.server.selects_once, buffered),
+        (("decide", key), unknown, without),
+    )
+    why = "its loss has no such parts; learning.loss_parts"
+    return found + (_other_optimizers(scenario, learning, can_be_expected, why) if parts else [])
 
 
 def _check_data(scenario: Scenario, learning: Learning) -> list[Mistake]:
@@ -314,51 +334,13 @@ def buildable(scenario: Scenario) -> int | None:
     own = is_own(problem.kind) or any(":" in str(options.get(key, "")) for key in ("module", "loss"))
     if own or not (scenario.learning.start or hasattr(PROBLEMS.find(problem.kind), "load")):
         return None
-    named = options.get("data")
-    path = scenario.folder / str(named["path"]) if isinstance(named, Mapping) and "path" in named else Path()
-    known: object = os.environ.get("FEDSIM_MNIST")
-    with suppress(OSError):
-        known = known, path.stat().st_mtime_ns, path.stat().st_size
-    return _size(problem.kind, json.dumps(options, sort_keys=True), scenario.devices, scenario.folder, known)
+    return _size(problem.kind, json.dumps(options, sort_keys=True), scenario.devices, scenario.folder)
 
 
 @lru_cache(maxsize=64)
-def _size(kind: str, options: str, clients: int, folder: Path, _state: object) -> int:
+def _size(kind: str, options: str, clients: int, folder: Path) -> int:
     """Return the dimension of a problem, whatever its draws: the points of a sweep ask for the same one."""
     from fedsim.learning import build_problem
 
     traits = dict.fromkeys(("group", "time_zone", "speed", "availability"), np.zeros(clients))
     return build_problem(kind, json.loads(options), clients=clients, seed=0, folder=folder, traits=traits).dimension
-
-
-def _check_update_clips(scenario: Scenario, learning: Learning) -> Iterator[Mistake]:
-    clipped = scenario.privacy is not None and scenario.privacy.training != "none"
-    message = "nothing is clipped: give the scenario a mapping privacy, with training: clip or training: noise"
-    for index, choice in enumerate(learning.optimizers):
-        if choice.update_clip is not None and not clipped:
-            yield scenario.mistake(("learning", "optimizers", index, "update_clip"), message)
-
-
-def _check_above_optimum(scenario: Scenario, learning: Learning) -> Iterator[Mistake]:
-    from fedsim.learning import PROBLEMS
-    from fedsim.learning.expected import can_be_expected
-    from fedsim.learning.problems.problem import has_optimum
-
-    above = {"loss_parts": learning.loss_parts, "target_above_optimum": learning.target_above_optimum is not None}
-    for key in (key for key, value in above.items() if value and not has_optimum(PROBLEMS.find(learning.problem.kind))):
-        message = (
-            f"the optimum of {learning.problem.kind!r} is not known, so that no loss can be told above it; that of "
-            f"{_built_in(PROBLEMS, has_optimum)} is"
-        )
-        yield scenario.mistake(("learning", key), message)
-    decide = scenario.decide
-    if learning.loss_parts:
-        if not scenario.server.selects_once:
-            message = "what clients send on average is known of synchronous rounds alone, and this server is buffered"
-            yield scenario.mistake(("learning", "loss_parts"), message)
-        why = "its loss has no such parts; learning.loss_parts"
-        yield from _other_optimizers(scenario, learning, can_be_expected, why)
-    elif decide is not None and decide.metric.endswith(".above_optimum"):
-        key = "maximize" if decide.minimize is None else "minimize"
-        message = "no run has it without learning.loss_parts: say loss_parts: true, or choose by learning.NAME.loss"
-        yield scenario.mistake(("decide", key), message)

@@ -5,14 +5,13 @@ A class that fails there is not judged: the run itself says how it fails.
 
 import copy
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from fedsim.availability.population import strata
-from fedsim.common.errors import KeyPath, Mistake, told
+from fedsim.common.errors import Mistake, told
 from fedsim.common.json_files import as_json, finite
 from fedsim.common.registry import is_own, registry_of
 from fedsim.measure.metrics.own import made_metrics
@@ -21,9 +20,8 @@ from fedsim.run.evaluate import evaluate, learner_of
 from fedsim.run.federation import PreparedFederation
 from fedsim.run.run import Run
 from fedsim.scenario import Scenario
-from fedsim.scenario.component import Choice
+from fedsim.scenario.component import Component, components
 from fedsim.scenario.document import Document
-from fedsim.scenario.learning import OptimizerChoice
 from fedsim.simulation import simulate_log, transitions_table
 
 _MOST_DEVICES, _WATCHED_S = 1_000, 172_800.0
@@ -34,6 +32,17 @@ _SMALL = {
 }
 _LEARNING = {"problem": "quadratic", "optimizers": [{"kind": "fedavg"}], "step_size": 0.1, "local_steps": 2}
 _PRIVACY = {"noise_multiplier": 1.0, "delta": 1e-5, "clip": 1.0, "training": "noise"}
+
+_ROLES = {
+    "availability model": ["population", "availability"],
+    "selection law": ["server", "selection"],
+    "metric": ["metrics"],
+    "privacy mechanism": ["privacy", "mechanism"],
+    "problem": ["learning", "problem"],
+    "server update": ["learning", "optimizers", "server"],
+    "optimizer": ["learning", "optimizers"],
+}
+"""Where the scenario names classes of a role: each role before those that depend on it."""
 
 
 def small_scenario(
@@ -60,32 +69,16 @@ def unrepeatable(scenario: Scenario) -> list[Mistake]:
 
     Charts are drawn twice by the page, and laws of numbers are asked twice where they are checked.
     """
-    for role, named in groupby(_own(scenario), key=lambda each: each[1]):
-        wrong = [(path, choice.kind) for path, _, choice in named if _differs(scenario, role, choice)]
+    own = [(path, each) for path, each in components(scenario) if is_own(each.kind)]
+    for role, at in _ROLES.items():
+        named = [(path, each) for path, each in own if at == [key for key in path if isinstance(key, str)]]
+        wrong = [(path, each.kind) for path, each in named if _differs(scenario, role, each)]
         if wrong:  # what comes after it would differ too
             return [scenario.mistake(path, registry_of(role).unrepeatable(kind)) for path, kind in wrong]
     return []
 
 
-def _own(scenario: Scenario) -> Iterator[tuple[KeyPath, str, Choice]]:
-    """Yield the classes of a user's own with their path and role, each role before those that depend on it."""
-    parts: list[tuple[KeyPath, str, Choice | None]] = []
-    for index, group in enumerate(scenario.population):
-        parts.append((("population", index, "availability"), "availability model", group.availability))
-    parts.append((("server", "selection"), "selection law", scenario.server.selection))
-    parts += [(("metrics", index), "metric", each) for index, each in enumerate(scenario.metrics)]
-    if scenario.privacy is not None:
-        parts.append((("privacy", "mechanism"), "privacy mechanism", scenario.privacy.mechanism))
-    if scenario.learning is not None:
-        chosen: list[tuple[KeyPath, OptimizerChoice]]
-        chosen = [(("learning", "optimizers", index), each) for index, each in enumerate(scenario.learning.optimizers)]
-        parts.append((("learning", "problem"), "problem", scenario.learning.problem))
-        parts += [((*path, "server"), "server update", each.server) for path, each in chosen]
-        parts += [(path, "optimizer", each) for path, each in chosen]
-    return ((path, role, choice) for path, role, choice in parts if choice is not None and is_own(choice.kind))
-
-
-def _differs(scenario: Scenario, role: str, choice: Choice) -> bool:
+def _differs(scenario: Scenario, role: str, choice: Component) -> bool:
     """Say whether two small runs with a class differ; they have the scenario's own federation where that is needed."""
     named, learning = {"kind": choice.kind, **choice.options}, scenario.learning
     if role == "optimizer":

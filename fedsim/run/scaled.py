@@ -6,18 +6,18 @@ keep their values except for chance (docs/scaling.md has measurements).
 
 import copy
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import reduce
 from typing import Any
 
 from pydantic import TypeAdapter
 
-from fedsim.common.errors import ScenarioError
+from fedsim.common.errors import KeyPath, ScenarioError
 from fedsim.measure.grammar import parse_condition
 from fedsim.scenario import Scenario
+from fedsim.scenario.component import Choice, all_in
 from fedsim.scenario.units import BitRate
-from fedsim.scenario.work import Work
 
 _FEW = 10
 _TOLERATED = 0.01
@@ -51,13 +51,9 @@ def scale_down(scenario: Scenario, factor: int) -> Scaled:
 
     Swept sizes are divided too. A `ScenarioError` says what cannot be made smaller: numbers written for each device.
     """
-    mistakes = []
-    for index, group in enumerate(scenario.population):
-        for path, source in _sources(group):
-            if source.kind in {"list", "column"}:
-                message = "has a value for each device, which a smaller population cannot keep: give a law instead"
-                mistakes.append(scenario.mistake(("population", index, *path), message))
-    if mistakes:
+    message = "has a value for each device, which a smaller population cannot keep: give a law instead"
+    listed = [path for path, kind in _kinds(scenario) if kind in {"list", "column"}]
+    if mistakes := [scenario.mistake(path, message) for path in listed]:
         raise ScenarioError(mistakes)
     values: dict[str, Any] = {
         f"population.{index}.devices": _part(group.devices, factor) for index, group in enumerate(scenario.population)
@@ -122,46 +118,35 @@ def _part(size: int, factor: int) -> int:
     return max(1, round(Fraction(size, factor)))
 
 
-def _sources(group: Any) -> Any:
-    of_session = ("samples", "device") if isinstance(group.session, Work) else ("speed",)
-    paths = (("weight",), ("separation",), ("cooldown",), ("time_zone",), *(("session", key) for key in of_session))
-    for path in (*paths, ("joins",), ("leaves",), ("participations", "most")):
-        if getattr(group, path[0]) is not None:
-            yield path, reduce(getattr, path, group)
+def _kinds(scenario: Scenario) -> Iterator[tuple[KeyPath, str]]:
+    """Yield what each thing about the devices is, and where that is written."""
+    return (
+        (path, each.kind) for path, each in all_in(scenario.population, ("population",)) if isinstance(each, Choice)
+    )
 
 
-def _notes(large: Scenario, small: Scenario, factor: int) -> Any:
+def _notes(large: Scenario, small: Scenario, factor: int) -> Iterator[str]:
     """Yield what differs apart from the size."""
-    wanted = small.server.wanted
-    before, after = large.server.wanted / large.devices, wanted / small.devices
-    if abs(after / before - 1) > _TOLERATED:
-        yield (
-            f"rounding: {wanted:,} of {small.devices:,} devices are selected at a time, {after:.2%}, where "
-            f"{large.server.wanted:,} of {large.devices:,} were, {before:.2%}"
-        )
+    wanted, before = small.server.wanted, large.server.wanted / large.devices
+    kinds = {kind for _, kind in _kinds(large)}
+    if abs(wanted / small.devices / before - 1) > _TOLERATED:
+        yield f"rounding: {wanted / small.devices:.2%} of the devices are selected at a time, where {before:.2%} were"
+    if any(
+        abs(other.devices * factor / one.devices - 1) > _TOLERATED
+        for one, other in zip(large.population, small.population, strict=True)
+    ):
+        yield "rounding: not all groups have the same share of the devices"
     if wanted < _FEW:
-        yield (
-            f"only {wanted:,} selected at a time: how long a round takes, and whether it has enough clients, is a "
-            f"matter of chance; below {_FEW} figures of rounds are not kept, and L1 not to some per cent"
-        )
-    for one, other in zip(large.population, small.population, strict=True):
-        if abs(other.devices * factor / one.devices - 1) > _TOLERATED:
-            yield f"rounding: the group {one.name} has {other.devices:,} devices, not {one.devices / factor:,.4g}"
-    if any(source.kind == "zipf" for group in large.population for _, source in _sources(group)):
-        yield (
-            "zipf goes by rank, and fewer devices have fewer ranks: shares of the heaviest grow; per_rank times "
-            f"{factor:,} in the large scenario would be what the small one is"
-        )
-    if any(group.availability.kind == "trace" for group in large.population):
+        yield f"only {wanted:,} selected at a time: below {_FEW} figures of rounds and L1 are not kept"
+    if "zipf" in kinds:
+        yield f"zipf goes by rank, and fewer devices have fewer ranks, as with per_rank times {factor:,}"
+    if "trace" in kinds:
         yield "a trace gives the small population fewer of its devices: which ones is another draw"
     if large.expect or large.drift is not None:
         yield "its limits and drift are those of the large scenario"
-    if large.privacy is not None and small.privacy != large.privacy:
-        yield "privacy: the noise of a round's mean update is kept, and epsilon is that of the large federation"
-    elif large.privacy is not None:
-        yield "privacy is promised to each client of a cohort: noise is larger beside a smaller sum"
+    if large.privacy is not None:
+        stands = small.privacy != large.privacy
+        kept = "the noise of a round's mean update is kept, and epsilon is that of the large federation"
+        yield f"privacy: {kept if stands else 'noise is larger beside the sum of a smaller cohort'}"
     if large.learning is not None:
-        yield (
-            "learning on fewer clients has other data: parts of a loss by bias and by privacy are kept but for chance, "
-            "and that of participation noise is larger"
-        )
+        yield "learning on fewer clients has other data, and participation noise is a larger part of the loss"

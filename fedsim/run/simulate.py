@@ -30,7 +30,6 @@ from fedsim.run.files import (
     about_tables,
     check_identity,
     identity,
-    only_trained_from,
     open_run_directory,
 )
 from fedsim.run.jobs import together
@@ -209,13 +208,10 @@ def _simulated(
     resume: bool,
 ) -> dict[str, Journal]:
     """Simulate into a journal for each server, from where an interrupted run stands, and put their tables in place."""
-    unfinished, own, trained_from = directory / UNFINISHED, identity(scenario, 0), only_trained_from(scenario)
-    inputs = {name: known for name, known in own["inputs"].items() if f"inputs.{name}" not in trained_from}
-    of = {name: f"{name}\n{as_json({**own, 'inputs': inputs})}" for name in federations}
+    unfinished, own = directory / UNFINISHED, identity(scenario, 0)
+    of = {name: f"{name}\n{as_json(own)}" for name in federations}
     if resume and (unfinished / _BEGUN).exists():
-        if check_identity(directory, unfinished / _BEGUN, own, trained_from):
-            for begun in unfinished.rglob(_TRAINING):
-                remove(begun)  # it had begun with other data
+        check_identity(directory, unfinished / _BEGUN, own)
         if not scenario.jobs and not (unfinished / STATE).exists():
             tell("the interrupted run had not kept a state yet: beginning anew")
     else:

@@ -130,11 +130,9 @@ class Training:
         quieter = trained.pop() if learning.loss_parts else None
         table, self.models = pl.concat([part.table for part in trained]), models_of(trained[0].ends)
         metrics = summarise(table) | _needs(own, problem.dimension, cohorts)
-        for name, optimizer in own.items():
-            private = optimizer.optimizer if isinstance(optimizer, Composed) else optimizer
-            if isinstance(private, Private):
-                metrics[f"learning.{name}.dropped_updates"] = float(len(private.not_finite))
-                metrics |= {f"learning.{name}.clip": each for each in private.clips[-1:]}
+        for name, private in _private(own).items():
+            metrics[f"learning.{name}.dropped_updates"] = float(len(private.not_finite))
+            metrics |= {f"learning.{name}.clip": each for each in private.clips[-1:]}
         if quieter is not None:
             metrics |= _loss_parts(problem, metrics, summarise(quieter.table), list(own))
         metrics |= _excess("loss", metrics, own, reference)
@@ -145,7 +143,8 @@ class Training:
         )
         metrics |= _excess("average_loss", metrics, own, reference)
         if self._spent is not None and target is not None:
-            metrics |= _with_sent(to_target(trained[0].table, self._spent, target), metrics, cohorts)
+            sent = {name: metrics[f"learning.{name}.sent_mb"] for name in own if f"learning.{name}.sent_mb" in metrics}
+            metrics |= to_target(trained[0].table, self._spent, target, sent, cohorts)
         end = max(0, len(cohorts) - 1)
         last = {name: length(end) for name, length in lengths.items()}
         known, alpha = frequency if pi is None else pi, work.step_size(end)
@@ -226,17 +225,6 @@ def _needs(optimizers: Mapping[str, Optimizer], dimension: int, cohorts: Cohorts
     return metrics
 
 
-def _with_sent(reached: Mapping[str, float], metrics: Mapping[str, float], cohorts: Cohorts) -> dict[str, float]:
-    """Return these figures of the target, and what clients had sent by then; NaN where it was not reached."""
-    reports, found = np.cumsum(cohorts.counts), dict(reached)
-    for name, at in reached.items():
-        sent = metrics.get(name.replace(".rounds_to_target", ".sent_mb"))
-        if name.endswith(".rounds_to_target") and sent is not None:
-            share = np.nan if np.isnan(at) else reports[np.searchsorted(cohorts.rounds, at - 1)] / reports[-1]
-            found[name.replace(".rounds_", ".sent_mb_")] = float(sent * share)
-    return found
-
-
 def _start(scenario: Scenario, learning: Learning) -> Floats | None:
     """Return the model at which the scenario lets its optimizers start, if it names one."""
     if learning.start is None:
@@ -314,8 +302,12 @@ def private_optimizers(federation: PreparedFederation, learning: Learning) -> di
     scenario, population = federation.scenario, federation.population
     even = np.full(len(population), 1.0 / len(population))
     plain = {choice.label: _build(choice, even, even, even, lambda: even) for choice in learning.optimizers}
-    made = _with_privacy(scenario, learning, plain, noise=_noise(federation))
-    inner = {name: each.optimizer if isinstance(each, Composed) else each for name, each in made.items()}
+    return _private(_with_privacy(scenario, learning, plain, noise=_noise(federation)))
+
+
+def _private(optimizers: Mapping[str, Optimizer]) -> dict[str, Private]:
+    """Return those that clip updates or add noise, without server updates."""
+    inner = {name: each.optimizer if isinstance(each, Composed) else each for name, each in optimizers.items()}
     return {name: each for name, each in inner.items() if isinstance(each, Private)}
 
 
@@ -439,22 +431,23 @@ class SessionTime:
         return float((self._parts[:row] + whole[:row]).sum())
 
 
-def to_target(learning: pl.DataFrame, spent: SessionTime, target: float) -> dict[str, float]:
+def to_target(
+    learning: pl.DataFrame, spent: SessionTime, target: float, sent: Mapping[str, float], cohorts: Cohorts
+) -> dict[str, float]:
     """Return when each optimizer's loss was first seen at or below a target.
 
-    That is ``time_to_target`` (s), ``rounds_to_target`` and ``device_hours_to_target``, what devices had spent in
-    sessions by then, whatever became of them; NaN where the loss was never so low. The initial model does not count.
+    That is ``time_to_target`` (s), ``rounds_to_target``, ``device_hours_to_target``, what devices had spent in sessions
+    by then, whatever became of them, and ``sent_mb_to_target`` of those of which all that clients `sent` is known; NaN
+    where the loss was never so low. The initial model does not count.
     """
-    figures: dict[str, float] = {}
+    figures, reports = dict[str, float](), np.cumsum(cohorts.counts)
     for name in learning["optimizer"].unique(maintain_order=True):
         reached = learning.filter((pl.col("optimizer") == name) & (pl.col("round") >= 0) & (pl.col("loss") <= target))
-        found = dict.fromkeys(("time", "rounds", "device_hours"), float("nan"))
+        found = dict.fromkeys(("time", "rounds", "device_hours", *(["sent_mb"] if name in sent else [])), np.nan)
         if len(reached):
-            closed_s = float(reached["closed_s"][0])
-            found = {
-                "time": closed_s,
-                "rounds": float(reached["round"][0] + 1),
-                "device_hours": spent.until(closed_s) / HOUR_S,
-            }
+            closed_s, number = float(reached["closed_s"][0]), int(reached["round"][0])
+            found |= {"time": closed_s, "rounds": number + 1.0, "device_hours": spent.until(closed_s) / HOUR_S}
+            if name in sent:
+                found["sent_mb"] = sent[name] * float(reports[np.searchsorted(cohorts.rounds, number)] / reports[-1])
         figures |= {f"learning.{name}.{figure}_to_target": value for figure, value in found.items()}
     return figures

@@ -153,7 +153,7 @@ def test_what_goes_wrong_is_told_by_its_name(own: Write, gives: str, complaint: 
     ("text", "complaint"),
     [
         ("metrics: [own_metrics:Counts]", "metrics[0].kind: 'own_metrics:Counts' has the name 'rounds.count', which"),
-        ("metrics: [rounds]", "'rounds' has the name 'rounds.count', which belongs to a built-in metric"),
+        ("metrics: [rounds]", "'rounds' has the name 'rounds.count', which belongs to another metric"),
         ("metrics: [own_metrics:Silent]", "lacks the methods measure"),
         ("metrics: [own_metrics:NightShaer]", "did you mean 'NightShare'?"),
         ("metrics: [nightshare]", "metrics[0].kind: unknown metric 'nightshare'"),
@@ -165,7 +165,10 @@ def test_what_goes_wrong_is_told_by_its_name(own: Write, gives: str, complaint: 
             "metrics: [{kind: 'own_metrics:Tail', quantile: '1'}]",
             "metrics[0].quantile: must be a valid number, got '1'",
         ),
-        ("metrics: [own_metrics:NightShare, own_metrics:NightShare]", "two metrics are called 'night.share'"),
+        (
+            "metrics: [own_metrics:NightShare, own_metrics:NightShare]",
+            "has the name 'night.share', which belongs to another metric",
+        ),
         (BOTH + "expect: [nigth.share < 1]", "unknown metric 'nigth.share'; did you mean 'night.share'?"),
         (BOTH + "expect: [tail.length < 3]", "tail.length is a time, so the limit needs a unit"),
     ],

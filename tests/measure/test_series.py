@@ -5,16 +5,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from fedsim.measure.series import (
-    SLOT_S,
-    EqualSpans,
-    Homes,
-    SeriesCounter,
-    by_span,
-    series_of,
-    share_margins,
-    weight_classes,
-)
+from fedsim.measure.series import SLOT_S, EqualSpans, Homes, SeriesCounter, by_span, series_of, weight_classes
 from fedsim.run.simulate import simulate
 from fedsim.scenario import Scenario
 from tests.conftest import Write
@@ -117,16 +108,3 @@ def test_a_run_of_less_than_a_day_has_one_span() -> None:
         found.add(taken.with_columns(outcome=pl.lit("reported")))
     counts = [by_span(found.series(), name) for name in ("reports", "weights")]
     assert [None if each is None else each.tolist() for each in counts] == [[[3]], [[2, 1]]]
-
-
-def test_intervals_of_shares_cover_the_law_of_independent_draws() -> None:
-    """Two thousand runs of 20 spans: 95 % of the intervals, give or take 1.5 (false alarm: one in a thousand)."""
-    rng, law = np.random.default_rng(4), np.array([0.5, 0.3, 0.2])
-    inside = []
-    for _ in range(2_000):
-        counts = rng.multinomial(100, law, size=20)
-        margins = share_margins(counts)
-        assert margins is not None
-        inside.append(np.abs(counts.sum(axis=0) / counts.sum() - law) <= margins)
-    assert np.mean(inside, axis=0) == pytest.approx(0.95, abs=0.016)
-    assert share_margins(np.ones((1, 3), dtype=np.int64)) is None

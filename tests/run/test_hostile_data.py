@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import shlex
 import struct
 import zipfile
 from collections.abc import Callable, Mapping
@@ -15,10 +14,6 @@ import polars as pl
 import pytest
 from numpy.lib import format as npy
 
-from fedsim import Scenario
-from fedsim.run.files import only_trained_from
-from fedsim.scenario.learning import Learning
-from fedsim.scenario.models import Group
 from tests.command import fedsim
 
 ARRAYS: dict[str, Any] = {
@@ -408,55 +403,6 @@ def test_bad_data_are_told_before_anything_is_simulated(form: str, name: str, tm
     assert not [each for each in ("Traceback", "--resume", "Error(") if each in said[0]]
     assert len(said[0].splitlines()) == 1
     assert not (tmp_path / "run").exists()
-
-
-OWN = """
-from pathlib import Path
-
-from fedsim.learning.problems.quadratic import Quadratic
-
-
-class Late(Quadratic):
-    def __init__(self, clients: int, seed: int, folder: Path, path: str) -> None:
-        self.file = folder / path
-        super().__init__(clients, seed, offset=float(len(self.file.read_bytes())))
-
-    def descend(self, *arguments):
-        if b"bad" in self.file.read_bytes():
-            raise ValueError(f"{self.file} is bad")
-        return super().descend(*arguments)
-"""
-
-
-def test_what_only_training_can_find_may_be_mended_and_gone_on_with(tmp_path: Path) -> None:
-    """The advised command takes the mended file, and ends with the files of a run that began with it."""
-    (tmp_path / "late.py").write_text(OWN)
-    (tmp_path / "data.txt").write_text("bad")
-    learning = {"problem": {"kind": "late:Late", "path": "data.txt"}, "optimizers": ["fedavg"], "step_size": 0.1}
-    plain = {"stop": {"rounds": 5}, "population": [{"devices": 8}], "server": {"cohort": 3}, "learning": learning}
-    file = tmp_path / "case.fedsim.yaml"
-    file.write_text(json.dumps(plain))
-    failed = fedsim("run", file, "--out", "run", "--allow-plugins", cwd=tmp_path)
-    assert failed.returncode == 3, failed.stderr
-    assert "data.txt is bad" in failed.stderr
-    again = failed.stderr.partition("to go on from there: ")[2].strip()
-    (tmp_path / "data.txt").write_text("good")
-    resumed = fedsim(*shlex.split(again)[1:], cwd=tmp_path)
-    assert resumed.returncode == 0, resumed.stderr
-    assert "the simulation is over and is kept" in resumed.stderr
-    fresh = fedsim("run", file, "--out", "fresh", "--allow-plugins", cwd=tmp_path)
-    assert fresh.returncode == 0, fresh.stderr
-    for name in ("metrics.json", "learning.parquet", "participations.parquet", "report.html"):
-        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "fresh" / name).read_bytes()
-
-
-def test_a_file_that_the_simulation_reads_is_not_to_be_mended_afterwards(tmp_path: Path) -> None:
-    with_weights = Scenario.model_validate(_weights("w.csv") | {"stop": {"rounds": 5}, "server": {"cohort": 3}})
-    assert only_trained_from(with_weights) == set()
-    both = with_weights.model_copy(update={"learning": Learning.model_validate(_learning("npz", "w.csv")["learning"])})
-    assert only_trained_from(both) == set()
-    alone = both.model_copy(update={"population": [Group(devices=8)]})
-    assert only_trained_from(alone) == {"inputs.w.csv"}
 
 
 def test_the_machine_s_data_are_looked_for_before_anything_is_simulated(

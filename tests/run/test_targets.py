@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedsim.learning.cohorts import Cohorts
 from fedsim.run.training import SessionTime, to_target
 
 LEARNING = pl.DataFrame(
@@ -32,20 +33,29 @@ def spent(*parts: pl.DataFrame) -> SessionTime:
     return found
 
 
+def reached(time: SessionTime, target: float) -> dict[str, float]:
+    """Return what it took both optimizers, of which `a` sent 6 MB in a report each round."""
+    taken = pl.DataFrame({"round": [9, 19, 29], "client": 0, "position": 0, "outcome": "reported"})
+    rounds = pl.DataFrame({"round": [9, 19, 29], "closed_s": CLOSED_S})
+    return to_target(LEARNING, time, target, {"a": 6.0}, Cohorts.read(rounds, taken, 1))
+
+
 def test_the_first_evaluation_at_or_below_the_target_counts() -> None:
     """The initial model does not, nor does what comes later; sessions are cut at that time, whatever became of them."""
-    found = to_target(LEARNING, spent(SESSIONS), 2.0)
+    found = reached(spent(SESSIONS), 2.0)
     assert found["learning.a.time_to_target"] == 250.0
     assert found["learning.a.rounds_to_target"] == 20.0
+    assert found["learning.a.sent_mb_to_target"] == pytest.approx(4.0)
+    assert "learning.b.sent_mb_to_target" not in found
     assert found["learning.a.device_hours_to_target"] == (90.0 + 100.0 + 10.0) / 3600.0
-    assert to_target(LEARNING, spent(SESSIONS), 2.5)["learning.b.time_to_target"] == 100.0
+    assert reached(spent(SESSIONS), 2.5)["learning.b.time_to_target"] == 100.0
 
 
 def test_the_log_is_read_by_the_piece() -> None:
     """In whatever pieces, the same sums; without sessions nothing was spent."""
-    expected = to_target(LEARNING, spent(SESSIONS), 2.5)
-    assert to_target(LEARNING, spent(SESSIONS.head(3), SESSIONS.tail(1)), 2.5) == expected
-    assert to_target(LEARNING, spent(SESSIONS.clear()), 2.0)["learning.a.device_hours_to_target"] == 0.0
+    expected = reached(spent(SESSIONS), 2.5)
+    assert reached(spent(SESSIONS.head(3), SESSIONS.tail(1)), 2.5) == expected
+    assert reached(spent(SESSIONS.clear()), 2.0)["learning.a.device_hours_to_target"] == 0.0
 
 
 @given(st.lists(st.tuples(st.floats(0, 500), st.floats(0, 500)), max_size=20))
@@ -61,7 +71,7 @@ def test_time_in_sessions_until_a_round_closed_is_that_of_each_session(spans: li
 
 def test_a_target_that_is_not_reached_is_no_number() -> None:
     """Neither for a loss that stays above nor for one that is lost."""
-    assert all(math.isnan(to_target(LEARNING, spent(SESSIONS), 2.0)[f"learning.b.{name}"]) for name in NAMES)
+    assert all(math.isnan(reached(spent(SESSIONS), 2.0)[f"learning.b.{name}"]) for name in NAMES)
 
 
 NAMES = ("time_to_target", "rounds_to_target", "device_hours_to_target")

@@ -178,7 +178,7 @@ def test_no_report_is_no_success_of_a_comparison_or_a_plan(write: Write, tmp_pat
     done = fedsim("compare", tmp_path / "1", tmp_path / "2")
     assert done.returncode == 3
     assert done.stderr.count("no report was taken in 3 rounds (sessions: ") == 2
-    assert "Every session would be late" in fedsim("plan", file).stderr
+    assert "100% of the sessions would be late" in fedsim("plan", file).stderr
 
 
 def test_results_are_compared_as_their_directories(tmp_path: Path) -> None:

@@ -46,12 +46,6 @@ METRICS: Final = Registry[Measurement](
     chance="draw from np.random.default_rng(0), made in measure",
 )
 
-_READING_ORDER = (
-    *("rounds", "sessions", "staleness", "versions", "concurrency", "participation.l1_uniform", "participation.tv"),
-    *("participation.reported", "participation.l1_uniform_theory", "participation.l1_chain", "participation"),
-    *("privacy", "fleet", "population", "selection", "group", "learning", "jobs", "job"),
-)
-"""In which order lists show the metrics: by the longest of these beginnings that a name has; the others are last."""
 MOST_GROUPS = 200
 """With more groups than these, groups have no metrics of their own."""
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
@@ -66,18 +60,15 @@ _OF_A_GROUP = Metric(
 
 @cache
 def listed() -> tuple[Metric, ...]:
-    """Return every metric that is built in, in the order in which lists show them."""
+    """Return every metric that is built in, as lists show them: family by family, in the order in which they begin."""
     found = []
     for kind in BUILTIN:
         cls = METRICS[kind]
         prefix = "group.GROUP." if scope(cls) == "groups" else ""
         found += [replace(each, name=prefix + each.name) for each in declared(cls)]
-    return tuple(sorted([*found, _OF_A_GROUP, *LEARNING, *OF_JOBS], key=_place))
-
-
-def _place(metric: Metric) -> int:
-    fitting = [start for start in _READING_ORDER if metric.name.startswith(start)]
-    return _READING_ORDER.index(max(fitting, key=len)) if fitting else len(_READING_ORDER)
+    found += [_OF_A_GROUP, *LEARNING, *OF_JOBS]
+    families = list(dict.fromkeys(each.name.partition(".")[0] for each in found))
+    return tuple(sorted(found, key=lambda each: families.index(each.name.partition(".")[0])))
 
 
 @cache

@@ -1,7 +1,7 @@
 """A scenario's own metrics: built, checked, and measured with errors that name them."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -39,24 +39,17 @@ class Own:
         with METRICS.reraise_as_plugin_error(where, self.inner.measure):
             found = self.inner.measure(run)
             named = found if isinstance(found, Mapping) else {self.metrics[0].name: found}
-            known = [each.name for each in self.metrics]
+            known, measured = [each.name for each in self.metrics], dict[str, Measure]()
             if not isinstance(found, Mapping) and len(known) > 1:
                 raise PluginError(f"declares {len(known)} metrics, so it must return a mapping, not {found!r}")
             for name, value in named.items():
+                rows: Any = value if isinstance(value, list | tuple | np.ndarray) else [value]  # of days or spans
                 if name not in known:
                     raise PluginError(f"returned {name!r}, and declares only {', '.join(known)}")
-                if not all(isinstance(each, Real) for each in _each(value)):
+                if not all(isinstance(each, Real) for each in rows):
                     raise PluginError(f"returned {value!r} for {name}, which is not a number")
-            return {name: _plain(value) for name, value in named.items()}
-
-
-def _plain(value: Any) -> Measure:
-    return float(value) if isinstance(value, Real) else [float(each) for each in value]
-
-
-def _each(value: object) -> Iterable[object]:
-    """Return the numbers of a metric: those of days or spans, where it is measured by them, or the one."""
-    return value if isinstance(value, list | tuple | np.ndarray) else (value,)
+                measured[name] = [*map(float, rows)] if rows is value else float(rows[0])
+            return measured
 
 
 def made_metrics(scenario: Scenario) -> tuple[list[Own], list[Mistake]]:
@@ -97,13 +90,11 @@ def _complaint(own: Own, taken: set[str]) -> str:
     if not own.metrics:
         return f"{own.kind!r} declares no metrics"
     for metric in own.metrics:
-        name = metric.name
+        name, has = metric.name, f"{own.kind!r} has the name {metric.name!r}"
         if not all(isinstance(each, str) for each in (name, metric.unit, metric.meaning)):
             return f"name, unit and meaning of {own.kind!r} must be text"
         if not _NAME.fullmatch(name) or len(name) > 300:
-            return f"{own.kind!r} has the name {name!r}: words of letters, digits, _ and - with dots between are wanted"
-        if describe(name) is not None or name.startswith(("group.", "learning.", "zone.")):
-            return f"{own.kind!r} has the name {name!r}, which belongs to a built-in metric: choose another"
-        if name in taken:
-            return f"two metrics are called {name!r}: give one another name"
+            return f"{has}: words of letters, digits, _ and - with dots between are wanted"
+        if name in taken or describe(name) is not None or name.startswith(("group.", "learning.", "zone.")):
+            return f"{has}, which belongs to another metric: choose another"
     return ""
