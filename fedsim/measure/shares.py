@@ -16,16 +16,7 @@ from fedsim.common.arrays import Floats, Ints
 from fedsim.common.intervals import normal_below, normal_quantile, student_quantile
 from fedsim.measure.metrics import MOST_GROUPS, metric_part
 from fedsim.measure.noise import by_chance
-from fedsim.measure.series import (
-    FEWEST_DAYS,
-    FEWEST_ROUNDS,
-    TENTH,
-    Homes,
-    by_day,
-    by_span,
-    drawn_together,
-    weight_classes,
-)
+from fedsim.measure.series import FEWEST_DAYS, FEWEST_ROUNDS, TENTH, by_day, by_span, drawn_together, weight_classes
 from fedsim.measure.verdict import (
     LEVEL,
     POWER,
@@ -97,13 +88,9 @@ def judge_shares(
     rounds: pl.DataFrame,
     metrics: Mapping[str, Any],
     series: Mapping[str, pl.DataFrame],
-    homes: Homes | None = None,
 ) -> dict[str, pl.DataFrame]:
-    """Return the series ``shares`` and ``bias`` of a run: its parts and the whole, judged together.
-
-    `homes` are those of the clients, which are found in their table where they are not given.
-    """
-    run = _Measured(scenario, clients, rounds, metrics, series, homes or Homes.of_table(clients))
+    """Return the series ``shares`` and ``bias`` of a run: its parts and the whole, judged together."""
+    run = _Measured(scenario, clients, rounds, metrics, series)
     whole = _whole(run)
     shares = _shares(run, wide=whole["whole"], looking=whole["seen"] == "")
     tested = [row for row in shares if row["visible"] is not None]
@@ -128,9 +115,8 @@ class _Measured:
         rounds: pl.DataFrame,
         metrics: Mapping[str, Any],
         series: Mapping[str, pl.DataFrame],
-        homes: Homes,
     ) -> None:
-        self.scenario, self.clients, self.metrics, self.series, self.homes = scenario, clients, metrics, series, homes
+        self.scenario, self.clients, self.metrics, self.series = scenario, clients, metrics, series
         self.counts: Ints = clients["reported"].to_numpy()  # reports of each client
         self.no_rounds, self.by_day = rounds.is_empty(), by_day(scenario)
         # Clients are always available and drawn in rounds: chance does no more than independent draws.
@@ -250,21 +236,16 @@ def _ways(run: _Measured) -> Iterator[_Parts]:
         theory = np.bincount(part, pi.to_numpy()) / sizes if known else None
         return _Parts(kind, noun, tuple(names), sizes, taken, part, spans, theory)
 
-    pairs, own_home = run.homes.pairs, run.homes.of_client
-    groups, zones = [*pairs["group"].unique(maintain_order=True)], [*pairs["time_zone"].unique().sort()]
     reports, of_home = run.series.get("reports"), by_span(run.series, "reports")
-    for kind, noun, column, known_as in (
-        ("group", "group", "group", groups),
-        ("zone", "time zone", "time_zone", zones),
-    ):
-        number = {name: place for place, name in enumerate(known_as)}
-        if len(number) > 1 and not (kind == "zone" and len(pairs) == len(groups) == len(number)):
+    zones, groups = clients["time_zone"].unique().sort(), clients["group"].unique(maintain_order=True)
+    for kind, noun, column, names in (("group", "group", "group", groups), ("zone", "time zone", "time_zone", zones)):
+        same = kind == "zone" and len(names) == len(groups) == clients.select("group", "time_zone").n_unique()
+        if len(names) > 1 and not same:
             spans = None
-            if reports is not None and of_home is not None and set(reports[column]) == number.keys():
-                place = [number[name] for name in reports[column].head(of_home.shape[1])]
-                spans = np.stack([np.bincount(place, row, len(number)) for row in of_home]).astype(np.int64)
-            part = np.array([number[name] for name in pairs[column]], dtype=np.min_scalar_type(len(number)))[own_home]
-            yield rows(kind, noun, map(str, number), part, spans)
+            if reports is not None and of_home is not None and set(reports[column]) == set(names):
+                place = reports[column].head(of_home.shape[1]).cast(pl.Enum(names)).to_physical().to_numpy()
+                spans = np.stack([np.bincount(place, row, len(names)) for row in of_home]).astype(np.int64)
+            yield rows(kind, noun, names, clients[column].cast(pl.Enum(names)).to_physical().to_numpy(), spans)
     if (classes := weight_classes(weight, run.together)) is not None:
         noun = "group" if run.together > 1 else "tenth" if len(clients) >= 2 * TENTH else "client"
         names = [f"client {each}" for each in np.argsort(-weight, kind="stable")] if noun == "client" else None

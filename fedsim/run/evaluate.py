@@ -92,8 +92,7 @@ def evaluate(
     if chosen:
         transitions = transitions_table(scenario, population, chosen, log.ended_s, replicate, devices)
     setting = setting_of(federation)
-    homes = Homes.of_population(population)
-    counter = SeriesCounter(homes, scenario, log.rounds, log.ended_s)
+    counter = SeriesCounter(Homes.of_population(population), scenario, log.rounds, log.ended_s)
     watches = [counter.add] if watch is None else [watch, counter.add]
     with TemporaryLog(files.ROWS) as temporary:
         training = None
@@ -119,7 +118,7 @@ def evaluate(
     series = counter.series()
     if scenario.privacy is not None:
         series["contributions"] = pl.DataFrame([vars(counted.contributions)])
-    series |= judge_shares(scenario, clients, log.rounds, metrics, series, homes)
+    series |= judge_shares(scenario, clients, log.rounds, metrics, series)
     return Run(
         scenario=scenario,
         replicate=replicate,
