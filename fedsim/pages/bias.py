@@ -4,13 +4,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.formatting import cut
-from fedsim.measure.series import TENTH
 from fedsim.measure.shares import WAYS
 from fedsim.measure.verdict import LEVEL
 from fedsim.run.run import Run
@@ -126,25 +125,6 @@ def bias_of(run: Run) -> Bias:
 
     parts = tuple(map(part, looks))
     return Bias(Seen[whole.pop("seen")], parts=parts, **{name: each for name, each in whole.items() if name != "p"})
-
-
-class TenthShares(NamedTuple):
-    """The share of all participations that goes to the tenth of the clients that took part most."""
-
-    most: float
-    most_by_chance: float  # under equal chances for everybody, which also put some clients above others
-
-
-def tenth_shares(run: Run) -> TenthShares | None:
-    """Compare the busiest tenth of the clients with chance; None below 20 clients, or where nobody took part."""
-    counts = np.sort(run.clients["reported"].to_numpy())
-    size, taken = len(counts) // TENTH, int(counts.sum())
-    if size < 2 or not taken:
-        return None
-    possible, reached = fair_counts(taken, len(counts))
-    within = np.minimum(np.cumsum(np.diff(reached, prepend=0.0)[::-1]), size / len(counts))
-    by_chance = possible[::-1] @ np.diff(within, prepend=0.0) * len(counts) / taken
-    return TenthShares(float(counts[-size:].sum() / taken), float(by_chance))
 
 
 def fair_counts(taken: int, clients: int) -> tuple[Ints, Floats]:

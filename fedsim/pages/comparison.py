@@ -26,8 +26,9 @@ from fedsim.common.formatting import (
 from fedsim.measure.metrics import describe, listed
 from fedsim.pages.answer import BIAS, COST, MODEL, TRUST, Answer, Check, Section, Sentence, State, Tile
 from fedsim.pages.charts import Chart
-from fedsim.pages.charts.side_by_side import NAMES, frequency_chart, loss_chart
-from fedsim.pages.charts.sweep_settings import IntervalRows, interval_chart
+from fedsim.pages.charts.learning import loss_chart
+from fedsim.pages.charts.plot import Rows, row_plot
+from fedsim.pages.charts.who import clients_chart
 from fedsim.pages.commands import command_of
 from fedsim.pages.metric_wording import PACE_UNIT, MetricWording, read_condition, wording_of
 from fedsim.pages.provenance import ReportProvenance, run_provenance, sweep_provenance
@@ -90,7 +91,8 @@ def comparison_answer(found: Comparison, sides: Sequence[Side] = ()) -> Answer:
     moves = pl.col("difference").abs() > _ROUNDING * pl.max_horizontal(1.0, pl.col("mean").abs())
     moved = figures.filter(moves & ~pl.col("metric").str.ends_with("_se"))
     runs, names = [side.run for side in sides if side.run is not None], [side.name for side in sides]
-    charts = [frequency_chart(runs), loss_chart(runs)] if len(runs) == 2 else []
+    both = dict(zip("AB", runs, strict=True)) if len(runs) == 2 else {}
+    charts = [clients_chart(both, "frequencies"), loss_chart(both)] if both else []
     first = _figure_table(moved, "Figures that differ", _HEADLINE_ROWS, "that differ, below") if len(moved) else None
     checks, asked = tuple(checks_of_comparison(found, looks, sides)), what_differs(found)
     setup = "one run each" if len(runs) == 2 else f"{count(max(found.metrics['seeds'], default=0), 'seed')} in common"
@@ -112,7 +114,7 @@ def comparison_answer(found: Comparison, sides: Sequence[Side] = ()) -> Answer:
             Section("settings", "Settings", (), [_setting_table(found.configuration)]),
             Section("metrics", "All figures", (), [_figure_table(figures, "All figures")], folded=True),
         ),
-        figures=NAMES,
+        figures=("frequencies", "losses", "differences"),
         origins={letter: side.origin for letter, side in zip("AB", sides, strict=False)},
     )
 
@@ -379,8 +381,8 @@ def _differences(found: Comparison, looks: Looks) -> Iterator[Chart]:
         names, wording = [found.trials.names[row] for _, row in found.pairs], wording_of(many)
         unit, title = f"{wording.axis}, B less A", f"How {wording.the} differs"
     legend = ("significant", "not significant")
-    data = IntervalRows(tuple(names[: len(rows)]), scale * apart, scale * half, differs, legend, unit, 0.0)
-    yield interval_chart(data, NAMES[2], title)
+    data = Rows(tuple(names[: len(rows)]), scale * apart, scale * half, differs, legend, unit, 0.0)
+    yield row_plot(data, "differences", title)
 
 
 def _setting_table(changes: Sequence[Change]) -> Table | None:

@@ -10,7 +10,7 @@ from fedsim.common.json_files import finite
 from fedsim.measure.metrics import of_jobs
 from fedsim.pages.answer import BIAS, COST, MODEL, TRUST, WHAT, Answer, Check, Section, Sentence, State, Tile
 from fedsim.pages.charts import Chart
-from fedsim.pages.charts.sweep_settings import IntervalRows, interval_chart
+from fedsim.pages.charts.plot import Rows, row_plot
 from fedsim.pages.commands import command_of
 from fedsim.pages.expectations import verdict
 from fedsim.pages.metric_wording import wording_of
@@ -169,8 +169,8 @@ def _chart(trials: Trials, alone: dict[int, int]) -> Chart:
     names = tuple(trials.settings["name"][row] for row in order)
     shared = np.array([row not in alone.values() for row in order])
     unit = "reports from uniform (TV, %), 95 % interval"
-    data = IntervalRows(names, share, (high - low) / 2, shared, ("beside the others", "alone"), unit, None)
-    return interval_chart(data, JOBS, "Bias of each job")
+    data = Rows(names, share, (high - low) / 2, shared, ("beside the others", "alone"), unit, None)
+    return row_plot(data, JOBS, "Bias of each job")
 
 
 def _table(trials: Trials, alone: dict[int, int]) -> Table:

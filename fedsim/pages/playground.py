@@ -1,5 +1,6 @@
 """The playground: a page that computes theory for a population, a cohort, a separation and weights of one's choice."""
 
+import math
 import shlex
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -11,10 +12,9 @@ import numpy as np
 
 from fedsim.common.errors import RunError
 from fedsim.common.formatting import count, number, percent
-from fedsim.pages.answer import BIAS, COST, MODEL, TRUST, Answer, Sentence
+from fedsim.pages.answer import BIAS, COST, MODEL, NEXT, TRUST, Answer, Sentence
 from fedsim.pages.page import write_answer
 from fedsim.population import Population, build_population
-from fedsim.privacy.epsilon import noise_for
 from fedsim.scenario import Scenario
 from fedsim.scenario.component import Choice
 from fedsim.scenario.server import SyncServer
@@ -27,10 +27,8 @@ _ABOUT = (
 )
 
 IN_PAGE = 1_000  # up to so many units of selection the page computes, at most some 30 ms for a move of a slider
-EPSILONS = (0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0)
-DELTAS = ("1e-6", "1e-8", "1e-10")  # for each pair of these the page has the noise multiplier
 _LIMIT = 0.1  # of the distance from uniform, with which the page starts
-_MOST_ROUNDS = 10_000  # the most rounds for which the page computes sensitivities
+_MOST_ROUNDS = 10_000  # the most rounds for which the page says what is promised to privacy
 _STEEPEST = 4.0  # the largest exponent that the page has a slider for
 
 
@@ -91,17 +89,9 @@ def playground_answer(scenario: Scenario | None = None, file: Path | None = None
     found = f"participation is {share} from uniform; {within} within {number(100 * _LIMIT)}\N{NARROW NO-BREAK SPACE}%"
     if np.ptp(answer.pi) < 1e-12:
         found = "all take part equally often"
-    privacy = {
-        "rounds": start.rounds,
-        "most_rounds": _MOST_ROUNDS,
-        "epsilons": EPSILONS,
-        "deltas": DELTAS,
-        "epsilon": EPSILONS.index(8.0),
-        "named": list(enumerate(DELTAS)),
-        "noise": [[noise_for(epsilon, float(delta)) for epsilon in EPSILONS] for delta in DELTAS],
-    }
     shown: dict[str, object] = {**vars(start), "largest": max(IN_PAGE, start.clients), "most": start.most}
-    shown |= {"privacy": privacy, "mechanism": "independent", "delta": DELTAS.index("1e-8")}
+    times = -(-start.rounds // (start.separation + 1))
+    noise = f"independent noise for the same epsilon is {percent(math.sqrt(times / start.rounds))} of what R = 0 takes"
     said = Answer(
         kind="playground",
         name="theory",
@@ -113,7 +103,12 @@ def playground_answer(scenario: Scenario | None = None, file: Path | None = None
             Sentence(f"{share} from uniform (TV): a {one} takes part {' to '.join(ends)} times its fair share.", BIAS),
             Sentence("No model is trained here.", MODEL),
             Sentence(f"Waiting leaves {ready} ready in a round.", COST),
+            Sentence(
+                f"In {count(start.rounds, 'round')} a client takes part at most {count(times, 'time')}: {noise}.",
+                "To privacy",
+            ),
             Sentence("It is exact for clients that are always available; nothing is simulated.", TRUST),
+            Sentence("With scripts on, this page computes the same for other numbers.", NEXT),
         ),
         description=_ABOUT,
         failures=tuple(start.notes),
@@ -172,7 +167,7 @@ def _notes(scenario: Scenario, server: SyncServer, population: Population) -> It
     if law not in {"midzuno", "groups"} and not (law == "successive" and size == 1):
         yield f"the scenario's selection by {law!r} is left out: the page draws one client by weight, the others evenly"
     if scenario.privacy is not None:
-        yield "the scenario's mechanism, noise and caps are left out: the page begins with independent noise, epsilon 8"
+        yield "the scenario's mechanism, noise and caps are left out: in the page noise is independent"
     if server.deadline is not None or size != server.cohort:
         yield "reports that come late, or that are not needed, count too: in the page every participation does"
 

@@ -9,19 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import as_file, files
-from itertools import groupby
 from typing import Any, cast
 from xml.etree import ElementTree
 
 import matplotlib
 from markupsafe import Markup
-from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.text import Text
-from matplotlib.ticker import FixedFormatter
 
 from fedsim.common.printable import visible
 from fedsim.pages.charts import Chart
@@ -61,7 +56,7 @@ def picture(chart: Chart) -> Picture:
     """Draw a chart for the page, which has a heading for its title; the same chart gives the same bytes."""
     svg = io.BytesIO()
     with _style(1.0):
-        _laid_out(chart, _PAGE_WIDTH, ()).savefig(svg, format="svg", metadata=_NO_METADATA)
+        _laid_out(chart, _PAGE_WIDTH).savefig(svg, format="svg", metadata=_NO_METADATA)
     return _inline(_readable(svg), chart.name)
 
 
@@ -80,7 +75,7 @@ def figure_file(chart: Chart, form: str, width: float, dpi: int) -> bytes:
     file = io.BytesIO()
     with _style(scale):
         title = textwrap.wrap(chart.title, characters(width, 1.18 * _TITLE * scale), max_lines=2, placeholder="…")
-        _laid_out(chart, width, title, own_font=form != "svg").savefig(file, format=form, dpi=dpi, metadata=metadata)
+        _laid_out(chart, width, title).savefig(file, format=form, dpi=dpi, metadata=metadata)
     return _readable(file) if form == "svg" else file.getvalue()
 
 
@@ -89,30 +84,7 @@ def _readable(svg: io.BytesIO) -> bytes:
     return visible(svg.getvalue().decode()).encode()
 
 
-def _number_what_lacks(figure: Figure, title: Sequence[str]) -> list[str]:
-    """Write a number for what a file's font has no letters for, and say so; returns the title with such numbers."""
-    known = get_font(findfont(FontProperties())).get_charmap()
-    numbers: dict[str, str] = {}
-
-    def drawable(text: str) -> str:
-        parts = groupby(text, lambda each: ord(each) in known or each.isspace())
-        runs = ((shown, "".join(part)) for shown, part in parts)
-        return "".join(run if shown else numbers.setdefault(run, f"[{len(numbers) + 1}]") for shown, run in runs)
-
-    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
-        labels = [label.get_text() for label in axis.get_ticklabels()]
-        if any(drawable(label) != label for label in labels):
-            axis.set_major_formatter(FixedFormatter([drawable(label) for label in labels]))
-    for text in figure.findobj(Text):
-        text.set_text(drawable(text.get_text()))
-    title = [drawable(each) for each in title]
-    if numbers:
-        last, lacking = figure.axes[-1], f"{', '.join(numbers.values())}: in letters that this font lacks"
-        last.set_xlabel(f"{last.get_xlabel()}\n{lacking}", loc="right")
-    return title
-
-
-def _laid_out(chart: Chart, width: float, title: Sequence[str], own_font: bool = False) -> Figure:
+def _laid_out(chart: Chart, width: float, title: Sequence[str] = ()) -> Figure:
     """Draw a chart on a figure of so many inches, below the lines of its title, and find a place for everything."""
     scale = matplotlib.rcParams["font.size"] / _sheet()["font.size"]
     head = len(title) * 1.25 * _TITLE * scale / 72 + (0.09 * scale if title else 0.0)
@@ -121,37 +93,16 @@ def _laid_out(chart: Chart, width: float, title: Sequence[str], own_font: bool =
     FigureCanvasAgg(figure)  # measures texts for the layout
     room = 1 - head / height
     chart.draw(figure.subplots())
-    if own_font:
-        title = _number_what_lacks(figure, title)
     for axes in figure.axes:
         if not axes.get_ylabel():
             axes.yaxis.set_label_coords(0.0, 0.5)  # else the room for no label is measured again and again
     # Once: a figure that has an engine is laid out again whenever it is drawn, most of the time it takes.
-    if len(figure.axes) == 1 and figure.axes[0].get_aspect() == "auto":
-        _place(figure.axes[0], figure, room)
-    else:
-        ConstrainedLayoutEngine(rect=(0, 0, 1, room)).execute(figure)
+    ConstrainedLayoutEngine(rect=(0, 0, 1, room)).execute(figure)
     for legend in figure.legends:
         legend.set_bbox_to_anchor((0, 0, 1, room), transform=figure.transFigure)
     if title:
         figure.text(0.01, 1 - 0.05 / height, "\n".join(title), va="top", fontsize=_TITLE * scale, weight="bold")
     return figure
-
-
-def _place(axes: Axes, figure: Figure, room: float) -> None:
-    """Put the only axes where what is around them fits: as the engine does, which measures everything twice."""
-    width, height = figure.get_size_inches()
-    w_pad, h_pad = (_sheet()[f"figure.constrained_layout.{each}_pad"] for each in "wh")
-    around = axes.get_tightbbox(for_layout_only=True)
-    if around is None:
-        return
-    around = around.transformed(figure.transFigure.inverted())
-    inner = axes.get_position()
-    legends = sum(legend.get_window_extent().height / figure.dpi + 2 * h_pad for legend in figure.legends)
-    left, bottom = inner.x0 - around.x0 + w_pad / width, inner.y0 - around.y0 + h_pad / height
-    right = 1 - (around.x1 - inner.x1) - w_pad / width
-    top = room - (around.y1 - inner.y1) - (h_pad + legends) / height
-    axes.set_position((left, bottom, max(right - left, 0.1), max(top - bottom, 0.1)))
 
 
 @cache

@@ -21,8 +21,8 @@ from fedsim.measure.metrics import split
 from fedsim.pages import trial_tables as tables
 from fedsim.pages.answer import BIAS, COST, MODEL, TRUST, WHAT, Answer, Check, Section, Sentence, State, Tile
 from fedsim.pages.charts import Chart
-from fedsim.pages.charts.sweep_lines import Line, line_chart, line_data, parts_chart
-from fedsim.pages.charts.sweep_settings import TRADE_OFF, IntervalRows, interval_chart, trade_off_chart
+from fedsim.pages.charts.plot import Rows, row_plot
+from fedsim.pages.charts.sweeps import TRADE_OFF, Line, line_chart, lines_of, parts_chart, trade_off_chart
 from fedsim.pages.commands import command_of
 from fedsim.pages.expectations import sweep_verdict
 from fedsim.pages.metric_wording import PACE_UNIT, MetricWording, tv, wording_of
@@ -291,21 +291,20 @@ def _over_common(one: Floats, other: Floats) -> str:
 
 def courses_of(trials: Trials, metrics: Sequence[str]) -> Iterator[Sentence]:
     """Say how metrics go from one end of each of the outer lines to the other: contrasts, tested together."""
-    ways = list[tuple[MetricWording, Axis, Line]]()
+    ways, along = list[tuple[MetricWording, Line]](), trials.axis
     for metric in metrics:
-        data, wording = line_data(trials, metric), wording_of(metric)
-        if data is None:
-            continue
-        same = {wording.write(float(mean)) for line in data.lines for mean in line.mean}
-        if len(same) == 1 and not data.omitted:
-            some = "" if sum(len(line.points) for line in data.lines) == len(trials.settings) else " that has it"
+        lines, wording = list(lines_of(trials, metric)), wording_of(metric)
+        same = {wording.write(float(mean)) for line in lines for mean in line.mean}
+        if len(same) == 1:
+            some = "" if sum(len(line.points) for line in lines) == len(trials.settings) else " that has it"
             text = f"{capitalized(wording.the)} is {same.pop()} at every setting{some}."
             yield Sentence(text, about_of(wording.metric), (metric,))
             continue
-        ways += [(wording, data.along, line) for line in dict.fromkeys((data.lines[0], data.lines[-1]))]
-    ends = [trials.samples(wording.metric)[line.points[[0, -1]]] for wording, _, line in ways]
+        ways += [(wording, line) for line in dict.fromkeys((*lines[:1], *lines[-1:]))]
+    ends = [trials.samples(wording.metric)[line.points[[0, -1]]] for wording, line in ways]
     judged = tested_together([contrasts_of(each, reference=0) for each in ends])
-    for (wording, along, line), values, found in zip(ways, ends, judged, strict=True):
+    for (wording, line), values, found in zip(ways, ends, judged, strict=True):
+        assert along is not None
         yield Sentence(_course(wording, along, line, values, found), about_of(wording.metric), (wording.metric,))
 
 
@@ -591,12 +590,10 @@ def _settings_chart(trials: Trials) -> Chart:
     open_ = np.array([row in {found.best, *found.rows(*UNDECIDED)} for row in rows])
     legend = ("best, or no significant difference", "worse, or missing a condition")
     mean, half = wording.scale * found.mean[rows], wording.scale * found.margin[rows]
-    data = IntervalRows(
-        tuple(trials.names[row] for row in rows), mean, half, open_, legend, wording.axis, None, chosen=0
-    )
+    data = Rows(tuple(trials.names[row] for row in rows), mean, half, open_, legend, wording.axis, None, chosen=0)
     left = int(np.isfinite(found.mean).sum()) - len(rows)
     notes = [f"{count(left, 'setting')} left out."] if left else []
-    return interval_chart(data, _PICTURE, f"{capitalized(wording.axis)} at each setting", notes)
+    return row_plot(data, _PICTURE, f"{capitalized(wording.axis)} at each setting", notes)
 
 
 def _rank_chart(optimizers: Trials) -> Chart:
@@ -606,9 +603,9 @@ def _rank_chart(optimizers: Trials) -> Chart:
     open_ = np.array([row in {found.best, *found.rows(*UNDECIDED)} for row in order.tolist()])
     names = tuple(optimizers.settings["optimizer"][row] for row in order.tolist())
     unit, legend = f"mean rank of {len(order)} (1: best)", ("first, or no significant difference", "worse")
-    data = IntervalRows(names, found.mean[order], found.margin[order], open_, legend, unit, None)
+    data = Rows(names, found.mean[order], found.margin[order], open_, legend, unit, None)
     title = f"Mean ranks over {count(len(optimizers.meta['cases']), 'case')}"
-    return interval_chart(data, "ranks", title, [f"By the {words}; compared by a {found.test}."])
+    return row_plot(data, "ranks", title, [f"By the {words}; compared by a {found.test}."])
 
 
 def _trends(trials: Trials) -> Iterator[Chart | None]:

@@ -196,7 +196,7 @@ def _table(path: Path, schema: Mapping[str, Any], known: object, *, whole: bool)
     with reading(path, "the run wrote it"):
         scan = pl.scan_parquet(regular(path), glob=False)
         there = scan.collect_schema()
-        wrong = [name for name, dtype in schema.items() if there.get(name) not in {dtype, WIDE.get(type(dtype))}]
+        wrong = [name for name, dtype in schema.items() if there.get(name) not in {dtype, WIDE.get(type(dtype), dtype)}]
         table = scan if wrong or not whole else scan.collect()
         same = not wrong and says(table, known)
     if wrong:

@@ -29,7 +29,7 @@ from fedsim.traces.calibrate import read_sessions
 from tests.command import Done, fedsim, limited
 from tests.fuzz.mutations import mutate
 
-FIRST, CASES = int(os.environ.get("FEDSIM_FUZZ_FROM", "0")), int(os.environ.get("FEDSIM_FUZZ_CASES", "1000"))
+FIRST, CASES = int(os.environ.get("FEDSIM_FUZZ_FROM", "0")), int(os.environ.get("FEDSIM_FUZZ_CASES", "400"))
 CODES = {0, 1, 2, 3, 4, 130}
 MOST_CPU_S, MOST_KIB = 20.0, 3 * 2**19
 SCENARIO = """

@@ -30,7 +30,7 @@ from tests.faults.server import measure_here
 from tests.fuzz.scenarios import write_scenario
 
 FIRST, CASES = (
-    int(os.environ.get(f"FEDSIM_SCENARIOS_{name}", or_else)) for name, or_else in (("FROM", 0), ("CASES", 300))
+    int(os.environ.get(f"FEDSIM_SCENARIOS_{name}", or_else)) for name, or_else in (("FROM", 0), ("CASES", 100))
 )
 MOST_S = 60.0
 HERE = ("--executor", "concurrent.futures:ThreadPoolExecutor", "--workers", "1", "--no-report")
@@ -197,7 +197,7 @@ def test_both_engines_write_the_same_bytes(tmp_path: Path) -> None:
     compare_engines(5, tmp_path)
 
 
-@pytest.mark.long
+@pytest.mark.campaign
 @pytest.mark.timeout(0)
 @pytest.mark.usefixtures("log_alone")
 def test_both_engines_write_the_same_bytes_many_times(tmp_path: Path) -> None:

@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 
 from fedsim.pages.bias import bias_of
 from fedsim.pages.charts import Absent, Chart, run_charts
-from fedsim.pages.charts.distance import LARGEST_CURVE, choose_separations, distance_chart
-from fedsim.pages.charts.learning import curves, in_step, training_chart
+from fedsim.pages.charts.distance import LARGEST_CURVE, distance_chart
+from fedsim.pages.charts.learning import curves, training_chart
 from fedsim.pages.charts.marks import Spaced
-from fedsim.pages.charts.plot import Rule, Series, line_plot
+from fedsim.pages.charts.plot import AxisLook, Rule, Series, line_plot
 from fedsim.pages.charts.rounds import duration_chart
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
@@ -41,14 +41,6 @@ def drawn(chart: Chart | Absent | None) -> list[tuple[str, np.ndarray[Any, Any],
     return [(str(each.get_linestyle()), np.asarray(each.get_xdata()), np.asarray(each.get_ydata())) for each in lines]
 
 
-def texts(chart: Chart | Absent | None) -> list[str]:
-    """Return what is written beside the lines of a chart."""
-    assert isinstance(chart, Chart)
-    axes = Figure(figsize=(3.5, 2.4)).subplots()
-    chart.draw(axes)
-    return [each.get_text() for each in axes.texts]
-
-
 def test_distance_has_every_feasible_separation_and_the_measured_point(run: Run) -> None:
     chart = distance_chart(run)
     assert chart is not None
@@ -56,15 +48,8 @@ def test_distance_has_every_feasible_separation_and_the_measured_point(run: Run)
     np.testing.assert_array_equal(r, np.arange(GROUPS))
     np.testing.assert_allclose(tv, distances(WEIGHT, range(GROUPS), SIZE, "groups") / 2)
     assert (at[0], measured[0]) == (SEPARATION, run.metrics["participation.l1_uniform"] / 2)
-    assert texts(chart) == ["this run", "theory"]
-
-
-def test_separations_are_capped_and_keep_both_ends_and_the_run_s_own() -> None:
-    np.testing.assert_array_equal(choose_separations(5, 3), np.arange(5))
-    chosen = choose_separations(5000, 77)
-    assert len(chosen) <= 60
-    assert {0, 77, 4999} <= set(chosen.tolist())
-    assert 9999 not in choose_separations(5000, 9999)
+    assert chart.table is not None
+    assert chart.table.header[1:] == ("theory", "this run")
 
 
 def with_server(run: Run, changes: Mapping[str, Any]) -> Run:
@@ -104,51 +89,31 @@ def test_distance_is_left_out_for_several_separations_equal_weights_and_too_many
 
 
 def test_curves_count_rounds_done_and_pair_references_by_colour(run: Run) -> None:
-    loss = curves(run)
-    assert [curve.optimizer for curve in loss] == ["fedavg", "debiased_fedavg", "fedavg_uniform"]
-    assert [curve.reference for curve in loss] == [False, False, True]
-    assert [curve.color for curve in loss] == [0, 1, 0]
-    np.testing.assert_array_equal(loss[0].points.x, [0, *range(10, 401, 10)])
+    own, debiased, reference = curves(run)
+    assert [each.name for each in (own, debiased, reference)] == ["fedavg", "debiased_fedavg", "fedavg_uniform"]
+    assert [each.look for each in (own, debiased, reference)] == ["line", "line", "dashed"]
+    assert own.color == reference.color != debiased.color
+    np.testing.assert_array_equal(own.x, [0, *range(10, 401, 10)])
     assert run.learning is not None
-    fedavg = run.learning.filter(pl.col("optimizer") == "fedavg")
-    np.testing.assert_array_equal(loss[0].points.mean, fedavg["loss"])
+    np.testing.assert_array_equal(own.y, run.learning.filter(pl.col("optimizer") == "fedavg")["loss"])
     chart = training_chart(run)
     assert isinstance(chart, Chart)
-    assert "Dashed: “fedavg” under uniform participation." in chart.notes
-
-
-def test_curves_go_over_simulated_time_where_it_does_not_go_with_the_rounds(run: Run) -> None:
-    over_time, over_rounds = curves(run, unit_s=3600.0)[0], curves(run)[0]
-    np.testing.assert_allclose(over_time.points.x, 90 / 3600 * over_rounds.points.x)
-    np.testing.assert_array_equal(over_time.points.mean, over_rounds.points.mean)
-    late = replace(run, rounds=run.rounds.with_columns(closed_s=pl.col("closed_s") ** 2))
-    assert in_step(run)
-    assert not in_step(late)
-    heads = [
-        chart.table.header[0] for chart in map(training_chart, (run, late)) if isinstance(chart, Chart) and chart.table
-    ]
-    assert heads == ["Rounds done", "Simulated hours"]
+    assert "Dashed: trained under uniform participation." in chart.notes
 
 
 def test_long_curves_are_averaged_between_their_least_and_greatest(run: Run) -> None:
     rounds = np.arange(-1, 1599)
-    frame = pl.DataFrame(
-        {"round": rounds, "closed_s": 90.0 * (rounds + 1), "optimizer": "fedavg", "loss": rounds % 2 + 1.0}
-    )
+    frame = pl.DataFrame({"round": rounds, "optimizer": "fedavg", "loss": rounds % 2 + 1.0})
     (curve,) = curves(replace(run, learning=frame))
-    assert curve.points.size == 10
-    np.testing.assert_array_equal(curve.points.mean, np.full(160, 1.5))
-    assert (curve.points.low.max(), curve.points.high.min()) == (1, 2)
+    assert curve.size == 10
+    np.testing.assert_array_equal(curve.y, np.full(160, 1.5))
+    np.testing.assert_array_equal(curve.margin, np.full((2, 160), 0.5))
 
 
 def test_a_diverged_optimizer_is_drawn_as_far_as_it_is_finite(run_directory: Path) -> None:
     diverged(run_directory)
-    run = load_one(run_directory)
-    np.testing.assert_array_equal(curves(run)[0].points.x, [0, 10, 20])
-    assert curves(run)[0].first_lost == 30
-    chart = training_chart(run)
-    assert isinstance(chart, Chart)
-    assert "“fedavg” diverged, and leaves the chart there (rounds done: 30)." in chart.notes
+    first, *_ = curves(load_one(run_directory))
+    np.testing.assert_array_equal(first.x, [0, 10, 20])
 
 
 def test_an_axis_does_not_follow_what_diverges_without_end(run: Run) -> None:
@@ -159,29 +124,23 @@ def test_an_axis_does_not_follow_what_diverges_without_end(run: Run) -> None:
     assert max(np.max(y) for _, _, y in drawn(training_chart(away))) < 1e5
 
 
-@pytest.mark.parametrize("least", [1e-14, 0.0])
-def test_an_axis_does_not_follow_what_vanishes(run: Run, least: float) -> None:
-    assert run.learning is not None
-    gone = pl.when(pl.col("round") > 100).then(least).otherwise("loss")
-    chart = training_chart(replace(run, learning=run.learning.with_columns(loss=gone)))
-    assert isinstance(chart, Chart)
+@pytest.mark.parametrize(
+    ("values", "scale", "least"),
+    [
+        ([1.0, 1e-9], "log", None),
+        ([1.0, 0.0], "linear", 0.0),
+        ([5.0, 1.0], "linear", 0.0),
+        ([5.1, 5.0], "linear", None),
+    ],
+)
+def test_an_axis_is_logarithmic_or_begins_at_nothing_as_its_values_ask_for(
+    values: list[float], scale: str, least: float | None
+) -> None:
+    series = Series("some", np.arange(2.0), np.array(values))
     axes = Figure().subplots()
-    chart.draw(axes)
-    assert (axes.get_yscale(), axes.get_ylim()[0] > 1e-7) == (("log", True) if least else ("linear", False))
-    assert any("lie under the axis" in note for note in chart.notes) == bool(least)
-
-
-def test_the_axis_of_a_loss_is_of_what_comes_after_the_descent(run: Run) -> None:
-    assert run.learning is not None
-    descent = pl.when(pl.col("round") < 10).then(9.0).when(optimizer="fedavg").then(5.2).otherwise(5.1)
-    chart = training_chart(replace(run, learning=run.learning.with_columns(loss=descent)))
-    assert isinstance(chart, Chart)
-    axes = Figure().subplots()
-    chart.draw(axes)
-    low, high = axes.get_ylim()
-    assert 5 < low < 5.1
-    assert 5.2 < high < 5.4
-    assert "The first tenth begins above the axis, at 9." in chart.notes
+    line_plot("some", "Some", [series], AxisLook("x"), AxisLook("y", "auto")).draw(axes)
+    assert axes.get_yscale() == scale
+    assert (axes.get_ylim()[0] == least) == (least is not None)
 
 
 def durations(run: Run, **columns: Any) -> Chart | Absent | None:
@@ -198,8 +157,8 @@ def test_durations_are_in_a_unit_that_suits_them(run: Run) -> None:
     )
     running, waiting = drawn(chart)
     np.testing.assert_allclose(running[2], [10, 15])
-    np.testing.assert_array_equal(waiting[1], [0, 1, 2])
-    np.testing.assert_allclose(waiting[2], [0, 5, 10])
+    np.testing.assert_array_equal(waiting[1], [1, 2])
+    np.testing.assert_allclose(waiting[2], [5, 10])
     assert isinstance(chart, Chart)
     assert chart.table is not None
     assert "duration (min)" in chart.table.caption
@@ -217,20 +176,22 @@ def test_rounds_of_one_length_are_a_sentence(run: Run) -> None:
     assert isinstance(uneven, Chart)
 
 
-def test_names_stand_beside_lines_without_lying_on_each_other_or_above_the_chart() -> None:
-    x, y = np.arange(3.0), [np.array([0.0, 1.0, each]) for each in (5.0, 5.01, 5.02, 0.0)]
-    series = [Series(name, x, each) for name, each in zip("abcd", y, strict=True)]
-    chart = line_plot("some", "Some", series, ("x", "linear"), ("y", "linear"), rules=[Rule("five", 5.0)])
+def test_several_lines_and_rules_have_a_legend_and_one_has_none() -> None:
+    x, y = AxisLook("x"), AxisLook("y")
+    series = [Series(name, np.arange(3.0), np.arange(3.0)) for name in ("_a", "b")]
+    for some, names in ((series, ["_a", "b", "five"]), (series[:0], [])):
+        figure = Figure(figsize=(3.5, 2.4))
+        rules = [Rule("five", 5.0)] if some else []
+        line_plot("some", "Some", some or series[:1], x, y, rules).draw(figure.subplots())
+        assert [text.get_text() for legend in figure.legends for text in legend.get_texts()] == names
+
+
+def test_names_beside_points_do_not_lie_on_each_other() -> None:
+    place = np.array([0.0, 0.0, 1.0])
+    series = Series("some", place, place, names=["one", "on it", "another"])
     axes = Figure(figsize=(3.5, 2.4)).subplots()
-    chart.draw(axes)
-    places = sorted(each.get_position()[1] for each in axes.texts)
-    assert len(places) == 5
-    assert places[-1] <= 1
-    assert np.diff(places).min() > 0.04
-    long = [replace(each, name=f"a name that is long {each.name}") for each in series]
-    figure = Figure(figsize=(3.5, 2.4))
-    line_plot("some", "Some", long, ("x", "linear"), ("y", "linear")).draw(axes := figure.subplots())
-    assert (len(axes.texts), len(figure.legends)) == (0, 1)
+    line_plot("some", "Some", [series], AxisLook("x"), AxisLook("y")).draw(axes)
+    assert [each.get_text() for each in axes.texts] == ["one", "another"]
 
 
 @pytest.mark.parametrize(("spoil", "drawn"), [(one_client, True), (zero_reports, False), (no_rounds, False)])
@@ -249,7 +210,10 @@ def test_data_tables_are_thinned_and_say_so(run_directory: Path) -> None:
     assert isinstance(chart, Chart)
     assert chart.table is not None
     assert len(chart.table.rows) == 60
-    assert (chart.table.rows[0][0], chart.table.rows[-1][0]) == ("1", "100")
+    assert (chart.table.rows[0][0], chart.table.rows[-1][0]) == (
+        "0.5\N{NARROW NO-BREAK SPACE}%",
+        "99.5\N{NARROW NO-BREAK SPACE}%",
+    )
     assert chart.table.note.startswith("60 of 100 points")
 
 

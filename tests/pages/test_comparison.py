@@ -1,15 +1,15 @@
 """The report of a comparison: what was set and what came out differently."""
 
 import json
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from fedsim.common.errors import RunError
 from fedsim.pages.answer import Answer
-from fedsim.pages.charts.side_by_side import frequency_data, loss_data
+from fedsim.pages.charts.learning import curves
 from fedsim.pages.tables import Table
 from fedsim.run.load import load_one
 from fedsim.trials.decision import L1
@@ -63,31 +63,15 @@ def test_the_answer_names_the_change_and_warns_of_different_worlds(pair: tuple[P
 
 def test_curves_are_those_of_each_run(pair: tuple[Path, Path]) -> None:
     runs = [load_one(path) for path in pair]
-    frequencies = frequency_data(runs)
-    for found, run in zip(frequencies.values(), runs, strict=True):
-        np.testing.assert_allclose(found.mean, run.clients["frequency"].sort(descending=True) * 100)
-    assert [(letter, curve.optimizer) for letter, curve in loss_data(runs)] == [
-        ("A", "fedavg"),
-        ("A", "debiased_fedavg"),
-        ("B", "fedavg"),
-        ("B", "debiased_fedavg"),
-    ]
-
-
-def test_charts_of_a_comparison_are_titled_by_what_they_show(pair: tuple[Path, Path]) -> None:
     frequencies, losses, _ = comparison_of(*pair).charts
-    runs = [load_one(path) for path in pair]
-    counts = [np.sort(run.clients["participations"].to_numpy()) for run in runs]
-    shares = [100 * each[-(len(each) // 10) :].sum() / each.sum() for each in counts]
-    assert plain(frequencies.title) == (
-        f"The busiest tenth of clients gives {shares[0]:.1f} % in A and {shares[1]:.1f} % in B of the participations"
-    )
-    ends = {
-        letter: min((each.points.mean[-1], each.optimizer) for own, each in loss_data(runs) if own == letter)
-        for letter in "AB"
-    }
-    for letter, (_, name) in ends.items():
-        assert re.search(rf"“{name}” [0-9.e-]+ in {letter}", plain(losses.title))
+    for number, run in enumerate(runs):
+        axes = Figure().subplots()
+        frequencies.draw(axes)
+        shown = np.asarray(axes.get_lines()[number].get_ydata())
+        np.testing.assert_allclose(shown, run.clients["frequency"].sort(descending=True) * 100)
+    assert losses.table is not None
+    own = [each.name for each in curves(runs[0]) if each.look == "line"]
+    assert losses.table.header[1:] == tuple(f"{letter}: {name}" for letter in "AB" for name in own)
 
 
 @pytest.mark.long

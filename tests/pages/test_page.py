@@ -157,7 +157,7 @@ def test_the_page_names_no_other_place(page: str) -> None:
 def test_every_chart_has_its_data(page: str) -> None:
     shown = check(page)
     captions = shown.inside("caption")
-    for caption in ("Participation shares", "Distance from uniform", "Loss: loss", "How long rounds took: duration"):
+    for caption in ("Who takes part, by", "Distance from uniform", "Loss: loss", "How long rounds took: duration"):
         assert any(text.startswith(caption) for text in captions)
     assert [text for text in shown.inside("summary") if text == "Notes and data"] == ["Notes and data"] * len(NAMES)
 

@@ -13,8 +13,7 @@ from fedsim.common.formatting import NO_VALUE
 from fedsim.pages import write_report
 from fedsim.pages.answer import Answer
 from fedsim.pages.charts import Chart
-from fedsim.pages.charts.sweep_lines import line_data
-from fedsim.pages.charts.sweep_settings import trade_off_chart
+from fedsim.pages.charts.sweeps import line_chart, lines_of, trade_off_chart
 from fedsim.pages.page import answer_of
 from fedsim.pages.trial_tables import headlines, settings_table
 from fedsim.pages.trials import courses_of, trials_answer, what_was_simulated
@@ -69,16 +68,15 @@ def test_differences_are_paired_so_what_worlds_share_cancels(sweep: Trials) -> N
 
 
 def test_lines_run_along_the_separation_one_for_each_cohort(sweep: Trials) -> None:
-    data = line_data(sweep, L1, "participation.l1_uniform_theory")
-    assert data is not None
-    assert data.along.parameters == (SEPARATION,)
-    assert [plain(line.name) for line in data.lines] == [f"cohort = {cohort}" for cohort in COHORTS]
-    for line, cohort in zip(data.lines, COHORTS, strict=True):
+    lines = list(lines_of(sweep, L1))
+    assert sweep.axis is not None
+    assert sweep.axis.parameters == (SEPARATION,)
+    assert [plain(line.name) for line in lines] == [f"cohort = {cohort}" for cohort in COHORTS]
+    for line, cohort in zip(lines, COHORTS, strict=True):
         np.testing.assert_array_equal(line.x, SEPARATIONS)
         np.testing.assert_allclose(line.mean, [l1(r, cohort, 2) for r in SEPARATIONS])
-        assert line.theory is not None
-        np.testing.assert_allclose(line.theory, line.mean)
-    assert line_data(sweep, "rounds.shortage_share") is None
+    assert list(lines_of(sweep, "rounds.shortage_share")) == []
+    assert line_chart(sweep, "rounds.shortage_share", "none", "None") is None
 
 
 def test_the_trade_off_has_a_mark_for_each_setting(sweep: Trials) -> None:
@@ -116,7 +114,8 @@ def test_where_the_pace_is_the_same_bias_is_drawn_along_the_sweep(tmp_path: Path
     same = Trials.read(write_points(tmp_path / "s", points, lambda index, _: {L1: 0.5 - index / 10, PACE: 960.0}))
     assert names_of_charts(same) == ["distance"]
     chart = trials_answer(same).charts[0]
-    assert chart.description == "distance of participation from uniform (TV, %) along R: 25 at 0, 20 at 4."
+    what = "distance of participation from uniform (TV, %)"
+    assert chart.description == f"By separation R (rounds), {what}: “measured” from 25 to 20."
 
 
 def test_what_differs_by_chance_alone_has_no_chart(tmp_path: Path) -> None:
@@ -206,32 +205,32 @@ def zipped(tmp_path: Path, separations: Sequence[int], cooldowns: Sequence[str])
 
 def test_in_a_zip_every_setting_that_is_named_was_run(tmp_path: Path) -> None:
     sweep = zipped(tmp_path, [0, 0, 0, 2000], ["3d", "6h", "1d", "0s"])
-    data = line_data(sweep, L1)
-    assert data is not None
-    assert [plain(tick) for tick in data.along.ticks] == [
+    assert sweep.axis is not None
+    assert [plain(tick) for tick in sweep.axis.ticks] == [
         "R = 2,000, cooldown = 0s",
         "R = 0, cooldown = 6h",
         "R = 0, cooldown = 1d",
         "R = 0, cooldown = 3d",
     ]
-    assert len(data.lines) == 1
+    assert len(list(lines_of(sweep, L1))) == 1
     assert f"From R = 2,000, cooldown = 0s to R = 0, cooldown = 3d, {DISTANCE} goes from 35.0 % to 50.0 %" in said(
         sweep
     )
 
 
 def test_of_a_zip_the_axis_is_what_varies_and_durations_go_by_their_length(tmp_path: Path) -> None:
-    data = line_data(zipped(tmp_path, [0, 0, 0], ["3d", "6h", "1d"]), L1)
-    assert data is not None
-    assert (data.along.name, data.along.ticks) == ("cooldown", ("6h", "1d", "3d"))
-    np.testing.assert_allclose(data.lines[0].mean, [0.9, 0.8, 1.0])
+    sweep = zipped(tmp_path, [0, 0, 0], ["3d", "6h", "1d"])
+    assert sweep.axis is not None
+    assert (sweep.axis.name, sweep.axis.ticks) == ("cooldown", ("6h", "1d", "3d"))
+    [line] = lines_of(sweep, L1)
+    np.testing.assert_allclose(line.mean, [0.9, 0.8, 1.0])
 
 
 def test_words_stay_in_the_order_in_which_they_are_swept(tmp_path: Path) -> None:
     points = [{"server.selection": kind} for kind in ("uniform", "midzuno", "cyclic")]
-    data = line_data(Trials.read(write_points(tmp_path / "s", points, lambda index, _: {L1: index + 1.0})), L1)
-    assert data is not None
-    assert data.along.ticks == ("uniform", "midzuno", "cyclic")
+    sweep = Trials.read(write_points(tmp_path / "s", points, lambda index, _: {L1: index + 1.0}))
+    assert sweep.axis is not None
+    assert sweep.axis.ticks == ("uniform", "midzuno", "cyclic")
 
 
 def test_parameters_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
@@ -252,7 +251,7 @@ def test_what_an_interrupted_sweep_lacks_is_counted_against_its_plan(tmp_path: P
     assert "it does the 4 missing runs" in text
     assert "completed" not in text
     shown = check(write_report(folder).read_text(encoding="utf-8"))
-    assert any("4 of 9 runs were not run" in text for text in shown.inside("strong"))
+    assert any("4 of 9 runs were not run" in text for text in shown.inside("p"))
 
 
 def test_seeds_that_differ_are_not_called_the_same(tmp_path: Path) -> None:
@@ -307,13 +306,13 @@ def test_crashes_and_hostile_names_are_shown_as_they_are(tmp_path: Path) -> None
     directory = write_sweep(tmp_path / "sweep", name=HOSTILE, crash=True)
     shown = check(write_report(directory).read_text(encoding="utf-8"))
     assert any(HOSTILE in text for text in shown.inside("p"))
-    assert any("1 of 18 runs failed" in text for text in shown.inside("strong"))
+    assert any("1 of 18 runs failed" in text for text in shown.inside("p"))
 
 
 def test_a_sweep_of_one_parameter_compares_no_parameters(tmp_path: Path) -> None:
     sweep = Trials.read(write_sweep(tmp_path / "sweep", cohorts=(5,)))
     assert names_of_charts(sweep) == ["trade-off"]
-    assert [line.name for line in line_data(sweep, L1).lines] == [""]  # type: ignore[union-attr]
+    assert [line.name for line in lines_of(sweep, L1)] == [""]
 
 
 def test_a_sweep_in_which_all_crashed(tmp_path: Path) -> None:

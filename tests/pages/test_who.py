@@ -13,20 +13,20 @@ from fedsim.common.arrays import Ints
 from fedsim.measure.series import share_margins
 from fedsim.pages.bias import bias_of
 from fedsim.pages.charts import Chart
-from fedsim.pages.charts.who import around_uniform, in_order, who_charts
+from fedsim.pages.charts.who import in_order, who_charts
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
 from fedsim.scenario.component import Choice
 from fedsim.theory import stationary
 
-from .runs import GROUPS, SEPARATION, SIZE, changed, diverged
+from .runs import GROUPS, SEPARATION, SIZE, changed
 
 WEIGHT = np.repeat(np.arange(1, GROUPS + 1) ** -1.5, SIZE)
 RISING = tuple(0.1 + 0.2 * number for number in range(10))
 
 
 def charts_of(run: Run) -> list[Chart]:
-    return who_charts(run, bias_of(run))
+    return [chart for chart in who_charts(run, bias_of(run)) if chart is not None]
 
 
 @pytest.fixture(scope="module")
@@ -152,18 +152,13 @@ def test_what_is_not_told_from_chance_is_shown_only_where_nothing_is(run: Run) -
 
 
 def test_the_envelope_of_chance_holds_what_a_fair_lottery_draws() -> None:
-    """Nineteen of twenty, of single clients, of means of several, and of the order of the frequencies."""
     clients, taken = 500, 20_000
     draws = np.random.default_rng(3).multinomial(taken, np.full(clients, 1 / clients), size=40) * clients / taken
-    single = around_uniform(taken, clients, np.ones(clients, dtype=np.int64))
-    assert 0.93 < ((draws >= single[0]) & (draws <= single[1])).mean() < 0.985
-    means = draws.reshape(40, 50, 10).mean(axis=2)
-    several = around_uniform(taken, clients, np.full(50, 10))
-    assert 0.92 < ((means >= several[0]) & (means <= several[1])).mean() < 0.98
     ordered = -np.sort(-draws, axis=1)
-    ranked = in_order(taken, clients, np.arange(1.0, clients + 1))
-    assert ((ordered >= ranked[0]) & (ordered <= ranked[1])).mean() > 0.9
-    assert (ranked[1] - ranked[0]).max() < 0.6
+    usual, low, high = in_order(taken, clients, np.arange(1.0, clients + 1))
+    assert ((ordered >= low) & (ordered <= high)).mean() > 0.9
+    assert ((usual >= low) & (usual <= high)).all()
+    assert (high - low).max() < 0.6
 
 
 def clients_of(run: Run) -> tuple[Chart, dict[str, Any]]:
@@ -172,16 +167,17 @@ def clients_of(run: Run) -> tuple[Chart, dict[str, Any]]:
     axes = Figure(figsize=(3.5, 2.4)).subplots()
     chart.draw(axes)
     lines = [tuple(map(np.asarray, line.get_data())) for line in axes.get_lines()]
-    return chart, {"lines": lines, "texts": {each.get_text() for each in axes.texts}}
+    return chart, {"lines": lines}
 
 
-def test_every_client_is_shown_by_weight_in_multiples_of_uniform(run: Run) -> None:
+def test_every_client_is_shown_in_multiples_of_uniform_the_most_frequent_first(run: Run) -> None:
     _, drawn = clients_of(run)
-    (x, measured), (_, theory), _ = drawn["lines"]
-    np.testing.assert_array_equal(x, np.arange(1, 101))
+    (x, measured), (_, fair) = drawn["lines"]
+    np.testing.assert_allclose(x, (np.arange(100) + 0.5) / 100)
     assert measured.sum() == pytest.approx(100)
-    np.testing.assert_allclose(theory, 100 * stationary(WEIGHT, SEPARATION, SIZE, "groups").pi)
-    assert drawn["texts"] == {"measured", "theory", "equal"}
+    assert (np.diff(measured) <= 0).all()
+    assert (np.diff(fair) <= 0).all()
+    assert fair.mean() == pytest.approx(1, abs=0.02)
 
 
 def test_many_clients_are_binned_without_losing_any(run: Run) -> None:
@@ -190,12 +186,7 @@ def test_many_clients_are_binned_without_losing_any(run: Run) -> None:
     (x, measured), _ = drawn["lines"]
     assert len(x) <= 160
     assert measured.mean() == pytest.approx(1, abs=0.02)
-    assert "Lines are means over bins of up to 63 clients next to each other." in chart.notes
-
-
-def test_clients_without_theory_are_shown_as_measured(run_directory: Path) -> None:
-    diverged(run_directory)
-    assert "theory" not in clients_of(load_one(run_directory))[1]["texts"]
+    assert any("means over up to 63 neighbours" in note for note in chart.notes)
 
 
 def test_many_groups_are_shown_at_both_ends(run: Run) -> None:
@@ -204,7 +195,7 @@ def test_many_groups_are_shown_at_both_ends(run: Run) -> None:
     chart = charts_of(many)[0]
     assert isinstance(chart, Chart)
     assert chart.table is not None
-    shares = [float(row[2]) for row in chart.table.rows]
+    shares = [float(row[1]) for row in chart.table.rows]
     assert len(shares) == 24
     assert shares == sorted(shares, reverse=True)
     assert (shares[0], shares[-1]) == pytest.approx((100 / 50.5, 1 / 50.5), rel=1e-3)

@@ -43,7 +43,7 @@ def simulated(scenario: Scenario) -> tuple[np.ndarray, int]:
     return pulls(taken, scenario.devices), len(taken)
 
 
-@pytest.mark.long
+@pytest.mark.campaign
 @pytest.mark.timeout(3600)
 def test_designed_weights_give_what_was_wanted_within_noise() -> None:
     """Wanted is what hidden weights gave; weights that are found for it come as close as independent draws would."""

@@ -96,7 +96,7 @@ def test_the_log_of_a_buffered_fleet_is_that_of_a_run(scenario: Scenario) -> Non
     check(scenario)
 
 
-@pytest.mark.long
+@pytest.mark.campaign
 @settings(max_examples=MANY // 2)
 @given(st.one_of(scenarios(), buffered_scenarios()))
 def test_many_fleets(scenario: Scenario) -> None:

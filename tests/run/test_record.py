@@ -198,7 +198,7 @@ OFTEN = "from fedsim.log import journal; journal.SOONEST_S = 0.05; from fedsim.c
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("engine", ["process", "vectorized"])
+@pytest.mark.parametrize("engine", [pytest.param("process", marks=pytest.mark.campaign), "vectorized"])
 def test_killed_by_the_operating_system_at_random(write: Write, tmp_path: Path, engine: str) -> None:
     """SIGKILL several times in a row, in the simulation, in training, while the report is drawn; files are whole."""
     command = [sys.executable, "-c", OFTEN, "run", str(write(LONG)), "--engine", engine, "--out"]

@@ -42,7 +42,9 @@ learning:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("server", [SYNCHRONOUS, BUFFERED], ids=["synchronous", "buffered"])
+@pytest.mark.parametrize(
+    "server", [SYNCHRONOUS, pytest.param(BUFFERED, marks=pytest.mark.campaign)], ids=["synchronous", "buffered"]
+)
 def test_the_memory_of_training_and_of_its_twin_does_not_grow_with_the_log(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: str
 ) -> None:

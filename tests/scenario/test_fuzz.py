@@ -16,7 +16,7 @@ from fedsim.run.preflight import preflight
 from fedsim.scenario import Scenario, starter
 from tests.command import fedsim
 
-ANSWERED, READ = 300, 2_000
+ANSWERED, READ = 1_000, 600
 """Files that commands answer, and that are read alone, which takes a tenth of the time and finds most mistakes."""
 MOST_DEVICES = 20_000
 MOST_RUN = 300
@@ -120,7 +120,7 @@ BRIEFLY = ["--set", "stop={rounds: 3, duration: 30m}", "--set", "replicates=1"]
 
 
 @pytest.mark.filterwarnings("ignore")  # what the mutations make numbers do is not this test's business
-@pytest.mark.long
+@pytest.mark.campaign
 @settings(max_examples=ANSWERED)
 @given(content=mutated(), dice=st.integers(0, 9))
 def test_a_mutated_file_gets_an_answer(

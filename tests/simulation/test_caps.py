@@ -94,7 +94,7 @@ def test_caps_are_kept_in_both_engines(data: dict[str, Any], traces: Path) -> No
     check(data, traces)
 
 
-@pytest.mark.long
+@pytest.mark.campaign
 @settings(max_examples=MANY)
 @given(data=capped(EVERY))
 def test_caps_are_kept_in_both_engines_many_times(data: dict[str, Any], traces: Path) -> None:

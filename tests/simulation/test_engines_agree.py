@@ -34,7 +34,7 @@ ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/
 # Around changes of the clocks, and in a week without any.
 STARTS = ["2026-01-05T00:00:00Z", "2026-03-28T20:30:00Z", "2026-10-24T17:00:00Z", "2026-04-04T06:00:00.25Z"]
 
-MANY = int(os.environ.get("FEDSIM_MANY", "40"))
+MANY = int(os.environ.get("FEDSIM_MANY", "20"))
 """Examples of each long test that compares the engines: `FEDSIM_MANY=450 pytest tests/simulation -m long` runs more."""
 
 
@@ -294,7 +294,7 @@ def test_coincidences_of_a_buffered_server(scenario: Scenario, traces: Path) -> 
     check(scenario.model_dump(mode="json"), traces)
 
 
-@pytest.mark.long
+@pytest.mark.campaign
 @settings(max_examples=MANY)
 @given(
     data=st.one_of(worlds(buffered_scenarios()), buffered_scenarios().map(lambda case: case.model_dump(mode="json")))

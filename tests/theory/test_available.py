@@ -294,7 +294,7 @@ def test_intervals_cover(write: Write) -> None:
     assert np.mean([each[-1] for each in inside]) >= 0.93
 
 
-@pytest.mark.long
+@pytest.mark.campaign
 def test_intervals_cover_devices_that_late_sessions_keep_busy(write: Write) -> None:
     """The share of devices within 95 % intervals, over random worlds in which anybody is expected to report."""
     rng, inside = np.random.default_rng(12), list[float]()

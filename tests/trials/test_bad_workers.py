@@ -210,6 +210,7 @@ def test_a_scheduler_that_dies_between_check_and_first_run(
     assert (done.returncode, done.stderr.startswith(LOST)) == (3, True), done.stderr
 
 
+@pytest.mark.campaign
 @needs_ray
 def test_a_machine_of_a_ray_cluster_with_another_version_costs_no_run(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -227,6 +227,7 @@ def test_dask_with_code_of_one_s_own(dask: Cluster, write: Write) -> None:
     assert len(dask.workers()) == 1
 
 
+@pytest.mark.campaign
 @needs_dask
 def test_dask_with_the_driver_killed_and_a_decision(dask: Cluster, write: Write, tmp_path: Path) -> None:
     check_resume(dask, write(SLOW, "slow.fedsim.yaml"), tmp_path / "s")
@@ -273,6 +274,7 @@ def test_ray_with_a_worker_killed(ray: Cluster, write: Write, tmp_path: Path, lo
     check_sweep(ray, write(SLOW, "slow.fedsim.yaml"), tmp_path / "s", local)
 
 
+@pytest.mark.campaign
 @needs_ray
 def test_ray_with_code_of_one_s_own_and_then_without_its_head(ray: Cluster, write: Write, tmp_path: Path) -> None:
     """Without the head the sweep ends with exit code 3, in our words, and the same command does the rest elsewhere."""
@@ -290,6 +292,7 @@ def test_ray_with_code_of_one_s_own_and_then_without_its_head(ray: Cluster, writ
     assert fedsim_here("sweep", slow, "--out", folder, "--executor", THREADS, "--no-report").returncode == 0
 
 
+@pytest.mark.campaign
 @needs_ray
 def test_ray_with_the_driver_killed_and_a_decision(ray: Cluster, write: Write, tmp_path: Path) -> None:
     check_resume(ray, write(SLOW, "slow.fedsim.yaml"), tmp_path / "s")

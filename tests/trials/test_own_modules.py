@@ -49,7 +49,7 @@ def test_all_that_a_module_imports_counts(folder: Path) -> None:
     assert file_of("own_nested.deep") == (None, [str(folder / "own_nested" / "deep")])
 
 
-@pytest.mark.parametrize("edits", [50, pytest.param(300, marks=pytest.mark.long)])
+@pytest.mark.parametrize("edits", [50, pytest.param(300, marks=pytest.mark.campaign)])
 def test_no_value_is_stale_after_many_edits(folder: Path, edits: int) -> None:
     """A helper that was changed within a second, to as many bytes, was not imported anew."""
     rng = random.Random(1)

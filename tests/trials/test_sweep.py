@@ -103,7 +103,7 @@ def test_a_page_that_fails_costs_neither_results_nor_tables(
     def fail(*_: object, **__: object) -> Path:
         raise ValueError("no ink")
 
-    monkeypatch.setattr("fedsim.pages.page.write_document", fail)
+    monkeypatch.setattr("fedsim.pages.page.write_answer", fail)
     done = fedsim("sweep", swept, "--out", tmp_path / "s", "--executor", THREADS)
     assert (done.returncode, done.stdout) == (0, f"{tmp_path / 's'}\n")
     assert f"no report: ValueError: no ink; fedsim report {tmp_path / 's'} makes it" in done.stderr

@@ -99,7 +99,7 @@ def run_charts(run: Run, bias: Bias) -> dict[str, tuple[Chart | Absent, ...]]:
     """Compute the data of every chart of a run, by the section that shows it."""
     from fedsim.pages.charts import availability, distance, learning, rounds, who
 
-    made: dict[str, list[Chart | None]] = {
+    made = {
         "bias": [*who.who_charts(run, bias), distance.distance_chart(run), distance.convergence_chart(run)],
         "devices": [availability.hour_chart(run), availability.eligible_chart(run)],
         "rounds": [rounds.duration_chart(run), rounds.staleness_chart(run)],

@@ -64,46 +64,6 @@ function distances(weights, B, rho = ratios(weights)) {
   });
 }
 
-/** Return the coefficients of the Toeplitz matrix C of a mechanism: 1, 0, 0, ... or those of the square root of the prefix sums. */
-function coefficientsOf(mechanism, rounds) {
-  const found = new Float64Array(rounds);
-  found[0] = 1;
-  if (mechanism === 'sqrt') for (let j = 1; j < rounds; j += 1) found[j] = found[j - 1] * (1 - 0.5 / j);
-  return found;
-}
-
-/** Return the sensitivity of C where a client takes part every b rounds from the first on, the worst it can do as C decreases. */
-function sensitivity(coefficients, b) {
-  const response = new Float64Array(coefficients.length);
-  let squares = 0;
-  for (let t = 0; t < response.length; t += 1) {
-    response[t] = coefficients[t] + (t < b ? 0 : response[t - b]);
-    squares += response[t] * response[t];
-  }
-  return Math.sqrt(squares);
-}
-
-/** Return the root mean square, over the rounds, of the norms of the rows of A C^-1, where A takes prefix sums. */
-function rowNorm(mechanism, coefficients) {
-  const rounds = coefficients.length;
-  if (mechanism === 'independent') return Math.sqrt((rounds + 1) / 2);
-  let row = 0, sum = 0; // C is the square root of A, so that A C^-1 is C
-  for (let t = 0; t < rounds; t += 1) {
-    row += coefficients[t] * coefficients[t];
-    sum += row;
-  }
-  return Math.sqrt(sum / rounds);
-}
-
-/** Return for each separation from 0 to the last: b, k, the sensitivity, and the noise of the sum for a multiplier of 1. */
-function ledger(mechanism, rounds, last) {
-  const coefficients = coefficientsOf(mechanism, rounds), norm = rowNorm(mechanism, coefficients);
-  return Array.from({ length: last + 1 }, (_, separation) => {
-    const b = separation + 1, found = sensitivity(coefficients, b);
-    return { b, k: Math.ceil(rounds / b), sensitivity: found, noise: found * norm };
-  });
-}
-
 const SMALL_SPACE = '\u202f';
 
 /** Write a share of one as a percentage. */
@@ -134,8 +94,9 @@ function made(tag, text, ...held) {
 }
 
 /** Show a text, once it is another one: what has aria-live is read aloud. */
-function say(id, text) {
-  if (byId(id).textContent !== text) byId(id).textContent = text;
+function say(place, text) {
+  const element = typeof place === 'string' ? byId(place) : said[place];
+  if (element.textContent !== text) element.textContent = text;
 }
 
 /** Show key figures: value, label, detail. */
@@ -171,45 +132,29 @@ function canvas(name, height) {
   return { width, draw };
 }
 
-/** Draw a bar for each [name, value], in multiples of a fair share; `top` is the end of the axis. */
-function drawBars(name, rows, top) {
-  const line = 20, { width, draw } = canvas(name, rows.length * line + 46), bottom = rows.length * line + 8, left = 98;
-  const x = (value) => left + (value / top) * (width - left - 14);
-  ticks(top, 5).forEach((value) => {
-    draw('path', { d: `M${x(value)} 2V${bottom}`, stroke: 'var(--rule)' });
-    draw('text', { x: x(value), y: bottom + 15, 'text-anchor': 'middle' }, digits(value));
-  });
-  rows.forEach(([text, value], index) => {
-    const y = 4 + index * line;
-    draw('text', { x: left - 8, y: y + 13, 'text-anchor': 'end' }, text);
-    draw('rect', { x: left, y: y + 2, width: Math.max(0, x(value) - left), height: line - 5, fill: 'var(--series-1)' });
-  });
-  draw('path', { d: `M${x(1)} 2V${bottom}`, stroke: 'var(--ink)', 'stroke-dasharray': '2 3' });
-  draw('text', { x: width - 14, y: bottom + 32, 'text-anchor': 'end' }, 'participation share (dotted: a fair one, 1)');
-}
-
-/** Draw values over R, a limit, and points {x, words, color} on the line. */
-function drawCurve(name, values, points, words, limit) {
+/** Draw a line of values, `write` being how, a limit, and points {x, words, color} on the line. */
+function drawCurve(name, values, { words, along, write, limit, top, points = [] }) {
   const height = 270, { width, draw } = canvas(name, height), left = 46, bottom = height - 46, last = values.length - 1;
-  const top = 1.08 * Math.max(0.001, values[0]), y = (value) => bottom - (value / top) * (bottom - 30);
-  const x = (value) => left + 6 + (value / (last || 1)) * (width - left - 22);
+  const y = (value) => bottom - (value / top) * (bottom - 30), x = (value) => left + 6 + (value / (last || 1)) * (width - left - 22);
   draw('text', { x: 4, y: 12 }, words);
   ticks(top).forEach((value) => {
     draw('path', { d: `M${left} ${y(value)}H${width - 10}`, stroke: 'var(--rule)' });
-    draw('text', { x: left - 7, y: y(value) + 4, 'text-anchor': 'end' }, `${digits(100 * value)}${SMALL_SPACE}%`);
+    draw('text', { x: left - 7, y: y(value) + 4, 'text-anchor': 'end' }, write(value));
   });
   ticks(last, width < 400 ? 5 : 8, 1).forEach((value) => draw('text', { x: x(value), y: bottom + 17, 'text-anchor': 'middle' }, whole(value)));
-  draw('path', { d: `M${values.map((value, R) => `${x(R).toFixed(1)} ${y(value).toFixed(1)}`).join('L')}`, fill: 'none', stroke: 'var(--series-1)', 'stroke-width': 2 });
+  const line = values.map((value, index) => `${x(index).toFixed(1)} ${y(value).toFixed(1)}`).join('L');
+  draw('path', { d: `M${line}`, fill: 'none', stroke: 'var(--series-1)', 'stroke-width': 2 });
   if (limit <= top) draw('path', { d: `M${left} ${y(limit)}H${width - 10}`, stroke: 'var(--muted)', 'stroke-dasharray': '5 4' });
   points.forEach((point) => {
     const a = x(point.x), b = y(values[point.x]), beyond = a + 9 + 7.6 * point.words.length > width;
     draw('circle', { cx: a, cy: b, r: 6, fill: point.color });
     draw('text', { x: beyond ? width - 4 : a + 9, y: b - 9, 'text-anchor': beyond ? 'end' : 'start', class: 'told' }, point.words);
   });
-  draw('text', { x: width - 10, y: height - 8, 'text-anchor': 'end' }, 'separation R (rounds)');
+  draw('text', { x: width - 10, y: height - 8, 'text-anchor': 'end' }, along);
 }
 
 const byId = (id) => document.getElementById(id);
+const said = document.querySelectorAll('.words dd'); // about bias, model, cost, privacy, trust, and what to do next
 const start = JSON.parse(byId('playground-data').textContent);
 const field = (name) => byId(`playground-${name}`);
 const chosen = (name) => Number(field(name).value);
@@ -248,20 +193,8 @@ function read() {
   return { law, groups, clients: groups ? units * size : clients, size, units, weights: scaled(weights), cohort: groups ? 1 : size };
 }
 
-/** Put the units into bars {name, of}: two groups, each for itself, or tenths, the heaviest first. */
-function barsOf({ law, groups, units, weights }) {
-  const one = groups ? 'group' : 'client', order = weights.map((_, unit) => unit).sort((a, b) => weights[b] - weights[a] || a - b);
-  if (law === 'two') {
-    const first = heavy(units);
-    return [{ name: `heavy ${one}s`, of: order.slice(0, first) }, { name: `light ${one}s`, of: order.slice(first) }];
-  }
-  if (units <= 24) return order.map((unit) => ({ name: groups ? `group ${unit + 1}` : `client ${unit}`, of: [unit] }));
-  return ['heaviest', '2nd', '3rd', '4th', '5th', '6th', '7th', '8th', '9th', 'lightest'].map((which, tenth) => (
-    { name: `${which} tenth`, of: order.filter((_, place) => Math.floor((place * 10) / units) === tenth) }));
-}
-
 /** Write the scenario file, or the command, that would run this. */
-function recipe({ law, groups, clients, size, units }, R, { rounds, privacy }) {
+function recipe({ law, groups, clients, size, units }, R) {
   if (law === 'file') {
     const sets = [`population.*.separation=${R}`];
     if (size !== start.cohort) sets.push(`server.cohort=${size}`, 'server.over_select=1');
@@ -275,7 +208,7 @@ function recipe({ law, groups, clients, size, units }, R, { rounds, privacy }) {
     two: () => [entry(heavy(units) * many, `weight: ${chosen('factor')}, `), entry((units - heavy(units)) * many, '')],
     equal: () => [entry(clients, '')],
   }[law]();
-  return [`stop: {rounds: ${rounds}}`, 'population:', ...population, `server: {cohort: ${size}${groups ? ', selection: {kind: groups}' : ''}}`, privacy].join('\n');
+  return [`stop: {rounds: ${start.rounds}}`, 'population:', ...population, `server: {cohort: ${size}${groups ? ', selection: {kind: groups}' : ''}}`].join('\n');
 }
 
 /** Say how uneven it is at this R, and which R is enough. */
@@ -291,27 +224,7 @@ function sentences(R, away) {
   return { found, advice, enough };
 }
 
-let kept = { key: '' }, booked = { key: '' };
-
-/** Show what a separation is worth to privacy: what it promises, and the noise for the epsilon that is chosen. */
-function drawPrivacy(R, last) {
-  const { epsilons, deltas, noise, most_rounds: most } = start.privacy, mechanism = field('mechanism').value;
-  const rounds = Math.min(most, Math.max(1, Math.round(chosen('rounds')) || 1)), key = JSON.stringify([mechanism, rounds, last]);
-  if (booked.key !== key) booked = { key, rows: ledger(mechanism, rounds, last) };
-  const { rows } = booked, row = rows[R], epsilon = epsilons[chosen('epsilon')], delta = deltas[chosen('delta')];
-  const multiplier = noise[chosen('delta')][chosen('epsilon')], relative = rows.map((each) => each.noise / rows[0].noise);
-  say('playground-epsilon-now', digits(epsilon));
-  field('epsilon').setAttribute('aria-valuetext', `epsilon ${digits(epsilon)}`);
-  const apart = row.k === 1 ? '' : `, at least b = ${some(row.b, 'round')} apart`;
-  say('playground-private', `With R = ${whole(R)}, a client takes part at most k = ${some(row.k, 'time')} in ${some(rounds, 'round')}${apart}. `
-    + `Epsilon ${digits(epsilon)} at delta ${delta} then takes noise of ${digits(multiplier * row.noise)} clip norms in the sum of all updates`
-    + `${R === 0 ? '' : `, ${percent(relative[R])} of what R = 0 takes`}.`);
-  drawCurve('noise', relative, [{ x: R, words: `R = ${whole(R)}`, color: 'var(--series-2)' }], 'noise for this epsilon, compared with R = 0');
-  const every = Math.ceil(rows.length / 60);
-  showRows('noise', rows.flatMap((each, place) => (
-    place % every && place !== R ? [] : [[whole(place), whole(each.b), whole(each.k), digits(each.sensitivity), digits(multiplier * each.noise)]])));
-  return { rounds, privacy: `privacy: {mechanism: ${mechanism}, epsilon: ${epsilon}, delta: ${delta}, clip: 1}` };
-}
+let kept = { key: '' };
 
 function draw() {
   const asked = read(), { weights, cohort, units } = asked, key = JSON.stringify([weights, cohort]);
@@ -321,7 +234,7 @@ function draw() {
   }
   const { rho, away } = kept, last = away.length - 1, slider = field('separation'), one = asked.groups ? 'group' : 'client';
   slider.max = last;
-  const R = Math.min(last, chosen('separation')), bars = barsOf(asked);
+  const R = Math.min(last, chosen('separation'));
   const pi = participation(weights, R, cohort, rho), { found, advice, enough } = sentences(R, away);
   ['exponent', 'share', 'factor'].forEach((name) => {
     byId(`playground-${name}-line`).hidden = !{ zipf: ['exponent'], two: ['share', 'factor'] }[asked.law]?.includes(name);
@@ -335,9 +248,9 @@ function draw() {
   say('playground-bound', chosen('cohort') === asked.size ? bound : `A cohort of ${whole(asked.size)} is taken: from 1 to half of the clients.`);
   const ready = (waited) => whole(asked.clients - waited * asked.size), [least, most] = [Math.min, Math.max].map((end) => digits(end(...pi) * units));
   say('answer-head', found);
-  say('playground-said-1', `${percent(away[R])} from uniform (TV): a ${one} takes part ${least === most ? most : `${least} to ${most}`} times its fair share.`);
-  say('playground-said-3', `Waiting leaves ${ready(R)} of ${whole(asked.clients)} clients ready in a round${enough >= 0 && enough !== R ? `; R = ${whole(enough)} leaves ${ready(enough)}` : ''}.`);
-  say('playground-advice', advice);
+  say(0, `${percent(away[R])} from uniform (TV): a ${one} takes part ${least === most ? most : `${least} to ${most}`} times its fair share.`);
+  say(2, `Waiting leaves ${ready(R)} of ${whole(asked.clients)} clients ready in a round${enough >= 0 && enough !== R ? `; R = ${whole(enough)} leaves ${ready(enough)}` : ''}.`);
+  say(5, advice);
   showTiles('playground-tiles', [
     [percent(away[R]), 'from uniform (TV)', 'theory; not run'],
     [enough >= 0 ? `R = ${whole(enough)}` : 'none', 'smallest for the limit', `of ${byId('playground-target-now').textContent}`],
@@ -345,16 +258,26 @@ function draw() {
     [least, 'smallest participation share', `of one ${one}`],
     [ready(R), 'clients ready in a round', `of ${whole(asked.clients)}`],
   ]);
-  const mean = (of, turns) => (of.reduce((sum, unit) => sum + turns[unit], 0) * units) / of.length, at0 = participation(weights, 0, cohort, rho);
-  drawBars('bars', bars.map((bar) => [bar.name, mean(bar.of, pi)]), 1.02 * Math.max(1.05, ...bars.map((bar) => mean(bar.of, at0))));
-  showRows('bars', bars.map((bar) => [bar.name, digits(mean(bar.of, pi))]));
-  drawCurve('curve', away, [
-    ...(enough >= 0 && enough !== R ? [{ x: enough, words: `R = ${whole(enough)} is enough`, color: 'var(--series-3)' }] : []),
-    { x: R, words: `R = ${whole(R)}: ${percent(away[R])}`, color: 'var(--series-2)' },
-  ], 'distance from uniform (TV); dashed: the limit', chosen('target') / 100);
-  const every = Math.ceil(away.length / 60);
-  showRows('curve', away.map((share, each) => [whole(each), percent(share)]).filter((_, each) => each % every === 0 || each === R || each === enough));
-  say('playground-recipe', recipe(asked, R, drawPrivacy(R, last)));
+  const most_times = Math.ceil(start.rounds / (R + 1)), noise = percent(Math.sqrt(most_times / start.rounds));
+  say(3, `In ${some(start.rounds, 'round')} a client takes part at most ${some(most_times, 'time')}: independent noise for the same epsilon is ${noise} of what R = 0 takes.`);
+  const shares = (turns) => Array.from(turns, (share) => share * units).sort((a, b) => b - a), now = shares(pi);
+  const top = 1.02 * Math.max(1.05, ...shares(participation(weights, 0, cohort, rho)));
+  drawCurve('shares', now, { words: 'participation share; dashed: a fair one', along: `${one}s, most frequent first`, write: digits, limit: 1, top });
+  const thinned = (values, keep) => values.flatMap((value, index) => (keep.includes(index) || index % Math.ceil(values.length / 60) === 0 ? [[whole(index), value]] : []));
+  showRows('shares', thinned(now.map(digits), []));
+  drawCurve('curve', away, {
+    words: 'distance from uniform (TV); dashed: the limit',
+    along: 'separation R (rounds)',
+    write: (value) => `${digits(100 * value)}${SMALL_SPACE}%`,
+    limit: chosen('target') / 100,
+    top: 1.08 * Math.max(0.001, away[0]),
+    points: [
+      ...(enough >= 0 && enough !== R ? [{ x: enough, words: `R = ${whole(enough)} is enough`, color: 'var(--series-3)' }] : []),
+      { x: R, words: `R = ${whole(R)}: ${percent(away[R])}`, color: 'var(--series-2)' },
+    ],
+  });
+  showRows('curve', thinned(away.map(percent), [R, enough]));
+  say('playground-recipe', recipe(asked, R));
   say('playground-how', asked.law === 'file' ? 'With the scenario file:' : 'Save this as my.fedsim.yaml, and run it with: fedsim run my.fedsim.yaml');
 }
 
