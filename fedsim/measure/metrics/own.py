@@ -43,12 +43,13 @@ class Own:
             if not isinstance(found, Mapping) and len(known) > 1:
                 raise PluginError(f"declares {len(known)} metrics, so it must return a mapping, not {found!r}")
             for name, value in named.items():
-                rows: Any = value if isinstance(value, list | tuple | np.ndarray) else [value]  # of days or spans
+                several = isinstance(value, list | tuple | np.ndarray)  # of days or spans
+                rows: Any = value if several else [value]
                 if name not in known:
                     raise PluginError(f"returned {name!r}, and declares only {', '.join(known)}")
                 if not all(isinstance(each, Real) for each in rows):
                     raise PluginError(f"returned {value!r} for {name}, which is not a number")
-                measured[name] = [*map(float, rows)] if rows is value else float(rows[0])
+                measured[name] = [*map(float, rows)] if several else float(rows[0])
             return measured
 
 
