@@ -248,8 +248,8 @@ def _ways(run: _Measured) -> Iterator[_Parts]:
             yield rows(kind, noun, names, clients[column].cast(pl.Enum(names)).to_physical().to_numpy(), spans)
     if (classes := weight_classes(weight, run.together)) is not None:
         noun = "group" if run.together > 1 else "tenth" if len(clients) >= 2 * TENTH else "client"
-        names = [f"client {each}" for each in np.argsort(-weight, kind="stable")] if noun == "client" else None
-        ends = names or _between(f"heaviest {noun}", f"lightest {noun}", int(classes.max()) + 1)
+        each_client = [f"client {each}" for each in np.argsort(-weight, kind="stable")] if noun == "client" else None
+        ends = each_client or _between(f"heaviest {noun}", f"lightest {noun}", int(classes.max()) + 1)
         yield rows("weight", noun, ends, classes, by_span(run.series, "weights"))
     for kind, most, least in (("speed", "fastest", "slowest"), ("availability", "most available", "least available")):
         found = [of_reports(run.metrics, f"by_{kind}.{tenth}") for tenth in range(TENTH, 0, -1)]
