@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Floats, Ints
+from fedsim.common.files import slices
 from fedsim.log import with_staleness
 
 
@@ -65,11 +66,13 @@ class Contributions:
 
 
 def contributions(participations: pl.DataFrame | pl.LazyFrame, clients: int) -> Contributions:
-    """Count the contributions of N clients in a table of participations."""
-    client, at = reports(participations).collect().to_numpy().T
-    separations = Separations(clients)
-    separations.add(client, at)
-    return separations.contributions(np.bincount(client, minlength=clients))
+    """Count the contributions of N clients in a table of participations in the order of selection."""
+    counts, separations = np.zeros(clients, dtype=np.int64), Separations(clients)
+    for part in slices(with_staleness(participations), "round", "client", "outcome", "staleness"):
+        client, at = reports(part).collect().to_numpy().T
+        counts += np.bincount(client, minlength=clients)
+        separations.add(client, at)
+    return separations.contributions(counts)
 
 
 class Separations:

@@ -1,7 +1,9 @@
 """Contributions of clients: how often, how far apart, and which report of a buffered server counts when."""
 
 import polars as pl
+import pytest
 
+from fedsim.measure import contributions as module
 from fedsim.measure.contributions import Contributions, contributions
 from fedsim.run.simulate import simulate
 from tests.conftest import Load
@@ -27,9 +29,13 @@ def test_nobody_contributed() -> None:
     assert contributions(table([(0, 0, "dropped", None)]), 2) == Contributions(0, 0, None, -1, -1, -1)
 
 
-def test_it_is_what_a_table_by_client_says(small: Load) -> None:
+@pytest.mark.long
+@pytest.mark.parametrize("size", [1, 2, 1000])
+def test_the_same_in_slices_of_any_size(small: Load, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     log = simulate(small("population.0.separation={kind: uniform, low: 1, high: 3}"))
     whole = contributions(log.participations, 12)
+    monkeypatch.setattr("fedsim.common.files.ROWS", size)
+    assert module.contributions(log.participations, 12) == whole
     by_client = log.participations.filter(outcome="reported").group_by("client").agg(pl.col("round").diff().min())
     assert whole.least_separation == by_client["round"].min() == log.metrics["participation.separation.least"]
 
