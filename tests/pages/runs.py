@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from fedsim.log import fingerprint
+from fedsim.log import GAUGES, fingerprint
 from fedsim.measure.facts import facts_of
 from fedsim.measure.series import series_of
 from fedsim.measure.shares import judge_shares
@@ -166,6 +166,7 @@ def write_gauges(directory: Path, rounds: int) -> None:
             "available": np.repeat(available, GROUPS),
             "eligible": np.repeat(available - 1, GROUPS),
             "in_session": np.zeros(GROUPS * len(hours), dtype=np.int64),
+            **{name: np.zeros(GROUPS * len(hours), dtype=np.int64) for name in list(GAUGES)[6:]},  # reasons
         }
     ).write_parquet(directory / "gauges.parquet")
 
