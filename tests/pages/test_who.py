@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from fedsim.common.arrays import Ints
-from fedsim.measure.series import share_margins
+from fedsim.measure.verdict import share_variance
 from fedsim.pages.bias import bias_of
 from fedsim.pages.charts import Chart
 from fedsim.pages.charts.who import in_order, who_charts
@@ -75,8 +75,7 @@ def test_groups_are_in_multiples_of_their_share_with_theory_and_intervals(run: R
     pi = stationary(WEIGHT, SEPARATION, SIZE, "groups").pi
     np.testing.assert_allclose(rows["theory"], [pi[:60].sum() / 0.6, pi[60:].sum() / 0.4])
     spans = two.series["reports"]["len"].to_numpy().reshape(20, 2)
-    margins = share_margins(spans)
-    assert margins is not None
+    margins = 2 * np.sqrt(share_variance(spans))
     assert ((rows["value"] - rows["theory"]).abs().to_numpy() < 2 * margins / rows["size"].to_numpy()).all()
     draws = counts.sum() / SIZE  # groups of five are drawn as one
     np.testing.assert_allclose(rows["chance"], 1.96 * np.sqrt(np.array([0.4 / 0.6, 0.6 / 0.4]) / draws))
