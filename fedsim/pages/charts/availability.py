@@ -39,7 +39,7 @@ def hourly(run: Run, column: str, zone: str | None = None) -> Floats:
     hours = hours_of(counted["time_s"].to_numpy(), run.scenario.start, ZoneInfo(clock_of(run.clients)))
     found = np.bincount(hours, weights=counted[column].to_numpy(), minlength=24)
     possible = len(clients) * np.bincount(hours, minlength=24)
-    return np.where(possible > 0, found / np.maximum(possible, 1), np.nan)
+    return np.where(possible > 0, found / np.maximum(possible, 1), np.nan).astype(np.float64)
 
 
 def hour_chart(run: Run) -> Chart | None:

@@ -6,7 +6,8 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.formatting import count
-from fedsim.pages.bias import Bias, fair_counts
+from fedsim.common.later import special
+from fedsim.pages.bias import Bias
 from fedsim.pages.charts import Chart, marks
 from fedsim.pages.charts.plot import AxisLook, Rows, Rule, Series, line_plot, row_plot
 from fedsim.pages.tables import GROUP_ROWS
@@ -80,8 +81,8 @@ def clients_chart(runs: Mapping[str, Run], name: str) -> Chart | None:
     if not series:
         return None
     if len(runs) == 1:
-        possible, reached = fair_counts(taken, clients)
-        usual = possible[np.minimum(np.searchsorted(reached, 1 - series[0].x), len(possible) - 1)]
+        # Counts of a fair lottery in order are quantiles of the binomial, but for what rounding adds
+        usual = np.ceil(special.bdtrik(1 - series[0].x, taken, 1 / clients) - 1e-9)
         series.append(Series("equal chances", series[0].x, usual * clients / taken, marks.MUTED))
         rules = []
     look = AxisLook("clients, most frequent first", "percent"), AxisLook(_SHARE)
