@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from matplotlib.figure import Figure
 
+from fedsim.common.formatting import NO_VALUE
 from fedsim.pages.bias import bias_of
 from fedsim.pages.charts import Absent, Chart, run_charts
 from fedsim.pages.charts.distance import LARGEST_CURVE, distance_chart
@@ -185,6 +186,14 @@ def test_several_lines_and_rules_have_a_legend_and_one_has_none() -> None:
         rules = [Rule("five", 5.0)] if some else []
         line_plot("some", "Some", some or series[:1], x, y, rules).draw(figure.subplots())
         assert [text.get_text() for legend in figure.legends for text in legend.get_texts()] == names
+
+
+def test_the_table_of_lines_has_values_to_the_digits_that_their_intervals_leave() -> None:
+    x, y = np.array([1.0, 2.0]), np.array([1.2345, 2.3456])
+    series = [Series("plain", x, y), Series("judged", x[:1], y[:1], margin=np.array([0.03]))]
+    chart = line_plot("some", "Some", series, AxisLook("x"), AxisLook("y"))
+    assert chart.table is not None
+    assert chart.table.rows == (("1", "1.234", "1.23 ± 0.03"), ("2", "2.346", NO_VALUE))
 
 
 def test_names_beside_points_do_not_lie_on_each_other() -> None:

@@ -53,7 +53,7 @@ def hour_chart(run: Run) -> Chart | None:
         return None
     known = [column for column in _REASONS if column in gauges.columns and gauges[column].sum()]
     reasons = {} if known == ["in_session"] else {_REASONS[each]: hourly(run, each) for each in known}
-    at = np.arange(24) + 0.5
+    at = np.arange(24, dtype=np.float64) + 0.5
     series = [
         Series(name, at, share, marks.series_color(index), "dashed" if name in reasons else "line")
         for index, (name, share) in enumerate((shares | reasons).items())
