@@ -36,7 +36,7 @@ class Sessions:
         self.color = color
 
     def prepare(self, run):
-        return run.participations.group_by("client").len().sort("client").collect()
+        return run.participations.group_by("client").len().sort("client")
 
     def draw(self, data, axes):
         axes.bar(data["client"], data["len"], color=self.color)
