@@ -6,9 +6,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-import numpy as np
-
-from fedsim.common.arrays import Floats, Ints
 from fedsim.common.formatting import cut
 from fedsim.measure.shares import WAYS
 from fedsim.measure.verdict import LEVEL
@@ -125,18 +122,6 @@ def bias_of(run: Run) -> Bias:
 
     parts = tuple(map(part, looks))
     return Bias(Seen[whole.pop("seen")], parts=parts, **{name: each for name, each in whole.items() if name != "p"})
-
-
-def fair_counts(taken: int, clients: int) -> tuple[Ints, Floats]:
-    """Return the counts that a client can have in a fair lottery, and the probabilities of no more than each."""
-    share = 1 / clients
-    mean = taken * share
-    far = 12 * np.sqrt(mean) + 40
-    counts = np.arange(max(0, int(mean - far)), min(taken, int(mean + far)) + 1)
-    more = np.log((taken - counts[:-1]) / (counts[:-1] + 1) * share / (1 - share)) if clients > 1 else np.zeros(0)
-    logarithms = np.concatenate([[0.0], np.cumsum(more)])
-    weights = np.exp(logarithms - logarithms.max())
-    return counts, np.cumsum(weights) / weights.sum()
 
 
 def pull_apart(run: Run) -> float | None:

@@ -3,7 +3,7 @@
 import html
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -65,17 +65,13 @@ def _cards(section: Section, first: Chart | None) -> dict[str, object]:
 
 def render(answer: Answer, **context: object) -> str:
     """Fill the template; everything that a person named is text in it, never markup. `context` is of other pages."""
-    styles, first, own = files("fedsim.pages") / "templates" / "report.css", answer.first_picture, answer.kind in _OWN
-    sections = [_cards(section, first) for section in answer.sections]
-    page = render_part(
-        f"{answer.kind if own else 'page'}.html.jinja",
-        answer=answer,
-        chips=strip(answer),
+    sections = [_cards(section, answer.first_picture) for section in answer.sections]
+    page = _render_part(
+        f"{answer.kind if answer.kind in _OWN else 'page'}.html.jinja",
+        **_first_screen(answer),
         page_version=page_version(),
-        style=Markup(styles.read_text(encoding="utf-8")),
-        script=Markup((files("fedsim.pages") / "templates" / "sort.js").read_text(encoding="utf-8")),
-        picture=None if first is None or own else (first, picture(first)),
-        said=_by_question([*answer.sentences, *answer.remedies]),
+        style=Markup(_text("report.css")),
+        script=Markup(_text("sort.js")),
         sections=[each for each in sections if each["figures"] or each["tables"] or each["text"]],
         absent=[chart for section in answer.sections for chart in section.charts if isinstance(chart, Absent)],
         origin=next(iter(answer.origins.values())) if len(answer.origins) == 1 else None,
@@ -85,11 +81,17 @@ def render(answer: Answer, **context: object) -> str:
     return restricted(page)
 
 
-def _by_question(sentences: Iterable[Sentence]) -> Mapping[str, list[Sentence]]:
-    found = dict[str, list[Sentence]]()
-    for each in sentences:
-        found.setdefault(each.about, []).append(each)
-    return found
+def _first_screen(answer: Answer) -> dict[str, object]:
+    """Return what a page and a notebook show first: checks, sentences by question, and the picture."""
+    said, first = dict[str, list[Sentence]](), answer.first_picture
+    for each in (*answer.sentences, *answer.remedies):
+        said.setdefault(each.about, []).append(each)
+    shown = None if first is None else (first, picture(first))
+    return {"answer": answer, "chips": strip(answer), "said": said, "picture": shown}
+
+
+def _text(name: str) -> str:
+    return (files("fedsim.pages") / "templates" / name).read_text(encoding="utf-8")
 
 
 _COLORS = re.compile(r"(--[a-z0-9-]+: #[0-9a-f]{6};)")
@@ -97,23 +99,12 @@ _COLORS = re.compile(r"(--[a-z0-9-]+: #[0-9a-f]{6};)")
 
 def fragment(answer: Answer) -> str:
     """Return what a notebook shows of an answer; its style reaches nothing outside it."""
-    style = (files("fedsim.pages") / "templates" / "report.css").read_text(encoding="utf-8")
-    light, _, rest = style.partition("@media screen")
-    first = answer.first_picture
-    return render_part(
-        "notebook.html.jinja",
-        answer=answer,
-        chips=strip(answer),
-        said=_by_question([*answer.sentences, *answer.remedies]),
-        light=Markup(" ".join(_COLORS.findall(light))),
-        dark=Markup(" ".join(_COLORS.findall(rest.partition("\n}")[0]))),
-        chart=first,
-        picture=None if first is None else picture(first),
-    )
+    light, _, rest = _text("report.css").partition("@media screen")
+    colors = [Markup(" ".join(_COLORS.findall(each))) for each in (light, rest.partition("\n}")[0])]
+    return _render_part("notebook.html.jinja", **_first_screen(answer), light=colors[0], dark=colors[1])
 
 
-def render_part(template: str, **context: object) -> str:
-    """Fill a template that is no whole page."""
+def _render_part(template: str, **context: object) -> str:
     return _environment().get_template(template).render(**context)
 
 

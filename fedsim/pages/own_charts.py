@@ -51,8 +51,6 @@ def _draw(name: str, choice: Component, run: Run) -> OwnChart:
         drawn = kind.draw
         section = getattr(kind, "section", OWN)
         chart = chart_of(name, kind, run)
-        if chart is None:
-            chart = Absent(name, choice.kind, "It has nothing to show of this run.")
         if isinstance(chart, Chart):
             for part, wanted in _PARTS.items():
                 if not isinstance(getattr(chart, part), wanted):

@@ -185,22 +185,18 @@ def figure_style(form: str | None = None, width: str | None = None, dpi: int | N
         One of them is not possible; the message says what would be right.
     """
     usual = FigureStyle()
-    if form is not None and form not in _FORMS:
+    match = _LENGTH.fullmatch((width or f"{usual.width}in").strip())
+    if match is None:
+        raise ValueError(f"{width!r} is not a width: a number and its unit, such as 3.25in, 84mm, 8.4cm or 240pt")
+    style = FigureStyle(form or usual.form, float(match[1]) * _INCHES[match[2]], usual.dpi if dpi is None else dpi)
+    if style.form not in _FORMS:
         raise ValueError(f"{form!r} is not a format of figures, which are png, svg and pdf")
-    if dpi is not None and not _DPI[0] <= dpi <= _DPI[1]:
+    if not _DPI[0] <= style.dpi <= _DPI[1]:
         raise ValueError(f"{dpi} dots an inch are out of range: a resolution is from {_DPI[0]} to {_DPI[1]:,}")
-    inches = usual.width
-    if width is not None:
-        match = _LENGTH.fullmatch(width.strip())
-        if match is None:
-            raise ValueError(f"{width!r} is not a width: a number and its unit, such as 3.25in, 84mm, 8.4cm or 240pt")
-        inches = float(match[1]) * _INCHES[match[2]]
-        if not _WIDTHS[0] <= inches <= _WIDTHS[1]:
-            least, most = (f"{each / _INCHES[match[2]]:.4g}{match[2]}" for each in _WIDTHS)
-            raise ValueError(f"{width} is out of range: a figure is from {least} to {most} wide")
-    style = FigureStyle(form or usual.form, inches, dpi or usual.dpi)
-    if style.form == "png" and inches * style.dpi > _DOTS:
-        raise ValueError(f"{inches:g}in at {style.dpi} dots an inch are more than {_DOTS:,} dots: a figure has fewer")
+    if not _WIDTHS[0] <= style.width <= _WIDTHS[1]:
+        raise ValueError(f"{width} is out of range: a figure is from {_WIDTHS[0]:g}in to {_WIDTHS[1]:g}in wide")
+    if style.form == "png" and (dots := style.width * style.dpi) > _DOTS:
+        raise ValueError(f"{width} at {style.dpi} dots an inch are {dots:,.0f} dots: a figure has at most {_DOTS:,}")
     return style
 
 

@@ -4,7 +4,7 @@ import math
 import shlex
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -16,7 +16,6 @@ from fedsim.pages.answer import BIAS, COST, MODEL, NEXT, TRUST, Answer, Sentence
 from fedsim.pages.page import write_answer
 from fedsim.population import Population, build_population
 from fedsim.scenario import Scenario
-from fedsim.scenario.component import Choice
 from fedsim.scenario.server import SyncServer
 from fedsim.theory import closed_form
 
@@ -29,7 +28,6 @@ _ABOUT = (
 IN_PAGE = 1_000  # up to so many units of selection the page computes, at most some 30 ms for a move of a slider
 _LIMIT = 0.1  # of the distance from uniform, with which the page starts
 _MOST_ROUNDS = 10_000  # the most rounds for which the page says what is promised to privacy
-_STEEPEST = 4.0  # the largest exponent that the page has a slider for
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class _Start:
     cohort: int
     separation: int
     selection: str  # ``midzuno``, or ``groups`` where a round takes one fixed group
-    law: str  # of the weights: ``equal``, ``zipf`` with this exponent, or ``file`` where they are the scenario's own
+    law: str  # of the weights: ``zipf`` with this exponent, or ``file`` where they are the scenario's own
     exponent: float = 1.0
     weights: Sequence[float] | None = None  # those of the scenario, the largest being 1; None without a scenario
     file: str = ""  # the scenario's file, quoted for a shell
@@ -132,7 +130,7 @@ def _start(scenario: Scenario, file: str) -> _Start:
             f"{file} has {count(units)} {what}, and the page computes for at most {count(IN_PAGE)}: take fewer, or ask "
             f"fedsim chain {file} --separation 0:{most}"
         )
-    start = _Start(
+    return _Start(
         clients=clients,
         cohort=size,
         separation=min(int(np.median(population.separation)), clients // size - 1),
@@ -143,14 +141,6 @@ def _start(scenario: Scenario, file: str) -> _Start:
         notes=list(_notes(scenario, server, population)),
         rounds=scenario.stop.at_most(_MOST_ROUNDS),
     )
-    if len(scenario.population) == 1:
-        match scenario.population[0].weight:
-            case Choice(kind="constant"):
-                return replace(start, law="equal")
-            case Choice(kind="zipf", exponent=exponent, per_rank=each, correlation=None):
-                if exponent <= _STEEPEST and each == (size if whole_groups else 1):
-                    return replace(start, law="zipf", exponent=exponent)
-    return start
 
 
 def _notes(scenario: Scenario, server: SyncServer, population: Population) -> Iterator[str]:
@@ -173,7 +163,7 @@ def _notes(scenario: Scenario, server: SyncServer, population: Population) -> It
 
 
 def _weights(start: _Start) -> Sequence[float]:
-    if start.law == "zipf":
-        ranks = np.arange(start.clients) // (start.cohort if start.selection == "groups" else 1) + 1
-        return cast("list[float]", (ranks.astype(np.float64) ** -start.exponent).tolist())
-    return start.weights if start.law == "file" and start.weights is not None else [1.0] * start.clients
+    if start.weights is not None:
+        return start.weights
+    ranks = np.arange(start.clients) // (start.cohort if start.selection == "groups" else 1) + 1
+    return cast("list[float]", (ranks.astype(np.float64) ** -start.exponent).tolist())

@@ -6,11 +6,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy.stats import binom
 
-from fedsim.pages.bias import ClientShare, Seen, bias_of, tenth_shares
+from fedsim.pages.bias import ClientShare, Seen, bias_of
 from fedsim.pages.words import participation, share
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
@@ -121,16 +118,3 @@ def test_parts_are_said_with_what_the_test_says() -> None:
     assert share(ClientShare("weight", "heaviest tenth", 0.1, 3, 1.5)).text == (
         "The heaviest tenth takes part 1.5 times its fair share: not tested."
     )
-
-
-@given(taken=st.integers(1, 3000), clients=st.integers(20, 200))
-def test_tenths_by_chance_add_up(run: Run, taken: int, clients: int) -> None:
-    """Against the whole binomial law: what its upper part holds, and who is left out."""
-    frame = pl.DataFrame({"reported": [taken] + [0] * (clients - 1)})
-    found = tenth_shares(replace(run, clients=frame))
-    assert found is not None
-    count, share = np.arange(taken + 1), clients // 10 / clients
-    chance = binom.pmf(count, taken, 1 / clients)
-    upper = np.diff(np.minimum(np.cumsum(chance[::-1]), share), prepend=0.0) @ count[::-1] / (taken / clients)
-    assert found.most == 1.0
-    assert found.most_by_chance == pytest.approx(float(upper))

@@ -10,11 +10,12 @@ import polars as pl
 import pytest
 from matplotlib.figure import Figure
 
+from fedsim.common.formatting import NO_VALUE
 from fedsim.pages.bias import bias_of
 from fedsim.pages.charts import Absent, Chart, run_charts
 from fedsim.pages.charts.distance import LARGEST_CURVE, distance_chart
 from fedsim.pages.charts.learning import curves, training_chart
-from fedsim.pages.charts.marks import Spaced
+from fedsim.pages.charts.marks import Scale, Spaced
 from fedsim.pages.charts.plot import AxisLook, Rule, Series, line_plot
 from fedsim.pages.charts.rounds import duration_chart
 from fedsim.run.load import load_one
@@ -125,20 +126,21 @@ def test_an_axis_does_not_follow_what_diverges_without_end(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "scale", "least"),
+    ("values", "asked", "scale", "least"),
     [
-        ([1.0, 1e-9], "log", None),
-        ([1.0, 0.0], "linear", 0.0),
-        ([5.0, 1.0], "linear", 0.0),
-        ([5.1, 5.0], "linear", None),
+        ([1.0, 1e-9], "auto", "log", None),
+        ([1.0, 0.0], "auto", "linear", 0.0),
+        ([5.0, 1.0], "auto", "linear", None),
+        ([5.0, 1.0], "linear", "linear", 0.0),
+        ([5.1, 5.0], "linear", "linear", None),
     ],
 )
 def test_an_axis_is_logarithmic_or_begins_at_nothing_as_its_values_ask_for(
-    values: list[float], scale: str, least: float | None
+    values: list[float], asked: Scale, scale: str, least: float | None
 ) -> None:
     series = Series("some", np.arange(2.0), np.array(values))
     axes = Figure().subplots()
-    line_plot("some", "Some", [series], AxisLook("x"), AxisLook("y", "auto")).draw(axes)
+    line_plot("some", "Some", [series], AxisLook("x"), AxisLook("y", asked)).draw(axes)
     assert axes.get_yscale() == scale
     assert (axes.get_ylim()[0] == least) == (least is not None)
 
@@ -184,6 +186,14 @@ def test_several_lines_and_rules_have_a_legend_and_one_has_none() -> None:
         rules = [Rule("five", 5.0)] if some else []
         line_plot("some", "Some", some or series[:1], x, y, rules).draw(figure.subplots())
         assert [text.get_text() for legend in figure.legends for text in legend.get_texts()] == names
+
+
+def test_the_table_of_lines_has_values_to_the_digits_that_their_intervals_leave() -> None:
+    x, y = np.array([1.0, 2.0]), np.array([1.2345, 2.3456])
+    series = [Series("plain", x, y), Series("judged", x[:1], y[:1], margin=np.array([0.03]))]
+    chart = line_plot("some", "Some", series, AxisLook("x"), AxisLook("y"))
+    assert chart.table is not None
+    assert chart.table.rows == (("1", "1.234", "1.23 ± 0.03"), ("2", "2.346", NO_VALUE))
 
 
 def test_names_beside_points_do_not_lie_on_each_other() -> None:

@@ -173,9 +173,9 @@ def test_the_command_line_writes_figures(run_directory: Path, tmp_path: Path) ->
         (["--dpi", "300"], "is of figures; name a folder for them with --figures"),
         (["--figures", "f", "--format", "html"], "'html' is not a format of figures, which are png, svg and pdf"),
         (["--figures", "f", "--width", "3"], "'3' is not a width: a number and its unit, such as 3.25in, 84mm"),
-        (["--figures", "f", "--width", "1cm"], "1cm is out of range: a figure is from 6.35cm to 76.2cm wide"),
+        (["--figures", "f", "--width", "1cm"], "1cm is out of range: a figure is from 2.5in to 30in wide"),
         (["--figures", "f", "--dpi", "9"], "9 dots an inch are out of range: a resolution is from 50 to 2,400"),
-        (["--figures", "f", "--width", "20in", "--dpi", "2400"], "20in at 2400 dots an inch are more than 15,000 dots"),
+        (["--figures", "f", "--width", "20in", "--dpi", "2400"], "are 48,000 dots: a figure has at most 15,000"),
         (["--figures", "f", "--out", "x.html"], "is for pages and summaries; --figures names a folder itself"),
     ],
 )

@@ -40,25 +40,10 @@ def test_the_page_has_its_start_without_scripts_too() -> None:
 def test_a_scenario_is_where_the_page_starts(small: Load) -> None:
     found = start(small())
     assert (found["clients"], found["cohort"], found["separation"], found["most"]) == (12, 3, 2, 3)
-    assert (found["law"], found["exponent"], found["selection"]) == ("zipf", 1.0, "midzuno")
+    assert (found["law"], found["selection"]) == ("file", "midzuno")
     assert np.allclose(found["weights"], 1 / np.arange(1, 13))
     assert found["file"] == "'my case.yaml'"
     assert found["notes"] == []
-
-
-@pytest.mark.parametrize(
-    ("overrides", "law"),
-    [
-        (["population.0.weight=2"], "equal"),
-        (["population.0.weight={kind: zipf, exponent: 5}"], "file"),
-        (["population.0.weight={kind: zipf, exponent: 1, per_rank: 3}"], "file"),
-        (["population.0.weight={kind: zipf, exponent: 1, per_rank: 3}", "server.selection.kind=groups"], "zipf"),
-        (["population.0.weight={kind: lognormal, sigma: 1}"], "file"),
-    ],
-    ids=str,
-)
-def test_weights_that_the_page_has_a_law_for_start_with_it(small: Load, overrides: list[str], law: str) -> None:
-    assert start(small(*overrides))["law"] == law
 
 
 @pytest.mark.parametrize(

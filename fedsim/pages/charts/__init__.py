@@ -45,7 +45,7 @@ class RunChart(Protocol):
     """Draws a chart of a run.
 
     It may have a method ``prepare(run)``, which returns the data to draw; or a text that says why there are none; or
-    None where the page without this chart lacks nothing. Without it, the data are the `Run` itself. It may have
+    None. Without it, the data are the `Run` itself. It may have
     ``title``, a text or a method of the run, and ``finding``, a method of the data: what is to be seen, in about 80
     characters, which becomes the title. It may have ``description``, ``notes`` (texts), ``table`` and ``height``, each
     a value or a method of the data; and ``section``: bias, devices, rounds or learning.
@@ -56,15 +56,13 @@ class RunChart(Protocol):
         ...
 
 
-def chart_of(name: str, kind: RunChart, run: Run) -> Chart | Absent | None:
-    """Compute what a chart of the scenario's own shows of a run; None where a page without it lacks nothing."""
+def chart_of(name: str, kind: RunChart, run: Run) -> Chart | Absent:
+    """Compute what a chart of the scenario's own shows of a run, or why it shows nothing."""
     prepare = getattr(kind, "prepare", None)
     data = run if prepare is None else prepare(run)
     title = _part_of(kind, "title", type(kind).__name__, run)
-    if data is None:
-        return None
-    if isinstance(data, str):
-        return Absent(name, title, data)
+    if data is None or isinstance(data, str):
+        return Absent(name, title, data or "It has nothing to show of this run.")
     notes = _part_of(kind, "notes", (), data)
     return Chart(
         name=name,

@@ -39,7 +39,7 @@ def hourly(run: Run, column: str, zone: str | None = None) -> Floats:
     hours = hours_of(counted["time_s"].to_numpy(), run.scenario.start, ZoneInfo(clock_of(run.clients)))
     found = np.bincount(hours, weights=counted[column].to_numpy(), minlength=24)
     possible = len(clients) * np.bincount(hours, minlength=24)
-    return np.where(possible > 0, found / np.maximum(possible, 1), np.nan)
+    return np.where(possible > 0, found / np.maximum(possible, 1), np.nan).astype(np.float64)
 
 
 def hour_chart(run: Run) -> Chart | None:
@@ -53,7 +53,7 @@ def hour_chart(run: Run) -> Chart | None:
         return None
     known = [column for column in _REASONS if column in gauges.columns and gauges[column].sum()]
     reasons = {} if known == ["in_session"] else {_REASONS[each]: hourly(run, each) for each in known}
-    at = np.arange(24) + 0.5
+    at = np.arange(24, dtype=np.float64) + 0.5
     series = [
         Series(name, at, share, marks.series_color(index), "dashed" if name in reasons else "line")
         for index, (name, share) in enumerate((shares | reasons).items())

@@ -69,7 +69,8 @@ def set_scale(
 ) -> None:
     """Give an axis a scale with few labels, or with labels of its own at some places.
 
-    What is never negative is not drawn below 0; what is not all far above it, from 0 on if it is not along x.
+    What is never negative does not reach below 0 on a y axis; it begins at 0, unless all values are far above it or the
+    scale is ``auto``.
     """
     axis = axes.xaxis if name == "x" else axes.yaxis
     if is_log(scale, values):
@@ -81,7 +82,7 @@ def set_scale(
         axis.set_minor_formatter(NullFormatter())
         return
     low, high = axis.get_view_interval()
-    if name == "y" and len(values) and values.min() >= 0 and low < 0.7 * high:
+    if name == "y" and len(values) and values.min() >= 0 and low < (0 if scale == "auto" else 0.7 * high):
         axes.set_ylim(0, high)
     if ticks is not None:
         axis.set_major_locator(FixedLocator(list(ticks)))

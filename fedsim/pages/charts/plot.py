@@ -114,10 +114,10 @@ def line_plot(
     return Chart(name, title, description, tuple(notes), _line_table(title, told, x, y), draw)
 
 
-def _write(axis: AxisLook, value: float | None, margin: float | None = None) -> str:
+def _write(axis: AxisLook, value: float | None, margin: float = np.nan) -> str:
     if axis.scale == "percent":
         return percent(value)
-    return above_dust(value) if value is None or margin is None else give_or_take(value, margin)
+    return give_or_take(value, margin) if value is not None and margin > 0 else above_dust(value)
 
 
 def _line_table(title: str, series: Sequence[Series], x: AxisLook, y: AxisLook) -> Table:
@@ -170,7 +170,8 @@ def _name_points(axes: Axes, series: Sequence[Series]) -> None:
     size = matplotlib.rcParams["legend.fontsize"]
     for each in series:
         for x, y, name in zip(each.x, each.y, (cut(name, _POINT_NAME) for name in each.names), strict=False):
-            at, right = to_axes.transform((x, y)), to_axes.transform((x, y))[0] > 0.6
+            at = to_axes.transform((x, y))
+            right = at[0] > 0.6
             apart = [(np.abs(at - other), 0.011 * (len(name) + length + 4)) for other, length in taken]
             if all(away[1] > 0.075 or away[0] > wide for away, wide in apart):
                 taken.append((at, len(name)))

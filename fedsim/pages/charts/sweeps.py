@@ -1,6 +1,6 @@
 """The charts of a sweep: a metric along it, the parts of a loss, and bias against pace with the choice marked."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -51,27 +51,30 @@ def _along(axis: Axis) -> AxisLook:
     return AxisLook(title, "auto", {value: number(value) for value in values.tolist()} if few else None)
 
 
-def _choice(line: Line, y: Floats, chosen: int | None) -> list[Series]:
-    """Mark the choice where it lies on a line."""
-    at = line.points == chosen
-    return [Series("choice", line.x[at], y[at], marks.INK, "ring")] if at.any() else []
+def _series(lines: Mapping[str, Line], chosen: int | None, scale: float = 1.0) -> list[Series]:
+    """Draw lines with their intervals, and mark the choice on the first one that it lies on."""
+    series = [
+        Series(name, line.x, scale * line.mean, marks.series_color(index), "marked", scale * line.half)
+        for index, (name, line) in enumerate(lines.items())
+    ]
+    at = [(line, line.points == chosen) for line in lines.values() if chosen in line.points]
+    return [*series, *(Series("choice", line.x[on], scale * line.mean[on], marks.INK, "ring") for line, on in at[:1])]
 
 
 def line_chart(
     trials: Trials, metric: str, name: str, title: str, theory: str | None = None, chosen: int | None = None
 ) -> Chart | None:
     """Make the chart of a metric along a sweep, in the unit of its wording; None where no run has a value."""
-    wording, lines, series = wording_of(metric), [*lines_of(trials, metric)], list[Series]()
+    wording, lines = wording_of(metric), [*lines_of(trials, metric)]
     if trials.axis is None or not lines:
         return None
-    predicted = None if theory is None else means(trials, theory)
-    for index, line in enumerate(lines[:_LINES]):
-        color, y, half = marks.series_color(index), wording.scale * line.mean, wording.scale * line.half
-        series.append(Series(line.name or "measured", line.x, y, color, "marked", half))
-        if predicted is not None and np.isfinite(predicted[line.points]).all():
-            words = f"theory{f', {line.name}' * bool(line.name)}"
-            series.append(Series(words, line.x, wording.scale * predicted[line.points], color, "dashed"))
-        series += _choice(line, y, chosen)
+    series = _series({line.name or "measured": line for line in lines[:_LINES]}, chosen, wording.scale)
+    predicted = np.full(len(trials.names), np.nan) if theory is None else wording.scale * means(trials, theory)
+    series += [
+        Series(f"theory{f', {line.name}' * bool(line.name)}", line.x, predicted[line.points], each.color, "dashed")
+        for line, each in zip(lines[:_LINES], series, strict=False)
+        if np.isfinite(predicted[line.points]).all()
+    ]
     sure = any(np.isfinite(line.half).any() for line in lines)
     bands = "; bands are 95\N{NARROW NO-BREAK SPACE}% confidence intervals of the mean" if sure else ""
     notes = [f"Points are means over the seeds of {metric}{bands}."]
@@ -90,16 +93,12 @@ def parts_chart(trials: Trials, parts: LossParts, chosen: int | None = None) -> 
         words: Line("", ways[0][1], along.x[ways[0][1]], *interval(each[ways[0][1]]))
         for words, each in ({"whole loss": parts.total} | parts.parts).items()
     }
-    series = [
-        Series(words, line.x, line.mean, marks.series_color(index), "marked", line.half)
-        for index, (words, line) in enumerate(lines.items())
-    ]
+    series = _series(lines, chosen)
     notes = ["Each part is the difference of two runs over the same log, of which one has one thing less."]
     if any((each.y <= 0).any() for each in series):
         notes.append("What is zero or less is not on a logarithmic axis; the table has it.")
     whole = lines["whole loss"]
     title = f"“{parts.name}” ends closest to the optimum at {along.named(float(whole.x[np.nanargmin(whole.mean)]))}"
-    series += _choice(whole, whole.mean, chosen)
     look = _along(along), AxisLook("loss above the optimum", "log")
     return line_plot(f"parts-{parts.name}", title, series, *look, notes=notes)
 

@@ -5,10 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
-from fedsim.common.arrays import Floats
 from fedsim.common.formatting import count
-from fedsim.measure.shares import NORMAL
-from fedsim.pages.bias import Bias, fair_counts
+from fedsim.common.later import special
+from fedsim.pages.bias import Bias
 from fedsim.pages.charts import Chart, marks
 from fedsim.pages.charts.plot import AxisLook, Rows, Rule, Series, line_plot, row_plot
 from fedsim.pages.tables import GROUP_ROWS
@@ -68,22 +67,6 @@ def _row_chart(run: Run, way: pl.DataFrame, name: str) -> Chart:
     return row_plot(rows, name, f"Who takes part, by {by}", notes)
 
 
-def in_order(taken: int, clients: int, ranks: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return what the frequency of each rank (1 for the most frequent) is in a fair lottery, and its 95 % interval.
-
-    The counts of a lottery in descending order are the binomial's quantiles at the order statistics of uniform draws,
-    whose intervals are taken to be those of Wilson (Journal of the American Statistical Association 22, 1927).
-    """
-    counts, reached = fair_counts(taken, clients)
-    p = 1 - (ranks - 0.5) / clients
-    part = NORMAL**2 / clients
-    middle = (p + part / 2) / (1 + part)
-    half = NORMAL * np.sqrt(p * (1 - p) / clients + part / (4 * clients)) / (1 + part)
-    places = (np.searchsorted(reached, np.clip(each, 0.0, reached[-1])) for each in (p, middle - half, middle + half))
-    usual, low, high = (counts[each] * clients / taken for each in places)
-    return usual, low, high
-
-
 def clients_chart(runs: Mapping[str, Run], name: str) -> Chart | None:
     """Draw the participation share of every client, the most frequent first; of one run also what equal chances do.
 
@@ -98,10 +81,9 @@ def clients_chart(runs: Mapping[str, Run], name: str) -> Chart | None:
     if not series:
         return None
     if len(runs) == 1:
-        x = series[0].x
-        usual, low, high = in_order(taken, clients, x * clients + 0.5)
-        series.append(Series("equal chances", x, usual, marks.MUTED, margin=np.stack([usual - low, high - usual])))
-        notes.append("Grey: where equal chances for everybody would put 19 of 20 points.")
+        # Counts of a fair lottery in order are quantiles of the binomial, but for what rounding adds
+        usual = np.ceil(special.bdtrik(1 - series[0].x, taken, 1 / clients) - 1e-9)
+        series.append(Series("equal chances", series[0].x, usual * clients / taken, marks.MUTED))
         rules = []
     look = AxisLook("clients, most frequent first", "percent"), AxisLook(_SHARE)
     return line_plot(name, "Who takes part, client by client", series, *look, rules, notes)

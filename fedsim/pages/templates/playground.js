@@ -99,15 +99,9 @@ function say(place, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Show key figures: value, label, detail. */
-function showTiles(id, tiles) {
-  byId(id).replaceChildren(...tiles.map(([value, label, detail]) => (
-    made('div', '', made('dt', label), made('dd', '', made('b', value), ...(detail ? [made('span', detail)] : []))))));
-}
-
 /** Show rows of texts in the body of the table of a chart. */
 function showRows(name, rows) {
-  byId(`playground-${name}-data`).tBodies[0].replaceChildren(...rows.map((cells) => made('tr', '', ...cells.map((text, place) => (
+  field(name).querySelector('tbody').replaceChildren(...rows.map((cells) => made('tr', '', ...cells.map((text, place) => (
     Object.assign(made('td', text), { className: place ? '' : 'word' }))))));
 }
 
@@ -251,13 +245,6 @@ function draw() {
   say(0, `${percent(away[R])} from uniform (TV): a ${one} takes part ${least === most ? most : `${least} to ${most}`} times its fair share.`);
   say(2, `Waiting leaves ${ready(R)} of ${whole(asked.clients)} clients ready in a round${enough >= 0 && enough !== R ? `; R = ${whole(enough)} leaves ${ready(enough)}` : ''}.`);
   say(5, advice);
-  showTiles('playground-tiles', [
-    [percent(away[R]), 'from uniform (TV)', 'theory; not run'],
-    [enough >= 0 ? `R = ${whole(enough)}` : 'none', 'smallest for the limit', `of ${byId('playground-target-now').textContent}`],
-    [most, 'largest participation share', `of one ${one}`],
-    [least, 'smallest participation share', `of one ${one}`],
-    [ready(R), 'clients ready in a round', `of ${whole(asked.clients)}`],
-  ]);
   const most_times = Math.ceil(start.rounds / (R + 1)), noise = percent(Math.sqrt(most_times / start.rounds));
   say(3, `In ${some(start.rounds, 'round')} a client takes part at most ${some(most_times, 'time')}: independent noise for the same epsilon is ${noise} of what R = 0 takes.`);
   const shares = (turns) => Array.from(turns, (share) => share * units).sort((a, b) => b - a), now = shares(pi);
