@@ -76,7 +76,6 @@ FAULTS: dict[str, tuple[Callable[[Run], Run], str, State]] = {
     "did not move": (lambda run: known(run, learning__fedavg__moved=0.0), "trained", State.BAD),
     "worse": (lambda run: known(run, learning__fedavg__loss=99.0), "trained", State.BAD),
     "not converged": (lambda run: known(run, learning__fedavg__converged=0.0), "settled", State.CAUTION),
-    "slow": (lambda run: known(run, learning__fedavg__late_descent=0.3), "settled", State.CAUTION),
     "nobody twice": (lambda run: flat(run, (pl.col("client") < 40).cast(pl.Int64)), "enough", State.CAUTION),
     "once at most": (
         lambda run: changed(run, clients=run.clients.with_columns(separation=pl.lit(400))),

@@ -200,7 +200,7 @@ def test_the_page_says_what_the_metrics_say(scenario: Scenario, tmp_path: Path) 
     metrics = fedsim.load(tmp_path / "run").metrics
     (text,) = report_directories([tmp_path / "run"], "json", None)
     told = json.loads(text)
-    said = " ".join(each["text"] for each in told["findings"])
+    said = " ".join(each["text"] for each in told["sentences"])
     assert f"{50 * metrics['job.speech.participation.reported_l1_uniform']:.1f}" in told["answer"]
     left = metrics["jobs.left_out_share"]
     assert ("Every device was selected by a job." in said) == (left == 0)
@@ -209,7 +209,7 @@ def test_the_page_says_what_the_metrics_say(scenario: Scenario, tmp_path: Path) 
     fewer = {"jobs.speech.groups": ["north"], "jobs.keyboard.groups": ["north"], "jobs.speech.privacy": None}
     record(scenario.with_values({**fewer, "expect": []}), tmp_path / "other", Provenance())
     (text,) = report_directories([tmp_path / "other"], "json", None)
-    said = " ".join(each["text"] for each in json.loads(text)["findings"])
+    said = " ".join(each["text"] for kind in ("sentences", "checks") for each in json.loads(text)[kind])
     assert f"{100 * 12 / 42:.1f}" in said
     assert "No promise covers a user, since speech promises nothing." in said
 
