@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from fedsim.common.instants import readable_time
 
 NO_VALUE = "\N{EN DASH}"  # stands for a value that is not there
-_MOST_DECIMALS = 7
 _LEAST = 1e-12  # a smaller number is what rounding leaves
 _DUST = 1e-9  # smaller figures of a table are not written out
 MOST = 1e12  # a larger one is of a model that diverged
@@ -145,21 +144,6 @@ def listing_of(items: Sequence[str], most: int, rest: str = "") -> str:
     left = len(items) - most
     more = count(left, rest) if rest else f"{count(left)} more"
     return listing([*items[:most], *([more] if left > 0 else [])])
-
-
-def give_or_take(value: float, margin: float | None, sign: bool = False) -> str:
-    """Write a number with half of its interval, to the digits that the interval leaves: ``0.25 ± 0.03``."""
-    if margin is None or not math.isfinite(margin) or margin <= _DUST * abs(value):
-        digits = max(2, len(f"{abs(value):.0f}"))  # whole numbers are whole
-        return signed(value, lambda each: number(each, digits)) if sign else number(value, digits)
-    if max(abs(value), margin) < _DUST:
-        return "about 0"
-    rounded, plus = f"{margin:.0e}", "+" if sign else ""
-    # Two digits of a margin that begins with a one, else one
-    decimals = max(0, (1 if rounded.startswith("1") else 0) - int(rounded.partition("e")[2]))
-    if decimals > _MOST_DECIMALS:
-        return minus(f"{value:{plus}.1e} ± {margin:.0e}")
-    return f"{minus(f'{value:{plus},.{decimals}f}')} ± {margin:,.{decimals}f}"
 
 
 def capitalized(text: str) -> str:
