@@ -167,7 +167,9 @@ def settings_table(trials: Trials) -> Table:
         ]
         columns = [("Standing", standings(trials)), ("From the best", apart)]
     for metric in shown_metrics(trials):
-        columns.append((capitalized(wording_of(metric).words), cells(interval(trials.samples(metric)), metric)))
+        words = wording_of(metric).words
+        head = words if words == metric else capitalized(words)
+        columns.append((head, cells(interval(trials.samples(metric)), metric)))
     columns += [(f"{names[path]} (tuned)", trials.texts(path)) for path in trials.tuned]
     seeds = planned_seeds(trials)
     if len(np.unique(seeds)) > 1:

@@ -330,7 +330,7 @@ def test_groups_are_shown_where_settings_differ_in_them(tmp_path: Path) -> None:
         return {L1: 0.5, "group.india.participation.ratio": 7.0 + index} | shares
 
     table = settings_table(Trials.read(write_points(tmp_path / "s", points, measure)))
-    at = [table.header.index(f"Group.{name}.ratio") for name in ("europe", "india")]
+    at = [table.header.index(f"group.{name}.ratio") for name in ("europe", "india")]
     assert {(row[0], *(row[column] for column in at)) for row in table.rows} == {
         ("0", "0.8 ± 0", "1.2 ± 0"),
         ("4", "0.9 ± 0", "1.1 ± 0"),
