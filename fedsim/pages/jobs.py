@@ -5,27 +5,29 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
-from fedsim.common.formatting import NO_VALUE, capitalized, count, listing, number, percent
+from fedsim.common.formatting import capitalized, count, listing, number, percent
 from fedsim.common.json_files import finite
 from fedsim.measure.metrics import of_jobs
 from fedsim.pages.answer import BIAS, COST, MODEL, TRUST, WHAT, Answer, Check, Section, Sentence, State, Tile
 from fedsim.pages.charts import Chart
 from fedsim.pages.charts.plot import Rows, row_plot
 from fedsim.pages.commands import command_of
+from fedsim.pages.comparison import beside
 from fedsim.pages.expectations import verdict
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.provenance import run_provenance
 from fedsim.pages.tables import Table
-from fedsim.pages.trial_checks import diverged, optimizer_facts, settled_losses
-from fedsim.pages.trials import IN_BRACKETS
+from fedsim.pages.trial_checks import diverged, losses_of, settled_losses
+from fedsim.pages.trial_tables import cells, setting_table
 from fedsim.run.files import JOBS, METRICS
 from fedsim.run.run import Run
-from fedsim.trials.contrasts import Contrasts, contrasts_of, tested_together
+from fedsim.trials.contrasts import interval, tested_together
 from fedsim.trials.decision import PACE, REPORTED
 from fedsim.trials.trials import Trials
 
 _ALONE = "alone."
 """What the names of metrics of a job without the others begin with."""
+_TESTED = (REPORTED, PACE)
 _COLUMNS = {
     "Rounds a day": PACE,
     "TV from uniform": REPORTED,
@@ -45,62 +47,32 @@ def jobs_trials(run: Run) -> tuple[Trials, dict[int, int]]:
     figures = {(row, seed): finite(own) for row, (_, own) in enumerate(every)}
     made = Trials.in_memory(run.scenario.name, run.manifest, figures)
     settings = made.settings.with_columns(name=pl.Series([name for name, _ in every]))
-    beside = [row for row, name in enumerate(jobs) if alone[name]]
+    both = [row for row, name in enumerate(jobs) if alone[name]]
     trials = Trials(made.name, made.meta, ("name",), settings, made.facts)
-    return trials, {row: len(jobs) + place for place, row in enumerate(beside)}
+    return trials, {row: len(jobs) + place for place, row in enumerate(both)}
 
 
 def jobs_answer(run: Run) -> Answer:
     """Return what is said of several jobs on one fleet; each has a page of its own beside theirs."""
     scenario, (trials, alone) = run.scenario, jobs_trials(run)
-    shares, paces = _beside(trials, alone, (REPORTED, PACE))
-    checks = tuple(_checks(run, trials))
-    ways = [f"{name} {'is ' if known else ''}{way}" for name, way, known in _ways(run, trials, shares, REPORTED)]
-    bad = next((each.text for each in checks if each.state is State.BAD), None)
+    checks, said = tuple(_checks(run, trials)), list(_sentences(run, trials, alone))
+    headline = next(each.text for each in said if REPORTED in each.facts)
     return Answer(
         kind="jobs",
         name=scenario.name,
-        headline=bad or f"Sharing the devices, by distance from uniform (TV), {listing(ways)}.",
+        headline=next((each.text for each in checks if each.state is State.BAD), headline),
         question=scenario.question or "",
         setup=f"{count(len(scenario.jobs), 'job')} on {count(scenario.devices, 'device')}, {scenario.stop.in_words()}",
         description=scenario.description,
         status=str(run.manifest.get("status") or ""),
         verdict=verdict(run.manifest.get("verdict")),
         checks=checks,
-        sentences=tuple(_sentences(run, trials, shares, paces)),
+        sentences=[each for each in said if each.text != headline],
         tiles=tuple(_tiles(run)),
-        sections=(Section("jobs", "The jobs", (_chart(trials, alone),), [_table(trials, alone)]),),
+        sections=(Section("jobs", "The jobs", (_chart(trials, alone),), [_table(trials)]),),
         figures=(JOBS,),
         origins={"": run_provenance(run.manifest)},
     )
-
-
-def _beside(trials: Trials, alone: dict[int, int], metrics: tuple[str, ...]) -> list[dict[int, Contrasts]]:
-    """Compare each job with itself alone by some metrics, all tested together; by its row."""
-    keys, looks = list[tuple[int, int]](), list[Contrasts]()
-    for place, metric in enumerate(metrics):
-        values, errors = trials.samples(metric), trials.errors(metric)
-        for row, other in alone.items():
-            both = [other, row]
-            each = contrasts_of(values[both], reference=0, errors=None if errors is None else errors[both])
-            if np.isfinite(each.difference[1]):
-                keys.append((place, row))
-                looks.append(each)
-    found: list[dict[int, Contrasts]] = [{} for _ in metrics]
-    for (place, row), each in zip(keys, tested_together(looks), strict=True):
-        found[place][row] = each
-    return found
-
-
-def _ways(run: Run, trials: Trials, beside: dict[int, Contrasts], metric: str) -> Iterator[tuple[str, str, bool]]:
-    """Yield of each job its name, a metric of it beside that of itself alone, and whether it has it."""
-    values, wording = trials.samples(metric)[:, 0], wording_of(metric)
-    for row, name in enumerate(trials.settings["name"][: len(run.scenario.jobs)]):
-        known, text = bool(np.isfinite(values[row])), ""
-        if (found := beside.get(row)) is not None:
-            by = f"{wording.difference(float(found.difference[1]), float(found.half[1]))}{IN_BRACKETS[found.states[1]]}"
-            text = f" (alone {wording.write(float(found.mean[0]))}; {by})"
-        yield name, f"{wording.write(values[row])}{text}" if known else "has no report", known
 
 
 def _checks(run: Run, trials: Trials) -> Iterator[Check]:
@@ -119,18 +91,28 @@ def _checks(run: Run, trials: Trials) -> Iterator[Check]:
     yield Check("seeds", State.CAUTION, text, "", (), "Repeat it with several seeds.", command)
 
 
-def _sentences(
-    run: Run, trials: Trials, shares: dict[int, Contrasts], paces: dict[int, Contrasts]
-) -> Iterator[Sentence]:
+def _sentences(run: Run, trials: Trials, alone: dict[int, int]) -> Iterator[Sentence]:
     """Answer the questions of a reader about several jobs."""
     left = run.metrics["jobs.left_out_share"]
     text = f"{percent(left)} of the devices were selected by no job" if left else "Every device was selected by a job"
     yield Sentence(f"{text}.", WHAT, ("jobs.left_out_share",))
-    for metric, beside, about in ((REPORTED, shares, BIAS), (PACE, paces, COST)):
-        ways = listing([f"{name} {way}" for name, way, _ in _ways(run, trials, beside, metric)])
-        yield Sentence(f"{capitalized(wording_of(metric).words)}: {ways}.", about, (metric,))
-        if about == BIAS:
-            yield _lowest_losses(trials)
+    pairs = [(metric, row, other) for metric in _TESTED for row, other in alone.items()]
+    looks = {(metric, row): each for metric, row, other in pairs for each in beside(trials, metric, [(other, row)])}
+    looks = dict(zip(looks, tested_together([*looks.values()]), strict=True))
+    for metric, about in zip(_TESTED, (BIAS, COST), strict=True):
+        values, wording, ways = trials.samples(metric)[:, 0], wording_of(metric), list[str]()
+        for row, name in enumerate(run.scenario.jobs):
+            ways.append(f"{name} {wording.write(values[row])}" if np.isfinite(values[row]) else f"{name} has no report")
+            if (each := looks.get((metric, row))) is not None:
+                ways[-1] += f" (alone {wording.write(float(each.mean[0]))}; {wording.contrast(each)})"
+        yield Sentence(f"{capitalized(wording.words)}: {listing(ways)}.", about, (metric,))
+    losses = losses_of(trials)
+    for metric in losses:
+        own = zip(trials.settings["name"], trials.samples(metric)[:, 0].tolist(), strict=True)
+        ways = [f"{name} {number(value)}" for name, value in own if np.isfinite(value)]
+        yield Sentence(f"{capitalized(wording_of(metric).words)}: {listing(ways)}.", MODEL, (metric,))
+    if not losses:
+        yield Sentence("No model was trained.", MODEL)
     if (epsilon := run.metrics.get("privacy.user.epsilon")) is not None:
         promised = f"epsilon = {number(epsilon)} at delta = {run.metrics['privacy.user.delta']:g}"
         how = "the sum of the jobs' rho (zCDP) gives it"
@@ -138,26 +120,11 @@ def _sentences(
         yield Sentence(text, TRUST, ("privacy.user.epsilon", "privacy.user.delta"))
 
 
-def _lowest_losses(trials: Trials) -> Sentence:
-    """Name the optimizer of each job with the lowest loss at the end."""
-    every, best = optimizer_facts(trials, "final_loss"), list[str]()
-    own = {name: values[:, 0] for name, values in every.items() if not name.endswith("_uniform")}
-    for row, job in enumerate(trials.settings["name"]):
-        known = {name: float(values[row]) for name, values in own.items() if np.isfinite(values[row])}
-        if known:
-            name = min(known, key=known.__getitem__)
-            best.append(f"“{job}” {number(known[name], 3)} ({name})")
-    return Sentence(f"Lowest loss of each job: {listing(best)}." if best else "No model was trained.", MODEL)
-
-
 def _tiles(run: Run) -> Iterator[Tile]:
     """Return the key figures."""
-    scenario, metrics = run.scenario, run.metrics
-    yield Tile(count(len(scenario.jobs)), "jobs", f"matched by {scenario.matching_policy.kind}")
-    yield Tile(count(scenario.devices), "devices", scenario.stop.in_words())
-    yield Tile(percent(metrics["jobs.left_out_share"]), "of the devices left out by all jobs")
-    limit = "no limit" if scenario.most_a_day is None else f"limit {scenario.most_a_day:,}"
-    yield Tile(count(metrics["jobs.most_a_day"]), "sessions of a device in a day at most", limit)
+    limit = "no limit" if run.scenario.most_a_day is None else f"limit {run.scenario.most_a_day:,}"
+    yield Tile(count(run.metrics["jobs.most_a_day"]), "sessions of a device in a day at most", limit)
+    yield Tile(percent(run.metrics["jobs.left_out_share"]), "of the devices left out by all jobs")
 
 
 def _chart(trials: Trials, alone: dict[int, int]) -> Chart:
@@ -173,18 +140,8 @@ def _chart(trials: Trials, alone: dict[int, int]) -> Chart:
     return row_plot(data, JOBS, "Bias of each job")
 
 
-def _table(trials: Trials, alone: dict[int, int]) -> Table:
-    """Show the jobs side by side, each with its pace and distance alone."""
-    heads = [(head, metric, False) for head, metric in _COLUMNS.items()]
-    heads += [(f"{head}, alone", metric, True) for head, metric in list(_COLUMNS.items())[:2] if alone]
-    columns = []
-    for _, metric, by_itself in heads:
-        values, wording = trials.samples(metric)[:, 0], wording_of(metric)
-        write = wording.apart if metric == PACE else wording.write
-        own = [alone.get(row) if by_itself else row for row in range(len(trials.settings) - len(alone))]
-        cells = [np.nan if row is None else float(values[row]) for row in own]
-        columns.append([write(value) if np.isfinite(value) else NO_VALUE for value in cells])
-    names = trials.settings["name"][: len(trials.settings) - len(alone)]
+def _table(trials: Trials) -> Table:
+    """Show the jobs side by side, and each by itself alone."""
+    columns = [(head, cells(interval(trials.samples(metric)), metric)) for head, metric in _COLUMNS.items()]
     note = f"Each job has a page of its own: {JOBS}/NAME/report.html. All figures are in {METRICS}, as job.NAME.METRIC."
-    rows = tuple(zip(names, *columns, strict=True))
-    return Table("The jobs side by side", ("Job", *(head for head, *_ in heads)), rows, note=note)
+    return setting_table(trials, "The jobs side by side", columns, note=note)

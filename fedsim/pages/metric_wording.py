@@ -6,9 +6,10 @@ from functools import cache, partial
 
 import numpy as np
 
-from fedsim.common.formatting import duration, fixed, number, percent, signed
+from fedsim.common.formatting import duration, fixed, listing, number, percent, signed
 from fedsim.measure.grammar import ConditionError, MetricCondition, parse_condition
 from fedsim.measure.metrics import split
+from fedsim.trials.contrasts import Contrasts, Standing
 from fedsim.trials.decision import PACE
 
 PACE_UNIT = "rounds per day"
@@ -34,18 +35,19 @@ class MetricWording:
     """How a metric is named and formatted."""
 
     metric: str  # its name
-    words: str  # what it is called, without an article
+    words: str  # what it is called, without an article: its name where it has no label
     axis: str  # its name on the axis of a chart, with the unit
     write: Callable[[float], str] = figure  # writes a value
     apart: Callable[[float], str] = figure  # writes a difference, without its unit
     unit: str = ""  # of a difference: `` points``
     scale: float = 1.0  # what it is multiplied by on the axis of a chart
     less_is_better: bool | None = None  # None where neither is
+    meaning: str = ""  # what it is called where it has no label
 
     @property
-    def the(self) -> str:
-        """What it is called in a sentence: by its own name where nothing else is known."""
-        return self.words if self.words == self.metric else f"the {self.words}"
+    def long(self) -> str:
+        """What it is called where there is room: by its meaning where it has no label."""
+        return self.meaning if self.words == self.metric and self.meaning else self.words
 
     def difference(self, value: float, half: float = np.nan, *, sign: bool = True) -> str:
         """Write a difference, and half of its interval where there is one."""
@@ -65,41 +67,53 @@ class MetricWording:
         """Whether it is a distance of participation from uniform."""
         return self.metric in _EVEN
 
-    def extreme(self, less: bool) -> str:
-        """Name the least or the most of it."""
-        if less and self.is_distance:
+    def extreme(self, found: Contrasts) -> str:
+        """Name what the best of the compared settings has."""
+        if found.less_is_better and self.is_distance:
             return "the most even participation"
-        return f"the {'lowest' if less else 'highest'} {self.words}"
+        return f"the {'lowest' if found.less_is_better else 'highest'} {self.words}"
+
+    def contrast(self, found: Contrasts, row: int = 1) -> str:
+        """Write by how much a setting lies above the reference, with the interval and what the test says."""
+        by = self.difference(float(found.difference[row]), float(found.half[row]))
+        return ", ".join(filter(None, (by, _STATES.get(found.states[row], ""))))
+
+
+_STATES = {
+    Standing.DIFFERS: "significant",
+    Standing.TIED: "not significant",
+    Standing.FEW: "too few seeds to test",
+    Standing.UNTESTED: "not tested",
+}
+"""What the test of a difference says."""
 
 
 @cache
 def wording_of(metric: str) -> MetricWording:
     """Return how a metric is named and formatted."""
     known, parts = split(metric)
-    less = None if known is None or not known.better else known.better == "lower"
-    if metric == PACE:
-        three = partial(number, digits=3)
-        return MetricWording(
-            metric, "pace", "rounds per simulated day", _pace, three, f" {PACE_UNIT}", less_is_better=less
-        )
     if known is None:
         return MetricWording(metric, metric, metric)
-    words = known.words if known.label else metric
-    for key, name in parts.items() if known.label else ():
+    label = known.label
+    for key, name in parts.items() if label else ():
         place, kind = key.upper(), "" if key == "optimizer" else f"{key} "
         # A label has its names in capitals, as the name of the metric has.
-        words = f"“{name}”".join(words.split(place)) if place in words else f"{words} of {kind}“{name}”"
+        label = f"“{name}”".join(label.split(place)) if place in label else f"{label} of {kind}“{name}”"
+    less, words = known.better == "lower" if known.better else None, label or metric
+    owners = listing([f"“{name}”" for name in parts.values()])
+    meaning = f"{known.words} of {owners}" if owners else known.words
+    make = partial(MetricWording, metric, less_is_better=less, meaning=meaning)
+    if metric == PACE:
+        three, axis = partial(number, digits=3), "rounds per simulated day"
+        return make("pace", axis, _pace, three, f" {PACE_UNIT}")
     if known.unit == "L1":
-        axis = f"{words} (TV, %)"
-        words = words if words == metric else f"{words} (TV)"
-        apart = partial(_points, 50.0)
-        return MetricWording(metric, words, axis, tv, apart, " points", 50.0, less)
+        name = words if words == metric else f"{words} (TV)"
+        return make(name, f"{words} (TV, %)", tv, partial(_points, 50.0), " points", 50.0)
     if known.unit == "share":
-        return MetricWording(metric, words, f"{words} (%)", percent, partial(_points, 100.0), " points", 100.0, less)
+        return make(words, f"{words} (%)", percent, partial(_points, 100.0), " points", 100.0)
     if known.unit == "s":
-        return MetricWording(metric, words, words, duration, duration, less_is_better=less)
-    axis = f"{words} ({known.unit})" if known.unit else words
-    return MetricWording(metric, words, axis, less_is_better=less)
+        return make(words, words, duration, duration)
+    return make(words, f"{words} ({known.unit})" if known.unit else words)
 
 
 def _pace(value: float) -> str:
@@ -116,14 +130,13 @@ def read_condition(text: str) -> tuple[str, Callable[[float], str]]:
         condition = parse_condition(text)
     except ConditionError:
         return " ".join(text.split()), figure
-    wording, known = wording_of(condition.metric), split(condition.metric)[0]
+    wording = wording_of(condition.metric)
     write = wording.write
     if write is figure:
         form = condition.values[0].form
         forms: dict[str, Callable[[float], str]] = {"percentage": percent, "duration": duration, "number": number}
         write = forms[form]
-    what = known.words if wording.words == condition.metric and known is not None else wording.words
-    return f"{what} {_limits(condition, write)}", write
+    return f"{wording.long} {_limits(condition, write)}", write
 
 
 def _limits(condition: MetricCondition, write: Callable[[float], str]) -> str:

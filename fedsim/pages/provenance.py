@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -34,27 +34,16 @@ class ReportProvenance:
 
 
 def run_provenance(manifest: Mapping[str, Json]) -> ReportProvenance:
-    """Gather the provenance from the manifest of a run; what it does not say shows as missing."""
-    time_s = manifest.get("simulated_s")
-    facts = [("Scenario file", _file(manifest)), *_known(manifest, ("seed", "replicate", "status"))]
-    facts += [("Simulated time", duration(time_s if isinstance(time_s, int | float) else None))]
-    facts += [("Versions", _versions(manifest)), *_known(manifest, ("platform",))]
-    return _provenance(manifest, facts, manifest.get("scenario"), "manifest.json")
+    """Gather the provenance from the manifest of a run; what it does not say is left out."""
+    return _provenance(manifest, manifest.get("scenario"), "manifest.json")
 
 
 def sweep_provenance(meta: Mapping[str, Json]) -> ReportProvenance:
     """Gather the provenance from `sweep.json`; what it does not say is left out."""
-    facts = [("Scenario file", _file(meta))] if "scenario_file" in meta else []
-    facts += _known(meta, [key for key in ("status", "seeds", "platform") if key in meta])
-    facts += [("Versions", versions)] if (versions := _versions(meta)) else []
     # The same command writes the same page, however long it took, and wherever it is.
     shown = {key: value for key, value in meta.items() if key not in {"wall_time_s", "checksum", "points", "runs"}}
     shown |= {"scenario_file": _file(meta)} if "scenario_file" in meta else {}
-    return _provenance(meta, facts, shown, "sweep.json")
-
-
-def _known(meta: Mapping[str, Json], keys: Sequence[str]) -> list[tuple[str, str]]:
-    return [(key.replace("_", " ").capitalize(), cut(_text(meta.get(key)), 301)) for key in keys]
+    return _provenance(meta, shown, "sweep.json")
 
 
 def _file(meta: Mapping[str, Json]) -> str:
@@ -66,9 +55,14 @@ def _file(meta: Mapping[str, Json]) -> str:
     return portable(_text(meta.get("scenario_file")))
 
 
-def _provenance(
-    meta: Mapping[str, Json], facts: Sequence[tuple[str, str]], resolved: Json, file: str
-) -> ReportProvenance:
+def _provenance(meta: Mapping[str, Json], resolved: Json, file: str) -> ReportProvenance:
+    facts = [("Scenario file", _file(meta))] if "scenario_file" in meta else []
+    shown = [key for key in ("seed", "seeds", "replicate", "status", "platform") if key in meta]
+    facts += [(key.capitalize(), cut(_text(meta[key]), 301)) for key in shown]
+    if isinstance(time_s := meta.get("simulated_s"), int | float):
+        facts.append(("Simulated time", duration(time_s)))
+    if versions := ", ".join(f"{name} {version}" for name, version in _pairs(meta.get("versions"))):
+        facts.append(("Versions", versions))
     overrides, command = meta.get("overrides"), meta.get("command")
     text = json.dumps(resolved, indent=2, ensure_ascii=False)
     left = len(text) - _SCENARIO_CHARACTERS
@@ -81,10 +75,6 @@ def _provenance(
         omitted=f"The other {count(left, 'character')} are in {file}." if left > 0 else "",
         version=scenario_version(meta.get("scenario")),
     )
-
-
-def _versions(meta: Mapping[str, Json]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in _pairs(meta.get("versions")))
 
 
 def _text(value: Json) -> str:

@@ -18,7 +18,6 @@ from fedsim.common.formatting import (
 from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.learning.private import caveats_of
 from fedsim.measure.contributions import Contributions
-from fedsim.measure.metrics import split
 from fedsim.pages import tables
 from fedsim.pages.answer import Answer, Section, Sentence, State, Tile
 from fedsim.pages.bias import NOBODY, Bias, bias_of
@@ -29,7 +28,7 @@ from fedsim.pages.methods import optimizer_figures
 from fedsim.pages.own_charts import own_charts
 from fedsim.pages.provenance import run_provenance
 from fedsim.pages.tables import Table
-from fedsim.pages.words import headline, key_of, sentences
+from fedsim.pages.words import headline, sentences
 from fedsim.privacy.bounds import ParticipationBounds
 from fedsim.privacy.epsilon import epsilon_of_rho
 from fedsim.run.run import Run
@@ -60,7 +59,7 @@ def run_answer(run: Run, plugins: bool = False) -> Answer:
         verdict=verdict(run.manifest.get("verdict")),
         checks=checks,
         sentences=[each for each in sentences(run) if each.text != first],
-        tiles=list(tiles(run, bias))[:5],
+        tiles=list(tiles(run, bias)),
         picture=picture_of(run),
         sections=(
             Section("bias", "Participation", charts["bias"], [tables.bias_table(run, bias)]),
@@ -87,7 +86,6 @@ def setup_of(run: Run) -> list[str]:
     parts = [count(len(run.clients), "device") + (f" in {count(groups)} groups" if groups > 1 else "")]
     parts += [equation("R", ends), *([f"cool-down {duration(cooldown_s)}"] if cooldown_s else [])]
     parts.append(_cohort(run))
-    parts += ["caps" for _ in range(any(group.participations is not None for group in run.scenario.population))]
     if server.deadline is not None:
         parts.append(f"deadline {duration(server.deadline)}")
     if (privacy := run.scenario.privacy) is not None:
@@ -108,59 +106,26 @@ def _cohort(run: Run) -> str:
     return f"{equation('cohort', count(run.scenario.sync_server.cohort))}{more}"
 
 
-_PICTURES = (
-    *(("learning.", "loss"), ("participation.l1_", "distance"), ("participation.tv_", "distance")),
-    *(("participation.reported_l1_", "distance"), ("participation.reported_tv_", "distance")),
-    *(
-        ("population.", "availability"),
-        ("selection.", "eligible"),
-        ("rounds.", "durations"),
-        ("staleness.", "staleness"),
-    ),
-)
-"""Beginnings of metrics, and the chart that shows what they measure."""
-
-
 def picture_of(run: Run) -> str:
     """Return the chart of what the headline says; who takes part, where none shows that."""
     scenario = run.scenario
     asked = scenario.headline or ("" if scenario.decide is None else scenario.decide.metric)
-    if not asked:
-        if scenario.learning is not None:
-            return "loss"
-        return "convergence" if scenario.theory.convergence is not None else "who"
-    metric, dimensions = split(asked)
-    if metric is None or "group" in dimensions:
-        return "who"
-    return next((chart for beginning, chart in _PICTURES if metric.name.startswith(beginning)), "who")
+    if asked.startswith("learning.") or (not asked and scenario.learning is not None):
+        return "loss"
+    return "convergence" if not asked and scenario.theory.convergence is not None else "who"
 
 
 def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
     """Return the key figures, the most important first."""
-    known = run.known.get
     if bias.seen not in NOBODY:
-        detail = f"equal chances: {percent(bias.fair)}"
-        if bias.corrected is not None and bias.whole:
-            detail = f"{percent(bias.low)} to {percent(bias.high)} without noise"
-        yield Tile(percent(bias.measured), "from uniform (total variation)", detail)
-        if (covered := known(key_of(run, "coverage"))) is not None:
-            yield Tile(percent(1 - covered), "of the devices never reported", f"of {count(len(run.clients))}")
-    losses = optimizer_figures(run, "loss")
-    if losses:
+        yield Tile(percent(bias.measured), "from uniform (total variation)", f"equal chances: {percent(bias.fair)}")
+    if losses := optimizer_figures(run, "loss"):
         best = min(losses, key=lambda name: losses[name])
         yield Tile(number(losses[best]), "loss" if len(losses) == 1 else "lowest loss", best)
-    daily = known("rounds.per_day")
-    yield Tile(
-        count(len(run.rounds)),
-        f"{run.noun}{'s' if len(run.rounds) != 1 else ''}",
-        f"{number(daily, 3)} a day" if daily else "",
-    )
-    if (hours := known("sessions.device_hours")) is not None:
-        wasted = known("sessions.wasted_share")
-        much = f"{percent(wasted)} of it wasted" if wasted is not None else ""
-        yield Tile(f"{number(hours, 3)}\N{NARROW NO-BREAK SPACE}h", "of device time", much)
-    if waiting := known("rounds.waiting_share"):
-        yield Tile(percent(waiting), "of the time spent waiting")
+    noun, daily = f"{run.noun}{'s' if len(run.rounds) != 1 else ''}", run.known.get("rounds.per_day")
+    yield Tile(count(len(run.rounds)), noun, f"{number(daily, 3)} a day" if daily else "")
+    if (hours := run.known.get("sessions.device_hours")) is not None:
+        yield Tile(f"{number(hours, 3)}\N{NARROW NO-BREAK SPACE}h", "of device time")
 
 
 def _outcomes(run: Run) -> pl.DataFrame:
@@ -170,16 +135,21 @@ def _outcomes(run: Run) -> pl.DataFrame:
     return pl.DataFrame({"outcome": [*counts], "len": [*counts.values()]}).filter(pl.col("len") > 0)
 
 
-_FIGURES = ("epsilon", "rho", "sensitivity", "noise_multiplier", "rounds", "separation", "most")
+_NOISE = {
+    "Epsilon": "privacy.epsilon",
+    "Sensitivity of C": "privacy.sensitivity",
+    "Noise multiplier": "privacy.noise_multiplier",
+    "zCDP, rho": "privacy.rho",
+    "Epsilon if the schedule is known": "privacy.epsilon_if_known",
+}
 
 
 def privacy_section(run: Run) -> Section:
     """Compute the section about what is promised to privacy, which is empty where the scenario promises nothing."""
     privacy, known, table = run.scenario.privacy, run.known, run.series.get("contributions")
-    if privacy is None or table is None or any(f"privacy.{name}" not in known for name in _FIGURES):
+    if privacy is None or table is None or any(key not in known for key in [*_NOISE.values()][:-1]):
         return Section("privacy", "Privacy")
-    figures = {name: known[f"privacy.{name}"] for name in _FIGURES}
-    rounds, least, most = (int(figures[name]) for name in ("rounds", "separation", "most"))
+    rounds, least, most = (int(known[f"privacy.{name}"]) for name in ("rounds", "separation", "most"))
     bounds = ParticipationBounds(rounds, least, most)
     seen = Contributions(**table.row(0, named=True))
     apart = NO_VALUE if seen.least_separation is None else count(seen.least_separation)
@@ -188,20 +158,18 @@ def privacy_section(run: Run) -> Section:
         (f"b: {run.noun}s from one contribution to the next, at least", count(bounds.min_separation), apart),
         ("k: contributions of a client, at most", count(bounds.participations), count(seen.most)),
     )
-    header = ("Bound", "Promised", "Observed")
-    std = None if privacy.clip is None else privacy.clip * figures["noise_multiplier"] * figures["sensitivity"]
-    zcdp, public = epsilon_of_rho(figures["rho"], privacy.delta), known.get("privacy.epsilon_if_known")
+    std, zcdp = "no clip is given", epsilon_of_rho(known["privacy.rho"], privacy.delta)
+    if privacy.clip is not None:
+        std = number(privacy.clip * known["privacy.noise_multiplier"] * known["privacy.sensitivity"], 5)
     noise = (
-        ("Epsilon", number(figures["epsilon"], 4)),
-        ("Delta", f"{privacy.delta:g}"),
         ("Mechanism", privacy.mechanism.kind),
-        ("Sensitivity of C", number(figures["sensitivity"], 5)),
-        ("Noise multiplier", number(figures["noise_multiplier"], 5)),
-        ("Standard deviation of the rows of Z", number(std, 5) if std is not None else "no clip is given"),
-        ("zCDP, rho", number(figures["rho"], 5)),
-        (f"Epsilon by way of zCDP{', schedule known' * (public is not None)}", number(zcdp, 5)),
-    ) + (() if public is None else (("Epsilon if the schedule is known", number(public, 5)),))
+        ("Delta", f"{privacy.delta:g}"),
+        *((head, number(known[key], 5)) for head, key in _NOISE.items() if key in known),
+        ("Standard deviation of the rows of Z", std),
+        (f"Epsilon by way of zCDP{', schedule known' * ('privacy.epsilon_if_known' in known)}", number(zcdp, 5)),
+    )
     clocked = bool((run.clients["cooldown_s"] > 0).any())
     caveats = [Sentence(f"{capitalized(each)}.") for each in caveats_of(run.scenario, bounds, clocked=clocked)]
-    bound = Table("What is promised, because the server enforces it, and what the log shows", header, rows)
+    title, header = "What is promised, because the server enforces it, and what the log shows", ("Promised", "Observed")
+    bound = Table(title, ("Bound", *header), rows)
     return Section("privacy", "Privacy", (), (bound, Table("The noise", ("Figure", "Value"), noise)), caveats)

@@ -1,6 +1,6 @@
 """Reasons to trust what trials say, or not: one ordered list of checks, of which warnings and exit codes follow."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -8,25 +8,28 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Bools, Floats
-from fedsim.common.formatting import count, listing, listing_of, number
+from fedsim.common.formatting import count, equation, listing, listing_of, number
 from fedsim.measure.metrics import split
 from fedsim.measure.noise import by_chance
 from fedsim.measure.shares import ROUNDING
 from fedsim.pages.answer import Check, State
 from fedsim.pages.bias import FEW
-from fedsim.pages.commands import command_of, longer_command, with_seeds
+from fedsim.pages.commands import command_of, longer, with_seeds
 from fedsim.pages.expectations import sweep_verdict
-from fedsim.pages.metric_wording import tv, wording_of
+from fedsim.pages.metric_wording import MetricWording, tv, wording_of
 from fedsim.trials.contrasts import Contrasts, Standing, contrasts, interval, seeds_needed
-from fedsim.trials.decision import L1, PACE, aim_of, bias_metric, chosen, compared, is_open, keeping, trade_off
+from fedsim.trials.decision import PACE, aim_of, bias_metric, chosen, compared, is_open, keeping, trade_off
 from fedsim.trials.optimizers import by_optimizer, ranked
-from fedsim.trials.trials import COMPARED, COMPLETE, CRASHED, Axis, Trials
+from fedsim.trials.trials import COMPARED, CRASHED, Axis, Trials
 
 NAMED = 3  # settings that a sentence names at most
 OF_EACH_JOB = "Each job has its own, in the results as job.NAME.METRIC."
+LONGER = "Run longer."
+LOWER_STEP = "Lower the step (`learning.step_size`)."
 _LONGER = 10  # times as long, where chance is a large part of a distance
 _SLOWER = 0.9  # of the fastest pace: the condition of the example of `decide`
 
+_Tried: TypeAlias = tuple[str, Floats, Floats, Axis | None]  # a name, its value at each setting, all values, its axis
 Checks: TypeAlias = Callable[[Trials], Iterable[Check]]
 
 
@@ -50,11 +53,6 @@ _EXITS = {
 }
 
 
-def again(trials: Trials, *settings: str) -> str:
-    """Return the command of a sweep or decision with more settings; "" where it has none."""
-    return command_of(trials.meta, "sweep", *settings) or command_of(trials.meta, "decide", *settings)
-
-
 def optimizer_facts(trials: Trials, figure: str) -> dict[str, Floats]:
     """Return a figure of each optimizer that has it, as it was measured, (settings, seeds)."""
     found = ((split(name), name) for name in trials.metrics)
@@ -64,6 +62,15 @@ def optimizer_facts(trials: Trials, figure: str) -> dict[str, Floats]:
         if known is not None and known.name == f"learning.OPTIMIZER.{figure}" and "job" not in parts
     }
     return {name: trials.as_measured(metric) for name, metric in own.items()}
+
+
+def losses_of(trials: Trials) -> list[str]:
+    """Return the loss of each optimizer, at most three: above the optimum or uniform participation, where known."""
+    figures = ("above_optimum", "excess_loss", "loss")
+    names = dict.fromkeys(name for figure in figures for name in optimizer_facts(trials, figure))
+    own = [name for name in names if not (name.endswith("_uniform") and name.removesuffix("_uniform") in names)]
+    every = ([f"learning.{name}.{figure}" for figure in figures] for name in own[:NAMED])
+    return [next(each for each in keys if each in trials.metrics) for keys in every]
 
 
 def reports_and_chance(trials: Trials) -> tuple[Floats, Floats]:
@@ -83,27 +90,22 @@ def limits_of(trials: Trials) -> str:
 def _complete(trials: Trials) -> Iterator[Check]:
     """Say which runs failed, and which were never done."""
     runs, without = trials.runs, trials.failed
-    done = runs.filter(status=COMPLETE).group_by("setting").agg(pl.col("seed").sort())["seed"]
-    uneven = "" if without.is_empty() else " Means are over the seeds that each setting has, differences over those "
-    uneven += "that both have." if uneven else ""
-    state = State.CAUTION if len(done) else State.BAD
+    state = State.CAUTION if len(without) < len(runs) else State.BAD
+    uneven = "Means are over the seeds that each setting has, differences over those that both have."
     failed, missing = without.filter(status=CRASHED), without.filter(pl.col("status") != CRASHED)
     tuning = trials.facts.filter(pl.col("stage") != COMPARED, status=CRASHED).select("stage", "setting").n_unique()
     if len(failed) or tuning:
         tried = f" {count(tuning, 'run')} that tuned them failed too." if tuning else ""
         why = "Read in runs/*.crashed.json why runs failed: the same command tries anew those that did not stall."
-        text = f"{_of_runs(failed, runs)} failed{_where(trials, failed)}.{tried}{uneven}"
-        yield Check("failed", state, text, remedy=why, command=again(trials))
+        text = f"{count(len(failed))} of {count(len(runs), 'run')} failed{_where(trials, failed)}.{tried} {uneven}"
+        yield Check("failed", state, text, remedy=why, command=command_of(trials.meta))
     if len(missing):
-        text = f"{_of_runs(missing, runs)} {'was' if len(missing) == 1 else 'were'} not run{_where(trials, missing)}."
+        verb = "was" if len(missing) == 1 else "were"
+        text = f"{count(len(missing))} of {count(len(runs), 'run')} {verb} not run{_where(trials, missing)}. {uneven}"
         rest = f"Run the same command again: it does the {count(len(missing), 'missing run')}."
-        yield Check("missing", state, f"{text}{uneven}", remedy=rest, command=again(trials))
+        yield Check("missing", state, text, remedy=rest, command=command_of(trials.meta))
     if without.is_empty():
         yield Check("complete", State.OK, f"{count(len(runs), 'run')} completed.")
-
-
-def _of_runs(some: pl.DataFrame, runs: pl.DataFrame) -> str:
-    return f"{count(len(some))} of {count(len(runs), 'run')}"
 
 
 def _where(trials: Trials, without: pl.DataFrame) -> str:
@@ -130,7 +132,7 @@ def _comparable(trials: Trials) -> Iterator[Check]:
         yield Check("comparable", State.NONE, "There is one setting: nothing is compared.")
     else:
         known = int(np.isfinite(trials.samples(metric)).any(axis=1).sum())
-        text = f"{count(known, 'setting')} have a value of {wording_of(metric).the}."
+        text = f"{count(known, 'setting')} have a value of {wording_of(metric).words}."
         yield Check("comparable", State.OK, text, facts=(metric,))
 
 
@@ -153,7 +155,11 @@ def _conditions(trials: Trials) -> Iterator[Check]:
         more = f"Run {count(seeds)} seeds, for narrower intervals."
         yield Check("conditions", State.CAUTION, text, trials.names[best], facts, more, with_seeds(trials.meta, seeds))
     else:
-        yield Check("conditions", State.OK, f"{trials.names[best]} keeps {shown}.", trials.names[best], facts)
+        text = f"{trials.names[best]} keeps {shown}."
+        if not keeping(trials).kept[free.best]:
+            value = wording_of(metric).write(float(free.mean[free.best]))
+            text += f" Without the conditions {trials.names[free.best]} would be best, with {value}."
+        yield Check("conditions", State.OK, text, trials.names[best], facts)
 
 
 def _limits(trials: Trials) -> Iterator[Check]:
@@ -168,30 +174,25 @@ def _limits(trials: Trials) -> Iterator[Check]:
 def diverged(trials: Trials) -> Iterator[Check]:
     """Say of which optimizers training diverged, and where."""
     every = optimizer_facts(trials, "diverged")
-    found = {name: values == 1 for name, values in every.items()}
-    facts = tuple(f"learning.{name}.diverged" for name, own in found.items() if own.any())
-    if not every:
-        return
-    if not facts:
-        yield Check("diverged", State.OK, "No training diverged.")
-        return
-    known = np.isfinite(np.stack([*every.values()]))
-    step = _learning(trials).get("step_size")
-    step = step.get("initial") if isinstance(step, dict) and step.get("kind") == "constant" else step
-    swept = any("step_size" in name for name in trials.swept)
-    command = again(trials, f"learning.step_size={step / 10:g}") if isinstance(step, int | float) and not swept else ""
-    remedy = "Lower the step (`learning.step_size`)."
-    if np.stack([*found.values()])[known].all():
-        text = "All training diverged, so no loss can be compared."
-        yield Check("diverged", State.BAD, text, "", facts, remedy, command)
+    found = {name: values == 1 for name, values in every.items() if (values == 1).any()}
+    if not found:
+        yield from [Check("diverged", State.OK, "No training diverged.")] if every else []
         return
     ways = [
         f"“{name}” in {count(int(own.sum()))} of {count(int(np.isfinite(every[name]).sum()), 'run')}"
         f"{_at(trials, own.any(axis=1))}"
         for name, own in found.items()
-        if own.any()
     ]
-    yield Check("diverged", State.CAUTION, f"Training diverged: {listing_of(ways, NAMED)}.", "", facts, remedy, command)
+    state, text = State.CAUTION, f"Training diverged: {listing_of(ways, NAMED)}."
+    if all((values[np.isfinite(values)] == 1).all() for values in every.values()):
+        state, text = State.BAD, "All training diverged, so no loss can be compared."
+    step = _learning(trials).get("step_size")
+    step = step.get("initial") if isinstance(step, dict) and step.get("kind") == "constant" else step
+    command = ""
+    if isinstance(step, int | float) and not any("step_size" in name for name in trials.swept):
+        command = command_of(trials.meta, "", f"learning.step_size={step / 10:g}")
+    facts = tuple(f"learning.{name}.diverged" for name in found)
+    yield Check("diverged", state, text, "", facts, LOWER_STEP, command)
 
 
 def _at(trials: Trials, rows: Bools) -> str:
@@ -203,19 +204,12 @@ def _at(trials: Trials, rows: Bools) -> str:
 
 
 def unsettled(trials: Trials) -> dict[str, Bools]:
-    """Say of each optimizer in which runs, (settings, seeds), its loss was still falling; as of a run by itself."""
-    from fedsim.learning.summary import CONVERGED_DESCENT  # PyTorch is not needed to compare
-
-    state, late, moved, diverged, loss = (
-        optimizer_facts(trials, figure) for figure in ("converged", "late_descent", "moved", "diverged", "loss")
-    )
-    nothing = np.full((len(trials.settings), len(trials.seeds)), np.nan)
+    """Say of each optimizer in which runs, (settings, seeds), its model moved and its loss has not converged."""
+    state, moved, loss = (optimizer_facts(trials, figure) for figure in ("converged", "moved", "loss"))
+    known = {name: own for name, own in state.items() if name in loss}
     found = {
-        name: ((own == 0) | (late.get(name, nothing) > CONVERGED_DESCENT))
-        & (moved.get(name, nothing) != 0)
-        & (diverged.get(name, nothing) != 1)
-        & np.isfinite(loss.get(name, nothing))
-        for name, own in state.items()
+        name: (own == 0) & np.isfinite(loss[name]) & (moved[name] != 0 if name in moved else True)
+        for name, own in known.items()
     }
     every = optimizer_facts(trials, "rounds_to_target")
     needed = [values for name, values in every.items() if not name.endswith("_uniform")]
@@ -234,84 +228,69 @@ def settled_losses(trials: Trials) -> Iterator[Check]:
     """Say whose loss has not converged, and where."""
     every = unsettled(trials)
     moving = {name: own for name, own in every.items() if own.any()}
-    if not every:
-        return
     if not moving:
-        who = f"the loss of {listing([f'“{name}”' for name in every])}" if len(every) <= NAMED else "every loss"
-        yield Check("settled", State.OK, f"{who[:1].upper()}{who[1:]} has converged in every run that has one.")
+        text = "Every loss has converged, or training stopped at its target."
+        yield from [Check("settled", State.OK, text)] if every else []
         return
-    facts = tuple(f"learning.{name}.{what}" for name in moving for what in ("converged", "late_descent"))
+    facts = tuple(f"learning.{name}.converged" for name in moving)
     rows = np.asarray(np.stack([own.any(axis=1) for own in moving.values()]).any(axis=0))
     who = listing_of([f"“{name}”" for name in moving], NAMED)
     text = f"The loss of {who} has not converged{_at(trials, rows)}"
     text += ": it shows how far training got, not where it would end."
-    longer = "" if any(name.startswith("stop") for name in trials.swept) else _longer(trials, 2)
-    remedy = "Run longer, until losses settle."
-    yield Check("settled", State.CAUTION, text, "", facts, remedy, longer)
+    yield Check("settled", State.CAUTION, text, "", facts, LONGER, _longer(trials, 2))
 
 
 def _longer(trials: Trials, times: int) -> str:
-    if not trials.meta.get("command"):
+    """Return the command for so many times as much; "" where it has none, or settings differ in it."""
+    swept = any(name.startswith("stop") for name in trials.swept)
+    if swept or "command" not in trials.meta:
         return ""
-    verb = "decide" if command_of(trials.meta, "decide") else "sweep"
-    return longer_command(trials.meta, verb, trials.scenario.stop, times)
+    return command_of(trials.meta, "", *longer(trials.scenario.stop, times))
 
 
 def _seeds(trials: Trials) -> Iterator[Check]:
     """Say whether there are enough seeds to compare, and how many would be."""
-    optimizers = by_optimizer(trials)
+    optimizers, found, names, wording = by_optimizer(trials), compared(trials), trials.names, aim_of(trials).metric
     if optimizers is not None:
         names = tuple(f"“{name}”" for name in optimizers.settings["optimizer"])
-        yield from _seeds_of(trials, ranked(optimizers), names, "optimizer", "mean rank")
-    else:
-        wording = wording_of(aim_of(trials).metric)
-        yield from _seeds_of(trials, compared(trials), trials.names, "setting", wording.metric)
+        found, wording = ranked(optimizers), "mean rank"
+    yield from seeds_of(found, names, wording_of(wording), trials.meta)
 
 
-def _seeds_of(
-    trials: Trials, found: Contrasts, names: Sequence[str], noun: str, metric: str, against: str = "the best"
+def seeds_of(
+    found: Contrasts, names: Sequence[str], wording: MetricWording, meta: Mapping[str, object]
 ) -> Iterator[Check]:
-    """Say of a comparison whether there are enough seeds, and how many would be."""
+    """Say of a comparison whether there are enough seeds, and how many would be; `meta` has its command."""
     if found.reference is None or len(found.order) < 2:
         return
-    write = wording_of(metric).difference
-    if Standing.UNTESTED in found.states:
-        text = f"Each {noun} has one seed: no difference is tested."
-        more = "Sweep several seeds, which tests differences."
-        yield Check("seeds", State.CAUTION, text, "", (metric,), more, with_seeds(trials.meta, 5))
-        return
+    best, known, remedy, command = names[found.reference], int(found.seeds[found.reference]), "", ""
     few, tied, same = (found.rows(state) for state in (Standing.FEW, Standing.TIED, Standing.SAME))
-    open_ = [row for row in (*tied, *few) if found.difference[row] and np.isfinite(found.half[row])]
-    best, text = names[found.reference], ""
-    if few:
-        seeds = count(int(found.seeds[few].max()), "seed")
-        text = f"{seeds} are too few to test {count(len(few), noun)} against {against}."
+    others = listing_of([names[row] for row in few or tied or same], NAMED)
+    if Standing.UNTESTED in found.states:
+        text, command = "With one seed no difference is tested.", with_seeds(meta, 5)
+        remedy = "Run several seeds, which tests differences."
+    elif few:
+        text = f"{count(int(found.seeds[few].max()), 'seed')} are too few to test {best} against {others}."
     elif tied:
         seeds = count(int(found.seeds[tied].min()), "seed")
-        verb = "ties" if len(tied) == 1 else "tie"
-        text = f"{count(len(tied), noun)} {verb} with {against}: {seeds} show no significant difference."
+        text = f"{seeds} show no significant difference between {best} and {others}."
     elif same:
-        text = f"{count(len(same), noun)} {'is' if len(same) == 1 else 'are'} the same as {against} with every seed."
+        text = f"{best} and {others} are the same with every seed."
     else:
-        worse = "Every other" if len(found.order) > 2 else "The other"
-        text = f"{worse} {noun} that is compared differs significantly from {against}."
-    if not open_:
-        more = "" if few or tied or same else f"Confirm {best} with twice as many seeds before you set it."
-        command = with_seeds(trials.meta, 2 * int(found.seeds[found.reference])) if more else ""
-        yield Check("seeds", State.CAUTION if few else State.OK, text, best, (metric,), more, command)
-        return
-    row = open_[-1] if not few else max(few, key=lambda each: abs(float(found.difference[each])))
-    apart, own = abs(float(found.difference[row])), int(found.seeds[row])
-    needed = seeds_needed(apart, float(found.half[row]), own, max(1, found.tests))
-    by = write(apart, sign=False)
-    remedy = f"Differences as small as that of {names[row]} ({by}) would take more than 1,000 seeds to see."
-    if needed:
-        runs = count(needed * len(trials.settings), "run")
-        remedy = (
-            f"Run about {count(needed)} seeds ({runs}) to see a difference as small as that of {names[row]} ({by})."
-        )
-    command = with_seeds(trials.meta, needed) if needed else ""
-    yield Check("seeds", State.CAUTION, text, best, (metric,), remedy, command)
+        text = f"What is compared with {best} differs significantly from it."
+        remedy, command = f"Confirm {best} with twice as many seeds before you set it.", with_seeds(meta, 2 * known)
+    open_ = [row for row in (*tied, *few) if found.difference[row] and np.isfinite(found.half[row])]
+    if open_:
+        row = max(open_, key=lambda each: abs(float(found.difference[each])))
+        apart, own = abs(float(found.difference[row])), int(found.seeds[row])
+        needed = seeds_needed(apart, float(found.half[row]), own, max(1, found.tests))
+        by = wording.difference(apart, sign=False)
+        remedy = f"To see a difference as small as that of {names[row]} ({by}) takes more than 1,000 seeds."
+        if needed:
+            remedy = f"Run about {count(needed)} seeds to see a difference as small as that of {names[row]} ({by})."
+            command = with_seeds(meta, needed)
+    state = State.CAUTION if open_ or few or Standing.UNTESTED in found.states else State.OK
+    yield Check("seeds", state, text, best, (wording.metric,), remedy, command)
 
 
 def _chance(trials: Trials) -> Iterator[Check]:
@@ -328,79 +307,64 @@ def _chance(trials: Trials) -> Iterator[Check]:
     worst = max(few, key=lambda each: (each == row, float(fair[each] / bias[each])))
     own, even, where = tv(float(bias[worst])), tv(float(fair[worst])), trials.names[worst]
     text = f"Chance is a large part of these distances: {own} at {where}, and equal chances alone would give {even}."
-    command = "" if any(name.startswith("stop") for name in trials.swept) else _longer(trials, _LONGER)
-    yield Check("chance", State.CAUTION, text, where, (metric,), f"Run {_LONGER} times as long.", command)
+    more = f"Run {_LONGER} times as long."
+    yield Check("chance", State.CAUTION, text, where, (metric,), more, _longer(trials, _LONGER))
 
 
 def _edge(trials: Trials) -> Iterator[Check]:
     """Say where the choice has the largest or least value that was tried, so that the best may lie beyond."""
-    row = chosen(trials)
+    row, tuning = chosen(trials), (trials.scenario.decide and trials.scenario.decide.tune) or {}
     if row is None or len(trials.settings) < 2 or by_optimizer(trials) is not None:
         return
-    ends = 0
-    for axis in trials.axes:
-        values = np.unique(axis.x)
-        if axis.ticks or len(values) < 3 or values[0] < axis.x[row] < values[-1]:
+    axes = [axis for axis in trials.axes if not axis.ticks and axis.size > 2]
+    tried: list[_Tried] = [(axis.name, axis.x, np.unique(axis.x), axis) for axis in axes]
+    tuned = [(key, trials.numbers(path), tuning[key]) for key, path in product(tuning, trials.tuned) if _is(path, key)]
+    tried += [(key, x, np.unique(values), None) for key, x, values in tuned if x is not None and len(values) > 1]
+    at_an_end = False
+    for name, x, values, axis in tried:
+        highest = bool(x[row] == values[-1])
+        if values[0] < x[row] < values[-1] or (not highest and values[0] == 0):  # there is nothing below
             continue
-        highest = bool(axis.x[row] == values[-1])
-        if not highest and values[0] == 0:  # there is nothing below
-            continue
-        end = values[-1] if highest else values[0]
-        further = (end, 2 * end - values[-2]) if highest else (end / 2, end)
-        way, beyond = ("largest", "larger") if highest else ("least", "smaller")
-        text = f"{axis.named(float(end))} of the choice is the {way} value that was tried: the best may lie beyond."
-        remedy = f"Try {beyond} values of {axis.name} too."
-        yield Check("edge", State.CAUTION, text, trials.names[row], (), remedy, _grid(trials, axis, further))
-        ends += 1
-    for key, path in product((trials.scenario.decide and trials.scenario.decide.tune) or {}, trials.tuned):
-        tried = trials.scenario.decide.tune[key]  # type: ignore[union-attr, index]
-        known = trials.numbers(path) if path.endswith(f".{key}") and len(tried) > 1 else None
-        if known is None or known[row] not in {min(tried), max(tried)}:
-            continue
-        way = "least" if known[row] == min(tried) else "largest"
-        text = (
-            f"{key} of {trials.names[row]} is {number(float(known[row]))}, the {way} value that was tried in tuning it."
-        )
-        remedy = f"Give `decide.tune` {'smaller' if way == 'least' else 'larger'} values of {key} too."
-        yield Check("edge", State.CAUTION, text, trials.names[row], (), remedy)
-        ends += 1
-    if not ends and any(not axis.ticks and axis.size > 2 for axis in trials.axes):
+        (way, beyond), at_an_end = (("largest", "larger") if highest else ("least", "smaller")), True
+        text = f"{equation(name, number(float(x[row])))} of the choice is the {way} value that was tried"
+        remedy = f"Try {beyond} values of {name} too{'' if axis else ' (`decide.tune`)'}."
+        command = "" if axis is None else _grid(trials, axis, values, highest=highest)
+        yield Check("edge", State.CAUTION, f"{text}: the best may lie beyond.", trials.names[row], (), remedy, command)
+    if tried and not at_an_end:
         yield Check("edge", State.OK, "The choice lies between values that were tried.", trials.names[row])
 
 
-def _grid(trials: Trials, along: Axis, values: tuple[float, float]) -> str:
-    """Return the command that tries other values of one parameter; "" where that is not all that differs."""
-    whole, path = bool((along.x == np.rint(along.x)).all()), along.parameters[0]
-    shown = [f"{round(each) if whole else each:g}" for each in values]
-    sweep = trials.scenario.sweep
-    if sweep is not None and sweep.paths == list(sweep.grid) == [path]:
-        return command_of(trials.meta, "sweep", f"sweep.grid={{{path}: [{', '.join(shown)}]}}")
-    grids: dict[str, Any] = {name: trials.numbers(name) for name in trials.parameters}
-    if any(each is None for each in grids.values()):
+def _is(path: str, key: object) -> bool:
+    return path.endswith(f".{key}")
+
+
+def _grid(trials: Trials, along: Axis, values: Floats, *, highest: bool) -> str:
+    """Return the command that tries values beyond an end; "" where one parameter is not all that differs."""
+    sweep, path = trials.scenario.sweep, along.parameters[0]
+    if sweep is None or not sweep.paths == list(sweep.grid) == [path]:
         return ""
-    grid = {name: [f"{each:g}" for each in np.unique(own)] for name, own in grids.items()}
-    grid[path] = sorted({*grid[path], *shown}, key=float)
-    choose = ", ".join(f"{name}: [{', '.join(each)}]" for name, each in grid.items())
-    return command_of(trials.meta, "decide", f"choose={{{choose}}}")
+    further = (values[-1], 2 * values[-1] - values[-2]) if highest else (values[0] / 2, values[0])
+    whole = bool((values == np.rint(values)).all())
+    shown = ", ".join(f"{round(each) if whole else each:g}" for each in further)
+    return command_of(trials.meta, "sweep", f"sweep.grid={{{path}: [{shown}]}}")
 
 
-def _theory(trials: Trials) -> Iterator[Check]:
-    """Say where measurement lies farther from theory than noise explains."""
+def theory_of(trials: Trials) -> Iterator[Check]:
+    """Say where measurement lies farther from theory than noise explains; both are of selections."""
     metrics = ("participation.l1_chain", "participation.l1_noise")
     apart, noise = (interval(trials.samples(metric)).mean for metric in metrics)
-    known = np.isfinite(apart) & np.isfinite(noise)
-    if bias_metric(trials) != L1 or not known.any():  # theory is of selections
-        yield Check("theory", State.NONE, "No theory is compared with these runs.", "", metrics)
-        return
-    far = known & (apart > 2 * noise + ROUNDING)
+    far = np.nan_to_num(apart) > 2 * noise + ROUNDING
     if not far.any():
-        yield Check("theory", State.OK, "Measurement and theory agree within sampling noise.", "", metrics)
+        if np.isfinite(noise).any():
+            yield Check("theory", State.OK, "Measurement and theory agree within sampling noise.", "", metrics)
+        else:
+            yield Check("theory", State.NONE, "Nothing tells how far noise puts a run from theory.")
         return
-    worst = int(np.argmax(np.where(far, apart - noise, -np.inf)))
-    where = trials.names[worst]
-    text = f"Theory does not describe {count(int(far.sum()))} of {count(int(known.sum()), 'setting')}: at {where} it "
-    text += f"lies {tv(float(apart[worst]))} from measurement, where sampling noise alone would give "
-    yield Check("theory", State.CAUTION, f"{text}{tv(float(noise[worst]))}.", where, metrics)
+    row = int(np.argmax(np.where(far, apart - noise, -np.inf)))
+    where = trials.names[row]
+    text = f"Theory does not describe selections{_at(trials, far)}: {f'at {where} ' if where else ''}they are "
+    text += f"{tv(float(apart[row]))} from it (TV), where sampling noise alone would give {tv(float(noise[row]))}."
+    yield Check("theory", State.CAUTION, text, where, metrics)
 
 
 def _size(trials: Trials) -> Iterator[Check]:
@@ -414,25 +378,21 @@ def _size(trials: Trials) -> Iterator[Check]:
 
 def _price(trials: Trials) -> Iterator[Check]:
     """Say that nothing says what pace is worth, where the most even setting is not the fastest."""
-    if by_optimizer(trials) is not None or not is_open(trials) or chosen(trials) != (best := compared(trials).best):
+    ends, best = trade_off(trials), compared(trials).best
+    asked = is_open(trials) and chosen(trials) == best and by_optimizer(trials) is None
+    if ends is None or best is None or not asked:
         return
-    ends, wording = trade_off(trials), wording_of(aim_of(trials).metric)
-    assert ends is not None
-    assert best is not None
-    paces, fast = interval(trials.samples(PACE)).mean, int(ends.rows[0])
+    fast, metric = int(ends.rows[0]), aim_of(trials).metric
+    least = f"{_SLOWER * interval(trials.samples(PACE)).mean[fast]:.3g}"
     text = f"{trials.names[best]} is more even and {trials.names[fast]} faster, and nothing says what pace is worth."
-    least = float(f"{_SLOWER * np.nanmax(paces):.3g}")
-    found = contrasts(trials, wording.metric, less_is_better=True, eligible=np.nan_to_num(paces) >= least)
-    assert found.best is not None
-    decide = f"{{minimize: {wording.metric}, subject_to: [{PACE} >= {least:g}]}}"
-    value = wording.write(float(found.mean[found.best]))
-    remedy = f"Say what pace you need: for {least:g} rounds per day, {trials.names[found.best]} is best ({value})."
-    facts = (wording.metric, PACE)
-    yield Check("price", State.CAUTION, text, "", facts, remedy, command_of(trials.meta, "sweep", f"decide={decide}"))
+    decide = f"{{minimize: {metric}, subject_to: [{PACE} >= {least}]}}"
+    remedy = f"Say by `decide` what pace you need, such as {least} rounds per day."
+    command = command_of(trials.meta, "sweep", f"decide={decide}")
+    yield Check("price", State.CAUTION, text, "", (metric, PACE), remedy, command)
 
 
 TRIAL_CHECKS: tuple[Checks, ...] = (
-    *(_complete, _comparable, _conditions, _limits, diverged, settled_losses, _seeds, _chance, _edge, _theory, _size),
+    *(_complete, _comparable, _conditions, _limits, diverged, settled_losses, _seeds, _chance, _edge, theory_of, _size),
     _price,
 )
 """In this order; the first bad one is the headline."""

@@ -11,13 +11,14 @@ from fedsim.common.arrays import Floats
 from fedsim.common.formatting import NO_VALUE, above_dust, capitalized, count, duration, listing, number
 from fedsim.measure.metrics import describe, split
 from fedsim.pages.answer import BIAS, COST, MODEL
-from fedsim.pages.metric_wording import PACE_UNIT, wording_of
+from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.tables import Table
 from fedsim.scenario.privacy import scope_of
 from fedsim.trials.contrasts import Interval, Standing, contrasts, interval
 from fedsim.trials.decision import (
     L1,
     PACE,
+    REPORTED,
     UNDECIDED,
     aim_of,
     bias_metric,
@@ -34,7 +35,7 @@ from fedsim.trials.trials import Trials, names_of
 SETTINGS = 60  # settings in a table at most
 _METRICS = 9  # metrics in a table at most
 _SENSE = 1e30  # larger figures are those of training that diverged
-_GROUPS = 8  # groups in a table at most
+_GROUPS = 3  # groups in a table at most
 _OPTIMIZERS = 4  # optimizers whose losses are taken apart at most
 _INTERVAL = "mean ± half of the 95 % interval"
 HEADLINES = (
@@ -120,16 +121,23 @@ def moves(trials: Trials, metric: str) -> bool:
 
 
 def headlines(trials: Trials) -> tuple[str, ...]:
-    """Choose the metrics to show: those of the scenario's own and of `HEADLINES` that move, then losses."""
-    known = trials.metrics
-    ends = [name for name in known if _is_of_optimizer(name, "loss", "excess_loss")]
+    """Choose the metrics to show: those of the scenario's own and of `HEADLINES` that move, then groups and losses."""
+    known, other = trials.metrics, {L1, REPORTED} - {bias_metric(trials)}
+    ends = [*_group_ratios(known)[:_GROUPS], *(name for name in known if _is_of_optimizer(name, "loss", "excess_loss"))]
     listed = [*(name for name in known if describe(name) is None), *(name for name in HEADLINES if name in known)]
-    if bias_metric(trials) == L1:  # what was reported is the same where all reported
-        listed = [name for name in listed if (own := split(name)[0]) is None or own.of != "reports"]
-    else:  # selections are a line of the text
-        listed = [name for name in listed if name != L1]
+    listed = [name for name in listed if name not in other]
     moving = [name for name in (*listed, *ends) if moves(trials, name)]
     return tuple(moving or listed or known)[: _METRICS - 1]
+
+
+def _group_ratios(metrics: Sequence[str]) -> list[str]:
+    """Keep the participation shares of groups, in multiples of their fair share."""
+    known = [(name, *split(name)) for name in metrics]
+    return [
+        name
+        for name, metric, parts in known
+        if metric is not None and metric.name == "group.GROUP.ratio" and "." not in parts["group"]
+    ]
 
 
 def _is_of_optimizer(metric: str, *figures: str) -> bool:
@@ -140,7 +148,7 @@ def _is_of_optimizer(metric: str, *figures: str) -> bool:
 def shown_metrics(trials: Trials) -> tuple[str, ...]:
     """Choose the metrics of the table of settings: what is chosen by, and what was asked, costs, or differs."""
     metric, _, conditions = aim_of(trials)
-    asked = [metric, *(each.metric for each in conditions), getattr(trials.scenario, "headline", None) or metric]
+    asked = [metric, *(each.metric for each in conditions), trials.scenario.headline or metric]
     costs = [name for each in _COSTS for name in trials.metrics if fnmatchcase(name, each)]
     always = [*asked, bias_metric(trials), PACE, *(costs if trials.scenario.decide is not None else [])]
     every = dict.fromkeys((*always, *headlines(trials)))
@@ -157,12 +165,11 @@ def settings_table(trials: Trials) -> Table:
             wording.difference(mean, half) if row != found.best and np.isfinite(mean) else NO_VALUE
             for row, (mean, half) in enumerate(zip(found.difference.tolist(), found.half.tolist(), strict=True))
         ]
-        columns = [
-            ("Standing", standings(trials)),
-            ("From the most even" if is_open(trials) else "From the best", apart),
-        ]
+        columns = [("Standing", standings(trials)), ("From the best", apart)]
     for metric in shown_metrics(trials):
-        columns.append((_head_of(trials, metric), _means_of(trials, metric)))
+        words = wording_of(metric).words
+        head = words if words == metric else capitalized(words)
+        columns.append((head, cells(interval(trials.samples(metric)), metric)))
     columns += [(f"{names[path]} (tuned)", trials.texts(path)) for path in trials.tuned]
     seeds = planned_seeds(trials)
     if len(np.unique(seeds)) > 1:
@@ -173,33 +180,21 @@ def settings_table(trials: Trials) -> Table:
     return setting_table(trials, caption, columns, words=int(several), note=note, order=order)
 
 
-def _head_of(trials: Trials, metric: str) -> str:
-    """Return the head of a column: what a metric is called, in short; its name where it has no label."""
-    wording = wording_of(metric)
-    if metric == bias_metric(trials):
-        return "TV from uniform"
-    if metric == PACE:
-        return capitalized(PACE_UNIT)
-    return metric if wording.words == metric else capitalized(wording.words)
-
-
-def _means_of(trials: Trials, metric: str) -> list[str]:
-    """Write a metric at every setting; bytes in GB."""
+def cells(found: Interval, metric: str = "", digits: int = 4) -> list[str]:
+    """Write means with their intervals, in the unit of a metric where that has one; bytes in GB."""
     wording, known = wording_of(metric), split(metric)[0]
-    bytes_ = known is not None and known.unit == "B"
-    cells = []
-    for mean, half in zip(*(each.tolist() for each in interval(trials.samples(metric))), strict=True):
-        if not np.isfinite(mean):
-            cells.append(NO_VALUE)
-        elif abs(mean) > _SENSE:
-            cells.append("diverged")
-        elif bytes_:
-            cells.append(f"{number(1e-9 * mean)} GB")
-        elif wording.unit or wording.scale != 1 or (known is not None and known.unit == "s"):
-            cells.append(wording.mean(mean, half))
-        else:
-            cells.append(number(mean) + (f" ± {number(half, 2)}" if np.isfinite(half) else ""))
-    return cells
+    unit = "" if known is None else known.unit
+
+    def write(mean: float, half: float) -> str:
+        if abs(mean) > _SENSE:
+            return "diverged"
+        if unit == "B":
+            return f"{number(1e-9 * mean)} GB"
+        if wording.unit or unit == "s":
+            return wording.mean(mean, half) if np.isfinite(mean) else NO_VALUE
+        return number(mean, digits) + (f" ± {number(half, 2)}" if np.isfinite(half) else "")
+
+    return list(map(write, found.mean.tolist(), found.half.tolist()))
 
 
 def setting_table(
@@ -224,30 +219,6 @@ def setting_table(
     return Table(caption, header, rows[:SETTINGS], len(trials.parameters) + words, " ".join(filter(None, (note, more))))
 
 
-def _with_halves(found: Interval, digits: int = 4) -> list[str]:
-    def write(mean: float, half: float) -> str:
-        if abs(mean) > _SENSE:
-            return "diverged"
-        return number(mean, digits) + (f" ± {number(half, 2)}" if np.isfinite(half) else "")
-
-    return list(map(write, found.mean.tolist(), found.half.tolist()))
-
-
-def group_ratio_table(trials: Trials) -> Table | None:
-    """Show the participation shares of groups at every setting; None where there are none, or no setting changes it."""
-    ratios = dict[str, str]()
-    for name in trials.metrics:
-        known, parts = split(name)
-        if known is not None and known.name == "group.GROUP.ratio" and "." not in parts["group"]:
-            ratios[parts["group"]] = name
-    if not any(moves(trials, name) for name in ratios.values()):
-        return None
-    columns = [(group, _with_halves(interval(trials.samples(name)))) for group, name in ratios.items()][:_GROUPS]
-    note = f"{count(left, 'more group')} in the results." if (left := len(ratios) - len(columns)) > 0 else ""
-    caption = f"Participation shares of groups, in multiples of their fair share: {_INTERVAL}"
-    return setting_table(trials, caption, columns, note=note)
-
-
 _PROMISES: tuple[tuple[str, str, Callable[[Floats], float], Callable[[float], str]], ...] = (
     ("n promised", "privacy.rounds", np.max, count),
     ("n observed", "rounds.count", np.max, count),
@@ -258,8 +229,8 @@ _PROMISES: tuple[tuple[str, str, Callable[[Floats], float], Callable[[float], st
     ("Sensitivity", "privacy.sensitivity", np.max, number),
     ("Noise multiplier", "privacy.noise_multiplier", np.min, number),
     ("Epsilon", "privacy.epsilon", np.max, number),
+    ("Epsilon if the schedule is known", "privacy.epsilon_if_known", np.max, number),
 )
-_KNOWN = (("Epsilon if the schedule is known", "privacy.epsilon_if_known", np.max, number),)
 
 
 def privacy_table(trials: Trials) -> Table | None:
@@ -270,9 +241,8 @@ def privacy_table(trials: Trials) -> Table | None:
     """
     if "privacy.epsilon" not in trials.metrics:
         return None
-    columns: list[SettingColumn] = []
-    secret = "privacy.epsilon_if_known" in trials.metrics
-    for head, metric, over, write in _PROMISES + _KNOWN * secret:
+    columns, secret = list[SettingColumn](), "privacy.epsilon_if_known" in trials.metrics
+    for head, metric, over, write in _PROMISES[: None if secret else -1]:
         known = [row[np.isfinite(row)] for row in trials.samples(metric)]
         columns.append((head, [write(over(row)) if len(row) else NO_VALUE for row in known]))
     note = (
@@ -297,15 +267,6 @@ class LossParts:
     # Simulated time to the target, s; without a value where it was not reached, None where there was no target
     time: Floats | None
 
-    def largest(self, row: int) -> tuple[str, float] | None:
-        """Return the largest part at a setting, and its share of the whole; None where one is negative or unknown."""
-        own = {words: float(interval(values).mean[row]) for words, values in self.parts.items()}
-        total = float(interval(self.total).mean[row])
-        if not all(0 <= value <= total for value in own.values()) or total <= 0:
-            return None
-        words = max(own, key=own.__getitem__)
-        return words, own[words] / total
-
 
 def loss_parts(trials: Trials) -> Iterator[LossParts]:
     """Yield the parts of the loss of every optimizer that has them."""
@@ -322,7 +283,7 @@ def loss_parts(trials: Trials) -> Iterator[LossParts]:
 def parts_table(trials: Trials, loss: LossParts) -> Table:
     """Show the parts of the loss of one optimizer at every setting."""
     every = loss.parts | {"whole loss": loss.total}
-    columns = [(capitalized(words), _with_halves(interval(values), 3)) for words, values in every.items()]
+    columns = [(capitalized(words), cells(interval(values), digits=3)) for words, values in every.items()]
     if loss.time is not None:
         # The mean of the seeds that reached the target, and how many did where not all
         reached, seeds = np.isfinite(loss.time).sum(axis=1).tolist(), loss.time.shape[1]
@@ -337,10 +298,10 @@ def parts_table(trials: Trials, loss: LossParts) -> Table:
 def optimizer_table(optimizers: Trials) -> Table:
     """Show optimizers by mean rank, and their figure in every case."""
     found, figure, cases = ranked(optimizers), optimizers.meta["figure"], optimizers.meta["cases"]
-    cells = [_with_halves(interval(optimizers.samples(in_case(figure, case))), 3) for case in cases]
-    ranks = _with_halves(Interval(found.mean, found.margin), 3)
+    values = [cells(interval(optimizers.samples(in_case(figure, case))), digits=3) for case in cases]
+    ranks = cells(Interval(found.mean, found.margin), digits=3)
     names = optimizers.settings["optimizer"]
-    rows = tuple((names[row], ranks[row], *(each[row] for each in cells)) for row in found.order.tolist())
+    rows = tuple((names[row], ranks[row], *(each[row] for each in values)) for row in found.order.tolist())
     header = ("Optimizer", "Mean rank", *(case or "Value" for case in cases))
     return Table(f"Optimizers by mean rank, and {FIGURE_WORDS[figure]}: {_INTERVAL}", header, rows)
 

@@ -1,21 +1,38 @@
-"""What a run measured, in words: one function for each fact, which handles sign, zero, plural, and what is not tested.
+"""What a run measured, in words: a table of sentences, one for each fact, and some that take more.
 
 The numbers of a sentence are those of the facts, or of the series, that it names.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 
-from fedsim.common.formatting import capitalized, count, duration, equation, listing, listing_of, number, percent
-from fedsim.common.outcomes import SESSION_OUTCOMES
-from fedsim.measure.metrics import split
+from fedsim.common.formatting import capitalized, count, equation, listing, listing_of, number, percent
 from fedsim.pages.answer import BIAS, COST, MODEL, WHAT, Sentence
 from fedsim.pages.bias import NOBODY, Bias, ClientShare, Seen, bias_of, pull_apart
-from fedsim.pages.methods import Method, compare_losses, optimizer_figures, optimizers, references
-from fedsim.pages.metric_wording import tv, wording_of
+from fedsim.pages.methods import compare_losses, optimizer_figures, optimizers, references
+from fedsim.pages.metric_wording import wording_of
 from fedsim.run.run import Run
 
 _FORGOTTEN = 0.01  # distance from the long run at which the start counts as forgotten
 _NAMED = 4  # methods that a sentence names at most
+_SELECTED, _PULL = "participation.l1_uniform", "participation.pull_l1_uniform"
+_SAID = {
+    "participation.coverage": (WHAT, "{} of the clients took part."),
+    "participation.reported_coverage": (WHAT, "{} of the clients gave a report that was taken."),
+    _PULL: (BIAS, "The pull on the model, 1/n for each of n reports that come at once, is {} from uniform (TV)."),
+    _SELECTED: (BIAS, "Selections, of which not all ended with a report, are {} from uniform (TV)."),
+    "participation.l1_uniform_theory": (BIAS, "Theory says that selections are {} from uniform (TV) in the long run."),
+    "rounds.per_day": (COST, "The pace of the server is {}."),
+    "rounds.waiting_share": (COST, "Rounds wait for clients {} of the time."),
+    "sessions.device_hours": (COST, "Sessions took {} hours of device time."),
+    "sessions.wasted_share": (COST, "Of that time, {} was wasted."),
+    "privacy.epsilon": (COST, "Each client is promised epsilon = {}, with all that it contributes replaced by zeros."),
+    "privacy.epsilon_if_known": (
+        COST,
+        "That is as long as the schedule stays secret, this page included: where it is known, epsilon is {}.",
+    ),
+    "fleet.cost": (COST, "The run costs {} by the scenario's prices."),
+}
+"""What is said of a fact: the question that it answers, and a sentence with its value."""
 
 
 def key_of(run: Run, name: str) -> str:
@@ -24,14 +41,10 @@ def key_of(run: Run, name: str) -> str:
     return f"{reported if f'{reported}l1_uniform' in run.known else 'participation.'}{name}"
 
 
-def coverage(run: Run) -> Sentence | None:
-    """Say which share of the clients took part, and in how many rounds."""
-    key, did = key_of(run, "coverage"), "took part" if run.all_reported else "gave a report that was taken"
-    share, rounds = run.known.get(key), run.known.get("rounds.count")
-    if share is None or rounds is None:
-        return None
-    who = "No client" if not share else "All clients" if share == 1 else f"{percent(share)} of the clients"
-    return Sentence(f"{who} {did} in {count(rounds, run.noun)}.", WHAT, (key, "rounds.count"))
+def said(run: Run, key: str) -> Sentence | None:
+    """Say the value of a fact by its sentence in the table; None where the run has none."""
+    about, text = _SAID[key]
+    return Sentence(text.format(wording_of(key).write(run.known[key])), about, (key,)) if key in run.known else None
 
 
 def distance(run: Run, bias: Bias) -> Sentence | None:
@@ -40,46 +53,29 @@ def distance(run: Run, bias: Bias) -> Sentence | None:
         return Sentence("How evenly clients take part was not measured.", BIAS)
     if bias.seen in NOBODY:
         return None
-    own, fair = percent(bias.measured), percent(bias.fair)
-    ends = f" ({percent(bias.low)} to {percent(bias.high)})" if percent(bias.low) != percent(bias.high) else ""
-    if bias.seen is Seen.EVEN:
-        once = "took part equally often" if run.clients["reported"].min() else "took part in turn, at most once"
-        text = f"All clients {once}: participation is {own} from uniform (TV)."
-    elif bias.seen is Seen.ONCE:
-        text = f"Nobody took part twice, so that the distance from uniform, {own} (TV), says nothing of a bias."
-    elif bias.whole and bias.corrected is not None:
-        text = f"Participation is {percent(bias.tv)}{ends} from uniform (TV) without noise: significantly uneven."
-    elif bias.whole:
-        text = f"Participation is {own} from uniform (TV), significantly more than equal chances would give ({fair})."
-    elif bias.seen is Seen.UNTESTED:
-        text = f"Participation is {own} from uniform (TV; equal chances: {fair}), not tested: {bias.why}."
+    chance, ends = f"equal chances would give ({percent(bias.fair)})", ""
+    if bias.seen in {Seen.EVEN, Seen.ONCE, Seen.UNTESTED}:
+        judged = bias.why if bias.seen is Seen.UNTESTED else bias.seen.value
     elif bias.more_even:
-        text = f"Participation is {own} from uniform (TV), more even than equal chances would make it ({fair})."
+        judged = f"more even than {chance}"
     else:
-        text = f"Participation is {own} from uniform (TV), not significantly more than by equal chances ({fair})."
+        judged = f"{'' if bias.whole else 'not '}significantly more than {chance}"
+    if bias.whole and bias.corrected is not None:
+        ends = f"; without noise it is {percent(bias.tv)} ({percent(bias.low)} to {percent(bias.high)})"
+    text = f"Participation is {percent(bias.measured)} from uniform (TV): {judged}{ends}."
     return Sentence(text, BIAS, (key_of(run, "tv_uniform"), "bias"))
-
-
-def _clients(part: ClientShare, *, second: bool = False) -> str:
-    """Say how often some clients take part, in fair shares; of the second in a sentence without its verb."""
-    whole, times = part.kind in {"group", "zone"}, f"{number(part.times, 3)} times"
-    those = "those" if second else "clients"
-    who = f"{those} {'of' if part.kind == 'group' else 'in'} {part.words}" if whole else part.words
-    verb = "take" if whole else "takes"
-    if not part.taken and part.told:
-        return f"{who} never {verb} part"
-    return f"{who} {times}" if second else f"{who} {verb} part {times} {'their' if whole else 'its'} fair share"
 
 
 def share(part: ClientShare) -> Sentence:
     """Say how often some clients take part, and whether that differs from a fair share."""
-    within, judged = "", "not tested"
+    judged = "not tested"
     if part.tested:
-        within = f" ({number(part.low, 3)} to {number(part.high, 3)})" if part.taken else ""
         judged = "not significantly different from 1"
         if part.told:
             judged = f"significantly {'more' if part.times > 1 else 'less'}"
-    return Sentence(f"{capitalized(_clients(part))}{within}: {judged}.", BIAS, part.facts)
+        judged = f"{number(part.low, 3)} to {number(part.high, 3)}, {judged}"
+    text = f"Participation of {part.words} is {number(part.times, 3)} times a fair share ({judged})."
+    return Sentence(text, BIAS, part.facts)
 
 
 def contrast(bias: Bias) -> Sentence | None:
@@ -89,7 +85,8 @@ def contrast(bias: Bias) -> Sentence | None:
     high, low = ends
     if len(bias.of(high.kind)) < 2 or not (high.taken or low.taken):
         return share(high if high.told else low)
-    text = f"{capitalized(_clients(high))}, {_clients(low, second=True)}: a significant difference."
+    text = f"Participation of {high.words} is {number(high.times, 3)} times a fair share, and of {low.words} "
+    text += f"{number(low.times, 3)} times: a significant difference."
     return Sentence(text, BIAS, tuple(dict.fromkeys((*high.facts, *low.facts))))
 
 
@@ -100,161 +97,46 @@ def participation(run: Run, bias: Bias) -> Sentence | None:
     return (contrast(bias) if bias.seen is Seen.BIAS else None) or distance(run, bias)
 
 
-def pull(run: Run) -> Sentence | None:
-    """Say how far the pull on the model is from uniform, where that differs from the shares of reports."""
-    if (away := pull_apart(run)) is None:
-        return None
-    text = f"The pull on the model, 1/n for each of the n reports of a {run.noun}, is {tv(away)} from uniform (TV)."
-    return Sentence(text, BIAS, ("participation.pull_l1_uniform",))
-
-
-def selections(run: Run) -> Sentence | None:
-    """Say how far selections are from uniform, where not all of them ended with a report."""
-    key = "participation.l1_uniform"
-    if run.all_reported or (away := run.known.get(key)) is None:
-        return None
-    return Sentence(
-        f"Selections, of which not all ended with a report, are {tv(away)} from uniform (TV).", BIAS, (key,)
-    )
-
-
-def theory(run: Run) -> Sentence | None:
-    """Say what theory says of the distance from uniform."""
-    key = "participation.l1_uniform_theory"
-    if (away := run.known.get(key)) is None:
-        return None
-    of = "participation" if run.all_reported else "selections"
-    return Sentence(f"Theory says that {of} is {tv(away)} from uniform (TV) in the long run.", BIAS, (key,))
-
-
-def losses(run: Run) -> Iterator[Sentence]:
+def losses(run: Run) -> Sentence | None:
     """Say where the loss of each optimizer ends, compared with unbiased training or else with the lowest."""
     known, names = optimizer_figures(run, "loss"), optimizers(run)
     own = [name for name in known if name not in references(names)]
-    paired = [name for name in references(names) if name in known]
     if run.scenario.learning is None:
-        return
+        return None
     if not own:
-        yield Sentence("No optimizer has a finite loss over the last half of the run.", MODEL)
-    elif paired and run.scenario.divisor is None:
-        yield _compared(compare_losses(run, own, paired[0]), paired[0], "of unbiased training", known)
-    elif len(own) > 1:
-        best = min(own, key=lambda name: known[name])
-        yield Sentence(f"The lowest loss is that of “{best}”, {number(known[best])}.", MODEL, (_loss(best),))
-        others = compare_losses(run, [name for name in own if name != best], best)
-        yield _compared(others, best, f"of “{best}”", known)
-    else:
-        yield Sentence(f"The loss of “{own[0]}” ends at {number(known[own[0]])}.", MODEL, (_loss(own[0]),))
+        return Sentence("No optimizer has a finite loss over the last half of the run.", MODEL)
+    reference = next((name for name in references(names) if name in known and run.scenario.divisor is None), None)
+    other = reference or min(own, key=known.__getitem__)
+    compared = [name for name in own if name != other]
+    if not compared:
+        return Sentence(f"The loss of “{other}” ends at {number(known[other])}.", MODEL, (_loss(other),))
+    looks, ways = compare_losses(run, compared, other), list[str]()
+    for name in sorted(compared, key=lambda name: -abs(known[name] - known[other])):
+        look, judged = looks.get(name), "not tested, since there are too few evaluations"
+        if look is not None:
+            side = f"significantly {'above' if look.value > 0 else 'below'}"
+            judged = side if look.told else "no significant difference"
+        ways.append(f"“{name}” {number(known[name])} ({judged})")
+    of = "of unbiased training" if reference else f"of “{other}”, the lowest"
+    text = f"Losses compared with that {of} ({number(known[other])}): {listing_of(ways, _NAMED)}."
+    return Sentence(text, MODEL, tuple(map(_loss, (*compared, other))))
+
+
+def who_pays(run: Run) -> Sentence | None:
+    """Say which losses the mean model of the first optimizer leaves to clients that report least and most often."""
+    name = next(iter(optimizer_figures(run, "loss_of_tenth_1")), "")
+    keys = [f"learning.{name}.loss_of_tenth_{place}" for place in (1, 10)]
+    if any(key not in run.known for key in keys):
+        return None
+    rare, frequent = (number(run.known[key], 3) for key in keys)
+    text = (
+        f"The mean model of “{name}” has a loss of {rare} over the tenth that reported least often and {frequent} over"
+    )
+    return Sentence(f"{text} the tenth that reported most often.", MODEL, tuple(keys))
 
 
 def _loss(name: str) -> str:
     return f"learning.{name}.loss"
-
-
-def _compared(methods: Sequence[Method], reference: str, of: str, known: dict[str, float]) -> Sentence:
-    """Say whose losses differ significantly from that of a reference, the farthest first."""
-
-    def those(some: Sequence[Method]) -> str:
-        named = [f"“{each.name}” ({number(known[each.name])})" for each in some]
-        return f"the loss{'es' if len(some) > 1 else ''} of {listing_of(named, _NAMED)}"
-
-    far = sorted((each for each in methods if each.apart), key=lambda each: -abs(each.excess))
-    against = f"that {of} ({number(known[reference])})"
-    facts = tuple(_loss(name) for name in (*(each.name for each in methods), reference))
-    if any(each.look is None for each in methods):
-        text = f"{those(methods)} compared with {against}: not tested, since there are too few evaluations"
-    elif far:
-        sides = [
-            (side, [each for each in far if (each.excess > 0) == (side == "above")]) for side in ("above", "below")
-        ]
-        text = listing(
-            [
-                f"{those(some)} end{'' if len(some) > 1 else 's'} significantly {side} {against}"
-                for side, some in sides
-                if some
-            ]
-        )
-        if near := len(methods) - len(far):
-            text += f"; {'the other does' if near == 1 else 'the others do'} not differ significantly"
-    else:
-        text = f"{those(methods)} {'do' if len(methods) > 1 else 'does'} not differ significantly from {against}"
-    return Sentence(f"{capitalized(text)}.", MODEL, facts)
-
-
-def who_pays(run: Run) -> Sentence | None:
-    """Say which losses the mean model of the first optimizer leaves to rare and to frequent clients."""
-    name = next(iter(optimizer_figures(run, "loss_of_worst_tenth")), "")
-    keys = [f"learning.{name}.loss_of_{which}" for which in ("tenth_1", "tenth_10", "worst_tenth")]
-    rare, frequent, worst = map(run.known.get, keys)
-    if worst is None:
-        return None
-    text = f"The mean model of “{name}” has a loss of {number(worst, 3)} over the tenth of the clients with the highest"
-    if rare is not None and frequent is not None:
-        text += (
-            f", {number(rare, 3)} over the tenth that reported least often and {number(frequent, 3)} over the tenth "
-        )
-        text += "that reported most often"
-    return Sentence(f"{text}.", MODEL, tuple(key for key in keys if key in run.known))
-
-
-def device_time(run: Run) -> Sentence | None:
-    """Say how much time sessions took of devices, and how much of it was wasted."""
-    hours, wasted = run.known.get("sessions.device_hours"), run.known.get("sessions.wasted_share")
-    if hours is None:
-        return None
-    much = "none" if not wasted else "all" if wasted == 1 else percent(wasted)
-    of_it = "" if wasted is None or not hours else f", {much} of it wasted"
-    facts = ("sessions.device_hours", *(("sessions.wasted_share",) if of_it else ()))
-    return Sentence(f"Sessions took {number(hours, 3)} hours of device time{of_it}.", COST, facts)
-
-
-def pace(run: Run) -> Sentence | None:
-    """Say how many rounds a day the server makes."""
-    if (value := run.known.get("rounds.per_day")) is None:
-        return None
-    text = number(value, 3)
-    return Sentence(f"The server makes {text} {run.noun}{'' if text == '1' else 's'} a day.", COST, ("rounds.per_day",))
-
-
-def waiting(run: Run) -> Sentence | None:
-    """Say how much of the time rounds waited for clients."""
-    if not (value := run.known.get("rounds.waiting_share")):
-        return None
-    longest, facts = run.known.get("rounds.wait.max"), ["rounds.waiting_share"]
-    text = f"Rounds wait for clients {percent(value)} of the time"
-    if longest:
-        text, facts = f"{text}, {duration(longest)} at the longest", [*facts, "rounds.wait.max"]
-    return Sentence(f"{text}.", COST, tuple(facts))
-
-
-def endings(run: Run) -> Sentence | None:
-    """Say how sessions ended that gave no report."""
-    shares = {name: run.known.get(f"sessions.{name}_share", 0.0) for name in SESSION_OUTCOMES}
-    ended = {name: value for name, value in shares.items() if value and name != "reported"}
-    if not ended:
-        return None
-    ways = listing([f"{percent(value)} {name}" for name, value in ended.items()])
-    return Sentence(f"Of the sessions, {ways}.", COST, tuple(f"sessions.{name}_share" for name in ended))
-
-
-def promise(run: Run) -> Sentence | None:
-    """Say what is promised to each client."""
-    if (epsilon := run.known.get("privacy.epsilon")) is None:
-        return None
-    text = f"Each client is promised epsilon = {number(epsilon, 4)}, with all that it contributes replaced by zeros"
-    if (known := run.known.get("privacy.epsilon_if_known")) is None:
-        return Sentence(f"{text}.", COST, ("privacy.epsilon",))
-    text += f", as long as the schedule stays secret, this page included; {number(known, 4)} if it is known"
-    return Sentence(f"{text}.", COST, ("privacy.epsilon", "privacy.epsilon_if_known"))
-
-
-def money(run: Run) -> Sentence | None:
-    """Say what the run costs by the scenario's prices."""
-    return (
-        None
-        if (value := run.known.get("fleet.cost")) is None
-        else Sentence(f"The run costs {number(value)} by the scenario's prices.", COST, ("fleet.cost",))
-    )
 
 
 def convergence(run: Run) -> Sentence | None:
@@ -277,45 +159,21 @@ def convergence(run: Run) -> Sentence | None:
 
 def measured(run: Run, key: str) -> Sentence | None:
     """Say any fact by its key: with the words of its own where it has some, or else as its value with its interval."""
-    bias, (metric, dimensions) = bias_of(run), split(key)
+    bias, wording, fact = bias_of(run), wording_of(key), run.fact(key)
     if (own := next((part for part in bias.parts if part.key == key), None)) is not None:
         return share(own)
-    name = "" if metric is None else metric.name
-    of_selections = name in _DISTANCES and name != key_of(
-        run, name.removeprefix("participation.").removeprefix("reported_")
-    )
-    if name in _WORDS and not of_selections and not dimensions.keys() & {"group", "zone", "job"}:
-        return _WORDS[name](run, bias)
-    fact = run.fact(key)
+    if wording.is_distance and key in {key_of(run, "l1_uniform"), key_of(run, "tv_uniform")}:
+        return distance(run, bias)
+    if key in map(_loss, optimizers(run)):
+        return losses(run)
+    if key in _SAID and key != _SELECTED:
+        return said(run, key)
     if fact is None or fact["value"] is None:
         return None
-    wording, plain = wording_of(key), f"`{key}`" if metric is None else metric.words
-    what = wording.the if wording.words != key else plain
-    of = [f"“{each}”" for each in dimensions.values() if f"“{each}”" not in what]
-    text = f"{capitalized(what)}{f' of {listing(of)}' if of else ''} is {wording.write(fact['value'])}"
+    text = f"{capitalized(wording.long)}: {wording.write(fact['value'])}"
     if fact["low"] is not None and fact["high"] is not None:
         text += f" ({wording.write(fact['low'])} to {wording.write(fact['high'])})"
     return Sentence(f"{text}.", WHAT, (key,))
-
-
-_DISTANCES = {
-    f"participation.{of}{kind}_uniform{end}": distance
-    for of in ("", "reported_")
-    for kind in ("l1", "tv")
-    for end in ("", "_corrected")
-}
-_WORDS: dict[str, Callable[[Run, Bias], Sentence | None]] = {
-    **_DISTANCES,
-    "participation.coverage": lambda run, _: coverage(run),
-    "participation.reported_coverage": lambda run, _: coverage(run),
-    "learning.OPTIMIZER.loss": lambda run, _: next(losses(run), None),
-    "learning.OPTIMIZER.excess_loss": lambda run, _: next(losses(run), None),
-    "rounds.per_day": lambda run, _: pace(run),
-    "rounds.waiting_share": lambda run, _: waiting(run),
-    "sessions.device_hours": lambda run, _: device_time(run),
-    "privacy.epsilon": lambda run, _: promise(run),
-    "fleet.cost": lambda run, _: money(run),
-}
 
 
 def headline(run: Run) -> Sentence | None:
@@ -324,26 +182,20 @@ def headline(run: Run) -> Sentence | None:
     That is the fact of `headline`; else that of `decide`, what came of `learning`, the cost by `prices`, a convergence
     study; else who takes part.
     """
-    scenario, bias = run.scenario, bias_of(run)
+    scenario = run.scenario
     asked = [scenario.headline, "" if scenario.decide is None else scenario.decide.metric]
-    if (found := next((said for key in asked if key and (said := measured(run, key))), None)) is not None:
+    if (found := next(filter(None, (measured(run, key) for key in asked if key)), None)) is not None:
         return found
-    trained = next(losses(run), None) if scenario.learning is not None else None
-    return trained or money(run) or convergence(run) or participation(run, bias) or coverage(run)
+    first = losses(run) or said(run, "fleet.cost") or convergence(run) or participation(run, bias_of(run))
+    return first or said(run, key_of(run, "coverage"))
 
 
-def sentences(run: Run) -> list[Sentence]:
+def sentences(run: Run) -> Iterator[Sentence]:
     """Say what a run measured, by the questions of a reader."""
     bias = bias_of(run)
-    found = [
-        coverage(run),
-        distance(run, bias),
-        contrast(bias),
-        pull(run),
-        selections(run),
-        theory(run),
-        convergence(run),
-    ]
-    found += [*losses(run), who_pays(run)]
-    found += [device_time(run), pace(run), waiting(run), endings(run), promise(run), money(run)]
-    return [each for each in found if each is not None]
+    apart = {_SELECTED: not run.all_reported, _PULL: pull_apart(run) is not None}
+    facts = [key for key in _SAID if apart.get(key, True)]
+    facts.remove("participation.coverage" if "reported" in key_of(run, "") else "participation.reported_coverage")
+    own: dict[str, list[Sentence | None]] = {WHAT: [], BIAS: [distance(run, bias), contrast(bias), convergence(run)]}
+    for about, found in (own | {MODEL: [losses(run), who_pays(run)], COST: []}).items():
+        yield from filter(None, (*found, *(said(run, key) for key in facts if _SAID[key][0] == about)))

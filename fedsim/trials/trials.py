@@ -78,15 +78,6 @@ class Axis:
         text = self.at(x)
         return text if len(self.varying) > 1 else equation(self.name, text)
 
-    def every_value(self) -> str:
-        """Write all values of an axis; of more than six, the ends and how many there are."""
-        places = np.unique(self.x).tolist()
-        if len(places) > 6:
-            return f"{len(places)} values from {self.at(places[0])} to {self.at(places[-1])}"
-        texts = [self.at(x) for x in places]
-        comma = "; " if len(self.varying) > 1 else ", "
-        return " or ".join(filter(None, (comma.join(texts[:-1]), texts[-1])))
-
 
 @dataclass(frozen=True, eq=False)
 class Trials:

@@ -4,17 +4,7 @@ import math
 
 import pytest
 
-from fedsim.common.formatting import (
-    NO_VALUE,
-    capitalized,
-    count,
-    duration,
-    fixed,
-    give_or_take,
-    listing,
-    number,
-    percent,
-)
+from fedsim.common.formatting import NO_VALUE, capitalized, count, duration, fixed, listing, number, percent
 
 
 def plain(text: str) -> str:
@@ -58,29 +48,6 @@ def test_duration() -> None:
 def test_counts_and_listings() -> None:
     assert (count(1, "round"), count(8000, "round")) == ("1 round", "8,000 rounds")
     assert [listing(items) for items in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == ["", "a", "a and b", "a, b and c"]
-
-
-@pytest.mark.parametrize(
-    ("value", "margin", "text"),
-    [
-        (0.25312, 0.0312, "0.25 ± 0.03"),
-        (0.25312, 0.0131, "0.253 ± 0.013"),
-        (-0.25312, 0.0312, "-0.25 ± 0.03"),
-        (1234.5, 312.0, "1,234 ± 312"),
-        (0.25312, None, "0.25"),
-        (0.25312, 0.0, "0.25"),
-        (0.0, 0.0095, "0.000 ± 0.009"),
-        (2.5e-9, 3e-10, "2.5e-09 ± 3e-10"),
-    ],
-)
-def test_numbers_have_the_digits_that_their_interval_leaves(value: float, margin: float | None, text: str) -> None:
-    assert give_or_take(value, margin).replace("\N{MINUS SIGN}", "-") == text
-
-
-def test_differences_have_a_sign() -> None:
-    assert give_or_take(0.25, 0.03, sign=True) == "+0.25 ± 0.03"
-    assert give_or_take(-0.25, 0.03, sign=True) == "\N{MINUS SIGN}0.25 ± 0.03"
-    assert give_or_take(0.25, None, sign=True) == "+0.25"
 
 
 def test_only_the_first_letter_is_capitalized() -> None:

@@ -44,18 +44,22 @@ CLIENT = pl.col("client")
 @pytest.mark.parametrize(
     ("counts", "seen", "words"),
     [
-        (pl.lit(20), Seen.EVEN, "All clients took part equally often: participation is 0 % from uniform (TV)."),
-        (pl.when(CLIENT < 40).then(21).otherwise(20), Seen.EVEN, "All clients took part equally often"),
-        (pl.when(CLIENT < 40).then(1).otherwise(0), Seen.ONCE, "Nobody took part twice"),
+        (pl.lit(20), Seen.EVEN, "is 0 % from uniform (TV): no client took part more than once more often"),
+        (
+            pl.when(CLIENT < 40).then(21).otherwise(20),
+            Seen.EVEN,
+            "no client took part more than once more often than another",
+        ),
+        (pl.when(CLIENT < 40).then(1).otherwise(0), Seen.ONCE, "nobody took part twice, and some did not at all"),
         (
             pl.when(CLIENT < 50).then(190).otherwise(210) + CLIENT % 5 * 5 - 10,
             Seen.NONE,
-            "Participation is 2.5 % from uniform (TV), not significantly more than by equal chances (2.8 %).",
+            "Participation is 2.5 % from uniform (TV): not significantly more than equal chances would give (2.8 %).",
         ),
-        (pl.when(CLIENT < 50).then(1997).otherwise(2001), Seen.NONE, "more even than equal chances would make it"),
+        (pl.when(CLIENT < 50).then(1997).otherwise(2001), Seen.NONE, "more even than equal chances would give"),
         (pl.when(CLIENT < 50).then(180).otherwise(220), Seen.BIAS, "significantly"),
         (pl.when(CLIENT < 20).then(0).otherwise(25), Seen.BIAS, "significantly"),
-        (pl.when(CLIENT < 50).then(1).otherwise(3), Seen.NONE, "more even than equal chances would make it"),
+        (pl.when(CLIENT < 50).then(1).otherwise(3), Seen.NONE, "more even than equal chances would give"),
     ],
 )
 def test_what_there_is_to_be_seen(run: Run, counts: pl.Expr, seen: Seen, words: str) -> None:
@@ -108,13 +112,10 @@ def test_groups_that_differ_are_told_with_their_interval(run: Run) -> None:
 
 def test_parts_are_said_with_what_the_test_says() -> None:
     more = ClientShare("group", "a b", 0.5, 300, 1.96, low=1.8, high=2.1, visible=0.1, told=True)
-    assert (
-        share(more).text == "Clients of “a b” take part 1.96 times their fair share (1.8 to 2.1): significantly more."
-    )
+    assert share(more).text == "Participation of “a b” is 1.96 times a fair share (1.8 to 2.1, significantly more)."
     never = replace(more, taken=0, times=0.0, low=0.0, high=0.1)
-    assert share(never).text == "Clients of “a b” never take part: significantly less."
+    assert share(never).text == "Participation of “a b” is 0 times a fair share (0 to 0.1, significantly less)."
     same = replace(more, times=1.01, low=0.9, high=1.1, told=False)
-    assert share(same).text.endswith("(0.9 to 1.1): not significantly different from 1.")
-    assert share(ClientShare("weight", "heaviest tenth", 0.1, 3, 1.5)).text == (
-        "The heaviest tenth takes part 1.5 times its fair share: not tested."
-    )
+    assert share(same).text.endswith("(0.9 to 1.1, not significantly different from 1).")
+    untested = share(ClientShare("weight", "heaviest tenth", 0.1, 3, 1.5)).text
+    assert untested == "Participation of the heaviest tenth is 1.5 times a fair share (not tested)."

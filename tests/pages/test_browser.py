@@ -81,9 +81,9 @@ def test_a_phone_shows_checks_headline_and_figures_at_once(pages: dict[str, Path
 def test_checks_open_and_tables_sort(pages: dict[str, Path], visit: Open) -> None:
     page = visit(pages["run"], 1280, "light")
     missed = page.locator(".chip", has_text="expectations")
-    assert not missed.get_by_text("1 of 3 expectations is missed, 1 warning.").is_visible()
+    assert not missed.get_by_text("Of 3 expectations, 1 missed, 1 warning and 1 met.").is_visible()
     missed.locator("summary").click()
-    assert missed.get_by_text("1 of 3 expectations is missed, 1 warning.").is_visible()
+    assert missed.get_by_text("Of 3 expectations, 1 missed, 1 warning and 1 met.").is_visible()
     table = page.locator("table.sortable").first
     before = table.locator("tbody tr td:first-child").all_inner_texts()
     for way in ("ascending", "descending"):
@@ -230,7 +230,7 @@ def test_the_first_screen_has_the_headline_the_figures_and_the_picture(
     pages: dict[str, Path], visit: Open, width: int
 ) -> None:
     page = visit(pages["run"], width, "light")
-    assert "1 of 3 expectations is missed, 1 warning." in page.locator("h1").inner_text()
+    assert "Of 3 expectations, 1 missed, 1 warning and 1 met." in page.locator("h1").inner_text()
     boxes = {each: page.locator(each).first.bounding_box() for each in ("h1", ".tiles", ".first figure svg")}
     assert boxes["h1"]["y"] < boxes[".tiles"]["y"] < boxes[".first figure svg"]["y"] < 900
     assert page.locator(".tiles > div").count() <= 5

@@ -10,10 +10,11 @@ import polars as pl
 import pytest
 
 from fedsim import simulate
-from fedsim.pages.checks import CHECKS, LONGER, LOWER_STEP, checks_of
+from fedsim.pages.checks import CHECKS, checks_of
 from fedsim.pages.html import MOST_CHECKS, strip
 from fedsim.pages.run import run_answer
 from fedsim.pages.terminal import spoken
+from fedsim.pages.trial_checks import LONGER, LOWER_STEP
 from fedsim.run.check import Check, State
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
@@ -76,7 +77,6 @@ FAULTS: dict[str, tuple[Callable[[Run], Run], str, State]] = {
     "did not move": (lambda run: known(run, learning__fedavg__moved=0.0), "trained", State.BAD),
     "worse": (lambda run: known(run, learning__fedavg__loss=99.0), "trained", State.BAD),
     "not converged": (lambda run: known(run, learning__fedavg__converged=0.0), "settled", State.CAUTION),
-    "slow": (lambda run: known(run, learning__fedavg__late_descent=0.3), "settled", State.CAUTION),
     "nobody twice": (lambda run: flat(run, (pl.col("client") < 40).cast(pl.Int64)), "enough", State.CAUTION),
     "once at most": (
         lambda run: changed(run, clients=run.clients.with_columns(separation=pl.lit(400))),

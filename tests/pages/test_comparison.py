@@ -52,7 +52,7 @@ def test_the_answer_names_the_change_and_warns_of_different_worlds(pair: tuple[P
     document = comparison_of(*pair)
     text = plain(" ".join(each.text for each in document.alarms) + " ".join(each.text for each in document.sentences))
     assert (
-        "The distance of participation from uniform (TV) is 26.7 % in A and 25.6 % in B (-1.1 ± 1.5 points, not "
+        "Distance of participation from uniform (TV): 26.7 % in A and 25.6 % in B (-1.1 ± 1.5 points, not "
         "significant)." in text
     )
     assert "different seeds" in text
@@ -80,9 +80,10 @@ def test_the_page_of_a_comparison(pair: tuple[Path, Path], tmp_path: Path) -> No
     page = report_comparison(*pair, tmp_path / "out")
     shown = check(page.read_text(encoding="utf-8"))
     (head,) = shown.inside("h1")
-    assert plain(head).startswith("A and B show no significant difference in the distance of participation from")
+    assert plain(head).startswith("Distance of participation from uniform (TV): ")
+    assert "not significant)" in plain(head)
     assert any(HOSTILE in text for text in shown.inside("p"))
-    assert [figure["id"] for figure in shown.find("figure")] == ["frequencies", "losses", "differences"]
+    assert [figure["id"] for figure in shown.find("figure")] == ["frequencies", "losses"]
     alone = report_comparison(*pair, tmp_path / "alone.html")
     assert alone.read_bytes() == page.read_bytes()
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["report.html"]
@@ -92,8 +93,7 @@ def test_a_run_compared_with_itself(pair: tuple[Path, Path]) -> None:
     document = comparison_of(pair[0], pair[0])
     assert tables_of(document) == [None, None]
     text = " ".join(each.text for each in document.sentences)
-    assert "The distance of participation from uniform (TV) is 26.7" in text
-    assert "in both." in text
+    assert "Distance of participation from uniform (TV): the same in A and B." in text
 
 
 def test_sweeps_and_their_points_are_compared_too(tmp_path: Path) -> None:

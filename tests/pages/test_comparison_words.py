@@ -19,7 +19,7 @@ L1, PACE = "participation.l1_uniform", "rounds.per_day"
 COHORT: Change = ("server.cohort", 5, 6)
 SEED: Change = ("seed", 1, 2)
 
-DISTANCE = "the distance of participation from uniform (TV)"
+DISTANCE = "Distance of participation from uniform (TV)"
 
 
 def comparison(
@@ -57,7 +57,8 @@ def said(found: Comparison) -> list[str]:
         ),
         (
             [("population[0].separation.value", 4, 12), ("population[1].separation.value", 0, 12)],
-            "R of group 1 = 4, R of group 2 = 0 (A) against R of group 1 = 12, R of group 2 = 12 (B)",
+            "population[0].separation = 4, population[1].separation = 0 (A) against population[0].separation = 12, "
+            "population[1].separation = 12 (B)",
         ),
         (
             [("population[0].cooldown.value", "6h", "1d"), COHORT, SEED, ("name", "a", "b")],
@@ -99,36 +100,36 @@ def test_bias_model_and_pace_come_first_with_their_intervals() -> None:
             ]
         )
     )
-    assert f"The {DISTANCE[4:]} is 40.0 % in A and 20.0 % in B (-20.0 ± 1.0 points, significant)." in text
+    assert f"{DISTANCE}: 40.0 % in A and 20.0 % in B (-20.0 ± 1.0 points, significant)." in text
     assert (
-        "The loss of “fedavg” above the one under uniform participation is 0.300 in A and 0.100 in B "
+        "Loss of “fedavg” above the one under uniform participation: 0.300 in A and 0.100 in B "
         "(-0.200 ± 0.250, not significant)."
     ) in text
     pace = "900 rounds per day in A and 700 rounds per day in B (-200 ± 10 rounds per day, significant)."
-    assert f"The pace is {pace}" in text
+    assert f"Pace: {pace}" in text
     assert any("with Holm's correction for 3 differences" in each for each in text)
 
 
 def test_what_is_the_same_is_not_said_to_move() -> None:
     text = said(comparison([(L1, 0.8, 0.8, 0.0), ("learning.fedavg.loss", 0.5, 0.5, None)]))
-    assert f"The {DISTANCE[4:]} is 40.0 % in both." in text
-    assert "The loss of “fedavg” is 0.500 in both." in text
+    assert f"{DISTANCE}: the same in A and B." in text
+    assert "Loss of “fedavg”: the same in A and B." in text
 
 
 def test_of_single_runs_the_standard_errors_tell_chance_where_they_are_known() -> None:
     errors = (f"{L1}_se", 0.03, 0.04, None)
     close, far = (said(comparison([(L1, 0.8, second, None), errors, (PACE, 9.0, 8.0, None)])) for second in (0.75, 0.4))
-    assert close[0] == (f"The {DISTANCE[4:]} is 40.0 % in A and 37.5 % in B (-2.5 ± 5.4 points, not significant).")
+    assert close[0] == (f"{DISTANCE}: 40.0 % in A and 37.5 % in B (-2.5 ± 5.4 points, not significant).")
     assert far[0].endswith("in B (-20.0 ± 5.4 points, significant).")
-    assert "The pace is 9 rounds per day in A and 8 rounds per day in B (-1 rounds per day, not tested)." in far
+    assert "Pace: 9 rounds per day in A and 8 rounds per day in B (-1 rounds per day, not tested)." in far
     assert "Each side is one run: a difference without ± is not tested." in far
 
 
 def test_of_sweeps_the_settings_are_counted() -> None:
     text = said(comparison([(L1, 0.8, 0.4, 0.1), (L1, 0.8, 0.9, 0.05), (L1, 0.8, 0.79, 0.1)]))
     assert text[0] == (
-        f"Of 3 settings, {DISTANCE} in B is significantly lower at 1, significantly higher at 1 "
-        "and without a significant difference at 1."
+        f"{DISTANCE}: of 3 settings in B significantly lower at 1, significantly higher at 1 and without a "
+        "significant difference at 1."
     )
 
 
@@ -166,22 +167,19 @@ def test_notes_are_warnings() -> None:
     [
         (
             [(L1, 0.8, 0.4, 0.02), (PACE, 900.0, 700.0, 10.0)],
-            f"The {DISTANCE[4:]} is significantly lower in B than in A (-20.0 ± 1.0 points), at 22.2 % fewer rounds "
-            "per day.",
+            f"{DISTANCE}: 40.0 % in A and 20.0 % in B (-20.0 ± 1.0 points, significant); pace: 900 rounds "
+            "per day in A and 700 rounds per day in B (-200 ± 10 rounds per day, significant).",
         ),
         (
             [(L1, 0.4, 0.8, 0.02), (PACE, 9.0, 9.0, 0.0)],
-            f"The {DISTANCE[4:]} is significantly higher in B than in A (+20.0 ± 1.0 points), at the same pace.",
+            f"{DISTANCE}: 20.0 % in A and 40.0 % in B (+20.0 ± 1.0 points, significant); pace: the same in A and B.",
         ),
-        ([(L1, 0.8, 0.79, 0.2)], f"A and B show no significant difference in {DISTANCE} (-0.5 ± 10.0 points)."),
-        (
-            [(L1, 0.8, 0.4, None)],
-            f"The {DISTANCE[4:]} is lower in B than in A (-20.0 points) (one run each, not tested).",
-        ),
-        ([(L1, 0.8, 0.8, None)], f"The {DISTANCE[4:]} is the same in A and B."),
+        ([(L1, 0.8, 0.79, 0.2)], f"{DISTANCE}: 40.0 % in A and 39.5 % in B (-0.5 ± 10.0 points, not significant)."),
+        ([(L1, 0.8, 0.4, None)], f"{DISTANCE}: 40.0 % in A and 20.0 % in B (-20.0 points, not tested)."),
+        ([(L1, 0.8, 0.8, None)], f"{DISTANCE}: the same in A and B."),
         (
             [(L1, 0.2, 0.2, 0.0), ("participation.reported_l1_uniform", 0.8, 0.4, 0.02)],
-            "The distance of reports from uniform (TV) is significantly lower in B than in A (-20.0 ± 1.0 points).",
+            "Distance of reports from uniform (TV): 40.0 % in A and 20.0 % in B (-20.0 ± 1.0 points, significant).",
         ),
         ([], "Nothing to compare: the two have no figure of bias, model or pace in common."),
     ],

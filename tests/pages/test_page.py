@@ -104,7 +104,7 @@ def test_the_page_is_self_contained_and_accessible(page: str) -> None:
 
 def test_the_title_is_the_finding_and_the_name_stands_above(page: str) -> None:
     shown = Page(page)
-    found = "The loss of “fedavg” (5.312) ends significantly above that of unbiased training (5.287)"
+    found = "Losses compared with that of unbiased training (5.287): “fedavg” 5.312 (significantly above)"
     assert shown.inside("h1")[0].startswith(found)
     assert shown.inside("title")[0].startswith(f"paper-synthetic: {found}")
     assert shown.inside("title")[0].endswith(" · fedsim report")
@@ -143,7 +143,7 @@ def test_expectations_that_are_met_unfold_from_the_strip(run_directory: Path) ->
     met = {"check": "rounds.count > 5", "status": "pass", "observed": 60, "limit": 5, "margin": 55, "place": "a:1:2"}
     write_manifest(run_directory, verdict=[met] * 3)
     shown = Page(write_report(run_directory).read_text(encoding="utf-8"))
-    assert any(text.startswith("All 3 expectations are met: rounds that were opened") for text in shown.inside("p"))
+    assert any(text == "Of 3 expectations, 3 met." for text in shown.inside("p"))
     assert any("observed 60" in text for text in shown.inside("span"))
     assert "a:1:2" in shown.inside("code")
 

@@ -59,13 +59,10 @@ def said(sweep: Trials) -> str:
 def test_the_best_setting_is_named_with_its_margin_and_its_largest_part(tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path, HIGH_LOW_HIGH)
     assert plain(trials_answer(sweep).headline) == (
-        "Choose R = 10: it has the lowest loss of “fedavg” above the optimum (0.150 ± 0.002); every other setting is "
+        "Choose R = 10: it has the lowest loss of “fedavg” above the optimum (0.150 ± 0.002); every other is "
         "significantly worse."
     )
-    assert said(sweep).startswith(
-        "“fedavg” ends closest to the optimum at R = 10 (loss 0.150 ± 0.002 above it); every other setting is "
-        "significantly farther. The largest part of that loss of “fedavg” is bias (66.7 %)."
-    )
+    assert said(sweep).startswith("Loss of “fedavg” above the optimum: lowest at R = 10 (0.150 ± 0.002), highest")
     [each] = loss_parts(sweep)
     chart = parts_chart(sweep, each)
     assert chart is not None
@@ -76,31 +73,8 @@ def test_the_best_setting_is_named_with_its_margin_and_its_largest_part(tmp_path
     assert [row[0] for row in chart.table.rows] == ["0", "10", "20"]
 
 
-@pytest.mark.parametrize(
-    ("settings", "noise", "seeds", "words"),
-    [
-        (
-            [(0.3, 0, 0), (0.101, 0, 0), (0.1, 0, 0), (0.1005, 0, 0), (0.4, 0, 0)],
-            0.01,
-            (1, 2, 3),
-            "no significant difference",
-        ),
-        ([(0.1005, 0, 0), (0.3, 0, 0), (0.3, 0, 0), (0.1, 0, 0)], 0.01, (1, 2, 3), "no significant difference"),
-        ([(0.1, 0, 0), (0.1001, 0, 0)], 0.01, (1, 2, 3), "no significant difference"),
-        ([(0.1, 0, 0), (0.2, 0, 0)], 0.001, (1, 2, 3), "significantly farther"),
-        ([(0.1, 0, 0), (0.2, 0, 0)], 0.001, (1,), "(loss 0.100 above it)."),
-    ],
-)
-def test_how_sure_the_best_setting_is(
-    tmp_path: Path, settings: Parts, noise: float, seeds: tuple[int, ...], words: str
-) -> None:
-    assert words in said(sweep_of(tmp_path, settings, noise, seeds))
-
-
-def test_no_share_is_told_where_a_part_is_negative_and_diverged_settings_are_left_out(tmp_path: Path) -> None:
-    text = said(sweep_of(tmp_path, [(0.3, -0.1, 0.1), (0.5, 0.1, 0.1), (np.nan, np.nan, np.nan)]))
-    assert "largest part" not in text
-    assert "R = 20" not in text
+def test_diverged_settings_are_left_out(tmp_path: Path) -> None:
+    assert "R = 20" not in said(sweep_of(tmp_path, [(0.3, -0.1, 0.1), (0.5, 0.1, 0.1), (np.nan, np.nan, np.nan)]))
 
 
 def test_tables_show_parts_times_promises_and_what_was_tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,11 +111,11 @@ def test_every_number_is_that_of_a_fact(tmp_path: Path, case: str) -> None:
 @pytest.mark.parametrize(
     ("key", "begins"),
     [
-        ("group.group-3.reported_ratio", "Clients of “group 3” take part "),
+        ("group.group-3.reported_ratio", "Participation of “group 3” is "),
         ("participation.l1_uniform", "Participation is "),
-        ("participation.coverage", "All clients took part in 400 rounds."),
-        ("learning.fedavg.loss", "The loss of “fedavg” (5.312) ends significantly above"),
-        ("rounds.duration.p95", "From selection until the close, or of a version, 95th percentile is 89.5"),
+        ("participation.coverage", "100\N{NARROW NO-BREAK SPACE}% of the clients took part."),
+        ("learning.fedavg.loss", "Losses compared with that of unbiased training (5.287): “fedavg” 5.312 (signif"),
+        ("rounds.duration.p95", "From selection until the close, or of a version, 95th percentile: 89.5"),
     ],
 )
 def test_a_headline_is_the_fact_that_the_scenario_names(written: Path, key: str, begins: str) -> None:

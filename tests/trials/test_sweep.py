@@ -73,12 +73,12 @@ def test_a_sweep_ends_with_its_page_and_what_to_choose(swept: Path, tmp_path: Pa
     done = fedsim("sweep", swept, "--out", tmp_path / "s", "--executor", THREADS)
     assert done.returncode == 0
     page = (tmp_path / "s" / "report.html").read_text(encoding="utf-8")
-    assert "3 settings with 3 seeds each" in page
+    assert "3 seeds each" in page
     assert f"Report: {tmp_path / 's' / 'report.html'}" in done.stderr
     table = done.stderr.split("Settings, the best first: mean ± half of the 95 % interval:\n")[1].splitlines()
     assert table[0].split("  ")[0] == "R"
-    assert "TV from uniform" in table[0]
-    assert "Rounds per day" in table[0]
+    assert "Distance of participation from uniform (TV)" in table[0]
+    assert "Pace" in table[0]
     assert table[1].split()[:2] == ["2", "best"]
     assert "the most even participation (" in done.stderr
 
