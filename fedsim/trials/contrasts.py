@@ -11,10 +11,8 @@ cancels. A difference has a 95 % interval by Student's t, one at a time, for the
 
 Two equal settings or more are called different, somewhere, in at most 5 % of answers.
 
-The test is Student's, of differences of values. Facts with heavy tails are tested otherwise, by a rule that looks at
-values and not at differences: where the largest value of some setting is more than ten times its smallest, and all
-values are positive, differences of logarithms are taken; where a value lies more than ten times as far from its
-setting's median as three quarters of them do, with six seeds or more, signed ranks (Wilcoxon's exact test).
+The test is Student's, of differences of values; of their logarithms where all values are positive, and the largest of
+some setting is more than ten times its smallest.
 
 Differences that are the same for all seeds, unless of two values alone, have no chance in them: they are the same, or
 they differ, and no correction counts them. So few seeds that three standard deviations of the
@@ -26,7 +24,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -43,8 +40,7 @@ _ROUNDING = 1e-12
 _POWER = 0.8
 _MOST_SEEDS = 1000
 _ALL_PAIRS = 300  # settings of which all pairs are tested
-_HEAVY = 10.0
-_FEWEST_RANKED = 6  # seeds whose differences are ranked
+_FAR = 10.0  # times the least of a setting's values
 _VISIBLE = 3.0  # standard deviations that enough seeds tell
 
 
@@ -60,14 +56,6 @@ class Standing(StrEnum):
     NO_VALUE = "no value"  # or left out of the comparison
 
 
-class HowTested(StrEnum):
-    """What is tested."""
-
-    VALUES = "paired t test"
-    LOGARITHMS = "paired t test of logarithms"
-    SIGNED_RANKS = "signed rank test"
-
-
 class Interval(NamedTuple):
     """The mean of each row of values, and half of its 95 % interval by Student's t."""
 
@@ -76,13 +64,19 @@ class Interval(NamedTuple):
 
 
 class Paired(NamedTuple):
-    """Paired differences, by row: their mean, half of its 95 % interval, the p value of 0, seeds, and exactness."""
+    """Paired differences, by row."""
 
-    mean: Floats
-    half: Floats
-    p: Floats  # two-sided; NaN where it cannot be tested
+    mean: Floats  # over the seeds that both have
+    error: Floats  # its standard error
+    p: Floats  # of no difference, two-sided; NaN where it cannot be tested
     seeds: Ints
     exact: Bools  # the same for all seeds, without any chance in it
+    draws: Ints  # how many values the error is known as well as from
+
+    @property
+    def half(self) -> Floats:
+        """Half of the 95 % interval."""
+        return student_quantile(np.maximum(self.draws, 2), CONFIDENCE) * self.error
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +96,7 @@ class Contrasts:
     may_be_best: Bools
     seeds: Ints  # in common with the reference
     tests: int  # how many are corrected for
-    scale: HowTested = HowTested.VALUES
+    logs: bool = False  # whether differences of logarithms are tested
 
     @property
     def best(self) -> int | None:
@@ -122,7 +116,7 @@ class Contrasts:
     def test(self) -> str:
         """How the settings were judged, in words."""
         of = f" with Holm's correction for {self.tests:,} differences" if self.tests > 1 else ""
-        return f"{self.scale} over seeds, 5\N{NARROW NO-BREAK SPACE}%{of}"
+        return f"paired t test{' of logarithms' if self.logs else ''} over seeds, 5\N{NARROW NO-BREAK SPACE}%{of}"
 
 
 def interval(values: Floats) -> Interval:
@@ -130,44 +124,19 @@ def interval(values: Floats) -> Interval:
     known = np.isfinite(values)
     number = known.sum(axis=-1)
     mean = np.where(known, values, 0.0).sum(axis=-1) / np.maximum(number, 1)
-    square = np.where(known, (values - mean[..., None]) ** 2, 0.0).sum(axis=-1)
-    freedom = np.maximum(number - 1, 1)
-    half = student_quantile(freedom + 1, CONFIDENCE) * np.sqrt(square / freedom / np.maximum(number, 1))
-    half = np.where(half > _ROUNDING * np.abs(mean), half, 0.0)
-    return Interval(np.where(number > 0, mean, np.nan), np.where(number > 1, half, np.nan))
+    half = student_quantile(np.maximum(number, 2), CONFIDENCE) * _error(values, mean, number)[0]
+    return Interval(np.where(number > 0, mean, np.nan), half)
 
 
-def scale_of(values: Floats) -> HowTested:
-    """Return what of the values of settings, (settings, seeds), is tested: see the rule above."""
+def in_logarithms(values: Floats) -> bool:
+    """Say whether the logarithms of settings' values, (settings, seeds), are tested: see above."""
     known = np.isfinite(values)
-    if not known.any():
-        return HowTested.VALUES
-    low, high = np.where(known, values, np.inf).min(axis=1), np.where(known, values, -np.inf).max(axis=1)
-    if (low > 0).all():
-        return HowTested.LOGARITHMS if (high > _HEAVY * low).any() else HowTested.VALUES
-    for row, there in zip(values, known, strict=True):
-        away = np.abs(row[there] - np.median(row[there])) if there.sum() >= _FEWEST_RANKED else np.zeros(1)
-        if away.max() > _HEAVY * np.quantile(away, 0.75) > 0:
-            return HowTested.SIGNED_RANKS
-    return HowTested.VALUES
+    low, high = np.where(known, values, np.inf), np.where(known, values, -np.inf)
+    return bool((low > 0).all() and (high.max(axis=-1, initial=0) > _FAR * low.min(axis=-1, initial=np.inf)).any())
 
 
-def paired(one: Floats, other: Floats, scale: HowTested = HowTested.VALUES, errors: Floats | None = None) -> Paired:
+def paired(one: Floats, other: Floats | float, logs: bool = False, errors: Floats | None = None) -> Paired:
     """Return `one` less `other`, each (..., seeds); `errors` are standard errors of differences of one run each."""
-    mean, error, p, seeds, exact = _tested(one, other, scale, errors)
-    freedom = np.maximum(seeds, 2)
-    if errors is not None:
-        freedom = np.where(seeds == 1, DEGREES + 1, freedom)
-    return Paired(mean, student_quantile(freedom, CONFIDENCE) * error, p, seeds, exact)
-
-
-def _tested(
-    one: Floats, other: Floats, scale: HowTested, errors: Floats | None, plain: Bools | None = None
-) -> tuple[Floats, Floats, Floats, Ints, Bools]:
-    """Return mean differences, their standard errors, p values, seeds, and which have no chance in them.
-
-    `plain` is `_plain` of `one`, where that is known.
-    """
     apart = one - other
     known = np.isfinite(apart)
     seeds = known.sum(axis=-1)
@@ -176,23 +145,22 @@ def _tested(
     error, exact = _error(apart, mean, seeds)
     size = np.abs(np.where(known, one, 0.0)).sum(axis=-1) / divisor
     mean = np.where(np.abs(mean) > _ROUNDING * np.maximum(size, 1e-300), mean, 0.0)
-    exact &= (_plain(np.broadcast_to(one, apart.shape), known) if plain is None else plain) & (seeds > 1)
-    if scale is HowTested.SIGNED_RANKS:
-        p = _p_of_ranks(apart, seeds)
-    elif scale is HowTested.LOGARITHMS:
+    exact &= _plain(np.broadcast_to(one, apart.shape), known) & (seeds > 1)
+    if logs:
         positive = known & (np.minimum(one, other) > 0)
-        logs = np.log(np.where(positive, one, 1.0)) - np.log(np.where(positive, other, 1.0))
-        middle = logs.sum(axis=-1) / divisor
-        p = _p_of_t(middle, _error(np.where(known, logs, np.nan), middle, seeds)[0], seeds)
+        ratios = np.log(np.where(positive, one, 1.0)) - np.log(np.where(positive, other, 1.0))
+        middle = ratios.sum(axis=-1) / divisor
+        p = _p_of_t(middle, _error(np.where(known, ratios, np.nan), middle, seeds)[0], seeds)
     else:
         p = _p_of_t(mean, error, seeds)
     p = np.where(exact, np.where(mean == 0, 1.0, 0.0), p)
     error = np.where(exact, 0.0, error)
+    draws = seeds
     if errors is not None:
         single = (seeds == 1) & np.isfinite(errors)
-        error = np.where(single, errors, error)
-        p = np.where(single, _p_of_t(mean, errors, np.full(np.shape(errors), DEGREES + 1)), p)
-    return np.where(seeds > 0, mean, np.nan), error, p, seeds, exact
+        error, draws = np.where(single, errors, error), np.where(single, DEGREES + 1, seeds)
+        p = np.where(single, _p_of_t(mean, errors, draws), p)
+    return Paired(np.where(seeds > 0, mean, np.nan), error, p, seeds, exact, draws)
 
 
 def _error(apart: Floats, mean: Floats, seeds: Ints) -> tuple[Floats, Bools]:
@@ -219,28 +187,6 @@ def _p_of_t(mean: Floats, error: Floats, seeds: Ints) -> Floats:
     same = np.where(mean == 0, 1.0, 2.0 ** (1.0 - seeds))
     p = np.where(error > 0, 2 * stdtr(np.maximum(seeds - 1, 1), -np.nan_to_num(t)), same)
     return np.where(np.isfinite(error), p, np.nan)
-
-
-def _p_of_ranks(apart: Floats, seeds: Ints) -> Floats:
-    """Return the p values of Wilcoxon's signed ranks; differences of 0 are left out, and ties share their ranks."""
-    from scipy.stats import rankdata
-
-    size = np.where(np.isfinite(apart) & (apart != 0), np.abs(apart), np.nan)
-    ranks = rankdata(size, axis=-1, nan_policy="omit")
-    number = np.isfinite(size).sum(axis=-1)
-    less = np.where(apart < 0, np.nan_to_num(ranks), 0.0).sum(axis=-1)
-    smaller = np.minimum(less, number * (number + 1) / 2 - less)
-    p = [min(1.0, 2 * float(_ranks_below(n)[math.ceil(w)])) for n, w in zip(number.flat, smaller.flat, strict=True)]
-    return np.where(seeds > 1, np.reshape(p, np.shape(number)), np.nan)
-
-
-@cache
-def _ranks_below(number: int) -> Floats:
-    """Return the probability that the ranks of the positive ones of so many differences sum to no more, by sum."""
-    ways = np.ones(1)
-    for rank in range(1, number + 1):
-        ways = np.concatenate([ways, np.zeros(rank)]) + np.concatenate([np.zeros(rank), ways])
-    return np.cumsum(ways / 2.0**number)
 
 
 def contrasts(
@@ -282,69 +228,69 @@ def contrasts_of(
     eligible: Bools | None = None,
     level: float = LEVEL,
     errors: Floats | None = None,
-    scale: HowTested | None = None,
+    logs: bool | None = None,
 ) -> Contrasts:
     """Compare settings by values, (settings, seeds), NaN where a run has none; else as `contrasts`.
 
-    `errors`, (settings,), are standard errors of single runs. `scale` is what is tested where it is known beforehand.
+    `errors`, (settings,), are standard errors of single runs. `logs` says whether logarithms are tested.
     """
     mean, margin = interval(values)
     count, sign = len(values), 1.0 if less_is_better else -1.0
     rows = np.flatnonzero(np.isfinite(mean) if eligible is None else eligible & np.isfinite(mean))
     order = rows[np.argsort(sign * mean[rows], kind="stable")]
     at = reference if reference is not None else int(order[0]) if len(order) else None
-    scale = scale or scale_of(values[rows])
-    if at is None:
-        nothing, never = np.full(count, np.nan), np.zeros(count, dtype=bool)
-        none, states = np.zeros(count, dtype=np.int64), (Standing.NO_VALUE,) * count
-        return Contrasts(
-            less_is_better, mean, margin, order, at, nothing, nothing, nothing, never, states, never, none, 0
-        )
-    single = None if errors is None else np.hypot(errors, errors[at])
-    found = paired(values, values[at], scale, single)
-    others = order[order != at]
-    asked = np.zeros(count, dtype=bool)
-    asked[others] = True
+    logs = in_logarithms(values[rows]) if logs is None else logs
+    beside, its_error = (np.nan, np.nan) if at is None else (values[at], np.nan if errors is None else errors[at])
+    found = paired(values, beside, logs, None if errors is None else np.hypot(errors, its_error))
+    asked = np.isin(np.arange(count), rows[rows != at])
     p = np.where(asked & ~found.exact, found.p, np.nan)
+    tests = int(np.isfinite(p).sum())
+    beaten = asked & _worse(sign * found.mean, found.p, level / max(1, count - 1))
     if reference is not None or len(rows) < 3:
-        own, tests = holm_levels(p, level), int(np.isfinite(p).sum())
-        beaten = _worse(sign * found.mean, found.p, level / max(1, count - 1)) & asked
-    elif len(rows) > _ALL_PAIRS:
+        own = holm_levels(p, level)
+    elif at is None or len(rows) > _ALL_PAIRS:
         tests = len(rows) * (len(rows) - 1) // 2
         own = np.where(np.isfinite(p), np.float64(level / tests), np.nan)
-        beaten = _worse(sign * found.mean, found.p, level / max(1, count - 1)) & asked
     else:
-        own, tests, beaten = _all_pairs(values, rows, at, sign, scale, errors, level)
-    differs = (found.exact & (found.mean != 0)) | (p <= own)
-    few = _too_few(found.seeds, own, scale) & (found.seeds > 1)
-    states = tuple(
-        _state(bool(asked[row]), row == at, bool(found.exact[row]), bool(differs[row]), bool(few[row]), float(p[row]))
-        for row in range(count)
-    )
-    open_ = np.isin(np.arange(count), rows) & ~beaten
-    return Contrasts(
-        *(less_is_better, mean, margin, order, at, found.mean, found.half, found.p, found.exact),
-        *(states, open_, found.seeds, tests, scale),
-    )
+        own, tests, beaten = _all_pairs(values, rows, at, sign, logs, errors, level)
+    may_be_best = np.isin(np.arange(count), rows) & ~beaten
+    of_each = (found.mean, found.half, found.p, found.exact, (), may_be_best, found.seeds)
+    return _judged(Contrasts(less_is_better, mean, margin, order, at, *of_each, tests, logs), own, tests)
+
+
+def _judged(compared: Contrasts, levels: Floats, tests: int) -> Contrasts:
+    """Judge each setting at its level, (settings,), NaN where nothing is tested."""
+    few = _too_few(compared.seeds, levels)
+    states = [Standing.NO_VALUE] * len(levels)
+    for row in compared.order.tolist():
+        if compared.exact[row]:
+            states[row] = Standing.DIFFERS if compared.difference[row] else Standing.SAME
+        elif compared.p[row] <= levels[row]:
+            states[row] = Standing.DIFFERS
+        elif math.isnan(compared.p[row]):
+            states[row] = Standing.UNTESTED
+        else:
+            states[row] = Standing.FEW if few[row] else Standing.TIED
+    if compared.reference is not None:
+        states[compared.reference] = Standing.REFERENCE
+    return replace(compared, states=tuple(states), tests=tests)
 
 
 def _all_pairs(
-    values: Floats, rows: Ints, at: int, sign: float, scale: HowTested, errors: Floats | None, level: float
+    values: Floats, rows: Ints, at: int, sign: float, logs: bool, errors: Floats | None, level: float
 ) -> tuple[Floats, int, Bools]:
     """Return the level at which each setting is judged beside one, the number of tests, and which another beats."""
     count, beaten, ps = len(values), np.zeros(len(values), dtype=bool), list[Floats]()
-    plain = _plain(values, np.isfinite(values))
     firsts, seconds = list[Ints](), list[Ints]()
     for place, row in enumerate(rows.tolist()):
         before = rows[:place]
         if not place:
             continue
         single = None if errors is None else np.hypot(errors[before], errors[row])
-        mean, _, p, _, exact = _tested(values[before], values[row], scale, single, plain[before])
-        over = level / max(1, count - 1)
-        beaten[before] |= _worse(sign * mean, p, over)
-        beaten[row] |= bool(_worse(-sign * mean, p, over).any())
-        ps.append(np.where(exact, np.nan, p))
+        found, over = paired(values[before], values[row], logs, single), level / max(1, count - 1)
+        beaten[before] |= _worse(sign * found.mean, found.p, over)
+        beaten[row] |= bool(_worse(-sign * found.mean, found.p, over).any())
+        ps.append(np.where(found.exact, np.nan, found.p))
         firsts.append(before)
         seconds.append(np.full(place, row))
     p, first, second = np.concatenate(ps), np.concatenate(firsts), np.concatenate(seconds)
@@ -358,43 +304,25 @@ def _worse(apart: Floats, p: Floats, level: float) -> Bools:
     return np.asarray((apart > 0) & (np.nan_to_num(p, nan=1.0) / 2 <= level))
 
 
-def _too_few(seeds: Ints, level: Floats, scale: HowTested) -> Bools:
+def _too_few(seeds: Ints, level: Floats) -> Bools:
     """Say where a difference of three of its standard deviations, the same sign in all seeds, would not show."""
     known = np.isfinite(level) & (seeds > 1)
     level = np.where(known, level, LEVEL)
-    if scale is HowTested.SIGNED_RANKS:
-        return np.asarray(known & (2.0 ** (1.0 - seeds) > level))
     needed = student_quantile(np.maximum(seeds, 2), 1 - level) / np.sqrt(np.maximum(seeds, 1))
     return np.asarray(known & (needed > _VISIBLE))
 
 
-def _state(asked: bool, reference: bool, exact: bool, differs: bool, few: bool, p: float) -> Standing:
-    if reference:
-        return Standing.REFERENCE
-    if not asked:
-        return Standing.NO_VALUE
-    if differs:
-        return Standing.DIFFERS
-    if exact:
-        return Standing.SAME
-    return Standing.UNTESTED if math.isnan(p) else Standing.FEW if few else Standing.TIED
-
-
 def tested_together(found: Sequence[Contrasts]) -> tuple[Contrasts, ...]:
     """Judge comparisons with references that were fixed beforehand as one family."""
-    p = [np.where(each.exact, np.nan, each.p)[each.order[each.order != each.reference]] for each in found]
+    asked = [np.setdiff1d(each.order, [each.reference]) for each in found]
+    p = [np.where(each.exact, np.nan, each.p)[rows] for each, rows in zip(found, asked, strict=True)]
     own = holm_levels(np.concatenate(p), LEVEL) if p else np.empty(0)
     tests, first, judged = int(np.isfinite(own).sum()), 0, list[Contrasts]()
-    for each, values in zip(found, p, strict=True):
-        rows, levels = each.order[each.order != each.reference], own[first : first + len(values)]
-        first += len(values)
-        states = list(each.states)
-        few = _too_few(each.seeds[rows], levels, each.scale)
-        for place, row in enumerate(rows.tolist()):
-            if not each.exact[row]:
-                differs, value = bool(values[place] <= levels[place]), float(values[place])
-                states[row] = _state(True, False, False, differs, bool(few[place]), value)
-        judged.append(replace(each, states=tuple(states), tests=tests))
+    for each, rows in zip(found, asked, strict=True):
+        levels = np.full(len(each.p), np.nan)
+        levels[rows] = own[first : first + len(rows)]
+        first += len(rows)
+        judged.append(_judged(each, levels, tests))
     return tuple(judged)
 
 
@@ -449,14 +377,13 @@ def differences(
         one, other = values[second], values[first]
         both = np.where(np.isfinite(one + other), 1.0, np.nan)
         found = paired(one, other)
-        error = found.half / student_quantile(np.maximum(found.seeds, 2), CONFIDENCE)
-        half = error * student_quantile(np.maximum(found.seeds, 2), confidence)
+        half = found.error * student_quantile(np.maximum(found.seeds, 2), confidence)
         columns = {
             "seeds": found.seeds.astype(np.int64),
             "baseline_mean": interval(other * both).mean,
             "mean": interval(one * both).mean,
             "difference": found.mean,
-            "standard_error": error,
+            "standard_error": found.error,
             "low": found.mean - half,
             "high": found.mean + half,
         }

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Bools, Floats
-from fedsim.trials.contrasts import LEVEL, Contrasts, HowTested, Standing, contrasts, contrasts_of
+from fedsim.trials.contrasts import LEVEL, Contrasts, Standing, contrasts, contrasts_of
 from fedsim.trials.trials import Trials
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def winners(optimizers: Trials) -> list[list[list[int]]]:
             own = np.log(np.maximum(own, max(1e-6 * float(np.median(known)), 1e-300)))
         cells = list[list[int]]()
         for column in columns:
-            each = contrasts_of(own, eligible=column & whole, level=level, scale=HowTested.VALUES)
+            each = contrasts_of(own, eligible=column & whole, level=level, logs=False)
             cells.append([row for row in each.order.tolist() if each.states[row] is not Standing.DIFFERS])
         found.append(cells)
     return found
