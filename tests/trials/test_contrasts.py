@@ -198,9 +198,9 @@ def test_many_settings_are_compared_with_the_best_alone() -> None:
 
 def test_looks_spend_what_there_is() -> None:
     levels = spent([3, 5, 7, 8])
-    assert levels.sum() == pytest.approx(0.05)
+    assert levels.sum() == pytest.approx(0.025)
     assert (np.diff(levels) < 0).all()
-    assert spent([8]).tolist() == [0.05]
+    assert spent([8]).tolist() == [0.025]
 
 
 def test_a_difference_that_is_visible_is_seen_four_times_in_five() -> None:
