@@ -38,7 +38,7 @@ _STEPS = (  # what is tried first: two ways of the same run, and what is wrong w
 )
 
 
-class Check(NamedTuple):
+class PluginCheck(NamedTuple):
     """One thing that was tried, what came of it (ok, FAILED, left out), and why, with FILE:LINE where it failed."""
 
     name: str
@@ -75,7 +75,7 @@ def classes_in(file: Path, name: str = "") -> list[tuple[str, type]]:
     return found
 
 
-def check_class(role: str, cls: type, options: Mapping[str, Any], draw: _Draw) -> Iterator[Check]:
+def check_class(role: str, cls: type, options: Mapping[str, Any], draw: _Draw) -> Iterator[PluginCheck]:
     """Use a class in many runs, which must not fail and must tell the same; yield how each went.
 
     `draw` draws the charts of a run directory's own, and raises a `PluginError` if one fails.
@@ -104,7 +104,7 @@ def check_class(role: str, cls: type, options: Mapping[str, Any], draw: _Draw) -
                     result = "left out"
             except BaseException as error:  # noqa: BLE001  it is a user's
                 failure = told(error, cls)
-            yield Check(name, result if failure else "ok", failure)
+            yield PluginCheck(name, result if failure else "ok", failure)
             if failure and name == _STEPS[0][0]:
                 return
 

@@ -283,7 +283,7 @@ def compare_command(
     """Show what differs between two runs or sweeps: configuration, and metrics paired by seed."""
     import polars as pl
 
-    from fedsim.pages.answer import State
+    from fedsim.pages.answer import Grade
     from fedsim.pages.comparison import comparison_answer, side_of
     from fedsim.pages.page import page_in, write_answer, write_figures
     from fedsim.pages.trial_checks import exit_code
@@ -301,7 +301,7 @@ def compare_command(
         metrics = metrics.filter(pl.col("metric").is_in(names))
     answer = comparison_answer(found, (side_of(a), side_of(b)))
     for each in answer.alarms:
-        complain(plain(f"{'error' if each.state is State.BAD else 'note'}: {each.text}"))
+        complain(plain(f"{'error' if each.state is Grade.BAD else 'note'}: {each.text}"))
     if report or out is not None:
         place = out or Path("comparisons") / f"{a.resolve().name}-{b.resolve().name}"
         complain(f"Report: {write_answer(answer, page_in(place))}")

@@ -8,11 +8,11 @@ from fedsim.pages.charts import Absent, Chart
 from fedsim.pages.expectations import Verdict
 from fedsim.pages.provenance import ReportProvenance
 from fedsim.pages.tables import Table
-from fedsim.run.check import Check, State
+from fedsim.run.check import Check, Grade
 
-__all__ = ["BIAS", "COST", "MODEL", "NEXT", "TRUST", "WHAT", "Answer", "Check", "Section", "Sentence", "State", "Tile"]
+__all__ = ["BIAS", "COST", "MODEL", "NEXT", "TRUST", "WHAT", "Answer", "Check", "Grade", "Section", "Sentence", "Tile"]
 
-VERSION = 1
+ANSWER_VERSION = 1
 """Of the JSON form of an answer."""
 
 # What sentences are about: the questions of a reader, in their order
@@ -85,7 +85,7 @@ class Answer:
     @property
     def alarms(self) -> list[Check]:
         """The checks that are not as they should be, the bad ones first."""
-        return [each for state in (State.BAD, State.CAUTION) for each in self.checks if each.state is state]
+        return [each for state in (Grade.BAD, Grade.CAUTION) for each in self.checks if each.state is state]
 
     @property
     def remedies(self) -> Iterator[Sentence]:
@@ -100,7 +100,7 @@ class Answer:
         """Return the answer for JSON: version, kind, name, headline, checks, sentences and tiles."""
         verdict = self.verdict
         return {
-            "version": VERSION,
+            "version": ANSWER_VERSION,
             "kind": self.kind,
             "name": self.name,
             "question": self.question,

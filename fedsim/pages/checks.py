@@ -18,10 +18,10 @@ from fedsim.pages.commands import command_of
 from fedsim.pages.commands import longer as longer_by
 from fedsim.pages.expectations import verdict
 from fedsim.pages.methods import initial_loss, optimizer_figures, optimizers, references
-from fedsim.pages.trial_checks import LONGER, LOWER_STEP, settled_losses, theory_of
+from fedsim.pages.trial_checks import LONGER, LOWER_STEP, settled_losses, theory_check
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises
 from fedsim.run.cautions import OTHER_SEEDS, of_separation, of_shocks, why_nothing
-from fedsim.run.check import Check, State
+from fedsim.run.check import Check, Grade
 from fedsim.run.run import Run
 from fedsim.scenario.learning import ConstantSchedule
 from fedsim.theory.prediction import before_the_chain
@@ -38,17 +38,17 @@ def ended(run: Run) -> Iterator[Check]:
     if stalled := run.manifest.get("stalled"):
         text = f"The run stalled in {run.noun} {len(run.rounds) - 1:,} and ended there: {stalled}."
         remedy = "Lower the separation, the cohort or the caps, or let rounds go on with fewer clients (`shortage`)."
-        yield Check("ended", State.BAD, text, facts=("rounds.count",), remedy=remedy)
+        yield Check("ended", Grade.BAD, text, facts=("rounds.count",), remedy=remedy)
     elif run.rounds.is_empty():
-        yield Check("ended", State.BAD, "Nothing was simulated: the run has no rounds.")
+        yield Check("ended", Grade.BAD, "Nothing was simulated: the run has no rounds.")
     else:
         text = f"The run ended after {count(len(run.rounds), run.noun)}."
-        yield Check("ended", State.OK, text, facts=("rounds.count",))
+        yield Check("ended", Grade.OK, text, facts=("rounds.count",))
 
 
-def reports(run: Run) -> Iterator[Check]:
+def reports_taken(run: Run) -> Iterator[Check]:
     """Whether any report reached the model."""
-    bad = partial(Check, "reports", State.BAD)
+    bad = partial(Check, "reports", Grade.BAD)
     if run.rounds.is_empty():
         return
     if nothing := why_nothing(run.known):
@@ -59,7 +59,7 @@ def reports(run: Run) -> Iterator[Check]:
         yield bad("Nobody took part.", remedy="See how sessions ended, and why no report was taken.")
     elif (share := run.known.get("sessions.reported_share")) is not None:
         text = f"{'All sessions' if share == 1 else f'{percent(share)} of the sessions'} ended with a report."
-        yield Check("reports", State.OK, text, facts=("sessions.reported_share",))
+        yield Check("reports", Grade.OK, text, facts=("sessions.reported_share",))
 
 
 def privacy(run: Run) -> Iterator[Check]:
@@ -71,10 +71,10 @@ def privacy(run: Run) -> Iterator[Check]:
     rounds, apart, most = (int(run.known[key]) for key in keys)
     bounds = ParticipationBounds(rounds, apart, most)
     faults = broken_promises(bounds, Contributions(**table.row(0, named=True)))
-    bad = partial(Check, "privacy", State.BAD, facts=(*keys, "contributions"))
+    bad = partial(Check, "privacy", Grade.BAD, facts=(*keys, "contributions"))
     yield from (bad(f"The log breaks the promise of privacy: {fault}.") for fault in faults)
     if not faults:
-        yield Check("privacy", State.OK, "The log keeps the promise of privacy.", facts=keys)
+        yield Check("privacy", Grade.OK, "The log keeps the promise of privacy.", facts=keys)
 
 
 def budget(run: Run) -> Iterator[Check]:
@@ -84,23 +84,23 @@ def budget(run: Run) -> Iterator[Check]:
         text = f"The noise is made for {count(paid, 'round')}, and {count(rounds)} came about."
         remedy = f"Make the noise for {count(rounds, 'round')}: the same epsilon needs less."
         command = command_of(run.manifest, "run", f"stop.rounds={rounds:.0f}")
-        yield Check("budget", State.CAUTION, text, "", ("privacy.rounds", "rounds.count"), remedy, command)
+        yield Check("budget", Grade.CAUTION, text, "", ("privacy.rounds", "rounds.count"), remedy, command)
 
 
-_OF_VERDICT = {"fail": State.BAD, "warn": State.CAUTION, "pass": State.OK, "unjudged": State.NONE}
+_OF_VERDICT = {"fail": Grade.BAD, "warn": Grade.CAUTION, "pass": Grade.OK, "unjudged": Grade.NONE}
 
 
 def expectations(run: Run) -> Iterator[Check]:
     """Whether the expectations of the scenario are met."""
     if (found := verdict(run.manifest.get("verdict"))) is not None:
-        state = State.OK if found.status == "unjudged" and found.met else _OF_VERDICT[found.status]
+        state = Grade.OK if found.status == "unjudged" and found.met else _OF_VERDICT[found.status]
         yield Check("expectations", state, found.headline)
 
 
-_FAULTS: Mapping[str, tuple[Callable[[float], bool], State, str]] = {
-    "diverged_round": (lambda _: True, State.BAD, "Training with “{}” diverged at round {:,.0f}."),
-    "dropped_updates": (bool, State.CAUTION, "Updates of “{}” that were not finite, and counted as zero: {:,.0f}."),
-    "moved": (lambda value: not value, State.BAD, "The model of “{}” never moved: no step, or only steps of zero."),
+_FAULTS: Mapping[str, tuple[Callable[[float], bool], Grade, str]] = {
+    "diverged_round": (lambda _: True, Grade.BAD, "Training with “{}” diverged at round {:,.0f}."),
+    "dropped_updates": (bool, Grade.CAUTION, "Updates of “{}” that were not finite, and counted as zero: {:,.0f}."),
+    "moved": (lambda value: not value, Grade.BAD, "The model of “{}” never moved: no step, or only steps of zero."),
 }
 """Figures of an optimizer, where they tell of a fault, how bad it is, and what is said of it."""
 
@@ -124,10 +124,10 @@ def trained(run: Run) -> Iterator[Check]:
         start = initial_loss(run, name) if name in ends and run.known.get(f"learning.{name}.moved") != 0 else None
         if start is not None and ends[name] > start and number(ends[name], 3) != number(start, 3):
             text = f"Training made the model worse: the loss of “{name}” is {number(ends[name], 3)}, above that before."
-            faults.append(fault(State.BAD, text, facts=(f"learning.{name}.loss",), **of_step))
+            faults.append(fault(Grade.BAD, text, facts=(f"learning.{name}.loss",), **of_step))
     yield from faults
     if not faults and ends:
-        yield Check("trained", State.OK, "Training stayed finite, and no model ends worse than it began.")
+        yield Check("trained", Grade.OK, "Training stayed finite, and no model ends worse than it began.")
 
 
 def trials_of(run: Run) -> Trials:
@@ -143,7 +143,7 @@ def settled(run: Run) -> Iterator[Check]:
 def enough(run: Run) -> Iterator[Check]:
     """Whether the run is long enough to tell a bias from chance."""
     bias = bias_of(run)
-    caution = partial(Check, "enough", State.CAUTION)
+    caution = partial(Check, "enough", Grade.CAUTION)
 
     def longer(times: int) -> str:
         return command_of(run.manifest, "run", *longer_by(run.scenario.stop, times))
@@ -159,13 +159,13 @@ def enough(run: Run) -> Iterator[Check]:
         times = math.ceil((seen / SMALL) ** 2)
         text = f"A distance of {percent(bias.visible)} beyond chance would be significant in four of five such runs."
         if bias.visible <= 2 * SMALL:
-            yield Check("enough", State.OK, text, facts=("bias",))
+            yield Check("enough", Grade.OK, text, facts=("bias",))
         else:
             whole = f"{count(times)} times as long, about {duration(times * run.simulated_s)},"
             remedy = f"Run {whole} to see a distance of {percent(SMALL)}." if times <= _LONG else ""
             yield caution(text, facts=("bias",), remedy=remedy, command=longer(times) if remedy else "")
     elif bias.seen in {Seen.NONE, Seen.BIAS}:
-        yield Check("enough", State.OK, "The run is long enough to test participation for bias.")
+        yield Check("enough", Grade.OK, "The run is long enough to test participation for bias.")
 
 
 def separation(run: Run) -> Iterator[Check]:
@@ -174,7 +174,7 @@ def separation(run: Run) -> Iterator[Check]:
     found = list(of_separation(run.scenario, clients["separation"].to_numpy(), clients["cooldown_s"].to_numpy()))
     yield from found
     if not found and ((clients["separation"] > 0).any() or (clients["cooldown_s"] > 0).any()):
-        yield Check("separation", State.OK, "The run is longer than clients wait.")
+        yield Check("separation", Grade.OK, "The run is longer than clients wait.")
 
 
 def shocks(run: Run) -> Iterator[Check]:
@@ -187,28 +187,28 @@ def theory(run: Run) -> Iterator[Check]:
     if run.rounds.is_empty() or not run.clients["participations"].sum():
         return
     if {"participation.l1_uniform_theory", "participation.l1_chain"} & run.known.keys():
-        yield from theory_of(trials_of(run))
+        yield from theory_check(trials_of(run))
         return
     why = ""
     with suppress(FedsimError):
         found = before_the_chain(run.scenario)
         why = f": {found}" if isinstance(found, str) else ""
-    state = State.CAUTION if bias_of(run).seen is Seen.BIAS else State.NONE
+    state = Grade.CAUTION if bias_of(run).seen is Seen.BIAS else Grade.NONE
     seeds = command_of(run.manifest, "sweep", "sweep.seeds=5")
     yield Check("theory", state, f"No theory covers this scenario{why}.", remedy=OTHER_SEEDS, command=seeds)
 
 
-def cohorts(run: Run) -> Iterator[Check]:
+def full_cohorts(run: Run) -> Iterator[Check]:
     """Whether rounds got the reports that they wanted."""
     if failed := run.known.get("rounds.failed_share"):
         text = f"{percent(failed)} of the rounds failed, since too few reported or stayed, and took no report."
         remedy = "Lower `minimum_reports` or select more clients."
-        yield Check("cohorts", State.CAUTION, text, facts=("rounds.failed_share",), remedy=remedy)
+        yield Check("cohorts", Grade.CAUTION, text, facts=("rounds.failed_share",), remedy=remedy)
     met, short = run.known.get("rounds.target_share"), run.known.get("rounds.shortage_share")
     if met is not None and run.wanted is not None and run.scenario.server.fixed_size and not run.rounds.is_empty():
         text = f"{percent(met)} of the rounds closed with the reports they wanted"
         text += f"; {percent(short)} found too few eligible clients" if short else ""
-        state = State.OK if met >= _FILLED else State.CAUTION
+        state = Grade.OK if met >= _FILLED else Grade.CAUTION
         yield Check("cohorts", state, f"{text}.", facts=("rounds.target_share", "rounds.shortage_share"))
 
 
@@ -219,9 +219,9 @@ def even(run: Run) -> Iterator[Check]:
         who = "Clients take part" if bias.whole else "Some parts of the clients take part"
         if run.scenario.server.selects_once:
             remedy = "Sweep the separation, which evens participation out, or train with `debiased_fedavg`."
-        yield Check("even", State.CAUTION, f"{who} significantly unevenly.", remedy=remedy)
+        yield Check("even", Grade.CAUTION, f"{who} significantly unevenly.", remedy=remedy)
     elif bias.seen in {Seen.NONE, Seen.EVEN}:
-        yield Check("even", State.OK, "Participation is not significantly uneven.")
+        yield Check("even", Grade.OK, "Participation is not significantly uneven.")
 
 
 def setting(run: Run) -> Iterator[Check]:
@@ -230,7 +230,7 @@ def setting(run: Run) -> Iterator[Check]:
     if sweep is not None and sweep.paths:
         text = "This run is one setting of those that the file sweeps."
         yield Check(
-            "setting", State.CAUTION, text, remedy="Run all settings.", command=command_of(run.manifest, "sweep")
+            "setting", Grade.CAUTION, text, remedy="Run all settings.", command=command_of(run.manifest, "sweep")
         )
 
 
@@ -240,12 +240,12 @@ def seeds(run: Run) -> Iterator[Check]:
     if len(set(names) - set(references(tuple(names)))) > 1:
         text = "Losses are of one seed, and their intervals are of chance within it."
         command = command_of(run.manifest, "sweep", "sweep.seeds=5")
-        yield Check("seeds", State.OK, text, remedy="To rank optimizers, repeat it with other seeds.", command=command)
+        yield Check("seeds", Grade.OK, text, remedy="To rank optimizers, repeat it with other seeds.", command=command)
 
 
 CHECKS: tuple[Callable[[Run], Iterator[Check]], ...] = (
-    *(ended, reports, privacy, expectations, trained, settled, enough, separation, shocks, budget),
-    *(theory, cohorts, setting, even, seeds),
+    *(ended, reports_taken, privacy, expectations, trained, settled, enough, separation, shocks, budget),
+    *(theory, full_cohorts, setting, even, seeds),
 )
 """All checks, the gravest first."""
 

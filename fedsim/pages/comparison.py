@@ -25,7 +25,7 @@ from fedsim.common.formatting import (
     signed,
 )
 from fedsim.measure.metrics import describe, listed
-from fedsim.pages.answer import BIAS, COST, MODEL, TRUST, Answer, Check, Section, Sentence, State, Tile
+from fedsim.pages.answer import BIAS, COST, MODEL, TRUST, Answer, Check, Grade, Section, Sentence, Tile
 from fedsim.pages.charts import Chart
 from fedsim.pages.charts.learning import loss_chart
 from fedsim.pages.charts.plot import Rows, row_plot
@@ -33,7 +33,7 @@ from fedsim.pages.charts.who import clients_chart
 from fedsim.pages.metric_wording import MetricWording, read_condition, wording_of
 from fedsim.pages.provenance import ReportProvenance, run_provenance, sweep_provenance
 from fedsim.pages.tables import Table
-from fedsim.pages.trial_checks import NAMED, diverged, losses_of, optimizer_facts, seeds_of, settled_losses
+from fedsim.pages.trial_checks import NAMED, diverged, losses_of, optimizer_facts, seeds_check, settled_losses
 from fedsim.pages.trial_tables import HEADLINES, about_of
 from fedsim.run.files import ABSENT, Change
 from fedsim.run.load import load_one
@@ -97,7 +97,7 @@ def comparison_answer(found: Comparison, sides: Sequence[Side] = ()) -> Answer:
     return Answer(
         kind="comparison",
         name=f"{names[0]}: A against B" if len({*names}) == 1 else " against ".join(names),
-        headline=next((each.text for each in checks if each.state is State.BAD), "") or comparison_headline(looks),
+        headline=next((each.text for each in checks if each.state is Grade.BAD), "") or comparison_headline(looks),
         question=asked,
         setup=setup,
         description="; ".join(
@@ -235,9 +235,9 @@ def comparison_sentences(found: Comparison, looks: Looks) -> Iterator[Sentence]:
 def checks_of_comparison(found: Comparison, looks: Looks) -> Iterator[Check]:
     """Yield what became of each check of a comparison."""
     for nothing in found.nothing:
-        yield Check("reports", State.BAD, f"{capitalized(nothing)}.")
+        yield Check("reports", Grade.BAD, f"{capitalized(nothing)}.")
     for note in filter(None, found.notes):
-        yield Check("paired", State.CAUTION, f"{capitalized(note)}.")
+        yield Check("paired", Grade.CAUTION, f"{capitalized(note)}.")
     for letter, missed in zip("AB", found.missed, strict=True):
         limits = []
         for each in missed:
@@ -247,7 +247,7 @@ def checks_of_comparison(found: Comparison, looks: Looks) -> Iterator[Check]:
             limits.append(f"{words}{runs} ({worst}{', a warning' if each.severity == 'warn' else ''})")
         if limits:
             text = f"{letter} misses {count(len(limits), 'expectation')}: {listing_of(limits, NAMED, 'more')}."
-            yield Check("limits", State.CAUTION, text, letter)
+            yield Check("limits", Grade.CAUTION, text, letter)
     # A command would be that of B alone.
     trials = replace(found.trials, meta={key: each for key, each in found.trials.meta.items() if key != "command"})
     if len(found.pairs) == 1:
@@ -265,12 +265,12 @@ def _seeds(found: Comparison, looks: Looks) -> Iterator[Check]:
     metric, first = next(iter(looks.items()))
     if (found.metrics["seeds"] > 1).any():
         least = min(first, key=lambda each: each.states[1] not in UNDECIDED)  # one that is open, if there is
-        yield from seeds_of(least, ("A", "B"), wording_of(metric), {})
+        yield from seeds_check(least, ("A", "B"), wording_of(metric), {})
         return
     untested = all(each.states[1] is Standing.UNTESTED for own in looks.values() for each in own)
     text = "Each side is one run: a difference without ± is not tested."
     more = "Sweep both over several seeds, and compare the sweeps."
-    yield Check("seeds", State.CAUTION if untested else State.OK, text, "", tuple(looks), more)
+    yield Check("seeds", Grade.CAUTION if untested else Grade.OK, text, "", tuple(looks), more)
 
 
 # Tiles, charts and tables

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from fedsim.common.printable import visible
-from fedsim.pages.answer import Answer, Check, Section, Sentence, State
+from fedsim.pages.answer import Answer, Check, Grade, Section, Sentence
 from fedsim.pages.charts import Absent, Chart
 from fedsim.pages.render import picture
 
@@ -39,18 +39,18 @@ class Chip:
     """A check in the strip: all that is said under one name, and the gravest state of it."""
 
     name: str
-    state: State
+    state: Grade
     checks: Sequence[Check]
 
 
-_GRAVE = (State.BAD, State.CAUTION, State.OK)
+_GRAVE = (Grade.BAD, Grade.CAUTION, Grade.OK)
 
 
 def strip(answer: Answer) -> list[Chip]:
     """Return the checks of the strip in their order, by name; of more than eight the gravest."""
     named = dict[str, list[Check]]()
     for each in answer.checks:
-        if each.state is not State.NONE:
+        if each.state is not Grade.NONE:
             named.setdefault(each.name, []).append(each)
     chips = [Chip(name, min((each.state for each in some), key=_GRAVE.index), some) for name, some in named.items()]
     kept = sorted(chips, key=lambda chip: _GRAVE.index(chip.state))[:MOST_CHECKS]
@@ -97,7 +97,7 @@ def _text(name: str) -> str:
 _COLORS = re.compile(r"(--[a-z0-9-]+: #[0-9a-f]{6};)")
 
 
-def fragment(answer: Answer) -> str:
+def as_fragment(answer: Answer) -> str:
     """Return what a notebook shows of an answer; its style reaches nothing outside it."""
     light, _, rest = _text("report.css").partition("@media screen")
     colors = [Markup(" ".join(_COLORS.findall(each))) for each in (light, rest.partition("\n}")[0])]

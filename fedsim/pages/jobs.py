@@ -8,7 +8,7 @@ import polars as pl
 from fedsim.common.formatting import capitalized, count, listing, number, percent
 from fedsim.common.json_files import finite
 from fedsim.measure.metrics import of_jobs
-from fedsim.pages.answer import BIAS, COST, MODEL, TRUST, WHAT, Answer, Check, Section, Sentence, State, Tile
+from fedsim.pages.answer import BIAS, COST, MODEL, TRUST, WHAT, Answer, Check, Grade, Section, Sentence, Tile
 from fedsim.pages.charts import Chart
 from fedsim.pages.charts.plot import Rows, row_plot
 from fedsim.pages.commands import command_of
@@ -60,7 +60,7 @@ def jobs_answer(run: Run) -> Answer:
     return Answer(
         kind="jobs",
         name=scenario.name,
-        headline=next((each.text for each in checks if each.state is State.BAD), headline),
+        headline=next((each.text for each in checks if each.state is Grade.BAD), headline),
         question=scenario.question or "",
         setup=f"{count(len(scenario.jobs), 'job')} on {count(scenario.devices, 'device')}, {scenario.stop.in_words()}",
         description=scenario.description,
@@ -78,17 +78,17 @@ def jobs_answer(run: Run) -> Answer:
 def _checks(run: Run, trials: Trials) -> Iterator[Check]:
     """Yield what became of each check."""
     if (judged := verdict(run.manifest.get("verdict"))) is not None:
-        states = {"pass": State.OK, "unjudged": State.NONE}
-        yield Check("limits", states.get(judged.status, State.CAUTION), judged.headline)
+        states = {"pass": Grade.OK, "unjudged": Grade.NONE}
+        yield Check("limits", states.get(judged.status, Grade.CAUTION), judged.headline)
     yield from diverged(trials)
     yield from settled_losses(trials)
     jobs = run.scenario.jobs
     none = [name for name, job in jobs.items() if job.privacy is None]
     if none and len(none) < len(jobs):
-        yield Check("promise", State.CAUTION, f"No promise covers a user, since {listing(none)} promises nothing.")
+        yield Check("promise", Grade.CAUTION, f"No promise covers a user, since {listing(none)} promises nothing.")
     text = "This is one run, which gives no interval over seeds of what a job does to another."
     command = command_of(run.manifest, "sweep", "sweep.seeds=5")
-    yield Check("seeds", State.CAUTION, text, "", (), "Repeat it with several seeds.", command)
+    yield Check("seeds", Grade.CAUTION, text, "", (), "Repeat it with several seeds.", command)
 
 
 def _sentences(run: Run, trials: Trials, alone: dict[int, int]) -> Iterator[Sentence]:

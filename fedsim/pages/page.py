@@ -92,9 +92,9 @@ def make_folder(folder: Path) -> None:
 
 def notebook_fragment(what: Path | Run) -> str:
     """Return what a notebook shows of a run or a directory, as HTML; errors are those of `answer_of`."""
-    from fedsim.pages.html import fragment
+    from fedsim.pages.html import as_fragment
 
-    return fragment(answer_of(what))
+    return as_fragment(answer_of(what))
 
 
 _SUFFIXES = {"html": {".html", ".htm"}, "md": {".md", ".markdown"}, "json": {".json"}}

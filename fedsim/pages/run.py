@@ -19,7 +19,7 @@ from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.learning.private import caveats_of
 from fedsim.measure.contributions import Contributions
 from fedsim.pages import tables
-from fedsim.pages.answer import Answer, Section, Sentence, State, Tile
+from fedsim.pages.answer import Answer, Grade, Section, Sentence, Tile
 from fedsim.pages.bias import NOBODY, Bias, bias_of
 from fedsim.pages.charts import OWN, RUN_CHARTS, Chart, run_charts
 from fedsim.pages.checks import checks_of
@@ -41,7 +41,7 @@ def run_answer(run: Run, plugins: bool = False) -> Answer:
     charts = run_charts(run, bias)
     for each in own:
         charts[each.section] += (each.chart,)
-    bad = [each.text for each in checks if each.state is State.BAD]
+    bad = [each.text for each in checks if each.state is Grade.BAD]
     first = bad[0] if bad else "Nothing was measured." if said is None else said.text
     noun = run.noun
     ended = (

@@ -5,13 +5,13 @@ from itertools import groupby
 
 from fedsim.common.markup import block, code, escape, table
 from fedsim.common.printable import printable
-from fedsim.pages.answer import Answer, State
+from fedsim.pages.answer import Answer, Grade
 from fedsim.pages.expectations import Verdict
 from fedsim.pages.tables import Table
 
 _ROWS = 20  # rows of a table shown at most
 _MARKS = {"pass": "✅", "warn": "⚠️", "fail": "❌", "unjudged": "❔"}
-_STATES = {State.OK: "✅", State.CAUTION: "⚠️", State.BAD: "❌"}
+_STATES = {Grade.OK: "✅", Grade.CAUTION: "⚠️", Grade.BAD: "❌"}
 
 
 def json_summary(answer: Answer) -> str:
@@ -36,7 +36,7 @@ def markdown_summary(answer: Answer) -> str:
         text = " ".join(" ".join(each) for each in said)
         items.append(f"- *{escape(about)}:* {text}" if about else f"- {text}")
     parts.append("\n".join(items))
-    checks = [each for each in answer.checks if each.state is not State.NONE]
+    checks = [each for each in answer.checks if each.state is not Grade.NONE]
     if checks:
         states = [(f"{_STATES[each.state]} {escape(each.name)}", escape(each.text)) for each in checks]
         parts.append(table(("check", ""), states))

@@ -12,7 +12,7 @@ from fedsim.common.formatting import count, equation, listing, listing_of, numbe
 from fedsim.measure.metrics import split
 from fedsim.measure.noise import by_chance
 from fedsim.measure.shares import ROUNDING
-from fedsim.pages.answer import Check, State
+from fedsim.pages.answer import Check, Grade
 from fedsim.pages.bias import FEW
 from fedsim.pages.commands import command_of, longer, with_seeds
 from fedsim.pages.expectations import sweep_verdict
@@ -45,11 +45,11 @@ def exit_code(checks: Iterable[Check]) -> int:
 
 
 _EXITS = {
-    ("failed", State.CAUTION): 3,
-    ("failed", State.BAD): 3,
-    ("reports", State.BAD): 3,
-    ("comparable", State.BAD): 1,
-    ("conditions", State.BAD): 1,
+    ("failed", Grade.CAUTION): 3,
+    ("failed", Grade.BAD): 3,
+    ("reports", Grade.BAD): 3,
+    ("comparable", Grade.BAD): 1,
+    ("conditions", Grade.BAD): 1,
 }
 
 
@@ -90,7 +90,7 @@ def limits_of(trials: Trials) -> str:
 def _complete(trials: Trials) -> Iterator[Check]:
     """Say which runs failed, and which were never done."""
     runs, without = trials.runs, trials.failed
-    state = State.CAUTION if len(without) < len(runs) else State.BAD
+    state = Grade.CAUTION if len(without) < len(runs) else Grade.BAD
     uneven = "Means are over the seeds that each setting has, differences over those that both have."
     failed, missing = without.filter(status=CRASHED), without.filter(pl.col("status") != CRASHED)
     tuning = trials.facts.filter(pl.col("stage") != COMPARED, status=CRASHED).select("stage", "setting").n_unique()
@@ -105,7 +105,7 @@ def _complete(trials: Trials) -> Iterator[Check]:
         rest = f"Run the same command again: it does the {count(len(missing), 'missing run')}."
         yield Check("missing", state, text, remedy=rest, command=command_of(trials.meta))
     if without.is_empty():
-        yield Check("complete", State.OK, f"{count(len(runs), 'run')} completed.")
+        yield Check("complete", Grade.OK, f"{count(len(runs), 'run')} completed.")
 
 
 def _where(trials: Trials, without: pl.DataFrame) -> str:
@@ -122,18 +122,18 @@ def _comparable(trials: Trials) -> Iterator[Check]:
     """Say whether there is something to choose by."""
     metric = aim_of(trials).metric
     if trials.scenario.jobs and metric not in trials.metrics:
-        yield Check("comparable", State.NONE, OF_EACH_JOB)
+        yield Check("comparable", Grade.NONE, OF_EACH_JOB)
     elif metric not in trials.metrics or not np.isfinite(trials.samples(metric)).any():
         asked = trials.scenario.decide is not None or not trials.metrics
         text = f"Nothing to choose by: no run has a value of {metric}."
         say = "" if asked else "Say by `decide` which metric to choose by."
-        yield Check("comparable", State.BAD if asked else State.CAUTION, text, facts=(metric,), remedy=say)
+        yield Check("comparable", Grade.BAD if asked else Grade.CAUTION, text, facts=(metric,), remedy=say)
     elif len(trials.settings) < 2:
-        yield Check("comparable", State.NONE, "There is one setting: nothing is compared.")
+        yield Check("comparable", Grade.NONE, "There is one setting: nothing is compared.")
     else:
         known = int(np.isfinite(trials.samples(metric)).any(axis=1).sum())
         text = f"{count(known, 'setting')} have a value of {wording_of(metric).words}."
-        yield Check("comparable", State.OK, text, facts=(metric,))
+        yield Check("comparable", Grade.OK, text, facts=(metric,))
 
 
 def _conditions(trials: Trials) -> Iterator[Check]:
@@ -148,24 +148,24 @@ def _conditions(trials: Trials) -> Iterator[Check]:
         text = f"No setting keeps every condition ({shown})."
         value = wording_of(metric).write(float(free.mean[free.best]))
         relax = f"Relax a condition: without them {trials.names[free.best]} is best, with {value}."
-        yield Check("conditions", State.BAD, text, facts=facts, remedy=relax)
+        yield Check("conditions", Grade.BAD, text, facts=facts, remedy=relax)
     elif not keeping(trials).sure[best]:
         text = f"Whether {trials.names[best]} keeps {shown} is not sure: an interval reaches beyond a limit."
         seeds = 2 * len(trials.seeds)
         more = f"Run {count(seeds)} seeds, for narrower intervals."
-        yield Check("conditions", State.CAUTION, text, trials.names[best], facts, more, with_seeds(trials.meta, seeds))
+        yield Check("conditions", Grade.CAUTION, text, trials.names[best], facts, more, with_seeds(trials.meta, seeds))
     else:
         text = f"{trials.names[best]} keeps {shown}."
         if not keeping(trials).kept[free.best]:
             value = wording_of(metric).write(float(free.mean[free.best]))
             text += f" Without the conditions {trials.names[free.best]} would be best, with {value}."
-        yield Check("conditions", State.OK, text, trials.names[best], facts)
+        yield Check("conditions", Grade.OK, text, trials.names[best], facts)
 
 
 def _limits(trials: Trials) -> Iterator[Check]:
     """Say which of the scenario's own limits are missed."""
     if (verdict := sweep_verdict(trials)) is not None:
-        states = {"fail": State.CAUTION, "warn": State.CAUTION, "pass": State.OK, "unjudged": State.NONE}
+        states = {"fail": Grade.CAUTION, "warn": Grade.CAUTION, "pass": Grade.OK, "unjudged": Grade.NONE}
         missed = [f"`{each.check}` {each.note}" for each in verdict.attention if each.status in {"fail", "warn"}]
         text = verdict.headline + (f" {listing_of(missed, NAMED, 'more limit')}." if missed else "")
         yield Check("limits", states[verdict.status], text)
@@ -176,16 +176,16 @@ def diverged(trials: Trials) -> Iterator[Check]:
     every = optimizer_facts(trials, "diverged")
     found = {name: values == 1 for name, values in every.items() if (values == 1).any()}
     if not found:
-        yield from [Check("diverged", State.OK, "No training diverged.")] if every else []
+        yield from [Check("diverged", Grade.OK, "No training diverged.")] if every else []
         return
     ways = [
         f"“{name}” in {count(int(own.sum()))} of {count(int(np.isfinite(every[name]).sum()), 'run')}"
         f"{_at(trials, own.any(axis=1))}"
         for name, own in found.items()
     ]
-    state, text = State.CAUTION, f"Training diverged: {listing_of(ways, NAMED)}."
+    state, text = Grade.CAUTION, f"Training diverged: {listing_of(ways, NAMED)}."
     if all((values[np.isfinite(values)] == 1).all() for values in every.values()):
-        state, text = State.BAD, "All training diverged, so no loss can be compared."
+        state, text = Grade.BAD, "All training diverged, so no loss can be compared."
     step = _learning(trials).get("step_size")
     step = step.get("initial") if isinstance(step, dict) and step.get("kind") == "constant" else step
     command = ""
@@ -230,14 +230,14 @@ def settled_losses(trials: Trials) -> Iterator[Check]:
     moving = {name: own for name, own in every.items() if own.any()}
     if not moving:
         text = "Every loss has converged, or training stopped at its target."
-        yield from [Check("settled", State.OK, text)] if every else []
+        yield from [Check("settled", Grade.OK, text)] if every else []
         return
     facts = tuple(f"learning.{name}.converged" for name in moving)
     rows = np.asarray(np.stack([own.any(axis=1) for own in moving.values()]).any(axis=0))
     who = listing_of([f"“{name}”" for name in moving], NAMED)
     text = f"The loss of {who} has not converged{_at(trials, rows)}"
     text += ": it shows how far training got, not where it would end."
-    yield Check("settled", State.CAUTION, text, "", facts, LONGER, _longer(trials, 2))
+    yield Check("settled", Grade.CAUTION, text, "", facts, LONGER, _longer(trials, 2))
 
 
 def _longer(trials: Trials, times: int) -> str:
@@ -254,10 +254,10 @@ def _seeds(trials: Trials) -> Iterator[Check]:
     if optimizers is not None:
         names = tuple(f"“{name}”" for name in optimizers.settings["optimizer"])
         found, wording = ranked(optimizers), "mean rank"
-    yield from seeds_of(found, names, wording_of(wording), trials.meta)
+    yield from seeds_check(found, names, wording_of(wording), trials.meta)
 
 
-def seeds_of(
+def seeds_check(
     found: Contrasts, names: Sequence[str], wording: MetricWording, meta: Mapping[str, object]
 ) -> Iterator[Check]:
     """Say of a comparison whether there are enough seeds, and how many would be; `meta` has its command."""
@@ -289,7 +289,7 @@ def seeds_of(
         if needed:
             remedy = f"Run about {count(needed)} seeds to see a difference as small as that of {names[row]} ({by})."
             command = with_seeds(meta, needed)
-    state = State.CAUTION if open_ or few or Standing.UNTESTED in found.states else State.OK
+    state = Grade.CAUTION if open_ or few or Standing.UNTESTED in found.states else Grade.OK
     yield Check("seeds", state, text, best, (wording.metric,), remedy, command)
 
 
@@ -302,13 +302,13 @@ def _chance(trials: Trials) -> Iterator[Check]:
     few = np.flatnonzero(known & (bias < 2 * fair) & (reports < FEW * trials.scenario.devices)).tolist()
     if not few:
         if known.any():
-            yield Check("chance", State.OK, "Chance is a small part of the distances from uniform.", "", (metric,))
+            yield Check("chance", Grade.OK, "Chance is a small part of the distances from uniform.", "", (metric,))
         return
     worst = max(few, key=lambda each: (each == row, float(fair[each] / bias[each])))
     own, even, where = tv(float(bias[worst])), tv(float(fair[worst])), trials.names[worst]
     text = f"Chance is a large part of these distances: {own} at {where}, and equal chances alone would give {even}."
     more = f"Run {_LONGER} times as long."
-    yield Check("chance", State.CAUTION, text, where, (metric,), more, _longer(trials, _LONGER))
+    yield Check("chance", Grade.CAUTION, text, where, (metric,), more, _longer(trials, _LONGER))
 
 
 def _edge(trials: Trials) -> Iterator[Check]:
@@ -329,9 +329,9 @@ def _edge(trials: Trials) -> Iterator[Check]:
         text = f"{equation(name, number(float(x[row])))} of the choice is the {way} value that was tried"
         remedy = f"Try {beyond} values of {name} too{'' if axis else ' (`decide.tune`)'}."
         command = "" if axis is None else _grid(trials, axis, values, highest=highest)
-        yield Check("edge", State.CAUTION, f"{text}: the best may lie beyond.", trials.names[row], (), remedy, command)
+        yield Check("edge", Grade.CAUTION, f"{text}: the best may lie beyond.", trials.names[row], (), remedy, command)
     if tried and not at_an_end:
-        yield Check("edge", State.OK, "The choice lies between values that were tried.", trials.names[row])
+        yield Check("edge", Grade.OK, "The choice lies between values that were tried.", trials.names[row])
 
 
 def _is(path: str, key: object) -> bool:
@@ -349,22 +349,22 @@ def _grid(trials: Trials, along: Axis, values: Floats, *, highest: bool) -> str:
     return command_of(trials.meta, "sweep", f"sweep.grid={{{path}: [{shown}]}}")
 
 
-def theory_of(trials: Trials) -> Iterator[Check]:
+def theory_check(trials: Trials) -> Iterator[Check]:
     """Say where measurement lies farther from theory than noise explains; both are of selections."""
     metrics = ("participation.l1_chain", "participation.l1_noise")
     apart, noise = (interval(trials.samples(metric)).mean for metric in metrics)
     far = np.nan_to_num(apart) > 2 * noise + ROUNDING
     if not far.any():
         if np.isfinite(noise).any():
-            yield Check("theory", State.OK, "Measurement and theory agree within sampling noise.", "", metrics)
+            yield Check("theory", Grade.OK, "Measurement and theory agree within sampling noise.", "", metrics)
         else:
-            yield Check("theory", State.NONE, "Nothing tells how far noise puts a run from theory.")
+            yield Check("theory", Grade.NONE, "Nothing tells how far noise puts a run from theory.")
         return
     row = int(np.argmax(np.where(far, apart - noise, -np.inf)))
     where = trials.names[row]
     text = f"Theory does not describe selections{_at(trials, far)}: {f'at {where} ' if where else ''}they are "
     text += f"{tv(float(apart[row]))} from it (TV), where sampling noise alone would give {tv(float(noise[row]))}."
-    yield Check("theory", State.CAUTION, text, where, metrics)
+    yield Check("theory", Grade.CAUTION, text, where, metrics)
 
 
 def _size(trials: Trials) -> Iterator[Check]:
@@ -373,7 +373,7 @@ def _size(trials: Trials) -> Iterator[Check]:
     if privacy is not None and privacy.stands_for is not None:
         times = number(privacy.stands_for)
         text = f"At full size ({times} times this) participation noise is smaller: compare the other parts of the loss."
-        yield Check("size", State.CAUTION, text)
+        yield Check("size", Grade.CAUTION, text)
 
 
 def _price(trials: Trials) -> Iterator[Check]:
@@ -388,11 +388,23 @@ def _price(trials: Trials) -> Iterator[Check]:
     decide = f"{{minimize: {metric}, subject_to: [{PACE} >= {least}]}}"
     remedy = f"Say by `decide` what pace you need, such as {least} rounds per day."
     command = command_of(trials.meta, "sweep", f"decide={decide}")
-    yield Check("price", State.CAUTION, text, "", (metric, PACE), remedy, command)
+    yield Check("price", Grade.CAUTION, text, "", (metric, PACE), remedy, command)
 
 
 TRIAL_CHECKS: tuple[Checks, ...] = (
-    *(_complete, _comparable, _conditions, _limits, diverged, settled_losses, _seeds, _chance, _edge, theory_of, _size),
+    *(
+        _complete,
+        _comparable,
+        _conditions,
+        _limits,
+        diverged,
+        settled_losses,
+        _seeds,
+        _chance,
+        _edge,
+        theory_check,
+        _size,
+    ),
     _price,
 )
 """In this order; the first bad one is the headline."""

@@ -16,7 +16,7 @@ from fedsim.common.formatting import (
     with_separation,
 )
 from fedsim.pages import trial_tables as tables
-from fedsim.pages.answer import BIAS, COST, MODEL, TRUST, Answer, Check, Section, Sentence, State, Tile
+from fedsim.pages.answer import BIAS, COST, MODEL, TRUST, Answer, Check, Grade, Section, Sentence, Tile
 from fedsim.pages.charts import Chart
 from fedsim.pages.charts.plot import Rows, row_plot
 from fedsim.pages.charts.sweeps import TRADE_OFF, line_chart, parts_chart, trade_off_chart
@@ -65,7 +65,7 @@ def trials_answer(trials: Trials) -> Answer:
 
 def _headline(trials: Trials, optimizers: Trials | None, checks: Sequence[Check]) -> str:
     """Return the first bad check; else the metric of `headline`, who leads of optimizers, or what to choose."""
-    if (bad := next((each.text for each in checks if each.state is State.BAD), None)) is not None:
+    if (bad := next((each.text for each in checks if each.state is Grade.BAD), None)) is not None:
         return bad
     asked = wording_of(trials.scenario.headline or "")
     if np.isfinite(trials.samples(asked.metric)).any():

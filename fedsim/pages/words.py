@@ -47,7 +47,7 @@ def said(run: Run, key: str) -> Sentence | None:
     return Sentence(text.format(wording_of(key).write(run.known[key])), about, (key,)) if key in run.known else None
 
 
-def distance(run: Run, bias: Bias) -> Sentence | None:
+def how_even(run: Run, bias: Bias) -> Sentence | None:
     """Say how far participation is from uniform (TV), and whether that is significant."""
     if bias.seen is Seen.UNMEASURED:
         return Sentence("How evenly clients take part was not measured.", BIAS)
@@ -90,11 +90,11 @@ def contrast(bias: Bias) -> Sentence | None:
     return Sentence(text, BIAS, tuple(dict.fromkeys((*high.facts, *low.facts))))
 
 
-def participation(run: Run, bias: Bias) -> Sentence | None:
+def who_takes_part(run: Run, bias: Bias) -> Sentence | None:
     """Say who takes part: the widest significant contrast, or else how even participation is."""
     if bias.seen is Seen.ALONE:
         return Sentence("The one client takes part every time.", BIAS)
-    return (contrast(bias) if bias.seen is Seen.BIAS else None) or distance(run, bias)
+    return (contrast(bias) if bias.seen is Seen.BIAS else None) or how_even(run, bias)
 
 
 def losses(run: Run) -> Sentence | None:
@@ -122,7 +122,7 @@ def losses(run: Run) -> Sentence | None:
     return Sentence(text, MODEL, tuple(map(_loss, (*compared, other))))
 
 
-def who_pays(run: Run) -> Sentence | None:
+def whose_losses(run: Run) -> Sentence | None:
     """Say which losses the mean model of the first optimizer leaves to clients that report least and most often."""
     name = next(iter(optimizer_figures(run, "loss_of_tenth_1")), "")
     keys = [f"learning.{name}.loss_of_tenth_{place}" for place in (1, 10)]
@@ -139,7 +139,7 @@ def _loss(name: str) -> str:
     return f"learning.{name}.loss"
 
 
-def convergence(run: Run) -> Sentence | None:
+def long_run(run: Run) -> Sentence | None:
     """Say after how many rounds participation stays that of the long run, at the ends of a convergence study."""
     if run.convergence is None or run.scenario.theory.convergence is None:
         return None
@@ -163,7 +163,7 @@ def measured(run: Run, key: str) -> Sentence | None:
     if (own := next((part for part in bias.parts if part.key == key), None)) is not None:
         return share(own)
     if wording.is_distance and key in {key_of(run, "l1_uniform"), key_of(run, "tv_uniform")}:
-        return distance(run, bias)
+        return how_even(run, bias)
     if key in map(_loss, optimizers(run)):
         return losses(run)
     if key in _SAID and key != _SELECTED:
@@ -186,7 +186,7 @@ def headline(run: Run) -> Sentence | None:
     asked = [scenario.headline, "" if scenario.decide is None else scenario.decide.metric]
     if (found := next(filter(None, (measured(run, key) for key in asked if key)), None)) is not None:
         return found
-    first = losses(run) or said(run, "fleet.cost") or convergence(run) or participation(run, bias_of(run))
+    first = losses(run) or said(run, "fleet.cost") or long_run(run) or who_takes_part(run, bias_of(run))
     return first or said(run, key_of(run, "coverage"))
 
 
@@ -196,6 +196,6 @@ def sentences(run: Run) -> Iterator[Sentence]:
     apart = {_SELECTED: not run.all_reported, _PULL: pull_apart(run) is not None}
     facts = [key for key in _SAID if apart.get(key, True)]
     facts.remove("participation.coverage" if "reported" in key_of(run, "") else "participation.reported_coverage")
-    own: dict[str, list[Sentence | None]] = {WHAT: [], BIAS: [distance(run, bias), contrast(bias), convergence(run)]}
-    for about, found in (own | {MODEL: [losses(run), who_pays(run)], COST: []}).items():
+    own: dict[str, list[Sentence | None]] = {WHAT: [], BIAS: [how_even(run, bias), contrast(bias), long_run(run)]}
+    for about, found in (own | {MODEL: [losses(run), whose_losses(run)], COST: []}).items():
         yield from filter(None, (*found, *(said(run, key) for key in facts if _SAID[key][0] == about)))

@@ -13,7 +13,7 @@ from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.measure.metrics import of_jobs
 from fedsim.population.feasibility import shortage
 from fedsim.population.sessions import session_phases
-from fedsim.run.check import Check, State
+from fedsim.run.check import Check, Grade
 from fedsim.run.federation import PreparedFederation
 from fedsim.scenario import Scenario
 from fedsim.simulation.engine import sample
@@ -28,7 +28,7 @@ _SAMPLED = 10_000  # clients whose sessions are compared with the deadline
 def of_separation(scenario: Scenario, separation: Ints, cooldown_s: Floats) -> Iterator[Check]:
     """Check separations (N,) in rounds, cool-downs (N,) and the length of the run against each other."""
     rounds, server, clients = scenario.stop.rounds or np.inf, scenario.server, len(separation)
-    caution = partial(Check, "separation", State.CAUTION)
+    caution = partial(Check, "separation", Grade.CAUTION)
     waiting = ((separation > 0) & (separation + 1 >= rounds)) | (cooldown_s >= scenario.stop.most_s)
     if once := int(waiting.sum()):
         who = "Every client" if once == clients else f"{once:,} of {clients:,} clients"
@@ -56,7 +56,7 @@ def of_shortage(federation: PreparedFederation) -> Iterator[Check]:
             f"The separations (or caps) can be kept for less than {short.rounds:,} {turn}s: clients can take part "
             f"{short.possible:,} times in these, which need {short.needed:,}; a run that gets so far waits for ever."
         )
-        yield Check("ended", State.CAUTION, text, remedy="Lower the separation, the cohort or the caps.")
+        yield Check("ended", Grade.CAUTION, text, remedy="Lower the separation, the cohort or the caps.")
 
 
 def of_theory(federation: PreparedFederation) -> Iterator[Check]:
@@ -64,16 +64,16 @@ def of_theory(federation: PreparedFederation) -> Iterator[Check]:
     scenario, population = federation.scenario, federation.population
     known = before_the_chain(scenario, population) if scenario.always_available else None
     if isinstance(known, str):
-        yield Check("theory", State.CAUTION, f"Theory does not hold here: {known}.")
+        yield Check("theory", Grade.CAUTION, f"Theory does not hold here: {known}.")
     elif known is not None:
-        yield Check("theory", State.OK, f"Theory holds here by the method {known.method}: {known.caveats[0]}.")
+        yield Check("theory", Grade.OK, f"Theory holds here by the method {known.method}: {known.caveats[0]}.")
 
 
 def of_shocks(scenario: Scenario) -> Iterator[Check]:
     """Find shocks, of which one run shows one course."""
     if scenario.shocks:
         text = "Shocks take devices out together, and one run shows one course of them."
-        yield Check("shocks", State.CAUTION, text, remedy=OTHER_SEEDS)
+        yield Check("shocks", Grade.CAUTION, text, remedy=OTHER_SEEDS)
 
 
 def of_deadline(federation: PreparedFederation) -> Iterator[Check]:
@@ -91,7 +91,7 @@ def of_deadline(federation: PreparedFederation) -> Iterator[Check]:
             f"{late:.0%} of the sessions would be late: the median takes {readable_time(median)}, and the deadline is "
         )
         text += f"{readable_time(scenario.server.deadline)}."
-        yield Check("cohorts", State.CAUTION, text, remedy="Set a longer `deadline`.")
+        yield Check("cohorts", Grade.CAUTION, text, remedy="Set a longer `deadline`.")
 
 
 def of_memory(federation: PreparedFederation) -> Iterator[Check]:
@@ -101,7 +101,7 @@ def of_memory(federation: PreparedFederation) -> Iterator[Check]:
     for group, number in zip(scenario.population, small.tolist(), strict=True):
         if number and not group.left_out:
             text = f"{number:,} of {group.devices:,} devices have less memory than session.needs and never take part."
-            yield Check("cohorts", State.CAUTION, text, of=group.name)
+            yield Check("cohorts", Grade.CAUTION, text, of=group.name)
 
 
 def before(federation: PreparedFederation) -> Iterator[Check]:

@@ -29,7 +29,7 @@ _CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, eq=False)
-class Answer(theory.Stationary):
+class ChainAnswer(theory.Stationary):
     """The long-run participation under one separation; `as_json` is the whole answer of ``fedsim chain --json``."""
 
     as_json: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -38,7 +38,7 @@ class Answer(theory.Stationary):
         return Answers([self])._repr_html_()
 
 
-class Answers(list[Answer]):
+class Answers(list[ChainAnswer]):
     """The answers to one question, by separation: a list that a notebook shows as a table."""
 
     def _repr_html_(self) -> str:
@@ -143,7 +143,7 @@ def participation_of(scenario: Scenario) -> Scenario:
     return scenario.with_values(changes)
 
 
-def _coming_and_going(scenario: Scenario) -> Answer:
+def _coming_and_going(scenario: Scenario) -> ChainAnswer:
     """Return what the mean field expects of devices that come and go over the rounds of a simulation."""
     scenario = participation_of(scenario)
     world = preflight(scenario)
@@ -183,8 +183,8 @@ def _of_flow(flow: Flow, server: BufferedServer, population: Population) -> dict
     }
 
 
-def _answer(result: theory.Stationary, more: dict[str, Any]) -> Answer:
-    return Answer(**vars(result), as_json=theory.answer(result) | more)
+def _answer(result: theory.Stationary, more: dict[str, Any]) -> ChainAnswer:
+    return ChainAnswer(**vars(result), as_json=theory.answer(result) | more)
 
 
 def _more(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class State(StrEnum):
+class Grade(StrEnum):
     """What became of a check."""
 
     OK = "ok"
@@ -18,7 +18,7 @@ class Check:
     """One reason to trust a result or not, and what became of it."""
 
     name: str  # of the list of checks: ``settled``
-    state: State
+    state: Grade
     text: str  # what is so, in a sentence
     of: str = ""  # the optimizer, group, job or setting that it is about; empty where it is about the whole
     facts: tuple[str, ...] = ()  # keys of the facts that the sentence names

@@ -186,7 +186,7 @@ class Run:
         """Show the run in a notebook: the answer, key figures, and who took part."""
         from fedsim.pages.page import notebook_fragment
 
-        return notebook_fragment(self if self.manifest else described(self))
+        return notebook_fragment(self if self.manifest else with_manifest(self))
 
 
 def write_run(
@@ -211,13 +211,13 @@ def write_run(
     for name, table in run.series.items():
         write_table(folder / SERIES_FOLDER / f"{name}.parquet", table, about=about)
     files = (*[MODELS] * bool(run.models), FACTS_FILE, *(f"{SERIES_FOLDER}/{name}.parquet" for name in run.series))
-    written = described(run, provenance, known, {file: hash_of(folder / file) for file in files})
+    written = with_manifest(run, provenance, known, {file: hash_of(folder / file) for file in files})
     write_text(folder / METRICS, as_json(finite(run.metrics)))
     write_text(folder / MANIFEST, as_json(written.manifest))
     return written
 
 
-def described(
+def with_manifest(
     run: Run,
     provenance: Provenance | None = None,
     known: Mapping[str, str] = MappingProxyType({}),
@@ -297,4 +297,4 @@ def write_page(
         for line in spoken(answer):
             found(line)
 
-    return pages.write_report(run if run.manifest else described(run), page, plugins=plugins, found=said)
+    return pages.write_report(run if run.manifest else with_manifest(run), page, plugins=plugins, found=said)

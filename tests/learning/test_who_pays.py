@@ -74,7 +74,7 @@ def test_a_scenario_can_expect_it_and_its_page_says_it_first(tmp_path: Path) -> 
     assert even < 1.5 * metrics["learning.debiased_fedavg.loss_of_group_often"]
     assert [each.status for each in result.verdict] == ["pass"] * 3
     run = load_one(result.save(tmp_path / "run"))
-    said = words.who_pays(run)
+    said = words.whose_losses(run)
     assert said is not None
     rare, frequent = (f"{metrics[f'learning.fedavg.loss_of_tenth_{place}']:.3g}" for place in (1, 10))
     assert f"{rare} over the tenth that reported least often and {frequent} over the tenth" in said.text

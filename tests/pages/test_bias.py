@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from fedsim.pages.bias import ClientShare, Seen, bias_of
-from fedsim.pages.words import participation, share
+from fedsim.pages.words import share, who_takes_part
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
 from fedsim.scenario.component import Choice
@@ -21,7 +21,7 @@ def run(written: Path) -> Run:
 
 
 def plain(run: Run) -> str:
-    said = participation(run, bias_of(run))
+    said = who_takes_part(run, bias_of(run))
     assert said is not None
     return said.text.replace("\N{NARROW NO-BREAK SPACE}", " ")
 

@@ -17,7 +17,7 @@ import pytest
 from fedsim import simulate
 from fedsim.common.errors import FedsimError
 from fedsim.pages.bias import Bias, Seen, bias_of
-from fedsim.pages.words import participation
+from fedsim.pages.words import who_takes_part
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
 from fedsim.scenario import Scenario
@@ -116,7 +116,7 @@ def strengths(run: Run) -> Iterator[float]:
 def mistakes(given: Case, run: Run) -> Iterator[str]:
     """Yield what the verdict on a run says that is not so, and where the page contradicts itself."""
     bias = bias_of(run)
-    said = participation(run, bias)
+    said = who_takes_part(run, bias)
     title = "" if said is None else said.text
     told = bias.seen is Seen.BIAS
     groups = any(part.told for part in bias.of("group"))

@@ -15,7 +15,7 @@ from fedsim.pages.bias import bias_of
 from fedsim.pages.charts import Absent, Chart, run_charts
 from fedsim.pages.charts.distance import LARGEST_CURVE, distance_chart
 from fedsim.pages.charts.learning import curves, training_chart
-from fedsim.pages.charts.marks import Scale, Spaced
+from fedsim.pages.charts.marks import AxisScale, Spaced
 from fedsim.pages.charts.plot import AxisLook, Rule, Series, line_plot
 from fedsim.pages.charts.rounds import duration_chart
 from fedsim.run.load import load_one
@@ -136,7 +136,7 @@ def test_an_axis_does_not_follow_what_diverges_without_end(run: Run) -> None:
     ],
 )
 def test_an_axis_is_logarithmic_or_begins_at_nothing_as_its_values_ask_for(
-    values: list[float], asked: Scale, scale: str, least: float | None
+    values: list[float], asked: AxisScale, scale: str, least: float | None
 ) -> None:
     series = Series("some", np.arange(2.0), np.array(values))
     axes = Figure().subplots()

@@ -15,7 +15,7 @@ from fedsim.pages.html import MOST_CHECKS, strip
 from fedsim.pages.run import run_answer
 from fedsim.pages.terminal import spoken
 from fedsim.pages.trial_checks import LONGER, LOWER_STEP
-from fedsim.run.check import Check, State
+from fedsim.run.check import Check, Grade
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
 from fedsim.scenario.component import Choice
@@ -54,37 +54,37 @@ def manifest(run: Run, **changes: object) -> Run:
     return replace(run, manifest={**run.manifest, **changes})
 
 
-FAULTS: dict[str, tuple[Callable[[Run], Run], str, State]] = {
-    "stalled": (lambda run: manifest(run, stalled="round 9 wants 2 eligible clients"), "ended", State.BAD),
+FAULTS: dict[str, tuple[Callable[[Run], Run], str, Grade]] = {
+    "stalled": (lambda run: manifest(run, stalled="round 9 wants 2 eligible clients"), "ended", Grade.BAD),
     "no rounds": (
         lambda run: known(changed(run, rounds=run.rounds.clear()), sessions__count=0.0, sessions__reported_share=0.0),
         "ended",
-        State.BAD,
+        Grade.BAD,
     ),
     "no report": (
         lambda run: known(run, sessions__count=9.0, sessions__reported_share=0.0, sessions__late_share=1.0),
         "reports",
-        State.BAD,
+        Grade.BAD,
     ),
-    "missed": (lambda run: manifest(run, verdict=[MISSED]), "expectations", State.BAD),
-    "warned": (lambda run: manifest(run, verdict=[{**MISSED, "status": "warn"}]), "expectations", State.CAUTION),
+    "missed": (lambda run: manifest(run, verdict=[MISSED]), "expectations", Grade.BAD),
+    "warned": (lambda run: manifest(run, verdict=[{**MISSED, "status": "warn"}]), "expectations", Grade.CAUTION),
     "diverged": (
         lambda run: known(run, learning__fedavg__loss=math.nan, learning__fedavg__diverged_round=7.0),
         "trained",
-        State.BAD,
+        Grade.BAD,
     ),
-    "not finite": (lambda run: known(run, learning__fedavg__dropped_updates=1.0), "trained", State.CAUTION),
-    "did not move": (lambda run: known(run, learning__fedavg__moved=0.0), "trained", State.BAD),
-    "worse": (lambda run: known(run, learning__fedavg__loss=99.0), "trained", State.BAD),
-    "not converged": (lambda run: known(run, learning__fedavg__converged=0.0), "settled", State.CAUTION),
-    "nobody twice": (lambda run: flat(run, (pl.col("client") < 40).cast(pl.Int64)), "enough", State.CAUTION),
+    "not finite": (lambda run: known(run, learning__fedavg__dropped_updates=1.0), "trained", Grade.CAUTION),
+    "did not move": (lambda run: known(run, learning__fedavg__moved=0.0), "trained", Grade.BAD),
+    "worse": (lambda run: known(run, learning__fedavg__loss=99.0), "trained", Grade.BAD),
+    "not converged": (lambda run: known(run, learning__fedavg__converged=0.0), "settled", Grade.CAUTION),
+    "nobody twice": (lambda run: flat(run, (pl.col("client") < 40).cast(pl.Int64)), "enough", Grade.CAUTION),
     "once at most": (
         lambda run: changed(run, clients=run.clients.with_columns(separation=pl.lit(400))),
         "separation",
-        State.CAUTION,
+        Grade.CAUTION,
     ),
-    "too much noise": (lambda run: known(run, privacy__rounds=4000.0), "budget", State.CAUTION),
-    "far from theory": (lambda run: known(run, participation__l1_chain=0.2), "theory", State.CAUTION),
+    "too much noise": (lambda run: known(run, privacy__rounds=4000.0), "budget", Grade.CAUTION),
+    "far from theory": (lambda run: known(run, participation__l1_chain=0.2), "theory", Grade.CAUTION),
     "no theory": (
         lambda run: changed(
             run,
@@ -95,14 +95,14 @@ FAULTS: dict[str, tuple[Callable[[Run], Run], str, State]] = {
             },
         ),
         "theory",
-        State.CAUTION,
+        Grade.CAUTION,
     ),
-    "failed rounds": (lambda run: known(run, rounds__failed_share=0.25), "cohorts", State.CAUTION),
-    "short rounds": (lambda run: known(run, rounds__target_share=0.5), "cohorts", State.CAUTION),
+    "failed rounds": (lambda run: known(run, rounds__failed_share=0.25), "cohorts", Grade.CAUTION),
+    "short rounds": (lambda run: known(run, rounds__target_share=0.5), "cohorts", Grade.CAUTION),
 }
 
 
-def states(run: Run, name: str) -> list[State]:
+def states(run: Run, name: str) -> list[Grade]:
     return [each.state for each in checks_of(run) if each.name == name]
 
 
@@ -117,22 +117,22 @@ def test_a_planted_fault_is_found(run: Run, fault: str) -> None:
 def test_headline_strip_and_next_follow_from_the_list(run: Run, fault: str | None) -> None:
     given = run if fault is None else FAULTS[fault][0](run)
     answer, checks = run_answer(given), checks_of(given)
-    bad = [each.text for each in checks if each.state is State.BAD]
+    bad = [each.text for each in checks if each.state is Grade.BAD]
     assert answer.checks == checks
     if bad:
         assert answer.headline == bad[0]
     assert answer.headline not in [each.text for each in answer.sentences]
     shown = {chip.name: chip.state for chip in strip(answer)}
     assert len(shown) <= MOST_CHECKS
-    assert {each.name for each in checks if each.state is State.BAD} <= {
-        name for name, state in shown.items() if state is State.BAD
+    assert {each.name for each in checks if each.state is Grade.BAD} <= {
+        name for name, state in shown.items() if state is Grade.BAD
     }
     remedies = [each.text for each in answer.remedies]
     assert set(remedies) <= {each.remedy for each in checks}
     assert len(set(remedies)) == len(remedies)
     said = " ".join(spoken(answer))
     assert all(text in said for text in [*remedies, *(each.text for each in answer.alarms)])
-    assert bool(given.failure) == any(each.state is State.BAD for each in checks if each.name in {"ended", "reports"})
+    assert bool(given.failure) == any(each.state is Grade.BAD for each in checks if each.name in {"ended", "reports"})
 
 
 def test_one_remedy_is_about_the_step(run: Run) -> None:
@@ -166,7 +166,7 @@ def test_shocks_and_settings_of_a_sweep_are_said(small: Load) -> None:
 
 
 def test_a_check_of_ones_own_is_one_function(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = Check("mine", State.BAD, "It is Monday.", remedy="Wait until Tuesday.")
+    own = Check("mine", Grade.BAD, "It is Monday.", remedy="Wait until Tuesday.")
     monkeypatch.setattr("fedsim.pages.checks.CHECKS", (lambda _: iter([own]), *CHECKS))
     answer = run_answer(run)
     assert answer.headline == "It is Monday."

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from fedsim.pages.answer import State
+from fedsim.pages.answer import Grade
 from fedsim.pages.comparison import checks_of_comparison, comparison_answer, judged, what_differs
 from fedsim.run.files import ABSENT, Change
 from fedsim.trials.compare import Comparison, Missed
@@ -139,7 +139,7 @@ def test_limits_that_one_side_misses_are_said() -> None:
     nothing = Missed("rounds.wait.p95 < 5s", "error", 1, 1, None)
     found = comparison(missed=((hard, nothing), (soft,)))
     limits = [each for each in checks_of_comparison(found, judged(found)) if each.name == "limits"]
-    assert {each.state for each in limits} == {State.CAUTION}
+    assert {each.state for each in limits} == {Grade.CAUTION}
     assert [plain(each.text) for each in limits] == [
         "A misses 2 expectations: pace of at least 40 rounds per day (8.5 rounds per day) and 95th percentile of waits "
         "for clients below 5 s (no value).",

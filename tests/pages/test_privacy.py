@@ -10,7 +10,7 @@ from fedsim import Scenario, simulate
 from fedsim.measure.contributions import contributions
 from fedsim.pages.checks import privacy
 from fedsim.pages.run import privacy_section
-from fedsim.run.check import State
+from fedsim.run.check import Grade
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
 from fedsim.scenario.privacy import UNIT
@@ -31,7 +31,7 @@ def finished(tmp_path: Path, scenario: Scenario) -> Run:
 def test_what_is_promised_and_what_the_log_shows(tmp_path: Path, small: Load) -> None:
     run = finished(tmp_path, small(PRIVATE, "stop.rounds=50", "population.0.participations={most: 14}"))
     section = privacy_section(run)
-    assert [each.state for each in privacy(run)] == [State.OK]
+    assert [each.state for each in privacy(run)] == [Grade.OK]
     bound, noise = section.tables
     assert bound is not None
     assert noise is not None
@@ -52,7 +52,7 @@ def test_a_broken_promise_is_told(tmp_path: Path, small: Load) -> None:
     often = pl.concat([run.participations] * 2).sort("round", maintain_order=True).lazy()
     seen = contributions(often, len(run.clients))
     found = list(privacy(replace(run, series={**run.series, "contributions": pl.DataFrame([vars(seen)])})))
-    assert any(": 0 apart, and b = 3 was promised." in each.text for each in found if each.state is State.BAD)
+    assert any(": 0 apart, and b = 3 was promised." in each.text for each in found if each.state is Grade.BAD)
 
 
 def test_caveats_follow_what_the_scenario_has(tmp_path: Path, small: Load) -> None:

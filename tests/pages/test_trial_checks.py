@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedsim.common.arrays import Floats
-from fedsim.pages.answer import State
+from fedsim.pages.answer import Grade
 from fedsim.pages.trial_checks import checks_of_trials, exit_code, unsettled
 from fedsim.pages.trials import trials_answer
 from fedsim.trials.contrasts import Standing, seeds_needed
@@ -40,48 +40,48 @@ def limit(check: str) -> dict[str, Any]:
     return {"expect": [{"check": check, "severity": "error", "why": "", "over": "every"}]}
 
 
-FAULTS: dict[str, tuple[str, State, Trials, Trials]] = {
-    "a run failed": ("failed", State.CAUTION, made_trials(), made_trials(failed={(1, 2): CRASHED})),
+FAULTS: dict[str, tuple[str, Grade, Trials, Trials]] = {
+    "a run failed": ("failed", Grade.CAUTION, made_trials(), made_trials(failed={(1, 2): CRASHED})),
     "all runs failed": (
-        *("failed", State.BAD, made_trials()),
+        *("failed", Grade.BAD, made_trials()),
         made_trials(failed={(row, seed): CRASHED for row in range(3) for seed in range(6)}),
     ),
-    "a run is missing": ("missing", State.CAUTION, made_trials(), made_trials(failed={(1, 2): NOT_RUN})),
-    "no value": ("comparable", State.BAD, made_trials(), made_trials(**decide("learning.fedavg.bias"))),
+    "a run is missing": ("missing", Grade.CAUTION, made_trials(), made_trials(failed={(1, 2): NOT_RUN})),
+    "no value": ("comparable", Grade.BAD, made_trials(), made_trials(**decide("learning.fedavg.bias"))),
     "no setting keeps": (
-        *("conditions", State.BAD, made_trials(**decide(L1, "rounds.per_day >= 900"))),
+        *("conditions", Grade.BAD, made_trials(**decide(L1, "rounds.per_day >= 900"))),
         made_trials(**decide(L1, "rounds.per_day >= 9000")),
     ),
     "not sure": (
-        *("conditions", State.CAUTION, made_trials(**decide(L1, f"{L1} < 0.5"))),
+        *("conditions", Grade.CAUTION, made_trials(**decide(L1, f"{L1} < 0.5"))),
         made_trials(**decide(L1, f"{L1} < 0.4001")),
     ),
-    "a limit": ("limits", State.CAUTION, made_trials(**limit(f"{L1} < 1")), made_trials(**limit(f"{L1} < 0.5"))),
-    "diverged": ("diverged", State.CAUTION, made_trials(), measured(learning__fedavg__diverged=[0, 0, 1])),
-    "all diverged": ("diverged", State.BAD, made_trials(), measured(learning__fedavg__diverged=1.0)),
-    "not settled": ("settled", State.CAUTION, made_trials(), measured(learning__fedavg__converged=[1, 1, 0])),
-    "one seed": ("seeds", State.CAUTION, made_trials(), made_trials(seeds=1)),
-    "few seeds": ("seeds", State.CAUTION, made_trials(), made_trials(noisy, seeds=2)),
-    "ties": ("seeds", State.CAUTION, made_trials(), made_trials(noisy)),
-    "chance": ("chance", State.CAUTION, made_trials(), measured(sessions__count=400.0)),
-    "the end of the grid": ("edge", State.CAUTION, made_trials(), measured(participation__l1_uniform=[0.8, 0.6, 0.4])),
-    "theory": ("theory", State.CAUTION, made_trials(), measured(participation__l1_chain=[0.01, 0.2, 0.01])),
-    "a smaller copy": ("size", State.CAUTION, made_trials(), made_trials(privacy=PRIVACY)),
-    "pace has no price": (*("price", State.CAUTION, made_trials()), measured(rounds__per_day=[960.0, 900.0, 930.0])),
+    "a limit": ("limits", Grade.CAUTION, made_trials(**limit(f"{L1} < 1")), made_trials(**limit(f"{L1} < 0.5"))),
+    "diverged": ("diverged", Grade.CAUTION, made_trials(), measured(learning__fedavg__diverged=[0, 0, 1])),
+    "all diverged": ("diverged", Grade.BAD, made_trials(), measured(learning__fedavg__diverged=1.0)),
+    "not settled": ("settled", Grade.CAUTION, made_trials(), measured(learning__fedavg__converged=[1, 1, 0])),
+    "one seed": ("seeds", Grade.CAUTION, made_trials(), made_trials(seeds=1)),
+    "few seeds": ("seeds", Grade.CAUTION, made_trials(), made_trials(noisy, seeds=2)),
+    "ties": ("seeds", Grade.CAUTION, made_trials(), made_trials(noisy)),
+    "chance": ("chance", Grade.CAUTION, made_trials(), measured(sessions__count=400.0)),
+    "the end of the grid": ("edge", Grade.CAUTION, made_trials(), measured(participation__l1_uniform=[0.8, 0.6, 0.4])),
+    "theory": ("theory", Grade.CAUTION, made_trials(), measured(participation__l1_chain=[0.01, 0.2, 0.01])),
+    "a smaller copy": ("size", Grade.CAUTION, made_trials(), made_trials(privacy=PRIVACY)),
+    "pace has no price": (*("price", Grade.CAUTION, made_trials()), measured(rounds__per_day=[960.0, 900.0, 930.0])),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_check_says_so_where_its_fault_is_planted(fault: str) -> None:
     name, state, without, spoilt = FAULTS[fault]
-    assert all(each.state in {State.OK, State.NONE} for each in checks_of_trials(without) if each.name == name)
+    assert all(each.state in {Grade.OK, Grade.NONE} for each in checks_of_trials(without) if each.name == name)
     answer = trials_answer(spoilt)
     (found,) = [each for each in answer.checks if each.name == name]
     assert found.state is state
     assert found in answer.alarms
     assert (
-        (answer.headline == next(each.text for each in answer.checks if each.state is State.BAD))
-        if any(each.state is State.BAD for each in answer.checks)
+        (answer.headline == next(each.text for each in answer.checks if each.state is Grade.BAD))
+        if any(each.state is Grade.BAD for each in answer.checks)
         else (answer.headline not in {each.text for each in answer.checks})
     )
     if found.remedy:
@@ -132,9 +132,9 @@ def test_values_beyond_the_end_are_proposed(best: Floats, values: str) -> None:
     grid = {"grid": {"population.*.separation": [2, 4, 8]}, "seeds": 6}
     trials = made_trials(measure, values=(2, 4, 8), sweep=grid)
     (check,) = [each for each in checks_of_trials(trials) if each.name == "edge"]
-    assert check.state is State.CAUTION
+    assert check.state is Grade.CAUTION
     assert f"sweep.grid={{population.*.separation: [{values}]}}" in check.command
-    assert not any(each.name == "edge" and each.state is State.CAUTION for each in checks_of_trials(made_trials()))
+    assert not any(each.name == "edge" and each.state is Grade.CAUTION for each in checks_of_trials(made_trials()))
 
 
 def test_the_metric_that_the_scenario_asks_for_is_the_headline() -> None:

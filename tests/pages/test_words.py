@@ -12,7 +12,7 @@ from fedsim.pages.checks import checks_of
 from fedsim.pages.run import run_answer
 from fedsim.pages.words import headline, measured, sentences
 from fedsim.run.load import load_one
-from fedsim.run.run import Run, described
+from fedsim.run.run import Run, with_manifest
 from tests.conftest import Load
 
 NUMBER = re.compile(
@@ -97,7 +97,7 @@ def test_a_number_of_no_fact_is_found(written: Path) -> None:
 def test_every_number_is_that_of_a_fact(tmp_path: Path, case: str) -> None:
     file = tmp_path / "case.fedsim.yaml"
     file.write_text(BASE, encoding="utf-8")
-    run = described(simulate(Scenario.load(file, CASES[case])))
+    run = with_manifest(simulate(Scenario.load(file, CASES[case])))
     said = [*sentences(run), *([first] if (first := headline(run)) else [])]
     faults = [(each.text, wrong(run, each.text, each.facts)) for each in said]
     checks = [each for each in checks_of(run) if each.name not in {"expectations", "separation", "shocks"}]

@@ -31,7 +31,7 @@ SERIES = ("#0b63a5", "#c8500a", "#0c8265", "#a8478a", "#946c00", "#3c8dc4")
 DOTTED = (0, (1, 1.6))
 DASHED = (0, (3.5, 2))
 
-Scale: TypeAlias = Literal["linear", "whole", "percent", "log", "auto"]
+AxisScale: TypeAlias = Literal["linear", "whole", "percent", "log", "auto"]
 """Of an axis; ``auto`` is logarithmic where all values are positive, and far apart."""
 _FAR = 8.0  # how many times the least value the greatest one then is
 _LONGEST_LABEL = 42  # characters of a name that fit into a legend
@@ -57,7 +57,7 @@ class Spaced(Formatter):
         return [number(0 if abs(value) < step / 1e6 else value, int(np.clip(digits, 4, 12))) for value in values]
 
 
-def is_log(scale: Scale, values: Floats) -> bool:
+def is_log(scale: AxisScale, values: Floats) -> bool:
     """Tell whether values are drawn by their decades."""
     if scale != "auto" or not len(values):
         return scale == "log"
@@ -65,7 +65,7 @@ def is_log(scale: Scale, values: Floats) -> bool:
 
 
 def set_scale(
-    axes: Axes, name: Literal["x", "y"], scale: Scale, values: Floats, ticks: Mapping[float, str] | None = None
+    axes: Axes, name: Literal["x", "y"], scale: AxisScale, values: Floats, ticks: Mapping[float, str] | None = None
 ) -> None:
     """Give an axis a scale with few labels, or with labels of its own at some places.
 

@@ -38,7 +38,7 @@ class AxisLook(NamedTuple):
     """An axis: its title, with the unit, its scale, and labels of its own at some places."""
 
     title: str
-    scale: marks.Scale = "linear"
+    scale: marks.AxisScale = "linear"
     ticks: Mapping[float, str] | None = None
 
     def write(self, place: float) -> str:
@@ -46,8 +46,8 @@ class AxisLook(NamedTuple):
         return (self.ticks or {}).get(place) or (percent(place) if self.scale == "percent" else number(place, 7))
 
 
-Look: TypeAlias = Literal["line", "marked", "dashed", "dotted", "dots", "hollow", "ring"]
-_LOOKS: Mapping[Look, Mapping[str, Any]] = {
+LineLook: TypeAlias = Literal["line", "marked", "dashed", "dotted", "dots", "hollow", "ring"]
+_LOOKS: Mapping[LineLook, Mapping[str, Any]] = {
     "line": {},
     "marked": {"marker": "o"},
     "dashed": {"linestyle": marks.DASHED},
@@ -66,7 +66,7 @@ class Series:
     x: Floats
     y: Floats
     color: str = marks.SERIES[0]
-    look: Look = "line"
+    look: LineLook = "line"
     margin: Floats | None = None  # half of each interval, or (2, n): how far it reaches down and up
     size: int = 1  # how many values each point is the mean of, at most
     names: Sequence[str] = ()  # of the first points, written beside them

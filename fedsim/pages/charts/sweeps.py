@@ -8,7 +8,7 @@ import numpy as np
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.formatting import count, cut, number
 from fedsim.pages.charts import Chart, marks
-from fedsim.pages.charts.plot import AxisLook, Look, Series, line_plot
+from fedsim.pages.charts.plot import AxisLook, LineLook, Series, line_plot
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.tables import thinned
 from fedsim.pages.trial_tables import LossParts, means, standings
@@ -113,7 +113,7 @@ def trade_off_chart(trials: Trials) -> Chart | None:
     beaten = known[front.dominated[known]]
     open_ = np.setdiff1d(known, [*beaten, *front.rows])
 
-    def points(words: str, rows: Ints, color: str, look: Look, margin: Floats | None = None) -> list[Series]:
+    def points(words: str, rows: Ints, color: str, look: LineLook, margin: Floats | None = None) -> list[Series]:
         own = [names[row] for row in rows[:_NAMED]]
         found = Series(words, pace.mean[rows], bias.mean[rows], color, look, margin, names=own)
         return [found] if len(rows) else []
