@@ -180,9 +180,9 @@ from fedsim.run.simulate import record
 from fedsim.run.files import Provenance
 from fedsim.log import journal
 journal.SOONEST_S, journal.PATIENCE = 0.01, 0.0
-def page(directory, *_, **__):
-    (directory / "report.html").write_text("")
-    return directory / "report.html"
+def page(_, path, **__):
+    path.write_text("")
+    return path
 fedsim.pages.write_report = page
 for line in sys.stdin:
     file, folder = line.split()

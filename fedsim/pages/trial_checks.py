@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Bools, Floats
+from fedsim.common.errors import ScenarioError
 from fedsim.common.formatting import count, equation, listing, listing_of, number
 from fedsim.measure.metrics import split
 from fedsim.measure.noise import by_chance
@@ -323,7 +324,7 @@ def _edge(trials: Trials) -> Iterator[Check]:
     at_an_end = False
     for name, x, values, axis in tried:
         highest = bool(x[row] == values[-1])
-        if values[0] < x[row] < values[-1] or (not highest and values[0] == 0):  # there is nothing below
+        if values[0] < x[row] < values[-1] or (not highest and not _has_less(trials, axis, float(values[0]))):
             continue
         (way, beyond), at_an_end = (("largest", "larger") if highest else ("least", "smaller")), True
         text = f"{equation(name, number(float(x[row])))} of the choice is the {way} value that was tried"
@@ -332,6 +333,17 @@ def _edge(trials: Trials) -> Iterator[Check]:
         yield Check("edge", Grade.CAUTION, f"{text}: the best may lie beyond.", trials.names[row], (), remedy, command)
     if tried and not at_an_end:
         yield Check("edge", Grade.OK, "The choice lies between values that were tried.", trials.names[row])
+
+
+def _has_less(trials: Trials, axis: Axis | None, least: float) -> bool:
+    """Say whether there are values below the least that was tried: below 1 there is 0, where the scenario takes it."""
+    if least != 1 or axis is None:
+        return least > 0
+    try:
+        trials.scenario.with_values({axis.parameters[0]: 0})
+    except ScenarioError:
+        return False
+    return True
 
 
 def _is(path: str, key: object) -> bool:

@@ -121,7 +121,7 @@ def quick() -> Iterator[None]:
         for name, value in (
             *(("log.journal.SOONEST_S", 0.0), ("log.journal.PATIENCE", 0.0), ("log.recorder._SETTLE", 8)),
             *(("learning.checkpoint._SECONDS", 0.0), ("learning.checkpoint._SHARE", 1e9)),
-            ("pages.page.write_report", _page),
+            ("pages.write_report", _page),
         ):
             patch.setattr(f"fedsim.{name}", value)
         yield

@@ -106,7 +106,7 @@ def run_of(given: Case) -> Run | None:
 
 def strengths(run: Run) -> Iterator[float]:
     """Yield how many standard deviations of independent draws each group is away from its fair share."""
-    counts, together = run.clients["participations"].to_numpy(), run.scenario.server.block
+    counts, together = run.clients["reported"].to_numpy(), run.scenario.server.block
     names = run.clients["group"].to_numpy()
     for name in sorted(set(names)):
         own, size = counts[names == name].sum() / counts.sum(), (names == name).mean()

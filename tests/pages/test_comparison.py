@@ -63,7 +63,7 @@ def test_the_answer_names_the_change_and_warns_of_different_worlds(pair: tuple[P
 
 def test_curves_are_those_of_each_run(pair: tuple[Path, Path]) -> None:
     runs = [load_one(path) for path in pair]
-    frequencies, losses, _ = comparison_of(*pair).charts
+    frequencies, losses, *_ = comparison_of(*pair).charts
     for number, run in enumerate(runs):
         axes = Figure().subplots()
         frequencies.draw(axes)

@@ -107,7 +107,7 @@ def test_the_console_says_what_it_does_and_what_is_missed(write: Write, tmp_path
         simulate(Scenario.load(path, overrides)).save(tmp_path / name)
     done = fedsim("compare", tmp_path / "a", tmp_path / "b")
     assert done.returncode == 0
-    assert "The distance of participation from uniform (TV) is " in done.stdout
+    assert "Distance of participation from uniform (TV): " in done.stdout
     assert "The loss of “fedavg” is " in done.stdout
     assert "note: A misses 1 expectation: rounds that were opened below 10 (600)." in done.stderr
     assert "note: B misses 1 expectation: rounds that were opened below 10 (600)." in done.stderr

@@ -20,7 +20,7 @@ class FleetMetrics:
         fleet.battery_share.max | share | Of its full battery, what the dearest session took. # better: lower; label: share of a full battery that the dearest session took
         fleet.peak_sessions | | Most sessions that ran at once.
         fleet.too_small_share | share | Devices whose memory is too small (session.needs), of those with sessions from work.
-        fleet.uplink_share | share | Of what server.uplink could carry in the whole run, what devices uploaded.
+        fleet.uplink_share | share | Of what server.uplink could carry in the whole run, what devices uploaded; late uploads may add to it.
         fleet.cost | | Money for transfers, energy and time in sessions, by the scenario's prices. # better: lower
         fleet.carbon | g | CO2 for the energy of the sessions, by prices.carbon. # better: lower
     """)  # noqa: E501

@@ -29,6 +29,7 @@ from fedsim.pages.tables import Table, thinned
 
 POINTS = 160  # at most so many points of one line: about three pixels each in the page
 _ROUNDING = 1e-12  # of the largest value of a chart: smaller ones are 0
+_ENTRIES, _ENTRY = 8, 0.04  # of a legend that fits, and the height that each more takes
 _SAID = 8  # lines or rows described at most
 _ROW_NAME = 28  # characters of a name that fit to the left of a row
 _POINT_NAME = 30  # and beside a point
@@ -110,8 +111,9 @@ def line_plot(
         said = f"Lines are means over up to {count(size)} neighbours, bands go from the least to the greatest."
         notes = [*notes, said]
     description = f"By {x.title}, {y.title}: {listing_of(ways, _SAID)}."
-    draw = partial(_draw_lines, series, x, y, rules)
-    return Chart(name, title, description, tuple(notes), _line_table(title, told, x, y), draw)
+    draw, table = partial(_draw_lines, series, x, y, rules), _line_table(title, told, x, y)
+    height = 1 + _ENTRY * max(0, len(told) + len(rules) - _ENTRIES)  # room for the legend
+    return Chart(name, title, description, tuple(notes), table, draw, height)
 
 
 def _write(axis: AxisLook, value: float | None, margin: float = np.nan) -> str:
