@@ -108,7 +108,7 @@ def test_the_console_says_what_it_does_and_what_is_missed(write: Write, tmp_path
     done = fedsim("compare", tmp_path / "a", tmp_path / "b")
     assert done.returncode == 0
     assert "Distance of participation from uniform (TV): " in done.stdout
-    assert "The loss of “fedavg” is " in done.stdout
+    assert "Loss of “fedavg”: " in done.stdout
     assert "note: A misses 1 expectation: rounds that were opened below 10 (600)." in done.stderr
     assert "note: B misses 1 expectation: rounds that were opened below 10 (600)." in done.stderr
     assert "l1_uniform_se" not in done.stdout
@@ -117,7 +117,7 @@ def test_the_console_says_what_it_does_and_what_is_missed(write: Write, tmp_path
     assert "l1_uniform_se" in asked.stdout
     data = json.loads(fedsim("compare", tmp_path / "a", tmp_path / "b", "--json").stdout)
     assert data["missed"]["a"][0]["check"] == "rounds.count < 10"
-    assert "The loss of “fedavg” is " in " ".join(each["text"] for each in data["sentences"])
+    assert "Loss of “fedavg”: " in " ".join(each["text"] for each in data["sentences"])
     assert data["answer"]
 
 
