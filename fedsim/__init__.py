@@ -10,17 +10,19 @@ All that is public is here, and told in ``docs/api.md``.
 
 import os
 import sys
-from collections.abc import Callable
-from importlib import import_module
-from typing import TYPE_CHECKING, TypeVar
 
-from fedsim._version import __version__
-
+# ruff: noqa: E402
 # `python -m fedsim` has put the working folder first on the path: from there no module is imported and no plug-in is
 # known, unless fedsim itself lies there.
 _AS_PROGRAM = sys.argv[:1] == ["-m"] and "fedsim" in sys.orig_argv and not sys.flags.safe_path
 if _AS_PROGRAM and os.path.dirname(os.path.dirname(__file__)) != sys.path[0]:  # noqa: PTH120
     del sys.path[0]
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, TypeVar
+
+from fedsim._version import __version__
 
 if TYPE_CHECKING:
     from fedsim.common.errors import (
