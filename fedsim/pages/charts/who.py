@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.formatting import count
-from fedsim.common.later import special
 from fedsim.pages.bias import Bias
 from fedsim.pages.charts import Chart, marks
 from fedsim.pages.charts.plot import AxisLook, Rows, Rule, Series, line_plot, row_plot
@@ -81,9 +81,25 @@ def clients_chart(runs: Mapping[str, Run], name: str) -> Chart | None:
     if not series:
         return None
     if len(runs) == 1:
-        # Counts of a fair lottery in order are quantiles of the binomial, but for what rounding adds
-        usual = np.ceil(special.bdtrik(1 - series[0].x, taken, 1 / clients) - 1e-9)
+        # Counts of a fair lottery in order are quantiles of the binomial, but for what rounding adds.
+        fair, reached = _fair_counts(taken, clients)
+        usual = fair[np.searchsorted(reached, np.clip(1 - series[0].x - 1e-9, 0.0, reached[-1]))]
         series.append(Series("equal chances", series[0].x, usual * clients / taken, marks.MUTED))
         rules = []
     look = AxisLook("clients, most frequent first", "percent"), AxisLook(_SHARE)
     return line_plot(name, "Who takes part, client by client", series, *look, rules, notes)
+
+
+def _fair_counts(taken: int, clients: int) -> tuple[Ints, Floats]:
+    """Return the counts that a client can have in a fair lottery, and the probabilities of no more than each.
+
+    They are the binomial's; scipy, which has them, takes longer to import than a small run.
+    """
+    share = 1 / clients
+    mean = taken * share
+    far = 12 * np.sqrt(mean) + 40
+    counts = np.arange(max(0, int(mean - far)), min(taken, int(mean + far)) + 1)
+    more = np.log((taken - counts[:-1]) / (counts[:-1] + 1) * share / (1 - share)) if clients > 1 else np.zeros(0)
+    logarithms = np.concatenate([[0.0], np.cumsum(more)])
+    weights = np.exp(logarithms - logarithms.max())
+    return counts, np.cumsum(weights) / weights.sum()
