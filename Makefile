@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TEST_READY := $(VENV)/.ready-for-tests
-.PHONY: demo fuzz fuzz-directories fuzz-signals test test-all style types quick oracle enforcement lint-pages replay reports studies schema docs consoles dist clean
+.PHONY: demo fuzz fuzz-directories fuzz-signals test test-all style types quick oracle enforcement replay reports studies schema docs consoles dist clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -62,11 +62,6 @@ enforcement: $(TEST_READY)
 # with seeds from FROM on.
 oracle: $(TEST_READY)
 	FEDSIM_ORACLE=100 FEDSIM_ORACLE_FROM=$(FROM) $(BIN)/pytest -s tests/test_oracle.py tests/learning/test_worlds.py
-
-# Pages of random scenarios: each number computed anew from the tables, and no dust. 10 times as many as `make test-all` reads.
-PAGES ?= 200
-lint-pages: $(TEST_READY)
-	FEDSIM_PAGES=$(PAGES) FEDSIM_PAGES_FROM=$(FROM) $(BIN)/pytest -s tests/report/test_lint.py
 
 # Every scenario of the repository but those of MNIST, which take long: its limits, and that no figure has drifted from its
 # lock file. Needs the same extras as the reports.

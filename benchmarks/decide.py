@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsim.findings.decided import decided_of
-from fedsim.findings.finished_sweep import read_finished_sweep
 from fedsim.scenario import Scenario
-from fedsim.sweeps.decide import decide
-from fedsim.sweeps.executors import Backend
-from fedsim.sweeps.store import write_run_results
-from fedsim.sweeps.worker import RunOutcome, Task
+from fedsim.trials.decide import decide
+from fedsim.trials.decision import UNDECIDED, compared
+from fedsim.trials.executors import Backend
+from fedsim.trials.store import write_run_results
+from fedsim.trials.trials import Trials
+from fedsim.trials.worker import RunOutcome, Task
 
 SCENARIO = """\
 stop: {{rounds: 5}}
@@ -85,8 +85,8 @@ def found_in(number: int, folder: Path, executor: Executor | None = None) -> tup
     scenario = Scenario.load(file, seed=1000 * number)
     backend = Backend("threads", lambda: executor or ThreadPoolExecutor(1), lambda _: 1)
     done = decide(scenario, folder / f"case-{number}", backend, job=job)
-    found = decided_of(read_finished_sweep(done.final))
-    open_ = [found.ranking.best, *np.flatnonzero(found.ranking.tied).tolist()]
+    found = compared(Trials.read(done.directory))
+    open_ = [found.best, *found.rows(*UNDECIDED)]
     best = np.flatnonzero(case.least == case.least.min()).tolist()
     return any(row in open_ for row in best), len(open_)
 

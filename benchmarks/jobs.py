@@ -3,8 +3,8 @@
 import sys
 import time
 
-from fedsim.experiment.preflight import checked
 from fedsim.log.recorder import InMemoryLog
+from fedsim.run.preflight import checked
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
 from fedsim.simulation import simulate_log
@@ -19,7 +19,7 @@ def seconds(jobs: int) -> float:
     population = [{"devices": PHONES, "availability": "habits"}]
     data = {"stop": {"rounds": ROUNDS}, "population": population, "jobs": {f"job{k}": JOB for k in range(jobs)}}
     scenario = Scenario.of_document(Document(data))
-    views = {name: (view, made.population, made.devices) for name, (view, made) in checked(scenario).items()}
+    views = {name: (each.scenario, each.population, each.devices) for name, each in checked(scenario).items()}
     began = time.process_time()
     if scenario.jobs:
         sinks = {name: InMemoryLog() for name in views}

@@ -16,13 +16,13 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 
-from fedsim.experiment.run import simulate
+from fedsim.run.simulate import simulate
 from fedsim.scenario import Scenario
-from fedsim.sweeps.decide import decide, planned_decision
-from fedsim.sweeps.executors import Backend
-from fedsim.sweeps.executors.local import LocalProcesses
-from fedsim.sweeps.pilot import warm_up
-from fedsim.sweeps.plan import estimated_times, plan_sweep, total_time
+from fedsim.trials.decide import decide, planned_decision
+from fedsim.trials.executors import Backend
+from fedsim.trials.executors.local import LocalProcesses
+from fedsim.trials.pilot import warm_up
+from fedsim.trials.plan import estimated_times, plan_sweep, total_time
 
 SIZES = 1.0, 0.35, 0.5, 0.7, 1.4
 STUDIES = Path("scenarios/studies").resolve()

@@ -19,12 +19,12 @@ from statistics import median
 from typing import Any
 
 from fedsim.scenario import Scenario
-from fedsim.sweeps.executors import Backend
-from fedsim.sweeps.executors.local import LocalProcesses
-from fedsim.sweeps.plan import plan_sweep
-from fedsim.sweeps.store import write_run_results
-from fedsim.sweeps.sweep import run_sweep
-from fedsim.sweeps.worker import RunOutcome, Task, work
+from fedsim.trials.executors import Backend
+from fedsim.trials.executors.local import LocalProcesses
+from fedsim.trials.plan import plan_sweep
+from fedsim.trials.store import write_run_results
+from fedsim.trials.sweep import run_sweep
+from fedsim.trials.worker import RunOutcome, Task, work
 
 SCENARIO = """\
 stop: {{rounds: {rounds}}}

@@ -34,16 +34,17 @@ if TYPE_CHECKING:
         StalledError,
         SweepError,
     )
-    from fedsim.experiment.chain import chain
-    from fedsim.experiment.citation import citation
-    from fedsim.experiment.live import live
-    from fedsim.experiment.privacy import promises
-    from fedsim.experiment.result import Result, load
-    from fedsim.experiment.run import simulate
     from fedsim.learning.failures import LearningError
+    from fedsim.run.chain import chain
+    from fedsim.run.citation import citation
+    from fedsim.run.live import live
+    from fedsim.run.load import load
+    from fedsim.run.privacy import promises
+    from fedsim.run.run import Result
+    from fedsim.run.simulate import simulate
     from fedsim.scenario import Scenario
-    from fedsim.sweeps.compare import compare
-    from fedsim.sweeps.sweep import sweep
+    from fedsim.trials.compare import compare
+    from fedsim.trials.sweep import sweep
 
 __all__ = [
     "ChainError",
@@ -70,23 +71,23 @@ __all__ = [
 
 _HOMES = {
     "LearningError": "fedsim.learning.failures",
-    "Result": "fedsim.experiment.result",
+    "Result": "fedsim.run.run",
     "Scenario": "fedsim.scenario",
-    "chain": "fedsim.experiment.chain",
-    "citation": "fedsim.experiment.citation",
-    "compare": "fedsim.sweeps.compare",
-    "live": "fedsim.experiment.live",
-    "load": "fedsim.experiment.result",
-    "promises": "fedsim.experiment.privacy",
-    "simulate": "fedsim.experiment.run",
-    "sweep": "fedsim.sweeps.sweep",
+    "chain": "fedsim.run.chain",
+    "citation": "fedsim.run.citation",
+    "compare": "fedsim.trials.compare",
+    "live": "fedsim.run.live",
+    "load": "fedsim.run.load",
+    "promises": "fedsim.run.privacy",
+    "simulate": "fedsim.run.simulate",
+    "sweep": "fedsim.trials.sweep",
 }
 _ROLES = {
     "availability model": "fedsim.availability.models:MODELS",
-    "chart": "fedsim.report.charts:CHARTS",
+    "chart": "fedsim.pages.charts:CHARTS",
     "law": "fedsim.population.distributions:DISTRIBUTIONS",
     "matching policy": "fedsim.selection.matching:POLICIES",
-    "metric": "fedsim.analysis.metrics:METRICS",
+    "metric": "fedsim.measure.metrics:METRICS",
     "optimizer": "fedsim.learning.optimizers:OPTIMIZERS",
     "privacy mechanism": "fedsim.privacy.mechanisms:MECHANISMS",
     "problem": "fedsim.learning.problems:PROBLEMS",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from fedsim.common.files import write_text
-from fedsim.report.document import ReportDocument
+from fedsim.pages.answer import Answer
 from fedsim.scenario import Scenario
 from tests.quick import QuickSet
 
@@ -81,8 +81,8 @@ def homeless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # pytest
 def no_charts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the page of a run in this process be its title, where charts are not tested: to draw takes longest."""
 
-    def page(document: ReportDocument, path: Path) -> Path:
-        write_text(path, document.finding)
+    def page(answer: Answer, path: Path) -> Path:
+        write_text(path, answer.headline)
         return path
 
-    monkeypatch.setattr("fedsim.report.page.write_document", page)
+    monkeypatch.setattr("fedsim.pages.page.write_answer", page)

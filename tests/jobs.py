@@ -4,9 +4,9 @@ import random
 from typing import Any
 
 from fedsim.common.errors import ScenarioError, StalledError
-from fedsim.experiment.preflight import made_ready
-from fedsim.log import Log, fingerprint
+from fedsim.log import fingerprint
 from fedsim.log.recorder import InMemoryLog
+from fedsim.run.preflight import preflight
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
 from fedsim.simulation.jobs import simulate_jobs
@@ -90,16 +90,18 @@ def random_jobs(number: int, jobs: int | None = None) -> dict[str, Any]:
     }
 
 
-def simulated(scenario: Scenario, engine: str, replicate: int = 0) -> dict[str, tuple[Scenario, Log, Ended]]:
+def simulated(scenario: Scenario, engine: str, replicate: int = 0) -> dict[str, tuple[Scenario, InMemoryLog, Ended]]:
     """Return for each job its scenario, its log, and how it ended; a `ScenarioError` if one can't work."""
     views, ready = {}, {}
     for name in scenario.jobs:
         views[name] = scenario.of_job(name).with_values({"engine": engine})
-        made = made_ready(views[name], replicate)
+        made = preflight(views[name], replicate)
         ready[name] = (views[name], made.population, made.devices)
     sinks = {name: InMemoryLog() for name in views}
     ends = simulate_jobs(sinks, scenario, ready, replicate)
-    return {name: (views[name], sinks[name].log(ends[name][0]), ends[name]) for name in views}
+    for name, (ended_s, _) in ends.items():
+        sinks[name].ended_s = ended_s
+    return {name: (views[name], sinks[name], ends[name]) for name in views}
 
 
 def scenario_of(number: int, jobs: int | None = None) -> Scenario | None:
@@ -107,13 +109,13 @@ def scenario_of(number: int, jobs: int | None = None) -> Scenario | None:
     try:
         found = Scenario.of_document(Document(random_jobs(number, jobs), in_a_file=False))
         for name in found.jobs:
-            made_ready(found.of_job(name))
+            preflight(found.of_job(name))
     except ScenarioError:
         return None
     return found
 
 
-def told(found: dict[str, tuple[Scenario, Log, Ended]]) -> dict[str, list[str]]:
+def told(found: dict[str, tuple[Scenario, InMemoryLog, Ended]]) -> dict[str, list[str]]:
     """Return what two engines must agree on: the bytes of every table, and how each job ended."""
     return {
         name: [*map(fingerprint, (log.rounds, log.participations, log.gauges)), str(ended)]

@@ -1,7 +1,8 @@
 """The quick set: what ``-m "not long"`` leaves out, and says so at the end.
 
-Tests marked `long` are left out. A test by hypothesis is in both sets: the quick one runs a tenth of its examples, and
-all of them make it a long test. So ``-m "not long"`` and ``-m long`` together run whatever plain ``pytest`` runs.
+Tests marked `long` are left out, and so are those marked `campaign`: long ones that continuous integration leaves out,
+too. A test by hypothesis is in both sets: the quick one runs a tenth of its examples, and all of them make it a long
+test. So ``-m "not long"`` and ``-m long`` together run whatever plain ``pytest`` runs.
 """
 
 from collections import Counter
@@ -39,6 +40,8 @@ class QuickSet:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Give tests by hypothesis fewer examples, or call them long: before pytest looks at the markers."""
         for item in items:
+            if item.get_closest_marker("campaign"):
+                item.add_marker("long")
             function: Any = getattr(item, "obj", None)
             if not hasattr(function, "hypothesis") or item.get_closest_marker("long"):
                 continue

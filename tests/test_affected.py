@@ -10,7 +10,7 @@ from tests.test_layers import ROOMS
 
 def test_a_change_affects_the_rooms_that_import_it() -> None:
     affected = rooms_affected("theory")
-    assert {"theory", "experiment", "report", "cli"} <= affected
+    assert {"theory", "run", "pages", "cli"} <= affected
     assert affected.isdisjoint({"scenario", "availability", "simulation"})
     assert rooms_affected("common") == set(ROOMS)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from fedsim import FedsimError, Scenario, simulate
-from fedsim.experiment.preflight import made_ready
-from fedsim.findings.finished_run import read_run
+from fedsim.pages.own_charts import own_charts
 from fedsim.population.distributions import distribution
-from fedsim.report.run_report import own_charts
+from fedsim.run.load import load_one
+from fedsim.run.preflight import preflight
 from tests.command import fedsim
 
 WORLD = "seed: 3\nstop: {rounds: 4}\npopulation: [{devices: 6%s}]\nserver: {cohort: 2, pause: 1m%s}\n%s"
@@ -146,7 +146,7 @@ def test_it_is_told_with_its_line(
 ) -> None:
     scenario = case(role, code, f"engine={engine}")
     if role == "chart":
-        [drawn] = own_charts(read_run(simulate(scenario).save(tmp_path / "run")), plugins=True)
+        [drawn] = own_charts(load_one(simulate(scenario).save(tmp_path / "run")), plugins=True)
         said = drawn.failure
     else:
         with pytest.raises(FedsimError) as caught:
@@ -159,14 +159,14 @@ def test_it_is_told_with_its_line(
 
 @pytest.mark.parametrize("body", DETERMINISTIC.values(), ids=DETERMINISTIC)
 def test_what_is_deterministic_is_not_refused(body: str, case: Callable[..., Scenario]) -> None:
-    assert made_ready(case("selection", f"import numpy as np\nclass It:\n{body}")).notes == []
+    assert preflight(case("selection", f"import numpy as np\nclass It:\n{body}")).notes == []
 
 
 def test_a_problem_for_one_number_of_clients_is_asked_in_its_own_federation(case: Callable[..., Scenario]) -> None:
     code = f"{PROBLEM}    def __init__(self, clients, seed):\n        self.clients = {{6: 6}}[clients]\n"
-    assert made_ready(case("problem", code)).notes == []
+    assert preflight(case("problem", code)).notes == []
     with pytest.raises(FedsimError, match="gives something else"):
-        made_ready(case("problem", f"{code}        self.initial = lambda: np.random.default_rng().random(3)\n"))
+        preflight(case("problem", f"{code}        self.initial = lambda: np.random.default_rng().random(3)\n"))
 
 
 ODD = "class Odd(BaseException): pass\nclass Mute(Exception):\n    def __str__(self): raise TypeError\n"
@@ -209,7 +209,7 @@ def test_what_would_end_the_process_is_told_as_any_fault(
         scenario = case(role, code)
         if role == "chart":
             plain = Scenario.model_validate({k: v for k, v in scenario.as_written.items() if k != "charts"})
-            run = replace(read_run(simulate(plain).save(tmp_path / "run")), scenario=scenario)
+            run = replace(load_one(simulate(plain).save(tmp_path / "run")), scenario=scenario)
             [drawn] = own_charts(run, plugins=True)
             told = drawn.failure
         else:

@@ -20,28 +20,23 @@ ROOMS = [
     "selection",
     "log",
     "simulation",
-    "analysis",
+    "measure",
     "theory",
     "privacy",
     "learning",
-    "limits",
-    "experiment",
-    "sweeps",
-    "findings",
+    "run",
+    "trials",
+    "pages",
     "ci",
-    "report",
     "bridges",
     "cli",
 ]
 """In the order in which the data pass them, but for `common`, which all use."""
 
-EXCEPTIONS = {
-    ("fedsim.experiment.result", "report"),
-    ("fedsim.experiment.result", "findings"),
-    ("fedsim.sweeps.sweep", "report"),
-}
-"""Whoever holds a result, or a sweep in a notebook, looks there for its page, and a run directory is complete with its
-page. Pages are made from directories alone, so these are the two places where a room asks a later one."""
+EXCEPTIONS = {("fedsim.run.run", "pages"), ("fedsim.trials.sweep", "pages")}
+"""Whoever holds a run, or a sweep in a notebook, looks there for its page, and a run directory is complete with its
+page. These are the two places where a room asks a later one, in the midst of a method; pages take runs, so that they
+alone may close a circle."""
 
 
 class Import(NamedTuple):
@@ -129,10 +124,10 @@ def test_no_exception_is_left_over() -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "from fedsim.report import page",
-        "def later():\n    import fedsim.report.page",
+        "from fedsim.pages import page",
+        "def later():\n    import fedsim.pages.page",
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from fedsim.cli.main import app",
-        "KNOWN = {'page': 'fedsim.report.page:Page'}",
+        "KNOWN = {'page': 'fedsim.pages.page:Page'}",
     ],
 )
 def test_an_import_upwards_is_found_wherever_it_stands(source: str) -> None:
@@ -143,6 +138,8 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     known = modules()
     edges: dict[str, set[str]] = {name: set() for name in known}
     for each in every_import():
+        if (each.by, room(each.of)) in EXCEPTIONS:
+            continue
         if not known[each.of].name.startswith("__init__") or not each.by.startswith(each.of):
             edges[each.by].add(each.of)
     assert circles(edges) == []

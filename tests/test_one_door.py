@@ -81,7 +81,7 @@ ADDED = {
                 return float(len(run.rounds))
         """,
     "chart": """
-        from fedsim.report.charts import Chart
+        from fedsim.pages.charts import Chart
 
         def added_chart(run):
             return Chart("added", "The added chart", "Nothing but a line.", (), None, lambda axes: axes.plot([0, 1]))
@@ -196,7 +196,7 @@ def add(root: Path, role: str, text: str) -> None:
     if role == "chart":  # those of every page are functions, in the order of the page
         inside = next(at for at, line in enumerate(lines) if line.strip() == "OWN: [],")
         lines[inside] = "        OWN: [added_chart(run)],\n"
-        imports = next(at for at, line in enumerate(lines) if line.startswith("    from fedsim.report.charts import "))
+        imports = next(at for at, line in enumerate(lines) if line.startswith("    from fedsim.pages.charts import "))
         lines.insert(imports, f"    from {'.'.join(folder.parts)}.added_chart import added_chart\n")
         (root / file).write_text("".join(lines), encoding="utf-8")
         return

@@ -16,9 +16,9 @@ from subprocess import PIPE
 import numpy as np
 import pytest
 
-from fedsim.analysis.fleet import Taken, fleet_of
 from fedsim.common.errors import StalledError
-from fedsim.log import Log
+from fedsim.log.recorder import InMemoryLog
+from fedsim.measure.fleet import Taken
 from fedsim.population import Population, build_population, check_feasible
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
@@ -62,11 +62,11 @@ def figures(number: int, engine: str, *, fleet: bool = False) -> tuple[np.ndarra
     return np.array(ours), np.array(theirs)
 
 
-def taken(case: Scenario, population: Population, log: Log, replicate: int) -> list[float]:
+def taken(case: Scenario, population: Population, log: InMemoryLog, replicate: int) -> list[float]:
     """Return the bytes down and up, and the Wh, of a run with a fleet."""
-    if (fleet := fleet_of(case, population, replicate)) is None:
+    if population.device is None:
         return [0.0, 0.0, 0.0]
-    found = Taken(fleet)
+    found = Taken(case, population, replicate)
     found.add(log.participations)
     measured = found.figures(len(log.rounds))
     return [measured[f"fleet.{name}"] for name in ("bytes_down", "bytes_up", "energy")]
@@ -174,16 +174,16 @@ def test_what_is_refused_fills_not_all_its_rounds() -> None:
 RUNS = """
 import os, sys
 from pathlib import Path
-import fedsim.report
+import fedsim.pages
 from fedsim import Scenario
-from fedsim.experiment.run import record
-from fedsim.experiment.run_directory import Provenance
+from fedsim.run.simulate import record
+from fedsim.run.files import Provenance
 from fedsim.log import journal
 journal.SOONEST_S, journal.PATIENCE = 0.01, 0.0
-def page(directory, *_, **__):
-    (directory / "report.html").write_text("")
-    return directory / "report.html"
-fedsim.report.write_report = page
+def page(_, path, **__):
+    path.write_text("")
+    return path
+fedsim.pages.write_report = page
 for line in sys.stdin:
     file, folder = line.split()
     if (child := os.fork()) == 0:

@@ -16,6 +16,7 @@ from tests.quick import QuickSet
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "long: takes long")
+    config.addinivalue_line("markers", "campaign: takes minutes")
     config.pluginmanager.register(QuickSet(config))
 """
 TESTS = """\
@@ -28,6 +29,10 @@ def test_short():
 @pytest.mark.long
 def test_long():
     open("long", "a").write(".")
+
+@pytest.mark.campaign
+def test_campaign():
+    open("campaign", "a").write(".")
 
 @pytest.mark.parametrize("case", [1, 2])
 @settings(max_examples=40, derandomize=True, database=None)
@@ -50,7 +55,7 @@ def ran(folder: Path, *arguments: str) -> tuple[dict[str, int], str]:
     done = subprocess.run(
         command, cwd=folder, env=variables({}), capture_output=True, text=True, check=True, timeout=LIMIT_S
     )
-    names = ("short", "long", "examples1", "examples2", "few")
+    names = ("short", "long", "campaign", "examples1", "examples2", "few")
     return {name: (folder / name).stat().st_size for name in names if (folder / name).exists()}, done.stdout
 
 
@@ -58,20 +63,26 @@ def ran(folder: Path, *arguments: str) -> tuple[dict[str, int], str]:
 def test_the_quick_set(tmp_path: Path, workers: list[str]) -> None:
     calls, printed = ran(tmp_path, "-m", "not long", *workers)
     assert calls == {"short": 1, "examples1": 4, "examples2": 4, "few": 2}
-    assert "\n1 tests marked long: 1 in .\n72 examples of tests by hypothesis, of which one in 10 is run\n" in printed
+    assert "\n2 tests marked long: 2 in .\n72 examples of tests by hypothesis, of which one in 10 is run\n" in printed
 
 
 @pytest.mark.long
 def test_the_long_set_is_the_rest(tmp_path: Path) -> None:
     calls, printed = ran(tmp_path, "-m", "long")
-    assert calls == {"long": 1, "examples1": 40, "examples2": 40}
+    assert calls == {"long": 1, "campaign": 1, "examples1": 40, "examples2": 40}
     assert "left out" not in printed
+
+
+@pytest.mark.long
+def test_campaigns_are_left_out_by_continuous_integration(tmp_path: Path) -> None:
+    calls, _ = ran(tmp_path, "-m", "long and not campaign")
+    assert calls == {"long": 1, "examples1": 40, "examples2": 40}
 
 
 @pytest.mark.long
 def test_without_a_choice_all_is_run(tmp_path: Path) -> None:
     calls, printed = ran(tmp_path)
-    assert calls == {"short": 1, "long": 1, "examples1": 40, "examples2": 40, "few": 2}
+    assert calls == {"short": 1, "long": 1, "campaign": 1, "examples1": 40, "examples2": 40, "few": 2}
     assert "left out" not in printed
 
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from itertools import product
+from itertools import combinations
 
 import numpy as np
 import polars as pl
@@ -11,8 +11,10 @@ from scipy import stats
 
 from fedsim import Scenario, simulate
 from fedsim.common.arrays import Floats
-from fedsim.findings.tournament import Tournament, allowed, ranks, winners
-from fedsim.sweeps.plan import points_of
+from fedsim.trials.optimizers import _ranks as ranks
+from fedsim.trials.optimizers import allowed, of_optimizers, winners
+from fedsim.trials.plan import points_of
+from fedsim.trials.trials import Trials
 from reports.make import tournament
 from reports.make.kept import REPORTS
 
@@ -23,12 +25,12 @@ NAMES = tuple(method.name for method in tournament.METHODS if method.rival)
 REGIMES = tuple(regime.name for regime in tournament.regimes())
 
 
-def made(**means: float) -> Tournament:
+def made(**means: float) -> Trials:
     """Return figures in which each method has its mean in all regimes, 5 where none is given, and noise of 1 %."""
     own = np.array([means.get(name, 5.0) for name in NAMES])[:, None, None]
     values = own * np.random.default_rng(0).normal(1, 0.01, (len(NAMES), len(REGIMES), 10))
-    kinds = {method.name: method.kind for method in tournament.METHODS}
-    return Tournament("bias", NAMES, REGIMES, values, kinds)
+    kinds = {method.name: method.kind for method in tournament.METHODS if method.rival}
+    return of_optimizers({}, kinds, "bias", REGIMES, {"bias": values})
 
 
 def test_the_scenario_is_what_was_tuned() -> None:
@@ -46,7 +48,7 @@ def test_the_scenario_is_what_was_tuned() -> None:
         assert own == [method.name for method in tournament.there(regime) if method.rival]
         assert ("fedbuff" in own) == (regime.law == "buffered")
         assert ("fedprox" in own) == (regime.local_steps > 1)
-    assert len(tournament.results().cases) == len(REGIMES)
+    assert tournament.cases_of(tournament.results()) == [*REGIMES]
 
 
 def test_no_method_ends_at_an_edge_and_all_have_the_same_budget() -> None:
@@ -135,33 +137,32 @@ def test_scipy_ranks_the_methods_of_a_regime_alike(regime: str) -> None:
     runs = json.loads((folder / "sweep.json").read_text("utf-8"))["runs"]
     own = {run["seed"]: run["run_id"] for run in runs if run["point"] == case}
     values = {(run, name): value for run, name, value in table.select("run_id", "metric", "value").iter_rows()}
-    names = [name for name in NAMES if np.isfinite(found.values[found.names.index(name), case]).all()]
+    own_values = tournament.figures_in(found, found.meta["cases"][case])
+    place = {name: row for row, name in enumerate(found.settings["optimizer"])}
+    names = [name for name in NAMES if np.isfinite(own_values[place[name]]).all()]
     raw = [[values[own[seed], f"learning.{name}.bias"] for seed in sorted(own)] for name in names]
-    ours = found.values[[found.names.index(name) for name in names], case : case + 1]
+    ours = own_values[[place[name] for name in names], None]
     assert np.allclose(ranks(ours), stats.rankdata(raw, axis=0), rtol=0, atol=1e-12)
 
 
 def test_scipy_tells_the_same_winners() -> None:
-    """Every cell of the table, by paired t tests of logarithms and Holm's steps written anew."""
-    found, tests = tournament.results(), []
-    for case, column in product(range(len(found.cases)), range(3)):
-        floor = 1e-6 * np.nanmedian(found.finite[:, case])
-        logs = np.log(np.clip(found.values[:, case], floor, None))
-        rows = [row for row in np.flatnonzero(allowed(found)[column]) if np.isfinite(logs[row]).all()]
-        best = min(rows, key=lambda row: float(logs[row].mean()))
-        with np.errstate(all="ignore"):
-            tests += [
-                (float(stats.ttest_rel(logs[row], logs[best]).pvalue), case, column, int(row))
-                for row in rows
-                if row != best
-            ]
-    tied, left = {(case, column): set[int]() for _, case, column, _ in tests}, len(tests)
-    for place, (p, case, column, row) in enumerate(sorted(tests)):
-        left = min(left, place) if p > 0.05 / (len(tests) - place) else left
-        if place >= left:
-            tied[case, column].add(row)
-    ours = winners(found)
-    assert all({*ours[case][column][1:]} == rows for (case, column), rows in tied.items())
+    """Every cell of the table, by paired t tests of logarithms of all its pairs and Holm's steps written anew."""
+    found = tournament.results()
+    level = 0.05 / 3 / len(REGIMES)
+    for case, cells in zip(found.meta["cases"], winners(found), strict=True):
+        figures = tournament.figures_in(found, case)
+        logs = np.log(np.clip(figures, 1e-6 * np.nanmedian(figures), None))
+        for column, cell in zip(allowed(found), cells, strict=True):
+            rows = [row for row in np.flatnonzero(column).tolist() if np.isfinite(logs[row]).all()]
+            best = min(rows, key=lambda row: float(logs[row].mean()))
+            p = {pair: float(stats.ttest_rel(*logs[[*pair]]).pvalue) for pair in combinations(rows, 2)}
+            tested, worse = sorted(pair for pair in p if np.ptp(logs[pair[0]] - logs[pair[1]]) > 1e-9), set[int]()
+            tested.sort(key=p.__getitem__)
+            for step, pair in enumerate(tested):
+                if p[pair] > level / (len(tested) - step):
+                    break
+                worse |= {*pair} - {best} if best in pair else set()
+            assert {*cell} == {*rows} - worse
 
 
 @pytest.mark.parametrize("index", [0, 6, 7])

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from fedsim.experiment.preflight import preflight
+from fedsim.run.preflight import preflight
 from fedsim.scenario import Scenario
 from reports.make import which_r as script
 

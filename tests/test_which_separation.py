@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from fedsim import Scenario
-from fedsim.findings.finished_sweep import COMPLETE, read_finished_sweep
-from fedsim.sweeps import store
+from fedsim.trials import store
+from fedsim.trials.trials import COMPLETE, Trials
 from reports.make import runs
 from reports.make import which_separation as script
 from reports.make.kept import read_store
@@ -43,4 +43,4 @@ def test_the_kept_results_are_those_of_the_scenario_and_whole(name: str) -> None
     assert runs.same_runs(stored, now)
     assert not runs.same_runs(stored, {**now, "stop": {"rounds": 1}})
     assert runs.same_runs({key: stored[key] for key in ("stop",)}, now)  # keys that came later make no run
-    assert set(read_finished_sweep(KEPT[name]).runs["status"]) == {COMPLETE}
+    assert set(Trials.read(KEPT[name]).runs["status"]) == {COMPLETE}

@@ -83,7 +83,7 @@ def read_schedule(path: str | os.PathLike[str]) -> Schedule:
     file = path_of("path", path, "a schedule or a run directory")
     if file.is_dir():
         from fedsim.bridges.exports import about_run, schedule_of
-        from fedsim.experiment.result import load_one
+        from fedsim.run.load import load_one
 
         result = load_one(file)
         return _checked(file, about_run(result), schedule_of(result).rows())
@@ -136,11 +136,8 @@ def _read_csv(file: Path) -> tuple[Any, list[_Row]]:
     with file.open(encoding="utf-8", newline="") as lines:
         first = next(lines, "")
         old = first.startswith("# ")  # as version 0.2 wrote it
-        about, above, columns = (
-            json.loads(first[2:] if old else "null"),
-            int(old),
-            (*COLUMNS, *(() if old else [ABOUT])),
-        )
+        about, above = json.loads(first[2:] if old else "null"), int(old)
+        columns = COLUMNS if old else (*COLUMNS, ABOUT)
         found = csv.reader(lines if old else chain([first], lines))
         if tuple(next(found, ())) != columns:
             raise ValueError(f"line {1 + above} is not {','.join(columns)}")

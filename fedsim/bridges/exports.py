@@ -10,11 +10,11 @@ import polars as pl
 from fedsim._version import __version__
 from fedsim.bridges.schedule_format import ABOUT, COLUMNS, FORMAT, VERSION
 from fedsim.common.errors import RunError
-from fedsim.common.files import read_table, write_bytes, write_text
+from fedsim.common.files import write_bytes, write_text
 from fedsim.common.outcomes import COUNTED_OUTCOMES
-from fedsim.experiment.finished import open_finished
-from fedsim.experiment.result import Result, load_one
 from fedsim.log import fingerprint, with_staleness
+from fedsim.run.load import load, load_one
+from fedsim.run.run import Run
 
 _SERVER = 0
 _MOST_CLIENTS = 2_000
@@ -35,7 +35,7 @@ def export_schedule(directory: Path, out: Path) -> int:
     return len(result.rounds)
 
 
-def schedule_of(result: Result) -> pl.DataFrame:
+def schedule_of(result: Run) -> pl.DataFrame:
     """Return one row for each session in the order of rounds and positions, and one for each round without any.
 
     Columns are `COLUMNS`: ``opened_s`` in seconds since the start of the run; ``position`` of the client in its cohort;
@@ -51,7 +51,7 @@ def schedule_of(result: Result) -> pl.DataFrame:
     return joined.sort("round", "position", maintain_order=True).select(COLUMNS)
 
 
-def about_run(result: Result) -> dict[str, Any]:
+def about_run(result: Run) -> dict[str, Any]:
     """Return what the schedule of a run says it was made from."""
     return {
         "format": FORMAT,
@@ -96,9 +96,8 @@ def export_perfetto(directory: Path, out: Path) -> int:
     held. Times are microseconds of simulated time. The first 2,000 clients that took part are shown. Raises a
     `RunError` if the run cannot be read or the file not written.
     """
-    open_finished(directory)
-    rounds, sessions = (read_table(directory / f"{name}.parquet") for name in ("rounds", "participations"))
-    groups = read_table(directory / "clients.parquet").select("client", "group")
+    run = load(directory)
+    rounds, sessions, groups = run.rounds, run.participations, run.clients.select("client", "group")
     seen = sessions["client"].unique(maintain_order=True)
     shown = seen.head(_MOST_CLIENTS)
     sessions = sessions.filter(pl.col("client").is_in(shown.implode())).join(groups, on="client", maintain_order="left")
@@ -111,9 +110,8 @@ def export_perfetto(directory: Path, out: Path) -> int:
         details = {key: row[key] for key in ("round", "client", "position", "outcome", "gap")}
         name, track = f"round {row['round']}: {row['outcome']}", tracks[row["group"]]
         events.append(_slice(name, track, row["client"], row["selected_s"], row["ended_s"], details))
-    if (directory / "transitions.parquet").exists():
-        until_s = float(rounds["closed_s"].to_numpy().max(initial=0.0))
-        events += _conditions(read_table(directory / "transitions.parquet"), until_s)
+    if run.transitions is not None:
+        events += _conditions(run.transitions, float(rounds["closed_s"].to_numpy().max(initial=0.0)))
     trace = {"displayTimeUnit": "ms", "traceEvents": events}
     write_text(out, json.dumps(trace, allow_nan=False, separators=(",", ":")) + "\n")
     return len(seen) - len(shown)

@@ -17,13 +17,13 @@ from fedsim.common.errors import FedsimError, PluginError, RunError, ScenarioErr
 from fedsim.common.files import write_text
 from fedsim.common.json_files import as_json
 from fedsim.common.registry import registry_of
-from fedsim.experiment.repeated import small_scenario, told_of
-from fedsim.experiment.result import load
-from fedsim.experiment.run import record, simulate
-from fedsim.experiment.run_directory import Provenance
 from fedsim.learning.problems.problem import has_optimum
 from fedsim.log.journal import Journal
 from fedsim.population.distributions import distribution
+from fedsim.run.files import Provenance
+from fedsim.run.load import load
+from fedsim.run.repeated import small_scenario, told_of
+from fedsim.run.simulate import record, simulate
 from fedsim.scenario import let_import_from
 from fedsim.scenario.document import Allowance, read_document
 
@@ -38,7 +38,7 @@ _STEPS = (  # what is tried first: two ways of the same run, and what is wrong w
 )
 
 
-class Check(NamedTuple):
+class PluginCheck(NamedTuple):
     """One thing that was tried, what came of it (ok, FAILED, left out), and why, with FILE:LINE where it failed."""
 
     name: str
@@ -75,7 +75,7 @@ def classes_in(file: Path, name: str = "") -> list[tuple[str, type]]:
     return found
 
 
-def check_class(role: str, cls: type, options: Mapping[str, Any], draw: _Draw) -> Iterator[Check]:
+def check_class(role: str, cls: type, options: Mapping[str, Any], draw: _Draw) -> Iterator[PluginCheck]:
     """Use a class in many runs, which must not fail and must tell the same; yield how each went.
 
     `draw` draws the charts of a run directory's own, and raises a `PluginError` if one fails.
@@ -104,7 +104,7 @@ def check_class(role: str, cls: type, options: Mapping[str, Any], draw: _Draw) -
                     result = "left out"
             except BaseException as error:  # noqa: BLE001  it is a user's
                 failure = told(error, cls)
-            yield Check(name, result if failure else "ok", failure)
+            yield PluginCheck(name, result if failure else "ok", failure)
             if failure and name == _STEPS[0][0]:
                 return
 

@@ -83,7 +83,7 @@ class ScenarioFile(pytest.File):
         from fedsim.ci.lock import LockError, lock_path, read_lock
         from fedsim.common.errors import ScenarioError
         from fedsim.common.printable import printable
-        from fedsim.limits.verdict import check_study
+        from fedsim.measure.limits import check_study
 
         try:
             scenario = self._loaded()

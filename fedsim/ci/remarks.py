@@ -15,7 +15,7 @@ from fedsim.common.files import write_bytes
 from fedsim.common.markup import code, escape, table
 from fedsim.common.printable import printable
 from fedsim.common.regular_files import regular
-from fedsim.limits.verdict import Judgement
+from fedsim.measure.limits import Judgement
 
 Level = Literal["pass", "note", "warning", "error"]
 

@@ -12,10 +12,10 @@ from typing import Any, Literal, Self
 
 from fedsim.ci.lock import Lock, LockedValue, LockError, Mode, compare_and_update, lock_path, read_lock, write_lock
 from fedsim.common.errors import FedsimError, RunError, ScenarioError, where
-from fedsim.limits.verdict import Judgement, judge
+from fedsim.measure.limits import Judgement, judge
 from fedsim.scenario import Scenario, open_scenario
 from fedsim.scenario.permissions import NOTHING, Permissions
-from fedsim.sweeps.executors.local import LocalProcesses, WorkerLostError, leaving_no_process
+from fedsim.trials.executors.local import LocalProcesses, WorkerLostError, leaving_no_process
 
 _Status = Literal["pass", "warn", "fail", "bad", "crash", "lock", "skip"]
 """``warn``: missed limits of severity warn alone; ``fail``: missed limits, or drift; ``bad``: the scenario is wrong;
@@ -162,19 +162,20 @@ def replay_files(
 
 def run_job(job: Job) -> RunFigures | FileOutcome:
     """Run one replicate; return an outcome instead if anything goes wrong."""
-    from fedsim.experiment.cautions import why_nothing
-    from fedsim.experiment.result import write_run_report
-    from fedsim.experiment.run import simulate
-    from fedsim.experiment.run_directory import Provenance
     from fedsim.learning.failures import AbsentDataError
     from fedsim.log import fingerprint
+    from fedsim.run.cautions import why_nothing
+    from fedsim.run.files import PAGE, Provenance
+    from fedsim.run.load import load
+    from fedsim.run.run import write_page
+    from fedsim.run.simulate import simulate
 
     began = time.monotonic()
     try:
         result = simulate(open_scenario(Path(job.file), job.permissions), replicate=job.replicate)
         if job.keep is not None:
             kept = result.save(job.keep, Provenance(job.file, permissions=job.permissions))
-            write_run_report(kept, plugins=job.permissions.plugins)
+            write_page(load(kept), kept / PAGE, plugins=job.permissions.plugins)
         if nothing := why_nothing(result.metrics):
             return _crashed(job, nothing)
         prints = {name: fingerprint(table) for name, table in result.tables.items() if name in job.tables}

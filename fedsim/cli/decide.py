@@ -6,10 +6,8 @@ from typing import Annotated
 from typer import Exit, Option
 
 from fedsim.cli import options
-from fedsim.cli.sweep import show_answer
+from fedsim.cli.sweep import show_answer, with_settings
 from fedsim.common.messages import complain, plain, say, say_json
-
-_NO_ANSWER, _CRASHED = 1, 3
 
 
 def decide_command(
@@ -28,12 +26,13 @@ def decide_command(
 ) -> None:
     """Choose among settings (`choose`) by `decide`: tune each, drop what is worse; a second call does the rest."""
     from fedsim.common.progress import on_stderr
-    from fedsim.experiment.run_directory import Provenance
-    from fedsim.findings.finding import as_plain
-    from fedsim.report.decision_report import decision_document
-    from fedsim.report.page import PAGE, write_document
-    from fedsim.sweeps.decide import decide, default_decision_directory
-    from fedsim.sweeps.executors import backend_of
+    from fedsim.pages.page import PAGE, write_answer
+    from fedsim.pages.trial_checks import exit_code
+    from fedsim.pages.trials import trials_answer
+    from fedsim.run.files import Provenance
+    from fedsim.trials.decide import decide, default_decision_directory
+    from fedsim.trials.executors import backend_of
+    from fedsim.trials.trials import Trials
 
     backend = backend_of(executor, workers)
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
@@ -54,20 +53,15 @@ def decide_command(
     except KeyboardInterrupt:
         complain("interrupted: the same command does the rest")
         raise
-    document = decision_document(done.final)
-    page = write_document(document, directory / PAGE)
+    answer = trials_answer(Trials.read(done.directory))
+    page = write_answer(answer, directory / PAGE)
     if as_json:
-        settings = document.tables[0]
-        rows = [dict(zip(settings.header, row, strict=True)) for row in settings.rows] if settings else []
-        said = {"directory": str(directory), "report": str(page), "answer": document.finding, "settings": rows}
-        say_json({**said, "findings": [as_plain(each) for each in document.answer]})
+        say_json({"directory": str(directory), "report": str(page), **with_settings(answer)})
     else:
         if not quiet:
-            show_answer(document, document.tables)
+            show_answer(answer)
             complain(f"Report: {page}")
-        complain(plain(f"{document.finding}."))
+        complain(plain(answer.headline))
         say(str(directory))
-    if any(stage.crashed for stage in done.stages):
-        raise Exit(_CRASHED)
-    if document.first_picture is None:  # no setting is chosen
-        raise Exit(_NO_ANSWER)
+    if code := exit_code(answer.checks):
+        raise Exit(code)

@@ -10,7 +10,7 @@ from fedsim.common.messages import complain, say, say_json
 
 if TYPE_CHECKING:
     from fedsim.common.arrays import Floats
-    from fedsim.experiment.design import Design
+    from fedsim.run.design import Design
     from fedsim.scenario import Scenario
 
 
@@ -29,9 +29,9 @@ def design_command(
     as_json: options.AsJson = False,
 ) -> None:
     """Find the server's weights under which clients take part as you want, and what that costs in pace."""
-    from fedsim.analysis.participation import l1
     from fedsim.common.progress import on_stderr
-    from fedsim.experiment.design import design
+    from fedsim.measure.participation import l1
+    from fedsim.run.design import design
 
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
     if not out.name.endswith((".yaml", ".yml")):

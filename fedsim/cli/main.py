@@ -19,7 +19,7 @@ from fedsim.cli.design import design_command
 from fedsim.cli.pages import export_app, playground_command, report_command
 from fedsim.cli.plugin import plugin_app
 from fedsim.cli.replay import replay_command, show_verdict
-from fedsim.cli.separations import chain_command, privacy_command, solve_command
+from fedsim.cli.separations import chain_command, privacy_command
 from fedsim.cli.sweep import compare_command, plan_command, sweep_command
 from fedsim.cli.trace import trace_app
 from fedsim.common.errors import ChainError, FedsimError, Mistake, RunError, ScenarioError, told, users_line
@@ -156,15 +156,15 @@ def validate_command(
     quiet: Annotated[bool, Option("-q", "--quiet", help="Print nothing but mistakes.")] = False,
 ) -> None:
     """Check scenario files without running them; every mistake is shown with its line and column."""
-    from fedsim.experiment.preflight import checked, notes_of
-    from fedsim.sweeps.decide import planned_decision
+    from fedsim.run.preflight import checked, notes_of
+    from fedsim.trials.decide import planned_decision
 
     mistakes: list[Mistake] = []
     for file in files:
         try:
             scenario = options.load_scenario(file, override, None, allow_plugins, allow_outside, jobs=True)
             _check_charts(scenario)
-            views = checked(scenario)
+            federations = checked(scenario)
             if scenario.choose and scenario.decide is not None:
                 planned_decision(scenario)  # every setting
         except ScenarioError as error:
@@ -172,8 +172,8 @@ def validate_command(
         else:
             if quiet:
                 continue
-            for job, (view, ready) in views.items():
-                for note in [*ready.notes, *notes_of(view, ready.population)]:
+            for job, federation in federations.items():
+                for note in notes_of(federation):
                     complain(f"{file}: note: {f'job {job!r}: ' if job else ''}{note}")
             say(f"{file}: ok")
     if mistakes:
@@ -203,8 +203,8 @@ def metrics_command(
     as_json: options.AsJson = False,
 ) -> None:
     """List the names of all metrics, with their units and meanings; those of a scenario's own last."""
-    from fedsim.analysis.metrics import listed
-    from fedsim.analysis.metrics.own import made_metrics
+    from fedsim.measure.metrics import listed
+    from fedsim.measure.metrics.own import made_metrics
 
     known = list(listed())
     if file is not None:
@@ -242,21 +242,28 @@ def run_command(
     """Run a scenario: simulate, measure against theory, train, and write the run directory with its report."""
     from fedsim.common.files import pasteable
     from fedsim.common.progress import on_stderr
-    from fedsim.experiment.result import figure_lines
-    from fedsim.experiment.run import record
-    from fedsim.experiment.run_directory import Provenance, default_directory
-    from fedsim.limits.verdict import judge
+    from fedsim.measure.limits import judge
+    from fedsim.run.files import PAGE, Provenance, default_directory
+    from fedsim.run.run import figure_lines
+    from fedsim.run.simulate import record
 
     overrides = [*(override or []), *([f"engine={engine}"] if engine is not None else [])]
     scenario = options.load_scenario(file, overrides, seed, allow_plugins, allow_outside, jobs=True)
     _check_charts(scenario)
-    hear, failed = keep_quiet if quiet else complain, list[str]()
+    hear, failed, said = keep_quiet if quiet else complain, list[str](), list[str]()
     directory = out if out is not None else default_directory(scenario, changed=bool(overrides) or seed is not None)
     provenance = Provenance(str(file), overrides, seed, permissions=scenario.permissions)
     try:
         with on_stderr(quiet=quiet) as report:
             done = record(
-                scenario, directory, provenance, resume=resume, report=report, tell=hear, chart_failed=failed.append
+                scenario,
+                directory,
+                provenance,
+                resume=resume,
+                report=report,
+                tell=hear,
+                chart_failed=failed.append,
+                found=said.append,
             )
     except KeyboardInterrupt:
         complain(f"To go on: {provenance.command('run', '--out', pasteable(str(directory)), '--resume')}")
@@ -268,13 +275,15 @@ def run_command(
         complain(f"error: {nothing}")
     if as_json:
         judged = [judgement.as_dict() for judgement in verdict]
-        say_json({"directory": str(directory), "report": str(done.page), "metrics": done.metrics, "verdict": judged})
+        say_json(
+            {"directory": str(directory), "report": str(directory / PAGE), "metrics": done.metrics, "verdict": judged}
+        )
     else:
         for line in figure_lines(done.metrics):
             hear(line)
-        for text in done.said:
+        for text in said:
             hear(text)
-        hear(f"Report: {done.page}")
+        hear(f"Report: {directory / PAGE}")
         say(str(directory))
     code = show_verdict(verdict, file, quiet=quiet) if verdict else 0
     raise Exit(CRASHED if nothing else code or int(strict and bool(failed)))
@@ -283,14 +292,14 @@ def run_command(
 def _check_charts(scenario: "Scenario") -> None:
     if not scenario.charts:
         return
-    from fedsim.report.charts import check_charts
+    from fedsim.pages.charts import check_charts
 
     if mistakes := check_charts(scenario):
         raise ScenarioError(mistakes)
 
 
 _COMMANDS = (
-    *(chain_command, playground_command, privacy_command, solve_command, design_command),
+    *(chain_command, playground_command, privacy_command, design_command),
     *(plan_command, sweep_command, compare_command),
     *(init_command, validate_command, schema_command, metrics_command, run_command, replay_command, report_command),
     decide_command,

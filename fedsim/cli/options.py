@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from typer import Argument, BadParameter, Option
 
 if TYPE_CHECKING:
-    from fedsim.report import FigureStyle
+    from fedsim.pages import FigureStyle
     from fedsim.scenario import Scenario
     from fedsim.scenario.permissions import Permissions
 
@@ -64,7 +64,7 @@ def asked_style(figures: Path | None, form: str | None, width: str | None, dpi: 
     """Return how figures are to be written; None where none are asked for."""
     if figures is None and form is None and width is None and dpi is None:
         return None
-    from fedsim.report import figure_style
+    from fedsim.pages import figure_style
 
     asked: dict[str, dict[str, Any]] = {"--format": {"form": form}, "--width": {"width": width}, "--dpi": {"dpi": dpi}}
     for option, given in asked.items():

@@ -34,7 +34,7 @@ def report_command(
     style = options.asked_style(figures, form if page is None else None, width, dpi)
     if figures is not None and out is not None:
         raise BadParameter("is for pages and summaries; --figures names a folder itself", param_hint="--out")
-    from fedsim.report import report_directories, report_figures
+    from fedsim.pages import report_directories, report_figures
 
     if figures is not None and style is not None:
         for path in report_figures(directories, figures, style, plugins=allow_plugins, tell=complain):
@@ -55,7 +55,7 @@ def playground_command(
     allow_outside: options.AllowOutside = False,
 ) -> None:
     """Write a page that computes who takes part how often, for clients, cohort, R and weights chosen in the page."""
-    from fedsim.report.playground import write_playground
+    from fedsim.pages.playground import write_playground
 
     if file is None and (override or seed is not None):
         raise BadParameter("changes a scenario file; name one", param_hint="--set" if override else "--seed")
@@ -108,7 +108,7 @@ def schedule_command(
 
 def _check_no_part(out: Path, directory: Path) -> None:
     """Refuse to replace a file that the run itself wrote."""
-    from fedsim.experiment.finished import ALWAYS, AT_TIMES, MANIFEST, METRICS
+    from fedsim.run.files import ALWAYS, AT_TIMES, MANIFEST, METRICS
 
     tables = (f"{name}.parquet" for name in (*ALWAYS, *AT_TIMES))
     options.check_not_read(out, (directory / name for name in (MANIFEST, METRICS, *tables)))

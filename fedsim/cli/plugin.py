@@ -43,10 +43,10 @@ def new_command(
 
 def _draw(run: Path) -> None:
     """Draw the charts of a run's own; raise a `PluginError` if one fails."""
-    from fedsim.findings.finished_run import read_run
-    from fedsim.report.run_report import own_charts
+    from fedsim.pages.own_charts import own_charts
+    from fedsim.run.load import load_one
 
-    if failures := [each.failure for each in own_charts(read_run(run), plugins=True) if each.failure]:
+    if failures := [each.failure for each in own_charts(load_one(run), plugins=True) if each.failure]:
         raise PluginError(failures[0].partition(" failed: ")[2])
 
 

@@ -15,7 +15,7 @@ from fedsim.common.messages import annotate, complain, say, say_json
 if TYPE_CHECKING:
     from fedsim.ci.remarks import Remark
     from fedsim.ci.replay import FileOutcome
-    from fedsim.limits.verdict import Judgement
+    from fedsim.measure.limits import Judgement
 
 
 def replay_command(
@@ -41,7 +41,7 @@ def replay_command(
     """Replay scenario files like tests: check their limits (expect) and that no figure has drifted from its lock."""
     from fedsim.ci.remarks import append_summary, write_junit
     from fedsim.ci.replay import EXIT_CODES, collect, gravest, in_ci, replay_files
-    from fedsim.sweeps.executors import default_workers
+    from fedsim.trials.executors import default_workers
 
     if update and locked:
         raise BadParameter("leaves the lock files as they are; give one or the other", param_hint="--locked")
@@ -75,7 +75,7 @@ def replay_command(
 def show_verdict(judgements: "Sequence[Judgement]", file: Path, *, quiet: bool) -> int:
     """Print which limits of one run were kept (if `quiet`, those that were not); return the exit code."""
     from fedsim.ci.remarks import of_judgement
-    from fedsim.limits.verdict import failed
+    from fedsim.measure.limits import failed
 
     found = [of_judgement(judgement, str(file)) for judgement in judgements]
     _show_remarks(found, passed=not quiet)

@@ -1,4 +1,4 @@
-"""The commands ``fedsim chain | privacy | solve``: what a separation leaves and promises, and which one to take."""
+"""The commands ``fedsim chain | privacy``: what a separation leaves and promises, and which one to take."""
 
 import json
 import math
@@ -14,8 +14,8 @@ from fedsim.common.messages import complain, say, say_json, text_table
 from fedsim.common.progress import on_stderr
 
 if TYPE_CHECKING:
-    from fedsim.experiment.audit import Audited
-    from fedsim.experiment.privacy import PromiseCheck, Promises
+    from fedsim.run.audit import Audited
+    from fedsim.run.privacy import PromiseCheck, Promises
     from fedsim.scenario import Scenario
 
 _COLUMNS = ("separation", "method", "L1 uniform", "TV uniform", "max/min pi")
@@ -24,7 +24,6 @@ _ANSWER_BYTES = 50  # memory of one client's number in an answer
 _BOUNDS, _BESIDE = ("separation", "cohort", "b", "k", "sensitivity"), ("rows of Z", "of mean", "L1 uniform")
 _NOT_MET = 1
 _ROUNDS = 1_000  # for which the deviation of counts is told
-_TRIED = ("value", "holds", "b promised", "b seen", "k promised", "k seen", "rounds/day")
 
 
 def chain_command(
@@ -59,7 +58,7 @@ def chain_command(
     as_json: options.AsJson = False,
 ) -> None:
     """Ask theory what participation a separation leaves, without simulating."""
-    from fedsim.experiment.chain import chain
+    from fedsim.run.chain import chain
 
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
     if not (scenario.always_available or availability):
@@ -215,8 +214,8 @@ def privacy_command(
     if audit is not None:
         if any(each is not None for each in (separation, cohort, noise, epsilon, export, rounds, min_separation, most)):
             raise BadParameter("audits what a scenario states; --set changes it", param_hint="--audit")
-        from fedsim.experiment.audit import audit as audited
-        from fedsim.experiment.result import load_one
+        from fedsim.run.audit import audit as audited
+        from fedsim.run.load import load_one
 
         if audit.is_dir() and (override or seed is not None):
             raise BadParameter("a run is audited as it was", param_hint="--set")
@@ -229,8 +228,8 @@ def privacy_command(
     if from_log is not None:
         if override or any(each is not None for each in (separation, cohort, noise, epsilon, seed, export)):
             raise BadParameter("a log is checked against its own scenario, or --rounds, --min-separation, --most")
-        from fedsim.experiment.privacy import check_log
-        from fedsim.experiment.result import load_one
+        from fedsim.run.load import load_one
+        from fedsim.run.privacy import check_log
 
         run = load_one(from_log, allow_plugins=allow_plugins, allow_outside=allow_outside)
         _show_check(check_log(run, {"rounds": rounds, "min_separation": min_separation, "most": most}), as_json)
@@ -238,7 +237,7 @@ def privacy_command(
     if any(each is not None for each in (rounds, min_separation, most)):
         raise BadParameter("--rounds, --min-separation and --most go with --from-log; the scenario enforces its own")
     assert file is not None
-    from fedsim.experiment.privacy import promises
+    from fedsim.run.privacy import promises
 
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
     if amplified:
@@ -255,7 +254,7 @@ def privacy_command(
 def _show_promises(scenario: "Scenario", found: "Promises", as_json: bool, export: Path | None) -> None:
     from fedsim.common.files import write_text
     from fedsim.common.json_files import as_json as json_text
-    from fedsim.experiment.privacy import mechanism_data
+    from fedsim.run.privacy import mechanism_data
 
     if export is not None:
         if len(found) > 1:
@@ -294,7 +293,7 @@ def _show_promises(scenario: "Scenario", found: "Promises", as_json: bool, expor
 
 
 def _show_audit(found: "Sequence[Audited]", as_json: bool) -> None:
-    from fedsim.privacy.guarantee import UNIT
+    from fedsim.scenario.privacy import UNIT
 
     if as_json:
         say_json({"results": list(map(vars, found)), "unit": UNIT})
@@ -329,80 +328,3 @@ def _show_check(found: "PromiseCheck", as_json: bool) -> None:
         complain(f"broken: {sentence}")
     if found.broken:
         raise Exit(_NOT_MET)
-
-
-def solve_command(
-    file: options.ScenarioPath,
-    until: Annotated[str, Option(metavar="CONDITION", help="As in expect: 'participation.separation.least >= 400'.")],
-    high: Annotated[str, Option("--to", metavar="VALUE", help="The largest value: 900, or 3d.")],
-    low: Annotated[
-        str | None, Option("--from", metavar="VALUE", help="The smallest value; by default 0, or 0s.")
-    ] = None,
-    vary: Annotated[
-        str, Option(metavar="PATH", help="The key to find a value for: rounds, or a duration.")
-    ] = "population.*.separation",
-    pace: Annotated[
-        float | None,
-        Option(min=0, max=1, metavar="SHARE", help="Of the rounds per day at the smallest value, at least: 0.95."),
-    ] = None,
-    step: Annotated[str | None, Option(metavar="VALUE", help="Between values; by default 1, or 10m.")] = None,
-    seeds: Annotated[int, Option(min=1, max=1000, metavar="N", help="The condition holds for all of them.")] = 1,
-    override: options.Overrides = None,
-    seed: options.Seed = None,
-    allow_plugins: options.AllowPlugins = False,
-    allow_outside: options.AllowOutside = False,
-    as_json: options.AsJson = False,
-) -> None:
-    """Find the smallest separation or cool-down that meets a condition, by simulating; and what it costs in pace."""
-    from fedsim.experiment.solve import solve
-
-    scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
-    least = low if low is not None else "0" if high.isdecimal() else "0s"
-    with on_stderr() as report:
-        found = solve(
-            scenario,
-            vary,
-            _number_or_length(least),
-            _number_or_length(high),
-            until,
-            step=None if step is None else _number_or_length(step),
-            seeds=range(scenario.seed, scenario.seed + seeds),
-            report=report,
-        )
-    answer, share = found.answer, found.share_of_pace
-    kept = answer is not None and answer.works and (pace is None or share >= pace)
-    if as_json:
-        best, tried = None if answer is None else vars(answer), list(map(vars, found.tried))
-        say_json({"answer": best, "share_of_pace": share, "kept": kept, "tried": tried})
-    else:
-
-        def number(value: float | None, form: str = ",.0f") -> str:
-            return "-" if value is None or not math.isfinite(value) else f"{value:{form}}"
-
-        rows = [
-            (
-                each.value,
-                ("yes" if each.holds else "no") if each.works else "stalls",
-                *(number(each.promised_b), number(each.b), number(each.promised_k), number(each.k)),
-                number(each.pace, ".4g"),
-            )
-            for each in found.tried
-        ]
-        say(text_table(">" * len(_TRIED), [_TRIED, *rows]))
-        if answer is None:
-            say(f"no value up to {high} gives {until}")
-        elif not answer.works:
-            say(f"no value gives {until}: the federation stalls from {vary} = {answer.value} on, before it does")
-        else:
-            at = f"{vary} = {answer.value} is the smallest that gives {until}"
-            say(f"{at}, at {100 * share:.3g} % of the pace at {found.tried[0].value}")
-            if pace is not None and not kept:
-                say(f"that is less than {100 * pace:.3g} %: no value does both")
-    if any(each.works and each.promised_b is not None and each.b > each.promised_b for each in found.tried):
-        complain("note: b and k that were seen are luck where they are better than what is promised")
-    if not kept:
-        raise Exit(_NOT_MET)
-
-
-def _number_or_length(text: str) -> str | int:
-    return int(text) if text.isdecimal() else text

@@ -1,7 +1,7 @@
 """The commands ``fedsim plan | sweep | compare``: what would be run, running it, and what differs."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,13 +15,12 @@ from fedsim.common.progress import on_stderr
 if TYPE_CHECKING:
     import polars as pl
 
-    from fedsim.report.document import ReportDocument
-    from fedsim.report.tables import Table
+    from fedsim.pages.answer import Answer
+    from fedsim.run.files import Change
     from fedsim.scenario import Scenario
-    from fedsim.sweeps.compare import Comparison
-    from fedsim.sweeps.plan import Plan
+    from fedsim.trials.plan import Plan
+    from fedsim.trials.trials import Trials
 
-_CRASHED = 3
 _RETRIES = 2
 _ROWS = 30
 """Settings in the table of a sweep at most."""
@@ -42,7 +41,7 @@ _KEPT_BY_SCALE = (
     "of `decide` on them: multiply by {factor:,}; extremes and the spread over seeds are not kept (docs/scaling.md has "
     "measurements)"
 )
-_LOOKED_AT, _NOTHING = 20, 3  # points of a plan; the exit code where no report was taken
+_LOOKED_AT = 20  # points of a plan
 _SHOWN = (
     "participation.l1_uniform",
     "rounds.count",
@@ -70,10 +69,10 @@ def plan_command(
         return
     from fedsim.common.instants import readable_time
     from fedsim.common.memory import readable_bytes
-    from fedsim.experiment.cautions import of_deadline
-    from fedsim.population import build_population
-    from fedsim.sweeps.decide import default_decision_directory, planned_decision
-    from fedsim.sweeps.plan import plan_data
+    from fedsim.run.cautions import of_deadline
+    from fedsim.run.preflight import preflight
+    from fedsim.trials.decide import default_decision_directory, planned_decision
+    from fedsim.trials.plan import plan_data
 
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside, jobs=True)
     decides = scenario.choose and scenario.decide and scenario.sweep is None
@@ -83,7 +82,7 @@ def plan_command(
         planned, directory = _planned(scenario, override, out)
     first = (each.scenario for each in planned.points[:_LOOKED_AT])
     late = [each for each in first if not each.jobs and each.server.deadline]
-    for note in sorted({note for each in late for note in of_deadline(each, build_population(each))}):
+    for note in sorted({note for each in late for note in (check.text for check in of_deadline(preflight(each)))}):
         complain(f"note: {note}")
     with on_stderr() as progress:
         data = plan_data(planned, directory, workers, progress)
@@ -137,8 +136,8 @@ def _stages(planned: "Plan", data: dict[str, Any]) -> list[tuple[Any, ...]]:
 def _write_scaled(scenario: "Scenario", scale: str, file: Path, out: Path | None) -> None:
     """Write the smaller scenario to a file, and print which figures it keeps."""
     from fedsim.common.files import write_new
-    from fedsim.experiment.preflight import preflight
-    from fedsim.experiment.scaled import parse_scale, scale_down
+    from fedsim.run.preflight import preflight
+    from fedsim.run.scaled import parse_scale, scale_down
     from fedsim.scenario import checked_text
 
     if out is None:
@@ -192,10 +191,13 @@ def sweep_command(
     """Run the points of a sweep, all with the same seeds; a second call does only what is missing."""
     from fedsim.common.files import pasteable
     from fedsim.common.instants import readable_time
-    from fedsim.experiment.run_directory import Provenance
-    from fedsim.sweeps import store
-    from fedsim.sweeps.executors import backend_of
-    from fedsim.sweeps.sweep import run_sweep
+    from fedsim.pages.trial_checks import exit_code
+    from fedsim.pages.trials import trials_answer
+    from fedsim.run.files import Provenance
+    from fedsim.trials import store
+    from fedsim.trials.executors import backend_of
+    from fedsim.trials.sweep import run_sweep
+    from fedsim.trials.trials import Trials
 
     backend = backend_of(executor, workers)
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside, jobs=True)
@@ -225,8 +227,9 @@ def sweep_command(
         raise
     if compact:
         store.compact(directory)
-    documents = list["ReportDocument"]()
-    page = _page(directory, documents.append) if report else None
+    trials = Trials.read(directory)
+    answer = trials_answer(trials)
+    page = _page(answer, directory) if report else None
     if as_json:
         say_json(
             {
@@ -237,11 +240,13 @@ def sweep_command(
                 "kept": swept.kept,
                 "crashed": [{**vars(run), "error": error} for run, error in swept.crashed.items()],
                 "wall_time_s": round(swept.seconds, 3),
+                **with_settings(answer),
             }
         )
     else:
         if not quiet:
-            _show(directory, *documents)
+            _show_differences(trials)
+            show_answer(answer)
         hear = keep_quiet if quiet and not swept.crashed else complain
         done = swept.runs - len(swept.crashed)
         hear(
@@ -251,8 +256,8 @@ def sweep_command(
         if page is not None and not quiet:
             complain(f"Report: {page}")
         say(str(directory))
-    if swept.crashed:
-        raise Exit(_CRASHED)
+    if code := exit_code(answer.checks):
+        raise Exit(code)
 
 
 def compare_command(
@@ -278,11 +283,11 @@ def compare_command(
     """Show what differs between two runs or sweeps: configuration, and metrics paired by seed."""
     import polars as pl
 
-    from fedsim.findings.comparison import comparison_answer, comparison_title, judged
-    from fedsim.findings.finding import as_plain
-    from fedsim.report.comparison_report import comparison_document
-    from fedsim.report.page import page_in, write_document, write_figures
-    from fedsim.sweeps.compare import compare
+    from fedsim.pages.answer import Grade
+    from fedsim.pages.comparison import comparison_answer, side_of
+    from fedsim.pages.page import page_in, write_answer, write_figures
+    from fedsim.pages.trial_checks import exit_code
+    from fedsim.trials.compare import compare
 
     if not 0 < confidence < 1:
         raise BadParameter(f"must lie between 0 and 1, not {confidence}", param_hint="--confidence")
@@ -294,58 +299,46 @@ def compare_command(
         if not names:
             raise BadParameter(f"no metric that both have is called {metric[0]!r}", param_hint="--metric")
         metrics = metrics.filter(pl.col("metric").is_in(names))
-    for note in found.notes:
-        complain(f"note: {note}")
-    for nothing in found.nothing:
-        complain(f"error: {nothing}")
-    document = comparison_document(a, b, confidence) if report or out is not None or style is not None else None
-    if document is not None and (report or out is not None):
+    answer = comparison_answer(found, (side_of(a), side_of(b)))
+    for each in answer.alarms:
+        complain(plain(f"{'error' if each.state is Grade.BAD else 'note'}: {each.text}"))
+    if report or out is not None:
         place = out or Path("comparisons") / f"{a.resolve().name}-{b.resolve().name}"
-        complain(f"Report: {write_document(document, page_in(place))}")
-    if document is not None and figures is not None and style is not None:
-        complain(f"Figures: {len(write_figures(document, figures, style))} in {figures}")
+        complain(f"Report: {write_answer(answer, page_in(place))}")
+    if figures is not None and style is not None:
+        complain(f"Figures: {len(write_figures(answer, figures, style))} in {figures}")
     if as_json:
         changed = [{"path": path, "a": ours, "b": theirs} for path, ours, theirs in found.configuration]
         missed = {side: list(map(vars, limits)) for side, limits in zip("ab", found.missed, strict=True)}
-        looks = judged(found)
-        findings = [as_plain(each) for each in comparison_answer(found, looks)]
-        said = {"answer": comparison_title(looks), "findings": findings, "notes": found.notes, "missed": missed}
+        said = {"notes": found.notes, "missed": missed, **answer.json()}
         say_json({"configuration": changed, "metrics": metrics.to_dicts(), **said})
     else:
-        _show_comparison(found, metrics, errors=bool(metric))
-    if found.nothing:
-        raise Exit(_NOTHING)
+        _show_comparison(found.configuration, answer, metrics, errors=bool(metric))
+    if code := exit_code(answer.checks):
+        raise Exit(code)
 
 
-def _show_comparison(found: "Comparison", metrics: "pl.DataFrame", *, errors: bool) -> None:
+def _show_comparison(configuration: "list[Change]", answer: "Answer", metrics: "pl.DataFrame", *, errors: bool) -> None:
     """Print what differs; standard errors only if they are asked for."""
     import polars as pl
 
-    from fedsim.findings.comparison import comparison_answer, comparison_title, judged, misses
-    from fedsim.findings.finding import BIAS, COST, MODEL
-
-    for path, ours, theirs in found.configuration:
+    for path, ours, theirs in configuration:
         say(f"{path}: {_word(ours)} -> {_word(theirs)}")
-    if not found.configuration:
+    if not configuration:
         say("the configurations are the same")
-    looks = judged(found)
-    if (title := comparison_title(looks)) and len(looks[0].rows) == 1:
-        say(plain(f"{title}."))
-    answer = [each for each in comparison_answer(found, looks) if each.about in {BIAS, MODEL, COST} and each.quantity]
-    for sentence in [*answer, *misses(found)]:
-        say(plain(sentence.text))
-    if not errors:
-        metrics = metrics.filter(~pl.col("metric").str.ends_with("_se"))
-    apart = metrics.filter(pl.col("difference") != 0)
-    say(f"{len(metrics) - len(apart)} figures are the same, {len(apart)} differ")
+    for line in dict.fromkeys((answer.headline, *(each.text for each in answer.sentences if each.facts))):
+        say(plain(line))
+    shown = metrics if errors else metrics.filter(~pl.col("metric").str.ends_with("_se"))
+    apart = shown.filter(pl.col("difference") != 0)
+    say(f"{len(shown) - len(apart)} figures are the same, {len(apart)} differ")
     if len(apart):
         say(_differences(apart))
 
 
 def _planned(scenario: "Scenario", override: list[str] | None, out: Path | None) -> tuple[Any, Path]:
     from fedsim.common.errors import Mistake, ScenarioError
-    from fedsim.sweeps.plan import plan_sweep
-    from fedsim.sweeps.sweep import default_sweep_directory
+    from fedsim.trials.plan import plan_sweep
+    from fedsim.trials.sweep import default_sweep_directory
 
     for each in override or []:
         path = each.partition("=")[0].strip()
@@ -354,47 +347,48 @@ def _planned(scenario: "Scenario", override: list[str] | None, out: Path | None)
     return plan_sweep(scenario), out if out is not None else default_sweep_directory(scenario)
 
 
-def _show(directory: Path, document: "ReportDocument | None" = None) -> None:
-    """Show how figures differ from those of the first point, then what the page answers; its document may be known."""
+def _show_differences(trials: "Trials") -> None:
+    """Show how figures differ from those of the first point."""
     import polars as pl
 
-    from fedsim.report.page import document_of
-    from fedsim.sweeps.results import paired_differences, read_results
+    from fedsim.trials.contrasts import differences
 
-    frame = read_results(directory)
-    names = _matching(frame["metric"].drop_nulls().unique(maintain_order=True), _SHOWN)
-    apart = paired_differences(frame, metrics=names)
+    names = _matching(trials.in_order, _SHOWN)
+    apart = differences(trials, trials.beside(), names)
     apart = apart.filter((pl.col("difference") != 0).any().over("metric"))
     if len(apart):
         complain("differences from the first point, paired by seed, with 95 % intervals:")
         order = pl.col("metric").cast(pl.Enum(names))
         complain(_differences(apart.sort(order, "point", maintain_order=True)))
-    document = document or document_of(directory)
-    show_answer(document, document.tables[:1], titled=True)
 
 
-def show_answer(document: "ReportDocument", tables: "Sequence[Table | None]", *, titled: bool = False) -> None:
-    """Print what the page of a sweep or a decision answers: tables of it, its title, a line for each question."""
-    from fedsim.findings.finding import spoken
+def show_answer(answer: "Answer") -> None:
+    """Print what trials answer: the tables of the settings, and what the answer says."""
+    from fedsim.pages.terminal import spoken
 
-    for table in filter(None, tables):
+    for table in filter(None, (each for section in answer.sections[:2] for each in section.tables)):
         complain(plain(f"{table.caption}:"))
         sides = "<" * table.words + ">" * (len(table.header) - table.words)
         complain(plain(text_table(sides, [table.header, *table.rows[:_ROWS]])))
         if len(table.rows) > _ROWS:
             complain(f"... and {_count(len(table.rows) - _ROWS, 'setting')} more in the report")
-    if titled:
-        complain(plain(f"{document.finding}."))
-    for line in spoken(document.answer):
+    for line in spoken(answer):
         complain(plain(line))
 
 
-def _page(directory: Path, found: Callable[["ReportDocument"], None]) -> Path | None:
-    """Write the page of a sweep, and give `found` its document; None if that failed, which the sweep survives."""
-    try:
-        from fedsim.report import write_report
+def with_settings(answer: "Answer") -> dict[str, Any]:
+    """Return an answer for JSON, with the rows of its table of settings."""
+    tables = [each for section in answer.sections if section.name == "points" for each in section.tables]
+    rows = [dict(zip(table.header, row, strict=True)) for table in tables if table is not None for row in table.rows]
+    return {**answer.json(), "settings": rows}
 
-        return write_report(directory, found=found)
+
+def _page(answer: "Answer", directory: Path) -> Path | None:
+    """Write the page of a sweep; None if that failed, which the sweep survives."""
+    try:
+        from fedsim.pages.page import page_in, write_answer
+
+        return write_answer(answer, page_in(directory))
     except Exception as error:  # noqa: BLE001  the runs are done and kept, whatever is wrong with the page
         complain(f"no report: {type(error).__name__}: {error}; fedsim report {directory} makes it")
         return None
@@ -405,8 +399,8 @@ def _matching(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
 
 
 def _differences(apart: "pl.DataFrame") -> str:
-    """Return a table of the differences that `fedsim.sweeps.results.paired_differences` gives."""
-    from fedsim.sweeps.results import parameters_of
+    """Return a table of the differences that `fedsim.trials.contrasts.differences` gives."""
+    from fedsim.trials.results import parameters_of
 
     columns = {"point", "metric", "seeds", "baseline_mean", "mean", "difference", "standard_error", "low", "high"}
     parameters = [name for name in parameters_of(apart) if name not in columns]

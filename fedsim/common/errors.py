@@ -142,8 +142,8 @@ class ScenarioError(FedsimError):
 class StalledError(FedsimError):
     """The federation can never make progress again; the message says what everyone is waiting for.
 
-    `ended_s` is when that was clear, in seconds of simulated time. `log` is the log until then, a `fedsim.log.Log`,
-    where the simulation kept it in memory.
+    `ended_s` is when that was clear, in seconds of simulated time. `log` is the log until then, with
+    its tables as attributes, where the simulation kept it in memory.
     """
 
     ended_s: float = 0.0

@@ -5,13 +5,14 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from fedsim.common.errors import RunError
 from fedsim.common.regular_files import open_regular
 
 _LARGEST = 2**28  # bytes
 _DEEPEST = 100
+Json: TypeAlias = "Mapping[str, Json] | list[Json] | str | int | float | None"
 
 
 def as_json(data: Any) -> str:

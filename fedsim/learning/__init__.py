@@ -1,6 +1,5 @@
 """Learning replayed over a participation log: problems, optimizers, and what they reach."""
 
-from fedsim.analysis.contributions import pulls
 from fedsim.learning.cohorts import frequencies
 from fedsim.learning.components import build_optimizer, build_problem, check_optimizer, problem_size
 from fedsim.learning.failures import LearningError
@@ -14,6 +13,7 @@ from fedsim.learning.problems.problem import Problem
 from fedsim.learning.server_updates import SERVER_UPDATES
 from fedsim.learning.summary import biases, has_converged, summarise
 from fedsim.learning.train import Course, Trained, replay, replay_together
+from fedsim.measure.contributions import pulls
 
 __all__ = [
     "OPTIMIZERS",

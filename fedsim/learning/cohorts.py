@@ -272,7 +272,7 @@ def _absent(number: int) -> LearningError:
 def frequencies(participations: pl.DataFrame | pl.LazyFrame, clients: int) -> Floats:
     """Return each client's share of the reported participations, shape (N,); zeros if there are none.
 
-    Where cohorts vary in size, FedAvg follows `fedsim.analysis.contributions.pulls` instead.
+    Where cohorts vary in size, FedAvg follows `fedsim.measure.contributions.pulls` instead.
     """
     counts = np.zeros(clients, dtype=np.int64)
     for part in slices(participations, "outcome", "client"):

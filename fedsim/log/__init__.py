@@ -6,7 +6,6 @@ need as many.
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -79,26 +78,6 @@ def with_staleness(participations: _Table) -> _Table:
     if "staleness" in participations.lazy().collect_schema():
         return participations
     return participations.with_columns(staleness=pl.lit(0, pl.Int32))
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """What one simulation wrote: tables with the schemas above, and the simulated time at which it ended.
-
-    Participations are in the order of round and position, and can be larger than the memory.
-    """
-
-    rounds: pl.DataFrame
-    participations: pl.DataFrame | pl.LazyFrame
-    gauges: pl.DataFrame
-    ended_s: float
-
-
-@dataclass(frozen=True)
-class Log(Recorded):
-    """A log that is all in memory."""
-
-    participations: pl.DataFrame
 
 
 class Fingerprint:

@@ -4,6 +4,7 @@ import hashlib
 import os
 import time
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import polars as pl
@@ -11,8 +12,8 @@ import polars as pl
 from fedsim.common.errors import RunError
 from fedsim.common.files import UNREADABLE, About, join_tables, read_checked, remove, write_checked, write_table
 from fedsim.common.regular_files import open_regular, regular
-from fedsim.log import Recorded
 from fedsim.log.columns import Arrays
+from fedsim.log.recorder import InMemoryLog
 
 SOONEST_S = 1.0
 """Seconds between two states that are kept, at least."""
@@ -126,18 +127,23 @@ class Journal:
             path.unlink()
 
 
-def stored_log(directory: Path, ended_s: float) -> Recorded:
-    """Return the log whose tables are in a directory; the participations stay in their file."""
-    rounds, participations, gauges = (directory / f"{name}.parquet" for name in TABLES)
-    try:
-        return Recorded(
-            pl.read_parquet(regular(rounds), glob=False),
-            pl.scan_parquet(regular(participations), glob=False),
-            pl.read_parquet(regular(gauges), glob=False),
-            ended_s,
-        )
-    except UNREADABLE as error:
-        raise RunError(f"{directory}: the log cannot be read: {error}") from None
+class StoredLog:
+    """The log whose tables are in a directory, and when its simulation ended (s); participations stay in their file."""
+
+    def __init__(self, directory: Path, ended_s: float) -> None:
+        rounds, participations, gauges = (directory / f"{name}.parquet" for name in TABLES)
+        self.ended_s = ended_s
+        try:
+            self.rounds = pl.read_parquet(regular(rounds), glob=False)
+            self.participations = pl.scan_parquet(regular(participations), glob=False)
+            self.gauges = pl.read_parquet(regular(gauges), glob=False)
+        except UNREADABLE as error:
+            raise RunError(f"{directory}: the log cannot be read: {error}") from None
+
+
+AnyLog: TypeAlias = InMemoryLog | StoredLog
+"""What a simulation wrote: ``rounds``, ``participations``, which can be larger than the memory, ``gauges``, and
+``ended_s``."""
 
 
 def _read(path: Path, run: str) -> Arrays | None:

@@ -18,7 +18,7 @@ from fedsim.common.errors import RunError
 from fedsim.common.files import ROWS, write_table
 from fedsim.common.instants import each_to_seconds
 from fedsim.common.outcomes import COUNTED_OUTCOMES, SESSION_OUTCOMES
-from fedsim.log import BUFFERED, GAUGE_COUNTS, GAUGES, PARTICIPATIONS, ROUNDS, Log, with_staleness
+from fedsim.log import BUFFERED, GAUGE_COUNTS, GAUGES, PARTICIPATIONS, ROUNDS, with_staleness
 from fedsim.log.columns import Arrays, Columns, part_of, with_prefix
 from fedsim.scenario.stop import Counts
 
@@ -42,19 +42,36 @@ class LogSink(Protocol):
 
 
 class InMemoryLog:
-    """Keeps all rows in memory."""
+    """Keeps all rows in memory, in the order of round and position, and when the simulation ended (s)."""
 
-    def __init__(self) -> None:
-        self._parts: list[tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]] = []
+    def __init__(self, *parts: tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame], ended_s: float = 0.0) -> None:
+        self._parts, self.ended_s = list(parts), ended_s
 
     def add(self, rounds: pl.DataFrame, participations: pl.DataFrame, gauges: pl.DataFrame) -> None:
         """Take the next rows of the three tables."""
         self._parts.append((rounds, participations, gauges))
 
-    def log(self, ended_s: float) -> Log:
-        """Return all rows; at least one part must have been added."""
-        rounds, participations, gauges = map(pl.concat, zip(*self._parts, strict=True))
-        return Log(rounds, participations, gauges, ended_s)
+    @property
+    def rounds(self) -> pl.DataFrame:
+        """The rounds; at least one part must have been added, as for the other tables."""
+        return self._whole[0]
+
+    @property
+    def participations(self) -> pl.DataFrame:
+        """The participations."""
+        return self._whole[1]
+
+    @property
+    def gauges(self) -> pl.DataFrame:
+        """The population counted at a steady cadence."""
+        return self._whole[2]
+
+    @property
+    def _whole(self) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+        if len(self._parts) > 1:
+            rounds, participations, gauges = map(pl.concat, zip(*self._parts, strict=True))
+            self._parts = [(rounds, participations, gauges)]
+        return self._parts[0]
 
 
 class TemporaryLog:

@@ -10,10 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from fedsim.analysis.contributions import Contributions
 from fedsim.common.arrays import Ints
 from fedsim.common.errors import ScenarioError
-from fedsim.log import with_staleness
+from fedsim.measure.contributions import Contributions, reports
 from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import COIN_LAWS
@@ -162,9 +161,7 @@ def broken_by_clients(
     """
     if not bounds.own:
         return []
-    at = pl.col("round").cast(pl.Int64) + pl.col("staleness").fill_null(0)
-    taken = with_staleness(participations).lazy().filter(pl.col("outcome").cast(pl.String) == "reported")
-    table = taken.select(pl.col("client").cast(pl.Int64), at=at).sort("client", "at").collect()
+    table = reports(participations).sort("client", "at").collect()
     client, number, found = table["client"].to_numpy(), table["at"].to_numpy(), list[str]()
     least = separation + 1 - (int(separation.min()) + 1 - bounds.min_separation)
     soon = np.flatnonzero((client[1:] == client[:-1]) & (np.diff(number) < least[client[1:]]))

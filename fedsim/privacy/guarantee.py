@@ -15,17 +15,10 @@ from fedsim.privacy.mechanisms.mechanism import Mechanism, convolved_rows, corre
 from fedsim.privacy.optimized import cached
 from fedsim.privacy.sampled import epsilon_of_sampled, noise_for_sampled
 from fedsim.privacy.sensitivity import error, inverse, sensitivity
-from fedsim.scenario.privacy import Privacy
+from fedsim.scenario.privacy import Privacy, scope_of
 
 _PROBED = 32  # unit rows by which the noise of a brought mechanism is checked
 _SAME = 1e-9
-UNIT = "one client; adjacency: zero-out (all that it contributes is replaced by zeros)"
-SECRET = "with amplification by sampling, which holds only if the schedule stays secret"
-
-
-def scope_of(secret: bool) -> str:
-    """Return what stands beside epsilon: to whom the promise is made, and whether it counts on a secret schedule."""
-    return f"{UNIT}; {SECRET}" if secret else UNIT
 
 
 class Secret(NamedTuple):

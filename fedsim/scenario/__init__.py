@@ -4,22 +4,23 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from fedsim.common.arguments import path_of, short_repr
-from fedsim.common.errors import Mistake, ScenarioError
+from fedsim.common.errors import Mistake, RunError, ScenarioError
 from fedsim.common.files import pasteable
 from fedsim.common.hints import did_you_mean
 from fedsim.common.messages import as_yaml
-from fedsim.scenario.document import Allowance, document_of_text
+from fedsim.scenario.document import Allowance, Document, document_of_text
+from fedsim.scenario.loading import validate
 from fedsim.scenario.models import Scenario
 from fedsim.scenario.permissions import Permissions
 from fedsim.scenario.schema import scenario_schema
 
-__all__ = ["Scenario", "as_scenario", "open_scenario", "scenario_schema", "starter"]
+__all__ = ["Scenario", "as_scenario", "open_scenario", "read_resolved", "scenario_schema", "starter"]
 _DEVICES, _DAYS = 12, 7  # of the trace of a starter
 _DAY_S, _HOUR_S = 86_400, 3_600
 
@@ -61,6 +62,20 @@ def as_argument(file: str) -> str:
 def _of_paper() -> list[Path]:
     package = Path(__file__).parents[1]  # installed beside it, or above it in a checkout
     return [path for folder in (package, package.parent) for path in folder.glob("scenarios/paper/*.fedsim.yaml")]
+
+
+def read_resolved(path: Path, known: Mapping[str, Any]) -> Scenario:
+    """Build the resolved scenario in a manifest or `sweep.json`, which imports nothing of what it names.
+
+    Raises
+    ------
+    RunError
+        It is none that this version knows.
+    """
+    try:
+        return validate(Scenario, Document(known.get("scenario")), [])
+    except ScenarioError as error:
+        raise RunError(f"{path}: its scenario cannot be read: {error.mistakes[0]}") from None
 
 
 def as_scenario(given: Scenario | str | os.PathLike[str], *, jobs: bool = False) -> Scenario:

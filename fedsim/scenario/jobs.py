@@ -24,7 +24,20 @@ Matching = Annotated[BuiltIn | Component, Kinds(role="matching policy")]
 _PARTS = ("server", "learning", "privacy")
 """What a scenario without jobs has at its top instead."""
 _OF_GROUPS = ("separation", "cooldown", "participations", "session")
-_OF_ALL = ("jobs", "job", "matching", "alone", "stop", "sweep", "choose", "decide", "expect", "drift", "replicates")
+_OF_ALL = (
+    "jobs",
+    "job",
+    "matching",
+    "alone",
+    "stop",
+    "sweep",
+    "choose",
+    "decide",
+    "headline",
+    "expect",
+    "drift",
+    "replicates",
+)
 
 
 class SharedJob(SparseModel):

@@ -121,6 +121,9 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
     """What the scenario is about, shown in the report."""
     question: Annotated[str, Field(max_length=300)] = ""
     """What the scenario is to answer, in one line; the report shows it above the answer."""
+    headline: Annotated[str, Field(max_length=300)] = ""
+    """The metric that the report of a run says first, such as `group.india.reported_ratio`; by default it begins with
+    what `decide`, `learning` or `prices` ask for, or else with who takes part."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """Key of every random draw."""
     start: Instant = Field(default="2026-01-05T00:00:00Z", validate_default=True)
@@ -207,7 +210,19 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
     _document: Document = PrivateAttr(default_factory=Document)
 
     unwritten = frozenset(
-        {"question", "metrics", "charts", "choose", "decide", "privacy", "shocks", "prices", "server", "starts"}
+        {
+            "question",
+            "headline",
+            "metrics",
+            "charts",
+            "choose",
+            "decide",
+            "privacy",
+            "shocks",
+            "prices",
+            "server",
+            "starts",
+        }
         | {"jobs", "job", "beside", "matching", "most_a_day", "alone"}
     )
 

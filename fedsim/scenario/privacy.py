@@ -7,6 +7,14 @@ from pydantic import Field, model_validator
 from fedsim.scenario.component import Component, Named
 from fedsim.scenario.model import Model, Positive, SparseModel
 
+UNIT = "one client; adjacency: zero-out (all that it contributes is replaced by zeros)"
+SECRET = "with amplification by sampling, which holds only if the schedule stays secret"
+
+
+def scope_of(secret: bool) -> str:
+    """Return what stands beside epsilon: to whom the promise is made, and whether it counts on a secret schedule."""
+    return f"{UNIT}; {SECRET}" if secret else UNIT
+
 
 class AdaptiveClip(Model):
     """A clip that follows a quantile of the norms of updates, by noisy counts of those below it.

@@ -18,7 +18,19 @@ MAX_CHOICES = 1_000
 
 _Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Values = Annotated[list[Any], Field(min_length=1)]
-_KEPT = {"sweep", "seed", "schema_version", "name", "description", "question", "decide", "expect", "drift", "extends"}
+_KEPT = {
+    "sweep",
+    "seed",
+    "schema_version",
+    "name",
+    "description",
+    "question",
+    "headline",
+    "decide",
+    "expect",
+    "drift",
+    "extends",
+}
 _KEPT |= {"choose"}
 Tolerance = Annotated[float, Field(ge=0, le=1e300)]
 MetricName = Annotated[str, Field(min_length=1, max_length=300)]

@@ -20,7 +20,7 @@ from fedsim.common.arrays import Ints
 from fedsim.common.errors import ScenarioError, StalledError
 from fedsim.common.instants import FOREVER, each_to_seconds, to_ms, to_seconds
 from fedsim.common.keyed import Purpose, stream
-from fedsim.log import TRANSITIONS, Log
+from fedsim.log import TRANSITIONS
 from fedsim.log.columns import part_of, with_prefix
 from fedsim.log.journal import Journal, damaged
 from fedsim.log.recorder import InMemoryLog, LogSink, Recorder
@@ -73,7 +73,7 @@ def simulate_log(
     progress: Progress | None = None,
     devices: Strata | None = None,
     learner: Learner | None = None,
-) -> Log:
+) -> InMemoryLog:
     """Simulate a scenario in memory; the parameters are those of a `Simulation`.
 
     Raises
@@ -83,12 +83,11 @@ def simulate_log(
     """
     memory = InMemoryLog()
     try:
-        return memory.log(
-            simulate_into(memory, Simulation(scenario, population, replicate, progress, devices, learner))
-        )
+        memory.ended_s = simulate_into(memory, Simulation(scenario, population, replicate, progress, devices, learner))
     except StalledError as error:
-        error.log = memory.log(error.ended_s)
+        error.log, memory.ended_s = memory, error.ended_s
         raise
+    return memory
 
 
 def simulate_into(sink: LogSink, simulation: Simulation) -> float:

@@ -12,13 +12,11 @@ Names = Annotated[list[str] | None, typer.Argument(help="all, if none is given")
 
 
 @app.command()
-def pages(
-    names: Names = None, *, redraw: Annotated[bool, typer.Option(help="run only what is missing")] = False
-) -> None:
+def pages(names: Names = None) -> None:
     """Make pages, and the lists of them; some minutes on two cores."""
     from reports.make.pages import make_pages
 
-    make_pages(names or [], redraw=redraw)
+    make_pages(names or [])
 
 
 @app.command()

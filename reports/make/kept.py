@@ -8,15 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.findings.finished_sweep import FinishedSweep, read_finished_sweep
+from fedsim.trials.trials import Trials
 
 REPORTS = Path(__file__).parent.parent
 ROOT = REPORTS.parent
 SCENARIOS = ROOT / "scenarios"
-STORES = (
-    *("clipping", "draws", "figure-3", "measured", "networks", "rates", "scaling", "two-speeds", "validation"),
-    "what-ifs",
-)
+STORES = ("clipping", "draws", "figure-3", "networks", "rates", "scaling", "two-speeds", "validation", "what-ifs")
 UNIFORM = "fedavg_uniform"
 """The optimizer that is trained over uniform participation."""
 
@@ -42,9 +39,9 @@ def load() -> dict[str, Any]:
 
 
 @cache
-def kept_sweep(name: str) -> FinishedSweep:
+def kept_sweep(name: str) -> Trials:
     """Read one of the sweeps that are kept in ``reports/sweeps``."""
-    return read_finished_sweep(REPORTS / "sweeps" / name)
+    return Trials.read(REPORTS / "sweeps" / name)
 
 
 def of(records: Iterable[Record], optimizer: str, separation: int | None = None) -> list[Record]:

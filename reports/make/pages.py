@@ -1,32 +1,27 @@
 """Makes the pages of `reports/` again, and the measured numbers of the documentation.
 
-Runs of the learning figures are kept in ``runs/reports``; pages can be redrawn from them. A region of a document stands
-between ``<!-- measured: NAME -->`` and ``<!-- end -->``; its text is a template of `studies.md.jinja`, rows of
-`paper.md.jinja`, or a table that is made here.
+A region of a document stands between ``<!-- measured: NAME -->`` and ``<!-- end -->``; its text is a template of
+`studies.md.jinja`, rows of `paper.md.jinja`, or a table that is made here.
 """
 
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from jinja2 import Environment, StrictUndefined, select_autoescape
 
 from fedsim import Scenario
 from fedsim.common.markup import escape
-from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, Finding, lines
-from fedsim.report.document import ReportDocument
-from fedsim.report.page import entry, write_document
-from fedsim.report.render import picture
+from fedsim.pages.answer import BIAS, COST, MODEL, NEXT, TRUST, Answer, Sentence
+from fedsim.pages.page import entry, write_answer
+from fedsim.pages.render import picture
 from reports.make import placeholders, tournament, which_r, which_separation
-from reports.make.figures import FIGURES, Claim, figure_page
-from reports.make.kept import REPORTS, ROOT, SCENARIOS, Kept, load, read_store, write_store
-from reports.make.runs import kept_sweep_page, make_run, read_run, run_directory, run_page, sweep_page, write_page
+from reports.make.kept import REPORTS, ROOT, SCENARIOS, Kept, load
+from reports.make.runs import kept_sweep_page, run_page, sweep_page
 from reports.make.words import NAMES, table, wrap
 
 DOCUMENTS = (
@@ -118,71 +113,66 @@ def write_regions() -> None:
             sys.stderr.write(f"{name} has changed\n")
 
 
-CHAIN: Mapping[str, Callable[[str], ReportDocument]] = dict.fromkeys(
-    ("paper/synthetic", "paper/bias-vs-separation", "paper/convergence"), run_page
-)
-STUDIES: Mapping[str, Callable[[str], ReportDocument]] = {
-    **dict.fromkeys(("studies/night-charging", "studies/three-continents", "studies/mixed-separation"), run_page),
-    "studies/separation-sweep": sweep_page,
-    **dict.fromkeys(("studies/which-separation", "studies/which-cooldown", "studies/tournament"), kept_sweep_page),
+PAGES: Mapping[str, Mapping[str, Callable[[str], Answer]]] = {
+    "The paper's learning figures": {
+        **dict.fromkeys(("paper/fedavg-synthetic", "paper/debiased-synthetic"), sweep_page),
+        "paper/three-methods-synthetic": run_page,
+        **dict.fromkeys(("paper/fedavg-digits", "paper/debiased-digits"), sweep_page),
+        "paper/three-methods-digits": run_page,
+        "paper/network-digits": sweep_page,
+        "paper/mnist-sample": run_page,
+        "paper/quadratic-bias": sweep_page,
+    },
+    "The paper's chain": dict.fromkeys(("paper/synthetic", "paper/bias-vs-separation", "paper/convergence"), run_page),
+    "Studies": {
+        **dict.fromkeys(("studies/night-charging", "studies/three-continents", "studies/mixed-separation"), run_page),
+        "studies/separation-sweep": sweep_page,
+        **dict.fromkeys(("studies/which-separation", "studies/which-cooldown", "studies/tournament"), kept_sweep_page),
+    },
 }
+"""The pages by the title under which they are listed: a scenario, and how its page is made."""
 
 
-def readme(seconds: Mapping[str, Mapping[str, float]]) -> str:
+class Claim(NamedTuple):
+    """A claim of the paper, and what came of it over many draws."""
+
+    claim: str
+    page: str  # that shows it
+    measured: str  # the numbers, in words
+    verdict: str
+    status: str  # pass, warn where it holds in part, or fail
+
+
+def readme() -> str:
     """Return the page that lists reports and claims; the verdicts are those of many draws."""
-    kept = load()
-    files = {Path(each).name: SCENARIOS / f"{each}.fedsim.yaml" for each in (*CHAIN, *STUDIES)}
+    kept, scenarios = load(), [scenario for pages in PAGES.values() for scenario in pages]
+    files = {Path(each).name: SCENARIOS / f"{each}.fedsim.yaml" for each in scenarios}
     reports = {name: escape(" ".join(Scenario.load(file).description.split())) for name, file in files.items()}
-    slowest = {name: max(by_r.values()) for name, by_r in seconds.items()}
-    return with_regions(rendered("reports", kept, reports=reports, slowest=slowest), kept)
+    return with_regions(rendered("reports", kept, reports=reports), kept)
 
 
 def overall(kept: Kept) -> list[Claim]:
     """Return the paper's claims for the list of all reports: those that a page shows, as they come out over draws."""
     found = []
     for claim, measured, source, over, verdict in claims(kept, "experiments"):
-        figure = re.search(r"scenarios/paper/([\w-]+)\.fedsim\.yaml", source)
-        if figure is not None:
+        page = re.search(r"scenarios/paper/([\w-]+)\.fedsim\.yaml", source)
+        if page is not None:
             agreed = verdict == "yes" or verdict.startswith("yes:")
             status = "pass" if agreed else "fail" if verdict.startswith("**no**") else "warn"
             plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", verdict).replace("**", "")
-            found.append(Claim(claim, figure[1], f"{measured} ({over})", plain, status))
+            found.append(Claim(claim, page[1], f"{measured} ({over})", plain, status))
     return found
 
 
-def make_figures(names: Sequence[str]) -> list[ReportDocument]:
-    """Make the learning figures of these names, and the page that lists all; return the figures."""
-    kept: dict[str, Any] = read_store("measured", {})
-    made, tested = [], overall(load())
-    for name in names:
-        runs = {separation: read_run(name, separation) for separation in FIGURES[name]}
-        results = {r: metrics for r, (metrics, _, _) in runs.items()}
-        shown = {r: table for r, (_, table, _) in runs.items()}
-        own = [each for each in tested if each.figure == name.replace("methods-synthetic", "methods-digits")]
-        made.append(write_page(figure_page(name, results, shown, own)))
-        kept[name] = {"metrics": results, "seconds": {str(r): seconds for r, (_, _, seconds) in runs.items()}}
-        write_store("measured", kept, sort_keys=True)
-    seconds = {name: kept[name]["seconds"] for name in FIGURES if name in kept}
-    (REPORTS / "README.md").write_text(readme(seconds), encoding="utf-8")
-    return made
-
-
-def make_pages(names: Sequence[str], *, redraw: bool = False) -> None:
-    """Make the pages of these names; without any, all of them and the list."""
-
-    def made(pages: Mapping[str, Callable[[str], ReportDocument]]) -> list[ReportDocument]:
-        return [make(scenario) for scenario, make in pages.items() if not names or Path(scenario).name in names]
-
-    figures = [name for name in FIGURES if not names or name in names]
-    runs = [(name, r) for name in figures for r in FIGURES[name]]
-    missing = [each for each in runs if not redraw or not (run_directory(*each) / "manifest.json").exists()]
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        for run in [pool.submit(make_run, *each) for each in missing]:
-            run.result()
-    studies, chain, learned = made(STUDIES), made(CHAIN), make_figures(figures)
+def make_pages(names: Sequence[str]) -> None:
+    """Make the pages of these names; without any, all of them and the lists."""
+    made = {
+        title: [make(scenario) for scenario, make in pages.items() if not names or Path(scenario).name in names]
+        for title, pages in PAGES.items()
+    }
     if not names:
-        sections = {"The paper's learning figures": learned, "The paper's chain": chain, "Studies": studies}
-        write_list(overall(load()), sections)
+        (REPORTS / "README.md").write_text(readme(), encoding="utf-8")
+        write_list(overall(load()), made)
 
 
 CARDS = {
@@ -192,8 +182,8 @@ CARDS = {
     "fedavg-synthetic": "A figure of the paper: what bias FedAvg keeps",
 }
 """The pages that the list begins with, with their pictures, and what they are."""
-FIRST_PAGES = ("fedavg-synthetic", "synthetic", "which-separation")
-"""What the list says is theirs: of separations, of theory, and of pace."""
+FIRST_PAGES = ("fedavg-synthetic", "which-separation")
+"""What the list says is theirs: of bias and models, and of cost."""
 FIRST = "fedsim run scenarios/paper/synthetic.fedsim.yaml"
 FEDSIM = (
     "fedsim simulates which devices take part in federated learning: when they are available, who is selected, and "
@@ -203,9 +193,9 @@ FEDSIM = (
 )
 
 
-def write_list(tested: Sequence[Claim], sections: Mapping[str, Sequence[ReportDocument]]) -> None:
+def write_list(tested: Sequence[Claim], sections: Mapping[str, Sequence[Answer]]) -> None:
     """Write the page that lists reports: four with their pictures, the paper's claims, and all."""
-    documents = {each.name: each for listed in sections.values() for each in listed}
+    documents = {each.name: each for some in sections.values() for each in some}
     cards = []
     for name, title in CARDS.items():
         document = documents[name]
@@ -215,29 +205,19 @@ def write_list(tested: Sequence[Claim], sections: Mapping[str, Sequence[ReportDo
     met, partly, missed = (sum(claim.status == status for claim in tested) for status in ("pass", "warn", "fail"))
     came = f"{met} hold{'s' * (met == 1)}, {partly} in part, {missed} {'does' if missed == 1 else 'do'} not"
     told = f"The paper's claims: of {len(tested)} with a page, {came}"
-    figure, run, private = ({each.about: each for each in lines(documents[name].answer)} for name in FIRST_PAGES)
-    apart, noise = re.findall(r"[\d.]+\s%", run[TRUST].text)
-    slower = re.search(r"at R\s=\s([\d,]+) is .*?, ([\d.]+\s%) less than", private[COST].text)
-    cost = f"In another study, a wait of {slower[1]} rounds costs {slower[2]} of the pace." if slower else ""
-    even = re.sub(
-        r" \(TV[^)]*\) at R\s=\s0, (.*) at R\s=\s(\d+)",
-        r" without waits, \1 with waits of \2 rounds",
-        figure[BIAS].text,
-    )
-    answer = [
-        Finding(even.replace("Participation is", "In the paper's setting,"), BIAS),
-        Finding(figure[MODEL].line, MODEL),
-        Finding(cost or private[COST].line, COST),
-        Finding(f"A run is {apart} from theory (noise: {noise}); of {len(tested)} claims {came}.", TRUST),
-        Finding("Open “Start here” below, then run the same yourself.", NEXT, command=FIRST),
+    figure, private = ({each.about: each for each in reversed(documents[name].sentences)} for name in FIRST_PAGES)
+    sentences = [
+        *(each for each in (figure.get(BIAS), figure.get(MODEL), private.get(COST)) if each is not None),
+        Sentence(f"{told}.", TRUST),
+        Sentence("Open “Start here” below, then run the same yourself.", NEXT, command=FIRST),
     ]
     claimed = [
-        {"href": f"{each.figure}.html", "title": each.claim, "outcome": each.verdict, "status": each.status}
+        {"href": f"{each.page}.html", "title": each.claim, "outcome": each.verdict, "status": each.status}
         | {"text": each.measured}
         for each in tested
     ]
-    rest = {title: [entry(f"{each.name}.html", each) for each in listed] for title, listed in sections.items()}
-    context = {"listed": {"": cards, told: claimed, **rest}}
+    rest = {title: [entry(f"{each.name}.html", each) for each in some] for title, some in sections.items()}
+    listed = {"": cards, told: claimed, **rest}
     title = "Who takes part in federated learning, and what that does to the model"
-    page = ReportDocument("index", title, description=FEDSIM, answer=answer, context=context)
-    write_document(page, REPORTS / "index.html")
+    page = Answer("index", title, title, description=FEDSIM, sentences=sentences)
+    write_answer(page, REPORTS / "index.html", listed=listed)

@@ -21,7 +21,7 @@ from fedsim import Scenario
 from fedsim.common.arrays import Floats
 from fedsim.learning.problems.quadratic import Quadratic
 from fedsim.population import build_population
-from fedsim.theory import convergence, mixing, running_frequencies, stationary
+from fedsim.theory import convergence, running_frequencies, stationary
 from fedsim.theory.monte_carlo import rounds_of
 from fedsim.theory.question import ask, reduced
 from reports.make.kept import ROOT, SCENARIOS, write_store
@@ -202,7 +202,6 @@ def measure_rates() -> None:
 def measure_two_speeds() -> None:
     """Compute both speeds, draw them, and keep what the pages quote."""
     rounds, separations = 300, (0, 5, 20, 50, 80, 95)
-    small = (6.0, 5.0, 4.0, 3.0, 2.0, 1.0)  # weights of a chain that is small enough for its exact mixing time
     weights = build_population(Scenario.load(SCENARIOS / "paper" / "convergence.fedsim.yaml")).weight
     left = {r: convergence(weights, r, rounds=rounds) for r in separations}
     right = {r: running_frequencies(weights, r, rounds=rounds, limit=left[r].limit) for r in separations}
@@ -218,9 +217,7 @@ def measure_two_speeds() -> None:
         )
         counts.legend(ncols=2)
     found = {
-        "mixing_time": {str(r): mixing(small, r).mixing_time for r in range(1, len(small))},
         "running_l1": {str(r): {str(t): float(right[r].l1[t - 1]) for t in (100, 300)} for r in separations},
         "running_l1_error": {str(r): float(right[r].standard_error[99]) for r in separations},
-        "one_round_tv": {str(r): {str(t): float(left[r].tv[t]) for t in (0, 100, 250)} for r in separations},
     }
     write_store("two-speeds", found)

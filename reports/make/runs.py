@@ -1,63 +1,32 @@
-"""The pages of runs and sweeps in `reports/`, and what is kept since it takes long: sweeps, and the figures' runs."""
+"""The pages of runs and sweeps in `reports/`, and the sweeps that are kept since they take long."""
 
-import json
-import sys
 import tempfile
-import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from fedsim import Scenario, simulate
-from fedsim.experiment.run_directory import Provenance
-from fedsim.report.document import ReportDocument, Section
-from fedsim.report.page import document_of, write_document
-from fedsim.report.provenance import ReportProvenance, scenario_version
-from fedsim.sweeps import store
-from fedsim.sweeps.executors import backend_of
-from fedsim.sweeps.plan import plan_sweep, points_of
-from fedsim.sweeps.sweep import run_sweep
+from fedsim.pages.answer import Answer
+from fedsim.pages.page import answer_of, write_answer
+from fedsim.run.files import Provenance
+from fedsim.trials import store
+from fedsim.trials.executors import backend_of
+from fedsim.trials.plan import plan_sweep, points_of
+from fedsim.trials.sweep import run_sweep
 from reports.make.kept import REPORTS, ROOT
 
 
-def write_page(document: ReportDocument) -> ReportDocument:
+def write_page(document: Answer) -> Answer:
     """Write a page of this folder, and return it."""
-    write_document(document, REPORTS / f"{document.name}.html")
+    write_answer(document, REPORTS / f"{document.name}.html")
     return document
 
 
-def run_directory(name: str, separation: int) -> Path:
-    """Return where the run of a figure's scenario at one separation is kept."""
-    return ROOT / "runs" / "reports" / name / f"separation-{separation}"
-
-
-def make_run(name: str, separation: int) -> None:
-    """Run a figure's scenario at one separation, and keep the run."""
-    file, overrides = ROOT / "scenarios" / "paper" / f"{name}.fedsim.yaml", [f"population.*.separation={separation}"]
-    begin = time.perf_counter()
-    result = simulate(Scenario.load(file, overrides))
-    seconds = round(time.perf_counter() - begin, 1)
-    result.save(run_directory(name, separation), Provenance(str(file), overrides, wall_time_s=seconds))
-    sys.stderr.write(f"{name}, R = {separation}: {seconds:.1f} s\n")
-
-
-def read_run(name: str, separation: int) -> tuple[dict[str, float], pl.DataFrame, float]:
-    """Return metrics, learning table and wall time of a kept run."""
-    folder = run_directory(name, separation)
-    metrics, manifest = (json.loads((folder / f"{each}.json").read_text("utf-8")) for each in ("metrics", "manifest"))
-    shown = ("learning.", "participation.l1", "rounds.per_day", "sessions.device_hours")
-    learned = {key: value for key, value in metrics.items() if key.startswith(shown)}
-    return learned, pl.read_parquet(folder / "learning.parquet"), round(manifest["wall_time_s"], 1)
-
-
-def run_page(scenario: str) -> ReportDocument:
+def run_page(scenario: str) -> Answer:
     """Run a scenario and write its report."""
     file = f"scenarios/{scenario}.fedsim.yaml"
     with tempfile.TemporaryDirectory() as folder:
         result = simulate(Scenario.load(ROOT / file))
-        return write_page(document_of(result.save(Path(folder) / "run", Provenance(file))))
+        return write_page(answer_of(result.save(Path(folder) / "run", Provenance(file))))
 
 
 def _sweep(scenario: str, directory: Path) -> None:
@@ -65,7 +34,7 @@ def _sweep(scenario: str, directory: Path) -> None:
     run_sweep(plan_sweep(Scenario.load(ROOT / file)), directory, backend_of("process", 2), provenance=Provenance(file))
 
 
-def _page_of_sweep(scenario: str, directory: Path) -> ReportDocument:
+def _page_of_sweep(scenario: str, directory: Path) -> Answer:
     """Write the report of a sweep; what differs from one making to the next has no place in a page that is kept."""
     file = f"scenarios/{scenario}.fedsim.yaml"
     scenario_now = Scenario.load(ROOT / file)
@@ -76,10 +45,10 @@ def _page_of_sweep(scenario: str, directory: Path) -> ReportDocument:
         about["parameters"] = scenario_now.sweep.paths
         about["points"] = [{"point": each.index, "values": each.values} for each in points_of(scenario_now)]
     store.write_sweep(directory, store.read_sweep(directory) | about)
-    return write_page(document_of(directory))
+    return write_page(answer_of(directory))
 
 
-def sweep_page(scenario: str) -> ReportDocument:
+def sweep_page(scenario: str) -> Answer:
     """Run a sweep and write its report."""
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder) / Path(scenario).name
@@ -94,7 +63,7 @@ def run_kept_sweep(scenario: str) -> None:
     store.compact(directory)
 
 
-def kept_sweep_page(scenario: str) -> ReportDocument:
+def kept_sweep_page(scenario: str) -> Answer:
     """Write the report of a sweep that takes long, from the results in ``reports/sweeps``; run what they lack.
 
     They are used as they are where the scenario says all that it said when they were made. A key that scenarios have
@@ -110,30 +79,8 @@ def kept_sweep_page(scenario: str) -> ReportDocument:
 def same_runs(stored: Any, now: Any) -> bool:
     """Tell whether all that a part of a stored scenario says is what it says now; words for people make no run."""
     if isinstance(stored, dict) and isinstance(now, dict):
-        words = {"description", "question", "decide", "expect"}
+        words = {"description", "question", "headline", "decide", "expect"}
         return all(key in now and same_runs(each, now[key]) for key, each in stored.items() if key not in words)
     if isinstance(stored, list) and isinstance(now, list):
         return len(stored) == len(now) and all(map(same_runs, stored, now))
     return bool(stored == now)
-
-
-def sweep_document(
-    scenario: Scenario,
-    *,
-    sections: Sequence[Section],
-    facts: tuple[tuple[str, str], ...],
-    command: str,
-    source: str | None = None,
-    **shown: Any,
-) -> ReportDocument:
-    """Return a page in the form of a sweep's report, for what is not one sweep.
-
-    `source` is the scenario as the page shows it, by default as it was resolved; `shown` is what else a
-    `ReportDocument` has.
-    """
-    resolved = scenario.model_dump(mode="json")
-    source = source or json.dumps(resolved, indent=2, ensure_ascii=False)
-    version = scenario_version(resolved)
-    origin = ReportProvenance(facts, (), (), command=command, scenario=source, omitted="", version=version)
-    shown |= {"question": scenario.question or "", "description": scenario.description, "origins": {"": origin}}
-    return ReportDocument("sweep", sections=sections, **shown)

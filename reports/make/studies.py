@@ -11,7 +11,7 @@ from math import isfinite
 import polars as pl
 
 from fedsim import Scenario, simulate
-from fedsim.experiment.scaled import scale_down
+from fedsim.run.scaled import scale_down
 from reports.make import pages, rates, tournament, training, which_r, which_separation
 from reports.make.kept import SCENARIOS, Record, read_store, write_store
 

@@ -15,7 +15,6 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,13 +22,14 @@ import polars as pl
 
 from fedsim import Scenario, simulate
 from fedsim.common.arrays import Bools, Floats
-from fedsim.findings.formatting import listing, number
-from fedsim.findings.tournament import MEMORY, Tournament, tournament_of, winners
+from fedsim.common.formatting import listing, number
 from fedsim.log import fingerprint
-from fedsim.sweeps import store
-from fedsim.sweeps.decision import told_apart
-from fedsim.sweeps.plan import points_of
-from fedsim.sweeps.results import FIXED, read_results
+from fedsim.trials import store
+from fedsim.trials.contrasts import paired, rejected
+from fedsim.trials.optimizers import MEMORY, by_optimizer, in_case, winners
+from fedsim.trials.plan import points_of
+from fedsim.trials.results import FIXED, read_results
+from fedsim.trials.trials import Trials
 from reports.make.kept import REPORTS, SCENARIOS, kept_sweep, read_store, write_store
 from reports.make.runs import kept_sweep_page, run_kept_sweep
 
@@ -74,20 +74,6 @@ BETA = Ladder((0.0, 0.5, 0.9, 0.97, 0.99), (0, 3), 2)
 BETA_2 = Ladder((0.5, 0.9, 0.99, 0.999, 0.9999), (1, 3), 2)
 MU = Ladder((0.0, *(float(f"{10 ** (k / 2):.1g}") for k in range(-6, 7))), (3, 9), 5)
 
-ALL = {"local_step_size": LENGTH, "decay": DECAY}
-OF_SERVER = {"server": SERVER, "momentum": MOMENTUM}
-
-
-class Method(NamedTuple):
-    """An optimizer of the scenario, and the ladders of all that is tuned of it."""
-
-    name: str  # in the scenario
-    words: str  # on pages
-    kind: str
-    ladders: dict[str, Ladder]
-    there: Callable[["Regime"], bool] = lambda _: True
-    rival: bool = True  # whether it is ranked, or beside the others to compare with
-
 
 class Regime(NamedTuple):
     """A point of the scenario's sweep."""
@@ -98,54 +84,56 @@ class Regime(NamedTuple):
     batch: int | None
 
 
+class Method(NamedTuple):
+    """An optimizer of the scenario, and the ladders of all that is tuned of it."""
+
+    name: str  # in the scenario
+    words: str  # on pages
+    kind: str
+    ladders: dict[str, Ladder]
+    there: Callable[[Regime], bool] = lambda _: True
+    rival: bool = True  # whether it is ranked, or beside the others to compare with
+
+
+STEPS = {"local_step_size": LENGTH, "decay": DECAY}
+ALL = STEPS | {"server": SERVER, "momentum": MOMENTUM}
+AMPLIFIED = ALL | {"interval": INTERVAL, "amplification": AMPLIFICATION}
+LATE = ALL | {"exponent": EXPONENT}
+
+
 def _buffered(regime: Regime) -> bool:
     return regime.law == "buffered"
 
 
+def _beside(name: str, words: str, kind: str, ladders: dict[str, Ladder]) -> Method:
+    return Method(name, words, kind, ladders, rival=False)
+
+
 METHODS = (
-    Method("fedavg", "FedAvg", "fedavg", ALL | OF_SERVER),
-    Method("fedprox", "FedProx", "fedprox", ALL | OF_SERVER | {"mu": MU}, lambda regime: regime.local_steps > 1),
+    Method("fedavg", "FedAvg", "fedavg", ALL),
+    Method("fedprox", "FedProx", "fedprox", ALL | {"mu": MU}, lambda regime: regime.local_steps > 1),
     Method(
-        "debiased",
-        "Debiased FedAvg",
-        "debiased_fedavg",
-        ALL | OF_SERVER | {"prior": PRIOR, "clip": CLIP, "warm_up": WARM_UP},
+        *("debiased", "Debiased FedAvg", "debiased_fedavg"), ALL | {"prior": PRIOR, "clip": CLIP, "warm_up": WARM_UP}
     ),
-    Method("fedau", "FedAU", "fedau", ALL | OF_SERVER | {"cutoff": AGE}),
-    Method("fedbuff", "FedBuff", "fedbuff", ALL | OF_SERVER | {"exponent": EXPONENT}, _buffered),
-    Method(
-        "debiased_fedbuff",
-        "Debiased FedBuff",
-        "debiased_fedbuff",
-        ALL | OF_SERVER | {"exponent": EXPONENT, "clip": CLIP},
-        _buffered,
-    ),
-    Method("fedvarp", "FedVARP", "fedvarp", ALL | OF_SERVER),
-    Method("mifa", "MIFA", "mifa", ALL | OF_SERVER),
-    Method("scaffold", "SCAFFOLD", "scaffold", ALL | OF_SERVER),
-    Method(
-        "amplified",
-        "Amplified FedAvg",
-        "amplified_fedavg",
-        ALL | OF_SERVER | {"interval": INTERVAL, "amplification": AMPLIFICATION},
-    ),
-    Method(
-        "amplified_scaffold",
-        "Amplified SCAFFOLD",
-        "amplified_scaffold",
-        ALL | OF_SERVER | {"interval": INTERVAL, "amplification": AMPLIFICATION},
-    ),
-    Method("fedawe", "FedAWE", "fedawe", ALL | OF_SERVER | {"step_size": steps(-3, 1)}),
-    Method("focus", "FOCUS", "focus", ALL | OF_SERVER | {"server": steps(-5, -2, -4)}),
-    Method("area", "AREA", "area", ALL | OF_SERVER),
-    Method("ace", "ACE", "ace", ALL | OF_SERVER | {"max_age": AGE}),
-    Method("fadas", "FADAS", "fadas", ALL | {"step_size": steps(-5, -1, -4), "beta_1": BETA, "beta_2": BETA_2}),
-    Method("known", "Frequencies known", "oracle_weighted", ALL | OF_SERVER, rival=False),
-    Method("debiased_plain", "as in the paper", "debiased_fedavg", {"local_step_size": LENGTH}, rival=False),
-    Method("debiased_decay", "decaying steps", "debiased_fedavg", ALL, rival=False),
-    Method("debiased_clip", "`clip` too", "debiased_fedavg", ALL | {"clip": CLIP}, rival=False),
-    Method("debiased_prior", "`prior` too", "debiased_fedavg", ALL | {"prior": PRIOR}, rival=False),
-    Method("debiased_warm", "`warm_up` too", "debiased_fedavg", ALL | {"warm_up": WARM_UP}, rival=False),
+    Method("fedau", "FedAU", "fedau", ALL | {"cutoff": AGE}),
+    Method("fedbuff", "FedBuff", "fedbuff", LATE, _buffered),
+    Method("debiased_fedbuff", "Debiased FedBuff", "debiased_fedbuff", LATE | {"clip": CLIP}, _buffered),
+    Method("fedvarp", "FedVARP", "fedvarp", ALL),
+    Method("mifa", "MIFA", "mifa", ALL),
+    Method("scaffold", "SCAFFOLD", "scaffold", ALL),
+    Method("amplified", "Amplified FedAvg", "amplified_fedavg", AMPLIFIED),
+    Method("amplified_scaffold", "Amplified SCAFFOLD", "amplified_scaffold", AMPLIFIED),
+    Method("fedawe", "FedAWE", "fedawe", ALL | {"step_size": steps(-3, 1)}),
+    Method("focus", "FOCUS", "focus", ALL | {"server": steps(-5, -2, -4)}),
+    Method("area", "AREA", "area", ALL),
+    Method("ace", "ACE", "ace", ALL | {"max_age": AGE}),
+    Method("fadas", "FADAS", "fadas", STEPS | {"step_size": steps(-5, -1, -4), "beta_1": BETA, "beta_2": BETA_2}),
+    _beside("known", "Frequencies known", "oracle_weighted", ALL),
+    _beside("debiased_plain", "as in the paper", "debiased_fedavg", {"local_step_size": LENGTH}),
+    _beside("debiased_decay", "decaying steps", "debiased_fedavg", STEPS),
+    _beside("debiased_clip", "`clip` too", "debiased_fedavg", STEPS | {"clip": CLIP}),
+    _beside("debiased_prior", "`prior` too", "debiased_fedavg", STEPS | {"prior": PRIOR}),
+    _beside("debiased_warm", "`warm_up` too", "debiased_fedavg", STEPS | {"warm_up": WARM_UP}),
 )
 
 
@@ -338,16 +326,21 @@ HEAD_BESIDE = ("tuned", "ratio", "less", "more")
 NETWORK = "Network"
 
 
-def results() -> Tournament:
-    """Return the results of the sweep, with the names of the regimes."""
-    found = tournament_of(kept_sweep("tournament"))
+def results() -> Trials:
+    """Return the trials of the methods."""
+    found = by_optimizer(kept_sweep("tournament"))
     assert found is not None
-    return replace(
-        found,
-        cases=tuple(
-            case.strip("\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}") for case in found.cases
-        ),
-    )
+    return found
+
+
+def cases_of(found: Trials) -> list[str]:
+    """Return the names of the regimes."""
+    return [case.strip("\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}") for case in found.meta["cases"]]
+
+
+def figures_in(found: Trials, case: str) -> Floats:
+    """Return the figures, (methods, seeds), in a regime, by its name among the cases."""
+    return found.samples(in_case(found.meta["figure"], case))
 
 
 def _words(name: str) -> str:
@@ -358,26 +351,26 @@ def _distance(value: float) -> str:
     return f"< {number(LEAST, 1)}" if value < LEAST else number(value, 1 if value < 1e-3 else 2)
 
 
-def by_regime(found: Tournament) -> list[list[str]]:
+def by_regime(found: Trials) -> list[list[str]]:
     """Return a row for each regime: who wins within each memory, who ties, and the distance of the first."""
-    rows = []
-    for case, (name, cells) in enumerate(zip(found.cases, winners(found), strict=True)):
+    rows, names = list[list[str]](), found.settings["optimizer"]
+    for case, name, cells in zip(found.meta["cases"], cases_of(found), winners(found), strict=True):
         texts = []
         for best in cells:
-            ties = [_words(found.names[row]) for row in best]
+            ties = [_words(names[row]) for row in best]
             more = listing(ties) if len(ties) < 3 else f"{ties[0]} and {len(ties) - 1} more"
-            texts.append(f"{more} ({_distance(float(found.values[best[0], case].mean()))})" if best else "")
-        rows.append([name.partition(":")[0] if case else name, *texts])
+            texts.append(f"{more} ({_distance(float(figures_in(found, case)[best[0]].mean()))})" if best else "")
+        rows.append([name.partition(":")[0] if rows else name, *texts])
     return rows
 
 
 def sentences() -> list[str]:
     """Say who wins how often within each memory, alone or tied."""
     found, said = results(), []
-    cells = winners(found)
+    cells, names = winners(found), found.settings["optimizer"].to_list()
     for column, words in enumerate(MEMORY):
-        often = Counter(found.names[row] for own in cells for row in own[column])
-        alone = Counter(found.names[own[column][0]] for own in cells if len(own[column]) == 1)
+        often = Counter(names[row] for own in cells for row in own[column])
+        alone = Counter(names[own[column][0]] for own in cells if len(own[column]) == 1)
         most = max(often.values())
         top = [method.words for method in METHODS if often[method.name] == most]
         sole = listing([f"{_words(name)} {times}" for name, times in alone.most_common(3)])
@@ -389,8 +382,10 @@ def sentences() -> list[str]:
 def tables_beside() -> tuple[dict[str, Floats], list[str]]:
     """Return the figures, (regimes, seeds), of Debiased FedAvg with more and more tuned, and of known frequencies."""
     found, tuning, names = results(), kept()["tuning"], list(unranked())
-    table = {name: np.array([tuning[regime]["beside"][name] for regime in found.cases]) for name in names}
-    return {**table, "debiased": found.values[found.names.index("debiased")]}, list(found.cases)
+    table = {name: np.array([tuning[regime]["beside"][name] for regime in cases_of(found)]) for name in names}
+    row = found.settings["optimizer"].to_list().index("debiased")
+    table["debiased"] = np.stack([figures_in(found, case)[row] for case in found.meta["cases"]])
+    return table, cases_of(found)
 
 
 def unranked() -> list[str]:
@@ -404,8 +399,9 @@ VARIANTS = ("debiased_decay", "debiased_clip", "debiased_prior", "debiased_warm"
 def _against_plain(table: Mapping[str, Floats]) -> tuple[Floats, Bools, Bools]:
     """Return mean ratios of figures to the paper's, (variants, regimes), and where they are told to be less or more."""
     apart = np.stack([np.log(table[name] / table["debiased_plain"]) for name in VARIANTS])
-    told, mean = told_apart(apart.reshape(-1, apart.shape[2])).reshape(apart.shape[:2]), apart.mean(axis=2)
-    return np.exp(mean), told & (mean < 0), told & (mean > 0)
+    mean, p = apart.mean(axis=2), paired(apart, np.zeros(apart.shape[2])).p
+    differs = rejected(p.ravel()).reshape(p.shape)
+    return np.exp(mean), differs & (mean < 0), differs & (mean > 0)
 
 
 def debiased(table: Mapping[str, Floats], cases: Sequence[str]) -> list[list[str]]:

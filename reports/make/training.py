@@ -7,7 +7,7 @@ Every study trains several optimizers over the same participations, and FedAvg u
 loss falls for ever, under any participation; with some it comes to rest. It needs the extra ``torch``.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,52 +101,42 @@ DRAWS = {
 
 @dataclass(frozen=True)
 class Network:
-    """A study of the network at one separation: by which optimizers it is trained, and how strongly it is regularised.
+    """A study of a network: a scenario with changes, over some participations."""
 
-    Where it comes to rest, the second half of the rounds has a quarter of the step size: less noise of training.
-    """
+    scenario: str
+    changes: Mapping[str, Any]
+    marks: tuple[int, ...] = ()  # rounds; the mean loss over the second half of those until each is kept
+    count: int = COUNT  # participations
 
-    separation: int
-    rounds: int
-    optimizers: Sequence[str | dict[str, Any]] = ("fedavg", "fedvarp", "debiased_fedavg")  # as in a scenario
-    l2: float = 0.0
-    rests: bool = False
-
-    def measure(self, count: int = COUNT) -> Record:
+    def measure(self) -> Record:
         """Return the losses of each participation and optimizer, and the largest weights."""
-        shorter = {"kind": "stages", "initial": 0.02, "milestones": [self.rounds // 2], "factor": 0.25}
-        changes = {
-            "expect": [],
-            "records.gauges": None,
-            "stop.rounds": self.rounds,
-            "population.*.separation": self.separation,
-            "learning.problem.l2": self.l2,
-            "learning.step_size": shorter if self.rests else 0.02,
-            "learning.evaluate_every": 50,
-            "learning.optimizers": list(self.optimizers),
-        }
-        scenario = Scenario.load(SCENARIOS / "paper" / "network-digits.fedsim.yaml").with_values(changes)
-        runs = [simulate(scenario, replicate=replicate) for replicate in range(count)]
+        scenario = Scenario.load(SCENARIOS / "paper" / f"{self.scenario}.fedsim.yaml")
+        scenario = scenario.with_values({"expect": [], "records.gauges": None, **self.changes})
+        runs = [simulate(scenario, replicate=replicate) for replicate in range(self.count)]
         pi = runs[0].clients["pi"].to_numpy()
         return {
-            "separation": self.separation,
-            "rounds": self.rounds,
-            "l2": self.l2,
-            "records": [each for run in runs for each in _network_records(run)],
+            "rounds": scenario.stop.rounds,
+            "l2": self.changes.get("learning.problem.l2", 0.0),
+            "marks": self.marks,
+            "records": [each for run in runs for each in self._records(run)],
             "largest_weights": [largest_weight(run.participations, len(pi)) for run in runs],
             "largest_weight_in_the_long_run": float(1.0 / (len(pi) * pi.min())),
         }
 
+    def _records(self, run: Result) -> Iterator[Record]:
+        """Yield a record for each optimizer; ``accuracy`` is on held-out images, where there are some."""
+        assert run.learning is not None
+        for name in run.learning["optimizer"].unique(maintain_order=True):
+            loss, rounds = losses_of(run, name)
+            halves = [(2 * rounds > mark) & (rounds <= mark) for mark in self.marks]
+            figures: Record = {what: run.metrics.get(f"learning.{name}.{what}") for what in KEPT}
+            figures |= {"losses": [float(loss[half].mean()) for half in halves]}
+            figures |= {"highest_late": float(np.nanmax(loss[len(loss) // 4 :])), "participation": run.replicate}
+            separation = None if name == UNIFORM else self.changes["population.*.separation"]
+            yield loss_record(run, name) | figures | {"separation": separation}
 
-def _network_records(run: Result) -> Iterator[Record]:
-    assert run.learning is not None
-    for name in run.learning["optimizer"].unique(maintain_order=True):
-        loss, _ = losses_of(run, name)
-        figures = {what: run.metrics[f"learning.{name}.{what}"] for what in ("loss", "drift")}
-        late = {"participation": run.replicate, "highest_late": float(np.nanmax(loss[len(loss) // 4 :]))}
-        yield late | loss_record(run, name) | figures
 
-
+KEPT = ("loss", "drift", "late_descent", "accuracy")
 PRIOR = {"kind": "debiased_fedavg", "prior": 5.0}
 WEIGHTS = (
     *("fedavg", "debiased_fedavg", {"kind": "oracle_weighted", "name": "oracle"}),
@@ -155,61 +145,41 @@ WEIGHTS = (
     PRIOR | {"name": "prior"},
     PRIOR | {"name": "prior_from_theory", "prior_from": "theory"},
 )
-NETWORKS = {
-    "weights-r0": Network(0, 1000, WEIGHTS),
-    "methods-r8": Network(8, 1000),
-    "regularised-r8": Network(8, 6000, l2=0.03, rests=True),
-}
+METHODS = ("fedavg", "fedvarp", "debiased_fedavg")
 
 
-@dataclass(frozen=True)
-class Images:
-    """The paper's Figure 3 at one separation: three layers, no regularisation, step size 0.001, 5,000 images of MNIST.
+def on_digits(separation: int, rounds: int, optimizers: Sequence[Any] = METHODS, l2: float = 0.0) -> Network:
+    """Return a study on digits; where a network comes to rest, late steps have a quarter of their length."""
+    shorter = {"kind": "stages", "initial": 0.02, "milestones": [rounds // 2], "factor": 0.25}
+    changes = {"population.*.separation": separation, "stop.rounds": rounds, "learning.optimizers": [*optimizers]}
+    steps = {"learning.problem.l2": l2, "learning.step_size": shorter if l2 else 0.02, "learning.evaluate_every": 50}
+    return Network("network-digits", changes | steps)
+
+
+def on_images(
+    separation: int,
+    optimizers: Sequence[str] = ("fedavg", "debiased_fedavg"),
+    reference: str = "none",
+    marks: tuple[int, ...] = (5_000, 10_000, 20_000, 40_000),
+    count: int = COUNT,
+) -> Network:
+    """Return the paper's Figure 3: three layers, no regularisation, step size 0.001, 5,000 images of MNIST.
 
     The reference, and what is compared with it at one separation only, are trained there.
     """
-
-    separation: int
-    optimizers: Sequence[str] = ("fedavg", "debiased_fedavg")
-    reference: str = "none"
-    marks: tuple[int, ...] = (5_000, 10_000, 20_000, 40_000)  # rounds after which the loss is kept; the last ends it
-    count: int = COUNT  # participations
-
-    def measure(self) -> Record:
-        """Return the losses of each participation and optimizer."""
-        records = [each for replicate in range(self.count) for each in self.records(replicate)]
-        return {"marks": self.marks, "records": records}
-
-    def records(self, replicate: int) -> Iterator[Record]:
-        """Yield a record for each optimizer, over one participation.
-
-        ``losses`` are means over the second half of the rounds until each mark, ``accuracy`` is that of the same models
-        on held-out images at the end.
-        """
-        changes = {
-            "expect": [],
-            "stop.rounds": self.marks[-1],
-            "population.*.separation": self.separation,
-            "learning.optimizers": list(self.optimizers),
-            "learning.reference": self.reference,
-        }
-        scenario = Scenario.load(SCENARIOS / "paper" / "mnist-network.fedsim.yaml").with_values(changes)
-        run = simulate(scenario, replicate=replicate)
-        assert run.learning is not None
-        for name in run.learning["optimizer"].unique(maintain_order=True):
-            loss, rounds = losses_of(run, name)
-            halves = [(2 * rounds > mark) & (rounds <= mark) for mark in self.marks]
-            own = {
-                what: run.metrics[f"learning.{name}.{what}"] for what in ("loss", "drift", "late_descent", "accuracy")
-            }
-            own |= loss_record(run, name) | {"losses": [float(loss[half].mean()) for half in halves]}
-            yield {"participation": replicate, "separation": None if name == UNIFORM else self.separation} | own
+    changes: Record = {"population.*.separation": separation, "stop.rounds": marks[-1]}
+    changes |= {"learning.optimizers": [*optimizers], "learning.reference": reference}
+    return Network("mnist-network", changes, marks, count)
 
 
-FIGURE_3 = {
-    f"figure-3-r{r}": Images(r, ("fedavg", "fedvarp", "debiased_fedavg"), "uniform") if r == 8 else Images(r)
-    for r in (0, 4, 8, 12)
-} | {"figure-3-long": Images(0, reference="uniform", marks=(40_000, 80_000, 160_000), count=3)}
+NETWORKS = {
+    "weights-r0": on_digits(0, 1000, WEIGHTS),
+    "methods-r8": on_digits(8, 1000),
+    "regularised-r8": on_digits(8, 6000, l2=0.03),
+}
+FIGURE_3 = {f"figure-3-r{r}": on_images(r, METHODS, "uniform") if r == 8 else on_images(r) for r in (0, 4, 8, 12)} | {
+    "figure-3-long": on_images(0, reference="uniform", marks=(40_000, 80_000, 160_000), count=3)
+}
 
 
 def largest_weight(participations: pl.DataFrame, clients: int) -> float:

@@ -13,12 +13,13 @@ import matplotlib as mpl
 import numpy as np
 
 from fedsim import Scenario
-from fedsim.findings.decided import decided_of, planned_seeds
-from fedsim.findings.finished_sweep import read_finished_sweep
-from fedsim.findings.formatting import listing, number
+from fedsim.common.formatting import listing, number
 from fedsim.learning.components import build_problem
 from fedsim.learning.problems.problem import Solvable, Solved
-from fedsim.sweeps.decision import interval
+from fedsim.pages.trial_tables import standings
+from fedsim.trials.contrasts import interval
+from fedsim.trials.decision import aim_of, planned_seeds
+from fedsim.trials.trials import Trials
 from reports.make.kept import ROOT, SCENARIOS, Record, read_store, write_store
 from reports.make.rates import picture
 from reports.make.words import signed, table
@@ -75,32 +76,22 @@ _HUGE = (
 OTHER_SEEDS = ("seed=5001",)
 """The seeds of the comparison and, 10^6 above them, those of tuning."""
 
+_FILES = {SMALL: "which-r", LARGE: "which-r", DIGITS: "which-r-digits"}
 CASES = (
-    Case(SMALL, 8),
-    Case(SMALL, 1),
-    Case(LARGE, 8, more=_LARGE),
-    Case(DIGITS, 8, file="which-r-digits"),
-    Case(SMALL, 8, "independent"),
-    Case(SMALL, 8, more=OTHER_SEEDS),
-    Case(DIGITS, 1, file="which-r-digits"),
-    Case(SMALL, 1, "independent"),
-    Case(SMALL, 8, "independent", "which-r-amplified"),
-    Case(SMALL, 1, "independent", "which-r-amplified"),
-    Case(LARGE, 1, more=_LARGE),
-    Case(SMALL, 2),
-    Case(SMALL, 1, more=OTHER_SEEDS),
-    Case(SMALL, 2, "independent"),
-    Case(DIGITS, 2, file="which-r-digits"),
-    Case(SMALL, 8, "banded", "which-r-amplified"),
-    Case(LARGE, 2, more=_LARGE),
-    Case(LARGE, 8, "independent", more=_LARGE),
-    Case(DIGITS, 8, file="which-r-digits", more=OTHER_SEEDS),
+    *(
+        Case(problem, epsilon, mechanism, _FILES[problem], _LARGE if problem == LARGE else ())
+        for problem in (SMALL, LARGE, DIGITS)
+        for mechanism in ("banded", "independent")
+        for epsilon in (8, 2, 1)
+        if (problem, mechanism, epsilon)
+        not in {(LARGE, "independent", 2), *((DIGITS, "independent", e) for e in (2, 1))}
+    ),
     Case(HUGE, 8, more=_HUGE),
+    *(Case(SMALL, epsilon, more=OTHER_SEEDS) for epsilon in (8, 1)),
     Case(LARGE, 8, more=(*_LARGE, *OTHER_SEEDS)),
-    Case(DIGITS, 8, "independent", "which-r-digits"),
-    Case(SMALL, 2, "independent", "which-r-amplified"),
-    Case(LARGE, 1, "independent", more=_LARGE),
-    Case(SMALL, 1, "banded", "which-r-amplified"),
+    Case(DIGITS, 8, file="which-r-digits", more=OTHER_SEEDS),
+    *(Case(SMALL, epsilon, "independent", "which-r-amplified") for epsilon in (8, 2, 1)),
+    *(Case(SMALL, epsilon, "banded", "which-r-amplified") for epsilon in (8, 1)),
 )
 
 
@@ -119,19 +110,20 @@ def run() -> None:
 
 def kept(case: Case, folder: Any) -> Record:
     """Return what a decision found at each setting."""
-    found = decided_of(read_finished_sweep(folder / "final"))
-    sweep, seeds, least = found.sweep, planned_seeds(found.sweep), np.zeros(found.values.shape[1])
+    trials = Trials.read(folder)
+    values = trials.samples(aim_of(trials).metric)
+    seeds, stand, least = planned_seeds(trials), standings(trials), np.zeros(values.shape[1])
     if case.problem in {DIGITS, HUGE}:
         scenario = Scenario.load(case.command[1], case.command[3::2])
         least += [_least(scenario, scenario.seed + k) for k in range(len(least))]
     rows = []
-    for row, (mean, half) in enumerate(np.transpose(interval(found.values - least))):
-        own = {"name": found.names[row], "seeds": seeds[row], "loss": mean, "half": half}
-        own |= {"standing": found.standings[row], "pace": interval(sweep.samples("rounds.per_day"))[0][row]}
+    for row, (mean, half) in enumerate(np.transpose(interval(values - least))):
+        own = {"name": trials.names[row], "seeds": seeds[row], "loss": mean, "half": half}
+        own |= {"standing": stand[row], "pace": interval(trials.samples("rounds.per_day"))[0][row]}
         own |= {
-            path.rpartition("fedavg.")[2]: interval(sweep.samples(f"learning.fedavg.{path}"))[0][row] for path in PARTS
+            path.rpartition("fedavg.")[2]: interval(trials.samples(f"learning.fedavg.{path}"))[0][row] for path in PARTS
         }
-        tuned = {path: sweep.numbers(path) for path in sweep.tuned}
+        tuned = {path: trials.numbers(path) for path in trials.tuned}
         own |= {path.rpartition(".0.")[2]: float(each[row]) for path, each in tuned.items() if each is not None}
         rows.append({key: _short(value) for key, value in own.items()})
     return {"settings": rows}
@@ -178,15 +170,15 @@ def table_of() -> str:
 
 def parts() -> str:
     """Say of what the loss is made at R = 0 and at the best R, where its parts are known."""
-    ways, asked = (
-        list[str](),
-        {Case(SMALL, 8), Case(SMALL, 1), Case(LARGE, 8, more=_LARGE), Case(LARGE, 1, more=_LARGE)},
+    asked = {Case(SMALL, 8), Case(SMALL, 1), Case(LARGE, 8, more=_LARGE), Case(LARGE, 1, more=_LARGE)}
+    return listing(
+        [
+            f"{_shares(settings[0])} and {_shares(_best(settings))} % (d = {case.problem.rpartition(' ')[2]}, "
+            f"epsilon {case.epsilon})"
+            for case, settings in found()
+            if case in asked
+        ]
     )
-    for case, settings in found():
-        if case in asked:
-            shares = f"{_shares(settings[0])} and {_shares(_best(settings))}"
-            ways.append(f"{shares} % (d = {case.problem.rpartition(' ')[2]}, epsilon {case.epsilon})")
-    return listing(ways)
 
 
 def sentence() -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from fedsim import Scenario, simulate
 from fedsim.learning.problems.quadratic import Quadratic
+from fedsim.trials.contrasts import interval
 from reports.make.kept import SCENARIOS, kept_sweep, read_store, write_store
 from reports.make.words import signed, with_error
 
@@ -79,12 +80,12 @@ def tune() -> None:
 
 def at(sweep: str, row: int, metric: str, digits: int, scale: float = 1.0) -> str:
     """Write the mean of a metric at a setting of a kept sweep."""
-    return signed(scale * float(kept_sweep(sweep).estimates(metric).mean[row]), digits)
+    return signed(scale * float(interval(kept_sweep(sweep).samples(metric)).mean[row]), digits)
 
 
 def above_by_parts(row: int, kind: str) -> str:
     """Write the loss of an optimizer above the optimum at a setting, and its parts."""
-    above = kept_sweep("which-separation").estimates(f"learning.{kind}.above_optimum")
+    above = interval(kept_sweep("which-separation").samples(f"learning.{kind}.above_optimum"))
     parts = (f"learning.{kind}.{each}_loss" for each in ("bias", "participation_noise", "privacy_noise"))
     written = ", ".join(at("which-separation", row, part, 3) for part in parts)
     return f"{with_error((above.mean[row], above.half[row]), 3)} | {written}"

@@ -12,8 +12,8 @@ from fedsim.availability.habits.batch import HabitsBatch
 from fedsim.availability.models import availability_models
 from fedsim.common.instants import DAY
 from fedsim.common.keyed import Purpose, stream
-from fedsim.experiment.preflight import made_ready
 from fedsim.log.journal import Journal
+from fedsim.run.preflight import preflight
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_into
 from fedsim.simulation.engine import Simulation
@@ -28,7 +28,7 @@ def test_memory_does_not_grow_with_the_days(tmp_path: Path) -> None:
     def held(days: int) -> int:
         data = {"stop": {"duration": f"{days}d"}, "server": SERVER, "records": {"gauges": "12h"}}
         scenario = Scenario.model_validate(data | {"population": [POPULATION[0] | {"devices": 100_000}]})
-        ready = made_ready(scenario)
+        ready = preflight(scenario)
         with Held() as held:
             simulation = Simulation(scenario, ready.population, 0, lambda *_: None, ready.devices)
             simulate_into(Journal(tmp_path / str(days)), simulation)

@@ -18,9 +18,9 @@ from fedsim.common.errors import PluginError, ScenarioError
 from fedsim.common.instants import FOREVER
 from fedsim.common.keyed import Stream
 from fedsim.common.reasons import Reason
-from fedsim.experiment.preflight import preflight
 from fedsim.population import build_population
 from fedsim.population.distributions import DISTRIBUTIONS
+from fedsim.run.preflight import preflight
 from fedsim.scenario import Scenario
 from fedsim.scenario.stop import Stop
 from fedsim.simulation import simulate_log, transitions_table
@@ -145,7 +145,7 @@ def test_both_engines_give_the_same_tables(own: dict[str, Any], server: dict[str
     logs = []
     for engine in ("process", "vectorized"):
         one = scenario(engine, server, **own)
-        population = preflight(one)
+        population = preflight(one).population
         logs.append(simulate_log(one, population))
         assert applicable(one, population) is None
     for name in ("rounds", "participations", "gauges"):
@@ -255,7 +255,7 @@ def test_times_are_rounded_to_milliseconds() -> None:
 @pytest.mark.parametrize("engine", ["process", "vectorized"])
 def test_what_cannot_be_is_refused(kind: Any, complaint: str | None, engine: str) -> None:
     one = scenario(engine, availability=kind)
-    population = preflight(one)
+    population = preflight(one).population
     if complaint is None:
         simulate_log(one, population)
         return
@@ -334,7 +334,7 @@ def test_registered_names_do_as_well() -> None:
             return np.ceil(2 * p) / 2
 
     one = scenario(availability="mornings_of_mine", weight={"kind": "halves_of_mine"})
-    population = preflight(one)
+    population = preflight(one).population
     assert isinstance(strata(one, population).models[0], Mornings)
     assert len(np.unique(population.weight[:60])) == 2
     assert len(simulate_log(one, population).rounds) > 1

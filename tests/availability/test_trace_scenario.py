@@ -14,8 +14,8 @@ from fedsim.availability.population import strata
 from fedsim.availability.trace import RecordedAvailability
 from fedsim.common.errors import ScenarioError
 from fedsim.common.keyed import Purpose, stream
-from fedsim.experiment.preflight import made_ready, preflight
 from fedsim.population import build_population
+from fedsim.run.preflight import preflight
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 from tests.command import fedsim
@@ -125,7 +125,7 @@ def test_groups_share_the_deal_of_one_trace(write: Write, tmp_path: Path) -> Non
 
 def test_what_was_repaired_is_told(write: Write, tmp_path: Path) -> None:
     path = case(write, tmp_path, ", repeat: day, until: 12h", rows="a,0,9\na,3,3\nb,90000,90001\n")
-    (first, outside, second, third) = made_ready(Scenario.load(path)).notes
+    (first, outside, second, third) = preflight(Scenario.load(path)).notes
     assert outside == "t.csv: 1 interval outside of the part that is used, left out"
     assert first == "t.csv: 2 intervals of 2 devices; 1 interval of zero length, dropped"
     assert second == "t.csv: 1 device is never available (available, within the part that is used)"

@@ -14,9 +14,9 @@ import fedsim
 from fedsim.bridges.cohorts import Schedule, as_schedule, read_schedule
 from fedsim.bridges.exports import export_schedule
 from fedsim.common.errors import RunError
-from fedsim.experiment.result import Result
-from fedsim.experiment.run import simulate
 from fedsim.log import with_staleness
+from fedsim.run.run import Result
+from fedsim.run.simulate import simulate
 from tests.conftest import LIMIT_S, Load
 
 RENEWAL = "population.0.availability={kind: renewal, on: 5m, off: 5m}"

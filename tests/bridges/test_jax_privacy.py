@@ -7,7 +7,7 @@ import pytest
 
 from fedsim.bridges.cohorts import read_schedule
 from fedsim.common.errors import RunError
-from fedsim.experiment.run import simulate
+from fedsim.run.simulate import simulate
 from tests.bridges.test_cohorts import BUFFERED, SKIPPED
 from tests.conftest import Load
 

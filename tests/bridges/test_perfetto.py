@@ -7,7 +7,7 @@ import pytest
 
 from fedsim.bridges.exports import export_perfetto
 from fedsim.common.errors import RunError
-from fedsim.experiment.run import simulate
+from fedsim.run.simulate import simulate
 from tests.conftest import Load
 
 RENEWAL = "population.0.availability={kind: renewal, on: 5m, off: 5m}"

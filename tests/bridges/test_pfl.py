@@ -8,8 +8,8 @@ import pytest
 
 from fedsim.bridges.cohorts import read_schedule
 from fedsim.common.errors import RunError
-from fedsim.experiment.privacy import mechanism_data, promises
-from fedsim.experiment.run import simulate
+from fedsim.run.privacy import mechanism_data, promises
+from fedsim.run.simulate import simulate
 from tests.bridges.test_cohorts import BUFFERED, SKIPPED
 from tests.conftest import Load
 

@@ -11,9 +11,10 @@ import pytest
 from fedsim.bridges.exports import export_schedule
 from fedsim.bridges.schedule_format import COLUMNS
 from fedsim.common.errors import RunError
-from fedsim.experiment.result import Result, load
-from fedsim.experiment.run import simulate
 from fedsim.log import fingerprint
+from fedsim.run.load import load
+from fedsim.run.run import Result
+from fedsim.run.simulate import simulate
 from tests.command import fedsim
 from tests.conftest import Load
 

@@ -13,7 +13,7 @@ import fedsim
 from fedsim.bridges.cohorts import read_schedule
 from fedsim.common.arguments import check_local
 from fedsim.common.files import sole_writer, write_text
-from fedsim.sweeps.results import read_results
+from fedsim.trials.results import read_results
 from tests.command import COMMANDS
 from tests.command import fedsim as call
 from tests.conftest import Load
@@ -107,7 +107,7 @@ def test_no_public_function_takes_an_address_for_a_path(
 
 def test_public_functions_take_paths() -> None:
     names = {function.__qualname__ for function, _ in public_functions()}
-    assert names >= {"simulate", "load", "sweep", "compare", "Scenario.load", "Result.save", "Result.report"}
+    assert names >= {"simulate", "load", "sweep", "compare", "Scenario.load", "Run.save", "Run.report"}
 
 
 @pytest.mark.parametrize("address", ADDRESSES)

@@ -63,7 +63,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("kept")
     (folder / "case.fedsim.yaml").write_text(RUN)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fedsim.experiment.run.write_run_report", lambda directory, **_: directory / "report.html")
+        patch.setattr("fedsim.run.simulate.write_page", lambda _, page, **__: page)
         done = fedsim("run", folder / "case.fedsim.yaml", "--out", folder / "run")
     assert done.returncode == 0, done.stderr
     return folder

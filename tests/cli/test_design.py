@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from fedsim import Scenario, simulate
-from fedsim.analysis.contributions import pulls
-from fedsim.analysis.noise import by_chance
+from fedsim.measure.contributions import pulls
+from fedsim.measure.noise import by_chance
 from tests.command import fedsim
 
 CHAIN = """\

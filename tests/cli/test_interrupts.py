@@ -46,15 +46,15 @@ def dies(_):
         sum(range(1000))
 kept = weakref.ref(thing, dies)
 sys.argv = ["fedsim", "run", FILE, "--out", OUT]
-import fedsim.report.page
+import fedsim.pages.page
 def page(*_, **__):
     global thing
     del thing
-before = fedsim.experiment.run.record
+before = fedsim.run.simulate.record
 def record(*given, **named):
     page()
     return before(*given, **named)
-fedsim.experiment.run.record = record
+fedsim.run.simulate.record = record
 from fedsim.__main__ import main
 main()
 """
@@ -67,7 +67,7 @@ def test_a_signal_that_python_drops_counts(tmp_path: Path, name: str, times: int
     file = tmp_path / "a.fedsim.yaml"
     file.write_text(SMALL)
     values = {"TIMES": times, "SIGNAL": f"signal.{name}", "FILE": repr(str(file)), "OUT": repr(str(tmp_path / "run"))}
-    code = "import fedsim.experiment.run\n" + LOST
+    code = "import fedsim.run.simulate\n" + LOST
     for key, value in values.items():
         code = code.replace(key, str(value))
     done = subprocess.run(
@@ -91,7 +91,7 @@ def test_what_compiled_code_makes_of_it(error: BaseException | None, monkeypatch
         raise error
 
     monkeypatch.setattr(THIS_PROCESS, "asked", False)
-    monkeypatch.setattr("fedsim.analysis.metrics.listed", interrupted)
+    monkeypatch.setattr("fedsim.measure.metrics.listed", interrupted)
     done = fedsim("metrics")
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
 

@@ -13,10 +13,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from fedsim.sweeps import sweep as sweeping
+from fedsim.trials import sweep as sweeping
 from tests.command import fedsim, variables
 from tests.conftest import LIMIT_S
-from tests.sweeps.sweeping import THREADS
+from tests.trials.sweeping import THREADS
 
 CASE = """\
 stop: {rounds: 20}

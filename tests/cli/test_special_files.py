@@ -71,7 +71,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, text in texts.items():
         (folder / name).write_text(text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fedsim.experiment.run.write_run_report", lambda directory, **_: directory / "report.html")
+        patch.setattr("fedsim.run.simulate.write_page", lambda _, page, **__: page)
         for command in ("sweep s.fedsim.yaml --out sweep --workers 1", *COMMANDS):
             done = fedsim(*command.split(), cwd=folder)
             assert done.returncode == 0, (command, done.stderr)
@@ -83,7 +83,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_no_special_file_is_waited_for_or_replaced(
     kept: Path, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fedsim.experiment.run.write_run_report", lambda directory, **_: directory / "report.html")
+    monkeypatch.setattr("fedsim.run.simulate.write_page", lambda _, page, **__: page)
     names = sorted(
         str(path.relative_to(kept)) for glob in COMMANDS[command].split() for path in kept.glob(glob) if path.is_file()
     )

@@ -49,7 +49,7 @@ def of_python() -> set[str]:
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize("program", ["console script", "python -m"])
+@pytest.mark.parametrize("program", [pytest.param("console script", marks=pytest.mark.campaign), "python -m"])
 def test_modules_in_the_working_folder_do_not_run(tmp_path: Path, program: str) -> None:
     folder, elsewhere, ran = tmp_path / "theirs", tmp_path / "bin", tmp_path / "ran"
     for made in (folder, elsewhere, ran):

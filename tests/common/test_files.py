@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from fedsim.common.errors import RunError
 from fedsim.common.files import join_tables, read_table, write_table
-from fedsim.log.journal import stored_log
-from fedsim.sweeps.store import RUNS, read_runs
+from fedsim.log.journal import StoredLog
+from fedsim.trials.store import RUNS, read_runs
 
 
 def test_damage_on_which_polars_panics_is_told_like_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,7 +29,7 @@ def test_damage_on_which_polars_panics_is_told_like_any_other(tmp_path: Path, mo
     with pytest.raises(RunError, match=r"abc\.parquet cannot be read: range end index"):
         read_runs(tmp_path)
     with pytest.raises(RunError, match="the log cannot be read: range end index"):
-        stored_log(tmp_path, 1.0)
+        StoredLog(tmp_path, 1.0)
 
 
 @given(cuts=st.lists(st.integers(0, 1000), max_size=6), passing=st.booleans(), seed=st.integers(0, 1 << 30))

@@ -14,7 +14,7 @@ import pytest
 from fedsim.common.instants import readable_time
 from fedsim.common.messages import PatientPipe
 from fedsim.common.progress import on_stderr
-from fedsim.experiment.run import simulate
+from fedsim.run.simulate import simulate
 from tests.conftest import LIMIT_S, SMALL, Load, Write
 
 

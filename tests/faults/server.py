@@ -37,16 +37,16 @@ def measure_here(jobs: Any, _workers: int) -> Iterator[tuple[Any, Any]]:
 def make_quick() -> None:
     """Let a run pass on rows and keep states often, draw no charts, and measure replays in this process."""
     import fedsim.ci.replay as replays
-    import fedsim.report
+    import fedsim.pages
     from fedsim.common.files import write_text
     from fedsim.log import journal, recorder
     from fedsim.scenario import scenario_schema
 
-    def page(directory: Path, *_: object, **__: object) -> Path:
-        write_text(directory / "report.html", (directory / "metrics.json").read_text(encoding="utf-8"))
-        return directory / "report.html"
+    def page(_: object, to: Path, **__: object) -> Path:
+        write_text(to, (to.parent / "metrics.json").read_text(encoding="utf-8"))
+        return to
 
-    fedsim.report.write_report = page
+    fedsim.pages.write_report = page  # type: ignore[assignment]
     journal.SOONEST_S, journal.PATIENCE = 0.0, 0.0
     vars(recorder)["_SETTLE"] = 40
     vars(replays)["_measure_all"] = measure_here

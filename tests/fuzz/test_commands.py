@@ -29,7 +29,7 @@ from fedsim.traces.calibrate import read_sessions
 from tests.command import Done, fedsim, limited
 from tests.fuzz.mutations import mutate
 
-FIRST, CASES = int(os.environ.get("FEDSIM_FUZZ_FROM", "0")), int(os.environ.get("FEDSIM_FUZZ_CASES", "1000"))
+FIRST, CASES = int(os.environ.get("FEDSIM_FUZZ_FROM", "0")), int(os.environ.get("FEDSIM_FUZZ_CASES", "400"))
 CODES = {0, 1, 2, 3, 4, 130}
 MOST_CPU_S, MOST_KIB = 20.0, 3 * 2**19
 SCENARIO = """
@@ -83,7 +83,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         (folder / name).write_text(text)
     _data(folder)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fedsim.experiment.run.write_run_report", lambda directory, **_: directory / "report.html")
+        patch.setattr("fedsim.run.simulate.write_page", lambda _, page, **__: page)
         case = folder / "case.fedsim.yaml"
         for asked in (
             ("run", case, "--out", folder / "run"),
@@ -246,7 +246,7 @@ KINDS: list[tuple[Callable[[random.Random, Path], list[Done]], int]] = [
 @pytest.mark.long
 @pytest.mark.timeout(0)  # a campaign takes as long as it takes; each case has a limit of its own
 def test_every_case_has_an_answer(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedsim.experiment.run.write_run_report", lambda directory, **_: directory / "report.html")
+    monkeypatch.setattr("fedsim.run.simulate.write_page", lambda _, page, **__: page)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     wrong, answers = [], Counter[tuple[str, int]]()
     for number in range(FIRST, FIRST + CASES):

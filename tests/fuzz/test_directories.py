@@ -27,7 +27,7 @@ from fedsim.common.errors import RunError
 from fedsim.learning.checkpoint import Checkpoint
 from fedsim.log import fingerprint
 from fedsim.log.journal import Journal
-from fedsim.sweeps.store import RUNS, write_crash, write_sweep
+from fedsim.trials.store import RUNS, write_crash, write_sweep
 from tests.command import Done, fedsim, fedsim_process, limited
 from tests.fuzz.mutations import mutate, of_bytes
 
@@ -121,7 +121,7 @@ def quick() -> Iterator[None]:
         for name, value in (
             *(("log.journal.SOONEST_S", 0.0), ("log.journal.PATIENCE", 0.0), ("log.recorder._SETTLE", 8)),
             *(("learning.checkpoint._SECONDS", 0.0), ("learning.checkpoint._SHARE", 1e9)),
-            ("report.write_report", _page),
+            ("pages.write_report", _page),
         ):
             patch.setattr(f"fedsim.{name}", value)
         yield
@@ -316,7 +316,7 @@ def test_what_happens_to_a_file_is_told_or_makes_no_difference(kept: Path, tmp_p
     check(range(12), kept, tmp_path)
 
 
-@pytest.mark.long
+@pytest.mark.campaign
 @pytest.mark.timeout(0)  # a campaign takes as long as it takes; each case has a limit of its own
 def test_many_accidents(kept: Path, tmp_path: Path) -> None:
     check(range(FIRST, FIRST + CASES), kept, tmp_path, 10)

@@ -18,19 +18,19 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from fedsim import report
+from fedsim import pages
 from fedsim.ci import replay as replays
 from fedsim.common.errors import where
 from fedsim.common.outcomes import ROUND_OUTCOMES, SESSION_OUTCOMES
-from fedsim.experiment import evaluation
 from fedsim.log import journal
 from fedsim.log.recorder import Recorder
+from fedsim.run import evaluate
 from tests.command import Done, fedsim, limited
 from tests.faults.server import measure_here
 from tests.fuzz.scenarios import write_scenario
 
 FIRST, CASES = (
-    int(os.environ.get(f"FEDSIM_SCENARIOS_{name}", or_else)) for name, or_else in (("FROM", 0), ("CASES", 300))
+    int(os.environ.get(f"FEDSIM_SCENARIOS_{name}", or_else)) for name, or_else in (("FROM", 0), ("CASES", 100))
 )
 MOST_S = 60.0
 HERE = ("--executor", "concurrent.futures:ThreadPoolExecutor", "--workers", "1", "--no-report")
@@ -46,7 +46,6 @@ ASKED: list[tuple[tuple[object, ...], int]] = [
     (("sweep", "FILE", "--out", "OUT/sweep", *HERE), 4),
     (("replay", "FILE", "--workers", "1", "--out", "OUT/replay", "--summary", "OUT/summary.md"), 2),
     (("replay", "FILE", "--locked", "--workers", "1", "--out", "OUT/locked"), 2),
-    (("solve", "FILE", "--until", "rounds.count >= 1", "--to", "2"), 1),
 ]
 AFTER = [
     *(("report", "OUT/run", "--format", "md"), ("export", "OUT/run", "--perfetto", "OUT/trace.json")),
@@ -114,7 +113,7 @@ def test_each_command_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for number in range(FIRST, FIRST + CASES):
         with monkeypatch.context() as patch:
             if number % 20:  # what takes longest, charts and the processes of replays, is there in one case of twenty
-                patch.setattr(report, "write_report", lambda directory, *_, **__: directory / "report.html")
+                patch.setattr(pages, "write_report", lambda directory, *_, **__: directory / "report.html")
                 patch.setattr(replays, "_measure_all", measure_here)
             wrong += (found := one(number, tmp_path, patch, counts))
         print(*found, sep="\n", end="\n" * bool(found), flush=True)  # noqa: T201  at once, in a long campaign
@@ -189,8 +188,8 @@ def compare_engines(cases: int, place: Path) -> Counter[str]:
 @pytest.fixture
 def log_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the page and theory, which is asked about the scenario alone: they take nearly all of the time."""
-    monkeypatch.setattr(report, "write_report", lambda directory, *_, **__: directory / "report.html")
-    monkeypatch.setattr(evaluation, "applicable", lambda *_: None)
+    monkeypatch.setattr(pages, "write_report", lambda directory, *_, **__: directory / "report.html")
+    monkeypatch.setattr(evaluate, "applicable", lambda *_: None)
 
 
 @pytest.mark.usefixtures("log_alone")
@@ -198,7 +197,7 @@ def test_both_engines_write_the_same_bytes(tmp_path: Path) -> None:
     compare_engines(5, tmp_path)
 
 
-@pytest.mark.long
+@pytest.mark.campaign
 @pytest.mark.timeout(0)
 @pytest.mark.usefixtures("log_alone")
 def test_both_engines_write_the_same_bytes_many_times(tmp_path: Path) -> None:

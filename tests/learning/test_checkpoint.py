@@ -13,12 +13,12 @@ import pytest
 
 import fedsim.learning.checkpoint
 from fedsim import Scenario
-from fedsim.experiment.run import record
-from fedsim.experiment.run_directory import Provenance
 from fedsim.learning.checkpoint import Checkpoint
 from fedsim.learning.optimizers.by_participant import Remembered
 from fedsim.learning.optimizers.scaffold import Controls
 from fedsim.learning.problems.torch_module import TorchModule
+from fedsim.run.files import Provenance
+from fedsim.run.simulate import record
 
 SYNCHRONOUS = """\
 stop: {rounds: 60}

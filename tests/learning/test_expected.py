@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from fedsim import Scenario, simulate
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import ScenarioError
-from fedsim.experiment.preflight import preflight
 from fedsim.learning import FedAvg, LearningError, LocalWork
 from fedsim.learning.expected import Expected, expected_optimizer
 from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg
@@ -16,6 +15,7 @@ from fedsim.learning.optimizers.fedau import FedAu
 from fedsim.learning.optimizers.optimizer import Cohort, Optimizer
 from fedsim.learning.problems.quadratic import Quadratic
 from fedsim.learning.server_updates import Composed, Sgd
+from fedsim.run.preflight import preflight
 from tests.conftest import Load
 
 PARTS = ("bias_loss", "participation_noise_loss", "privacy_noise_loss")

@@ -9,8 +9,6 @@ from fedsim import Scenario, simulate
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import ScenarioError
 from fedsim.common.keyed import Purpose, stream
-from fedsim.experiment.preflight import preflight
-from fedsim.experiment.result import Result
 from fedsim.learning import FedAvg, LearningError
 from fedsim.learning.optimizers.optimizer import Cohort
 from fedsim.learning.private import Noise, Private, caveats, with_privacy
@@ -21,6 +19,8 @@ from fedsim.privacy.bounds import enforced_bounds
 from fedsim.privacy.epsilon import epsilon_of
 from fedsim.privacy.guarantee import guarantee
 from fedsim.privacy.mechanisms.fixed import square_root
+from fedsim.run.preflight import preflight
+from fedsim.run.run import Result
 from fedsim.scenario.component import Component
 from fedsim.scenario.privacy import AdaptiveClip, Privacy
 from tests.conftest import Load

@@ -18,13 +18,12 @@ def test_tables_show_seconds() -> None:
     recorder.close_round(86_400_103, "skipped")
     recorder.gauge(3_600_007, np.arange(len(GAUGE_COUNTS))[:, np.newaxis])
     recorder.settle()
-    log = memory.log(86_400.103)
-    assert log.rounds.select("opened_s", "selected_s", "closed_s").rows() == [
+    assert memory.rounds.select("opened_s", "selected_s", "closed_s").rows() == [
         (0.0, 1.001, 86_400.003),
         (86_400.103, None, 86_400.103),
     ]
-    assert log.participations.select("client", "selected_s", "ended_s").rows() == [
+    assert memory.participations.select("client", "selected_s", "ended_s").rows() == [
         (2, 1.001, 1.999),
         (1, 1.001, 86_400.003),
     ]
-    assert log.gauges.row(0) == (3_600.007, "all", "UTC", *range(len(GAUGE_COUNTS)))
+    assert memory.gauges.row(0) == (3_600.007, "all", "UTC", *range(len(GAUGE_COUNTS)))

@@ -5,9 +5,9 @@ import pytest
 
 from fedsim.common.errors import ScenarioError
 from fedsim.common.keyed import Purpose, stream
-from fedsim.experiment.preflight import notes_of, preflight
 from fedsim.population import build_population, check_feasible
 from fedsim.population.sessions import session_phases
+from fedsim.run.preflight import notes_of, preflight
 from fedsim.scenario import Scenario
 from fedsim.scenario.devices import DEVICE_CLASSES, PLACES
 from fedsim.theory.prediction import theory_or_why_not
@@ -65,8 +65,8 @@ def test_memory_keeps_devices_out_for_good(write: Write) -> None:
     assert made.device is not None
     small = made.device == PLACES["iphone-5s"]
     assert made.barred.tolist() == np.flatnonzero(small).tolist()
-    (note,) = [each for each in notes_of(case, made) if "session.needs" in each and "of 400" in each]
-    assert note.startswith(f"session.needs: {small.sum()} of 400 devices ({small.mean():.1%}) of group 'everyone'")
+    (note,) = [each for each in notes_of(preflight(case)) if "session.needs" in each and "of 400" in each]
+    assert note.startswith(f"{small.sum()} of 400 devices have less memory than session.needs")
     wide = case.with_values({"server.cohort": 390})
     (mistake,) = check_feasible(wide, made)
     assert f"the population has {400 - small.sum()} that may take part" in mistake.message

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.analysis.contributions import contributions
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import ScenarioError, StalledError
-from fedsim.experiment.preflight import preflight
 from fedsim.learning.private import caveats
+from fedsim.measure.contributions import contributions
 from fedsim.population import build_population
 from fedsim.privacy.bounds import broken_by_clients, broken_promises, enforced_bounds
 from fedsim.privacy.sensitivity import sensitivity
+from fedsim.run.preflight import preflight
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 from tests.conftest import Load

@@ -7,16 +7,18 @@ import numpy as np
 import pytest
 
 from fedsim import Scenario, promises, simulate
+from fedsim.availability.population import strata
 from fedsim.common.errors import ScenarioError
-from fedsim.experiment.audit import audit
-from fedsim.experiment.preflight import preflight
-from fedsim.experiment.training import private_optimizers
 from fedsim.learning.optimizers.optimizer import Cohort
 from fedsim.population import build_population
 from fedsim.privacy.bounds import enforced_bounds
 from fedsim.privacy.epsilon import epsilon_of, noise_for
 from fedsim.privacy.guarantee import guarantee
 from fedsim.privacy.sampled import epsilon_of_sampled, noise_for_sampled
+from fedsim.run.audit import audit
+from fedsim.run.federation import PreparedFederation
+from fedsim.run.preflight import preflight
+from fedsim.run.training import private_optimizers
 from tests.conftest import Load
 
 DELTA = 1e-8
@@ -224,7 +226,9 @@ def test_an_attacker_without_the_schedule_stays_below_epsilon(server: dict[str, 
     assert bounds.sampling is not None
     chance, cycle = bounds.sampling
     assert scenario.learning is not None
-    (optimizer,) = private_optimizers(scenario, scenario.learning, population).values()
+    (optimizer,) = private_optimizers(
+        PreparedFederation(scenario, population, strata(scenario, population)), scenario.learning
+    ).values()
     assert optimizer.steps_alone
     c = np.zeros(36)
     known = optimizer.noise.mechanism.coefficients(bounds)  # type: ignore[union-attr]
@@ -258,7 +262,7 @@ def test_the_empty_cohort_of_a_server_with_momentum_moves_it_too(small: Load) ->
         "population.0.separation=0",
         "population.0.availability=always",
     )
-    (optimizer,) = private_optimizers(scenario, scenario.learning, build_population(scenario)).values()  # type: ignore[arg-type]
+    (optimizer,) = private_optimizers(preflight(scenario), scenario.learning).values()  # type: ignore[arg-type]
     state = optimizer.init(12, 3)
     state, model = optimizer.apply(state, np.zeros(3), Cohort(0, np.empty(0, dtype=np.int64)), np.empty((0, 3)))
     assert np.abs(model).min() > 0

@@ -9,7 +9,7 @@ import pytest
 
 from fedsim.common.errors import ScenarioError
 from fedsim.scenario import Scenario, document, loading
-from fedsim.sweeps.plan import points_of
+from fedsim.trials.plan import points_of
 from tests.conftest import SMALL
 
 

@@ -12,11 +12,11 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from fedsim.common.errors import Mistake, ScenarioError
-from fedsim.experiment.preflight import preflight
+from fedsim.run.preflight import preflight
 from fedsim.scenario import Scenario, starter
 from tests.command import fedsim
 
-ANSWERED, READ = 300, 2_000
+ANSWERED, READ = 1_000, 600
 """Files that commands answer, and that are read alone, which takes a tenth of the time and finds most mistakes."""
 MOST_DEVICES = 20_000
 MOST_RUN = 300
@@ -120,7 +120,7 @@ BRIEFLY = ["--set", "stop={rounds: 3, duration: 30m}", "--set", "replicates=1"]
 
 
 @pytest.mark.filterwarnings("ignore")  # what the mutations make numbers do is not this test's business
-@pytest.mark.long
+@pytest.mark.campaign
 @settings(max_examples=ANSWERED)
 @given(content=mutated(), dice=st.integers(0, 9))
 def test_a_mutated_file_gets_an_answer(
@@ -137,7 +137,7 @@ def test_a_mutated_file_gets_an_answer(
     further = {0: "run", 1: "plan", 2: "chain", 3: "chain", 4: "chain"}.get(dice)
     if code or further is None or Scenario.load(path).devices > MOST_RUN:
         return
-    monkeypatch.setattr("fedsim.sweeps.plan.LocalProcesses", ThreadPoolExecutor)  # where memory has its limit, too
+    monkeypatch.setattr("fedsim.trials.plan.LocalProcesses", ThreadPoolExecutor)  # where memory has its limit, too
     out = ["--out", tmp_path / "out"] if further != "chain" else []
     done = fedsim(further, path, *BRIEFLY, *out)
     code, said = done.returncode, done.stderr

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from fedsim.common.errors import ScenarioError
-from fedsim.experiment.preflight import preflight
+from fedsim.run.preflight import preflight
 from fedsim.scenario import Scenario
 from tests.conftest import SMALL, Write
 
@@ -141,19 +141,19 @@ def test_files_outside_the_folder_take_a_permission(there: Path, name: Callable[
     assert f"{path}:3:48: error: population[0].weight.file: " in told
     assert "is outside the scenario's folder" in told
     assert "--allow-outside" in told
-    assert len(preflight(Scenario.load(path, allow_outside=True))) == 12
+    assert len(preflight(Scenario.load(path, allow_outside=True)).population) == 12
 
 
 @pytest.mark.parametrize("name", ["p.csv", "./p.csv", "below/p.csv", "below/../p.csv"])
 def test_files_inside_the_folder_need_none(there: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    assert len(preflight(Scenario.load(put(there, column(name))))) == 12
+    assert len(preflight(Scenario.load(put(there, column(name)))).population) == 12
     monkeypatch.chdir(there)
-    assert len(preflight(Scenario.load("case.fedsim.yaml"))) == 12
+    assert len(preflight(Scenario.load("case.fedsim.yaml")).population) == 12
 
 
 def test_links_within_the_folder_are_followed(there: Path) -> None:
     (there / "link.csv").symlink_to(there / "below" / "p.csv")
-    assert len(preflight(Scenario.load(put(there, column("link.csv"))))) == 12
+    assert len(preflight(Scenario.load(put(there, column("link.csv")))).population) == 12
 
 
 def test_what_is_outside_is_not_even_looked_for(there: Path) -> None:

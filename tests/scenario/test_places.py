@@ -15,10 +15,10 @@ from pydantic import TypeAdapter
 import fedsim
 from fedsim.common.errors import FedsimError, KeyPath, ScenarioError, dotted
 from fedsim.common.registry import _hints, registry_of
-from fedsim.experiment.preflight import checked
+from fedsim.run.preflight import checked
 from fedsim.scenario import Scenario
 from fedsim.scenario.component import Component, words_of
-from fedsim.sweeps.worker import inputs_of
+from fedsim.trials.worker import inputs_of
 from tests.ci.test_pytest_plugin import run_pytest
 from tests.command import COMMANDS, REPOSITORY, limited
 from tests.command import fedsim as call
@@ -191,7 +191,7 @@ def test_code_is_imported_behind_few_doors() -> None:
         path for path in _PACKAGE.rglob("*.py") if re.search(r"import_module|__import__|\.load\(\)", path.read_text())
     }
     doors = {
-        *("__init__.py", "common/registry.py", "common/later.py", "ci/plugin_checks.py", "sweeps/own_modules.py"),
+        *("__init__.py", "common/registry.py", "common/later.py", "ci/plugin_checks.py", "trials/own_modules.py"),
         *("learning/problems/torch_module.py", "learning/problems/softmax_regression.py"),
     }
     assert {str(path.relative_to(_PACKAGE)) for path in found} == doors

@@ -51,7 +51,7 @@ def test_in_a_file_a_bare_number_stays_an_error(write: Write) -> None:
     with pytest.raises(ScenarioError, match=r"case.fedsim.yaml:1:30: error: stop.duration: needs a unit: write 90s"):
         Scenario.load(path)
     swept = write(SMALL + "sweep: {grid: {server.pause: [90]}}\n")
-    from fedsim.sweeps.plan import points_of
+    from fedsim.trials.plan import points_of
 
     with pytest.raises(ScenarioError, match=r"server.pause: needs a unit"):
         points_of(Scenario.load(swept))

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
 from fedsim.common.errors import FedsimError
-from fedsim.experiment.preflight import checked
+from fedsim.run.preflight import checked
 from fedsim.scenario import Scenario, scenario_schema, starter
 from fedsim.scenario.units import ClockTime, Duration, parse_clock, parse_duration
 from tests.fuzz.scenarios import write_scenario

@@ -5,7 +5,7 @@ import pytest
 from fedsim.common.errors import ScenarioError
 from fedsim.scenario import Scenario
 from fedsim.scenario.sweep import matches
-from fedsim.sweeps.plan import points_of
+from fedsim.trials.plan import points_of
 from tests.conftest import SMALL, Write
 
 

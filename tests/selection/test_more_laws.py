@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedsim import chain, simulate
 from fedsim.common.errors import ChainError, ScenarioError
-from fedsim.log import Log
+from fedsim.log.recorder import InMemoryLog
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.selection import Candidates, theory_of
@@ -34,7 +34,7 @@ def scenario(law: str, server: dict[str, Any], groups: Any = MIXED, rounds: int 
     return Scenario.model_validate(data)
 
 
-def logged(case: Scenario, engine: str) -> Log:
+def logged(case: Scenario, engine: str) -> InMemoryLog:
     case = case.model_copy(update={"engine": engine})
     return simulate_log(case, build_population(case))
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from fedsim import Scenario, chain, simulate
 from fedsim.common.errors import ChainError, PluginError, ScenarioError
 from fedsim.common.files import write_table
-from fedsim.experiment.preflight import preflight
-from fedsim.log import Log
+from fedsim.log.recorder import InMemoryLog
 from fedsim.population import build_population
+from fedsim.run.preflight import preflight
 from fedsim.scenario.component import Component
 from fedsim.selection import LAWS, check_law, selection_law
 from fedsim.simulation import simulate_log
@@ -97,7 +97,7 @@ def scenario(selection: Any, server: dict[str, Any] = SYNC, **more: Any) -> Scen
     return Scenario.model_validate(data)
 
 
-def logged(case: Scenario, engine: str) -> Log:
+def logged(case: Scenario, engine: str) -> InMemoryLog:
     case = case.model_copy(update={"engine": engine})
     return simulate_log(case, build_population(case))
 

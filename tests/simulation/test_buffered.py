@@ -8,7 +8,8 @@ import pytest
 from hypothesis import assume, given, settings
 
 from fedsim.common.errors import StalledError
-from fedsim.log import BUFFERED, GAUGES, ROUNDS, Log
+from fedsim.log import BUFFERED, GAUGES, ROUNDS
+from fedsim.log.recorder import InMemoryLog
 from fedsim.population import Population, build_population, check_feasible
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import BufferedServer
@@ -18,7 +19,7 @@ from tests.scenarios import buffered_scenarios
 ENGINES = ["process", "vectorized"]
 
 
-def run(scenario: Scenario, engine: str = "process") -> tuple[Population, BufferedServer, Log]:
+def run(scenario: Scenario, engine: str = "process") -> tuple[Population, BufferedServer, InMemoryLog]:
     population, server = build_population(scenario), scenario.server
     assert check_feasible(scenario, population) == []
     assert isinstance(server, BufferedServer)
@@ -29,7 +30,7 @@ def run(scenario: Scenario, engine: str = "process") -> tuple[Population, Buffer
         raise
 
 
-def reports(log: Log) -> pl.DataFrame:
+def reports(log: InMemoryLog) -> pl.DataFrame:
     """Return the sessions that reported, in the order in which the server took them."""
     return log.participations.filter(pl.col("outcome").is_in(["reported", "stale"])).sort(
         "ended_s", "round", "position"
@@ -48,7 +49,7 @@ def test_what_holds_in_every_log(scenario: Scenario) -> None:
     check_tables(server, log)
 
 
-def check_steps_and_staleness(server: BufferedServer, log: Log) -> None:
+def check_steps_and_staleness(server: BufferedServer, log: InMemoryLog) -> None:
     """Versions, staleness, discards and the instants of the steps follow from the reports and their order alone."""
     version, taken, closed = 0, 0, []
     for row in reports(log).to_dicts():
@@ -70,7 +71,7 @@ def check_steps_and_staleness(server: BufferedServer, log: Log) -> None:
     ) - len(reports(log))
 
 
-def check_sessions(server: BufferedServer, log: Log) -> None:
+def check_sessions(server: BufferedServer, log: InMemoryLog) -> None:
     """Nobody is in two, and no more run than there are places."""
     starts, ends = (log.participations[name].to_numpy() for name in ("selected_s", "ended_s"))
     assert (ends >= starts).all()
@@ -80,7 +81,7 @@ def check_sessions(server: BufferedServer, log: Log) -> None:
         assert (own["selected_s"].to_numpy()[1:] >= own["ended_s"].to_numpy()[:-1]).all()
 
 
-def check_separation_and_cooldown(population: Population, server: BufferedServer, log: Log) -> None:
+def check_separation_and_cooldown(population: Population, server: BufferedServer, log: InMemoryLog) -> None:
     for (client,), own in log.participations.group_by("client", maintain_order=True):
         separation = population.separation[int(str(client))]
         rest_s = population.cooldown_s[int(str(client))] * (1 - 1e-12)
@@ -94,7 +95,7 @@ def check_separation_and_cooldown(population: Population, server: BufferedServer
         assert (own["selected_s"].to_numpy()[1:] >= since_s + rest_s)[counted].all()
 
 
-def check_tables(server: BufferedServer, log: Log) -> None:
+def check_tables(server: BufferedServer, log: InMemoryLog) -> None:
     rounds, sessions = log.rounds, log.participations
     assert (rounds.schema, sessions.schema, log.gauges.schema) == (ROUNDS, BUFFERED, GAUGES)
     assert rounds["round"].to_list() == list(range(len(rounds)))

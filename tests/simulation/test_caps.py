@@ -10,13 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim import simulate
-from fedsim.analysis.contributions import contributions
+from fedsim.availability.population import strata
 from fedsim.common.errors import ScenarioError, StalledError
-from fedsim.experiment.preflight import preflight
-from fedsim.experiment.reference import unbiased_twin
+from fedsim.measure.contributions import contributions
 from fedsim.population import build_population
 from fedsim.population.columns import UNCAPPED
 from fedsim.privacy.bounds import enforced_bounds
+from fedsim.run.federation import PreparedFederation
+from fedsim.run.preflight import preflight
+from fedsim.run.reference import unbiased_twin
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 from fedsim.theory.prediction import applicable
@@ -92,7 +94,7 @@ def test_caps_are_kept_in_both_engines(data: dict[str, Any], traces: Path) -> No
     check(data, traces)
 
 
-@pytest.mark.long
+@pytest.mark.campaign
 @settings(max_examples=MANY)
 @given(data=capped(EVERY))
 def test_caps_are_kept_in_both_engines_many_times(data: dict[str, Any], traces: Path) -> None:
@@ -204,7 +206,7 @@ def test_the_unbiased_twin_has_no_cap(small: Load) -> None:
     population = build_population(scenario)
     log = simulate_log(scenario, population)
     assert log.rounds["selected"].sum() <= 60
-    _, participations = unbiased_twin(scenario, population, log, 0)
+    _, participations = unbiased_twin(PreparedFederation(scenario, population, strata(scenario, population)), log)
     assert participations.lazy().collect()["round"].to_list() == [t for t in range(60) for _ in range(3)]
 
 

@@ -12,14 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.analysis.metrics import measure, tally_of
-from fedsim.analysis.participation import clients_table
 from fedsim.availability import MODELS, Intervals, Place
+from fedsim.availability.population import strata
 from fedsim.common.errors import StalledError
 from fedsim.common.keyed import Stream
-from fedsim.experiment.evaluation import setting_of
 from fedsim.log import GAUGE_COUNTS, fingerprint
+from fedsim.measure.metrics import count_of, measure
+from fedsim.measure.participation import clients_table
 from fedsim.population import build_population
+from fedsim.run.evaluate import setting_of
+from fedsim.run.federation import PreparedFederation
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 from fedsim.simulation.arrays import precomputed
@@ -32,7 +34,7 @@ ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/
 # Around changes of the clocks, and in a week without any.
 STARTS = ["2026-01-05T00:00:00Z", "2026-03-28T20:30:00Z", "2026-10-24T17:00:00Z", "2026-04-04T06:00:00.25Z"]
 
-MANY = int(os.environ.get("FEDSIM_MANY", "40"))
+MANY = int(os.environ.get("FEDSIM_MANY", "20"))
 """Examples of each long test that compares the engines: `FEDSIM_MANY=450 pytest tests/simulation -m long` runs more."""
 
 
@@ -224,10 +226,10 @@ def outcome(data: dict[str, Any], folder: Path, engine: str) -> dict[str, Any]:
         log = simulate_log(scenario, population)
     except StalledError as error:
         told, log = str(error), error.log
-    setting = setting_of(scenario, population)
-    tallies = tally_of(log, setting)
-    clients = clients_table(population, tallies.run, None, None)
-    metrics = measure(log, clients, setting, tallies)
+    setting = setting_of(PreparedFederation(scenario, population, strata(scenario, population)))
+    counted = count_of(log, setting)
+    clients = clients_table(population, counted, None, None)
+    metrics = measure(log, clients, setting, counted)
     tables = {"rounds": log.rounds, "participations": log.participations, "clients": clients, "gauges": log.gauges}
     return {
         **{name: fingerprint(table) for name, table in tables.items()},
@@ -292,7 +294,7 @@ def test_coincidences_of_a_buffered_server(scenario: Scenario, traces: Path) -> 
     check(scenario.model_dump(mode="json"), traces)
 
 
-@pytest.mark.long
+@pytest.mark.campaign
 @settings(max_examples=MANY)
 @given(
     data=st.one_of(worlds(buffered_scenarios()), buffered_scenarios().map(lambda case: case.model_dump(mode="json")))

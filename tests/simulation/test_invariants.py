@@ -13,7 +13,8 @@ from fedsim.availability import Place, build_model, intervals
 from fedsim.common.errors import StalledError
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.outcomes import ROUND_OUTCOMES, SESSION_OUTCOMES
-from fedsim.log import GAUGES, PARTICIPATIONS, ROUNDS, Log
+from fedsim.log import GAUGES, PARTICIPATIONS, ROUNDS
+from fedsim.log.recorder import InMemoryLog
 from fedsim.population import Population, build_population, check_feasible
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
@@ -21,7 +22,7 @@ from fedsim.simulation import simulate_log
 from tests.scenarios import scenarios
 
 
-def run(scenario: Scenario) -> tuple[Population, Log]:
+def run(scenario: Scenario) -> tuple[Population, InMemoryLog]:
     population = build_population(scenario)
     assert check_feasible(scenario, population) == []
     try:
@@ -42,7 +43,7 @@ def test_what_holds_in_every_log(scenario: Scenario) -> None:
     check_rounds(scenario, log)
 
 
-def check_separation_and_cooldown(scenario: Scenario, population: Population, log: Log) -> None:
+def check_separation_and_cooldown(scenario: Scenario, population: Population, log: InMemoryLog) -> None:
     server = scenario.server
     counted = log.participations
     if server.cooldown_from == "reported":
@@ -60,7 +61,7 @@ def check_separation_and_cooldown(scenario: Scenario, population: Population, lo
             assert (starts[1:][reported] >= ends[:-1][reported] + rest_s * (1 - 1e-12)).all()
 
 
-def check_sessions(log: Log) -> None:
+def check_sessions(log: InMemoryLog) -> None:
     """Nobody is in two at once."""
     for _, own in log.participations.group_by("client", maintain_order=True):
         starts, ends = own["selected_s"].to_numpy(), own["ended_s"].to_numpy()
@@ -68,7 +69,7 @@ def check_sessions(log: Log) -> None:
         assert (starts[1:] >= ends[:-1]).all()
 
 
-def check_tables(log: Log) -> None:
+def check_tables(log: InMemoryLog) -> None:
     rounds, sessions = log.rounds, log.participations
     assert (rounds.schema, sessions.schema, log.gauges.schema) == (ROUNDS, PARTICIPATIONS, GAUGES)
     assert rounds["round"].to_list() == list(range(len(rounds)))
@@ -90,7 +91,7 @@ def check_tables(log: Log) -> None:
     assert sessions.select("round", "client").is_unique().all()
 
 
-def check_rounds(scenario: Scenario, log: Log) -> None:
+def check_rounds(scenario: Scenario, log: InMemoryLog) -> None:
     server = scenario.sync_server
     rows = log.rounds.to_dicts()
     for row in rows:

@@ -9,8 +9,9 @@ import polars as pl
 import pytest
 
 from fedsim.common.instants import DAY_S
-from fedsim.experiment.preflight import made_ready
-from fedsim.log import Log, fingerprint
+from fedsim.log import fingerprint
+from fedsim.log.recorder import InMemoryLog
+from fedsim.run.preflight import preflight
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
 from fedsim.selection.matching import POLICIES, Wish
@@ -55,7 +56,7 @@ def test_what_holds_for_random_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
         ran += 1
 
 
-def check_fleet(scenario: Scenario, logs: dict[str, Log]) -> None:
+def check_fleet(scenario: Scenario, logs: dict[str, InMemoryLog]) -> None:
     """Nobody is in two sessions, whatever the job, nor in more of them a day than the fleet allows."""
     sessions = pl.concat([log.participations.select("client", "selected_s", "ended_s") for log in logs.values()])
     sessions = sessions.sort("client", "selected_s", "ended_s")
@@ -66,9 +67,9 @@ def check_fleet(scenario: Scenario, logs: dict[str, Log]) -> None:
         assert sessions.group_by("client", day).len()["len"].max() in {None, *range(scenario.most_a_day + 1)}
 
 
-def check_job(view: Scenario, log: Log) -> None:
+def check_job(view: Scenario, log: InMemoryLog) -> None:
     """A job has devices of its groups alone, none too soon or too often, from its start to its end."""
-    population, rows = made_ready(view).population, log.participations
+    population, rows = preflight(view).population, log.participations
     group = np.array([each.left_out for each in view.population])[population.group]
     counted = rows if view.server.cooldown_from == "selected" else rows.filter(outcome="reported")
     assert not group[rows["client"].to_numpy()].any()
@@ -99,7 +100,7 @@ def test_one_job_is_a_run_of_one_server(engine: str, name: str) -> None:
     of_jobs = two(jobs={name: TWO["jobs"][name]}, engine=engine)
     assert of_jobs == plain
     assert not of_jobs.jobs
-    ours, theirs = (simulate_log(each, made_ready(each).population) for each in (of_jobs, plain))
+    ours, theirs = (simulate_log(each, preflight(each).population) for each in (of_jobs, plain))
     assert len(ours.participations) > 100
     for table in ("rounds", "participations", "gauges"):
         assert fingerprint(getattr(ours, table)) == fingerprint(getattr(theirs, table))
@@ -110,7 +111,7 @@ def test_jobs_have_draws_of_their_own_on_the_same_devices() -> None:
     scenario = two(jobs={name: {"server": {"cohort": 5, "pause": "1h"}} for name in ("a", "b")})
     views = [scenario.of_job(name, alone=True) for name in ("a", "b")]
     assert len({scenario.seed, *(view.own_seed for view in views)}) == 3
-    logs = [simulate_log(view, made_ready(view).population) for view in views]
+    logs = [simulate_log(view, preflight(view).population) for view in views]
     first = [log.participations.filter(round=0)["client"].to_list() for log in logs]
     assert first[0] != first[1]
 
@@ -143,7 +144,7 @@ def test_a_day_has_no_more_sessions_of_a_device_than_the_fleet_allows() -> None:
             if scenario.jobs:
                 logs = [log for _, log, _ in simulated(scenario, engine).values()]
             else:
-                logs = [simulate_log(scenario.with_values({"engine": engine}), made_ready(scenario).population)]
+                logs = [simulate_log(scenario.with_values({"engine": engine}), preflight(scenario).population)]
             starts = np.concatenate([log.participations["selected_s"].to_numpy() for log in logs])
             assert np.bincount((starts // DAY_S).astype(int)).tolist() == [120, 120, 120]
 

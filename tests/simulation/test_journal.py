@@ -99,7 +99,7 @@ def test_killed_and_resumed_the_log_is_the_same(
     check(data, traces, engine, after)
 
 
-@pytest.mark.long
+@pytest.mark.campaign
 @pytest.mark.parametrize("engine", ["process", "vectorized"])
 @settings(max_examples=MANY // 2)
 @given(data=worlds(), after=kills)

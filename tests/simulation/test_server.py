@@ -13,7 +13,7 @@ from fedsim.common.arrays import Ints
 from fedsim.common.errors import StalledError
 from fedsim.common.instants import FOREVER
 from fedsim.common.reasons import Reason
-from fedsim.log import Log
+from fedsim.log.recorder import InMemoryLog
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
@@ -34,7 +34,7 @@ def scenario(*, group: dict[str, Any] | None = None, server: dict[str, Any] | No
     return Scenario.model_validate(data)
 
 
-def run(**changes: Any) -> Log:
+def run(**changes: Any) -> InMemoryLog:
     case = scenario(**changes)
     return simulate_log(case, build_population(case))
 

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from fedsim.log import Log
+from fedsim.log.recorder import InMemoryLog
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.scenario.stop import Counts, Stop
@@ -23,7 +23,7 @@ class ParticipationStop(Stop):
         return super().reached(counts) or counts.participations >= self.participations
 
 
-def log_of(server: str, engine: str, stop: Stop) -> Log:
+def log_of(server: str, engine: str, stop: Stop) -> InMemoryLog:
     base = {"population": [{"devices": 20, "weight": {"kind": "zipf", "exponent": 1}}], "stop": {"duration": "1d"}}
     scenario = Scenario.model_validate({**base, "server": SERVERS[server]})
     scenario = scenario.model_copy(update={"engine": engine, "stop": stop})

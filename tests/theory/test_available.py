@@ -9,13 +9,13 @@ import pytest
 from numpy.typing import NDArray
 
 from fedsim import Result, Scenario, simulate
-from fedsim.analysis.participation import available_time
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError, ScenarioError
-from fedsim.experiment.preflight import preflight
 from fedsim.learning import LearningError, build_optimizer, frequencies
 from fedsim.learning.optimizers.debiased_fedavg import OracleWeighted
+from fedsim.measure.participation import available_time
 from fedsim.population import Population
+from fedsim.run.preflight import preflight
 from fedsim.theory import available_prediction, stationary
 from fedsim.theory.available_prediction import Selections, by_weights, expected_reports, why_not
 from tests.conftest import Write
@@ -64,7 +64,7 @@ def run(write: Write, text: str, *overrides: str) -> tuple[Result, Floats]:
     """Return a run, and what is predicted of it."""
     scenario = Scenario.load(write(text), overrides)
     result = simulate(scenario)
-    return result, expected_pulls(scenario, preflight(scenario), result.rounds)
+    return result, expected_pulls(scenario, preflight(scenario).population, result.rounds)
 
 
 def always(devices: int, cohort: int, separation: int, law: str, rounds: int) -> str:
@@ -109,7 +109,7 @@ def test_it_foresees_the_log_of_devices_with_habits(write: Write) -> None:
     result, found = run(write, HABITS)
     scenario = result.scenario
     log = frequencies(result.participations, 200)
-    time = available_time(scenario, preflight(scenario), result.simulated_s)
+    time = available_time(scenario, preflight(scenario).population, result.simulated_s)
     assert time is not None
     share = time.share / time.share.sum()
 
@@ -160,12 +160,12 @@ def test_without_a_chance_of_a_report_nothing_is_predicted(write: Write) -> None
     scenario = Scenario.load(write(HABITS), ["stop.duration=1d", "server.deadline=1s", "population.*.session.train=1m"])
     rounds = simulate(scenario).rounds
     with pytest.raises(ChainError, match="expects no report of anybody"):
-        expected_pulls(scenario, preflight(scenario), rounds)
+        expected_pulls(scenario, preflight(scenario).population, rounds)
 
 
 def test_it_is_the_same_in_parts_of_any_size(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     result, whole = run(write, HABITS, "stop.duration=3d")
-    population = preflight(result.scenario)
+    population = preflight(result.scenario).population
     monkeypatch.setattr(available_prediction, "_AT_ONCE", 1)
     np.testing.assert_array_equal(expected_pulls(result.scenario, population, result.rounds), whole)
     monkeypatch.setattr(available_prediction, "_MOST_BYTES", 200 * 180)
@@ -237,7 +237,7 @@ server: {{cohort: {cohort}, pause: 15m, selection: {law}}}
 def test_a_share_is_of_a_number_of_reports_that_varies_too(write: Write) -> None:
     """A device that outweighs all others reports in every round; of the others in its cohorts 5 % fail."""
     scenario = Scenario.load(write(DOMINATED))
-    result, population = simulate(scenario), preflight(scenario)
+    result, population = simulate(scenario), preflight(scenario).population
     found = by_weights(scenario, population, result.rounds, means=False)(population.weight)
     assert found.reports[-1] == pytest.approx(len(result.rounds), rel=1e-6)
     low, high = found.interval()
@@ -275,7 +275,7 @@ server: {{cohort: {cohort}, pause: {rng.integers(10, 600)}s, deadline: {rng.inte
 def covered(write: Write, text: str) -> NDArray[np.bool_]:
     """Say which devices' shares of the reports of a run lie in their 95 % intervals."""
     result = simulate(scenario := Scenario.load(write(text)))
-    population = preflight(scenario)
+    population = preflight(scenario).population
     low, high = by_weights(scenario, population, result.rounds, means=False)(population.weight).interval()
     log = frequencies(result.participations, len(population))
     return (low - 1e-12 <= log) & (log <= high + 1e-12)
@@ -294,7 +294,7 @@ def test_intervals_cover(write: Write) -> None:
     assert np.mean([each[-1] for each in inside]) >= 0.93
 
 
-@pytest.mark.long
+@pytest.mark.campaign
 def test_intervals_cover_devices_that_late_sessions_keep_busy(write: Write) -> None:
     """The share of devices within 95 % intervals, over random worlds in which anybody is expected to report."""
     rng, inside = np.random.default_rng(12), list[float]()
@@ -308,7 +308,7 @@ def test_a_late_session_keeps_its_device_busy(write: Write) -> None:
     """Half of 40 devices take 5 minutes, beyond the deadline of one, and so the others more than half of the places."""
     result, shares = run(write, TWO_SPEEDS)
     assert shares[20:].max() == 0.0  # late reports are not taken
-    found = by_weights(result.scenario, population := preflight(result.scenario), result.rounds, means=False)
+    found = by_weights(result.scenario, population := preflight(result.scenario).population, result.rounds, means=False)
     reported = (result.participations["outcome"] == "reported").sum()
     assert reported > 0.57 * len(result.participations)
     assert found(population.weight).reports.sum() == pytest.approx(reported, rel=0.02)
@@ -329,7 +329,7 @@ def test_what_it_does_not_know_of_is_told_before_anything_runs(write: Write, cha
     with pytest.raises(ScenarioError, match=rf"learning\.optimizers\[1\]\.source: .* does not know of {told}"):
         preflight(Scenario.load(write(text), [change]))
     plain = Scenario.load(write(HABITS), [change])
-    population = preflight(plain)
+    population = preflight(plain).population
     assert why_not(plain, population)
     with pytest.raises(ChainError, match=told):
         expected_pulls(plain, population, pl.DataFrame())

@@ -42,7 +42,11 @@ def load(write: Write, law: str = "midzuno", begins: str = "selected", cooldown:
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("law", "begins", "cooldown"),
-    [("midzuno", "selected", "0s"), ("uniform", "reported", "5m"), ("successive", "selected", "20m")],
+    [
+        pytest.param("midzuno", "selected", "0s", marks=pytest.mark.campaign),
+        ("uniform", "reported", "5m"),
+        pytest.param("successive", "selected", "20m", marks=pytest.mark.campaign),
+    ],
 )
 def test_a_long_run_agrees(write: Write, law: str, begins: str, cooldown: str) -> None:
     """Shares of the tiers and versions an hour, within 4.5 standard errors of 50 batches and the estimated error.

@@ -5,9 +5,9 @@ import pytest
 
 from fedsim import Scenario, simulate
 from fedsim.common.errors import ScenarioError
-from fedsim.experiment.chain import chain
-from fedsim.experiment.preflight import notes_of, preflight
 from fedsim.population import build_population
+from fedsim.run.chain import chain
+from fedsim.run.preflight import notes_of, preflight
 from fedsim.simulation import simulate_log
 from fedsim.theory.busy import is_busy
 from fedsim.theory.prediction import theory_or_why_not
@@ -116,11 +116,11 @@ def test_all_who_ask_are_told_why_theory_does_not_hold(
 ) -> None:
     learning = "learning={problem: quadratic, optimizers: [oracle_weighted], step_size: 0.1}"
     scenario = two(write, server, FAST, SLOW, more, "stop.rounds=20", *sets)
-    population = preflight(scenario)
-    why = theory_or_why_not(scenario, population)
+    world = preflight(scenario)
+    why = theory_or_why_not(scenario, world.population)
     assert isinstance(why, str)
     assert words in why
-    assert any(words in note for note in notes_of(scenario, population))
+    assert any(words in note for note in notes_of(world))
     with pytest.raises(ScenarioError, match="theory does not cover this scenario's participation"):
         preflight(two(write, server, FAST, SLOW, more, "stop.rounds=20", *sets, learning))
     if "bernoulli" not in server:  # which waits for clients that never come
@@ -153,8 +153,8 @@ def test_chain_says_what_a_method_leaves_out(write: Write) -> None:
     (plain,) = chain(scenario, method="closed-form")
     assert plain.pi[:20].sum() == pytest.approx(0.5)
     assert "leaves out that late sessions" in plain.caveats[0]
-    (said,) = (each for each in notes_of(scenario, preflight(scenario)) if "theory" in each)
-    assert said.startswith("theory holds here by the method mean-field: late sessions")
+    (said,) = (each for each in notes_of(preflight(scenario)) if "Theory" in each)
+    assert said.startswith("Theory holds here by the method mean-field: late sessions")
     (busy,) = chain(scenario)
     assert (busy.method, busy.caveats[0].endswith("a mean field of that")) == ("mean-field", True)
     (refused,) = chain(two(write, "cohort: 2, deadline: 1m, selection: cyclic"))

@@ -3,8 +3,8 @@
 import pytest
 
 from fedsim.common.errors import ChainError
-from fedsim.experiment.run import simulate
 from fedsim.population import build_population
+from fedsim.run.simulate import simulate
 from fedsim.scenario.models import ConvergenceStudy
 from fedsim.theory.prediction import applicable, convergence_table
 from tests.conftest import Load

@@ -22,9 +22,9 @@ from flwr.serverapp import GaussianPrivacyEvent, NeighboringRelation, PrivacyCon
 
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import RunError
-from fedsim.experiment.preflight import preflight
 from fedsim.privacy.bounds import ParticipationBounds, enforced_bounds
 from fedsim.privacy.epsilon import epsilon_of, log_delta
+from fedsim.run.preflight import preflight
 from fedsim.scenario import Scenario, as_scenario
 
 METHOD: Final = "fedsim-participation-bounds"
@@ -72,7 +72,7 @@ class ParticipationAccountant:
         Raises a `ScenarioError` if the scenario is wrong, or enforces too little for anything to be promised.
         """
         read = as_scenario(scenario)
-        population = preflight(read)
+        population = preflight(read).population
         bounds, clients = enforced_bounds(read, population), len(population)
         return cls(bounds, target_delta=target_delta, population_size=clients, max_epsilon=max_epsilon)
 

@@ -17,7 +17,7 @@ from flwr.serverapp.strategy import Result, Strategy
 from fedsim.bridges.cohorts import Round, Schedule
 from fedsim.bridges.flower.replay import Replay
 from fedsim.common.errors import RunError
-from fedsim.experiment.live import live
+from fedsim.run.live import live
 from fedsim.scenario import Scenario
 from fedsim.selection import needs_feedback
 

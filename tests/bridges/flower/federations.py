@@ -8,11 +8,11 @@ from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordD
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import Strategy
 
-from fedsim.experiment.result import Result
-from fedsim.experiment.run import simulate
 from fedsim.flower import PARTITION, STEP_SCALE, InProcessGrid, tell_partition
 from fedsim.learning import build_optimizer, build_problem, replay
 from fedsim.learning.problems.problem import Problem
+from fedsim.run.run import Result
+from fedsim.run.simulate import simulate
 from tests.conftest import Load
 
 STEPS, STEP_SIZE = 3, 0.1

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from fedsim.bridges.flower.accountant import Release, inverse_variance
 from fedsim.common.errors import RunError
-from fedsim.experiment.privacy import promises
-from fedsim.experiment.run import simulate
 from fedsim.flower import DebiasedFedAvg, FedAU, InProcessGrid, ParticipationAccountant, Replay
 from fedsim.privacy.bounds import ParticipationBounds
 from fedsim.privacy.epsilon import epsilon_of
+from fedsim.run.privacy import promises
+from fedsim.run.simulate import simulate
 from tests.bridges.flower.federations import client_app, problem_of, trained
 from tests.conftest import Load
 

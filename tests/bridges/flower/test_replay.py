@@ -13,8 +13,8 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAdam, FedAvg
 
 from fedsim.common.errors import RunError
-from fedsim.experiment.run import simulate
 from fedsim.flower import PARTITION, DebiasedFedAvg, InProcessGrid, Replay, read_schedule, tell_partition
+from fedsim.run.simulate import simulate
 from tests.bridges.flower.federations import client_app, losses, losses_of, problem_of, ran, trained
 from tests.conftest import Load
 

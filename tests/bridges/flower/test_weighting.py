@@ -10,9 +10,9 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg
 
 from fedsim.common.errors import RunError
-from fedsim.experiment.result import Result
 from fedsim.flower import PARTITION, STEP_SCALE, DebiasedFedAvg, FedAU, InProcessGrid, Replay, tell_partition
 from fedsim.learning import frequencies
+from fedsim.run.run import Result
 from fedsim.scenario import Scenario
 from tests.bridges.flower.federations import client_app, losses, losses_of, problem_of, ran, trained
 from tests.conftest import SMALL

@@ -9,12 +9,12 @@ import pytest
 from numpy.typing import NDArray
 
 from fedsim import Scenario, ScenarioError
-from fedsim.experiment.preflight import preflight
 from fedsim.learning import PROBLEMS, LearningError, build_problem
 from fedsim.learning.data import choice
 from fedsim.learning.data import samples as arrays
 from fedsim.learning.data.samples import archive, mnist, read_idx
 from fedsim.learning.problems.softmax_regression import SoftmaxRegression
+from fedsim.run.preflight import preflight
 from tests.conftest import SMALL, Write
 
 IMAGES = (np.arange(6 * 4 * 3) * 3 % 256).astype(np.uint8).reshape(6, 4, 3)

@@ -10,9 +10,9 @@ from scipy.special import logsumexp
 
 from fedsim import Scenario, ScenarioError, simulate
 from fedsim.common.keyed import Purpose, stream
-from fedsim.experiment.preflight import preflight
 from fedsim.learning import LearningError, LocalWork, build_problem
 from fedsim.learning.problems.softmax_regression import SoftmaxRegression
+from fedsim.run.preflight import preflight
 
 COUNTS = np.array([3, 7, 5, 40])
 NAMES = ["d", "a", "c", "b"]  # in the order of names the clients have 7, 40, 5 and 3 samples

@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim import ScenarioError
-from fedsim.experiment.preflight import preflight
 from fedsim.learning import Cohort, FedAvg, LearningError, Optimizer, build_optimizer, replay
 from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg, OracleWeighted
+from fedsim.run.preflight import preflight
 from tests.conftest import Load
 
 from ..cases import drawn_cohorts, quadratic, tables

@@ -1,0 +1,74 @@
+"""Facts: every measured quantity of a run, by its name in ``metrics.json``, with its interval and what it is judged by.
+
+The value is of the whole run. The ends of the interval are other metrics, where the registry says so; those of a value
+that was measured by day or by span follow from how much these differ (Student's t); those of the shares of groups,
+zones and tenths are at the level at which `fedsim.measure.shares` judges them together.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from fedsim.common.intervals import half_width
+from fedsim.measure.metrics import split
+from fedsim.measure.metrics.metric import Measure
+
+FACTS = pl.Schema(
+    {
+        "key": pl.String,
+        "value": pl.Float64,  # null where there is none
+        "low": pl.Float64,  # ends of the interval; null where nothing tells it
+        "high": pl.Float64,
+        "reference": pl.Float64,  # what the value is judged by: what equal chances would give, 1 of ratios
+        "p": pl.Float64,  # how probable a value at least so far from the reference is by chance; null if not tested
+        "significant": pl.Boolean,  # whether the value differs by more than chance, all of its kind taken together
+    }
+)
+_NORMAL = 1.959964
+_TV = "participation.{}tv_uniform"
+
+
+def facts_of(metrics: Mapping[str, Any], series: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """Return the facts of a run: its metrics, a number each or values by day or span, and the shares of its parts."""
+    rows = {key: _fact(key, value, metrics) for key, value in metrics.items()}
+    for part in series["shares"].drop_nulls("key").rows(named=True) if "shares" in series else ():
+        own = {name: part[name] for name in ("key", "value", "low", "high", "p", "significant")}
+        if own["significant"] is None:
+            own |= {"low": None, "high": None}
+        rows[own["key"]] = dict.fromkeys(FACTS) | rows.get(own["key"], {}) | own | {"reference": 1.0}
+    key = _TV.format("reported_" * (_TV.format("reported_") in rows))
+    for whole in series["bias"].rows(named=True) if "bias" in series and key in rows else ():
+        if whole["seen"] not in _UNTESTED:
+            rows[key] |= {"reference": whole["fair"], "p": whole["p"], "significant": whole["whole"]}
+    return pl.DataFrame(list(rows.values()), schema=FACTS, orient="row").with_columns(pl.col(pl.Float64).fill_nan(None))
+
+
+_UNTESTED = {"NO_ROUNDS", "NOBODY", "ALONE", "UNMEASURED", "UNTESTED"}
+
+
+def _fact(key: str, value: Measure, metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a metric with the interval that its entry in the registry names."""
+    fact = dict.fromkeys(FACTS) | {"key": key}
+    if isinstance(value, Sequence):
+        blocks = np.array(value)
+        mean = float(blocks.mean()) if len(blocks) else np.nan
+        half = float(half_width(blocks.std(ddof=1) / len(blocks) ** 0.5, len(blocks))) if len(blocks) > 1 else np.nan
+        return fact | {"value": mean, "low": mean - half, "high": mean + half}
+    metric, _ = split(key)
+    if metric is None:
+        return fact | {"value": value}
+
+    def beside(name: str) -> float | None:
+        return metrics.get(key.removesuffix(metric.name) + name) if name else None
+
+    low, high, error = beside(metric.low), beside(metric.high), beside(metric.error)
+    if low is None and error is not None:
+        low, high = value - _NORMAL * error, value + _NORMAL * error
+    return fact | {"value": value, "low": low, "high": high, "reference": beside(metric.reference)}
+
+
+def values_of(facts: pl.DataFrame) -> dict[str, float]:
+    """Return the value of each fact by its key; NaN where there is none."""
+    return dict(facts.select("key", pl.col("value").fill_null(np.nan)).iter_rows())

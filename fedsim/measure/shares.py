@@ -1,0 +1,325 @@
+"""Who takes part: the shares of groups, time zones and tenths of the clients, and one verdict on them and on the whole.
+
+At most 5 % of runs with equal chances are told biased: half of that is for the whole, and half for all its parts.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from fedsim.common.arrays import Floats, Ints
+from fedsim.common.intervals import normal_below, normal_quantile, student_quantile
+from fedsim.measure.metrics import MOST_GROUPS, metric_part
+from fedsim.measure.noise import by_chance
+from fedsim.measure.series import FEWEST_DAYS, FEWEST_ROUNDS, TENTH, by_day, by_span, drawn_together, weight_classes
+from fedsim.measure.verdict import (
+    LEVEL,
+    POWER,
+    compare_shares,
+    effective_draws,
+    evenness,
+    share_variance,
+    without_replacement,
+)
+from fedsim.scenario import Scenario
+
+ROUNDING = 1e-9  # distances below are zero, written with the rounding errors of their sums
+NORMAL = 1.96
+_MOST_PARTS = 1_000  # more groups or time zones than these are not compared
+_HOMES = ("group", "zone")
+WAYS = (*_HOMES, "weight", "speed", "availability")
+"""Ways to part the clients, in the order in which the verdict looks at them."""
+SHARES = pl.Schema(
+    {
+        "kind": pl.String,  # one of `WAYS`
+        "noun": pl.String,  # what a row is: a group, a time zone, a tenth, a client
+        "name": pl.String,  # as a person gave it, or what the tenth is called
+        "key": pl.String,  # of its fact; null where it has none
+        "size": pl.Float64,  # share of the clients
+        "value": pl.Float64,  # share of the reports over share of the clients: 1 is even
+        "taken": pl.Int64,  # reports
+        "theory": pl.Float64,  # what theory says of `value`; null where it says nothing
+        "chance": pl.Float64,  # how far from 1 equal chances would put 19 of 20 values at most
+        "low": pl.Float64,  # the interval: at the level of the look or, beside looks, at the strictest of theirs
+        "high": pl.Float64,
+        "look": pl.String,  # what the verdict calls it; null where it does not look at it
+        "p": pl.Float64,  # these are null where nothing is tested
+        "significant": pl.Boolean,
+        "visible": pl.Float64,  # the least difference from 1 that is told four times in five
+        "level": pl.Float64,
+    }
+)
+"""The series ``shares``."""
+BIAS = pl.Schema(
+    {
+        "seen": pl.String,  # a name of `fedsim.pages.bias.Seen`
+        "measured": pl.Float64,  # total variation distance (TV) of the reports from uniform
+        "fair": pl.Float64,  # that of as many reports with equal chances for everybody
+        "corrected": pl.Float64,  # TV without what noise adds; null where too few rounds or days tell
+        "low": pl.Float64,  # ends of the interval of that; from 0, where the whole is not told from chance
+        "high": pl.Float64,
+        "whole": pl.Boolean,  # whether the distance is more than chance
+        "p": pl.Float64,
+        "more_even": pl.Boolean,  # whether participation is more even than equal chances make it
+        "visible": pl.Float64,  # the least TV that is told from chance four times in five
+        "why": pl.String,  # why nothing is tested, where that is so
+    }
+)
+"""The series ``bias``, of one row."""
+_IN_TURN = {"cyclic", "age"}  # laws that take clients in turn, so that nothing is random where all are available
+_NOT_ALONE = {*_IN_TURN, "stratified"}  # laws whose rounds are not independent of each other
+
+
+def of_reports(metrics: Mapping[str, Any], name: str) -> float | None:
+    """Return ``participation.NAME`` of what reached the model: of the reports, where these were measured."""
+    reported = "reported_" * ("participation.reported_l1_uniform" in metrics)
+    found = metrics.get(f"participation.{reported}{name}", math.nan)
+    return found if math.isfinite(found) else None
+
+
+def judge_shares(
+    scenario: Scenario,
+    clients: pl.DataFrame,
+    rounds: pl.DataFrame,
+    metrics: Mapping[str, Any],
+    series: Mapping[str, pl.DataFrame],
+) -> dict[str, pl.DataFrame]:
+    """Return the series ``shares`` and ``bias`` of a run: its parts and the whole, judged together."""
+    run = _Measured(scenario, clients, rounds, metrics, series)
+    whole = _whole(run)
+    shares = _shares(run, wide=whole["whole"], looking=whole["seen"] == "")
+    tested = [row for row in shares if row["visible"] is not None]
+    if whole["seen"] == "":
+        found = whole["whole"] or any(row["significant"] for row in tested)
+        whole["seen"] = "BIAS" if found else "ONCE" if run.counts.max() == 1 else "NONE"
+        if whole["seen"] == "NONE" and whole["visible"] is None and not tested:
+            whole["seen"] = "UNTESTED"
+    return {
+        "shares": pl.DataFrame(shares, schema=SHARES, orient="row"),
+        "bias": pl.DataFrame([whole], schema=BIAS, orient="row"),
+    }
+
+
+class _Measured:
+    """What is judged, and what is known of how chance works in the run."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        clients: pl.DataFrame,
+        rounds: pl.DataFrame,
+        metrics: Mapping[str, Any],
+        series: Mapping[str, pl.DataFrame],
+    ) -> None:
+        self.scenario, self.clients, self.metrics, self.series = scenario, clients, metrics, series
+        self.counts: Ints = clients["reported"].to_numpy()  # reports of each client
+        self.no_rounds, self.by_day = rounds.is_empty(), by_day(scenario)
+        # Clients are always available and drawn in rounds: chance does no more than independent draws.
+        self.steady = scenario.always_available and scenario.server.selects_once
+        rests = bool((clients["separation"] > 0).any() or (clients["cooldown_s"] > 0).any())
+        capped = any(group.participations is not None for group in scenario.population)
+        # Rounds are independent of each other too.
+        alone = scenario.server.selection.kind not in _NOT_ALONE
+        self.independent = self.steady and not rests and not capped and alone
+        self.together = drawn_together(scenario)  # clients that are drawn at once
+        # Variance of draws without replacement over that of draws with it
+        self.left = without_replacement(rounds["reported"].to_numpy(), len(clients), self.together)
+        spans = by_span(series, "reports")
+        known = 0 if spans is None else int((spans.sum(axis=1) > 0).sum())
+        # Spans of rounds or days by which chance is judged; 0 where there are too few
+        self.spans = known if known >= FEWEST_DAYS else 0
+
+    @property
+    def taken(self) -> int:
+        """All reports."""
+        return int(self.counts.sum())
+
+    @property
+    def noise_known(self) -> bool:
+        """Whether the run itself tells the noise of its frequencies."""
+        return self.spans > 0 or not self.by_day
+
+    @property
+    def why(self) -> str:
+        """Why chance cannot be judged; empty where it can."""
+        if self.steady or self.spans:
+            return ""
+        return f"fewer than {FEWEST_DAYS} days" if self.by_day else f"fewer than {FEWEST_ROUNDS} rounds"
+
+
+def _whole(run: _Measured) -> dict[str, Any]:
+    """Judge the distance from uniform; ``seen`` is empty where the parts have a say in it."""
+    counts, clients, known = run.counts, len(run.counts), of_reports(run.metrics, "l1_uniform")
+    found: dict[str, Any] = dict.fromkeys(BIAS) | {"measured": 0.0, "fair": 0.0, "low": 0.0, "high": 1.0, "why": ""}
+    found |= {"whole": False, "more_even": False}
+    if run.no_rounds or not run.taken or clients < 2 or known is None:
+        nobody = "ALONE" if clients < 2 else "UNMEASURED"
+        return found | {"seen": "NO_ROUNDS" if run.no_rounds else "NOBODY" if not run.taken else nobody}
+    found |= {"measured": known / 2, "fair": by_chance(run.taken, clients) / 2}
+    once, regular = bool(counts.max() == 1), int(counts.max()) - int(counts.min()) <= 1
+    if regular and (not once or counts.min() == 1 or run.scenario.server.selection.kind in _IN_TURN):
+        return found | {"seen": "EVEN", "more_even": True}
+    wider, narrower = evenness(counts, run.left, run.together)
+    level = LEVEL / 2 if run.independent else LEVEL / 4
+    quantile = -float(normal_quantile(level))
+    told, visible, p = run.steady and wider <= level, None, [wider] if run.steady else []
+    if run.steady:
+        units = clients / run.together
+        square = (quantile + POWER) * math.sqrt(2 * max(units - 1, 1)) * run.left * run.together
+        visible = min(1.0, 0.4 * math.sqrt(square / run.taken))
+    corrected, low, high = (of_reports(run.metrics, f"l1_uniform_{name}") for name in ("corrected", "low", "high"))
+    if not run.independent and run.noise_known and corrected is not None and high is not None:
+        error = (high**2 - corrected**2) / NORMAL
+        told = told or corrected**2 > quantile * error + ROUNDING
+        p.append(float(normal_below(np.array(-(corrected**2) / max(error, ROUNDING)))))
+        seen = min(1.0, math.sqrt(max(0.0, (quantile + POWER) * error)) / 2)
+        visible = seen if visible is None else min(seen, visible)
+    return found | {
+        "seen": "",
+        "corrected": None if corrected is None or once or not run.noise_known else corrected / 2,
+        "low": min(1.0, (low or 0.0) / 2) if told else 0.0,
+        "high": min(1.0, (high or 0.0) / 2),
+        "whole": told,
+        "p": min(p, default=None),
+        "more_even": narrower <= LEVEL / 2,
+        "visible": visible,
+        "why": run.why or "too few reports",
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """A way to part the clients, with a row for each part: arrays have an entry a row."""
+
+    kind: str
+    noun: str
+    names: tuple[str, ...]
+    sizes: Floats  # the share of the clients that each has
+    taken: Floats  # its share of the reports
+    part: NDArray[np.integer] | None = None  # the row of each client; None where some have two
+    spans: Ints | None = None  # (spans, rows): reports by span of the run; None where these are not known
+    theory: Floats | None = None  # what theory says of the share of reports over that of clients
+
+    def looks(self) -> dict[int, str]:
+        """Return the rows at which the verdict looks, and what it calls them: by weight and of tenths both ends."""
+        if self.kind in _HOMES:
+            return {} if len(self.names) > _MOST_PARTS else dict(enumerate(self.names))
+        if self.kind == "weight":
+            return {0: f"heaviest {self.noun}", len(self.names) - 1: f"lightest {self.noun}"}
+        return {TENTH - 1: f"{self.names[-1]} tenth", 0: f"{self.names[0]} tenth"}
+
+    def key(self, row: int) -> str | None:
+        """Return the name of the fact of a row."""
+        if self.kind in _HOMES:
+            part = metric_part(self.names[row])
+            return f"{self.kind}.{part}.reported_ratio" if len(self.names) <= MOST_GROUPS else None
+        tenth = row + 1 if self.kind == "weight" else TENTH - row
+        return f"participation.reported_by_{self.kind}.{tenth}" if self.noun == "tenth" else None
+
+
+def _ways(run: _Measured) -> Iterator[_Parts]:
+    """Yield the ways to part the clients that the run has."""
+    clients, total = run.clients, run.taken
+    weight, pi = clients["weight"].to_numpy(), clients["pi"]
+    if not total:
+        return
+    known = not pi.null_count() and not pi.is_nan().any()
+    known = known and bool((clients["reported"] == clients["participations"]).all())
+
+    def rows(kind: str, noun: str, names: Iterable[str], part: NDArray[np.integer], spans: Ints | None) -> _Parts:
+        sizes, taken = np.bincount(part) / len(part), np.bincount(part, run.counts) / total
+        theory = np.bincount(part, pi.to_numpy()) / sizes if known else None
+        return _Parts(kind, noun, tuple(names), sizes, taken, part, spans, theory)
+
+    reports, of_home = run.series.get("reports"), by_span(run.series, "reports")
+    zones, groups = clients["time_zone"].unique().sort(), clients["group"].unique(maintain_order=True)
+    for kind, noun, column, names in (("group", "group", "group", groups), ("zone", "time zone", "time_zone", zones)):
+        same = kind == "zone" and len(names) == len(groups) == clients.select("group", "time_zone").n_unique()
+        if len(names) > 1 and not same:
+            spans = None
+            if reports is not None and of_home is not None and set(reports[column]) == set(names):
+                place = reports[column].head(of_home.shape[1]).cast(pl.Enum(names)).to_physical().to_numpy()
+                spans = np.stack([np.bincount(place, row, len(names)) for row in of_home]).astype(np.int64)
+            yield rows(kind, noun, names, clients[column].cast(pl.Enum(names)).to_physical().to_numpy(), spans)
+    if (classes := weight_classes(weight, run.together)) is not None:
+        noun = "group" if run.together > 1 else "tenth" if len(clients) >= 2 * TENTH else "client"
+        each_client = [f"client {each}" for each in np.argsort(-weight, kind="stable")] if noun == "client" else None
+        ends = each_client or _between(f"heaviest {noun}", f"lightest {noun}", int(classes.max()) + 1)
+        yield rows("weight", noun, ends, classes, by_span(run.series, "weights"))
+    for kind, most, least in (("speed", "fastest", "slowest"), ("availability", "most available", "least available")):
+        found = [of_reports(run.metrics, f"by_{kind}.{tenth}") for tenth in range(TENTH, 0, -1)]
+        taken = np.array([each for each in found if each is not None]) / TENTH
+        if len(taken) == TENTH:
+            yield _Parts(kind, "tenth", _between(most, least, TENTH), np.full(TENTH, 1 / TENTH), taken)
+
+
+def _between(first: str, last: str, rows: int) -> tuple[str, ...]:
+    return (first, *map(str, range(2, rows)), last)
+
+
+def _shares(run: _Measured, *, wide: bool, looking: bool) -> list[dict[str, Any]]:
+    """Judge all parts together, and return the rows of ``shares``."""
+    rows, looked = list[dict[str, Any]](), list[tuple[dict[str, Any], float, float]]()
+    ways = list(_ways(run))
+    for way in ways:
+        draws, degrees = _draws(run, way, wide)
+        untold = way.kind == "weight" and not run.spans and not run.steady
+        looks = {} if untold or not looking else way.looks()
+        for row, name in enumerate(way.names):
+            size, share = float(way.sizes[row]), float(way.taken[row])
+            own = dict.fromkeys(SHARES) | {"kind": way.kind, "noun": way.noun, "name": name, "key": way.key(row)}
+            own |= {"size": size, "value": share / size, "taken": round(share * run.taken), "look": looks.get(row)}
+            own["theory"] = None if way.theory is None else float(way.theory[row])
+            own["chance"] = NORMAL * math.sqrt((1 - size) / (size * run.taken / run.together))
+            if row in looks and draws[row] > 0:
+                looked.append((own, float(draws[row]), degrees))
+            rows.append(own)
+    if looked:
+        size, value, draws, degrees = np.array([(r["size"], r["size"] * r["value"], *known) for r, *known in looked]).T
+        for (own, *_), look in zip(looked, compare_shares(value, size, draws, degrees, LEVEL / 2), strict=True):
+            own |= {"low": look.low / own["size"], "high": look.high / own["size"], "p": look.p}
+            own |= {"significant": look.told, "visible": look.visible / own["size"], "level": look.level}
+    for way in ways:
+        _fill([row for row in rows if row["kind"] == way.kind], way)
+    return rows
+
+
+def _fill(rows: list[dict[str, Any]], way: _Parts) -> None:
+    """Give rows beside looks intervals of the strictest level of these, by the spans of the run."""
+    levels = [row["level"] for row in rows if row["level"] is not None]
+    if not levels or way.spans is None or len(way.spans) < 2:
+        return
+    half = student_quantile(len(way.spans), 1 - min(levels)) * np.sqrt(share_variance(way.spans)) / way.sizes
+    for row, margin in zip(rows, half.tolist(), strict=True):
+        if row["low"] is None:
+            row |= {"low": max(row["value"] - margin, 0.0), "high": row["value"] + margin}
+
+
+def _draws(run: _Measured, way: _Parts, wide: bool) -> tuple[Floats, float]:
+    """Return how many independent draws know as much of each part, 0 where nothing is known; and degrees of freedom.
+
+    Tenths are compared with tenths taken at random. Who was available for long in a run took part more often in it,
+    even where all are alike in the long run: tenths by available time tell of a bias only where the whole run does.
+    """
+    counts, draws, degrees = run.counts, np.zeros(len(way.names)), 1e6
+    if way.part is None:
+        if run.noise_known and (way.kind == "speed" or wide):
+            spread = float(counts.var() / counts.mean() ** 2)
+            apart = spread * (TENTH - 1) / TENTH * TENTH * run.together / len(counts)
+            draws = np.full(TENTH, (TENTH - 1) / apart)
+        return draws, degrees
+    if run.spans and way.spans is not None and not run.independent:
+        between = None
+        if run.by_day and way.kind in _HOMES:
+            own = pl.DataFrame({"part": way.part, "counts": counts}).group_by("part").agg(pl.col("counts").var())
+            variance = own.sort("part")["counts"].fill_null(0).to_numpy()
+            between = np.bincount(way.part) * variance / run.taken**2
+        draws, degrees = effective_draws(way.spans, between), len(way.spans) - 1
+    if run.steady:
+        draws = np.maximum(draws, run.taken / run.together / max(run.left, 1e-9))
+    return draws, degrees

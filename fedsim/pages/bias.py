@@ -1,0 +1,130 @@
+"""What a run shows of bias: the one verdict on groups, time zones, tenths of the clients, and the run as a whole."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from fedsim.common.formatting import cut
+from fedsim.measure.shares import WAYS
+from fedsim.measure.verdict import LEVEL
+from fedsim.run.run import Run
+
+FEW = 30  # no ratio is said of fewer counts on either side
+_LONGEST = 40  # characters of a name that are shown
+
+
+class Seen(Enum):
+    """What there is to be seen of a bias."""
+
+    NO_ROUNDS = "the run has no rounds"
+    NOBODY = "nobody took part"
+    ALONE = "there is one client"
+    UNMEASURED = "the distance from uniform was not measured"
+    EVEN = "no client took part more than once more often than another"
+    ONCE = "nobody took part twice, and some did not at all"
+    UNTESTED = "there are too few rounds or days to test"
+    NONE = "chance explains it"
+    BIAS = "it is more than chance"
+
+
+NOBODY = {Seen.NO_ROUNDS, Seen.NOBODY, Seen.ALONE, Seen.UNMEASURED}
+"""Where there is nothing to judge."""
+
+
+@dataclass(frozen=True)
+class ClientShare:
+    """Some of the clients, and their participation share over their fair share: 1 is even."""
+
+    kind: str  # ``group``, ``zone``, ``weight``, ``speed`` or ``availability``
+    name: str  # as a person gave it, or what the tenth is called
+    size: float  # share of the clients
+    taken: int  # reports that were taken
+    times: float  # the participation share over the fair share
+    # The interval of that, at the level of this look, and the least difference from 1 that is told four times in five
+    low: float = 0.0
+    high: float = math.inf
+    visible: float = math.inf
+    told: bool = False  # whether it differs from 1 by more than chance
+    level: float = LEVEL  # at which that was judged, with a correction for the other looks
+    key: str = ""  # of its fact; empty where it has none
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """The key of its fact, or the series that holds it."""
+        return (self.key or "shares",)
+
+    @property
+    def tested(self) -> bool:
+        """Whether it was compared with chance."""
+        return math.isfinite(self.visible)
+
+    @property
+    def words(self) -> str:
+        """The part, as a sentence names it."""
+        own = f"“{cut(self.name, _LONGEST)}”"
+        return {"group": own, "zone": self.name}.get(self.kind, f"the {self.name}")
+
+
+@dataclass(frozen=True)
+class Bias:
+    """How far participation is from uniform, as total variation distance (TV), and whether that is more than chance."""
+
+    seen: Seen
+    measured: float = 0.0  # TV of this run
+    fair: float = 0.0  # TV of as many reports with equal chances for everybody
+    corrected: float | None = None  # TV without what noise adds; None where too few rounds or days tell
+    low: float = 0.0  # ends of the interval of that; from 0, where the whole is not told from chance
+    high: float = 1.0
+    whole: bool = False  # whether the distance is more than chance
+    more_even: bool = False  # whether participation is more even than equal chances make it
+    visible: float | None = None  # the least TV that is told from chance four times in five
+    parts: tuple[ClientShare, ...] = ()
+    why: str = ""  # why nothing is tested, where that is so
+
+    @property
+    def tv(self) -> float:
+        """The distance without noise, or as it was measured where that is not known."""
+        return self.measured if self.corrected is None else self.corrected
+
+    def of(self, kind: str) -> tuple[ClientShare, ...]:
+        """Return the parts of a kind, in their order."""
+        return tuple(part for part in self.parts if part.kind == kind)
+
+    @property
+    def contrast(self) -> tuple[ClientShare, ClientShare] | None:
+        """The two parts of a kind that differ most, where one of them is told from even; the higher one first.
+
+        What a person set goes before what is found in the run itself: tenths by speed and by available time.
+        """
+        found = list[tuple[float, ClientShare, ClientShare]]()
+        for kind in WAYS:
+            if found and kind in {"speed", "availability"}:
+                break
+            parts = self.of(kind)
+            if any(part.told for part in parts):
+                high, low = max(parts, key=lambda each: each.times), min(parts, key=lambda each: each.times)
+                found.append((math.inf if not low.times else high.times / low.times, high, low))
+        return max(found, key=lambda each: each[0])[1:] if found else None
+
+
+def bias_of(run: Run) -> Bias:
+    """Return the verdict on a run and its parts, which stands in its series."""
+    (whole,), looks = run.series["bias"].rows(named=True), run.series["shares"].drop_nulls("look").rows(named=True)
+    names = {"look": "name", "value": "times", "significant": "told"}
+    plain = ("kind", "look", "size", "taken", "value")
+    judged = (*plain, "low", "high", "visible", "significant", "level")
+
+    def part(row: Mapping[str, Any]) -> ClientShare:
+        known = plain if row["visible"] is None else judged
+        return ClientShare(**{names.get(name, name): row[name] for name in known}, key=row["key"] or "")
+
+    parts = tuple(map(part, looks))
+    return Bias(Seen[whole.pop("seen")], parts=parts, **{name: each for name, each in whole.items() if name != "p"})
+
+
+def pull_apart(run: Run) -> float | None:
+    """Return how far the pulls on the model are from uniform (L1); None where these are the shares of reports."""
+    pull, own = run.known.get("participation.pull_l1_uniform"), run.of_reports("l1_uniform")
+    return None if pull is None or own is None or abs(pull - own) <= 0.01 * own else pull

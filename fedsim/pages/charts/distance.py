@@ -1,0 +1,66 @@
+"""How far from uniform the theory lies for every common separation R, and how fast the start is forgotten."""
+
+import numpy as np
+
+from fedsim.common.errors import ChainError
+from fedsim.pages.charts import Chart, marks
+from fedsim.pages.charts.plot import AxisLook, Series, line_plot
+from fedsim.run.run import Run
+from fedsim.theory import distances
+
+_POINTS = 60  # values of R at most
+_FLAT = 1e-9  # distances below are 0 but for rounding
+LARGEST_CURVE = 100_000
+"""Most clients for which theory is computed at many R: more would take longer than the rest of the report."""
+LEAST = 1e-4  # smaller distances are drawn at this one: they cannot be measured, and would press the others together
+
+
+def distance_chart(run: Run) -> Chart | None:
+    """Draw the total variation distance of the theory by R, and this run's; None where theory has no common R."""
+    table, clients, wanted = run.clients, len(run.clients), run.wanted
+    if wanted is None or not 1 <= wanted <= clients <= LARGEST_CURVE or table["separation"].n_unique() > 1:
+        return None
+    feasible = clients // wanted
+    r = np.linspace(0, feasible - 1, min(feasible, _POINTS)).astype(np.int64)
+    try:
+        l1 = distances(table["weight"].to_numpy(), r.tolist(), wanted, run.scenario.server.selection.kind)
+    except ChainError:
+        return None
+    if float(l1.max()) < _FLAT:
+        return None
+    series = [Series("theory", r.astype(np.float64), l1 / 2, marks.SERIES[1])]
+    notes = ["0 is uniform, 100\N{NARROW NO-BREAK SPACE}% is the most there could be."]
+    if table["pi"].null_count():
+        notes.append("The theory takes every client to be always available, which these are not.")
+    elif not run.all_reported:
+        notes.append("The theory is of selections, the dot of the reports that were taken.")
+    measured, error = (run.of_reports(f"l1_uniform{which}") for which in ("", "_se"))
+    if measured is not None:
+        at, tv, half = np.array([[float(table["separation"][0])], [measured / 2], [error or np.nan]])
+        series.append(Series("this run", at, tv, look="dots", margin=half if error else None))
+        notes += ["The bar is two standard errors on either side."] if error else []
+    x, y = AxisLook("separation R (rounds)", "whole"), AxisLook("total variation distance from uniform", "percent")
+    return line_plot("distance", "Distance from uniform, by separation", series, x, y, notes=notes)
+
+
+def convergence_chart(run: Run) -> Chart | None:
+    """Draw how fast the law of the participants approaches its limit, for each separation of a convergence study."""
+    if run.convergence is None:
+        return None
+    series, floors = list[Series](), list[Series]()
+    for index, ((r,), part) in enumerate(run.convergence.group_by("separation", maintain_order=True)):
+        own, color = part.sort("round"), marks.series_color(index)
+        x = own["round"].to_numpy().astype(np.float64)
+        series.append(Series(f"R = {r}", x, np.maximum(own["tv"].to_numpy(), LEAST), color))
+        if not own["noise_floor"].null_count():
+            noise = own["noise_floor"].to_numpy()
+            floors.append(Series("", x, np.where(noise < LEAST, np.nan, noise), color, "dotted"))
+    notes = [
+        "The law of who takes part in a round, all clients being ready at round 0, against that of the long run. It is "
+        "the law of one round's participant, not of the chain's state: it can fall faster than the chain mixes, and it "
+        f"can swing. Distances below {LEAST:g} are drawn there."
+    ]
+    if floors:
+        notes.append("Dotted: what sampling noise alone would give where the law was estimated by simulated replicas.")
+    look = AxisLook("round", "whole"), AxisLook("TV from long-run shares", "auto")
+    return line_plot("convergence", "How the start is forgotten", [*floors, *series], *look, notes=notes)

@@ -1,0 +1,71 @@
+"""How each optimizer learned: its loss over the rounds, and where the optimum is known its distance from that."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+
+from fedsim.common.formatting import count, listing, number
+from fedsim.pages.charts import Chart, marks
+from fedsim.pages.charts.plot import AxisLook, Rule, Series, line_plot
+from fedsim.pages.methods import INITIAL_ROUND, optimizers, references
+from fedsim.run.run import Run
+
+_FURTHER = 1e4  # values so many times above the first ones are not drawn
+_MOST = 6  # optimizers of each run drawn at most where there are two runs
+
+
+def curves(run: Run, column: str = "loss") -> Iterator[Series]:
+    """Yield a column of the learning table over the number of rounds done, 0 being the initial model, by optimizer.
+
+    A model that was trained under uniform participation has the colour of its optimizer, and is dashed.
+    """
+    if run.learning is None:
+        return
+    names = optimizers(run)
+    pairs = references(names)
+    own = [name for name in names if name not in pairs]
+    for name in names:
+        frame = run.learning.filter(pl.col("optimizer") == name).sort("round")
+        x = (frame["round"] - INITIAL_ROUND).cast(pl.Float64).to_numpy()
+        value = frame[column].cast(pl.Float64).fill_null(np.nan).to_numpy()
+        most = _FURTHER * max(abs(value[0]), 1e-6) if np.isfinite(value[0]) else 1e100
+        kept = np.isfinite(value) & (np.abs(value) <= most)
+        if kept.any():
+            color, look = marks.series_color(own.index(pairs.get(name, name))), "dashed" if name in pairs else "line"
+            yield Series.binned(name, x[kept], value[kept], color, look=look)
+
+
+def _chart(name: str, shown: Sequence[Series], y: str, notes: Sequence[str], rules: Sequence[Rule] = ()) -> Chart:
+    look = AxisLook("rounds done", "whole"), AxisLook(y, "auto")
+    return line_plot(name, y.capitalize(), shown, *look, rules, notes)
+
+
+def training_chart(run: Run, column: str = "loss") -> Chart | None:
+    """Draw the loss of each optimizer, or its distance from the optimum and what was predicted, where that is known."""
+    if run.learning is None or column not in run.learning.columns or not (found := [*curves(run, column)]):
+        return None
+    notes = ["Dashed: trained under uniform participation."] if any(each.look == "dashed" for each in found) else []
+    if column == "loss":
+        return _chart("loss", found, "loss", notes)
+    foreseen = [(each, run.known.get(f"learning.{each.name}.bias_predicted", 0.0)) for each in found]
+    levels = [(each, level) for each, level in foreseen if level > 1e-9]
+    if levels:
+        ways = listing([f"{number(level, 3)} for “{each.name}”" for each, level in levels])
+        notes = [f"Dotted: where theory says that the mean model ends, {ways}; noise keeps each model away.", *notes]
+    rules = [Rule("", level, color=each.color) for each, level in levels]
+    return _chart("optimum", found, "distance from the optimum", notes, rules)
+
+
+def loss_chart(runs: Mapping[str, Run]) -> Chart | None:
+    """Draw the losses of two runs by their letters, the second dashed; None where no model was trained."""
+    own = {letter: [each for each in curves(run) if each.look == "line"] for letter, run in runs.items()}
+    shown = [
+        replace(each, name=f"{letter}: {each.name}", look="dashed" if letter == "B" else "line")
+        for letter, found in own.items()
+        for each in found[:_MOST]
+    ]
+    left = sum(max(0, len(found) - _MOST) for found in own.values())
+    notes = [f"{count(left, 'more curve')} in the reports of the runs."] if left else []
+    return _chart("losses", shown, "loss", notes) if shown else None

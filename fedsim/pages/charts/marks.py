@@ -1,0 +1,117 @@
+"""What charts are made of: colours, scales with labels that can be read, legends."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias
+
+import matplotlib
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.font_manager import FontProperties
+from matplotlib.ticker import (
+    FixedFormatter,
+    FixedLocator,
+    Formatter,
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    PercentFormatter,
+)
+
+from fedsim.common.arrays import Floats
+from fedsim.common.formatting import cut, number
+
+INK = "#1c2126"
+MUTED = "#5d6670"
+RULE = "#dcdfe1"
+PAPER = "#fffffe"
+SERIES = ("#0b63a5", "#c8500a", "#0c8265", "#a8478a", "#946c00", "#3c8dc4")
+"""Okabe and Ito's colours, which colour-blind readers can tell apart, darkened to stand out from white."""
+DOTTED = (0, (1, 1.6))
+DASHED = (0, (3.5, 2))
+
+AxisScale: TypeAlias = Literal["linear", "whole", "percent", "log", "auto"]
+"""Of an axis; ``auto`` is logarithmic where all values are positive, and far apart."""
+_FAR = 8.0  # how many times the least value the greatest one then is
+_LONGEST_LABEL = 42  # characters of a name that fit into a legend
+_MARK = 6  # the room of the mark of each entry of a legend, in characters
+
+
+def series_color(index: int) -> str:
+    """Give the colour of a series; the colours repeat when there are more series than colours."""
+    return SERIES[index % len(SERIES)]
+
+
+class Spaced(Formatter):
+    """Labels ticks with as many digits as it takes to tell neighbours apart."""
+
+    def format_ticks(self, values: Sequence[float]) -> list[str]:
+        """Label all ticks at once."""
+        places = np.unique(np.asarray(values, dtype=np.float64))
+        step = np.diff(places).min(initial=np.inf)
+        if not 0 < step < np.inf:
+            return [number(value) for value in values]
+        # One more than the leading digit of the step: ticks may lie 2.5 apart.
+        digits = np.floor(np.log10(np.abs(places).max())) - np.floor(np.log10(step)) + 2
+        return [number(0 if abs(value) < step / 1e6 else value, int(np.clip(digits, 4, 12))) for value in values]
+
+
+def is_log(scale: AxisScale, values: Floats) -> bool:
+    """Tell whether values are drawn by their decades."""
+    if scale != "auto" or not len(values):
+        return scale == "log"
+    return bool(values.min() > 0) and bool(values.max() > _FAR * values.min())
+
+
+def set_scale(
+    axes: Axes, name: Literal["x", "y"], scale: AxisScale, values: Floats, ticks: Mapping[float, str] | None = None
+) -> None:
+    """Give an axis a scale with few labels, or with labels of its own at some places.
+
+    What is never negative does not reach below 0 on a y axis; it begins at 0, unless all values are far above it or the
+    scale is ``auto``.
+    """
+    axis = axes.xaxis if name == "x" else axes.yaxis
+    if is_log(scale, values):
+        getattr(axes, f"set_{name}scale")("log", nonpositive="mask")
+        low, high = axis.get_view_interval()
+        subs = (1.0, 2.0, 5.0) if np.log10(high / low) < 2.3 else (1.0,)
+        axis.set_major_locator(LogLocator(subs=subs, numticks=8))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+        axis.set_minor_formatter(NullFormatter())
+        return
+    low, high = axis.get_view_interval()
+    if name == "y" and len(values) and values.min() >= 0 and low < (0 if scale == "auto" else 0.7 * high):
+        axes.set_ylim(0, high)
+    if ticks is not None:
+        axis.set_major_locator(FixedLocator(list(ticks)))
+        axis.set_major_formatter(FixedFormatter(list(ticks.values())))
+        return
+    steps = [1, 2, 2.5, 5, 10]
+    axis.set_major_locator(MaxNLocator(nbins=5, integer=scale == "whole", steps=steps, min_n_ticks=1))
+    shares = PercentFormatter(1.0, symbol="\N{NARROW NO-BREAK SPACE}%")
+    axis.set_major_formatter(shares if scale == "percent" else Spaced())
+
+
+def finish(axes: Axes, x: str, y: str, entries: Sequence[tuple[Artist, str]] = ()) -> None:
+    """Name the axes, with units, and put the legend above everything, over as many lines as it takes.
+
+    The name of the y axis stands above it, where it is read without turning the head.
+    """
+    axes.set_xlabel(x, loc="right")
+    axes.set_title(y, loc="left")
+    figure = axes.get_figure(root=True)
+    if not entries or figure is None:
+        return
+    names = [cut(name, _LONGEST_LABEL) for _, name in entries]
+    points = FontProperties(size=matplotlib.rcParams["legend.fontsize"]).get_size_in_points()
+    fit = characters(figure.get_figwidth(), points)
+    alone = sum(len(name) + _MARK for name in names) <= fit
+    columns = len(names) if alone else max(1, fit // (max(map(len, names)) + _MARK))
+    figure.legend([artist for artist, _ in entries], names, loc="outside upper left", ncols=columns)
+
+
+def characters(inches: float, points: float) -> int:
+    """Return how many characters of text of so many points fit into a line of so many inches."""
+    return int(inches * 72 / (0.585 * points))

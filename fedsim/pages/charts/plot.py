@@ -1,0 +1,265 @@
+"""The two builders of charts: values along x as lines and dots, and named rows with intervals; each with its table."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
+
+import matplotlib
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedFormatter, FixedLocator
+
+from fedsim.common.arrays import Bools, Floats
+from fedsim.common.formatting import (
+    NO_VALUE,
+    above_dust,
+    capitalized,
+    count,
+    cut,
+    from_to,
+    give_or_take,
+    listing_of,
+    number,
+    percent,
+)
+from fedsim.pages.charts import Chart, marks
+from fedsim.pages.tables import Table, thinned
+
+POINTS = 160  # at most so many points of one line: about three pixels each in the page
+_ROUNDING = 1e-12  # of the largest value of a chart: smaller ones are 0
+_ENTRIES, _ENTRY = 8, 0.04  # of a legend that fits, and the height that each more takes
+_SAID = 8  # lines or rows described at most
+_ROW_NAME = 28  # characters of a name that fit to the left of a row
+_POINT_NAME = 30  # and beside a point
+
+
+class AxisLook(NamedTuple):
+    """An axis: its title, with the unit, its scale, and labels of its own at some places."""
+
+    title: str
+    scale: marks.AxisScale = "linear"
+    ticks: Mapping[float, str] | None = None
+
+    def write(self, place: float) -> str:
+        """Write a place on it for a table."""
+        return (self.ticks or {}).get(place) or (percent(place) if self.scale == "percent" else number(place, 7))
+
+
+LineLook: TypeAlias = Literal["line", "marked", "dashed", "dotted", "dots", "hollow", "ring"]
+_LOOKS: Mapping[LineLook, Mapping[str, Any]] = {
+    "line": {},
+    "marked": {"marker": "o"},
+    "dashed": {"linestyle": marks.DASHED},
+    "dotted": {"linestyle": marks.DOTTED, "linewidth": 1},
+    "dots": {"linestyle": "", "marker": "o", "zorder": 4},
+    "hollow": {"linestyle": "", "marker": "o", "zorder": 4, "markerfacecolor": marks.PAPER},
+    "ring": {"linestyle": "", "marker": "o", "markersize": 12, "markeredgewidth": 2, "markerfacecolor": "none"},
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """Values along x, and the intervals around them where there are any."""
+
+    name: str
+    x: Floats
+    y: Floats
+    color: str = marks.SERIES[0]
+    look: LineLook = "line"
+    margin: Floats | None = None  # half of each interval, or (2, n): how far it reaches down and up
+    size: int = 1  # how many values each point is the mean of, at most
+    names: Sequence[str] = ()  # of the first points, written beside them
+
+    @classmethod
+    def binned(cls, name: str, x: Floats, y: Floats, color: str = marks.SERIES[0], **look: Any) -> Self:
+        """Make a line of values along x (ascending), of many the means over bins of neighbours, with their ends."""
+        cuts = np.linspace(0, len(x), min(len(x), POINTS) + 1).astype(np.int64)
+        sizes = np.diff(cuts)
+        if sizes.max(initial=0) <= 1:
+            return cls(name, x, y, color, **look)
+        mean, starts = np.add.reduceat(y, cuts[:-1]) / sizes, cuts[:-1]
+        ends = np.stack([mean - np.minimum.reduceat(y, starts), np.maximum.reduceat(y, starts) - mean])
+        return cls(name, np.add.reduceat(x, starts) / sizes, mean, color, margin=ends, size=int(sizes.max()), **look)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A value to compare with: a dotted line across the chart."""
+
+    name: str
+    at: float
+    axis: Literal["x", "y"] = "y"
+    color: str = marks.INK
+
+
+def line_plot(
+    name: str,
+    title: str,
+    series: Sequence[Series],
+    x: AxisLook,
+    y: AxisLook,
+    rules: Sequence[Rule] = (),
+    notes: Sequence[str] = (),
+) -> Chart:
+    """Make a chart of lines and dots, with a legend where there are several."""
+    told = [each for each in series if each.name and each.look != "ring"]  # the choice lies on another
+    known = [(each.name, each.y[np.isfinite(each.y)]) for each in told]
+    ways = [f"“{name}” {from_to(_write(y, own[0]), _write(y, own[-1]))}" for name, own in known if len(own)]
+    if (size := max((each.size for each in series), default=1)) > 1:
+        said = f"Lines are means over up to {count(size)} neighbours, bands go from the least to the greatest."
+        notes = [*notes, said]
+    description = f"By {x.title}, {y.title}: {listing_of(ways, _SAID)}."
+    draw, table = partial(_draw_lines, series, x, y, rules), _line_table(title, told, x, y)
+    height = 1 + _ENTRY * max(0, len(told) + len(rules) - _ENTRIES)  # room for the legend
+    return Chart(name, title, description, tuple(notes), table, draw, height)
+
+
+def _write(axis: AxisLook, value: float | None, margin: float = np.nan) -> str:
+    if axis.scale == "percent":
+        return percent(value)
+    return give_or_take(value, margin) if value is not None and margin > 0 else above_dust(value)
+
+
+def _line_table(title: str, series: Sequence[Series], x: AxisLook, y: AxisLook) -> Table:
+    """Make the table of lines: a row for each place along x, a column for each line."""
+    least = _ROUNDING * max((float(np.nan_to_num(np.abs(each.y)).max(initial=0.0)) for each in series), default=0.0)
+    columns = []
+    for each in series:
+        margins = each.margin if each.margin is not None and each.margin.ndim == 1 else np.full(len(each.x), np.nan)
+        values = zip(each.x.tolist(), each.y.tolist(), margins.tolist(), strict=True)
+        columns.append({at: (0.0 if abs(own) < least else own, half) for at, own, half in values})
+    places = sorted({at for column in columns for at in column})
+    rows = [(x.write(at), *(_write(y, *column.get(at, (None,))) for column in columns)) for at in places]
+    return thinned(f"{title}: {y.title}", (capitalized(x.title), *(each.name for each in series)), rows)
+
+
+def _draw_lines(series: Sequence[Series], x: AxisLook, y: AxisLook, rules: Sequence[Rule], axes: Axes) -> None:
+    """Draw lines and rules on empty axes."""
+    entries = list[tuple[Artist, str]]()
+    xs, ys = (np.concatenate([getattr(each, axis) for each in series]) for axis in "xy")
+    xs, ys = xs[np.isfinite(xs)], ys[np.isfinite(ys)]
+    far = marks.is_log(y.scale, ys)
+    for each in series:
+        single = len(each.x) == 1
+        if each.margin is not None:
+            below, above = np.broadcast_to(each.margin, (2, len(each.y)))
+            low, high = each.y - below, each.y + above
+            low = np.maximum(low, 0.1 * np.abs(each.y)) if far else low  # there is no place for less than nothing
+            if single or each.look == "dots":
+                axes.vlines(each.x, low, high, color=each.color, linewidth=1)
+            else:
+                axes.fill_between(each.x, low, high, color=each.color, alpha=0.16, linewidth=0)
+        style: dict[str, Any] = {"markersize": 5 if len(each.x) < 60 else 2.6, "marker": "o" if single else ""}
+        (artist,) = axes.plot(each.x, each.y, color=each.color, **{**style, **_LOOKS[each.look]})
+        entries.append((artist, each.name))
+    for level in rules:
+        line = axes.axhline if level.axis == "y" else axes.axvline
+        entries.append((line(level.at, color=level.color, linestyle=marks.DOTTED, linewidth=1), level.name))
+    if any(each.names for each in series):
+        axes.margins(0.14, 0.2)
+    marks.set_scale(axes, "x", x.scale, xs, x.ticks)
+    marks.set_scale(axes, "y", y.scale, ys, y.ticks)
+    named = [(artist, name) for artist, name in entries if name]
+    marks.finish(axes, x.title, y.title, named if len(named) > 1 else ())
+    _name_points(axes, series)
+
+
+def _name_points(axes: Axes, series: Sequence[Series]) -> None:
+    """Write names beside points, without those that would lie on others before them."""
+    to_axes, taken = axes.transData + axes.transAxes.inverted(), list[tuple[Floats, int]]()
+    size = matplotlib.rcParams["legend.fontsize"]
+    for each in series:
+        for x, y, name in zip(each.x, each.y, (cut(name, _POINT_NAME) for name in each.names), strict=False):
+            at = to_axes.transform((x, y))
+            right = at[0] > 0.6
+            apart = [(np.abs(at - other), 0.011 * (len(name) + length + 4)) for other, length in taken]
+            if all(away[1] > 0.075 or away[0] > wide for away, wide in apart):
+                taken.append((at, len(name)))
+                near: dict[str, Any] = {"ha": "right" if right else "left", "color": marks.MUTED, "fontsize": size}
+                axes.annotate(name, (x, y), (-7 if right else 7, 6), textcoords="offset points", **near)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Values with their intervals, a row for each name."""
+
+    names: Sequence[str]
+    value: Floats
+    margin: Floats | None  # half of each interval, NaN where it is not known, or (2, n): how far down and up
+    filled: Bools  # drawn full where it holds, else hollow
+    legend: tuple[str, str]  # what full and hollow dots are
+    unit: str
+    reference: float | None = None  # the dotted line
+    chosen: int | None = None  # the row that is marked
+    theory: Floats | None = None  # a tick in each row
+    chance: Floats | None = None  # half of the grey band around the reference in each row
+    interval: str = "95\N{NARROW NO-BREAK SPACE}% intervals"  # what the lines are
+
+
+def row_plot(data: Rows, name: str, title: str, notes: Sequence[str] = ()) -> Chart:
+    """Make a chart with a dot and an interval in each row."""
+    columns = {"": [*data.names], data.unit: [*map(number, data.value)]}
+    if data.margin is not None:
+        below, above = np.broadcast_to(data.margin, (2, len(data.value)))
+        ends = zip(data.value - below, data.value + above, strict=True)
+        columns["Interval"] = [f"{number(a, 3)} to {number(b, 3)}" if np.isfinite(a) else NO_VALUE for a, b in ends]
+    if data.theory is not None:
+        columns["Theory"] = [*map(number, data.theory)]
+    if data.chance is not None:
+        columns["Equal chances"] = [f"{number(data.reference)} ± {number(each, 2)}" for each in data.chance]
+    ways = [f"{name} {number(value, 3)}" for name, value in zip(data.names, data.value, strict=True)]
+    return Chart(
+        name=name,
+        title=title,
+        description=f"{title}: {listing_of(ways, _SAID)}.",
+        notes=(*([] if data.margin is None else [f"Lines are {data.interval}."]), *notes),
+        table=Table(title, tuple(columns), tuple(zip(*columns.values(), strict=True))),
+        draw=partial(_draw_rows, data),
+        height=float(np.clip(0.33 + 0.07 * len(data.value), 0.55, 1.75)),
+    )
+
+
+def _draw_rows(data: Rows, axes: Axes) -> None:
+    """Draw a row for each name, the first on top."""
+    rows = np.arange(len(data.names), dtype=np.float64)[::-1]
+    axes.set_ylim(-0.6, len(rows) - 0.4)
+    axes.yaxis.set_major_locator(FixedLocator(rows.tolist()))
+    axes.yaxis.set_major_formatter(FixedFormatter([cut(name, _ROW_NAME) for name in data.names]))
+    axes.grid(visible=True, axis="x")
+    axes.grid(visible=False, axis="y")
+    color, entries = marks.SERIES[0], list[tuple[Artist, str]]()
+    if data.margin is not None:
+        spread = np.nan_to_num(data.margin)
+        axes.errorbar(data.value, rows, xerr=spread, linestyle="", color=color, capsize=3, linewidth=1.2)
+    for some, face, words in zip((data.filled, ~data.filled), (color, marks.PAPER), data.legend, strict=True):
+        if some.any():
+            entries += _dots(axes, data.value[some], rows[some], color, words, markerfacecolor=face)
+    if data.theory is not None:
+        tick: dict[str, Any] = {"marker": "|", "markersize": 9, "markeredgewidth": 1.8, "zorder": 5}
+        entries += _dots(axes, data.theory, rows, marks.SERIES[1], "theory", **tick)
+    if data.chosen is not None:
+        x, y, ring = data.value[[data.chosen]], rows[[data.chosen]], {**_LOOKS["ring"], "clip_on": False}
+        entries += _dots(axes, x, y, marks.SERIES[1], "choice", **ring)
+    if data.reference is not None:
+        axes.axvline(data.reference, color=marks.INK, linestyle=marks.DOTTED, linewidth=1)
+    shown = [each for each in (data.value, data.theory) if each is not None]
+    marks.set_scale(axes, "x", "auto", np.concatenate(shown))
+    if data.chance is not None and data.reference is not None:
+        left, right = axes.get_xlim()
+        low = np.maximum(data.reference - data.chance, left)
+        grey: dict[str, Any] = {"color": marks.MUTED, "alpha": 0.28, "linewidth": 0}
+        band = axes.barh(rows, data.reference + data.chance - low, 1.0, left=low, **grey)
+        axes.set_xlim(left, max(right, float((data.reference + data.chance).max())))
+        entries.append((band[0], "equal chances"))
+    for row, value in zip(rows, data.value, strict=True):
+        axes.text(1.02, row, number(value, 3), transform=axes.get_yaxis_transform(), va="center")
+    marks.finish(axes, data.unit, "", entries if len(entries) > 1 else ())
+
+
+def _dots(axes: Axes, x: Any, y: Any, color: str, words: str, **style: Any) -> list[tuple[Artist, str]]:
+    """Draw marks that no line joins, and return their entry of the legend."""
+    style = {"linestyle": "", "marker": "o", "markersize": 5.5, "zorder": 4, **style}
+    (artist,) = axes.plot(x, y, color=color, **style)
+    return [(artist, words)]

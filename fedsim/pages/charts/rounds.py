@@ -1,0 +1,61 @@
+"""How long rounds took; of a buffered server, how stale its reports were."""
+
+import numpy as np
+import polars as pl
+
+from fedsim.common.formatting import number, percent
+from fedsim.common.instants import time_unit
+from fedsim.pages.charts import Chart, marks
+from fedsim.pages.charts.plot import AxisLook, Rule, Series, line_plot
+from fedsim.run.run import Run
+
+_SAME = 1e-9  # durations that differ by no more than this part of them are the same
+
+
+def duration_chart(run: Run) -> Chart | None:
+    """Draw how long rounds took, and how much of that was waiting for clients; None where all took equally long."""
+    noun, buffered = run.noun, "staleness" in run.series
+    closed = run.rounds.filter(pl.col("closed_s").is_finite())
+    if closed.is_empty():
+        return None
+    # A version begins when the one before ends, and waits for no client in particular.
+    selected = closed["opened_s" if buffered else "selected_s"].fill_nan(None).fill_null(closed["closed_s"])
+    at = closed["round"].cast(pl.Float64).to_numpy()
+    whole, waiting = ((end - closed["opened_s"]).to_numpy() for end in (closed["closed_s"], selected))
+    ran, waited = whole > waiting, waiting > 0
+    longest = float(whole.max())
+    if len(whole) > 1 and not waiting.any() and longest - float(whole.min()) <= _SAME * longest:
+        return None
+    size, unit = time_unit(longest)
+    series, notes = [Series.binned("running", at[ran], (whole - waiting)[ran] / size)], list[str]()
+    if waited.any():
+        series.append(Series.binned("waiting", at[waited], waiting[waited] / size, marks.SERIES[1], look="dots"))
+        notes.append("Waiting: from a round's opening until enough clients were eligible, where that took time.")
+    look = AxisLook(noun, "whole"), AxisLook(f"duration ({unit})", "auto")
+    return line_plot("durations", f"How long {noun}s took", series, *look, notes=notes)
+
+
+def staleness_chart(run: Run) -> Chart | None:
+    """Draw how stale the reports of a buffered server were, group by group; None where none was late."""
+    table = run.series.get("staleness")
+    if table is None or not (most := int(table["staleness"].to_numpy().max(initial=0))):
+        return None
+    names = [str(name) for name in run.clients["group"].unique(maintain_order=True)]
+    if not 1 < len(names) <= len(marks.SERIES):
+        names, table = ["all clients"], table.with_columns(group=pl.lit("all clients"))
+    series, means = list[Series](), list[str]()
+    for name, color in zip(names, marks.SERIES, strict=False):
+        own = table.filter(group=name)
+        reports, stale = own["len"].to_numpy().astype(np.float64), own["staleness"].to_numpy()
+        if reports.sum():
+            share = np.bincount(stale, reports, minlength=most + 1) / reports.sum()
+            series.append(Series(name, np.arange(most + 1.0), share, color))
+            means.append(f"“{name}” {number(float(stale @ reports / reports.sum()), 3)}")
+    notes, rules = [f"Versions by which the server had gone on when a report came; means: {', '.join(means)}."], []
+    limit, late = run.scenario.server.max_staleness, int(table.filter(outcome="stale")["len"].sum())
+    if limit is not None and limit <= most:
+        share = percent(late / int(table["len"].sum()))
+        rules = [Rule("", limit + 0.5, axis="x")]
+        notes.append(f"{share} of the reports came later than the dotted line, and were discarded.")
+    look = AxisLook("staleness (versions)", "whole"), AxisLook("share of the reports", "percent")
+    return line_plot("staleness", "How stale reports were", series, *look, rules, notes)

@@ -1,0 +1,139 @@
+"""The charts of a sweep: a metric along it, the parts of a loss, and bias against pace with the choice marked."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fedsim.common.arrays import Floats, Ints
+from fedsim.common.formatting import count, cut, number
+from fedsim.pages.charts import Chart, marks
+from fedsim.pages.charts.plot import AxisLook, LineLook, Series, line_plot
+from fedsim.pages.metric_wording import wording_of
+from fedsim.pages.tables import thinned
+from fedsim.pages.trial_tables import LossParts, means, standings
+from fedsim.trials.contrasts import interval
+from fedsim.trials.decision import PACE, bias_metric, chosen, trade_off
+from fedsim.trials.trials import Axis, Trials
+
+TRADE_OFF = "trade-off"
+_LINES = 6  # shown at most
+_VALUES = 9  # up to so many values of a parameter are all written under the axis, where there is room
+_LABEL = 12  # characters of a value that fit under an axis
+_NAMED = 40  # settings named at most
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """The settings that share the values of all parameters but the one along the axis, and a metric at these."""
+
+    name: str  # those values; empty where there is but one line
+    points: Ints  # rows of the points of the sweep, in the order of x
+    x: Floats  # where each point lies, in ascending order
+    mean: Floats  # of the metric over the seeds
+    half: Floats  # of the 95 % confidence interval, NaN where it is not known
+
+
+def lines_of(trials: Trials, metric: str) -> Iterator[Line]:
+    """Yield a metric along the axis of a sweep; nothing where it has no value, or nothing is swept."""
+    along, found = trials.axis, interval(trials.samples(metric))
+    if along is not None:
+        for name, own in trials.rows_along(along, np.isfinite(found.mean)):
+            yield Line(name, own, along.x[own], found.mean[own], found.half[own])
+
+
+def _along(axis: Axis) -> AxisLook:
+    """Return the x axis of a chart along a sweep."""
+    values, title = np.unique(axis.x), cut(axis.label, 44)
+    if axis.ticks:
+        return AxisLook(title, ticks={float(at): cut(each, _LABEL) for at, each in enumerate(axis.marks)})
+    few = len(values) <= _VALUES and (len(values) < 2 or np.diff(values).min() > 0.07 * np.ptp(values))
+    return AxisLook(title, "auto", {value: number(value) for value in values.tolist()} if few else None)
+
+
+def _series(lines: Mapping[str, Line], chosen: int | None, scale: float = 1.0) -> list[Series]:
+    """Draw lines with their intervals, and mark the choice on the first one that it lies on."""
+    series = [
+        Series(name, line.x, scale * line.mean, marks.series_color(index), "marked", scale * line.half)
+        for index, (name, line) in enumerate(lines.items())
+    ]
+    at = [(line, line.points == chosen) for line in lines.values() if chosen in line.points]
+    return [*series, *(Series("choice", line.x[on], scale * line.mean[on], marks.INK, "ring") for line, on in at[:1])]
+
+
+def line_chart(
+    trials: Trials, metric: str, name: str, title: str, theory: str | None = None, chosen: int | None = None
+) -> Chart | None:
+    """Make the chart of a metric along a sweep, in the unit of its wording; None where no run has a value."""
+    wording, lines = wording_of(metric), [*lines_of(trials, metric)]
+    if trials.axis is None or not lines:
+        return None
+    series = _series({line.name or "measured": line for line in lines[:_LINES]}, chosen, wording.scale)
+    predicted = np.full(len(trials.names), np.nan) if theory is None else wording.scale * means(trials, theory)
+    series += [
+        Series(f"theory{f', {line.name}' * bool(line.name)}", line.x, predicted[line.points], each.color, "dashed")
+        for line, each in zip(lines[:_LINES], series, strict=False)
+        if np.isfinite(predicted[line.points]).all()
+    ]
+    sure = any(np.isfinite(line.half).any() for line in lines)
+    bands = "; bands are 95\N{NARROW NO-BREAK SPACE}% confidence intervals of the mean" if sure else ""
+    notes = [f"Points are means over the seeds of {metric}{bands}."]
+    if (omitted := len(lines) - _LINES) > 0:
+        notes.append(f"{count(omitted, 'more line')} in the table of settings.")
+    return line_plot(name, title, series, _along(trials.axis), AxisLook(wording.axis), notes=notes)
+
+
+def parts_chart(trials: Trials, parts: LossParts, chosen: int | None = None) -> Chart | None:
+    """Make the chart of the loss of an optimizer and its parts; None where fewer than two settings form one line."""
+    along, known = trials.axis, np.isfinite(interval(parts.total).mean)
+    ways: list[tuple[str, Ints]] = [] if along is None else list(trials.rows_along(along, known))
+    if along is None or len(ways) != 1 or len(ways[0][1]) < 2:
+        return None
+    lines = {
+        words: Line("", ways[0][1], along.x[ways[0][1]], *interval(each[ways[0][1]]))
+        for words, each in ({"whole loss": parts.total} | parts.parts).items()
+    }
+    series = _series(lines, chosen)
+    notes = ["Each part is the difference of two runs over the same log, of which one has one thing less."]
+    if any((each.y <= 0).any() for each in series):
+        notes.append("What is zero or less is not on a logarithmic axis; the table has it.")
+    whole = lines["whole loss"]
+    title = f"“{parts.name}” ends closest to the optimum at {along.named(float(whole.x[np.nanargmin(whole.mean)]))}"
+    look = _along(along), AxisLook("loss above the optimum", "log")
+    return line_plot(f"parts-{parts.name}", title, series, *look, notes=notes)
+
+
+def trade_off_chart(trials: Trials) -> Chart | None:
+    """Make the trade-off plot: bias as TV in per cent, and pace, means over the seeds; None where no run has both."""
+    if (front := trade_off(trials)) is None:
+        return None
+    names, stand, first = trials.names, standings(trials), chosen(trials)
+    bias, pace = interval(50 * trials.samples(bias_metric(trials))), interval(trials.samples(PACE))
+    known = np.flatnonzero(np.isfinite(bias.mean) & np.isfinite(pace.mean))
+    beaten = known[front.dominated[known]]
+    open_ = np.setdiff1d(known, [*beaten, *front.rows])
+
+    def points(words: str, rows: Ints, color: str, look: LineLook, margin: Floats | None = None) -> list[Series]:
+        own = [names[row] for row in rows[:_NAMED]]
+        found = Series(words, pace.mean[rows], bias.mean[rows], color, look, margin, names=own)
+        return [found] if len(rows) else []
+
+    # The choice and the front are named first; names that would lie on others are left out.
+    series = [
+        *points("choice", known[known == first], marks.SERIES[1], "ring"),
+        *points("beaten by no other", front.rows, marks.SERIES[0], "marked", bias.half[front.rows]),
+        *points("not significantly beaten", open_, marks.SERIES[0], "hollow"),
+        *points("beaten", beaten, marks.MUTED, "dots"),
+    ]
+    notes = ["Left is slower, down is more even: the best corner is below on the right."]
+    if np.isfinite(bias.half[known]).any():
+        notes.append("The band has the 95\N{NARROW NO-BREAK SPACE}% intervals of the means over the seeds.")
+    if len(beaten):
+        notes.append("Grey settings are worse in one and no better in the other than some setting on the line.")
+    verb, settings = "is" if len(front.rows) == 1 else "are", count(len(known), "setting")
+    title = f"Bias against pace: {count(len(front.rows))} of {settings} {verb} beaten by no other"
+    look = AxisLook(wording_of(PACE).axis), AxisLook("distance from uniform (TV, %)")
+    figures = np.stack([pace.mean, pace.half, bias.mean, bias.half]).T
+    rows = [(names[k], stand[k], *map(number, figures[k])) for k in known]
+    header = ("Setting", "Standing", "Rounds a day", "± 95 %", "TV from uniform, %", "± 95 %")
+    return replace(line_plot(TRADE_OFF, title, series, *look, notes=notes), table=thinned(title, header, rows))

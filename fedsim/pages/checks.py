@@ -1,0 +1,255 @@
+"""The checks of a run, in one list: whether it ended, kept its promises, trained, lasted long enough, fits the theory.
+
+The headline, if one is bad, the status strip, what to trust, what to do next, and exit codes all follow from this list.
+A check of one's own is one function in `CHECKS`.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+
+from fedsim.common.errors import FedsimError
+from fedsim.common.formatting import capitalized, count, duration, number, percent
+from fedsim.common.json_files import finite
+from fedsim.measure.contributions import Contributions
+from fedsim.pages.bias import Seen, bias_of
+from fedsim.pages.commands import command_of
+from fedsim.pages.commands import longer as longer_by
+from fedsim.pages.expectations import verdict
+from fedsim.pages.methods import initial_loss, optimizer_figures, optimizers, references
+from fedsim.pages.trial_checks import LONGER, LOWER_STEP, settled_losses, theory_check
+from fedsim.privacy.bounds import ParticipationBounds, broken_promises
+from fedsim.run.cautions import OTHER_SEEDS, of_separation, of_shocks, why_nothing
+from fedsim.run.check import Check, Grade
+from fedsim.run.run import Run
+from fedsim.scenario.learning import ConstantSchedule
+from fedsim.theory.prediction import before_the_chain
+from fedsim.trials.trials import Trials
+
+SMALL = 0.05  # a difference that a run should be able to see
+_LONG = 1_000  # times as long as it was, at which no run is proposed
+_PAID = 0.9  # of the rounds that the noise of privacy is made for, this share should come about
+_FILLED = 0.9  # of the rounds, this share should close with the reports they wanted
+
+
+def ended(run: Run) -> Iterator[Check]:
+    """Whether the run reached its end."""
+    if stalled := run.manifest.get("stalled"):
+        text = f"The run stalled in {run.noun} {len(run.rounds) - 1:,} and ended there: {stalled}."
+        remedy = "Lower the separation, the cohort or the caps, or let rounds go on with fewer clients (`shortage`)."
+        yield Check("ended", Grade.BAD, text, facts=("rounds.count",), remedy=remedy)
+    elif run.rounds.is_empty():
+        yield Check("ended", Grade.BAD, "Nothing was simulated: the run has no rounds.")
+    else:
+        text = f"The run ended after {count(len(run.rounds), run.noun)}."
+        yield Check("ended", Grade.OK, text, facts=("rounds.count",))
+
+
+def reports_taken(run: Run) -> Iterator[Check]:
+    """Whether any report reached the model."""
+    bad = partial(Check, "reports", Grade.BAD)
+    if run.rounds.is_empty():
+        return
+    if nothing := why_nothing(run.known):
+        late = run.scenario.server.deadline is not None and run.known.get("sessions.late_share")
+        remedy = "Set a longer `deadline`." if late else "See how sessions ended, and why no report was taken."
+        yield bad(f"{capitalized(nothing)}.", facts=("rounds.count", "sessions.count"), remedy=remedy)
+    elif not run.clients["reported"].sum():
+        yield bad("Nobody took part.", remedy="See how sessions ended, and why no report was taken.")
+    elif (share := run.known.get("sessions.reported_share")) is not None:
+        text = f"{'All sessions' if share == 1 else f'{percent(share)} of the sessions'} ended with a report."
+        yield Check("reports", Grade.OK, text, facts=("sessions.reported_share",))
+
+
+def privacy(run: Run) -> Iterator[Check]:
+    """Whether clients took part no more often, and no sooner again, than is promised."""
+    keys = tuple(f"privacy.{name}" for name in ("rounds", "separation", "most"))
+    table = run.series.get("contributions")
+    if run.scenario.privacy is None or table is None or any(key not in run.known for key in keys):
+        return
+    rounds, apart, most = (int(run.known[key]) for key in keys)
+    bounds = ParticipationBounds(rounds, apart, most)
+    faults = broken_promises(bounds, Contributions(**table.row(0, named=True)))
+    bad = partial(Check, "privacy", Grade.BAD, facts=(*keys, "contributions"))
+    yield from (bad(f"The log breaks the promise of privacy: {fault}.") for fault in faults)
+    if not faults:
+        yield Check("privacy", Grade.OK, "The log keeps the promise of privacy.", facts=keys)
+
+
+def budget(run: Run) -> Iterator[Check]:
+    """Whether the noise of privacy was made for about as many rounds as came about."""
+    paid, rounds = run.known.get("privacy.rounds", 0.0), run.known.get("rounds.count", 0.0)
+    if 0 < rounds < _PAID * paid:
+        text = f"The noise is made for {count(paid, 'round')}, and {count(rounds)} came about."
+        remedy = f"Make the noise for {count(rounds, 'round')}: the same epsilon needs less."
+        command = command_of(run.manifest, "run", f"stop.rounds={rounds:.0f}")
+        yield Check("budget", Grade.CAUTION, text, "", ("privacy.rounds", "rounds.count"), remedy, command)
+
+
+_OF_VERDICT = {"fail": Grade.BAD, "warn": Grade.CAUTION, "pass": Grade.OK, "unjudged": Grade.NONE}
+
+
+def expectations(run: Run) -> Iterator[Check]:
+    """Whether the expectations of the scenario are met."""
+    if (found := verdict(run.manifest.get("verdict"))) is not None:
+        state = Grade.OK if found.status == "unjudged" and found.met else _OF_VERDICT[found.status]
+        yield Check("expectations", state, found.headline)
+
+
+_FAULTS: Mapping[str, tuple[Callable[[float], bool], Grade, str]] = {
+    "diverged_round": (lambda _: True, Grade.BAD, "Training with “{}” diverged at round {:,.0f}."),
+    "dropped_updates": (bool, Grade.CAUTION, "Updates of “{}” that were not finite, and counted as zero: {:,.0f}."),
+    "moved": (lambda value: not value, Grade.BAD, "The model of “{}” never moved: no step, or only steps of zero."),
+}
+"""Figures of an optimizer, where they tell of a fault, how bad it is, and what is said of it."""
+
+
+def trained(run: Run) -> Iterator[Check]:
+    """Whether training stayed finite, moved the model, and made it better."""
+    learning, ends = run.scenario.learning, optimizer_figures(run, "loss")
+    if learning is None:
+        return
+    step = learning.step_size
+    lower = f"learning.step_size={step.initial / 10:g}" if isinstance(step, ConstantSchedule) else ""
+    of_step = {"remedy": LOWER_STEP, "command": lower and command_of(run.manifest, "run", lower)}
+    faults = list[Check]()
+    for name in optimizers(run):
+        fault = partial(Check, "trained", of=name)
+        for figure, (wrong, state, text) in _FAULTS.items():
+            key = f"learning.{name}.{figure}"
+            if (value := run.known.get(key)) is not None and wrong(value):
+                by = {} if figure == "moved" else of_step
+                faults.append(fault(state, text.format(name, value), facts=(key,), **by))
+        start = initial_loss(run, name) if name in ends and run.known.get(f"learning.{name}.moved") != 0 else None
+        if start is not None and ends[name] > start and number(ends[name], 3) != number(start, 3):
+            text = f"Training made the model worse: the loss of “{name}” is {number(ends[name], 3)}, above that before."
+            faults.append(fault(Grade.BAD, text, facts=(f"learning.{name}.loss",), **of_step))
+    yield from faults
+    if not faults and ends:
+        yield Check("trained", Grade.OK, "Training stayed finite, and no model ends worse than it began.")
+
+
+def trials_of(run: Run) -> Trials:
+    """Return a run as trials of one setting and one seed."""
+    return Trials.in_memory(run.scenario.name, run.manifest, {(0, run.scenario.seed): finite(run.metrics)})
+
+
+def settled(run: Run) -> Iterator[Check]:
+    """Whether losses show where training ends."""
+    yield from settled_losses(trials_of(run))
+
+
+def enough(run: Run) -> Iterator[Check]:
+    """Whether the run is long enough to tell a bias from chance."""
+    bias = bias_of(run)
+    caution = partial(Check, "enough", Grade.CAUTION)
+
+    def longer(times: int) -> str:
+        return command_of(run.manifest, "run", *longer_by(run.scenario.stop, times))
+
+    if bias.seen is Seen.UNTESTED:
+        text = f"Bias cannot be tested: {bias.why}."
+        yield caution(text, facts=("bias",), remedy=LONGER, command=longer(10))
+    elif bias.seen is Seen.ONCE:
+        text = "Nobody took part twice, so that a bias between clients cannot be seen."
+        yield caution(text, remedy=LONGER, command=longer(10))
+    elif bias.seen is Seen.NONE and not bias.more_even and bias.visible is not None:
+        seen = max([bias.visible, *(part.visible for part in bias.parts if part.tested)])
+        times = math.ceil((seen / SMALL) ** 2)
+        text = f"A distance of {percent(bias.visible)} beyond chance would be significant in four of five such runs."
+        if bias.visible <= 2 * SMALL:
+            yield Check("enough", Grade.OK, text, facts=("bias",))
+        else:
+            whole = f"{count(times)} times as long, about {duration(times * run.simulated_s)},"
+            remedy = f"Run {whole} to see a distance of {percent(SMALL)}." if times <= _LONG else ""
+            yield caution(text, facts=("bias",), remedy=remedy, command=longer(times) if remedy else "")
+    elif bias.seen in {Seen.NONE, Seen.BIAS}:
+        yield Check("enough", Grade.OK, "The run is long enough to test participation for bias.")
+
+
+def separation(run: Run) -> Iterator[Check]:
+    """Whether clients can take part often enough, as far as separations and cool-downs let them."""
+    clients = run.clients
+    found = list(of_separation(run.scenario, clients["separation"].to_numpy(), clients["cooldown_s"].to_numpy()))
+    yield from found
+    if not found and ((clients["separation"] > 0).any() or (clients["cooldown_s"] > 0).any()):
+        yield Check("separation", Grade.OK, "The run is longer than clients wait.")
+
+
+def shocks(run: Run) -> Iterator[Check]:
+    """Whether shocks make one run one course of many."""
+    yield from of_shocks(run.scenario)
+
+
+def theory(run: Run) -> Iterator[Check]:
+    """Whether theory covers the scenario, and agrees with what was measured."""
+    if run.rounds.is_empty() or not run.clients["participations"].sum():
+        return
+    if {"participation.l1_uniform_theory", "participation.l1_chain"} & run.known.keys():
+        yield from theory_check(trials_of(run))
+        return
+    why = ""
+    with suppress(FedsimError):
+        found = before_the_chain(run.scenario)
+        why = f": {found}" if isinstance(found, str) else ""
+    state = Grade.CAUTION if bias_of(run).seen is Seen.BIAS else Grade.NONE
+    seeds = command_of(run.manifest, "sweep", "sweep.seeds=5")
+    yield Check("theory", state, f"No theory covers this scenario{why}.", remedy=OTHER_SEEDS, command=seeds)
+
+
+def full_cohorts(run: Run) -> Iterator[Check]:
+    """Whether rounds got the reports that they wanted."""
+    if failed := run.known.get("rounds.failed_share"):
+        text = f"{percent(failed)} of the rounds failed, since too few reported or stayed, and took no report."
+        remedy = "Lower `minimum_reports` or select more clients."
+        yield Check("cohorts", Grade.CAUTION, text, facts=("rounds.failed_share",), remedy=remedy)
+    met, short = run.known.get("rounds.target_share"), run.known.get("rounds.shortage_share")
+    if met is not None and run.wanted is not None and run.scenario.server.fixed_size and not run.rounds.is_empty():
+        text = f"{percent(met)} of the rounds closed with the reports they wanted"
+        text += f"; {percent(short)} found too few eligible clients" if short else ""
+        state = Grade.OK if met >= _FILLED else Grade.CAUTION
+        yield Check("cohorts", state, f"{text}.", facts=("rounds.target_share", "rounds.shortage_share"))
+
+
+def even(run: Run) -> Iterator[Check]:
+    """Whether clients take part evenly, and what would even it out."""
+    bias, remedy = bias_of(run), ""
+    if bias.seen is Seen.BIAS:
+        who = "Clients take part" if bias.whole else "Some parts of the clients take part"
+        if run.scenario.server.selects_once:
+            remedy = "Sweep the separation, which evens participation out, or train with `debiased_fedavg`."
+        yield Check("even", Grade.CAUTION, f"{who} significantly unevenly.", remedy=remedy)
+    elif bias.seen in {Seen.NONE, Seen.EVEN}:
+        yield Check("even", Grade.OK, "Participation is not significantly uneven.")
+
+
+def setting(run: Run) -> Iterator[Check]:
+    """Whether the run is one of several settings of a sweep."""
+    sweep = run.scenario.sweep
+    if sweep is not None and sweep.paths:
+        text = "This run is one setting of those that the file sweeps."
+        yield Check(
+            "setting", Grade.CAUTION, text, remedy="Run all settings.", command=command_of(run.manifest, "sweep")
+        )
+
+
+def seeds(run: Run) -> Iterator[Check]:
+    """Whether optimizers can be ranked by this run."""
+    names = optimizer_figures(run, "loss")
+    if len(set(names) - set(references(tuple(names)))) > 1:
+        text = "Losses are of one seed, and their intervals are of chance within it."
+        command = command_of(run.manifest, "sweep", "sweep.seeds=5")
+        yield Check("seeds", Grade.OK, text, remedy="To rank optimizers, repeat it with other seeds.", command=command)
+
+
+CHECKS: tuple[Callable[[Run], Iterator[Check]], ...] = (
+    *(ended, reports_taken, privacy, expectations, trained, settled, enough, separation, shocks, budget),
+    *(theory, full_cohorts, setting, even, seeds),
+)
+"""All checks, the gravest first."""
+
+
+def checks_of(run: Run) -> list[Check]:
+    """Return what became of every check of a run, in the order of the list; one that does not apply says nothing."""
+    return [found for check in CHECKS for found in check(run)]

@@ -1,0 +1,113 @@
+"""What became of the conditions that a person wrote, in a run or at every setting of a sweep, for the first screen."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fedsim.common.files import portable
+from fedsim.common.formatting import NO_VALUE, count, cut, listing, listing_of
+from fedsim.common.json_files import Json
+from fedsim.measure.grammar import parse_condition
+from fedsim.pages.metric_wording import read_condition
+from fedsim.trials.trials import COMPLETE, Trials
+
+SHOWN = 40  # conditions of one kind shown at most
+_LONGEST = 120  # characters of a place shown at most
+_NAMED = 3  # settings that a line names at most
+_WORDS = {"fail": "missed", "warn": "warning", "unjudged": "not judged", "pass": "met"}
+
+
+@dataclass(frozen=True)
+class ConditionOutcome:
+    """One condition and what became of it."""
+
+    status: str  # ``pass``, ``warn``, ``fail`` or ``unjudged``
+    check: str  # the condition as the scenario has it
+    why: str  # the reason that the scenario gives
+    place: str  # ``FILE:LINE:COLUMN``
+    observed: str  # the value; empty where there is none
+    note: str  # what else there is to say
+
+    @property
+    def words(self) -> str:
+        """The condition in words."""
+        return read_condition(self.check)[0]
+
+    @property
+    def outcome(self) -> str:
+        """The status in a word: met, warning, missed, not judged."""
+        return _WORDS[self.status]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """All conditions: the sentence that sums them up, those that need attention, those that are met."""
+
+    status: str  # the worst that there is: ``fail``, ``warn``, ``unjudged`` or ``pass``
+    headline: str  # the sentence
+    attention: tuple[ConditionOutcome, ...]  # at most `SHOWN`
+    met: tuple[ConditionOutcome, ...]  # at most `SHOWN`
+    omitted: str  # what was left out; empty where nothing was
+
+
+def verdict(entries: Json) -> Verdict | None:
+    """Read the verdict of a manifest; None where there is none, since the scenario has no conditions."""
+    found = [_condition(entry) for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
+    return _verdict_of(found, "manifest.json") if found else None
+
+
+def _verdict_of(outcomes: Sequence[ConditionOutcome], file: str) -> Verdict:
+    """Sum conditions up, the worst first; those that are left out are in the `file`."""
+    ordered = sorted(outcomes, key=lambda each: list(_WORDS).index(each.status))
+    met = [each for each in ordered if each.status == "pass"]
+    attention = [each for each in ordered if each.status != "pass"]
+    left = max(0, len(attention) - SHOWN) + max(0, len(met) - SHOWN)
+    omitted = f"{count(left, 'more condition')} in {file}." if left else ""
+    numbers = Counter(each.status for each in ordered).items()
+    ways = [count(many, "warning") if status == "warn" else f"{many:,} {_WORDS[status]}" for status, many in numbers]
+    headline = f"Of {count(len(ordered), 'expectation')}, {listing(ways)}."
+    return Verdict(ordered[0].status, headline, tuple(attention[:SHOWN]), tuple(met[:SHOWN]), omitted)
+
+
+def _condition(entry: Mapping[str, Json]) -> ConditionOutcome:
+    check, status = _text(entry.get("check")), _text(entry.get("status"))
+    status = status if status in _WORDS else "unjudged"
+    observed = entry.get("observed")
+    return ConditionOutcome(
+        status=status,
+        check=check,
+        why=_text(entry.get("why")),
+        # One that is no place in a file is a whole override.
+        place=cut(portable(_text(entry.get("place"))), _LONGEST),
+        observed=read_condition(check)[1](observed) if isinstance(observed, int | float) else "",
+        note=_text(entry.get("note")),
+    )
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def sweep_verdict(trials: Trials) -> Verdict | None:
+    """Judge every limit on every complete run, and sum up; None where there are none, or no run completed."""
+    complete = Counter(trials.runs.filter(status=COMPLETE)["setting"].to_list())
+    done = [complete[point] for point in trials.settings["setting"].to_list()]
+    if not trials.scenario.expect or not any(done):
+        return None
+    outcomes = list[ConditionOutcome]()
+    for each in trials.scenario.expect:
+        if each.over != "every":
+            note = "speaks of replicates, which `fedsim replay` runs"
+            outcomes.append(ConditionOutcome("unjudged", each.check, each.why, "", "", note))
+            continue
+        condition, write, notes = parse_condition(each.check), read_condition(each.check)[1], list[str]()
+        for name, runs, values in zip(trials.names, done, trials.samples(condition.metric).tolist(), strict=True):
+            if missed := runs - sum(map(condition.holds, values)):
+                worst = min(filter(math.isfinite, values), key=condition.margin, default=None)
+                shown = NO_VALUE if worst is None else write(worst)
+                notes.append(f"{name} ({missed} of {count(runs, 'run')}, worst {shown})")
+        status = "pass" if not notes else "warn" if each.severity == "warn" else "fail"
+        note = f"missed at {listing_of(notes, _NAMED, 'more setting')}" if notes else ""
+        outcomes.append(ConditionOutcome(status, each.check, each.why, "", "", note))
+    return _verdict_of(outcomes, "sweep.json")

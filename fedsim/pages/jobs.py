@@ -1,0 +1,147 @@
+"""What a run of several jobs on one fleet answers: trials with jobs as settings, each beside itself alone."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+
+from fedsim.common.formatting import capitalized, count, listing, number, percent
+from fedsim.common.json_files import finite
+from fedsim.measure.metrics import of_jobs
+from fedsim.pages.answer import BIAS, COST, MODEL, TRUST, WHAT, Answer, Check, Grade, Section, Sentence, Tile
+from fedsim.pages.charts import Chart
+from fedsim.pages.charts.plot import Rows, row_plot
+from fedsim.pages.commands import command_of
+from fedsim.pages.comparison import beside
+from fedsim.pages.expectations import verdict
+from fedsim.pages.metric_wording import wording_of
+from fedsim.pages.provenance import run_provenance
+from fedsim.pages.tables import Table
+from fedsim.pages.trial_checks import diverged, losses_of, settled_losses
+from fedsim.pages.trial_tables import cells, setting_table
+from fedsim.run.files import JOBS, METRICS
+from fedsim.run.run import Run
+from fedsim.trials.contrasts import interval, tested_together
+from fedsim.trials.decision import PACE, REPORTED
+from fedsim.trials.trials import Trials
+
+_ALONE = "alone."
+"""What the names of metrics of a job without the others begin with."""
+_TESTED = (REPORTED, PACE)
+_COLUMNS = {
+    "Rounds a day": PACE,
+    "TV from uniform": REPORTED,
+    "Selected at least once": "participation.coverage",
+    "Time waiting for clients": "rounds.waiting_share",
+}
+
+
+def jobs_trials(run: Run) -> tuple[Trials, dict[int, int]]:
+    """Return the jobs of a run as settings, and of each that was run alone too the rows of it and of itself alone."""
+    jobs, seed = of_jobs(run.metrics), run.scenario.seed
+    alone = {
+        name: {key.removeprefix(_ALONE): value for key, value in own.items() if key.startswith(_ALONE)}
+        for name, own in jobs.items()
+    }
+    every = [*jobs.items(), *((f"{name}, alone", own) for name, own in alone.items() if own)]
+    figures = {(row, seed): finite(own) for row, (_, own) in enumerate(every)}
+    made = Trials.in_memory(run.scenario.name, run.manifest, figures)
+    settings = made.settings.with_columns(name=pl.Series([name for name, _ in every]))
+    both = [row for row, name in enumerate(jobs) if alone[name]]
+    trials = Trials(made.name, made.meta, ("name",), settings, made.facts)
+    return trials, {row: len(jobs) + place for place, row in enumerate(both)}
+
+
+def jobs_answer(run: Run) -> Answer:
+    """Return what is said of several jobs on one fleet; each has a page of its own beside theirs."""
+    scenario, (trials, alone) = run.scenario, jobs_trials(run)
+    checks, said = tuple(_checks(run, trials)), list(_sentences(run, trials, alone))
+    headline = next(each.text for each in said if REPORTED in each.facts)
+    return Answer(
+        kind="jobs",
+        name=scenario.name,
+        headline=next((each.text for each in checks if each.state is Grade.BAD), headline),
+        question=scenario.question or "",
+        setup=f"{count(len(scenario.jobs), 'job')} on {count(scenario.devices, 'device')}, {scenario.stop.in_words()}",
+        description=scenario.description,
+        status=str(run.manifest.get("status") or ""),
+        verdict=verdict(run.manifest.get("verdict")),
+        checks=checks,
+        sentences=[each for each in said if each.text != headline],
+        tiles=tuple(_tiles(run)),
+        sections=(Section("jobs", "The jobs", (_chart(trials, alone),), [_table(trials)]),),
+        figures=(JOBS,),
+        origins={"": run_provenance(run.manifest)},
+    )
+
+
+def _checks(run: Run, trials: Trials) -> Iterator[Check]:
+    """Yield what became of each check."""
+    if (judged := verdict(run.manifest.get("verdict"))) is not None:
+        states = {"pass": Grade.OK, "unjudged": Grade.NONE}
+        yield Check("limits", states.get(judged.status, Grade.CAUTION), judged.headline)
+    yield from diverged(trials)
+    yield from settled_losses(trials)
+    jobs = run.scenario.jobs
+    none = [name for name, job in jobs.items() if job.privacy is None]
+    if none and len(none) < len(jobs):
+        yield Check("promise", Grade.CAUTION, f"No promise covers a user, since {listing(none)} promises nothing.")
+    text = "This is one run, which gives no interval over seeds of what a job does to another."
+    command = command_of(run.manifest, "sweep", "sweep.seeds=5")
+    yield Check("seeds", Grade.CAUTION, text, "", (), "Repeat it with several seeds.", command)
+
+
+def _sentences(run: Run, trials: Trials, alone: dict[int, int]) -> Iterator[Sentence]:
+    """Answer the questions of a reader about several jobs."""
+    left = run.metrics["jobs.left_out_share"]
+    text = f"{percent(left)} of the devices were selected by no job" if left else "Every device was selected by a job"
+    yield Sentence(f"{text}.", WHAT, ("jobs.left_out_share",))
+    pairs = [(metric, row, other) for metric in _TESTED for row, other in alone.items()]
+    looks = {(metric, row): each for metric, row, other in pairs for each in beside(trials, metric, [(other, row)])}
+    looks = dict(zip(looks, tested_together([*looks.values()]), strict=True))
+    for metric, about in zip(_TESTED, (BIAS, COST), strict=True):
+        values, wording, ways = trials.samples(metric)[:, 0], wording_of(metric), list[str]()
+        for row, name in enumerate(run.scenario.jobs):
+            ways.append(f"{name} {wording.write(values[row])}" if np.isfinite(values[row]) else f"{name} has no report")
+            if (each := looks.get((metric, row))) is not None:
+                ways[-1] += f" (alone {wording.write(float(each.mean[0]))}; {wording.contrast(each)})"
+        yield Sentence(f"{capitalized(wording.words)}: {listing(ways)}.", about, (metric,))
+    losses = losses_of(trials)
+    for metric in losses:
+        own = zip(trials.settings["name"], trials.samples(metric)[:, 0].tolist(), strict=True)
+        ways = [f"{name} {number(value)}" for name, value in own if np.isfinite(value)]
+        yield Sentence(f"{capitalized(wording_of(metric).words)}: {listing(ways)}.", MODEL, (metric,))
+    if not losses:
+        yield Sentence("No model was trained.", MODEL)
+    if (epsilon := run.metrics.get("privacy.user.epsilon")) is not None:
+        promised = f"epsilon = {number(epsilon)} at delta = {run.metrics['privacy.user.delta']:g}"
+        how = "the sum of the jobs' rho (zCDP) gives it"
+        text = f"To one who takes part in all jobs they promise {promised}: {how}."
+        yield Sentence(text, TRUST, ("privacy.user.epsilon", "privacy.user.delta"))
+
+
+def _tiles(run: Run) -> Iterator[Tile]:
+    """Return the key figures."""
+    limit = "no limit" if run.scenario.most_a_day is None else f"limit {run.scenario.most_a_day:,}"
+    yield Tile(count(run.metrics["jobs.most_a_day"]), "sessions of a device in a day at most", limit)
+    yield Tile(percent(run.metrics["jobs.left_out_share"]), "of the devices left out by all jobs")
+
+
+def _chart(trials: Trials, alone: dict[int, int]) -> Chart:
+    """Draw the distance of each job from uniform with its interval, beside itself alone."""
+    rows = list(range(len(trials.settings) - len(alone)))
+    order = [each for row in rows for each in (row, alone.get(row)) if each is not None]
+    order = [each for each in order if np.isfinite(trials.samples(REPORTED)[each, 0]) or each not in alone.values()]
+    share, low, high = (50 * trials.samples(f"{REPORTED}{end}")[order, 0] for end in ("", "_low", "_high"))
+    names = tuple(trials.settings["name"][row] for row in order)
+    shared = np.array([row not in alone.values() for row in order])
+    unit = "reports from uniform (TV, %), 95 % interval"
+    data = Rows(names, share, (high - low) / 2, shared, ("beside the others", "alone"), unit, None)
+    return row_plot(data, JOBS, "Bias of each job")
+
+
+def _table(trials: Trials) -> Table:
+    """Show the jobs side by side, and each by itself alone."""
+    columns = [(head, cells(interval(trials.samples(metric)), metric)) for head, metric in _COLUMNS.items()]
+    note = f"Each job has a page of its own: {JOBS}/NAME/report.html. All figures are in {METRICS}, as job.NAME.METRIC."
+    return setting_table(trials, "The jobs side by side", columns, note=note)

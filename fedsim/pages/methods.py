@@ -1,0 +1,67 @@
+"""What bias does to the model: the loss of each optimizer compared with unbiased training, with intervals.
+
+Both losses are taken in the same rounds over the last half of the run. Their differences are cut into ten spans in
+order; how much the means of the spans differ tells how far chance puts the whole (batch means, Student's t).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import polars as pl
+
+from fedsim.common.arrays import Floats
+from fedsim.measure.verdict import Look, compare_values
+from fedsim.run.run import Run
+
+INITIAL_ROUND = -1  # the round under which the learning table keeps the initial model
+_SPANS = 10
+_REFERENCE = "_uniform"  # ends the name of an optimizer that was trained under uniform participation
+
+
+def optimizers(run: Run) -> tuple[str, ...]:
+    """Name the optimizers in the order of the learning table."""
+    if run.learning is None:
+        return ()
+    return tuple(str(name) for name in run.learning["optimizer"].unique(maintain_order=True))
+
+
+def references(names: Sequence[str]) -> Mapping[str, str]:
+    """Tell which of the optimizers is there to compare with: one trained under uniform participation -> its own."""
+    return {name + _REFERENCE: name for name in names if name + _REFERENCE in names}
+
+
+def optimizer_figures(run: Run, figure: str) -> dict[str, float]:
+    """Return a figure of each optimizer that has it: ``loss``, the mean over the last half of the run, and others.
+
+    `fedsim.learning.summarise` defines them.
+    """
+    found = {name: run.known.get(f"learning.{name}.{figure}") for name in optimizers(run)}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def compare_losses(run: Run, names: Sequence[str], reference: str) -> dict[str, Look]:
+    """Compare the losses of optimizers with that of another, together; without those of too few evaluations."""
+    assert run.learning is not None
+    rows = run.learning.filter(pl.col("loss").is_finite(), pl.col("round") > INITIAL_ROUND)
+    total = 1 + int(run.learning["round"].to_numpy().max(initial=INITIAL_ROUND))
+    late = rows.filter(2 * (pl.col("round") + 1) > total)
+    other, spans = late.filter(optimizer=reference).select("round", "loss"), dict[str, Floats]()
+    for name in names:
+        pairs = late.filter(optimizer=name).join(other, on="round", suffix="_reference").sort("round")
+        if len(pairs) >= 2 * _SPANS:
+            differences = (pairs["loss"] - pairs["loss_reference"]).to_numpy()
+            spans[name] = np.array([span.mean() for span in np.array_split(differences, _SPANS)])
+    if not spans:
+        return {}
+    known, means = optimizer_figures(run, "loss"), np.stack([*spans.values()])
+    values = np.array([known[name] - known[reference] for name in spans])
+    errors = means.std(axis=1, ddof=1) / math.sqrt(_SPANS)
+    return dict(zip(spans, compare_values(values, errors, _SPANS - 1), strict=True))
+
+
+def initial_loss(run: Run, name: str) -> float | None:
+    """Return the loss of an optimizer's first model; None where it was not evaluated."""
+    assert run.learning is not None
+    found = run.learning.filter(pl.col("loss").is_finite(), optimizer=name, round=INITIAL_ROUND)["loss"]
+    return float(found[0]) if len(found) else None

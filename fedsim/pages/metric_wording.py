@@ -1,0 +1,148 @@
+"""How a metric is named and written in sentences, tables and charts: by its entry in the registry of metrics."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+
+import numpy as np
+
+from fedsim.common.formatting import duration, fixed, listing, number, percent, signed
+from fedsim.measure.grammar import ConditionError, MetricCondition, parse_condition
+from fedsim.measure.metrics import split
+from fedsim.trials.contrasts import Contrasts, Standing
+from fedsim.trials.decision import PACE
+
+PACE_UNIT = "rounds per day"
+_EVEN = {f"participation.{of}{kind}_uniform" for of in ("", "reported_", "pull_") for kind in ("l1", "tv")}
+
+
+def figure(value: float) -> str:
+    """Write a value of any metric."""
+    return fixed(value) if abs(value) < 10 else number(value)
+
+
+def tv(l1: float) -> str:
+    """Write an L1 distance from uniform as a total variation distance."""
+    return percent(l1 / 2 if l1 > 1e-9 else 0.0)
+
+
+def _points(scale: float, share: float) -> str:
+    return number(scale * share, 2) if abs(scale * share) < 0.05 else fixed(scale * share, 1)
+
+
+@dataclass(frozen=True)
+class MetricWording:
+    """How a metric is named and formatted."""
+
+    metric: str  # its name
+    words: str  # what it is called, without an article: its name where it has no label
+    axis: str  # its name on the axis of a chart, with the unit
+    write: Callable[[float], str] = figure  # writes a value
+    apart: Callable[[float], str] = figure  # writes a difference, without its unit
+    unit: str = ""  # of a difference: `` points``
+    scale: float = 1.0  # what it is multiplied by on the axis of a chart
+    less_is_better: bool | None = None  # None where neither is
+    meaning: str = ""  # what it is called where it has no label
+
+    @property
+    def long(self) -> str:
+        """What it is called where there is room: by its meaning where it has no label."""
+        return self.meaning if self.words == self.metric and self.meaning else self.words
+
+    def difference(self, value: float, half: float = np.nan, *, sign: bool = True) -> str:
+        """Write a difference, and half of its interval where there is one."""
+        text = signed(value, self.apart) if sign else self.apart(abs(value))
+        # What rounding leaves where every seed says the same is nothing.
+        spread = "0" if half < 1e-9 * max(abs(value), 1e-3) else self.apart(half) if np.isfinite(half) else ""
+        return f"{text} ± {spread}{self.unit}" if spread else f"{text}{self.unit}"
+
+    def mean(self, value: float, half: float) -> str:
+        """Write a mean, and half of its interval where there is one."""
+        if not np.isfinite(half) or half <= 1e-9 * abs(value):
+            return self.write(value)
+        return f"{self.write(value)} ± {self.apart(half)}{self.unit}"
+
+    @property
+    def is_distance(self) -> bool:
+        """Whether it is a distance of participation from uniform."""
+        return self.metric in _EVEN
+
+    def extreme(self, found: Contrasts) -> str:
+        """Name what the best of the compared settings has."""
+        if found.less_is_better and self.is_distance:
+            return "the most even participation"
+        return f"the {'lowest' if found.less_is_better else 'highest'} {self.words}"
+
+    def contrast(self, found: Contrasts, row: int = 1) -> str:
+        """Write by how much a setting lies above the reference, with the interval and what the test says."""
+        by = self.difference(float(found.difference[row]), float(found.half[row]))
+        return ", ".join(filter(None, (by, _STATES.get(found.states[row], ""))))
+
+
+_STATES = {
+    Standing.DIFFERS: "significant",
+    Standing.TIED: "not significant",
+    Standing.FEW: "too few seeds to test",
+    Standing.UNTESTED: "not tested",
+}
+"""What the test of a difference says."""
+
+
+@cache
+def wording_of(metric: str) -> MetricWording:
+    """Return how a metric is named and formatted."""
+    known, parts = split(metric)
+    if known is None:
+        return MetricWording(metric, metric, metric)
+    label = known.label
+    for key, name in parts.items() if label else ():
+        place, kind = key.upper(), "" if key == "optimizer" else f"{key} "
+        # A label has its names in capitals, as the name of the metric has.
+        label = f"“{name}”".join(label.split(place)) if place in label else f"{label} of {kind}“{name}”"
+    less, words = known.better == "lower" if known.better else None, label or metric
+    owners = listing([f"“{name}”" for name in parts.values()])
+    meaning = f"{known.words} of {owners}" if owners else known.words
+    make = partial(MetricWording, metric, less_is_better=less, meaning=meaning)
+    if metric == PACE:
+        three, axis = partial(number, digits=3), "rounds per simulated day"
+        return make("pace", axis, _pace, three, f" {PACE_UNIT}")
+    if known.unit == "L1":
+        name = words if words == metric else f"{words} (TV)"
+        return make(name, f"{words} (TV, %)", tv, partial(_points, 50.0), " points", 50.0)
+    if known.unit == "share":
+        return make(words, f"{words} (%)", percent, partial(_points, 100.0), " points", 100.0)
+    if known.unit == "s":
+        return make(words, words, duration, duration)
+    return make(words, f"{words} ({known.unit})" if known.unit else words)
+
+
+def _pace(value: float) -> str:
+    text = number(value, 3)
+    return f"{'1.0' if text == '1' else text} {PACE_UNIT}"
+
+
+def read_condition(text: str) -> tuple[str, Callable[[float], str]]:
+    """Say a condition in words, as it is written where it cannot be read; and return what writes values of its metric.
+
+    L1 distances are written as TV in per cent, others in the form that the condition has.
+    """
+    try:
+        condition = parse_condition(text)
+    except ConditionError:
+        return " ".join(text.split()), figure
+    wording = wording_of(condition.metric)
+    write = wording.write
+    if write is figure:
+        form = condition.values[0].form
+        forms: dict[str, Callable[[float], str]] = {"percentage": percent, "duration": duration, "number": number}
+        write = forms[form]
+    return f"{wording.long} {_limits(condition, write)}", write
+
+
+def _limits(condition: MetricCondition, write: Callable[[float], str]) -> str:
+    low, high = condition.low, condition.high
+    if low is not None and high is not None:
+        ends = dict.fromkeys((write(low.value), write(high.value)))
+        return f"{'from' if len(ends) > 1 else 'at'} {' to '.join(ends)}"
+    end, beyond, words = (high, "below", "most") if low is None else (low, "above", "least")
+    return "" if end is None else f"{beyond if end.strict else f'of at {words}'} {write(end.value)}"

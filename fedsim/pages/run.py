@@ -1,0 +1,175 @@
+"""The answer of a run: its checks, what it measured in words, key figures, charts and tables."""
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from fedsim.common.formatting import (
+    NO_VALUE,
+    capitalized,
+    count,
+    count_range,
+    duration,
+    equation,
+    number,
+    percent,
+    with_separation,
+)
+from fedsim.common.outcomes import SESSION_OUTCOMES
+from fedsim.learning.private import caveats_of
+from fedsim.measure.contributions import Contributions
+from fedsim.pages import tables
+from fedsim.pages.answer import Answer, Grade, Section, Sentence, Tile
+from fedsim.pages.bias import NOBODY, Bias, bias_of
+from fedsim.pages.charts import OWN, RUN_CHARTS, Chart, run_charts
+from fedsim.pages.checks import checks_of
+from fedsim.pages.expectations import verdict
+from fedsim.pages.methods import optimizer_figures
+from fedsim.pages.own_charts import own_charts
+from fedsim.pages.provenance import run_provenance
+from fedsim.pages.tables import Table
+from fedsim.pages.words import headline, sentences
+from fedsim.privacy.bounds import ParticipationBounds
+from fedsim.privacy.epsilon import epsilon_of_rho
+from fedsim.run.run import Run
+from fedsim.scenario.server import has_random_size
+
+
+def run_answer(run: Run, plugins: bool = False) -> Answer:
+    """Compute all that is said and shown of a run; `plugins` lets it import code for charts of its own."""
+    bias, own, checks, said = bias_of(run), list(own_charts(run, plugins)), checks_of(run), headline(run)
+    charts = run_charts(run, bias)
+    for each in own:
+        charts[each.section] += (each.chart,)
+    bad = [each.text for each in checks if each.state is Grade.BAD]
+    first = bad[0] if bad else "Nothing was measured." if said is None else said.text
+    noun = run.noun
+    ended = (
+        tables.ending_table(f"{noun}s", run.rounds.group_by("outcome").len()),
+        tables.ending_table("sessions", _outcomes(run)),
+    )
+    return Answer(
+        kind="run",
+        name=run.scenario.name,
+        headline=first,
+        question=run.scenario.question,
+        setup=with_separation(", ".join(setup_of(run))),
+        description=run.scenario.description,
+        status=str(run.manifest.get("status") or ""),
+        verdict=verdict(run.manifest.get("verdict")),
+        checks=checks,
+        sentences=[each for each in sentences(run) if each.text != first],
+        tiles=list(tiles(run, bias)),
+        picture=picture_of(run),
+        sections=(
+            Section("bias", "Participation", charts["bias"], [tables.bias_table(run, bias)]),
+            Section(
+                "learning", "Learning", charts["learning"], [tables.learning_table(run), tables.who_pays_table(run)]
+            ),
+            Section("devices", "Devices and time", charts["devices"]),
+            Section("rounds", f"{capitalized(noun)}s and sessions", charts["rounds"], ended),
+            privacy_section(run),
+            Section("own", "Of the scenario's own", charts[OWN], [tables.own_metric_table(run)]),
+        ),
+        figures=(*RUN_CHARTS, *(each.chart.name for each in own if isinstance(each.chart, Chart) or each.failure)),
+        origins={"": run_provenance(run.manifest)},
+        failures=tuple(each.failure for each in own if each.failure),
+    )
+
+
+def setup_of(run: Run) -> list[str]:
+    """Say what was simulated, in a few words each: devices, separation, cohort, rounds, seed."""
+    server, separation = run.scenario.server, run.clients["separation"]
+    groups = run.clients["group"].n_unique()
+    cooldown_s = float(run.clients["cooldown_s"].max() or 0.0)  # type: ignore[arg-type]
+    ends = count_range(int(separation.min() or 0), int(separation.max() or 0))  # type: ignore[arg-type]
+    parts = [count(len(run.clients), "device") + (f" in {count(groups)} groups" if groups > 1 else "")]
+    parts += [equation("R", ends), *([f"cool-down {duration(cooldown_s)}"] if cooldown_s else [])]
+    parts.append(_cohort(run))
+    if server.deadline is not None:
+        parts.append(f"deadline {duration(server.deadline)}")
+    if (privacy := run.scenario.privacy) is not None:
+        none = "" if privacy.training == "noise" else " (not in training)"
+        parts.append(f"{privacy.mechanism.kind} noise{none if run.scenario.learning else ''}")
+    parts += [count(len(run.rounds), run.noun), duration(run.simulated_s)]
+    return [*parts, f"seed\N{NO-BREAK SPACE}{run.manifest.get('seed', run.scenario.seed)}"]
+
+
+def _cohort(run: Run) -> str:
+    """Say how many clients the server selects at a time."""
+    server = run.scenario.server
+    if not server.selects_once:
+        return f"buffer of {count(server.buffer or 1)}, {count(server.concurrency or 1, 'client')} at work"
+    if has_random_size(server.selection):
+        return f"{equation('cohort', count(server.cohort))} on average ({server.selection.kind})"
+    more = f" of {count(server.wanted)} selected" if server.wanted != server.cohort else ""
+    return f"{equation('cohort', count(run.scenario.sync_server.cohort))}{more}"
+
+
+def picture_of(run: Run) -> str:
+    """Return the chart of what the headline says; who takes part, where none shows that."""
+    scenario = run.scenario
+    asked = scenario.headline or ("" if scenario.decide is None else scenario.decide.metric)
+    if asked.startswith("learning.") or (not asked and scenario.learning is not None):
+        return "loss"
+    return "convergence" if not asked and scenario.theory.convergence is not None else "who"
+
+
+def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
+    """Return the key figures, the most important first."""
+    if bias.seen not in NOBODY:
+        yield Tile(percent(bias.measured), "from uniform (total variation)", f"equal chances: {percent(bias.fair)}")
+    if losses := optimizer_figures(run, "loss"):
+        best = min(losses, key=lambda name: losses[name])
+        yield Tile(number(losses[best]), "loss" if len(losses) == 1 else "lowest loss", best)
+    noun, daily = f"{run.noun}{'s' if len(run.rounds) != 1 else ''}", run.known.get("rounds.per_day")
+    yield Tile(count(len(run.rounds)), noun, f"{number(daily, 3)} a day" if daily else "")
+    if (hours := run.known.get("sessions.device_hours")) is not None:
+        yield Tile(f"{number(hours, 3)}\N{NARROW NO-BREAK SPACE}h", "of device time")
+
+
+def _outcomes(run: Run) -> pl.DataFrame:
+    """Return how sessions ended, ``outcome`` and ``len``."""
+    sessions = run.known.get("sessions.count", 0.0)
+    counts = {name: round(run.known.get(f"sessions.{name}_share", 0.0) * sessions) for name in SESSION_OUTCOMES}
+    return pl.DataFrame({"outcome": [*counts], "len": [*counts.values()]}).filter(pl.col("len") > 0)
+
+
+_NOISE = {
+    "Epsilon": "privacy.epsilon",
+    "Sensitivity of C": "privacy.sensitivity",
+    "Noise multiplier": "privacy.noise_multiplier",
+    "zCDP, rho": "privacy.rho",
+    "Epsilon if the schedule is known": "privacy.epsilon_if_known",
+}
+
+
+def privacy_section(run: Run) -> Section:
+    """Compute the section about what is promised to privacy, which is empty where the scenario promises nothing."""
+    privacy, known, table = run.scenario.privacy, run.known, run.series.get("contributions")
+    if privacy is None or table is None or any(key not in known for key in [*_NOISE.values()][:-1]):
+        return Section("privacy", "Privacy")
+    rounds, least, most = (int(known[f"privacy.{name}"]) for name in ("rounds", "separation", "most"))
+    bounds = ParticipationBounds(rounds, least, most)
+    seen = Contributions(**table.row(0, named=True))
+    apart = NO_VALUE if seen.least_separation is None else count(seen.least_separation)
+    rows = (
+        (f"n: {run.noun}s", count(bounds.rounds), count(seen.last_round + 1)),
+        (f"b: {run.noun}s from one contribution to the next, at least", count(bounds.min_separation), apart),
+        ("k: contributions of a client, at most", count(bounds.participations), count(seen.most)),
+    )
+    std, zcdp = "no clip is given", epsilon_of_rho(known["privacy.rho"], privacy.delta)
+    if privacy.clip is not None:
+        std = number(privacy.clip * known["privacy.noise_multiplier"] * known["privacy.sensitivity"], 5)
+    noise = (
+        ("Mechanism", privacy.mechanism.kind),
+        ("Delta", f"{privacy.delta:g}"),
+        *((head, number(known[key], 5)) for head, key in _NOISE.items() if key in known),
+        ("Standard deviation of the rows of Z", std),
+        (f"Epsilon by way of zCDP{', schedule known' * ('privacy.epsilon_if_known' in known)}", number(zcdp, 5)),
+    )
+    clocked = bool((run.clients["cooldown_s"] > 0).any())
+    caveats = [Sentence(f"{capitalized(each)}.") for each in caveats_of(run.scenario, bounds, clocked=clocked)]
+    title, header = "What is promised, because the server enforces it, and what the log shows", ("Promised", "Observed")
+    bound = Table(title, ("Bound", *header), rows)
+    return Section("privacy", "Privacy", (), (bound, Table("The noise", ("Figure", "Value"), noise)), caveats)

@@ -1,0 +1,128 @@
+"""The tables of the report: clients at both ends, groups, how rounds, sessions and learning ended."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from fedsim.common.formatting import NO_VALUE, above_dust, capitalized, count, duration, fixed, number, percent
+from fedsim.common.outcomes import ROUND_OUTCOMES, SESSION_OUTCOMES
+from fedsim.measure.shares import ROUNDING
+from fedsim.pages.bias import Bias, pull_apart
+from fedsim.pages.methods import optimizers
+from fedsim.pages.metric_wording import tv
+from fedsim.run.run import Run
+
+GROUP_ROWS = 24  # groups shown at most
+_DATA_ROWS = 60  # rows of a chart's data shown at most
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as it is shown: every cell is text."""
+
+    caption: str  # what the table holds
+    header: tuple[str, ...]  # column heads
+    rows: tuple[tuple[str, ...], ...]  # as many cells a row as there are heads
+    # How many of the first columns hold words, set to the left; the others hold numbers, set to the right
+    words: int = 1
+    note: str = ""  # what was left out; empty where nothing was
+
+
+def thinned(caption: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
+    """Make the table of a chart's data, evenly thinned where it is long; the first and last rows stay."""
+    if len(rows) <= _DATA_ROWS:
+        return Table(caption, header, tuple(rows), words=0)
+    step = (len(rows) - 1) / (_DATA_ROWS - 1)
+    kept = tuple(rows[round(step * k)] for k in range(_DATA_ROWS))
+    note = f"{_DATA_ROWS} of {count(len(rows))} points, evenly spaced; all values are in the Parquet tables."
+    return Table(caption, header, kept, words=0, note=note)
+
+
+def bias_table(run: Run, bias: Bias) -> Table | None:
+    """Show distances as total variation and as L1; None where nothing was measured."""
+    metric, of = run.known.get, "" if run.all_reported else "Selections: "
+    if run.of_reports("l1_uniform") is None or not run.clients["reported"].sum():
+        return None
+    distances = {
+        "Measured, from uniform": 2 * bias.measured,
+        "... without what noise adds": None if bias.corrected is None else 2 * bias.corrected,
+        "Equal chances for everybody, from uniform": 2 * bias.fair,
+        "Pull on the model, from uniform": pull_apart(run),
+        "Selections: measured, from uniform": metric("participation.l1_uniform") if of else None,
+        f"{of}Theory, from uniform": metric("participation.l1_uniform_theory"),
+        f"{of}Measured, from theory": metric("participation.l1_chain"),
+        f"{of}Sampling noise alone, from the long run": metric("participation.l1_noise"),
+    }
+    rows = tuple(
+        (what, tv(l1), "0" if l1 <= ROUNDING else fixed(l1)) for what, l1 in distances.items() if l1 is not None
+    )
+    note = (
+        "L1 is the sum over all clients of |frequency - 1/N|, as papers give it; half of it is the total variation "
+        "distance (TV): the share of reports that would have to come from other clients for all to give equally many."
+    )
+    return Table("How far frequencies lie from each other", ("Distance", "TV", "L1"), rows, note=note)
+
+
+def ending_table(what: str, endings: pl.DataFrame) -> Table:
+    """Show how rounds or sessions ended, given ``outcome`` and ``len``: how many did so."""
+    ranked = endings.sort("len", "outcome", descending=[True, False])
+    total = endings["len"].sum()
+    rows = tuple((str(outcome), count(number), percent(number / total)) for outcome, number in ranked.iter_rows())
+    known = ROUND_OUTCOMES | SESSION_OUTCOMES
+    meanings = [f"{outcome}: {known[outcome]}" for outcome, *_ in rows if outcome in known]
+    note = f"{capitalized('; '.join(meanings))}." if meanings else ""
+    return Table(f"How {what} ended", ("Outcome", what.capitalize(), "Share"), rows, note=note)
+
+
+_OF_OPTIMIZERS: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
+    ("Loss converged", "converged", lambda value: {None: "not known", 0.0: "no"}.get(value, "yes")),
+    ("Loss", "loss", above_dust),
+    ("Excess loss", "excess_loss", above_dust),
+    ("Gradient norm", "grad_norm", above_dust),
+    ("Drift", "drift", percent),
+    ("Late descent", "late_descent", percent),
+    ("Accuracy", "accuracy", percent),
+    ("Bias, predicted", "bias_predicted", above_dust),
+    ("Bias, measured", "bias", above_dust),
+)
+
+
+def learning_table(run: Run) -> Table | None:
+    """Show where each optimizer ended, and whether it has settled; None without learning."""
+    names = optimizers(run)
+    if not names:
+        return None
+    figures = {
+        head: tuple(write(run.known.get(f"learning.{name}.{figure}")) for name in names)
+        for head, figure, write in _OF_OPTIMIZERS
+    }
+    columns = {head: cells for head, cells in figures.items() if set(cells) != {NO_VALUE}}
+    rows = tuple(zip(names, *columns.values(), strict=True))
+    return Table("Where learning ended", ("Optimizer", *columns), rows, words=2)
+
+
+def who_pays_table(run: Run) -> Table | None:
+    """Show losses and accuracies of mean models by tenth of participation and by group, and of the worst tenth."""
+    names = [name for name in optimizers(run) if f"learning.{name}.loss_of_worst_tenth" in run.known]
+    first, rows = f"learning.{names[0]}." if names else "", list[tuple[str, ...]]()
+    for key in [name for name in run.known if names and name.startswith(first) and "_of_" in name.removeprefix(first)]:
+        what, _, which = key.removeprefix(first).partition("_of_")
+        words = {"tenth_1": "tenth 1 by reports (fewest)", "tenth_10": "tenth 10 by reports (most)"}.get(which, which)
+        values = [run.known.get(f"learning.{name}.{what}_of_{which}") for name in names]
+        write = percent if what == "accuracy" else lambda value: NO_VALUE if value is None else number(value, 3)
+        rows.append((f"{capitalized(what)}, {words.replace('_', ' ')}", *(write(value) for value in values)))
+    return Table("Who pays: by reports, by group, and the worst tenth", ("Of", *names), tuple(rows)) if rows else None
+
+
+def own_metric_table(run: Run) -> Table | None:
+    """Show the metrics of the scenario's own, as the manifest describes them; None where it has none."""
+    described = run.manifest.get("own_metrics")
+    entries = [entry for entry in described if isinstance(entry, Mapping)] if isinstance(described, list) else []
+    write = {"s": duration, "share": percent}
+    rows = []
+    for name, unit, meaning in ((str(each.get(key, "")) for key in ("name", "unit", "meaning")) for each in entries):
+        value = write.get(unit, number)(run.known.get(name))
+        rows.append((name, meaning, f"{value} {unit}" if unit not in write and value != NO_VALUE else value))
+    header = ("Metric", "Meaning", "Value")
+    return Table("Metrics of the scenario's own", header, tuple(rows), words=2) if rows else None

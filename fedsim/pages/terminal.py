@@ -1,0 +1,22 @@
+"""An answer as lines of a terminal."""
+
+from collections.abc import Iterator
+
+from fedsim.pages.answer import Answer
+
+
+def spoken(answer: Answer) -> Iterator[str]:
+    """Yield the headline, what became of expectations, the first sentence about each question, alarms, what to do."""
+    yield answer.headline
+    about = set[str]()
+    for each in answer.sentences:
+        if each.about not in about:
+            about.add(each.about)
+            yield f"{each.about}: {each.text}"
+            if each.command:
+                yield f"  {each.command}"
+    yield from (f"{each.state}, {each.name}: {each.text}" for each in answer.alarms if each.text != answer.headline)
+    for each in answer.remedies:
+        yield f"{each.about}: {each.text}"
+        if each.command:
+            yield f"  {each.command}"

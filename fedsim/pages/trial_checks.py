@@ -1,0 +1,422 @@
+"""Reasons to trust what trials say, or not: one ordered list of checks, of which warnings and exit codes follow."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any, TypeAlias
+
+import numpy as np
+import polars as pl
+
+from fedsim.common.arrays import Bools, Floats
+from fedsim.common.errors import ScenarioError
+from fedsim.common.formatting import count, equation, listing, listing_of, number
+from fedsim.measure.metrics import split
+from fedsim.measure.noise import by_chance
+from fedsim.measure.shares import ROUNDING
+from fedsim.pages.answer import Check, Grade
+from fedsim.pages.bias import FEW
+from fedsim.pages.commands import command_of, longer, with_seeds
+from fedsim.pages.expectations import sweep_verdict
+from fedsim.pages.metric_wording import MetricWording, tv, wording_of
+from fedsim.trials.contrasts import Contrasts, Standing, contrasts, interval, seeds_needed
+from fedsim.trials.decision import PACE, aim_of, bias_metric, chosen, compared, is_open, keeping, trade_off
+from fedsim.trials.optimizers import by_optimizer, ranked
+from fedsim.trials.trials import COMPARED, CRASHED, Axis, Trials
+
+NAMED = 3  # settings that a sentence names at most
+OF_EACH_JOB = "Each job has its own, in the results as job.NAME.METRIC."
+LONGER = "Run longer."
+LOWER_STEP = "Lower the step (`learning.step_size`)."
+_LONGER = 10  # times as long, where chance is a large part of a distance
+_SLOWER = 0.9  # of the fastest pace: the condition of the example of `decide`
+
+_Tried: TypeAlias = tuple[str, Floats, Floats, Axis | None]  # a name, its value at each setting, all values, its axis
+Checks: TypeAlias = Callable[[Trials], Iterable[Check]]
+
+
+def checks_of_trials(trials: Trials) -> Iterator[Check]:
+    """Yield what became of each check, in the order of the list."""
+    for checks in TRIAL_CHECKS:
+        yield from checks(trials)
+
+
+def exit_code(checks: Iterable[Check]) -> int:
+    """Return the code with which a command ends: 3 where runs failed, 1 where nothing can be chosen, else 0."""
+    return max((_EXITS.get((each.name, each.state), 0) for each in checks), default=0)
+
+
+_EXITS = {
+    ("failed", Grade.CAUTION): 3,
+    ("failed", Grade.BAD): 3,
+    ("reports", Grade.BAD): 3,
+    ("comparable", Grade.BAD): 1,
+    ("conditions", Grade.BAD): 1,
+}
+
+
+def optimizer_facts(trials: Trials, figure: str) -> dict[str, Floats]:
+    """Return a figure of each optimizer that has it, as it was measured, (settings, seeds)."""
+    found = ((split(name), name) for name in trials.metrics)
+    own = {
+        parts["optimizer"]: name
+        for (known, parts), name in found
+        if known is not None and known.name == f"learning.OPTIMIZER.{figure}" and "job" not in parts
+    }
+    return {name: trials.as_measured(metric) for name, metric in own.items()}
+
+
+def losses_of(trials: Trials) -> list[str]:
+    """Return the loss of each optimizer, at most three: above the optimum or uniform participation, where known."""
+    figures = ("above_optimum", "excess_loss", "loss")
+    names = dict.fromkeys(name for figure in figures for name in optimizer_facts(trials, figure))
+    own = [name for name in names if not (name.endswith("_uniform") and name.removesuffix("_uniform") in names)]
+    every = ([f"learning.{name}.{figure}" for figure in figures] for name in own[:NAMED])
+    return [next(each for each in keys if each in trials.metrics) for keys in every]
+
+
+def reports_and_chance(trials: Trials) -> tuple[Floats, Floats]:
+    """Return how many reports each setting takes, and their L1 from uniform by equal chances; NaN if devices differ."""
+    taken = trials.samples("sessions.count") * np.nan_to_num(trials.samples("sessions.reported_share"), nan=1.0)
+    reports = np.nan_to_num(taken).mean(axis=1)
+    if any("devices" in name or name == "population" for name in trials.swept):
+        return reports, np.full(len(reports), np.nan)
+    return reports, np.array([by_chance(round(each), trials.scenario.devices) for each in reports.tolist()])
+
+
+def limits_of(trials: Trials) -> str:
+    """Write the conditions as they are."""
+    return listing([f"`{' '.join(each.text.split())}`" for each in aim_of(trials).conditions])
+
+
+def _complete(trials: Trials) -> Iterator[Check]:
+    """Say which runs failed, and which were never done."""
+    runs, without = trials.runs, trials.failed
+    state = Grade.CAUTION if len(without) < len(runs) else Grade.BAD
+    uneven = "Means are over the seeds that each setting has, differences over those that both have."
+    failed, missing = without.filter(status=CRASHED), without.filter(pl.col("status") != CRASHED)
+    tuning = trials.facts.filter(pl.col("stage") != COMPARED, status=CRASHED).select("stage", "setting").n_unique()
+    if len(failed) or tuning:
+        tried = f" {count(tuning, 'run')} that tuned them failed too." if tuning else ""
+        why = "Read in runs/*.crashed.json why runs failed: the same command tries anew those that did not stall."
+        text = f"{count(len(failed))} of {count(len(runs), 'run')} failed{_where(trials, failed)}.{tried} {uneven}"
+        yield Check("failed", state, text, remedy=why, command=command_of(trials.meta))
+    if len(missing):
+        verb = "was" if len(missing) == 1 else "were"
+        text = f"{count(len(missing))} of {count(len(runs), 'run')} {verb} not run{_where(trials, missing)}. {uneven}"
+        rest = f"Run the same command again: it does the {count(len(missing), 'missing run')}."
+        yield Check("missing", state, text, remedy=rest, command=command_of(trials.meta))
+    if without.is_empty():
+        yield Check("complete", Grade.OK, f"{count(len(runs), 'run')} completed.")
+
+
+def _where(trials: Trials, without: pl.DataFrame) -> str:
+    """Name the settings and seeds of some runs, the first few of them."""
+    names = dict(zip(trials.settings["setting"].to_list(), trials.setting_names(), strict=True))
+    places = []
+    for setting, seeds in without.group_by("setting", maintain_order=True).agg("seed").iter_rows():
+        which = f"seed{'' if len(seeds) == 1 else 's'} {listing_of(list(map(str, seeds)), NAMED)}"
+        places.append(f"{names[setting]} with {which}" if names[setting] else which)
+    return f": {listing_of(places, NAMED, 'more setting')}" if places else ""
+
+
+def _comparable(trials: Trials) -> Iterator[Check]:
+    """Say whether there is something to choose by."""
+    metric = aim_of(trials).metric
+    if trials.scenario.jobs and metric not in trials.metrics:
+        yield Check("comparable", Grade.NONE, OF_EACH_JOB)
+    elif metric not in trials.metrics or not np.isfinite(trials.samples(metric)).any():
+        asked = trials.scenario.decide is not None or not trials.metrics
+        text = f"Nothing to choose by: no run has a value of {metric}."
+        say = "" if asked else "Say by `decide` which metric to choose by."
+        yield Check("comparable", Grade.BAD if asked else Grade.CAUTION, text, facts=(metric,), remedy=say)
+    elif len(trials.settings) < 2:
+        yield Check("comparable", Grade.NONE, "There is one setting: nothing is compared.")
+    else:
+        known = int(np.isfinite(trials.samples(metric)).any(axis=1).sum())
+        text = f"{count(known, 'setting')} have a value of {wording_of(metric).words}."
+        yield Check("comparable", Grade.OK, text, facts=(metric,))
+
+
+def _conditions(trials: Trials) -> Iterator[Check]:
+    """Say whether the best setting keeps the conditions, for sure; and where none does, what would be the best."""
+    metric, less, conditions = aim_of(trials)
+    free = contrasts(trials, metric, less_is_better=less)
+    if not conditions or free.best is None:
+        return
+    shown, best = limits_of(trials), compared(trials).best
+    facts = (metric, *(each.metric for each in conditions))
+    if best is None:
+        text = f"No setting keeps every condition ({shown})."
+        value = wording_of(metric).write(float(free.mean[free.best]))
+        relax = f"Relax a condition: without them {trials.names[free.best]} is best, with {value}."
+        yield Check("conditions", Grade.BAD, text, facts=facts, remedy=relax)
+    elif not keeping(trials).sure[best]:
+        text = f"Whether {trials.names[best]} keeps {shown} is not sure: an interval reaches beyond a limit."
+        seeds = 2 * len(trials.seeds)
+        more = f"Run {count(seeds)} seeds, for narrower intervals."
+        yield Check("conditions", Grade.CAUTION, text, trials.names[best], facts, more, with_seeds(trials.meta, seeds))
+    else:
+        text = f"{trials.names[best]} keeps {shown}."
+        if not keeping(trials).kept[free.best]:
+            value = wording_of(metric).write(float(free.mean[free.best]))
+            text += f" Without the conditions {trials.names[free.best]} would be best, with {value}."
+        yield Check("conditions", Grade.OK, text, trials.names[best], facts)
+
+
+def _limits(trials: Trials) -> Iterator[Check]:
+    """Say which of the scenario's own limits are missed."""
+    if (verdict := sweep_verdict(trials)) is not None:
+        states = {"fail": Grade.CAUTION, "warn": Grade.CAUTION, "pass": Grade.OK, "unjudged": Grade.NONE}
+        missed = [f"`{each.check}` {each.note}" for each in verdict.attention if each.status in {"fail", "warn"}]
+        text = verdict.headline + (f" {listing_of(missed, NAMED, 'more limit')}." if missed else "")
+        yield Check("limits", states[verdict.status], text)
+
+
+def diverged(trials: Trials) -> Iterator[Check]:
+    """Say of which optimizers training diverged, and where."""
+    every = optimizer_facts(trials, "diverged")
+    found = {name: values == 1 for name, values in every.items() if (values == 1).any()}
+    if not found:
+        yield from [Check("diverged", Grade.OK, "No training diverged.")] if every else []
+        return
+    ways = [
+        f"“{name}” in {count(int(own.sum()))} of {count(int(np.isfinite(every[name]).sum()), 'run')}"
+        f"{_at(trials, own.any(axis=1))}"
+        for name, own in found.items()
+    ]
+    state, text = Grade.CAUTION, f"Training diverged: {listing_of(ways, NAMED)}."
+    if all((values[np.isfinite(values)] == 1).all() for values in every.values()):
+        state, text = Grade.BAD, "All training diverged, so no loss can be compared."
+    step = _learning(trials).get("step_size")
+    step = step.get("initial") if isinstance(step, dict) and step.get("kind") == "constant" else step
+    command = ""
+    if isinstance(step, int | float) and not any("step_size" in name for name in trials.swept):
+        command = command_of(trials.meta, "", f"learning.step_size={step / 10:g}")
+    facts = tuple(f"learning.{name}.diverged" for name in found)
+    yield Check("diverged", state, text, "", facts, LOWER_STEP, command)
+
+
+def _at(trials: Trials, rows: Bools) -> str:
+    """Name some settings, where there are several to name them among."""
+    if len(trials.settings) < 2:
+        return ""
+    names = [trials.names[row] for row in np.flatnonzero(rows).tolist()]
+    return " at every setting" if rows.all() else f" at {listing_of(names, NAMED, 'more setting')}"
+
+
+def unsettled(trials: Trials) -> dict[str, Bools]:
+    """Say of each optimizer in which runs, (settings, seeds), its model moved and its loss has not converged."""
+    state, moved, loss = (optimizer_facts(trials, figure) for figure in ("converged", "moved", "loss"))
+    known = {name: own for name, own in state.items() if name in loss}
+    found = {
+        name: (own == 0) & np.isfinite(loss[name]) & (moved[name] != 0 if name in moved else True)
+        for name, own in known.items()
+    }
+    every = optimizer_facts(trials, "rounds_to_target")
+    needed = [values for name, values in every.items() if not name.endswith("_uniform")]
+    if needed and _learning(trials).get("stop_at_target"):  # training that stopped at its target shows no end
+        stopped = np.isfinite(np.stack(needed)).all(axis=0)
+        found = {name: own & ~stopped for name, own in found.items()}
+    return found
+
+
+def _learning(trials: Trials) -> dict[str, Any]:
+    """Return what the scenario says of training, as it is written; of a point of a sweep that is all there is."""
+    return (trials.meta.get("scenario") or {}).get("learning") or {}
+
+
+def settled_losses(trials: Trials) -> Iterator[Check]:
+    """Say whose loss has not converged, and where."""
+    every = unsettled(trials)
+    moving = {name: own for name, own in every.items() if own.any()}
+    if not moving:
+        text = "Every loss has converged, or training stopped at its target."
+        yield from [Check("settled", Grade.OK, text)] if every else []
+        return
+    facts = tuple(f"learning.{name}.converged" for name in moving)
+    rows = np.asarray(np.stack([own.any(axis=1) for own in moving.values()]).any(axis=0))
+    who = listing_of([f"“{name}”" for name in moving], NAMED)
+    text = f"The loss of {who} has not converged{_at(trials, rows)}"
+    text += ": it shows how far training got, not where it would end."
+    yield Check("settled", Grade.CAUTION, text, "", facts, LONGER, _longer(trials, 2))
+
+
+def _longer(trials: Trials, times: int) -> str:
+    """Return the command for so many times as much; "" where it has none, or settings differ in it."""
+    swept = any(name.startswith("stop") for name in trials.swept)
+    if swept or "command" not in trials.meta:
+        return ""
+    return command_of(trials.meta, "", *longer(trials.scenario.stop, times))
+
+
+def _seeds(trials: Trials) -> Iterator[Check]:
+    """Say whether there are enough seeds to compare, and how many would be."""
+    optimizers, found, names, wording = by_optimizer(trials), compared(trials), trials.names, aim_of(trials).metric
+    if optimizers is not None:
+        names = tuple(f"“{name}”" for name in optimizers.settings["optimizer"])
+        found, wording = ranked(optimizers), "mean rank"
+    yield from seeds_check(found, names, wording_of(wording), trials.meta)
+
+
+def seeds_check(
+    found: Contrasts, names: Sequence[str], wording: MetricWording, meta: Mapping[str, object]
+) -> Iterator[Check]:
+    """Say of a comparison whether there are enough seeds, and how many would be; `meta` has its command."""
+    if found.reference is None or len(found.order) < 2:
+        return
+    best, known, remedy, command = names[found.reference], int(found.seeds[found.reference]), "", ""
+    few, tied, same = (found.rows(state) for state in (Standing.FEW, Standing.TIED, Standing.SAME))
+    others = listing_of([names[row] for row in few or tied or same], NAMED)
+    if Standing.UNTESTED in found.states:
+        text, command = "With one seed no difference is tested.", with_seeds(meta, 5)
+        remedy = "Run several seeds, which tests differences."
+    elif few:
+        text = f"{count(int(found.seeds[few].max()), 'seed')} are too few to test {best} against {others}."
+    elif tied:
+        seeds = count(int(found.seeds[tied].min()), "seed")
+        text = f"{seeds} show no significant difference between {best} and {others}."
+    elif same:
+        text = f"{best} and {others} are the same with every seed."
+    else:
+        text = f"What is compared with {best} differs significantly from it."
+        remedy, command = f"Confirm {best} with twice as many seeds before you set it.", with_seeds(meta, 2 * known)
+    open_ = [row for row in (*tied, *few) if found.difference[row] and np.isfinite(found.half[row])]
+    if open_:
+        row = max(open_, key=lambda each: abs(float(found.difference[each])))
+        apart, own = abs(float(found.difference[row])), int(found.seeds[row])
+        needed = seeds_needed(apart, float(found.half[row]), own, max(1, found.tests))
+        by = wording.difference(apart, sign=False)
+        remedy = f"To see a difference as small as that of {names[row]} ({by}) takes more than 1,000 seeds."
+        if needed:
+            remedy = f"Run about {count(needed)} seeds to see a difference as small as that of {names[row]} ({by})."
+            command = with_seeds(meta, needed)
+    state = Grade.CAUTION if open_ or few or Standing.UNTESTED in found.states else Grade.OK
+    yield Check("seeds", state, text, best, (wording.metric,), remedy, command)
+
+
+def _chance(trials: Trials) -> Iterator[Check]:
+    """Say where chance alone would give at least half of the distance from uniform, since reports are few."""
+    metric = bias_metric(trials)
+    bias, row = interval(trials.samples(metric)).mean, chosen(trials)
+    reports, fair = reports_and_chance(trials)
+    known = (bias > 0) & (reports > 0) & np.isfinite(fair)
+    few = np.flatnonzero(known & (bias < 2 * fair) & (reports < FEW * trials.scenario.devices)).tolist()
+    if not few:
+        if known.any():
+            yield Check("chance", Grade.OK, "Chance is a small part of the distances from uniform.", "", (metric,))
+        return
+    worst = max(few, key=lambda each: (each == row, float(fair[each] / bias[each])))
+    own, even, where = tv(float(bias[worst])), tv(float(fair[worst])), trials.names[worst]
+    text = f"Chance is a large part of these distances: {own} at {where}, and equal chances alone would give {even}."
+    more = f"Run {_LONGER} times as long."
+    yield Check("chance", Grade.CAUTION, text, where, (metric,), more, _longer(trials, _LONGER))
+
+
+def _edge(trials: Trials) -> Iterator[Check]:
+    """Say where the choice has the largest or least value that was tried, so that the best may lie beyond."""
+    row, tuning = chosen(trials), (trials.scenario.decide and trials.scenario.decide.tune) or {}
+    if row is None or len(trials.settings) < 2 or by_optimizer(trials) is not None:
+        return
+    axes = [axis for axis in trials.axes if not axis.ticks and axis.size > 2]
+    tried: list[_Tried] = [(axis.name, axis.x, np.unique(axis.x), axis) for axis in axes]
+    tuned = [(key, trials.numbers(path), tuning[key]) for key, path in product(tuning, trials.tuned) if _is(path, key)]
+    tried += [(key, x, np.unique(values), None) for key, x, values in tuned if x is not None and len(values) > 1]
+    at_an_end = False
+    for name, x, values, axis in tried:
+        highest = bool(x[row] == values[-1])
+        if values[0] < x[row] < values[-1] or (not highest and not _has_less(trials, axis, float(values[0]))):
+            continue
+        (way, beyond), at_an_end = (("largest", "larger") if highest else ("least", "smaller")), True
+        text = f"{equation(name, number(float(x[row])))} of the choice is the {way} value that was tried"
+        remedy = f"Try {beyond} values of {name} too{'' if axis else ' (`decide.tune`)'}."
+        command = "" if axis is None else _grid(trials, axis, values, highest=highest)
+        yield Check("edge", Grade.CAUTION, f"{text}: the best may lie beyond.", trials.names[row], (), remedy, command)
+    if tried and not at_an_end:
+        yield Check("edge", Grade.OK, "The choice lies between values that were tried.", trials.names[row])
+
+
+def _has_less(trials: Trials, axis: Axis | None, least: float) -> bool:
+    """Say whether there are values below the least that was tried: below 1 there is 0, where the scenario takes it."""
+    if least != 1 or axis is None:
+        return least > 0
+    try:
+        trials.scenario.with_values({axis.parameters[0]: 0})
+    except ScenarioError:
+        return False
+    return True
+
+
+def _is(path: str, key: object) -> bool:
+    return path.endswith(f".{key}")
+
+
+def _grid(trials: Trials, along: Axis, values: Floats, *, highest: bool) -> str:
+    """Return the command that tries values beyond an end; "" where one parameter is not all that differs."""
+    sweep, path = trials.scenario.sweep, along.parameters[0]
+    if sweep is None or not sweep.paths == list(sweep.grid) == [path]:
+        return ""
+    further = (values[-1], 2 * values[-1] - values[-2]) if highest else (values[0] / 2, values[0])
+    whole = bool((values == np.rint(values)).all())
+    shown = ", ".join(f"{round(each) if whole else each:g}" for each in further)
+    return command_of(trials.meta, "sweep", f"sweep.grid={{{path}: [{shown}]}}")
+
+
+def theory_check(trials: Trials) -> Iterator[Check]:
+    """Say where measurement lies farther from theory than noise explains; both are of selections."""
+    metrics = ("participation.l1_chain", "participation.l1_noise")
+    apart, noise = (interval(trials.samples(metric)).mean for metric in metrics)
+    far = np.nan_to_num(apart) > 2 * noise + ROUNDING
+    if not far.any():
+        if np.isfinite(noise).any():
+            yield Check("theory", Grade.OK, "Measurement and theory agree within sampling noise.", "", metrics)
+        else:
+            yield Check("theory", Grade.NONE, "Nothing tells how far noise puts a run from theory.")
+        return
+    row = int(np.argmax(np.where(far, apart - noise, -np.inf)))
+    where = trials.names[row]
+    text = f"Theory does not describe selections{_at(trials, far)}: {f'at {where} ' if where else ''}they are "
+    text += f"{tv(float(apart[row]))} from it (TV), where sampling noise alone would give {tv(float(noise[row]))}."
+    yield Check("theory", Grade.CAUTION, text, where, metrics)
+
+
+def _size(trials: Trials) -> Iterator[Check]:
+    """Say of a federation that stands for a larger one which figures it does not keep."""
+    privacy = trials.scenario.privacy
+    if privacy is not None and privacy.stands_for is not None:
+        times = number(privacy.stands_for)
+        text = f"At full size ({times} times this) participation noise is smaller: compare the other parts of the loss."
+        yield Check("size", Grade.CAUTION, text)
+
+
+def _price(trials: Trials) -> Iterator[Check]:
+    """Say that nothing says what pace is worth, where the most even setting is not the fastest."""
+    ends, best = trade_off(trials), compared(trials).best
+    asked = is_open(trials) and chosen(trials) == best and by_optimizer(trials) is None
+    if ends is None or best is None or not asked:
+        return
+    fast, metric = int(ends.rows[0]), aim_of(trials).metric
+    least = f"{_SLOWER * interval(trials.samples(PACE)).mean[fast]:.3g}"
+    text = f"{trials.names[best]} is more even and {trials.names[fast]} faster, and nothing says what pace is worth."
+    decide = f"{{minimize: {metric}, subject_to: [{PACE} >= {least}]}}"
+    remedy = f"Say by `decide` what pace you need, such as {least} rounds per day."
+    command = command_of(trials.meta, "sweep", f"decide={decide}")
+    yield Check("price", Grade.CAUTION, text, "", (metric, PACE), remedy, command)
+
+
+TRIAL_CHECKS: tuple[Checks, ...] = (
+    *(
+        _complete,
+        _comparable,
+        _conditions,
+        _limits,
+        diverged,
+        settled_losses,
+        _seeds,
+        _chance,
+        _edge,
+        theory_check,
+        _size,
+    ),
+    _price,
+)
+"""In this order; the first bad one is the headline."""

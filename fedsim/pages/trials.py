@@ -1,0 +1,310 @@
+"""What trials answer, be they a sweep, a decision or optimizers over cases: each number a value or a contrast."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+
+from fedsim.common.formatting import (
+    capitalized,
+    count,
+    count_range,
+    listing,
+    listing_of,
+    number,
+    percent,
+    with_separation,
+)
+from fedsim.pages import trial_tables as tables
+from fedsim.pages.answer import BIAS, COST, MODEL, TRUST, Answer, Check, Grade, Section, Sentence, Tile
+from fedsim.pages.charts import Chart
+from fedsim.pages.charts.plot import Rows, row_plot
+from fedsim.pages.charts.sweeps import TRADE_OFF, line_chart, parts_chart, trade_off_chart
+from fedsim.pages.commands import command_of
+from fedsim.pages.expectations import sweep_verdict
+from fedsim.pages.metric_wording import MetricWording, wording_of
+from fedsim.pages.provenance import sweep_provenance
+from fedsim.pages.trial_checks import NAMED, OF_EACH_JOB, checks_of_trials, losses_of, optimizer_facts
+from fedsim.pages.trial_tables import FIGURE_WORDS, headlines, loss_parts, means, moves
+from fedsim.scenario.server import SyncServer
+from fedsim.trials.contrasts import Contrasts, Standing, contrasts, interval
+from fedsim.trials.decision import L1, PACE, PULL, UNDECIDED, aim_of, bias_metric, chosen, compared, is_open
+from fedsim.trials.optimizers import RANK, by_optimizer, footprint, ranked
+from fedsim.trials.trials import COMPLETE, Trials
+
+_TRENDS = 8  # metrics with charts of their own at most
+_ROWS = 24  # settings in a picture at most
+_HOURS = "sessions.device_hours"
+_PICTURE = "settings"
+_FIGURES = (_PICTURE, "distance", TRADE_OFF, "ranks", "parts-*", "trend-*")
+
+
+def trials_answer(trials: Trials) -> Answer:
+    """Return what is said of trials: of settings which to choose, of optimizers which leads."""
+    optimizers, checks = by_optimizer(trials), tuple(checks_of_trials(trials))
+    return Answer(
+        kind="decision" if command_of(trials.meta, "decide") else "sweep",
+        name=trials.name,
+        headline=capitalized(_headline(trials, optimizers, checks)),
+        question=trials.scenario.question or "",
+        setup=_setup(trials, optimizers),
+        description=trials.scenario.description,
+        status=str(trials.meta.get("status") or ""),
+        verdict=sweep_verdict(trials),
+        checks=checks,
+        sentences=tuple(_sentences(trials, optimizers)) if trials.metrics else (),
+        tiles=tuple(_tiles(trials, optimizers)),
+        sections=tuple(_sections(trials, optimizers)),
+        figures=_FIGURES,
+        origins={"": sweep_provenance(trials.meta)},
+    )
+
+
+# The headline
+
+
+def _headline(trials: Trials, optimizers: Trials | None, checks: Sequence[Check]) -> str:
+    """Return the first bad check; else the metric of `headline`, who leads of optimizers, or what to choose."""
+    if (bad := next((each.text for each in checks if each.state is Grade.BAD), None)) is not None:
+        return bad
+    asked = wording_of(trials.scenario.headline or "")
+    if np.isfinite(trials.samples(asked.metric)).any():
+        if asked.less_is_better is None:
+            return _extremes(trials, asked.metric)
+        found = contrasts(trials, asked.metric, less_is_better=asked.less_is_better)
+        return f"{_leading(found, trials.names, asked)}."
+    if optimizers is not None:
+        return f"{_leading(ranked(optimizers), _names(optimizers), _mean_rank(optimizers))}."
+    return f"{_choice(trials)}."
+
+
+def _choice(trials: Trials) -> str:
+    """Say what to choose, what ties with it, and at what price in pace."""
+    found, wording, row, names = compared(trials), wording_of(aim_of(trials).metric), chosen(trials), trials.names
+    if found.best is None or row is None:
+        return f"nothing to choose by: no run has a value of {wording.metric}"
+    if row != found.best:
+        return f"{names[row]} is the fastest, and the most even, {names[found.best]}, is not significantly more even"
+    paces = means(trials, PACE)
+    fast = int(np.nanargmax(paces)) if np.isfinite(paces).any() else row
+    if fast == row or not is_open(trials):
+        kept = " of those that keep the conditions" if aim_of(trials).conditions else ""
+        return _leading(found, names, wording, "Choose " * (trials.scenario.decide is not None), kept)
+    value = wording.write(float(found.mean[row]))
+    slower = f"{percent(1 - paces[row] / paces[fast])} slower than {names[fast]}"
+    return f"{names[row]} is the most even ({value} from uniform) and {slower}{_untested(found)}"
+
+
+def _untested(found: Contrasts) -> str:
+    return " (one seed, not tested)" if Standing.UNTESTED in found.states else ""
+
+
+def _leading(found: Contrasts, names: Sequence[str], wording: MetricWording, choose: str = "", among: str = "") -> str:
+    """Say which setting or optimizer is the best by a metric, and what the tests say of the others."""
+    best = found.best or 0
+    value = wording.mean(float(found.mean[best]), float(found.margin[best]))
+    if len(names) == 1:
+        return f"{wording.words}: {value}"
+    value = f"({value}{' from uniform' if wording.is_distance else ''})"
+    text = f"{choose}{names[best]}{':' if choose else ''} {'it ' if choose else ''}has {wording.extreme(found)} {value}"
+    few, tied = found.rows(Standing.FEW), found.rows(*UNDECIDED)
+    others = listing_of([names[row] for row in few or tied], NAMED)
+    if few:
+        return f"{text}{among}; {count(int(found.seeds[few].max()), 'seed')} are too few to test it against {others}"
+    if tied:
+        return f"{text}{among}; {others} {'ties' if len(tied) == 1 else 'tie'} with it"
+    if found.differs.any():
+        some = " that is compared" if Standing.NO_VALUE in found.states else ""
+        return f"{text}{among}; every other{some} is significantly worse"
+    return f"{text}{among}{_untested(found)}"
+
+
+def _names(optimizers: Trials) -> tuple[str, ...]:
+    return tuple(f"“{name}”" for name in optimizers.settings["optimizer"])
+
+
+def _mean_rank(optimizers: Trials) -> MetricWording:
+    words, write = f"mean rank over {count(len(optimizers.meta['cases']), 'case')}", partial(number, digits=2)
+    return MetricWording(RANK, words, words, write=write, apart=write)
+
+
+# Sentences
+
+
+def _sentences(trials: Trials, optimizers: Trials | None) -> Iterator[Sentence]:
+    """Say between which ends bias, losses and costs lie, and what is tested."""
+    bias, row = bias_metric(trials), chosen(trials) if optimizers is None else None
+    own = means(trials, bias)
+    apart = [each for each in (L1, PULL) if (np.nan_to_num(np.abs(means(trials, each) - own)) > 0.01 * own).any()]
+    costs = [PACE, *([_HOURS] if moves(trials, _HOURS) else [])]
+    parts = {BIAS: [bias, *apart], MODEL: losses_of(trials) if optimizers is None else [], COST: costs}
+    for about, metrics in parts.items():
+        known = [each for each in metrics if np.isfinite(trials.samples(each)).any()]
+        for metric in known:
+            yield Sentence(capitalized(_extremes(trials, metric, row)), about, (metric,))
+        if optimizers is not None and about == MODEL:
+            yield from _of_optimizers(optimizers)
+        elif not known and about != COST:
+            yield Sentence(_why_nothing(trials, about), about)
+    if optimizers is None:
+        yield from _tested(compared(trials), trials.names, wording_of(aim_of(trials).metric))
+    else:
+        yield from _tested(ranked(optimizers), _names(optimizers), _mean_rank(optimizers))
+
+
+def _why_nothing(trials: Trials, about: str) -> str:
+    """Say why there is no bias, or no loss."""
+    if trials.scenario.jobs:
+        return OF_EACH_JOB
+    if about == BIAS:
+        return "Bias was not measured."
+    if optimizer_facts(trials, "diverged_round"):
+        return "Training diverged, so no loss can be compared."
+    return "No model was trained."
+
+
+def _extremes(trials: Trials, metric: str, choice: int | None = None) -> str:
+    """Say at which settings a metric has its lowest and its highest mean, and what it is at the choice."""
+    wording, names, known = wording_of(metric), trials.names, interval(trials.samples(metric))
+    low, high = int(np.nanargmin(known.mean)), int(np.nanargmax(known.mean))
+
+    def at(row: int) -> str:
+        return wording.mean(float(known.mean[row]), float(known.half[row]))
+
+    if wording.write(float(known.mean[low])) == wording.write(float(known.mean[high])):
+        some = "" if np.isfinite(known.mean).all() else " that has it"
+        every = f" at every setting{some}" if len(names) > 1 else ""
+        return f"{wording.words}: {wording.write(float(known.mean[low]))}{every}."
+    text = f"{wording.words}: lowest at {names[low]} ({at(low)}), highest at {names[high]} ({at(high)})"
+    if choice is not None and choice not in {low, high} and np.isfinite(known.mean[choice]):
+        text += f"; {at(choice)} at the choice, {names[choice]}"
+    return f"{text}."
+
+
+def _tested(found: Contrasts, names: Sequence[str], wording: MetricWording) -> Iterator[Sentence]:
+    """Say how others differ from the best, with intervals and what the tests say, and what the test was."""
+    if found.best is None or len(found.order) < 2:
+        return
+    others = [f"{names[row]} ({wording.contrast(found, row)})" for row in found.order[1:].tolist()]
+    text = f"Compared with {names[found.best]}: {listing_of(others, NAMED)}."
+    yield Sentence(text, TRUST, (wording.metric,))
+    if Standing.UNTESTED not in found.states:
+        text = f"± is half of a 95\N{NARROW NO-BREAK SPACE}% interval; the test is a {found.test}."
+        yield Sentence(text, TRUST, (wording.metric,))
+
+
+def _of_optimizers(optimizers: Trials) -> Iterator[Sentence]:
+    """Say by what optimizers are ranked, who was lost, and what the leader sends and keeps."""
+    row, figure = int(ranked(optimizers).order[0]), optimizers.meta["figure"]
+    facts = (f"learning.*.{figure}",)
+    yield Sentence(f"Optimizers are ranked by the {FIGURE_WORDS[figure]}, with each seed in each case.", MODEL, facts)
+    if lost := optimizers.meta["lost"]:
+        text = f"Without a value in some runs, and last there: {listing_of([f'“{name}”' for name in lost], NAMED)}."
+        yield Sentence(text, MODEL, facts)
+    if (needs := footprint(optimizers.settings["kind"][row])) is not None:
+        kept = f"{_names(optimizers)[row]} sends {count(needs.sent, 'model')} a report"
+        yield Sentence(f"{kept}, and keeps {needs.per_participant + needs.client} per client.", COST)
+
+
+# What was simulated
+
+
+def _setup(trials: Trials, optimizers: Trials | None) -> str:
+    """Say in a few words what was simulated."""
+    seeds = trials.runs.group_by("setting").len()["len"].to_list() or [0]
+    each = f"{count_range(min(seeds), max(seeds))} seed{'' if max(seeds) == 1 else 's'} each"
+    axes = listing([axis.name for axis in trials.axes if axis.size > 1])
+    said = f"{count(len(trials.settings), 'setting')}{f' of {axes}' if axes else ''}"
+    if optimizers is not None:
+        said = f"{count(len(optimizers.settings))} optimizers on {count(len(trials.settings), 'case')}"
+    base = f"; {found}" if (found := _base(trials)) else ""
+    return with_separation(f"{said}, {each}{base}")
+
+
+def _base(trials: Trials) -> str:
+    """Describe what is not swept; empty where all of it is."""
+    scenario, server, stop = trials.scenario, trials.scenario.server, trials.scenario.stop
+    swept = {part.partition("[")[0] for name in trials.swept for part in name.split(".")}
+    whole = {name for name in trials.swept if "." not in name}
+    if "population" in whole or "devices" in swept:
+        return ""
+    parts = [count(scenario.devices, "device")]
+    if "stop" not in swept:
+        parts.append(stop.in_words())
+    if isinstance(server, SyncServer) and "cohort" not in swept and "server" not in whole:
+        parts.append(f"cohorts of {count(server.cohort)}")
+    return ", ".join(parts)
+
+
+# Tiles, tables and charts
+
+
+def _tiles(trials: Trials, optimizers: Trials | None) -> Iterator[Tile]:
+    """Pick the key figures: what was chosen by, bias and pace of the choice; and the runs."""
+    row = chosen(trials)
+    if optimizers is None and row is not None:
+        for metric in dict.fromkeys((aim_of(trials).metric, bias_metric(trials), PACE)):
+            wording, mean = wording_of(metric), means(trials, metric)
+            if np.isfinite(mean[row]):
+                yield Tile(wording.write(float(mean[row])), wording.words, f"at {trials.names[row]}")
+    complete = trials.runs.filter(status=COMPLETE).height
+    yield Tile(count(complete), "runs complete", f"of {count(len(trials.runs))}")
+
+
+def _sections(trials: Trials, optimizers: Trials | None) -> Iterator[Section]:
+    """Yield charts and tables: what is chosen among, parts of the loss, privacy, what moves."""
+    row, parts, settings = chosen(trials), list(loss_parts(trials)), tables.settings_table(trials)
+    drawn, trends = list[Chart | None](), list[Chart | None]()
+    if optimizers is not None:
+        names, wording = tuple(optimizers.settings["optimizer"]), _mean_rank(optimizers)
+        by = f"By the {FIGURE_WORDS[optimizers.meta['figure']]}; compared by a {ranked(optimizers).test}."
+        own = [tables.optimizer_table(optimizers), tables.winners_table(optimizers)]
+        chart = _standing_chart(ranked(optimizers), names, wording, "ranks", by)
+        yield Section("optimizers", "Optimizers", (chart,), own)
+        yield Section("points", "Cases", (), [settings])
+    else:
+        yield Section("points", "Settings", tuple(_first_charts(trials, row)), [settings])
+        drawn, trends = [parts_chart(trials, each, row) for each in parts], list(_trends(trials))
+    yield Section("parts", "What the loss is made of", drawn, [tables.parts_table(trials, each) for each in parts])
+    yield Section("privacy", "Privacy", (), [tables.privacy_table(trials)])
+    yield Section("trends", "Along the sweep", trends)
+
+
+def _first_charts(trials: Trials, row: int | None) -> Iterator[Chart | None]:
+    """Draw the settings by what is chosen by, and bias against pace, or along the sweep where the pace is the same."""
+    even, along, found = bias_metric(trials), trials.axis, compared(trials)
+    if trials.scenario.decide is not None and found.best is not None:
+        yield _standing_chart(found, trials.names, wording_of(aim_of(trials).metric), _PICTURE)
+    if along is None or along.size < 2:
+        return
+    if np.ptp(np.nan_to_num(means(trials, PACE))) > 0 and np.isfinite(trials.samples(even)).any():
+        yield trade_off_chart(trials)
+    else:
+        theory = "participation.l1_uniform_theory" if even == L1 else None
+        yield line_chart(trials, even, "distance", "Distance from uniform (TV)", theory, row)
+
+
+def _standing_chart(found: Contrasts, names: Sequence[str], wording: MetricWording, name: str, note: str = "") -> Chart:
+    """Draw a metric of settings or optimizers with its interval, the best first."""
+    known = np.flatnonzero(np.isfinite(found.mean)).tolist()
+    order = [*found.order.tolist(), *(row for row in known if row not in found.order)]
+    rows, left = order[:_ROWS], len(order) - _ROWS
+    filled = np.array([row in {found.best, *found.rows(*UNDECIDED)} for row in rows])
+    legend = ("best, or no significant difference", "worse, or not compared")
+    mean, half = wording.scale * found.mean[rows], wording.scale * found.margin[rows]
+    shown = tuple(names[row] for row in rows)
+    data = Rows(shown, mean, half, filled, legend, wording.axis, None, chosen=0)
+    notes = [*([note] if note else []), *([f"{count(left)} left out."] if left > 0 else [])]
+    return row_plot(data, name, capitalized(wording.axis), notes)
+
+
+def _trends(trials: Trials) -> Iterator[Chart | None]:
+    """Draw the metrics that move along the sweep, but for those of the first charts."""
+    if trials.axis is None or trials.axis.size < 2:
+        return
+    shown = dict.fromkeys((aim_of(trials).metric, *headlines(trials)))
+    for metric in [each for each in shown if each not in {bias_metric(trials), PACE}][:_TRENDS]:
+        if moves(trials, metric):
+            name = "".join(each if each.isascii() and (each.isalnum() or each in "_-") else "-" for each in metric)
+            title = capitalized(wording_of(metric).long)
+            yield line_chart(trials, metric, f"trend-{name}", title, None, chosen(trials))

@@ -1,0 +1,201 @@
+"""What a run measured, in words: a table of sentences, one for each fact, and some that take more.
+
+The numbers of a sentence are those of the facts, or of the series, that it names.
+"""
+
+from collections.abc import Iterator
+
+from fedsim.common.formatting import capitalized, count, equation, listing, listing_of, number, percent
+from fedsim.pages.answer import BIAS, COST, MODEL, WHAT, Sentence
+from fedsim.pages.bias import NOBODY, Bias, ClientShare, Seen, bias_of, pull_apart
+from fedsim.pages.methods import compare_losses, optimizer_figures, optimizers, references
+from fedsim.pages.metric_wording import wording_of
+from fedsim.run.run import Run
+
+_FORGOTTEN = 0.01  # distance from the long run at which the start counts as forgotten
+_NAMED = 4  # methods that a sentence names at most
+_SELECTED, _PULL = "participation.l1_uniform", "participation.pull_l1_uniform"
+_SAID = {
+    "participation.coverage": (WHAT, "{} of the clients took part."),
+    "participation.reported_coverage": (WHAT, "{} of the clients gave a report that was taken."),
+    _PULL: (BIAS, "The pull on the model, 1/n for each of n reports that come at once, is {} from uniform (TV)."),
+    _SELECTED: (BIAS, "Selections, of which not all ended with a report, are {} from uniform (TV)."),
+    "participation.l1_uniform_theory": (BIAS, "Theory says that selections are {} from uniform (TV) in the long run."),
+    "rounds.per_day": (COST, "The pace of the server is {}."),
+    "rounds.waiting_share": (COST, "Rounds wait for clients {} of the time."),
+    "sessions.device_hours": (COST, "Sessions took {} hours of device time."),
+    "sessions.wasted_share": (COST, "Of that time, {} was wasted."),
+    "privacy.epsilon": (COST, "Each client is promised epsilon = {}, with all that it contributes replaced by zeros."),
+    "privacy.epsilon_if_known": (
+        COST,
+        "That is as long as the schedule stays secret, this page included: where it is known, epsilon is {}.",
+    ),
+    "fleet.cost": (COST, "The run costs {} by the scenario's prices."),
+}
+"""What is said of a fact: the question that it answers, and a sentence with its value."""
+
+
+def key_of(run: Run, name: str) -> str:
+    """Return the key of ``participation.NAME`` of what reached the model."""
+    reported = "participation.reported_"
+    return f"{reported if f'{reported}l1_uniform' in run.known else 'participation.'}{name}"
+
+
+def said(run: Run, key: str) -> Sentence | None:
+    """Say the value of a fact by its sentence in the table; None where the run has none."""
+    about, text = _SAID[key]
+    return Sentence(text.format(wording_of(key).write(run.known[key])), about, (key,)) if key in run.known else None
+
+
+def how_even(run: Run, bias: Bias) -> Sentence | None:
+    """Say how far participation is from uniform (TV), and whether that is significant."""
+    if bias.seen is Seen.UNMEASURED:
+        return Sentence("How evenly clients take part was not measured.", BIAS)
+    if bias.seen in NOBODY:
+        return None
+    chance, ends = f"equal chances would give ({percent(bias.fair)})", ""
+    if bias.seen in {Seen.EVEN, Seen.ONCE, Seen.UNTESTED}:
+        judged = bias.why if bias.seen is Seen.UNTESTED else bias.seen.value
+    elif bias.more_even:
+        judged = f"more even than {chance}"
+    else:
+        judged = f"{'' if bias.whole else 'not '}significantly more than {chance}"
+    if bias.whole and bias.corrected is not None:
+        ends = f"; without noise it is {percent(bias.tv)} ({percent(bias.low)} to {percent(bias.high)})"
+    text = f"Participation is {percent(bias.measured)} from uniform (TV): {judged}{ends}."
+    return Sentence(text, BIAS, (key_of(run, "tv_uniform"), "bias"))
+
+
+def share(part: ClientShare) -> Sentence:
+    """Say how often some clients take part, and whether that differs from a fair share."""
+    judged = "not tested"
+    if part.tested:
+        judged = "not significantly different from 1"
+        if part.told:
+            judged = f"significantly {'more' if part.times > 1 else 'less'}"
+        judged = f"{number(part.low, 3)} to {number(part.high, 3)}, {judged}"
+    text = f"Participation of {part.words} is {number(part.times, 3)} times a fair share ({judged})."
+    return Sentence(text, BIAS, part.facts)
+
+
+def contrast(bias: Bias) -> Sentence | None:
+    """Say which two parts of the clients differ most, where one of them differs significantly from a fair share."""
+    if (ends := bias.contrast) is None:
+        return None
+    high, low = ends
+    if len(bias.of(high.kind)) < 2 or not (high.taken or low.taken):
+        return share(high if high.told else low)
+    text = f"Participation of {high.words} is {number(high.times, 3)} times a fair share, and of {low.words} "
+    text += f"{number(low.times, 3)} times: a significant difference."
+    return Sentence(text, BIAS, tuple(dict.fromkeys((*high.facts, *low.facts))))
+
+
+def who_takes_part(run: Run, bias: Bias) -> Sentence | None:
+    """Say who takes part: the widest significant contrast, or else how even participation is."""
+    if bias.seen is Seen.ALONE:
+        return Sentence("The one client takes part every time.", BIAS)
+    return (contrast(bias) if bias.seen is Seen.BIAS else None) or how_even(run, bias)
+
+
+def losses(run: Run) -> Sentence | None:
+    """Say where the loss of each optimizer ends, compared with unbiased training or else with the lowest."""
+    known, names = optimizer_figures(run, "loss"), optimizers(run)
+    own = [name for name in known if name not in references(names)]
+    if run.scenario.learning is None:
+        return None
+    if not own:
+        return Sentence("No optimizer has a finite loss over the last half of the run.", MODEL)
+    reference = next((name for name in references(names) if name in known and run.scenario.divisor is None), None)
+    other = reference or min(own, key=known.__getitem__)
+    compared = [name for name in own if name != other]
+    if not compared:
+        return Sentence(f"The loss of “{other}” ends at {number(known[other])}.", MODEL, (_loss(other),))
+    looks, ways = compare_losses(run, compared, other), list[str]()
+    for name in sorted(compared, key=lambda name: -abs(known[name] - known[other])):
+        look, judged = looks.get(name), "not tested, since there are too few evaluations"
+        if look is not None:
+            side = f"significantly {'above' if look.value > 0 else 'below'}"
+            judged = side if look.told else "no significant difference"
+        ways.append(f"“{name}” {number(known[name])} ({judged})")
+    of = "of unbiased training" if reference else f"of “{other}”, the lowest"
+    text = f"Losses compared with that {of} ({number(known[other])}): {listing_of(ways, _NAMED)}."
+    return Sentence(text, MODEL, tuple(map(_loss, (*compared, other))))
+
+
+def whose_losses(run: Run) -> Sentence | None:
+    """Say which losses the mean model of the first optimizer leaves to clients that report least and most often."""
+    name = next(iter(optimizer_figures(run, "loss_of_tenth_1")), "")
+    keys = [f"learning.{name}.loss_of_tenth_{place}" for place in (1, 10)]
+    if any(key not in run.known for key in keys):
+        return None
+    rare, frequent = (number(run.known[key], 3) for key in keys)
+    text = (
+        f"The mean model of “{name}” has a loss of {rare} over the tenth that reported least often and {frequent} over"
+    )
+    return Sentence(f"{text} the tenth that reported most often.", MODEL, tuple(keys))
+
+
+def _loss(name: str) -> str:
+    return f"learning.{name}.loss"
+
+
+def long_run(run: Run) -> Sentence | None:
+    """Say after how many rounds participation stays that of the long run, at the ends of a convergence study."""
+    if run.convergence is None or run.scenario.theory.convergence is None:
+        return None
+    ways = list[str]()
+    for (r,), own in run.convergence.sort("separation", "round").group_by("separation", maintain_order=True):
+        far = own.filter(own["tv"] >= _FORGOTTEN)["round"]  # distances may rise again
+        after, followed = int(far[-1]) + 1 if len(far) else 0, int(own["round"][-1]) + 1
+        way = f"after {count(after + 1, 'round')}"
+        if after == followed:
+            way = f"not within {count(followed, 'round')}"
+        ways.append(f"{way} at {equation('R', r)}")
+    ends = listing(list(dict.fromkeys((ways[0], ways[-1]))))
+    return Sentence(
+        f"Participation comes within {percent(_FORGOTTEN)} (TV) of its long-run shares {ends}.", BIAS, ("convergence",)
+    )
+
+
+def measured(run: Run, key: str) -> Sentence | None:
+    """Say any fact by its key: with the words of its own where it has some, or else as its value with its interval."""
+    bias, wording, fact = bias_of(run), wording_of(key), run.fact(key)
+    if (own := next((part for part in bias.parts if part.key == key), None)) is not None:
+        return share(own)
+    if wording.is_distance and key in {key_of(run, "l1_uniform"), key_of(run, "tv_uniform")}:
+        return how_even(run, bias)
+    if key in map(_loss, optimizers(run)):
+        return losses(run)
+    if key in _SAID and key != _SELECTED:
+        return said(run, key)
+    if fact is None or fact["value"] is None:
+        return None
+    text = f"{capitalized(wording.long)}: {wording.write(fact['value'])}"
+    if fact["low"] is not None and fact["high"] is not None:
+        text += f" ({wording.write(fact['low'])} to {wording.write(fact['high'])})"
+    return Sentence(f"{text}.", WHAT, (key,))
+
+
+def headline(run: Run) -> Sentence | None:
+    """Say what the scenario asks for.
+
+    That is the fact of `headline`; else that of `decide`, what came of `learning`, the cost by `prices`, a convergence
+    study; else who takes part.
+    """
+    scenario = run.scenario
+    asked = [scenario.headline, "" if scenario.decide is None else scenario.decide.metric]
+    if (found := next(filter(None, (measured(run, key) for key in asked if key)), None)) is not None:
+        return found
+    first = losses(run) or said(run, "fleet.cost") or long_run(run) or who_takes_part(run, bias_of(run))
+    return first or said(run, key_of(run, "coverage"))
+
+
+def sentences(run: Run) -> Iterator[Sentence]:
+    """Say what a run measured, by the questions of a reader."""
+    bias = bias_of(run)
+    apart = {_SELECTED: not run.all_reported, _PULL: pull_apart(run) is not None}
+    facts = [key for key in _SAID if apart.get(key, True)]
+    facts.remove("participation.coverage" if "reported" in key_of(run, "") else "participation.reported_coverage")
+    own: dict[str, list[Sentence | None]] = {WHAT: [], BIAS: [how_even(run, bias), contrast(bias), long_run(run)]}
+    for about, found in (own | {MODEL: [losses(run), whose_losses(run)], COST: []}).items():
+        yield from filter(None, (*found, *(said(run, key) for key in facts if _SAID[key][0] == about)))

@@ -1,0 +1,132 @@
+"""Checks of a scenario before it runs: too short to measure bias, separations too long, shocks, deadlines."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+import numpy as np
+
+from fedsim.common.arrays import Floats, Ints
+from fedsim.common.formatting import count
+from fedsim.common.instants import DAY_S, readable_time, to_ms
+from fedsim.common.keyed import Purpose, stream
+from fedsim.common.outcomes import SESSION_OUTCOMES
+from fedsim.measure.metrics import of_jobs
+from fedsim.population.feasibility import shortage
+from fedsim.population.sessions import session_phases
+from fedsim.run.check import Check, Grade
+from fedsim.run.federation import PreparedFederation
+from fedsim.scenario import Scenario
+from fedsim.simulation.engine import sample
+from fedsim.simulation.world import whole_lengths
+from fedsim.theory.prediction import before_the_chain
+
+OTHER_SEEDS = "Repeat it with other seeds."
+"""What helps where one run shows one course of chance."""
+_SAMPLED = 10_000  # clients whose sessions are compared with the deadline
+
+
+def of_separation(scenario: Scenario, separation: Ints, cooldown_s: Floats) -> Iterator[Check]:
+    """Check separations (N,) in rounds, cool-downs (N,) and the length of the run against each other."""
+    rounds, server, clients = scenario.stop.rounds or np.inf, scenario.server, len(separation)
+    caution = partial(Check, "separation", Grade.CAUTION)
+    waiting = ((separation > 0) & (separation + 1 >= rounds)) | (cooldown_s >= scenario.stop.most_s)
+    if once := int(waiting.sum()):
+        who = "Every client" if once == clients else f"{once:,} of {clients:,} clients"
+        does = "take part" if server.cooldown_from == "selected" else "report"
+        text = f"{who} can {does} once at most before the run ends: how often says nothing of a bias."
+        yield caution(text, remedy="Run longer than clients wait, or let them wait less.")
+    if server.selects_once and (most := rounds * server.wanted) < clients:
+        text = f"The run can reach {most:,} of {clients:,} clients at most: only groups of clients can be compared."
+        yield caution(text, remedy="Run longer, to compare clients.")
+    longest = float(cooldown_s.max(initial=0.0))
+    if 0 < longest < DAY_S and any(group.availability.kind == "habits" for group in scenario.population):
+        text = (
+            f"A cool-down of {readable_time(longest)} is shorter than a day: devices with habits come at about the "
+            "same hours every day, and it keeps nobody out until the same hour of the next."
+        )
+        yield caution(text, remedy="Set a cool-down longer than a day.")
+
+
+def of_shortage(federation: PreparedFederation) -> Iterator[Check]:
+    """Find separations and caps that stop a run which gets far enough."""
+    scenario, population = federation.scenario, federation.population
+    if (short := shortage(scenario, population)) is not None:
+        turn = scenario.server.turn
+        text = (
+            f"The separations (or caps) can be kept for less than {short.rounds:,} {turn}s: clients can take part "
+            f"{short.possible:,} times in these, which need {short.needed:,}; a run that gets so far waits for ever."
+        )
+        yield Check("ended", Grade.CAUTION, text, remedy="Lower the separation, the cohort or the caps.")
+
+
+def of_theory(federation: PreparedFederation) -> Iterator[Check]:
+    """Say whether theory holds for devices that are always available, where one might take the chain for granted."""
+    scenario, population = federation.scenario, federation.population
+    known = before_the_chain(scenario, population) if scenario.always_available else None
+    if isinstance(known, str):
+        yield Check("theory", Grade.CAUTION, f"Theory does not hold here: {known}.")
+    elif known is not None:
+        yield Check("theory", Grade.OK, f"Theory holds here by the method {known.method}: {known.caveats[0]}.")
+
+
+def of_shocks(scenario: Scenario) -> Iterator[Check]:
+    """Find shocks, of which one run shows one course."""
+    if scenario.shocks:
+        text = "Shocks take devices out together, and one run shows one course of them."
+        yield Check("shocks", Grade.CAUTION, text, remedy=OTHER_SEEDS)
+
+
+def of_deadline(federation: PreparedFederation) -> Iterator[Check]:
+    """Find a deadline that the median session misses."""
+    scenario, population = federation.scenario, federation.population
+    if scenario.server.deadline is None:
+        return
+    deadline, some = to_ms(scenario.server.deadline), sample(population.group, _SAMPLED).clients
+    some = np.arange(len(population)) if some is None else some
+    phases = session_phases(scenario, population, stream(scenario.own_seed, 0, Purpose.SESSION))(some, 0)
+    lengths = whole_lengths(phases, population.speed[some])
+    late, median = float((lengths > deadline).mean()), float(np.median(lengths)) / 1000
+    if late >= 0.5:
+        text = (
+            f"{late:.0%} of the sessions would be late: the median takes {readable_time(median)}, and the deadline is "
+        )
+        text += f"{readable_time(scenario.server.deadline)}."
+        yield Check("cohorts", Grade.CAUTION, text, remedy="Set a longer `deadline`.")
+
+
+def of_memory(federation: PreparedFederation) -> Iterator[Check]:
+    """Tell how many devices of each group have too little memory to train."""
+    scenario, population = federation.scenario, federation.population
+    small = np.bincount(population.group[population.barred], minlength=len(scenario.population))
+    for group, number in zip(scenario.population, small.tolist(), strict=True):
+        if number and not group.left_out:
+            text = f"{number:,} of {group.devices:,} devices have less memory than session.needs and never take part."
+            yield Check("cohorts", Grade.CAUTION, text, of=group.name)
+
+
+def before(federation: PreparedFederation) -> Iterator[Check]:
+    """Check a scenario before it runs, in the order of the list of checks."""
+    scenario, population = federation.scenario, federation.population
+    yield from of_shortage(federation)
+    yield from of_separation(scenario, population.separation, population.cooldown_s)
+    yield from of_shocks(scenario)
+    yield from of_theory(federation)
+    yield from of_deadline(federation)
+    yield from of_memory(federation)
+
+
+def why_nothing(metrics: Mapping[str, float]) -> str:
+    """Say that no report was taken, and what became of the sessions; "" where one was, or if that is not known.
+
+    Of several jobs it says that of the first one without a report.
+    """
+    for job, own in of_jobs(metrics).items():
+        if nothing := why_nothing(own):
+            return f"job {job!r}: {nothing}"
+    sessions = round(metrics.get("sessions.count", -1))
+    if sessions < 0 or "rounds.count" not in metrics or metrics.get("sessions.reported_share", 0.0) > 0:
+        return ""
+    ends = {name: round(metrics.get(f"sessions.{name}_share", 0.0) * sessions) for name in SESSION_OUTCOMES}
+    ended = ", ".join(f"{number:,} {name}" for name, number in ends.items() if number)
+    what = f"sessions: {ended}" if ended else "nobody was selected"
+    return f"no report was taken in {count(metrics['rounds.count'], 'round')} ({what})"

@@ -1,0 +1,87 @@
+"""Several jobs on one fleet: the scenario of each, what is measured over all, and their tables as one."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from fedsim.common.instants import DAY_S
+from fedsim.common.progress import Report
+from fedsim.measure.facts import facts_of
+from fedsim.privacy.epsilon import epsilon_of
+from fedsim.run.evaluate import evaluate
+from fedsim.run.files import AT_TIMES
+from fedsim.run.preflight import preflight
+from fedsim.run.run import Run
+from fedsim.scenario import Scenario
+from fedsim.simulation import simulate_log
+
+_COMPARED = ("rounds.", "participation.", "sessions.")
+"""Metrics of a job that runs alone: who takes part, and when."""
+
+
+def together(scenario: Scenario, runs: Mapping[str, Run], replicate: int, report: Report) -> Run:
+    """Return the run of all jobs: their tables one after the other with a column ``job``, and every metric.
+
+    A metric of a job is ``job.NAME.METRIC``. With ``alone`` in the scenario each job is simulated without the others
+    too, and its metrics of participation are ``job.NAME.alone.METRIC``.
+    """
+    metrics, of_jobs = (
+        dict[str, float](),
+        [each.facts.with_columns(key=pl.format("job.{}.{}", pl.lit(job), "key")) for job, each in runs.items()],
+    )
+    for place, job in enumerate(scenario.jobs if scenario.alone else ()):
+        report(f"simulating {job} alone", place / len(runs))
+        view = scenario.of_job(job, alone=True).model_copy(update={"learning": None})
+        world = preflight(view, replicate)
+        log = simulate_log(view, world.population, replicate, devices=world.devices)
+        found = evaluate(world, log)
+        shown = {name: value for name, value in found.metrics.items() if name.startswith(_COMPARED)}
+        metrics |= {f"job.{job}.alone.{name}": value for name, value in shown.items()}
+    tables: dict[str, Any] = {
+        name: all_rows({job: getattr(each, name) for job, each in runs.items()})
+        for name in ("rounds", "log", "clients", "gauges", *AT_TIMES)
+    }
+    taken = np.sum([each.clients["participations"].to_numpy() for each in runs.values()], axis=0)
+    metrics |= {"jobs.left_out_share": float((taken == 0).mean()), "jobs.most_a_day": _most_a_day(tables["log"])}
+    metrics |= _of_user(runs)
+    facts = pl.concat([*of_jobs, facts_of(metrics, {})])
+    ended_s = max(each.simulated_s for each in runs.values())
+    return Run(scenario=scenario, replicate=replicate, facts=facts, simulated_s=ended_s, jobs=runs, **tables)
+
+
+def all_rows(tables: Mapping[str, pl.DataFrame | pl.LazyFrame | None]) -> Any:
+    """Return the rows of a table of every job that has one, one after the other, with a first column ``job``.
+
+    None is returned where no job has one, and a scan where one of them is.
+    """
+    there = {job: table for job, table in tables.items() if table is not None}
+    found = [table.lazy().select(pl.lit(job).alias("job"), pl.all()) for job, table in there.items()]
+    whole = pl.concat(found, how="diagonal") if found else None
+    lazy = any(isinstance(table, pl.LazyFrame) for table in there.values())
+    return whole if whole is None or lazy else whole.collect()
+
+
+def _most_a_day(log: pl.DataFrame | pl.LazyFrame) -> float:
+    day = (pl.col("selected_s") // DAY_S).cast(pl.Int32)
+    sessions = log.lazy().group_by("client", day.alias("day")).len()
+    most = sessions.select(pl.col("len").max()).collect().item()
+    return float(most or 0)
+
+
+def _of_user(runs: Mapping[str, Run]) -> dict[str, float]:
+    """Return what the jobs promise together to one who takes part in all; nothing, where a job promises nothing.
+
+    Gaussian mechanisms compose: rho of zCDP adds up, and so does sigma^-2, whatever a job learns from another's model
+    (Bun and Steinke, 2016, Lemma 2.3; Dong, Roth and Su, *Gaussian Differential Privacy*, 2022, Corollary 3.3).
+    """
+    promised = [each.scenario.privacy for each in runs.values()]
+    deltas = [each.delta for each in promised if each is not None]
+    if len(deltas) < len(runs):
+        return {}
+    rho = math.fsum(each.metrics["privacy.rho"] for each in runs.values())
+    sigma = math.sqrt(0.5 / rho)
+    figures = {"epsilon": epsilon_of(sigma, min(deltas)), "delta": min(deltas), "rho": rho, "noise_multiplier": sigma}
+    return {f"privacy.user.{name}": value for name, value in figures.items()}

@@ -1,0 +1,294 @@
+"""Which of several settings to choose: each is tuned on seeds of its own, and compared with the others on fresh ones.
+
+Participation does not depend on training, so one run of a setting trains every variant (step size, clip) over its log.
+After each tuning seed the best third of the variants goes on. The settings, each with its best variant, are then run
+with seeds that tuned nothing, a few at first; those that are significantly worse, or surely miss a condition, stop.
+Every stage is a sweep in a folder of its own, which a second call finds done.
+"""
+
+import copy
+import itertools
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedsim.common.arguments import path_of
+from fedsim.common.arrays import Bools, Floats
+from fedsim.common.errors import ScenarioError
+from fedsim.common.files import name_of_file, pasteable, sole_writer
+from fedsim.common.progress import Report, silent
+from fedsim.measure.grammar import parse_condition
+from fedsim.run.files import Provenance
+from fedsim.scenario import Scenario
+from fedsim.scenario.document import Document
+from fedsim.scenario.learning import OptimizerChoice
+from fedsim.trials.contrasts import contrasts, spent
+from fedsim.trials.decision import feasible, reached
+from fedsim.trials.executors import Backend
+from fedsim.trials.plan import Plan, PlannedRun, Point, plan_sweep
+from fedsim.trials.sweep import Swept, run_sweep
+from fedsim.trials.trials import COMPARED, FINAL, Trials
+from fedsim.trials.worker import RunOutcome, Task, work
+
+_STEPS, _CLIPS = (0.1, 0.3, 1.0, 3.0, 10.0), (0.25, 0.5, 1.0, 2.0, 4.0)
+"""By what the scenario's own step size and clip are multiplied, where `decide.tune` says nothing."""
+_KEPT = 3  # one of so many variants goes on to the next tuning seed
+_SEEDS, _TUNING_SEEDS = 8, 3
+_FIRST, _MORE = 3, 2  # seeds at first, and with each further stage
+_APART = 10**6  # of the tuning seeds from the others
+_TRAINED = re.compile(r"learning\.(.+)\.([a-z_]+)")
+_ALIKE = {"above_optimum": "loss", "excess_loss": "loss", "average_excess_loss": "average_loss"}
+"""What is least for the same variant, and needs no further training."""
+_RISING = {"accuracy"}  # metrics of which more is better
+_Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What became of a decision."""
+
+    directory: Path  # holds the folders of the stages
+    stages: tuple[Swept, ...]
+
+    @property
+    def final(self) -> Path:
+        """The sweep that decides."""
+        return self.directory / FINAL
+
+
+@dataclass(frozen=True)
+class _Tuning:
+    """What is tuned: an optimizer's variants, and by which of its metrics."""
+
+    index: int  # of the optimizer
+    figure: str  # the last part of the metric's name
+    grid: dict[str, list[float]]  # by key: ``local_step_size``, ``server.step_size``, ``update_clip``
+
+    @cached_property
+    def variants(self) -> list[dict[str, float]]:
+        """Every combination of the values."""
+        return [dict(zip(self.grid, row, strict=True)) for row in itertools.product(*self.grid.values())]
+
+
+_Do = Callable[[Plan, str, str], Trials]
+"""Does the runs of a stage, kept in a folder and told in words; returns the trials of the decision so far."""
+
+
+def decide(
+    scenario: Scenario,
+    directory: str | Path,
+    backend: Backend,
+    *,
+    retries: int = 2,
+    timeout: float | None = None,
+    provenance: Provenance | None = None,
+    report: Report = silent,
+    tell: _Tell = lambda _: None,
+    job: Callable[[Task], RunOutcome] = work,
+) -> Decision:
+    """Choose among the settings of a scenario (`choose`), by its `decide`; a second call does only what is missing.
+
+    The arguments, and what is raised, are those of `fedsim.trials.sweep.run_sweep`; a `ScenarioError` also says
+    that the scenario does not say what may be chosen, or by what.
+    """
+    for key, example in (("choose", "population.*.separation: [0, 10, 20]"), ("decide", "minimize: METRIC")):
+        if not getattr(scenario, key):
+            raise ScenarioError([scenario.mistake((), f"has no `{key}`, such as `{key}: {{{example}}}`")])
+    provenance = provenance or Provenance(permissions=scenario.permissions)
+    folder, done = path_of("directory", directory, "the folder to write"), list[Swept]()
+    command = provenance.command("decide", "--out", pasteable(str(folder)))
+    how: dict[str, Any] = {"retries": retries, "timeout": timeout, "provenance": provenance, "command": command}
+
+    def run(plan: Plan, stage: str, words: str) -> Trials:
+        def told(_what: str, share: float, beside: str = "", /) -> None:
+            report(words, share, beside)
+
+        done.append(run_sweep(plan, folder / stage, backend, report=told, tell=tell, job=job, **how))
+        return Trials.read(folder / stage, COMPARED if stage == FINAL else stage)
+
+    with sole_writer(folder, "decision"):
+        _go_through(scenario, run)
+    return Decision(folder, tuple(done))
+
+
+def planned_decision(scenario: Scenario) -> Plan:
+    """Return the runs of a decision that drops no setting: each stage has points of its own, named by what is chosen.
+
+    A `ScenarioError` has every mistake in a setting.
+    """
+    stages = dict[str, Plan]()
+
+    def rehearse(plan: Plan, stage: str, _words: str) -> Trials:
+        stages[stage] = plan
+        return Trials.in_memory(scenario.name, {}, {(point.index, scenario.seed): {} for point in plan.points})
+
+    _go_through(scenario, rehearse)
+    points, runs, last = list[Point](), list[PlannedRun](), stages[FINAL]
+    for plan in stages.values():
+        at = len(points)
+        runs += [PlannedRun(each.run_id(seed), at + each.index, seed) for each in plan.points for seed in plan.seeds]
+        points += [replace(each, values={path: each.values[path] for path in scenario.choose}) for each in plan.points]
+    points = [replace(each, index=index) for index, each in enumerate(points)]
+    droppable = frozenset(each.run_id(seed) for each in last.points for seed in last.seeds[_FIRST:])
+    return Plan(scenario, points, [scenario.seed], runs, droppable)
+
+
+def _go_through(scenario: Scenario, do: _Do) -> None:
+    settings = [dict(zip(scenario.choose, row, strict=True)) for row in itertools.product(*scenario.choose.values())]
+    _compare(scenario, settings, _tune(scenario, settings, do), do)
+
+
+def default_decision_directory(scenario: Scenario) -> Path:
+    """Return where a decision is kept unless another folder is asked for: ``decisions/NAME``."""
+    return Path("decisions") / name_of_file(scenario.name, "decision")
+
+
+def _swept(scenario: Scenario, values: Mapping[str, list[Any]], seeds: list[int], **changes: Any) -> Scenario:
+    """Return the scenario with a sweep over settings, whose values by path go together; what is not chosen is tuned."""
+    sweep = {"zip": values, "tuned": [path for path in values if path not in scenario.choose], "seeds": seeds}
+    place = scenario.mistake(("choose",), "").place
+    changes = {"choose": {}, "sweep": sweep, "expect": [], "drift": None, "charts": [], **changes}
+    return scenario.with_values(changes, dict.fromkeys(changes, place))
+
+
+def _columns(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    return {path: [each[path] for each in settings] for path in settings[0]}
+
+
+def _tune(scenario: Scenario, settings: list[dict[str, Any]], do: _Do) -> list[dict[str, float]]:
+    """Return the best variant at each setting; nothing, where nothing is to be tuned."""
+    tuning = _tuning(scenario)
+    if tuning is None:
+        return [{} for _ in settings]
+    assert scenario.decide is not None
+    alive = [list(range(len(tuning.variants))) for _ in settings]
+    scores = np.full((len(settings), len(tuning.variants), scenario.decide.tuning_seeds or _TUNING_SEEDS), np.nan)
+    for stage in range(scores.shape[2]):
+        values = _columns(settings)
+        written = (_optimizers(scenario, setting)[tuning.index] for setting in settings)
+        values["learning.optimizers"] = [
+            [_variant(each, tuning.variants[k], k) for k in own] for each, own in zip(written, alive, strict=True)
+        ]
+        quiet = {"decide": None, "learning.reference": "none", "learning.loss_parts": False, "records.gauges": None}
+        seed = (scenario.seed + _APART + stage) % 2**63
+        words = f"tuning {stage + 1} of {scores.shape[2]}, {max(map(len, alive))} variants at {len(settings)} settings"
+        name = f"tuning-{stage + 1}"
+        found = do(plan_sweep(_swept(scenario, values, [seed], **quiet)), name, words)
+        for row, variant, _, value in found.scores(name, f"learning.{tuning.figure}").iter_rows():
+            scores[row, int(variant[1:]), stage] = math.nan if value is None else value
+        for row, own in enumerate(alive):
+            order = _best_first(scores[row, own, : stage + 1], maximize=tuning.figure in _RISING)
+            alive[row] = [own[at] for at in order[: max(1, -(-len(own) // _KEPT))]]
+    return [dict(tuning.variants[own[0]]) for own in alive]
+
+
+def _best_first(scores: Floats, *, maximize: bool) -> list[int]:
+    """Order variants by their mean score (variants, seeds); those without one for some seed come last."""
+    missing = np.isnan(scores).sum(axis=1)
+    mean = np.where(missing < scores.shape[1], np.nansum(scores, axis=1) / np.maximum(1, scores.shape[1] - missing), 0)
+    order: list[int] = np.lexsort((-mean if maximize else mean, missing)).tolist()
+    return order
+
+
+def _tuning(scenario: Scenario) -> _Tuning | None:
+    """Find what `decide` is about, and the variants of that optimizer."""
+    decide, learning = scenario.decide, scenario.learning
+    assert decide is not None
+    if learning is None:
+        return None
+    labels = [each.label for each in learning.optimizers]
+    metrics = [decide.metric, *(parse_condition(each).metric for each in decide.subject_to)]
+    trained = [(found[1], found[2]) for each in metrics if (found := _TRAINED.fullmatch(each)) and found[1] in labels]
+    if not trained:
+        return None
+    name, figure = trained[0]
+    index, figure = labels.index(name), _ALIKE.get(figure, figure)
+    grid = _default_grid(scenario, learning.optimizers[index]) if decide.tune is None else decide.tune
+    if math.prod(map(len, grid.values())) < 2:
+        return None
+    return _Tuning(index, figure, {str(key): list(values) for key, values in grid.items()})
+
+
+def _default_grid(scenario: Scenario, optimizer: OptimizerChoice) -> dict[str, list[float]]:
+    """Return values around those of the scenario: of the server's step, else the clients'; and of the clip."""
+    learning, privacy, found = scenario.learning, scenario.privacy, dict[str, list[float]]()
+    assert learning is not None
+    step = None if optimizer.server is None else optimizer.server.options.get("step_size")
+    local = optimizer.local_step_size or learning.step_size
+    own: Any = step or (local.initial if local.kind == "constant" else None)
+    key = "server.step_size" if step else "local_step_size"
+    if isinstance(own, int | float):
+        found[key] = [float(f"{own * factor:.3g}") for factor in _STEPS]
+    if privacy is not None and privacy.training != "none" and (clip := optimizer.update_clip or privacy.clip):
+        found["update_clip"] = [float(f"{clip * factor:.3g}") for factor in _CLIPS]
+    return found
+
+
+def _variant(optimizer: Mapping[str, Any], values: Mapping[str, float], k: int) -> dict[str, Any]:
+    """Return what a setting's `learning.optimizers` has for a variant of an optimizer, called ``v`` and its number."""
+    written = Document({**copy.deepcopy(dict(optimizer)), "name": f"v{k}"})
+    for path, value in values.items():
+        written.put(path, value, path)
+    return dict(written.data)
+
+
+def _optimizers(scenario: Scenario, setting: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+    """Return the optimizers as they are written, as mappings, and so their server updates."""
+    there = scenario.with_values({"choose": {}, **(setting or {})}).as_written["learning"]["optimizers"]
+    found: list[dict[str, Any]] = [{"kind": each} if isinstance(each, str) else each for each in there]
+    for each in found:
+        if isinstance(each.get("server"), str):
+            each["server"] = {"kind": each["server"]}
+    return found
+
+
+def _compare(scenario: Scenario, settings: list[dict[str, Any]], tuned: Sequence[Mapping[str, float]], do: _Do) -> None:
+    """Run the settings, each as it was tuned, on fresh seeds, and give those that are significantly worse no more."""
+    decide, tuning, values = scenario.decide, _tuning(scenario), _columns(settings)
+    assert decide is not None
+    changes: dict[str, Any] = {"decide": {"minimize" if decide.minimize else "maximize": decide.metric}}
+    changes["decide"]["subject_to"] = list(decide.subject_to)
+    if tuning is not None:
+        changes["learning.optimizers"] = _optimizers(scenario)
+        changes["decide"]["tune"] = tuning.grid
+        for key in tuned[0]:
+            values[f"learning.optimizers.{tuning.index}.{key}"] = [each[key] for each in tuned]
+    count = decide.seeds or _SEEDS
+    plan = plan_sweep(_swept(scenario, values, [(scenario.seed + k) % 2**63 for k in range(count)], **changes))
+    given = np.full(len(settings), min(_FIRST, count))  # seeds of each setting
+    looks = [*range(int(given[0]), count, _MORE), count]  # seeds at each
+    while True:
+        at = int(given.max())
+        going = int((given == at).sum())
+        words = f"comparing {going} of {len(settings)} settings on {at} seeds"
+        runs = [run for run in plan.runs if plan.seeds.index(run.seed) < given[run.point]]
+        found = do(replace(plan, runs=runs), FINAL, words)
+        left = still_open(found, plan.scenario, given == at, float(spent(looks)[looks.index(at)]))
+        if at >= count or left.sum() < 2:
+            return
+        given[left] = min(count, at + _MORE)
+
+
+def still_open(trials: Trials, scenario: Scenario, going: Bools, level: float) -> Bools:
+    """Say which of the settings that are `going` may be the best, at a look that may lose the best at that level."""
+    decide = scenario.decide
+    assert decide is not None
+    less, metric = decide.minimize is not None, decide.metric
+    conditions = [parse_condition(each) for each in decide.subject_to]
+    values = trials.samples(metric)
+    judged = feasible(conditions, [trials.samples(each.metric) for each in conditions], len(going))
+    going = going & ~(judged.sure & ~judged.kept)
+    eligible = going & judged.kept & reached(metric, values, going & judged.kept)
+    best = contrasts(trials, metric, less_is_better=less, eligible=eligible).best
+    if best is None:
+        return going
+    # What misses a condition, as far as these seeds tell, beats nothing, but can be beaten.
+    found = contrasts(trials, metric, less_is_better=less, reference=best, eligible=going, level=level)
+    without = np.isnan(values).all(axis=1) & (np.isfinite(values[best]).sum() < 2)
+    return np.asarray(going & (found.may_be_best | without))

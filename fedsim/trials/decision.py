@@ -1,0 +1,184 @@
+"""Which setting to choose: by `decide` the best that keeps its conditions, else the most even or the fastest."""
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.errors import RunError
+from fedsim.measure.grammar import ConditionError, MetricCondition, parse_condition
+from fedsim.trials.contrasts import Contrasts, Standing, contrasts, interval, paired, rejected
+from fedsim.trials.trials import Trials
+
+L1, REPORTED, PULL = (f"participation.{of}l1_uniform" for of in ("", "reported_", "pull_"))
+PACE = "rounds.per_day"
+_REACHED = re.compile(r"learning\..+_to_target")
+_KEPT = 8  # trials whose answers are kept, since many sentences ask for the same
+
+
+@lru_cache(_KEPT)
+def bias_metric(trials: Trials) -> str:
+    """Return the L1 distance of reports from uniform, which reached the model; of selections, where all reported."""
+    reported, selected = trials.samples(REPORTED), trials.samples(L1)
+    known = np.isfinite(reported)
+    both = known & np.isfinite(selected)
+    return REPORTED if known.any() and (np.abs(reported - selected)[both] > 1e-9).any() else L1
+
+
+class Aim(NamedTuple):
+    """What settings are chosen by."""
+
+    metric: str
+    less_is_better: bool
+    conditions: tuple[MetricCondition, ...]  # what a setting must keep
+
+
+def aim_of(trials: Trials) -> Aim:
+    """Return what `decide` of the scenario says, or without it the bias.
+
+    Raises
+    ------
+    RunError
+        `decide` in `sweep.json` is not what fedsim writes there.
+    """
+    decide = trials.scenario.decide
+    if decide is None:
+        return Aim(bias_metric(trials), True, ())
+    try:
+        return Aim(decide.metric, decide.minimize is not None, tuple(map(parse_condition, decide.subject_to)))
+    except ConditionError as error:
+        raise RunError(f"sweep.json: its scenario's `decide` cannot be read: {error}") from None
+
+
+def planned_seeds(trials: Trials) -> Ints:
+    """Return how many seeds each setting was given, (settings,): those that a decision dropped have fewer."""
+    planned = dict(trials.runs.group_by("setting").len().iter_rows())
+    return np.array([planned.get(setting, 0) for setting in trials.settings["setting"]], dtype=np.int64)
+
+
+@lru_cache(_KEPT)
+def dropped(trials: Trials) -> Bools:
+    """Say which settings a decision gave no further seeds."""
+    seeds = planned_seeds(trials)
+    return np.asarray(seeds < seeds.max(initial=0))
+
+
+@lru_cache(_KEPT)
+def keeping(trials: Trials) -> "Feasible":
+    """Say which settings keep the conditions."""
+    conditions = aim_of(trials).conditions
+    return feasible(conditions, [trials.samples(each.metric) for each in conditions], len(trials.settings))
+
+
+@lru_cache(_KEPT)
+def compared(trials: Trials) -> Contrasts:
+    """Compare, by the objective, the settings that keep its conditions and were not dropped."""
+    metric, less, _ = aim_of(trials)
+    eligible = keeping(trials).kept & ~dropped(trials)
+    if dropped(trials).any():  # what a target needs is known of those alone that reach it with every seed
+        eligible &= reached(metric, trials.samples(metric), eligible)
+    return contrasts(trials, metric, less_is_better=less, eligible=eligible)
+
+
+@lru_cache(_KEPT)
+def trade_off(trials: Trials) -> "Front | None":
+    """Return the settings that no other beats in bias and pace; None where no run has both."""
+    bias, pace = trials.samples(bias_metric(trials)), trials.samples(PACE)
+    return front(bias, pace) if (np.isfinite(bias) & np.isfinite(pace)).any() else None
+
+
+def is_open(trials: Trials) -> bool:
+    """Say whether the most even setting costs pace, and nothing says what that is worth."""
+    found = trade_off(trials) if trials.scenario.decide is None else None
+    return found is not None and len(found.rows) > 1
+
+
+def chosen(trials: Trials) -> int | None:
+    """Return the best setting; the fastest, where no slower one is more even beyond chance; None without."""
+    found, ends = compared(trials), trade_off(trials)
+    if is_open(trials) and ends is not None and found.states[fastest := int(ends.rows[0])] in UNDECIDED:
+        return fastest
+    return found.best
+
+
+UNDECIDED = (Standing.TIED, Standing.SAME, Standing.FEW)
+"""What is not significantly worse than the best."""
+
+
+class Feasible(NamedTuple):
+    """Which settings keep the conditions in the mean over the seeds, and of which that is significant."""
+
+    kept: Bools
+    sure: Bools
+
+
+def feasible(conditions: Sequence[MetricCondition], values: Sequence[Floats], settings: int) -> Feasible:
+    """Judge conditions on the values, (settings, seeds), of their metrics; one without a value is not kept.
+
+    The judgement of a setting is significant if no interval of a mean reaches over the limit that decides it.
+    """
+    kept, sure_kept = np.ones((2, settings), dtype=bool)
+    surely_missed = np.zeros(settings, dtype=bool)
+    for condition, observed in zip(conditions, values, strict=True):
+        mean, half = interval(observed)
+        reach = np.where(np.isfinite(half), half, 0.0)
+        means, lows, highs = (
+            np.array([condition.holds(float(value)) for value in ends]) for ends in (mean, mean - reach, mean + reach)
+        )
+        kept &= means
+        sure_kept &= lows & highs
+        surely_missed |= ~means & ~_reaches(condition, mean, reach)
+    return Feasible(kept, np.where(kept, sure_kept, surely_missed))
+
+
+def _reaches(condition: MetricCondition, mean: Floats, reach: Floats) -> Bools:
+    """Say which intervals have a part within the limits."""
+    low = -np.inf if condition.low is None else condition.low.value
+    high = np.inf if condition.high is None else condition.high.value
+    return np.isfinite(mean) & (mean + reach >= low) & (mean - reach <= high) & (reach > 0)
+
+
+def reached(metric: str, values: Floats, kept: Bools) -> Bools:
+    """Say which settings have a value for every seed, where the metric is one of a target that some runs never reach.
+
+    Where no setting that is `kept` has, and of other metrics, all count.
+    """
+    there = np.isfinite(values)
+    whole: Bools = there.sum(axis=1) == there.any(axis=0).sum()
+    if _REACHED.fullmatch(metric) is None or not (whole & kept).any():
+        return np.ones(len(values), dtype=bool)
+    return whole
+
+
+class Front(NamedTuple):
+    """The rows of the Pareto front, by the second metric, the most first; and which settings are dominated."""
+
+    rows: Ints
+    dominated: Bools
+
+
+def front(less: Floats, more: Floats) -> Front:
+    """Find the Pareto front of the means of two metrics, (settings, seeds): less of the first and more of the second.
+
+    A setting is dominated by one on the front that is as good in both means, and significantly better in one: p values
+    are multiplied by the number of such tests of a setting, and Holm's correction is for the settings.
+    """
+    a, b = interval(less).mean, interval(more).mean
+    known, rows = np.flatnonzero(np.isfinite(a) & np.isfinite(b)), list[int]()
+    for row in known[np.lexsort((a[known], -b[known]))].tolist():
+        if not rows or a[row] < a[rows[-1]] or (a[row], b[row]) == (a[rows[-1]], b[rows[-1]]):
+            rows.append(row)
+    tests, least, exact = np.zeros(len(a)), np.full(len(a), np.nan), np.zeros(len(a), dtype=bool)
+    for row in rows:
+        as_good = (a >= a[row]) & (b <= b[row]) & ((a > a[row]) | (b < b[row]))
+        for values in (less, more):
+            found = paired(values, values[row])
+            p = np.where(as_good & ~found.exact, found.p, np.nan)
+            tests += np.isfinite(p)
+            least = np.fmin(least, p)
+            without = found.exact | (found.seeds == 1)  # one seed each tests nothing: what there is counts
+            exact |= as_good & without & (np.nan_to_num(found.mean) != 0)
+    return Front(np.array(rows, dtype=np.int64), rejected(least * tests) | exact)

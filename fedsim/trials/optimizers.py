@@ -1,0 +1,178 @@
+"""Trials of optimizers: those that the runs of a sweep train are the settings, over the sweep's settings as cases."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from fedsim.common.arrays import Bools, Floats
+from fedsim.trials.contrasts import LEVEL, Contrasts, Standing, contrasts, contrasts_of
+from fedsim.trials.trials import Trials
+
+if TYPE_CHECKING:
+    from fedsim.learning.optimizers.optimizer import Footprint
+
+FIGURES = ("bias", "excess_loss", "loss")
+"""What optimizers are compared by, the first that is known: distance of the mean model from the optimum, and losses."""
+COSTS = ("rounds_to_target", "time_to_target", "sent_mb_to_target")
+RANK = "rank"
+"""The fact that ranks an optimizer: the mean over the cases, 1 is the best."""
+_FEWEST = 3  # optimizers of one run; two are compared at every setting
+_WORLDS = {"population", "server", "learning.problem", "name"}  # keys whose values are cases, and no choice
+
+
+def in_case(what: str, case: str) -> str:
+    """Return the name of the fact that an optimizer has in a case."""
+    return f"{what}, {case}"
+
+
+@lru_cache(8)
+def by_optimizer(trials: Trials) -> Trials | None:
+    """Return the trials of the optimizers of a sweep over optimizers, or whose runs train several; None of others.
+
+    Their facts are `RANK` and, in each case, the figure that they are compared by and `COSTS`. `meta` has the
+    ``figure``, the ``cases``, and the optimizers that are ``lost`` in some runs, where they rank last.
+    """
+    for figure in FIGURES:
+        found = [re.fullmatch(rf"learning\.(.+(?<!_uniform))\.{figure}", name) for name in trials.metrics]
+        if names := [each[1] for each in found if each]:
+            break
+    else:
+        return None
+
+    def table(what: str) -> Floats:
+        return np.stack([trials.samples(f"learning.{name}.{what}") for name in names])
+
+    values = table(figure)
+    if figure == "bias":  # where no optimum is known, models are compared by their losses
+        values = np.where(np.isnan(values).all(axis=(0, 2), keepdims=True), table("average_loss"), values)
+    tables = {figure: np.where(table("diverged") == 1, np.inf, values)} | {what: table(what) for what in COSTS}
+    known = ~np.isnan(tables[figure])
+    others = [name for name in trials.parameters if not _of_optimizers((name,))]
+    cases = trials.setting_names([name for name in others if len(set(trials.texts(name))) > 1])
+    if any(axis.size > 1 and _of_optimizers(axis.parameters) for axis in trials.axes):
+        every = list(dict.fromkeys(cases))
+        rows = [[row for row, case in enumerate(cases) if case == each] for each in every]
+        if any((known[:, own].any(axis=2).sum(axis=1) > 1).any() for own in rows):
+            return None  # an optimizer has several settings of its own in one case
+        for what, each in tables.items():  # of each case the one setting in which an optimizer is
+            there = [np.where(known[:, own].any(axis=2, keepdims=True), each[:, own], np.nan) for own in rows]
+            tables[what] = np.stack([np.fmin.reduce(own, axis=1) for own in there], axis=1)
+        cases = tuple(every)
+    elif len(names) < _FEWEST or trials.scenario.decide is not None or not _WORLDS & {*trials.parameters}:
+        return None
+    if len(names) < 2:
+        return None
+    kinds = _kinds(trials)
+    return of_optimizers(trials.meta, {name: kinds.get(name, name) for name in names}, figure, cases, tables)
+
+
+def of_optimizers(
+    meta: Mapping[str, Any], kinds: Mapping[str, str], figure: str, cases: Sequence[str], tables: Mapping[str, Floats]
+) -> Trials:
+    """Make trials of optimizers, by their names with their kinds.
+
+    `tables` are the `figure` and perhaps `COSTS`, each (optimizers, cases, seeds): NaN where an optimizer has none, and
+    infinite where it diverged.
+    """
+    figures, values = dict[tuple[int, int], dict[str, float | None]](), tables[figure]
+    by_seed = _ranks(values)
+    for row in range(len(kinds)):
+        for place in range(values.shape[2]):
+            own: dict[str, float | None] = {RANK: float(by_seed[row, place])}
+            for what, each in tables.items():
+                own |= {in_case(what, case): float(each[row, k, place]) for k, case in enumerate(cases)}
+            figures[row, place] = own
+    there = ~np.isnan(values).all(axis=2, keepdims=True)
+    lost = np.asarray((~np.isfinite(values) & there).any(axis=(1, 2))).tolist()
+    known = {
+        "figure": figure,
+        "cases": [*cases],
+        "lost": [name for name, each in zip(kinds, lost, strict=True) if each],
+    }
+    made = Trials.in_memory("optimizers", {**meta, **known}, figures)
+    columns = {"optimizer": pl.Series([*kinds]), "kind": pl.Series([*kinds.values()])}
+    return replace(made, parameters=("optimizer",), settings=made.settings.with_columns(**columns))
+
+
+def _ranks(values: Floats) -> Floats:
+    """Return the mean rank of each optimizer over the cases that it has, by seed: 1 is the least.
+
+    An optimizer without a value is last, and has no rank in a case for which it is NaN with all seeds.
+    """
+    there: Bools = np.asarray(~np.isnan(values).all(axis=2, keepdims=True))
+    own = np.where(np.isfinite(values), values, np.inf)
+    less, equal = ((compare(own[None], own[:, None]) & there[None]).sum(axis=1) for compare in (np.less, np.equal))
+    found: Floats = np.where(there, less + (equal + 1) / 2, 0).sum(axis=1) / np.maximum(1, there.sum(axis=1))
+    return found
+
+
+@lru_cache(8)
+def ranked(optimizers: Trials) -> Contrasts:
+    """Compare optimizers by their mean ranks over the cases."""
+    return contrasts(optimizers, RANK, less_is_better=True)
+
+
+MEMORY = ("Any memory", "Nothing kept on the device", "A few numbers kept of each client")
+"""What the columns of a table of winners allow, each more than the next."""
+
+
+def allowed(optimizers: Trials) -> Bools:
+    """Say which optimizers stay within each of `MEMORY`, (columns, optimizers), by what they tell of themselves.
+
+    Unknown memory: first column; the oracle, which knows all frequencies: excluded.
+    """
+    rows = []
+    for kind in optimizers.settings["kind"]:
+        needs = footprint(kind)
+        off_device, of_each = (False, False) if needs is None else (not needs.client, bool(needs.per_participant))
+        rows.append([kind != "oracle_weighted", off_device, off_device and not of_each])
+    columns = np.array(rows).T
+    return np.asarray(columns & columns[0])
+
+
+def winners(optimizers: Trials) -> list[list[list[int]]]:
+    """Return by case, and in it for each of `MEMORY`, the best optimizer, and those without a significant difference.
+
+    The best has the least geometric mean. The 5 % are of the whole table, shared by its cells. Figures below a
+    millionth of the case's median count as equal; some that are not positive are compared as they are. An optimizer
+    without a value for some seed is none of them.
+    """
+    columns, cases, found = allowed(optimizers), optimizers.meta["cases"], list[list[list[int]]]()
+    level = LEVEL / max(1, len(cases) * len({column.tobytes() for column in columns}))
+    for case in cases:
+        own = optimizers.samples(in_case(optimizers.meta["figure"], case))
+        whole, known = np.isfinite(own).all(axis=1), own[np.isfinite(own)]
+        if len(known) and (known >= 0).all():
+            own = np.log(np.maximum(own, max(1e-6 * float(np.median(known)), 1e-300)))
+        cells = list[list[int]]()
+        for column in columns:
+            each = contrasts_of(own, eligible=column & whole, level=level, logs=False)
+            cells.append([row for row in each.order.tolist() if each.states[row] is not Standing.DIFFERS])
+        found.append(cells)
+    return found
+
+
+def footprint(kind: str) -> "Footprint | None":
+    """Return what an optimizer tells of what it sends and keeps; None of one that tells nothing, or is not built in."""
+    from fedsim.learning.optimizers import OPTIMIZERS
+
+    return getattr(OPTIMIZERS.find(kind), "footprint", None) if kind in OPTIMIZERS.built_in else None
+
+
+def _kinds(trials: Trials) -> dict[str, str]:
+    """Return the kinds of the optimizers of all settings, by name."""
+    learning, settings = trials.scenario.learning, trials.settings
+    found = {each.label: each.kind for each in (() if learning is None else learning.optimizers)}
+    for own in settings["learning.optimizers"].to_list() if "learning.optimizers" in settings.columns else ():
+        found |= {each["name"]: each["kind"] for each in json.loads(own) if isinstance(each, dict) and "name" in each}
+    return found
+
+
+def _of_optimizers(parameters: Sequence[str]) -> bool:
+    return any(re.fullmatch(r"learning\.optimizers(\.\d+(\.kind)?)?", name) for name in parameters)

@@ -1,0 +1,345 @@
+"""The facts of many runs: settings, and what each run of them measured, by seed."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import polars as pl
+
+from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.formatting import MOST, equation, number
+from fedsim.scenario import Scenario, read_resolved
+from fedsim.scenario.units import parse_duration
+from fedsim.trials import results, store
+
+COMPLETE, CRASHED, NOT_RUN = "complete", "crashed", "not run"
+COMPARED, FINAL = "compared", "final"
+"""The stage of the runs that are compared, others having tuned them; and the folder of that stage of a decision."""
+_TUNING = r"^learning\.(v\d+)\.([a-z_]+)$"
+_NUMBERS, _WORDS = ("setting", "seed"), ("variant", "stage", "status", "fact")
+FACT_COLUMNS = dict.fromkeys(_NUMBERS, pl.Int64) | dict.fromkeys(_WORDS, pl.String) | {"value": pl.Float64}
+
+
+def value_text(value: object) -> str:
+    """Write a parameter's value."""
+    if isinstance(value, bool) or value is None:
+        return json.dumps(value)
+    return number(value) if isinstance(value, int | float) else str(value)
+
+
+def short_name(parameter: str) -> str:
+    """Name a parameter where there is little room: by the last part of its path; a separation as R."""
+    return "R" if is_separation(parameter) else parameter.rpartition(".")[2]
+
+
+def names_of(parameters: Sequence[str]) -> dict[str, str]:
+    """Name parameters in short; those that would have the same name by their paths."""
+    times = Counter(map(short_name, parameters))
+    return {name: short_name(name) if times[short_name(name)] == 1 else name for name in parameters}
+
+
+def is_separation(parameter: str) -> bool:
+    """Tell whether a parameter is the separation R of some clients."""
+    return parameter.rpartition(".")[2] == "separation"
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """One way in which settings differ."""
+
+    parameters: tuple[str, ...]  # the swept keys: one, or several that are zipped together
+    varying: tuple[str, ...]  # those of them that vary, by their short names; the first, where none does
+    label: str  # their name where there is room
+    x: Floats  # where each setting lies: the value of a number, else the place of its value in the order of all
+    ticks: tuple[str, ...]  # the values in that order, where they are no numbers; empty for numbers
+    marks: tuple[str, ...] = ()  # the same without names, as they stand under a chart
+
+    @property
+    def name(self) -> str:
+        """The short name of what varies."""
+        return " and ".join(self.varying)
+
+    @property
+    def size(self) -> int:
+        """How many values it has."""
+        return len(np.unique(self.x))
+
+    def at(self, x: float) -> str:
+        """Write the value at a place."""
+        return self.ticks[int(x)] if self.ticks else number(x)
+
+    def named(self, x: float) -> str:
+        """Name the value at a place, as in ``R = 4``; the values of several parameters name them themselves."""
+        text = self.at(x)
+        return text if len(self.varying) > 1 else equation(self.name, text)
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """The facts of many runs; `read` takes them from a directory, `in_memory` from figures."""
+
+    name: str  # as a person wrote it: text, never markup
+    meta: Mapping[str, Any]  # what `sweep.json` or a manifest says of them: the scenario, the command, the status
+    parameters: tuple[str, ...]  # the keys that name a setting, in the order of the columns
+    settings: pl.DataFrame  # one row for each, in order: its number, `setting`, and a column for each key
+    # A row for each run and fact: `setting`, `variant`, `stage`, `seed`, `status`, `fact`, `value`, which is null where
+    # it is not finite; of a run without a result one row without a fact. Runs of stages other than `COMPARED` tuned the
+    # settings, each with its variants, and enter no comparison.
+    facts: pl.DataFrame
+    tuned: tuple[str, ...] = ()  # the keys that were tuned for the others, and name no setting
+
+    @classmethod
+    def read(cls, directory: Path, stage: str = COMPARED) -> Self:
+        """Read the directory of a sweep, of a stage of a decision, or of a decision with its stages.
+
+        Raises
+        ------
+        RunError
+            The directory or a file is missing, unreadable, or not what a sweep writes; the message names it.
+        """
+        if not (directory / store.SWEEP_FILE).exists() and (directory / FINAL / store.SWEEP_FILE).exists():
+            found, stages = cls.read(directory / FINAL), sorted(directory.glob("tuning-*"))
+            tuning = [cls.read(each, each.name).facts for each in stages]
+            return replace(found, facts=pl.concat([found.facts, *tuning]))
+        table, meta = results.read_results(directory), store.read_sweep(directory)
+        plan, swept = results.planned_runs(meta), tuple(meta["parameters"])
+        scenario = read_resolved(directory / store.SWEEP_FILE, meta)
+        tuned = [] if scenario.sweep is None else [*scenario.sweep.tuned]
+        # Settings that have names of their own need no other values to name them.
+        named = [*scenario.sweep.zip] if scenario.sweep is not None and "name" in scenario.sweep.zip else []
+        missing = plan.join(table.select("run_id").unique(), on="run_id", how="anti", maintain_order="left")
+        shown = ("point", "seed", "status", "metric", "value")
+        rows = pl.concat([table.select(shown), missing.select("point", "seed", status=pl.lit(NOT_RUN))], how="diagonal")
+        return cls(
+            name=meta["name"] if isinstance(meta["name"], str) else directory.name,
+            meta=meta,
+            parameters=tuple(name for name in swept if name not in tuned and (name not in named or name == "name")),
+            settings=plan.select(pl.col("point").alias("setting"), *swept)
+            .unique("setting", keep="first", maintain_order=True)
+            .sort("setting"),
+            facts=_facts(rows.rename({"point": "setting", "metric": "fact"}), stage),
+            tuned=tuple(name for name in swept if name in tuned),
+        )
+
+    @classmethod
+    def in_memory(
+        cls, name: str, meta: Mapping[str, Any], figures: Mapping[tuple[int, int], Mapping[str, float | None]]
+    ) -> Self:
+        """Make trials of settings without names from the figures of each (setting, seed)."""
+        rows = [
+            (setting, seed, COMPLETE, fact, value)
+            for (setting, seed), own in figures.items()
+            for fact, value in own.items()
+        ]
+        schema = {name: FACT_COLUMNS[name] for name in ("setting", "seed", "status", "fact", "value")}
+        settings = pl.DataFrame({"setting": sorted({setting for setting, _ in figures})}, schema={"setting": pl.Int64})
+        return cls(name, meta, (), settings, _facts(pl.DataFrame(rows, schema=schema, orient="row")))
+
+    @cached_property
+    def scenario(self) -> Scenario:
+        """What was run, at the setting that the file itself describes."""
+        return read_resolved(Path(store.SWEEP_FILE), self.meta)
+
+    @cached_property
+    def _compared(self) -> pl.DataFrame:
+        return self.facts.filter(pl.col("stage") == COMPARED, pl.col("variant") == "")
+
+    @cached_property
+    def runs(self) -> pl.DataFrame:
+        """One row for each run that is compared: `setting`, `seed`, `status`."""
+        kept = ("setting", "seed", "status")
+        return self._compared.select(kept).unique(kept[:2], keep="first", maintain_order=True).sort(kept[:2])
+
+    @cached_property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds of the runs that are compared, in order."""
+        return tuple(self.runs["seed"].unique().sort())
+
+    @cached_property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics that have a value somewhere, by name."""
+        return tuple(sorted(self._cells))
+
+    @property
+    def in_order(self) -> tuple[str, ...]:
+        """The same, in the order in which they were measured."""
+        return tuple(self._cells)
+
+    @property
+    def swept(self) -> tuple[str, ...]:
+        """All keys: those that name a setting, and those that go with them."""
+        return tuple(self.settings.columns[1:])
+
+    @property
+    def failed(self) -> pl.DataFrame:
+        """The runs without a result."""
+        return self.runs.filter(pl.col("status") != COMPLETE)
+
+    @cached_property
+    def _cells(self) -> dict[str, Floats]:
+        rows, seeds = self.settings["setting"].to_list(), self.seeds
+        places = [{value: index for index, value in enumerate(values)} for values in (rows, seeds)]
+        row, seed = (
+            pl.col(name).replace_strict(known, default=None, return_dtype=pl.Int64)
+            for name, known in zip(("setting", "seed"), places, strict=True)
+        )
+        found = {}
+        complete = self._compared.filter(pl.col("status") == COMPLETE)
+        table = complete.select("fact", "value", row=row, seed=seed).drop_nulls()
+        for (fact,), own in table.partition_by("fact", as_dict=True, maintain_order=True).items():
+            found[str(fact)] = np.full((len(rows), len(seeds)), np.nan)
+            found[str(fact)][own["row"].to_numpy(), own["seed"].to_numpy()] = own["value"].to_numpy()
+        return found
+
+    def samples(self, fact: str) -> Floats:
+        """Return a fact as (settings, seeds), NaN where there is no value; a model that diverged has none."""
+        found = self.as_measured(fact)
+        return np.where(np.abs(found) < MOST, found, np.nan) if fact.startswith("learning.") else found
+
+    def as_measured(self, fact: str) -> Floats:
+        """Return a fact as (settings, seeds), those of models that diverged included."""
+        nothing = np.full((len(self.settings), len(self.seeds)), np.nan)
+        return self._cells.get(fact, nothing)
+
+    def beside(self, baseline: int | None = None) -> list[tuple[int, int]]:
+        """Return the rows of a baseline setting, by default the first, and of each other one.
+
+        A `ValueError` says that there is no such setting.
+        """
+        settings = self.settings["setting"].to_list()
+        if baseline is not None and baseline not in settings:
+            raise ValueError(f"there is no point {baseline}; the points are {', '.join(map(str, settings))}")
+        first = 0 if baseline is None else settings.index(baseline)
+        return [(first, row) for row in range(len(settings)) if row != first]
+
+    def errors(self, fact: str) -> Floats | None:
+        """Return the standard error that the one run of each setting states of a fact; None where there is none."""
+        found = self._cells.get(f"{fact}_se")
+        return found[:, 0] if found is not None and found.shape[1] == 1 else None
+
+    def scores(self, stage: str, fact: str) -> pl.DataFrame:
+        """Return a fact of each variant in a stage of tuning: `setting`, `variant`, `seed`, `value`."""
+        own = self.facts.filter(pl.col("stage") == stage, pl.col("variant") != "", pl.col("fact") == fact)
+        return own.select("setting", "variant", "seed", "value")
+
+    @cached_property
+    def _texts(self) -> dict[str, tuple[str, ...]]:
+        found = {}
+        for name in (*self.parameters, *self.tuned):
+            values = [value_text(value) for value in self.settings[name].to_list()]
+            # Whole blocks of a scenario are numbered: written out they would name nothing.
+            blocks = list(dict.fromkeys(value for value in values if value[:1] in {"[", "{"}))
+            found[name] = tuple(f"no. {blocks.index(value) + 1}" if value in blocks else value for value in values)
+        return found
+
+    def texts(self, parameter: str) -> tuple[str, ...]:
+        """Write the value that a parameter has at every setting."""
+        return self._texts[parameter]
+
+    def numbers(self, parameter: str) -> Floats | None:
+        """Return the value of a parameter at every setting as numbers; None where some are not."""
+        column = self.settings[parameter]
+        found: Floats = column.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
+        return found if column.dtype != pl.Boolean and np.isfinite(found).all() else None
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Every setting by the values of all parameters; that of a sweep of nothing has none."""
+        return tuple(name or "the one setting" for name in self.setting_names())
+
+    def setting_names(self, parameters: Sequence[str] | None = None) -> tuple[str, ...]:
+        """Name every setting by the values of these parameters; of all, if none are given."""
+        chosen = self.parameters if parameters is None else tuple(parameters)
+        names = names_of(self.parameters)
+        columns = [
+            [f"“{value}”" if name == "name" else equation(names[name], value) for value in self.texts(name)]
+            for name in chosen
+        ]
+        return tuple(map(", ".join, zip(*columns, strict=True))) if columns else ("",) * len(self.settings)
+
+    @cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        """The ways in which settings differ, in the order of the file; zipped parameters are one."""
+        key = self.scenario.sweep
+        zipped = [] if key is None else [name for name in key.zip if name in self.parameters]
+        groups = [(name,) for name in self.parameters if name not in zipped]
+        return tuple(self._axis_of(group) for group in (*groups, *([tuple(zipped)] if zipped else [])))
+
+    @cached_property
+    def axis(self) -> Axis | None:
+        """What goes along the axis: a separation that varies; else what has the most values that have an order."""
+
+        def rank(axis: Axis) -> tuple[bool, bool, int]:
+            separated = any(map(is_separation, self._varying(axis.parameters)))
+            ordered = any(self._lengths(name) is not None for name in axis.parameters)
+            return not (axis.size > 1 and separated), not (axis.size > 1 and ordered), -axis.size
+
+        return min(self.axes, key=rank, default=None)
+
+    def _varying(self, parameters: Iterable[str]) -> list[str]:
+        return [name for name in parameters if len(set(self.texts(name))) > 1]
+
+    def _lengths(self, parameter: str) -> Floats | None:
+        """Return the values of a parameter as numbers, durations in seconds; None if some are neither."""
+        if (found := self.numbers(parameter)) is not None:
+            return found
+        try:
+            return np.array([parse_duration(str(value)) for value in self.settings[parameter]], dtype=np.float64)
+        except ValueError:
+            return None
+
+    def _axis_of(self, parameters: tuple[str, ...]) -> Axis:
+        varying = self._varying(parameters) or list(parameters[:1])
+        short = names_of(self.parameters)
+        names = tuple(short[name] for name in varying)
+        written = varying[0] if len(varying) == 1 else ", ".join(names)
+        if len(varying) == 1 and is_separation(written):
+            written = "separation R (rounds)"
+        if len(varying) == 1 and (x := self.numbers(varying[0])) is not None:
+            return Axis(parameters, names, written, x, ())
+        values = self.setting_names(varying) if len(varying) > 1 else self.texts(varying[0])
+        ticks = self._in_order(varying, values)
+        x = np.array([ticks.index(value) for value in values], dtype=np.float64)
+        bare = [", ".join(row) for row in zip(*(self.texts(name) for name in varying), strict=True)]
+        marks = tuple(bare[values.index(tick)] for tick in ticks)
+        return Axis(parameters, names, written, x, ticks, marks)
+
+    def _in_order(self, varying: Sequence[str], values: Sequence[str]) -> tuple[str, ...]:
+        """Sort values by the numbers and durations in them, that with the most values first; else as they come."""
+        known = [(len(np.unique(found)), found) for name in varying if (found := self._lengths(name)) is not None]
+        keys = [found for _, found in sorted(known, key=lambda pair: -pair[0])]
+        order = np.lexsort(keys[::-1]).tolist() if keys else range(len(values))
+        return tuple(dict.fromkeys(values[index] for index in order))
+
+    def rows_along(self, along: Axis, known: Bools) -> Iterator[tuple[str, Ints]]:
+        """Yield the rows of the settings that differ only along one axis, in its order, and the values that they share.
+
+        Settings that are not `known` are left out. Values are text, of those parameters that vary.
+        """
+        others = [name for name in self.parameters if name not in along.parameters]
+        varying = self._varying(others)
+        names, every = self.setting_names(varying), dict[str, list[int]]()
+        for row, name in enumerate(self.setting_names(others)):
+            every.setdefault(name, []).append(row)
+        for rows in every.values():
+            own = np.array(rows, dtype=np.int64)[known[rows]]
+            if len(own):
+                yield names[int(own[0])] if varying else "", own[np.argsort(along.x[own], kind="stable")]
+
+
+def _facts(rows: pl.DataFrame, stage: str = COMPARED) -> pl.DataFrame:
+    """Return rows of runs as facts; those of a stage of tuning by the variants that each run trained over one log."""
+    rows = rows.with_columns(
+        pl.when(pl.col("value").is_finite()).then("value"), variant=pl.lit(""), stage=pl.lit(stage)
+    )
+    if stage != COMPARED:
+        parts = pl.col("fact").str.extract_groups(_TUNING)
+        rows = rows.with_columns(parts.alias("part")).unnest("part")
+        variant, fact = pl.col("1").fill_null(""), pl.coalesce("learning." + pl.col("2"), "fact")
+        rows = rows.with_columns(variant=variant, fact=fact)
+    return rows.select(pl.col(name).cast(dtype) for name, dtype in FACT_COLUMNS.items())

@@ -1,0 +1,54 @@
+"""Numbers as a person writes them."""
+
+import math
+
+import pytest
+
+from fedsim.common.formatting import NO_VALUE, capitalized, count, duration, fixed, listing, number, percent
+
+
+def plain(text: str) -> str:
+    """Put ASCII where typography stands."""
+    return text.replace("\N{MINUS SIGN}", "-").replace("\N{NARROW NO-BREAK SPACE}", " ")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (1234567.0, "1,235,000"),
+        (0.458147, "0.4581"),
+        (9.99999, "10"),
+        (-2.5, "-2.5"),
+        (0.00001234, "1.234e-5"),
+        (3e9, "3e9"),
+        (None, NO_VALUE),
+        (math.nan, NO_VALUE),
+        (math.inf, NO_VALUE),
+    ],
+)
+def test_number(value: float | None, text: str) -> None:
+    assert plain(number(value)) == text
+
+
+def test_fixed_keeps_decimals_and_does_not_hide_what_is_small() -> None:
+    assert [plain(fixed(value)) for value in (0.07, 0, 2e-5, None)] == ["0.070", "0.000", "2e-5", NO_VALUE]
+
+
+def test_percent() -> None:
+    shown = [plain(percent(share)) for share in (0, 1, 0.5, 0.0001, -0.0001, -0.02)]
+    assert shown == ["0 %", "100 %", "50.0 %", "< 0.1 %", "0.0 %", "-2.0 %"]
+
+
+def test_duration() -> None:
+    shown = [plain(duration(time)) for time in (0, 90, 7200, 864_000)]
+    assert shown == ["0 s", "90 s", "2 h", "10 d"]
+
+
+def test_counts_and_listings() -> None:
+    assert (count(1, "round"), count(8000, "round")) == ("1 round", "8,000 rounds")
+    assert [listing(items) for items in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == ["", "a", "a and b", "a, b and c"]
+
+
+def test_only_the_first_letter_is_capitalized() -> None:
+    assert (capitalized("a Third"), capitalized("")) == ("A Third", "")

@@ -1,0 +1,121 @@
+"""The verdict on a run, in its title and for each part, against naive counts and simulated chance."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from fedsim.pages.bias import ClientShare, Seen, bias_of
+from fedsim.pages.words import share, who_takes_part
+from fedsim.run.load import load_one
+from fedsim.run.run import Run
+from fedsim.scenario.component import Choice
+from tests.pages.runs import changed
+
+
+@pytest.fixture(scope="session")
+def run(written: Path) -> Run:
+    return load_one(written)
+
+
+def plain(run: Run) -> str:
+    said = who_takes_part(run, bias_of(run))
+    assert said is not None
+    return said.text.replace("\N{NARROW NO-BREAK SPACE}", " ")
+
+
+def flat(run: Run, counts: pl.Expr) -> Run:
+    """Make clients of one group and weight, drawn one by one without a rest, of so many participations."""
+    clients = run.clients.with_columns(
+        group=pl.lit("all"), weight=pl.lit(0.01), participations=counts, separation=pl.lit(0)
+    )
+    server = run.scenario.server.model_copy(update={"selection": Choice(kind="uniform")})
+    taken = clients["participations"].sum()
+    metrics = {**run.metrics, "participation.l1_uniform": float((clients["participations"] / taken - 0.01).abs().sum())}
+    scenario = run.scenario.model_copy(update={"server": server})
+    return changed(run, clients=clients, scenario=scenario, metrics=metrics)
+
+
+CLIENT = pl.col("client")
+
+
+@pytest.mark.parametrize(
+    ("counts", "seen", "words"),
+    [
+        (pl.lit(20), Seen.EVEN, "is 0 % from uniform (TV): no client took part more than once more often"),
+        (
+            pl.when(CLIENT < 40).then(21).otherwise(20),
+            Seen.EVEN,
+            "no client took part more than once more often than another",
+        ),
+        (pl.when(CLIENT < 40).then(1).otherwise(0), Seen.ONCE, "nobody took part twice, and some did not at all"),
+        (
+            pl.when(CLIENT < 50).then(190).otherwise(210) + CLIENT % 5 * 5 - 10,
+            Seen.NONE,
+            "Participation is 2.5 % from uniform (TV): not significantly more than equal chances would give (2.8 %).",
+        ),
+        (pl.when(CLIENT < 50).then(1997).otherwise(2001), Seen.NONE, "more even than equal chances would give"),
+        (pl.when(CLIENT < 50).then(180).otherwise(220), Seen.BIAS, "significantly"),
+        (pl.when(CLIENT < 20).then(0).otherwise(25), Seen.BIAS, "significantly"),
+        (pl.when(CLIENT < 50).then(1).otherwise(3), Seen.NONE, "more even than equal chances would give"),
+    ],
+)
+def test_what_there_is_to_be_seen(run: Run, counts: pl.Expr, seen: Seen, words: str) -> None:
+    given = flat(run, counts)
+    assert bias_of(given).seen is seen
+    assert words in plain(given)
+    assert ("not significantly" in plain(given)) == (seen is Seen.NONE and not bias_of(given).more_even)
+
+
+def test_a_distance_of_twice_that_of_chance_is_no_chance(run: Run) -> None:
+    """The error was a factor: 2.14 times what a fair lottery gives, which none of 20,000 lotteries does."""
+    draws = np.random.default_rng(2).multinomial(20_000, np.full(100, 0.01), size=20_000)
+    fair = np.abs(draws / 20_000 - 0.01).sum(axis=1)
+    uneven = flat(run, pl.when(CLIENT < 50).then(183).otherwise(217))
+    assert uneven.metrics["participation.l1_uniform"] > fair.max()
+    assert uneven.metrics["participation.l1_uniform"] < 2.14 * fair.mean()
+    assert bias_of(uneven).whole
+
+
+@pytest.mark.parametrize("together", [1, 5])
+def test_equal_chances_are_seldom_taken_for_a_bias(run: Run, together: int) -> None:
+    """At most 5 % of fair runs of five groups, drawn one by one or by fives; 11 of 120 have a chance of 3 %."""
+    generator, wrong = np.random.default_rng(5), 0
+    groups = run.clients.with_columns(group=(CLIENT // 20).cast(pl.String))
+    for _ in range(120):
+        rounds = generator.permuted(np.tile(np.arange(100 // together), (400, 1)), axis=1)[:, : 5 // together]
+        counts = np.repeat(np.bincount(rounds.ravel(), minlength=100 // together), together)
+        given = flat(run, pl.lit(pl.Series(counts)))
+        given = changed(given, clients=given.clients.with_columns(group=groups["group"]))
+        if together > 1:
+            given = changed(given, scenario=run.scenario)
+        wrong += bias_of(given).seen is Seen.BIAS
+    assert wrong <= 11
+
+
+def test_groups_that_differ_are_told_with_their_interval(run: Run) -> None:
+    """The first fifth is drawn 1.3 times as often: in 40 runs every one is told, and 95 % of intervals hold 1.226."""
+    generator, chance = np.random.default_rng(6), np.where(np.arange(100) < 20, 1.3, 1.0)
+    within = []
+    for _ in range(40):
+        given = flat(run, pl.lit(pl.Series(generator.multinomial(20_000, chance / chance.sum()))))
+        halves = pl.when(CLIENT < 20).then(pl.lit("a")).otherwise(pl.lit("b"))
+        bias = bias_of(changed(given, clients=given.clients.with_columns(group=halves)))
+        first, second = bias.of("group")
+        assert first.told
+        assert second.told
+        within.append(first.low < 1.3 / 1.06 < first.high)
+    assert np.mean(within) > 0.9
+
+
+def test_parts_are_said_with_what_the_test_says() -> None:
+    more = ClientShare("group", "a b", 0.5, 300, 1.96, low=1.8, high=2.1, visible=0.1, told=True)
+    assert share(more).text == "Participation of “a b” is 1.96 times a fair share (1.8 to 2.1, significantly more)."
+    never = replace(more, taken=0, times=0.0, low=0.0, high=0.1)
+    assert share(never).text == "Participation of “a b” is 0 times a fair share (0 to 0.1, significantly less)."
+    same = replace(more, times=1.01, low=0.9, high=1.1, told=False)
+    assert share(same).text.endswith("(0.9 to 1.1, not significantly different from 1).")
+    untested = share(ClientShare("weight", "heaviest tenth", 0.1, 3, 1.5)).text
+    assert untested == "Participation of the heaviest tenth is 1.5 times a fair share (not tested)."

@@ -1,0 +1,38 @@
+"""The chart of convergence."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from matplotlib.figure import Figure
+
+from fedsim.pages.charts.distance import LEAST, convergence_chart
+from fedsim.run.load import load_one
+
+DATA = pl.DataFrame(
+    {
+        "separation": [5, 5, 5, 2, 2, 2],
+        "round": [0, 1, 2] * 2,
+        "tv": [0.5, 0.25, 1e-9, 0.1, 0.01, 0.0],
+        "noise_floor": [None, None, None, 0.0, 0.004, 0.004],
+    }
+)
+
+
+def test_one_curve_for_each_separation_in_the_order_of_the_scenario(written: Path) -> None:
+    chart = convergence_chart(replace(load_one(written), convergence=DATA))
+    assert chart is not None
+    axes = Figure().subplots()
+    chart.draw(axes)
+    floor, first, second = (np.asarray(line.get_ydata()) for line in axes.get_lines())
+    np.testing.assert_array_equal(first, [0.5, 0.25, LEAST])
+    np.testing.assert_array_equal(second, [0.1, 0.01, LEAST])
+    np.testing.assert_array_equal(floor, [np.nan, 0.004, 0.004])
+    law, noise = chart.notes
+    assert "not of the chain's state" in law
+    assert "noise" in noise
+    assert chart.table is not None
+    assert chart.table.header == ("Round", "R = 5", "R = 2")
+    assert "“R = 5” from 0.5" in chart.description
+    assert convergence_chart(replace(load_one(written), convergence=None)) is None

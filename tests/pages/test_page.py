@@ -1,0 +1,237 @@
+"""The page: self-contained, escaped, accessible, the same every time, and there for the oddest of runs."""
+
+import re
+import shutil
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from fedsim.log import fingerprint
+from fedsim.pages import write_report
+from fedsim.pages.charts import RUN_CHARTS
+
+from .runs import DEGENERATE, SCENARIO, one_client, rewrite, write_manifest, write_run
+
+VOID = {"meta", "link", "br", "hr", "img", "input", "use"}
+HOSTILE = "<script>alert(1)</script>"
+
+_OTHERS = {"staleness", "optimum", *(f"who-{way}" for way in ("groups", "zones", "availability", "speed"))}
+NAMES = tuple(name for name in RUN_CHARTS if name not in _OTHERS)
+"""What the report of a run in rounds shows: one time zone, always available, no optimum, time with the rounds."""
+
+
+class Page(HTMLParser):
+    """The elements of a page in order, and the text in each."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.texts: list[tuple[str, str]] = []
+        self.open: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if data.strip():
+            self.texts.append((self.open[-1] if self.open else "", data.strip()))
+
+    def find(self, tag: str) -> list[dict[str, str]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    def inside(self, tag: str) -> list[str]:
+        return [text for name, text in self.texts if name == tag]
+
+
+def check(text: str) -> Page:
+    """Check what must hold for every page."""
+    page = Page(text)
+    assert page.open == []
+    assert len(re.findall(r'<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; ', text)) == 1
+    assert not [attributes for _, attributes in page.elements if "style" in attributes]
+    scripts = page.find("script")
+    assert all(attributes.keys() <= {"id", "type"} for attributes in scripts)
+    assert not {"link", "img", "iframe", "object", "embed", "base", "form"} & {tag for tag, _ in page.elements}
+    identities = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert [name for name, times in Counter(identities).items() if times > 1] == []
+    for tag, attributes in page.elements:
+        assert not any(name.startswith("on") for name in attributes), (tag, attributes)
+        assert "src" not in attributes
+        for name in ("href", "xlink:href"):
+            target = attributes.get(name, "#answer")
+            assert target.startswith("#")
+            assert target[1:] in identities
+        for target in re.findall(r"url\(([^)]*)\)", " ".join(attributes.values())):
+            assert target[1:] in identities
+        for name in ("aria-labelledby", "aria-describedby"):
+            assert set(attributes.get(name, "").split()) <= set(identities)
+    style = "".join(page.inside("style"))
+    assert "url(" not in style
+    assert "@import" not in style
+    for svg in page.find("svg"):
+        assert svg["role"] == "img"
+        assert svg["aria-label"]
+    assert all(svg["aria-describedby"] in identities for svg in page.find("svg"))
+    assert len(page.inside("title")) == len(page.find("svg")) + 1
+    assert len(text.encode()) < 2_000_000
+    return page
+
+
+def test_the_page_is_self_contained_and_accessible(page: str) -> None:
+    shown = check(page)
+    figures = [figure["id"] for figure in shown.find("figure")]
+    assert sorted(figures) == sorted(NAMES)
+    assert figures[0] == "loss"
+    assert {"answer", "bias", "learning", "rounds", "provenance"} <= {
+        attributes.get("id") for _, attributes in shown.elements
+    }
+    assert shown.find("html") == [{"lang": "en"}]
+
+
+def test_the_title_is_the_finding_and_the_name_stands_above(page: str) -> None:
+    shown = Page(page)
+    found = "Losses compared with that of unbiased training (5.287): “fedavg” 5.312 (significantly above)"
+    assert shown.inside("h1")[0].startswith(found)
+    assert shown.inside("title")[0].startswith(f"paper-synthetic: {found}")
+    assert shown.inside("title")[0].endswith(" · fedsim report")
+    assert "fedsim run · paper-synthetic" in shown.inside("p")
+
+
+@pytest.mark.long
+def test_the_question_stands_above_the_answer(page: str, run_directory: Path) -> None:
+    assert 'class="question"' not in page
+    write_manifest(run_directory, scenario=SCENARIO | {"question": f"Who wins? {HOSTILE}"})
+    text = write_report(run_directory).read_text(encoding="utf-8")
+    assert f"Who wins? {HOSTILE}" in check(text).inside("p")
+    assert text.index('id="answer"') < text.index('class="question"') < text.index("<h1")
+
+
+def test_where_nothing_was_trained_nothing_leads_to_learning(page: str, run_directory: Path) -> None:
+    assert 'id="learning"' in page
+    one_client(run_directory)
+    shown = check(write_report(run_directory).read_text(encoding="utf-8"))
+    assert "learning" not in {attributes.get("id") for _, attributes in shown.elements}
+
+
+def test_distances_stand_in_a_table_in_turns_and_as_l1(page: str) -> None:
+    cells = Page(page).inside("td")
+    at = cells.index("Measured, from uniform")
+    assert cells[at + 1 : at + 3] == ["23.3\N{NARROW NO-BREAK SPACE}%", "0.465"]
+    assert "Equal chances for everybody, from uniform" in cells
+
+
+def test_ends_of_rounds_are_explained(page: str) -> None:
+    assert "Target: enough clients reported." in Page(page).inside("p")
+
+
+@pytest.mark.long
+def test_expectations_that_are_met_unfold_from_the_strip(run_directory: Path) -> None:
+    met = {"check": "rounds.count > 5", "status": "pass", "observed": 60, "limit": 5, "margin": 55, "place": "a:1:2"}
+    write_manifest(run_directory, verdict=[met] * 3)
+    shown = Page(write_report(run_directory).read_text(encoding="utf-8"))
+    assert any(text == "Of 3 expectations, 3 met." for text in shown.inside("p"))
+    assert any("observed 60" in text for text in shown.inside("span"))
+    assert "a:1:2" in shown.inside("code")
+
+
+def test_the_page_names_no_other_place(page: str) -> None:
+    text = re.sub(r'<meta http-equiv="[^>]*>|/\*.*?\*/', "", page, flags=re.DOTALL)
+    assert "http" not in text
+    assert "//" not in text
+
+
+def test_every_chart_has_its_data(page: str) -> None:
+    shown = check(page)
+    captions = shown.inside("caption")
+    for caption in ("Who takes part, by", "Distance from uniform", "Loss: loss", "How long rounds took: duration"):
+        assert any(text.startswith(caption) for text in captions)
+    assert [text for text in shown.inside("summary") if text == "Notes and data"] == ["Notes and data"] * len(NAMES)
+
+
+def test_provenance_is_all_there(written: Path, page: str) -> None:
+    shown = Page(page)
+    assert "fedsim run synthetic.fedsim.yaml --set 'population.*.separation=8' --seed 1" in shown.inside("pre")
+    assert "population.*.separation=8" in shown.inside("code")
+    assert fingerprint(pl.read_parquet(written / "rounds.parquet")) in shown.inside("code")
+    assert any('"kind": "groups"' in text for text in shown.inside("pre"))
+    assert "fedsim 0.1.0, python 3.11.2, numpy 2.4.6" in shown.inside("dd")
+
+
+@pytest.mark.long
+def test_names_are_text_everywhere(run_directory: Path) -> None:
+    """Scenario, groups, optimizers, overrides, platform, command: none becomes markup, or breaks a figure."""
+    write_manifest(
+        run_directory,
+        name=HOSTILE,
+        command=HOSTILE,
+        overrides=[HOSTILE],
+        platform=HOSTILE,
+        status=HOSTILE,
+        scenario=SCENARIO | {"description": HOSTILE, "name": HOSTILE},
+    )
+    names = {"fedavg": HOSTILE, "debiased_fedavg": '_$x_1$ " id="answer', "fedavg_uniform": "</svg></style>联邦"}
+    rewrite(run_directory / "learning.parquet", lambda rows: rows.with_columns(pl.col("optimizer").replace(names)))
+    rewrite(run_directory / "clients.parquet", lambda rows: rows.with_columns(group=pl.lit(HOSTILE)))
+    rewrite(run_directory / "rounds.parquet", lambda rows: rows.with_columns(outcome=pl.lit(HOSTILE)))
+    shown = check(write_report(run_directory).read_text(encoding="utf-8"))
+    assert shown.inside("title")[0].startswith(HOSTILE)
+    assert any(HOSTILE in text and text.startswith("fedsim run · ") for text in shown.inside("p"))
+    assert HOSTILE in shown.inside("text")
+    assert HOSTILE in shown.inside("td")
+    assert any("</svg></style>联邦" in text for text in shown.inside("p"))
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {"report.html": (directory / "report.html").read_bytes()}
+
+
+@pytest.mark.long
+def test_twice_made_the_bytes_are_the_same(written: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "elsewhere"
+    shutil.copytree(written, copy, ignore=shutil.ignore_patterns("report.html"))
+    write_report(written)
+    write_report(copy)
+    assert contents(written) == contents(copy)
+
+
+def test_the_strip_has_the_checks_with_their_states(page: str) -> None:
+    shown = Page(page)
+    names = [text for text in shown.inside("b") if text in {"ended", "trained", "theory", "even"}]
+    assert names[0] == "ended"
+    classes = [each["class"] for each in shown.find("details") if "chip" in each.get("class", "")]
+    assert 0 < len(classes) <= 8
+    assert set(classes) <= {"chip ok", "chip caution", "chip bad"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_odd_runs_have_a_report(run_directory: Path, name: str) -> None:
+    DEGENERATE[name](run_directory)
+    shown = check(write_report(run_directory).read_text(encoding="utf-8"))
+    assert not any(re.search(r"\bnan\b", text, re.IGNORECASE) for _, text in shown.texts)
+
+
+@pytest.mark.long
+def test_a_million_clients_fit_into_a_small_page(tmp_path: Path) -> None:
+    directory = write_run(tmp_path / "run")
+    rewrite(
+        directory / "clients.parquet",
+        lambda clients: pl.concat([clients] * 10_000).with_columns(
+            client=pl.int_range(1_000_000), frequency=pl.col("frequency") / 10_000, pi=pl.col("pi") / 10_000
+        ),
+    )
+    assert len(check(write_report(directory).read_text(encoding="utf-8")).find("svg")) == len(NAMES) - 1

@@ -1,0 +1,337 @@
+"""What the page of a sweep says to choose, of which settings, and which limits they keep; with data that say else."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedsim.common.errors import RunError
+from fedsim.pages import write_report
+from fedsim.pages.answer import NEXT
+from fedsim.pages.expectations import sweep_verdict
+from fedsim.pages.trial_tables import settings_table
+from fedsim.pages.trials import trials_answer
+from fedsim.trials.decision import L1, PACE
+from fedsim.trials.trials import Trials
+
+from .sweeps import COHORT, COOLDOWN, SEPARATION, write_points
+from .test_page import check
+from .test_sweep import plain, words
+
+Figures = list[tuple[float, float]]
+ORDINARY: Figures = [(0.8, 900), (0.4, 700), (0.6, 800), (0.7, 600)]
+
+
+def sweep_of(
+    tmp_path: Path,
+    figures: Figures,
+    scenario: dict[str, Any] | None = None,
+    noise: float = 0.001,
+    seeds: tuple[int, ...] = (1, 2, 3),
+    more: dict[str, float] | None = None,
+) -> Trials:
+    """Write a sweep over R = 0, 1, ... with these biases and paces, and another metric that is the same everywhere."""
+    points = [{SEPARATION: r} for r in range(len(figures))]
+
+    def measure(index: int, seed: int) -> dict[str, float]:
+        bias, pace = figures[index]
+        return {L1: bias + noise * ((seed * (index % 2 + 1)) % 3 - 1), PACE: pace} | (more or {})
+
+    return Trials.read(write_points(tmp_path / "s", points, measure, scenario=scenario, seeds=seeds))
+
+
+def decide(metric: str, *conditions: str, way: str = "minimize") -> dict[str, Any]:
+    objective = {"minimize": None, "maximize": None} | {way: metric}
+    return {"decide": {**objective, "subject_to": list(conditions)}}
+
+
+def said(sweep: Trials) -> tuple[str, str]:
+    answer = trials_answer(sweep)
+    return plain(answer.headline), words(answer)
+
+
+def test_without_an_objective_bias_is_set_against_pace(tmp_path: Path) -> None:
+    title, text = said(sweep_of(tmp_path, ORDINARY))
+    assert title == "R = 1 is the most even (20.0 % from uniform) and 22.2 % slower than R = 0."
+    for fact in (
+        "uniform (TV): lowest at R = 1 (20.0 % ± 0.1 points), highest at R = 0 (40.0 % ± 0.1 points).",
+        "Pace: lowest at R = 3 (600 rounds per day), highest at R = 0 (900 rounds per day); 700 rounds per day at the "
+        "choice, R = 1.",
+        "Say by `decide` what pace you need, such as 810 rounds per day.",
+        "The choice lies between values that were tried.",
+        "No model was trained.",
+    ):
+        assert fact in text
+
+
+def test_models_that_diverged_were_trained(tmp_path: Path) -> None:
+    diverged = {"learning.fedavg.diverged": 1.0, "learning.fedavg.diverged_round": 3.0}
+    text = said(sweep_of(tmp_path, ORDINARY, more=diverged))[1]
+    assert "Training diverged, so no loss can be compared" in text
+    assert "No model" not in text
+
+
+def test_what_no_slower_setting_betters_beyond_chance_is_the_choice(tmp_path: Path) -> None:
+    title, text = said(sweep_of(tmp_path, [(0.4001, 900), (0.4, 700)], noise=0.05))
+    assert title == "R = 0 is the fastest, and the most even, R = 1, is not significantly more even."
+    assert "highest at R = 0 (900 rounds per day)" in text
+
+
+def test_at_the_same_pace_the_most_even_is_the_best(tmp_path: Path) -> None:
+    title, text = said(sweep_of(tmp_path, [(0.8, 960), (0.4, 960), (0.6, 960)]))
+    best = "R = 1 has the most even participation (20.0 % ± 0.1 points from uniform)"
+    assert title == f"{best}; every other is significantly worse."
+    assert "Compared with R = 1: R = 2 (+10.0 ± 0.1 points, significant) and R = 0 (+20.0 ± 0.1 points" in text
+    assert "Pace: 960 rounds per day at every setting." in text
+
+
+@pytest.mark.parametrize(
+    ("hours", "tail"),
+    [
+        ((10, 20), "Device-hours: lowest at R = 0 (10), highest at R = 1 (20)."),
+        ((20, 10), "Device-hours: lowest at R = 1 (10), highest at R = 0 (20)."),
+        ((10, 10), "Pace: 960 rounds per day at every setting."),
+    ],
+)
+def test_what_evenness_costs_in_time_of_devices_is_told(tmp_path: Path, hours: tuple[int, int], tail: str) -> None:
+    def measure(index: int, _: int) -> dict[str, float]:
+        return {L1: 0.8 - 0.4 * index, PACE: 960, "sessions.device_hours": hours[index], "rounds.count": 100}
+
+    _, text = said(Trials.read(write_points(tmp_path / "s", [{SEPARATION: r} for r in (0, 1)], measure)))
+    assert tail in text
+
+
+def test_reports_lead_where_not_every_selection_is_one(tmp_path: Path) -> None:
+    def measure(index: int, seed: int) -> dict[str, float]:
+        return {L1: 0.2, "participation.reported_l1_uniform": 0.8 - 0.4 * index + 0.001 * seed, PACE: 960}
+
+    sweep = Trials.read(write_points(tmp_path / "s", [{SEPARATION: r} for r in (0, 1)], measure))
+    title, text = said(sweep)
+    assert title.startswith("R = 1 has the most even participation (20.1 % ± ")
+    assert "Distance of participation from uniform (TV): 10.0 % at every setting." in text
+
+
+def test_ties_are_called_ties_with_what_would_have_been_seen(tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path, [(0.4, 960), (0.4001, 960), (0.8, 960)], noise=0.01, seeds=(1, 2, 3, 4, 5, 6))
+    title, text = said(sweep)
+    best = r"R = \d has the most even participation \(20\.0 % ± [\d.]+ points from uniform\)"
+    assert re.fullmatch(rf"{best}; R = \d ties with it\.", title)
+    assert re.search(r"6 seeds show no significant difference between R = \d and R = \d\.", text)
+    assert re.search(r"Compared with R = \d: R = \d \([+-][\d.]+ ± [\d.]+ points, not significant\) and R = 2 \(", text)
+    assert re.search(r"(Run about [\d,]+ seeds|takes more than 1,000 seeds)", text)
+
+
+def test_so_few_seeds_that_nothing_could_be_told_are_no_tie(tmp_path: Path) -> None:
+    title, text = said(sweep_of(tmp_path, [(0.4, 960), (0.9, 960)], noise=0.2, seeds=(1, 2)))
+    assert title.endswith("; 2 seeds are too few to test it against R = 1.")
+    assert "2 seeds are too few to test R = 0 against R = 1." in text
+    assert re.search(r"Run about [\d,]+ seeds to see a difference", text)
+    assert " tie" not in title + text
+
+
+def test_a_tie_says_that_an_interval_of_its_own_would_not_be_one(tmp_path: Path) -> None:
+    spread = (-0.0136, -0.0045, 0.0045, 0.0136, 0.002, -0.002)
+
+    def measure(index: int, seed: int) -> dict[str, float]:
+        return {L1: 0.4 + (index > 0) * (0.012 + spread[(seed + index) % 6]), PACE: 960}
+
+    points = [{SEPARATION: r} for r in range(6)]
+    _, text = said(Trials.read(write_points(tmp_path / "s", points, measure, seeds=(0, 1, 2, 3, 4, 5))))
+    assert "Holm's correction for 15 differences" in text
+
+
+def test_runs_that_stalled_are_not_said_to_be_done_by_another_call(tmp_path: Path) -> None:
+    points, runs = [{SEPARATION: r} for r in (0, 1)], {(1, 1), (1, 2), (1, 3)}
+    _, failed = said(Trials.read(write_points(tmp_path / "a", points, lambda *_: {L1: 0.5}, crashed=runs)))
+    assert "3 of 6 runs failed" in failed
+    assert "tries anew those that did not stall" in failed
+    assert "missing" not in failed
+    _, missing = said(Trials.read(write_points(tmp_path / "b", points, lambda *_: {L1: 0.5}, missing=runs)))
+    assert "it does the 3 missing runs" in missing
+    assert "failed" not in missing
+
+
+def test_chance_is_told_beside_distances_of_other_numbers_of_reports(tmp_path: Path) -> None:
+    """Cohorts of 10 were called less even than cohorts of 50, most of which was chance."""
+
+    def measure(index: int, _: int) -> dict[str, float]:
+        return {L1: (1.0, 0.6)[index], PACE: 960, "sessions.count": (100, 2000)[index]}
+
+    cohorts = [{"server.cohort": cohort} for cohort in (10, 50)]
+    _, text = said(Trials.read(write_points(tmp_path / "s", cohorts, measure)))
+    assert re.search(
+        r"Chance is a large part of these distances: 50\.0 % at cohort = 10, and equal chances alone would give", text
+    )
+
+
+def test_one_seed_is_not_a_verdict(tmp_path: Path) -> None:
+    title, text = said(sweep_of(tmp_path, [(0.4, 960), (0.4001, 960)], noise=0, seeds=(5,)))
+    assert title.endswith("(one seed, not tested).")
+    assert "Compared with R = 0: R = 1 (+0.005 points, not tested)." in text
+    assert "±" not in text
+    assert "Run several seeds" in text
+
+
+def test_the_scenario_s_objective_chooses_among_what_keeps_its_conditions(tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path, ORDINARY, decide(L1, "rounds.per_day >= 750"))
+    title, text = said(sweep)
+    assert title == (
+        "Choose R = 2: it has the most even participation (30.0 % ± 0.1 points from uniform) of those that keep "
+        "the conditions; every other that is compared is significantly worse."
+    )
+    assert "Compared with R = 2: R = 0 (+10.0 ± 0 points, significant)." in text
+    assert "R = 2 keeps `rounds.per_day >= 750`. Without the conditions R = 1 would be best, with 20.0 %." in text
+    assert "not sure" not in text
+    assert [[plain(cell) for cell in row[:2]] for row in settings_table(sweep).rows] == [
+        ["2", "best"],
+        ["0", "worse"],
+        ["1", "misses rounds.per_day >= 750 (700 rounds per day)"],
+        ["3", "misses rounds.per_day >= 750 (600 rounds per day)"],
+    ]
+
+
+def test_the_best_may_be_what_has_most(tmp_path: Path) -> None:
+    title, text = said(sweep_of(tmp_path, ORDINARY, decide(PACE, f"{L1} < 0.65", way="maximize")))
+    assert title.startswith("Choose R = 2: it has the highest pace (800 rounds per day) of those that keep ")
+    assert "Compared with R = 2: R = 1 (-100 ± 0 rounds per day, significant)" in text
+
+
+def test_a_condition_that_chance_may_undo_is_told(tmp_path: Path) -> None:
+    _, text = said(
+        sweep_of(tmp_path, [(0.4, 900), (0.8, 900)], decide(PACE, f"{L1} < 0.41", way="maximize"), noise=0.1)
+    )
+    assert "Whether R = 0 keeps `participation.l1_uniform < 0.41` is not sure" in text
+
+
+def test_where_nothing_keeps_the_conditions_nothing_is_chosen(tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path, ORDINARY, decide(L1, "rounds.per_day >= 2000"))
+    title, text = said(sweep)
+    assert title == "No setting keeps every condition (`rounds.per_day >= 2000`)."
+    assert "Relax a condition: without them R = 1 is best, with 20.0 %." in text
+
+
+def test_an_objective_without_a_value_is_said(tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path, ORDINARY, decide("learning.fedavg.loss"))
+    assert said(sweep)[0] == "Nothing to choose by: no run has a value of learning.fedavg.loss."
+    check(write_report(tmp_path / "s").read_text(encoding="utf-8"))
+
+
+def test_one_setting_leaves_nothing_to_choose(tmp_path: Path) -> None:
+    title, text = said(sweep_of(tmp_path, [(0.4, 960)]))
+    assert title.startswith("Distance of participation from uniform (TV): 20.0 % ± ")
+    assert "worse" not in text
+    check(write_report(tmp_path / "s").read_text(encoding="utf-8"))
+
+
+def test_an_objective_that_nobody_wrote_there_is_an_error(tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path, ORDINARY, {"decide": {"minimize": L1, "subject_to": ["rounds.per_day"]}})
+    with pytest.raises(RunError, match=r"sweep\.json: its scenario's `decide` cannot be read"):
+        trials_answer(sweep)
+
+
+def test_settings_may_have_names_and_blocks_are_numbered(tmp_path: Path) -> None:
+    points = [{"name": "one server", "server": {"cohort": 5}}, {"name": "another", "server": {"cohort": 6}}]
+    zipped = {"sweep": {"zip": {path: [point[path] for point in points] for path in ("name", "server")}}}
+    sweep = Trials.read(write_points(tmp_path / "a", points, lambda i, _: {L1: i}, scenario=zipped))
+    assert sweep.names == ("“one server”", "“another”")
+    blocks = [{"server": each["server"]} for each in points]
+    unnamed = Trials.read(write_points(tmp_path / "b", blocks, lambda i, _: {L1: i}))
+    assert [plain(name) for name in unnamed.names] == ["server = no. 1", "server = no. 2"]
+
+
+WEIGHT = {"kind": "lognormal", "sigma": 1.0, "median": 1.0}
+BASE = {"population": [{"name": "phones", "devices": 200, "weight": WEIGHT}]}
+
+
+def simulated(sweep: Trials) -> str:
+    return plain(trials_answer(sweep).setup)
+
+
+def test_the_first_screen_names_devices_rounds_and_weights(tmp_path: Path) -> None:
+    text = simulated(sweep_of(tmp_path, ORDINARY, BASE))
+    assert text == ("4 settings of R (rounds a device waits), 3 seeds each; 200 devices, 400 rounds, cohorts of 5")
+
+
+def test_what_is_swept_is_not_told_of_every_run(tmp_path: Path) -> None:
+    points = [{COHORT: c, "population.*.devices": n, COOLDOWN: t} for c, n, t in [(5, 100, "1d"), (10, 200, "6h")]]
+    text = simulated(Trials.read(write_points(tmp_path / "s", points, lambda *_: {L1: 0.5}, scenario=BASE)))
+    assert text == "2 settings of cohort, devices and cool-down (time a device waits), 3 seeds each"
+
+
+def test_groups_and_durations_are_told(tmp_path: Path) -> None:
+    groups = [{"name": name, "devices": 50, "weight": 1.0} for name in ("india", "europe")]
+    text = simulated(sweep_of(tmp_path, ORDINARY, {"population": groups, "stop": {"duration": "6d"}}))
+    assert text.endswith("; 100 devices, 6d, cohorts of 5")
+
+
+def test_short_runs_are_told_from_bias(tmp_path: Path) -> None:
+    answers = [
+        trials_answer(sweep_of(tmp_path / str(turns), ORDINARY, BASE, more={"sessions.count": turns}))
+        for turns in (400.0, 40000.0, 1200.0)
+    ]
+    short, long, brief = map(words, answers)
+    chance = "Chance is a large part of these distances: 20.0 % at R = 1, and equal chances alone would give 27.0 %."
+    assert chance in short
+    assert "alone would give" not in long
+    assert "at R = 1, and equal chances alone would give 16.0 %." in brief
+    (longer,) = (each for each in answers[2].remedies if each.text == "Run 10 times as long.")
+    assert longer.about == NEXT
+
+
+LIMITS = {
+    "expect": [
+        {"check": "rounds.per_day >= 650", "severity": "error", "why": "we are in a hurry", "over": "every"},
+        {"check": "participation.l1_uniform < 2", "severity": "error", "why": "", "over": "every"},
+        {"check": "participation.l1_uniform < 0.5", "severity": "warn", "why": "", "over": "every"},
+        {"check": "participation.l1_uniform < 0.1", "severity": "error", "why": "", "over": "mean"},
+    ]
+}
+
+
+def test_limits_are_judged_at_every_setting(tmp_path: Path) -> None:
+    verdict = sweep_verdict(sweep_of(tmp_path, ORDINARY, LIMITS))
+    assert verdict is not None
+    assert verdict.status == "fail"
+    assert verdict.headline == "Of 4 expectations, 1 missed, 1 warning, 1 not judged and 1 met."
+    assert [(each.status, each.check) for each in (*verdict.attention, *verdict.met)] == [
+        ("fail", "rounds.per_day >= 650"),
+        ("warn", "participation.l1_uniform < 0.5"),
+        ("unjudged", "participation.l1_uniform < 0.1"),
+        ("pass", "participation.l1_uniform < 2"),
+    ]
+    assert plain(verdict.attention[0].note) == "missed at R = 3 (3 of 3 runs, worst 600 rounds per day)"
+
+
+def test_limits_that_all_keep_are_said_to_be_kept(tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path, ORDINARY, {"expect": [LIMITS["expect"][1]]})
+    verdict = sweep_verdict(sweep)
+    assert verdict is not None
+    assert verdict.headline == "Of 1 expectation, 1 met."
+
+
+def test_a_limit_on_what_has_no_value_is_missed_and_one_without_runs_is_not_judged(tmp_path: Path) -> None:
+    missing = {(1, seed) for seed in (1, 2, 3)}
+    points = [{SEPARATION: r} for r in (0, 4)]
+    entry = {"check": "rounds.wait.p95 < 5s", "severity": "error", "why": "", "over": "every"}
+    folder = write_points(tmp_path / "s", points, lambda *_: {L1: 0.5}, missing=missing, scenario={"expect": [entry]})
+    sweep = Trials.read(folder)
+    verdict = sweep_verdict(sweep)
+    assert verdict is not None
+    assert verdict.headline == "Of 1 expectation, 1 missed."
+    assert verdict.attention[0].note.startswith("missed at R")
+
+
+def test_groups_are_shown_where_settings_differ_in_them(tmp_path: Path) -> None:
+    points = [{SEPARATION: r} for r in (0, 4)]
+
+    def measure(index: int, _: int) -> dict[str, float]:
+        shares = {"group.india.ratio": 1.2 - 0.1 * index, "group.europe.ratio": 0.8 + 0.1 * index}
+        return {L1: 0.5, "group.india.participation.ratio": 7.0 + index} | shares
+
+    table = settings_table(Trials.read(write_points(tmp_path / "s", points, measure)))
+    at = [table.header.index(f"group.{name}.ratio") for name in ("europe", "india")]
+    assert {(row[0], *(row[column] for column in at)) for row in table.rows} == {
+        ("0", "0.8 ± 0", "1.2 ± 0"),
+        ("4", "0.9 ± 0", "1.1 ± 0"),
+    }

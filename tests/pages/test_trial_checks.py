@@ -1,0 +1,144 @@
+"""Each check of trials, with its fault planted and without; and what follows from the list."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedsim.common.arrays import Floats
+from fedsim.pages.answer import Grade
+from fedsim.pages.trial_checks import checks_of_trials, exit_code, unsettled
+from fedsim.pages.trials import trials_answer
+from fedsim.trials.contrasts import Standing, seeds_needed
+from fedsim.trials.decision import compared
+from fedsim.trials.trials import CRASHED, NOT_RUN, Trials
+
+from .made_trials import L1, LOSS, made_trials, noise, sound
+
+PRIVACY = {"delta": 1e-5, "noise_multiplier": 1.0, "clip": 1.0, "stands_for": 100}
+
+
+def measured(**changed: object) -> Trials:
+    """Return sound trials with other values of some facts: one value, or one for each setting."""
+
+    def measure(row: int, seed: int) -> dict[str, float]:
+        own = {name.replace("__", "."): value for name, value in changed.items()}
+        return sound(row, seed) | {name: float(np.broadcast_to(value, 3)[row]) for name, value in own.items()}  # type: ignore[call-overload]
+
+    return made_trials(measure)
+
+
+def noisy(row: int, seed: int) -> dict[str, float]:
+    return sound(row, seed) | {L1: 0.5 + 0.01 * row + 0.05 * noise(row, seed)}
+
+
+def decide(metric: str, *conditions: str) -> dict[str, Any]:
+    return {"decide": {"minimize": metric, "maximize": None, "subject_to": list(conditions)}}
+
+
+def limit(check: str) -> dict[str, Any]:
+    return {"expect": [{"check": check, "severity": "error", "why": "", "over": "every"}]}
+
+
+FAULTS: dict[str, tuple[str, Grade, Trials, Trials]] = {
+    "a run failed": ("failed", Grade.CAUTION, made_trials(), made_trials(failed={(1, 2): CRASHED})),
+    "all runs failed": (
+        *("failed", Grade.BAD, made_trials()),
+        made_trials(failed={(row, seed): CRASHED for row in range(3) for seed in range(6)}),
+    ),
+    "a run is missing": ("missing", Grade.CAUTION, made_trials(), made_trials(failed={(1, 2): NOT_RUN})),
+    "no value": ("comparable", Grade.BAD, made_trials(), made_trials(**decide("learning.fedavg.bias"))),
+    "no setting keeps": (
+        *("conditions", Grade.BAD, made_trials(**decide(L1, "rounds.per_day >= 900"))),
+        made_trials(**decide(L1, "rounds.per_day >= 9000")),
+    ),
+    "not sure": (
+        *("conditions", Grade.CAUTION, made_trials(**decide(L1, f"{L1} < 0.5"))),
+        made_trials(**decide(L1, f"{L1} < 0.4001")),
+    ),
+    "a limit": ("limits", Grade.CAUTION, made_trials(**limit(f"{L1} < 1")), made_trials(**limit(f"{L1} < 0.5"))),
+    "diverged": ("diverged", Grade.CAUTION, made_trials(), measured(learning__fedavg__diverged=[0, 0, 1])),
+    "all diverged": ("diverged", Grade.BAD, made_trials(), measured(learning__fedavg__diverged=1.0)),
+    "not settled": ("settled", Grade.CAUTION, made_trials(), measured(learning__fedavg__converged=[1, 1, 0])),
+    "one seed": ("seeds", Grade.CAUTION, made_trials(), made_trials(seeds=1)),
+    "few seeds": ("seeds", Grade.CAUTION, made_trials(), made_trials(noisy, seeds=2)),
+    "ties": ("seeds", Grade.CAUTION, made_trials(), made_trials(noisy)),
+    "chance": ("chance", Grade.CAUTION, made_trials(), measured(sessions__count=400.0)),
+    "the end of the grid": ("edge", Grade.CAUTION, made_trials(), measured(participation__l1_uniform=[0.8, 0.6, 0.4])),
+    "theory": ("theory", Grade.CAUTION, made_trials(), measured(participation__l1_chain=[0.01, 0.2, 0.01])),
+    "a smaller copy": ("size", Grade.CAUTION, made_trials(), made_trials(privacy=PRIVACY)),
+    "pace has no price": (*("price", Grade.CAUTION, made_trials()), measured(rounds__per_day=[960.0, 900.0, 930.0])),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_check_says_so_where_its_fault_is_planted(fault: str) -> None:
+    name, state, without, spoilt = FAULTS[fault]
+    assert all(each.state in {Grade.OK, Grade.NONE} for each in checks_of_trials(without) if each.name == name)
+    answer = trials_answer(spoilt)
+    (found,) = [each for each in answer.checks if each.name == name]
+    assert found.state is state
+    assert found in answer.alarms
+    assert (
+        (answer.headline == next(each.text for each in answer.checks if each.state is Grade.BAD))
+        if any(each.state is Grade.BAD for each in answer.checks)
+        else (answer.headline not in {each.text for each in answer.checks})
+    )
+    if found.remedy:
+        assert found.remedy in {each.text for each in answer.remedies}
+
+
+def test_exit_codes_follow_from_the_list() -> None:
+    codes = {fault: exit_code(checks_of_trials(spoilt)) for fault, (*_, spoilt) in FAULTS.items()}
+    assert {fault for fault, code in codes.items() if code == 3} == {"a run failed", "all runs failed"}
+    assert {fault for fault, code in codes.items() if code == 1} == {"no value", "no setting keeps"}
+    assert exit_code(checks_of_trials(made_trials())) == 0
+
+
+def test_a_sound_sweep_has_no_alarm() -> None:
+    assert trials_answer(made_trials()).alarms == []
+
+
+def test_the_number_of_seeds_is_that_of_the_contrast() -> None:
+    trials = made_trials(noisy)
+    found = compared(trials)
+    row = found.rows(Standing.TIED)[-1]
+    needed = seeds_needed(float(found.difference[row]), float(found.half[row]), 6, found.tests)
+    (check,) = [each for each in checks_of_trials(trials) if each.name == "seeds"]
+    assert (f"--set sweep.seeds={needed}" in check.command) == (needed is not None)
+
+
+def test_training_that_stopped_at_its_target_need_not_settle() -> None:
+    def measure(row: int, seed: int) -> dict[str, float]:
+        return sound(row, seed) | {"learning.fedavg.converged": 0.0, "learning.fedavg.rounds_to_target": 7.0}
+
+    learning = {"problem": "quadratic", "optimizers": ["fedavg"], "step_size": 0.1}
+    target = learning | {"target_loss": 0.5, "stop_at_target": True}
+    assert not unsettled(made_trials(measure, learning=target))["fedavg"].any()
+    assert unsettled(made_trials(measure, learning=learning))["fedavg"].all()
+
+
+def test_a_model_that_never_moved_or_diverged_is_no_slow_one() -> None:
+    assert not unsettled(measured(learning__fedavg__converged=0.0, learning__fedavg__moved=0.0))["fedavg"].any()
+    gone = measured(learning__fedavg__converged=0.0, learning__fedavg__loss=np.nan)
+    assert not unsettled(gone).get("fedavg", np.zeros(1)).any()
+
+
+@pytest.mark.parametrize(("best", "values"), [([0.8, 0.6, 0.4], "8, 12"), ([0.4, 0.6, 0.8], "1, 2")])
+def test_values_beyond_the_end_are_proposed(best: Floats, values: str) -> None:
+    def measure(row: int, seed: int) -> dict[str, float]:
+        return sound(row, seed) | {L1: best[row] + 0.001 * noise(row, seed)}
+
+    grid = {"grid": {"population.*.separation": [2, 4, 8]}, "seeds": 6}
+    trials = made_trials(measure, values=(2, 4, 8), sweep=grid)
+    (check,) = [each for each in checks_of_trials(trials) if each.name == "edge"]
+    assert check.state is Grade.CAUTION
+    assert f"sweep.grid={{population.*.separation: [{values}]}}" in check.command
+    assert not any(each.name == "edge" and each.state is Grade.CAUTION for each in checks_of_trials(made_trials()))
+
+
+def test_the_metric_that_the_scenario_asks_for_is_the_headline() -> None:
+    india = "group.india.ratio"
+    trials = made_trials(lambda row, seed: sound(row, seed) | {india: 1.2 - 0.2 * row}, headline=india)
+    assert trials_answer(trials).headline.startswith("Group.india.ratio: lowest at ")
+    assert "has the lowest loss of “fedavg”" in trials_answer(made_trials(headline=LOSS)).headline

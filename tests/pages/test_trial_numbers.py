@@ -1,0 +1,85 @@
+"""Sixty sweeps at random: each number in a sentence is a value of the trials or of a contrast."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedsim.common.formatting import percent
+from fedsim.pages.metric_wording import wording_of
+from fedsim.pages.trial_checks import reports_and_chance
+from fedsim.pages.trials import trials_answer
+from fedsim.trials.contrasts import Standing, contrasts_of, interval
+from fedsim.trials.decision import UNDECIDED, compared
+from fedsim.trials.trials import Trials
+
+from .made_trials import L1, LOSS, PACE, made_trials, sound
+from .test_sweep import plain
+
+METRICS = (L1, PACE, LOSS)
+NUMBER = r"[\d,]+(?:\.\d+)?(?:e-?\d+)?"
+
+
+def drawn(number: int) -> Trials:
+    """Draw a sweep: some settings are equal, noise is small or large, and runs may be few."""
+    draws = np.random.default_rng([7, number])
+    settings, seeds = int(draws.integers(2, 6)), int(draws.integers(1, 9))
+    spread, open_ = draws.choice([0.001, 0.02, 0.2]), bool(draws.random() < 0.5)
+    middle = np.sort(draws.choice([0.3, 0.5, 0.9], settings)) if draws.random() < 0.7 else np.full(settings, 0.5)
+    values = middle[:, None] * np.exp(spread * draws.normal(size=(settings, seeds)))
+    pace = 960.0 - 40.0 * np.arange(settings)[:, None] * open_ + np.round(10 * draws.normal(size=values.shape))
+    loss = 1.0 + values * draws.choice([0.0, 1.0])
+
+    def measure(row: int, seed: int) -> dict[str, float]:
+        own = {L1: values[row, seed], PACE: pace[row, seed], LOSS: loss[row, seed], "sessions.count": 3000.0}
+        return sound(row, seed) | {name: float(value) for name, value in own.items()}
+
+    rule: Any = {"minimize": L1, "maximize": None, "subject_to": ["rounds.per_day >= 930"]}
+    scenario: dict[str, Any] = {"decide": rule} if draws.random() < 0.4 else {}
+    return made_trials(measure, values=[3 * row for row in range(settings)], seeds=seeds, **scenario)
+
+
+def known(trials: Trials) -> Iterator[str]:
+    """Yield every number that a sentence may have, as it is written: of values and contrasts of all pairs."""
+    for metric in METRICS:
+        wording, values = wording_of(metric), trials.samples(metric)
+        mean, half = interval(values)
+        for value in mean:
+            yield wording.write(float(value))
+            yield wording.apart(float(value))
+        for other in range(len(values)):
+            found = contrasts_of(values, reference=other)
+            yield from (wording.apart(abs(float(each))) for each in (*found.difference, *found.half, *half))
+            yield from (wording.difference(float(each)) for each in found.difference)
+        if metric == PACE:
+            yield from (percent(1 - one / another) for one in mean for another in mean)
+    yield from (percent(each / 2) for each in reports_and_chance(trials)[1])
+    yield from ("95 %", "5 %", "0 points", "930 rounds per day")
+
+
+@pytest.mark.parametrize("number", range(60))
+def test_each_number_is_a_value_or_a_contrast(number: int) -> None:
+    trials = drawn(number)
+    answer = trials_answer(trials)
+    allowed = {each for text in known(trials) for each in re.findall(NUMBER, plain(text))}
+    allowed |= {f"{float(each):.1f}" for each in allowed if re.fullmatch(r"\d+", each)}
+    said = [answer.headline, *(each.text for each in answer.sentences if each.facts)]
+    for sentence in map(plain, said):
+        bare = re.sub(r"R = [\d,]+", "R", sentence)
+        shown = re.findall(rf"({NUMBER})(?= ?%| points| rounds per day| ±)|± ({NUMBER})", bare)
+        assert {one or other for one, other in shown} <= allowed, sentence
+
+
+@pytest.mark.parametrize("number", range(60))
+def test_significant_is_said_of_what_differs_alone(number: int) -> None:
+    trials = drawn(number)
+    answer, found = trials_answer(trials), compared(trials)
+    said = " ".join(
+        [answer.headline, *(each.text for each in answer.sentences), *(each.text for each in answer.checks)]
+    )
+    named = found.order[1:4].tolist()  # those that the sentence has room for
+    assert said.count(", significant)") == sum(found.states[row] is Standing.DIFFERS for row in named)
+    worse = found.differs.any() and not found.rows(*UNDECIDED)
+    assert ("significantly worse" in said) <= bool(worse)

@@ -1,0 +1,198 @@
+"""The picture of the first screen: who takes part, beside what equal chances would do."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from matplotlib.figure import Figure
+
+from fedsim.common.arrays import Ints
+from fedsim.measure.verdict import share_variance
+from fedsim.pages.bias import bias_of
+from fedsim.pages.charts import Chart
+from fedsim.pages.charts.who import who_charts
+from fedsim.run.load import load_one
+from fedsim.run.run import Run
+from fedsim.scenario.component import Choice
+from fedsim.theory import stationary
+
+from .runs import GROUPS, SEPARATION, SIZE, changed
+
+WEIGHT = np.repeat(np.arange(1, GROUPS + 1) ** -1.5, SIZE)
+RISING = tuple(0.1 + 0.2 * number for number in range(10))
+
+
+def charts_of(run: Run) -> list[Chart]:
+    return [chart for chart in who_charts(run, bias_of(run)) if chart is not None]
+
+
+@pytest.fixture(scope="module")
+def run(written: Path) -> Run:
+    return load_one(written)
+
+
+def living(run: Run, **columns: Any) -> Run:
+    """Return a run whose clients are otherwise, and what is counted of its participations with that."""
+    return changed(run, recounted=True, clients=run.clients.with_columns(**columns))
+
+
+def with_counts(run: Run, counts: Ints, **columns: Any) -> Run:
+    """Return a run of one group whose clients took part so often, all of one weight and without theory."""
+    frame = pl.DataFrame(
+        {
+            "client": np.arange(len(counts)),
+            "group": "all",
+            "time_zone": "UTC",
+            "weight": 1.0,
+            "separation": 0,
+            "cooldown_s": 0.0,
+            "participations": counts,
+            "frequency": counts / counts.sum(),
+            "pi": pl.Series([None] * len(counts), dtype=pl.Float64),
+        }
+    ).with_columns(**columns)
+    server = run.scenario.server.model_copy(update={"selection": Choice(kind="midzuno")})
+    scenario = run.scenario.model_copy(update={"server": server})
+    return changed(run, clients=frame, scenario=scenario, without=("reports", "weights"))
+
+
+def ways(run: Run) -> dict[str, pl.DataFrame]:
+    return {str(rows["kind"][0]): rows for rows in run.series["shares"].partition_by("kind", maintain_order=True)}
+
+
+def test_groups_are_in_multiples_of_their_share_with_theory_and_intervals(run: Run) -> None:
+    two = living(run, group=pl.when(pl.col("client") < 60).then(pl.lit("a")).otherwise(pl.lit("b")))
+    rows = ways(two)["group"]
+    assert rows["name"].to_list() == ["a", "b"]
+    np.testing.assert_allclose(rows["size"], [0.6, 0.4])
+    counts = run.clients["participations"].to_numpy()
+    np.testing.assert_allclose(
+        rows["value"], [counts[:60].sum() / counts.sum() / 0.6, counts[60:].sum() / counts.sum() / 0.4]
+    )
+    pi = stationary(WEIGHT, SEPARATION, SIZE, "groups").pi
+    np.testing.assert_allclose(rows["theory"], [pi[:60].sum() / 0.6, pi[60:].sum() / 0.4])
+    spans = two.series["reports"]["len"].to_numpy().reshape(20, 2)
+    margins = 2 * np.sqrt(share_variance(spans))
+    assert ((rows["value"] - rows["theory"]).abs().to_numpy() < 2 * margins / rows["size"].to_numpy()).all()
+    draws = counts.sum() / SIZE  # groups of five are drawn as one
+    np.testing.assert_allclose(rows["chance"], 1.96 * np.sqrt(np.array([0.4 / 0.6, 0.6 / 0.4]) / draws))
+    assert [chart.name for chart in charts_of(two)][:2] == ["who", "who-groups"]
+
+
+def test_bars_leave_out_equal_shares_where_the_verdict_does(run: Run) -> None:
+    """Bars are those of the verdict, which are not symmetric."""
+    group = pl.when(pl.col("client") < 60).then(pl.lit("a")).otherwise(pl.lit("b"))
+    for given in (run, living(run, group=group)):
+        bias = bias_of(given)
+        for kind, rows in ways(given).items():
+            low, high, names = (rows[name].to_list() for name in ("low", "high", "name"))
+            assert ((rows["low"] < rows["value"]) & (rows["value"] < rows["high"])).all()
+            for part in bias.of(kind):
+                at = names.index(part.name)
+                assert (low[at], high[at]) == (part.low, part.high)
+                assert (low[at] > 1 or high[at] < 1) is part.told
+
+
+def test_time_zones_are_shown_where_they_are_not_the_groups(run: Run) -> None:
+    zones = pl.when(pl.col("client") < 25).then(pl.lit("UTC")).otherwise(pl.lit("Asia/Tokyo"))
+    assert "zone" not in ways(run)
+    assert ways(living(run, time_zone=zones, group=pl.lit("one")))["zone"]["name"].to_list() == ["Asia/Tokyo", "UTC"]
+    assert "zone" not in ways(living(run, time_zone=zones, group=zones))
+
+
+@pytest.mark.parametrize(
+    ("weight", "noun", "names"),
+    [
+        (lambda n: np.repeat(np.arange(n // 5, 0, -1), 5), "group", ("heaviest group", "2", "lightest group")),
+        (lambda n: np.arange(n, 0, -1), "tenth", ("heaviest tenth", "2", "lightest tenth")),
+    ],
+)
+def test_clients_of_one_group_are_parted_by_weight(
+    run: Run, weight: Callable[[int], Ints], noun: str, names: tuple[str, ...]
+) -> None:
+    counts = np.arange(200, 100, -1)
+    if noun == "tenth":
+        run = with_counts(run, counts, weight=pl.Series(weight(100)))
+    else:
+        run = living(run, group=pl.lit("all"), weight=pl.Series(weight(100)))
+    rows = ways(run)["weight"]
+    assert (rows["noun"][0], *rows["name"][:2], rows["name"][-1]) == (noun, *names)
+    assert (rows["size"] * rows["value"]).sum() == pytest.approx(1)
+    chart, *_ = charts_of(run)
+    assert (chart.name, chart.title) == ("who", "Who takes part, by weight")
+
+
+def test_tenths_by_available_time_come_from_the_metrics(run: Run) -> None:
+    metrics = {f"participation.by_availability.{n}": value for n, value in enumerate(RISING, start=1)}
+    rows = ways(changed(run, metrics={**run.metrics, **metrics}))["availability"]
+    assert (rows["name"][0], rows["name"][-1]) == ("most available", "least available")
+    np.testing.assert_allclose(rows["value"], RISING[::-1])
+
+
+def test_without_parts_the_picture_is_of_the_clients(run: Run) -> None:
+    """Three in four clients take part, a quarter never does: all of one weight."""
+    charts = charts_of(with_counts(run, np.repeat([40, 0], [75, 25])))
+    assert [(chart.name, chart.title) for chart in charts] == [("who", "Who takes part, client by client")]
+    nobody = charts_of(changed(run, clients=run.clients.with_columns(participations=0)))
+    assert nobody == []
+
+
+def test_what_is_not_told_from_chance_is_shown_only_where_nothing_is(run: Run) -> None:
+    fair = np.random.default_rng(1).multinomial(20_000, np.full(200, 1 / 200))
+    metrics = {f"participation.by_speed.{n}": 1.0 for n in range(1, 11)} | {"participation.l1_uniform": 0.08}
+    charts = charts_of(changed(with_counts(run, fair), metrics=metrics))
+    assert [(chart.name, chart.title) for chart in charts] == [
+        ("who", "Who takes part, by speed"),
+        ("participation", "Who takes part, client by client"),
+    ]
+
+
+def test_equal_chances_are_what_a_fair_lottery_draws_in_order(run: Run) -> None:
+    counts = np.arange(100) + 1
+    _, drawn = clients_of(with_counts(run, counts))
+    draws = np.random.default_rng(3).multinomial(counts.sum(), np.full(100, 1 / 100), size=200) / counts.mean()
+    np.testing.assert_allclose(drawn["lines"][1][1], -np.sort(-draws, axis=1).mean(axis=0), atol=0.05)
+
+
+def clients_of(run: Run) -> tuple[Chart, dict[str, Any]]:
+    (chart,) = (each for each in charts_of(run) if each.title.endswith("client by client"))
+    assert isinstance(chart, Chart)
+    axes = Figure(figsize=(3.5, 2.4)).subplots()
+    chart.draw(axes)
+    lines = [tuple(map(np.asarray, line.get_data())) for line in axes.get_lines()]
+    return chart, {"lines": lines}
+
+
+def test_every_client_is_shown_in_multiples_of_uniform_the_most_frequent_first(run: Run) -> None:
+    _, drawn = clients_of(run)
+    (x, measured), (_, fair) = drawn["lines"]
+    np.testing.assert_allclose(x, (np.arange(100) + 0.5) / 100)
+    assert measured.sum() == pytest.approx(100)
+    assert (np.diff(measured) <= 0).all()
+    assert (np.diff(fair) <= 0).all()
+    assert fair.mean() == pytest.approx(1, abs=0.02)
+
+
+def test_many_clients_are_binned_without_losing_any(run: Run) -> None:
+    clients = 10_000
+    chart, drawn = clients_of(with_counts(run, np.arange(clients) % 2, weight=pl.Series(np.arange(clients, 0, -1.0))))
+    (x, measured), _ = drawn["lines"]
+    assert len(x) <= 160
+    assert measured.mean() == pytest.approx(1, abs=0.02)
+    assert any("means over up to 63 neighbours" in note for note in chart.notes)
+
+
+def test_many_groups_are_shown_at_both_ends(run: Run) -> None:
+    counts = np.random.default_rng(2).permutation(np.arange(1, 101))
+    many = with_counts(run, counts, group=pl.int_range(100).cast(pl.String))
+    chart = charts_of(many)[0]
+    assert isinstance(chart, Chart)
+    assert chart.table is not None
+    shares = [float(row[1]) for row in chart.table.rows]
+    assert len(shares) == 24
+    assert shares == sorted(shares, reverse=True)
+    assert (shares[0], shares[-1]) == pytest.approx((100 / 50.5, 1 / 50.5), rel=1e-3)
+    assert "24 of the 100 groups: those at both ends." in chart.notes

@@ -1,0 +1,147 @@
+"""Sentences of a run: every number in them is that of a fact, or of a series, that they name."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from fedsim import Scenario, simulate
+from fedsim.common.errors import ScenarioError
+from fedsim.pages.checks import checks_of
+from fedsim.pages.run import run_answer
+from fedsim.pages.words import headline, measured, sentences
+from fedsim.run.load import load_one
+from fedsim.run.run import Run, with_manifest
+from tests.conftest import Load
+
+NUMBER = re.compile(
+    r"(?<![\w.“])(\N{MINUS SIGN}?\d[\d,]*(?:\.\d+)?(?:e\N{MINUS SIGN}?\d+)?)\s?(%|ms\b|s\b|min\b|h\b|d\b|w\b)?"
+)
+UNITS = {"%": 0.01, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+
+
+def values(run: Run, keys: Sequence[str]) -> Iterator[float]:
+    """Yield the values, ends and references of facts, and all that stands in the series, of these names."""
+    for key in keys:
+        table = run.series.get(key)
+        if table is None:
+            fact = run.fact(key)
+            assert fact is not None, key
+            yield from (fact[name] for name in ("value", "low", "high", "reference") if fact[name] is not None)
+            continue
+        for row in table.rows():
+            yield from (float(cell) for cell in row if isinstance(cell, int | float))
+            yield from (
+                float(found[1].replace(",", ""))
+                for cell in row
+                if isinstance(cell, str)
+                for found in NUMBER.finditer(cell)
+            )
+
+
+def wrong(run: Run, text: str, keys: Sequence[str]) -> list[str]:
+    """Return the numbers of a sentence that none of its facts has; L1 distances may be written as TV, half of them."""
+    known = list(values(run, keys))
+    known += [value / 2 for key, value in ((key, run.metrics.get(key, 0.0)) for key in keys) if "l1" in key]
+    missing = []
+    for found in NUMBER.finditer(re.sub(r"“[^”]*”|`[^`]*`", "", text)):
+        digits = found[1].replace(",", "").replace("\N{MINUS SIGN}", "-")
+        scale = UNITS.get(found[2] or "", 1.0)
+        places = len(digits.partition(".")[2].partition("e")[0])
+        slack = 0.51 * 10.0**-places * scale * 10.0 ** int(digits.partition("e")[2] or 0)
+        shown = float(digits) * scale
+        near = ((value, 0.006 * abs(value) if abs(value) >= 1000 else 0.0) for value in known)  # three digits of them
+        if not any(abs(shown - value) <= max(slack, rounded) for value, rounded in near):
+            missing.append(found[0].strip())
+    return missing
+
+
+BASE = """\
+stop: {rounds: 260}
+population:
+- {name: a 1, devices: 30}
+- {name: b, devices: 10, weight: 4}
+server: {cohort: 4}
+"""
+CASES = {
+    "plain": [],
+    "separation": ["population.*.separation=3"],
+    "drops": [
+        "population.0.session={train: {kind: exponential, mean: 5m}}",
+        "server.deadline=6m",
+        "server.over_select=1.5",
+    ],
+    "buffered": ["server={mode: buffered, concurrency: 8, buffer: 4}"],
+    "poisson": ["server={cohort: 4, selection: poisson}"],
+    "trained": [
+        "learning={problem: quadratic, optimizers: [fedavg, debiased_fedavg], step_size: 0.1, reference: uniform}"
+    ],
+    "private": [
+        "privacy={mechanism: banded, noise_multiplier: 2.0, delta: 1e-5, clip: 1.0}",
+        "population.*.separation=2",
+    ],
+    "worse": ["learning={problem: quadratic, optimizers: [fedavg], step_size: 5}"],
+    "short": ["stop={rounds: 4}"],
+    "days": ["stop={duration: 2d}", "population.*.availability=habits"],
+}
+
+
+def test_a_number_of_no_fact_is_found(written: Path) -> None:
+    run = load_one(written)
+    assert wrong(run, "All clients took part in 400 rounds.", ("rounds.count",)) == []
+    assert wrong(run, "In 401 rounds 3.2 % of “group 4” did.", ("rounds.count",)) == ["401", "3.2 %"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_number_is_that_of_a_fact(tmp_path: Path, case: str) -> None:
+    file = tmp_path / "case.fedsim.yaml"
+    file.write_text(BASE, encoding="utf-8")
+    run = with_manifest(simulate(Scenario.load(file, CASES[case])))
+    said = [*sentences(run), *([first] if (first := headline(run)) else [])]
+    faults = [(each.text, wrong(run, each.text, each.facts)) for each in said]
+    checks = [each for each in checks_of(run) if each.name not in {"expectations", "separation", "shocks"}]
+    faults += [(each.text, wrong(run, each.text, each.facts)) for each in checks]
+    assert [fault for fault in faults if fault[1]] == []
+    for each in said:
+        assert each.text.endswith(".")
+        assert not re.search(r"\b(nan|None|inf)\b|\( | ,|\.\.", each.text), each.text
+
+
+@pytest.mark.parametrize(
+    ("key", "begins"),
+    [
+        ("group.group-3.reported_ratio", "Participation of “group 3” is "),
+        ("participation.l1_uniform", "Participation is "),
+        ("participation.coverage", "100\N{NARROW NO-BREAK SPACE}% of the clients took part."),
+        ("learning.fedavg.loss", "Losses compared with that of unbiased training (5.287): “fedavg” 5.312 (signif"),
+        ("rounds.duration.p95", "From selection until the close, or of a version, 95th percentile: 89.5"),
+    ],
+)
+def test_a_headline_is_the_fact_that_the_scenario_names(written: Path, key: str, begins: str) -> None:
+    run = load_one(written)
+    asked = run.scenario.model_copy(update={"headline": key})
+    object.__setattr__(run, "scenario", asked)
+    said = headline(run)
+    assert said is not None
+    assert said == measured(run, key)
+    assert said.text.startswith(begins)
+    assert run_answer(run).headline == said.text
+
+
+def test_the_question_decides_nothing(written: Path) -> None:
+    run = load_one(written)
+    said = {run_answer(run).headline}
+    for question in ("How uneven is it?", "Which R?", "What happens to the loss?", "How fast is the start forgotten?"):
+        object.__setattr__(run, "scenario", run.scenario.model_copy(update={"question": question}))
+        answer = run_answer(run)
+        said.add(answer.headline)
+        assert answer.question == question
+    assert len(said) == 1
+
+
+def test_a_headline_that_is_no_metric_is_a_mistake_with_its_place(small: Load) -> None:
+    with pytest.raises(
+        ScenarioError, match=r"headline: unknown metric 'rounds.per_dy'; did you mean 'rounds.per_day'\?"
+    ):
+        simulate(small("headline=rounds.per_dy"))

@@ -1,0 +1,169 @@
+"""Optimizers of a sweep, ranked over its settings or where they are what is swept; and who wins in which case."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedsim.pages import write_report
+from fedsim.pages.answer import COST, MODEL
+from fedsim.pages.page import answer_of
+from fedsim.pages.trials import trials_answer
+from fedsim.trials.contrasts import Standing, contrasts_of
+from fedsim.trials.optimizers import RANK, allowed, by_optimizer, of_optimizers, ranked, winners
+from fedsim.trials.optimizers import _ranks as ranks
+from fedsim.trials.trials import Trials
+from tests.pages.sweeps import SEPARATION, write_points
+from tests.pages.test_page import check
+
+LAWS = [{"server": {"selection": law}} for law in ("uniform", "midzuno", "cyclic")]
+
+
+def losses(index: int, seed: int, **means: float) -> dict[str, float]:
+    draws = np.random.default_rng((index, seed)).normal(0, 0.01, len(means))
+    return {f"learning.{name}.loss": mean + draw for (name, mean), draw in zip(means.items(), draws, strict=True)}
+
+
+def test_ranks_are_means_of_average_ranks() -> None:
+    values = np.array([[[1.0, 5.0]], [[2.0, 5.0]], [[np.nan, 1.0]]])
+    assert ranks(values).tolist() == [[1, 2.5], [2, 2.5], [3, 1]]
+
+
+def test_a_case_that_an_optimizer_has_not_ranks_it_nowhere() -> None:
+    """With NaN as last, the third would have the mean rank 2; where all its runs diverged, it is last."""
+    values = np.array([[[2.0], [1.0]], [[3.0], [2.0]], [[1.0], [np.nan]]])
+    assert ranks(values).ravel().tolist() == [1.5, 2.5, 1]
+    assert ranks(np.where(np.isnan(values), np.inf, values)).ravel().tolist() == [1.5, 2.5, 2]
+
+
+@pytest.mark.parametrize(("diverged", "mean"), [(True, 2.0), (False, 1.0)])
+def test_divergence_is_told_from_absence(tmp_path: Path, diverged: bool, mean: float) -> None:
+    def figures(index: int, seed: int) -> dict[str, float]:
+        found = losses(index, seed, fedau=2.0, fedavg=3.0, **({} if index else {"mifa": 1.0}))
+        return found | ({"learning.mifa.diverged": 1.0} if diverged and index else {})
+
+    folder = write_points(tmp_path / "s", LAWS[:2], figures)
+    found = by_optimizer(Trials.read(folder))
+    assert found is not None
+    page = write_report(folder).read_text(encoding="utf-8")
+    assert ("Without a value in some runs, and last there: “mifa”." in page) == diverged
+    assert "inf ±" not in page
+    row = found.settings["optimizer"].to_list().index("mifa")
+    assert found.samples(RANK)[row].tolist() == [mean] * 3
+
+
+def test_several_optimizers_over_worlds_are_ranked(tmp_path: Path) -> None:
+    folder = write_points(
+        tmp_path / "s", LAWS, lambda i, s: losses(i, s, fedau=1.0, fedavg=2.0, mifa=3.0, fedavg_uniform=0.5)
+    )
+    trials = Trials.read(folder)
+    found = by_optimizer(trials)
+    assert found is not None
+    assert set(found.settings["optimizer"]) == {"fedau", "fedavg", "mifa"}
+    assert ranked(found).states.count(Standing.DIFFERS) == 2
+    answer = trials_answer(trials)
+    rank = "“fedau” has the lowest mean rank over 3 cases (1)"
+    assert answer.headline == f"{rank}; every other is significantly worse."
+    (effect,) = (each.text for each in answer.sentences if each.about == MODEL)
+    assert effect == "Optimizers are ranked by the loss, with each seed in each case."
+    document = answer_of(folder)
+    assert [(tile.value, tile.label) for tile in document.tiles] == [("9", "runs complete")]
+    assert document.setup == "3 optimizers on 3 cases, 3 seeds each; 200 devices, 400 rounds"
+    assert [chart.name for chart in document.charts] == ["ranks"]
+    check(write_report(folder).read_text(encoding="utf-8"))
+
+
+def test_a_sweep_over_optimizers_compares_them_at_what_else_is_swept(tmp_path: Path) -> None:
+    names = ("fedavg", "fedau")
+    points = [{"learning.optimizers": [{"kind": name}], SEPARATION: r} for name in names for r in (0, 4)]
+    folder = write_points(tmp_path / "s", points, lambda i, s: losses(i, s, **{names[i // 2]: 1.0 + i // 2}))
+    found = by_optimizer(Trials.read(folder))
+    assert found is not None
+    assert found.meta["cases"] == [f"R\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{r}" for r in (0, 4)]
+    assert np.isfinite(found.samples(RANK)).all()
+    assert trials_answer(Trials.read(folder)).headline.startswith("“fedavg” has the lowest mean rank")
+
+
+@pytest.mark.parametrize("points", [[{SEPARATION: r} for r in (0, 4)], LAWS[:2]])
+def test_other_sweeps_are_not_of_optimizers(tmp_path: Path, points: list[dict[str, object]]) -> None:
+    folder = write_points(tmp_path / "s", points, lambda i, s: losses(i, s, fedavg=1.0, fedau=2.0))
+    assert by_optimizer(Trials.read(folder)) is None
+
+
+def test_of_equal_optimizers_few_tables_of_ranks_tell_any_apart() -> None:
+    """Of 300: more than 28 come about once in 1,000 at 5 %."""
+    draws = np.random.default_rng(3).normal(size=(300, 6, 4, 5))
+    assert sum(contrasts_of(ranks(each)).differs.any() for each in draws) <= 28
+
+
+def test_what_the_leader_sends_and_keeps_is_said(tmp_path: Path) -> None:
+    def figures(index: int, seed: int) -> dict[str, float]:
+        return losses(index, seed, scaffold=1.0, fedavg=2.0, mifa=3.0)
+
+    trials = Trials.read(write_points(tmp_path / "s", LAWS, figures, seeds=(1, 2, 3)))
+    said = [each.text for each in trials_answer(trials).sentences if each.about == COST]
+    assert said == ["“scaffold” sends 2 models a report, and keeps 1 per client."]
+
+
+def made(kinds: dict[str, str] | None = None, lost: str = "", **means: Sequence[float]) -> Trials:
+    """Return methods with these means, one for each of two cases, over ten seeds with noise of 1 %."""
+    noise = np.random.default_rng(1).normal(1, 0.01, (len(means), 2, 10))
+    values = np.array(list(means.values()))[:, :, None] * noise
+    if lost:
+        values[[*means].index(lost), 0, 3] = np.inf
+    return of_optimizers(
+        {}, {name: (kinds or {}).get(name, name) for name in means}, "bias", ("quiet", "noisy"), {"bias": values}
+    )
+
+
+def named(found: Trials) -> list[list[list[str]]]:
+    names = found.settings["optimizer"]
+    return [[[names[row] for row in cell] for cell in cells] for cells in winners(found)]
+
+
+def test_the_winner_changes_with_the_case_and_with_the_memory_that_there_is() -> None:
+    found = made(fedavg=[9, 9], scaffold=[1, 3], mifa=[2, 2], debiased_fedavg=[4, 2.5])
+    assert named(found) == [[["scaffold"], ["mifa"], ["debiased_fedavg"]], [["mifa"], ["mifa"], ["debiased_fedavg"]]]
+
+
+def test_what_is_not_told_apart_ties_with_the_winner_of_its_own_cell_only() -> None:
+    found = made(fedavg=[9, 9], scaffold=[1, 1.001], mifa=[3, 1], fedau=[5, 5], debiased_fedavg=[5, 6])
+    assert [[set(cell) for cell in cells] for cells in named(found)] == [
+        [{"scaffold"}, {"mifa"}, {"fedau", "debiased_fedavg"}],
+        [{"scaffold", "mifa"}, {"mifa"}, {"fedau"}],
+    ]
+
+
+def test_who_is_told_the_frequencies_or_diverged_once_wins_nothing() -> None:
+    found = made(lost="scaffold", fedavg=[9, 9], oracle_weighted=[0.1, 0.1], scaffold=[1, 1], mifa=[2, 2])
+    assert [cells[0] for cells in named(found)] == [["mifa"], ["scaffold"]]
+
+
+def test_names_of_ones_own_have_the_memory_of_their_kind_and_unknown_kinds_the_first_column_only() -> None:
+    kinds = {"mine": "scaffold", "scaffold": "fedavg"}
+    found = made(kinds, "", **{name: [1.0, 1.0] for name in ("mine", "scaffold", "my_module:Own")})
+    assert allowed(found).T.tolist() == [[True, False, False], [True, True, True], [True, False, False]]
+
+
+def test_equal_methods_seldom_have_a_cell_told_apart() -> None:
+    """Of 60 tables: more than 9 come about once in 1,000 at 5 %."""
+    draws = np.exp(np.random.default_rng(5).normal(size=(60, 4, 6, 10)))
+    kinds = {name: name for name in ("fedavg", "mifa", "scaffold", "fedau")}
+    tables = [of_optimizers({}, kinds, "loss", tuple("abcdef"), {"loss": each}) for each in draws]
+    whole = [all([len(cell) for cell in cells] == [4, 3, 2] for cells in winners(each)) for each in tables]
+    assert sum(not each for each in whole) <= 9
+
+
+def test_the_page_has_a_table_of_winners_where_memory_differs(tmp_path: Path) -> None:
+    def figures(index: int, seed: int) -> dict[str, float]:
+        costs = {"rounds_to_target": 40.0, "time_to_target": 7200.0, "sent_mb_to_target": 1.5}
+        own = losses(index, seed, scaffold=1.0, fedavg=2.0, fedau=2.0001 if index else 3.0)
+        return own | {f"learning.scaffold.{name}": value for name, value in costs.items()}
+
+    page = write_report(write_points(tmp_path / "s", LAWS[:2], figures)).read_text(encoding="utf-8")
+    check(page)
+    page = page.replace("\N{NO-BREAK SPACE}", " ").replace("\N{NARROW NO-BREAK SPACE}", " ")
+    assert "scaffold 1; 40 rounds, 2 h, 1.5 MB" in page
+    assert "fedavg 2</td>" in page or "fedavg 2; tied" in page
+    assert "fedau 2; tied: fedavg" in page
