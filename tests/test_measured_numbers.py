@@ -61,7 +61,6 @@ def test_what_is_measured_is_written_by_the_script(page: str, settings: set[str]
         ("draws", ("digits-step-0.05", "records", 2, "average_loss"), "steps"),
         ("draws", ("digits-participations", "records", 2, "rounds_within", "0.01"), "speed"),
         ("networks", ("weights-r0", "records", 0, "loss"), "weights"),
-        ("networks", ("weights-r0", "largest_weights", 0), "largest-weights"),
         ("networks", ("methods-r8", "records", 0, "loss"), "network"),
         ("networks", ("regularised-r8", "records", 0, "loss"), "network"),
         ("networks", ("regularised-r8", "records", 0, "average_loss"), "learning"),
