@@ -1,6 +1,6 @@
 """Who takes part: the shares of groups, time zones and tenths of the clients, and one verdict on them and on the whole.
 
-At most 5 % of runs with equal chances are told biased: half of that is for the whole, and half for all its parts.
+At most 5 % of runs with equal chances are called biased: half of that is for the whole, and half for all its parts.
 """
 
 import math
@@ -50,7 +50,7 @@ SHARES = pl.Schema(
         "look": pl.String,  # what the verdict calls it; null where it does not look at it
         "p": pl.Float64,  # these are null where nothing is tested
         "significant": pl.Boolean,
-        "visible": pl.Float64,  # the least difference from 1 that is told four times in five
+        "visible": pl.Float64,  # the least difference from 1 that is significant four times in five
         "level": pl.Float64,
     }
 )
@@ -61,12 +61,12 @@ BIAS = pl.Schema(
         "measured": pl.Float64,  # total variation distance (TV) of the reports from uniform
         "fair": pl.Float64,  # that of as many reports with equal chances for everybody
         "corrected": pl.Float64,  # TV without what noise adds; null where too few rounds or days tell
-        "low": pl.Float64,  # ends of the interval of that; from 0, where the whole is not told from chance
+        "low": pl.Float64,  # ends of the interval of that; from 0, where the whole is not significant
         "high": pl.Float64,
         "whole": pl.Boolean,  # whether the distance is more than chance
         "p": pl.Float64,
         "more_even": pl.Boolean,  # whether participation is more even than equal chances make it
-        "visible": pl.Float64,  # the least TV that is told from chance four times in five
+        "visible": pl.Float64,  # the least TV that is significant four times in five
         "why": pl.String,  # why nothing is tested, where that is so
     }
 )

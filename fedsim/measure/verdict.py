@@ -1,7 +1,7 @@
 """Whether participation differs by more than chance: one verdict for groups, zones, tenths, methods and the whole run.
 
 Several looks at once are corrected after Holm (Scandinavian Journal of Statistics 6, 1979), and each interval is at the
-level at which its look was judged, so that it excludes the reference exactly where the difference is told from chance.
+level at which its look was judged, so that it excludes the reference exactly where the difference is significant.
 Shares get the interval of Clopper and Pearson with an effective number of draws, corrected for the degrees of freedom
 of its estimate (Korn and Graubard, Survey Methodology 24, 1998).
 """
@@ -31,7 +31,7 @@ class Look:
     low: float  # ends of the interval, at the level of this look
     high: float
     told: bool  # whether it differs from the reference by more than chance: whether the interval excludes that
-    visible: float  # the least difference from the reference that is told four times in five
+    visible: float  # the least difference from the reference that is significant four times in five
     level: float  # at which it was judged, with a correction for the other looks
     p: float  # how probable a value at least so far off is by chance
 
@@ -72,9 +72,9 @@ def _looks(*columns: Floats | Bools) -> tuple[Look, ...]:
 
 
 def holm_levels(p: Floats, level: float) -> Floats:
-    """Return the level at which each p value is judged, which is told where it is no larger; NaN where p is NaN.
+    """Return the level at which each p value is judged, which is significant where it is no larger; NaN where p is NaN.
 
-    It is Holm's: of those after the first that is not told, the level of that.
+    It is Holm's: of those after the first that is not significant, the level of that.
     """
     order = np.argsort(p, kind="stable")[: int(np.isfinite(p).sum())]
     steps = level / np.arange(len(order), 0, -1)

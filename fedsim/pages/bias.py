@@ -42,7 +42,7 @@ class ClientShare:
     size: float  # share of the clients
     taken: int  # reports that were taken
     times: float  # the participation share over the fair share
-    # The interval of that, at the level of this look, and the least difference from 1 that is told four times in five
+    # The interval of that, at the level of this look, and the least difference that is significant four times in five
     low: float = 0.0
     high: float = math.inf
     visible: float = math.inf
@@ -75,11 +75,11 @@ class Bias:
     measured: float = 0.0  # TV of this run
     fair: float = 0.0  # TV of as many reports with equal chances for everybody
     corrected: float | None = None  # TV without what noise adds; None where too few rounds or days tell
-    low: float = 0.0  # ends of the interval of that; from 0, where the whole is not told from chance
+    low: float = 0.0  # ends of the interval of that; from 0, where the whole is not significant
     high: float = 1.0
     whole: bool = False  # whether the distance is more than chance
     more_even: bool = False  # whether participation is more even than equal chances make it
-    visible: float | None = None  # the least TV that is told from chance four times in five
+    visible: float | None = None  # the least TV that is significant four times in five
     parts: tuple[ClientShare, ...] = ()
     why: str = ""  # why nothing is tested, where that is so
 
@@ -94,7 +94,7 @@ class Bias:
 
     @property
     def contrast(self) -> tuple[ClientShare, ClientShare] | None:
-        """The two parts of a kind that differ most, where one of them is told from even; the higher one first.
+        """The two parts of a kind that differ most, where one is significantly uneven; the higher one first.
 
         What a person set goes before what is found in the run itself: tenths by speed and by available time.
         """

@@ -321,10 +321,13 @@ def _edge(trials: Trials) -> Iterator[Check]:
     tried: list[_Tried] = [(axis.name, axis.x, np.unique(axis.x), axis) for axis in axes]
     tuned = [(key, trials.numbers(path), tuning[key]) for key, path in product(tuning, trials.tuned) if _is(path, key)]
     tried += [(key, x, np.unique(values), None) for key, x, values in tuned if x is not None and len(values) > 1]
-    at_an_end = False
+    at_an_end = at_the_least = False
     for name, x, values, axis in tried:
         highest = bool(x[row] == values[-1])
-        if values[0] < x[row] < values[-1] or (not highest and not _has_less(trials, axis, float(values[0]))):
+        if values[0] < x[row] < values[-1]:
+            continue
+        if not highest and not _has_less(trials, axis, float(values[0])):
+            at_the_least = True
             continue
         (way, beyond), at_an_end = (("largest", "larger") if highest else ("least", "smaller")), True
         text = f"{equation(name, number(float(x[row])))} of the choice is the {way} value that was tried"
@@ -332,7 +335,9 @@ def _edge(trials: Trials) -> Iterator[Check]:
         command = "" if axis is None else _grid(trials, axis, values, highest=highest)
         yield Check("edge", Grade.CAUTION, f"{text}: the best may lie beyond.", trials.names[row], (), remedy, command)
     if tried and not at_an_end:
-        yield Check("edge", Grade.OK, "The choice lies between values that were tried.", trials.names[row])
+        between = "The choice lies between values that were tried."
+        text = "Beyond the choice there are no further values." if at_the_least else between
+        yield Check("edge", Grade.OK, text, trials.names[row])
 
 
 def _has_less(trials: Trials, axis: Axis | None, least: float) -> bool:

@@ -48,7 +48,7 @@ _COSTS = (
     *("learning.*.time_to_target", "sessions.device_hours", "fleet.bytes_down", "fleet.bytes_up", "fleet.energy"),
     *("fleet.peak_sessions", "fleet.cost", "privacy.epsilon", "participation.coverage"),
 )
-"""What a decision weighs beside what it chooses by."""
+"""Metrics of which a decision shows columns, after that which it chooses by."""
 _WORDS = {
     Standing.REFERENCE: "best",
     Standing.TIED: "tied",

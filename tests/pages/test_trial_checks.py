@@ -1,5 +1,6 @@
 """Each check of trials, with its fault planted and without; and what follows from the list."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -135,6 +136,20 @@ def test_values_beyond_the_end_are_proposed(best: Floats, values: str) -> None:
     assert check.state is Grade.CAUTION
     assert f"sweep.grid={{population.*.separation: [{values}]}}" in check.command
     assert not any(each.name == "edge" and each.state is Grade.CAUTION for each in checks_of_trials(made_trials()))
+
+
+def test_no_value_is_proposed_that_the_scenario_refuses() -> None:
+    """Below 1 there is a separation of 0, and no cohort."""
+
+    def measure(row: int, seed: int) -> dict[str, float]:
+        return sound(row, seed) | {L1: [0.4, 0.6, 0.8][row] + 0.001 * noise(row, seed)}
+
+    made = made_trials(measure, values=(1, 2, 4))
+    name = made.parameters[0]
+    cohorts = replace(made, parameters=("server.cohort",), settings=made.settings.rename({name: "server.cohort"}))
+    assert [each.state for each in checks_of_trials(made) if each.name == "edge"] == [Grade.CAUTION]
+    (found,) = [each for each in checks_of_trials(cohorts) if each.name == "edge"]
+    assert (found.state, found.text) == (Grade.OK, "Beyond the choice there are no further values.")
 
 
 def test_the_metric_that_the_scenario_asks_for_is_the_headline() -> None:

@@ -21,7 +21,7 @@ _SHARE = "participation share (1: equal)"
 def who_charts(run: Run, bias: Bias) -> list[Chart | None]:
     """Make the picture of the first screen, ``who``, and the charts of the other ways to part the clients.
 
-    The picture has the way that is told from chance and has the widest contrast; else the first way, or the clients.
+    The picture has the way that has a significant part and the widest contrast; else the first way, or the clients.
     """
     if not run.clients["reported"].sum():
         return []
