@@ -26,10 +26,10 @@ _DIGITS = 16  # of the hashes that tell a page that is out of date
 
 @cache
 def page_version() -> str:
-    """Return a hash of the templates, the style and the scripts that pages are made with."""
+    """Return a hash of the templates, the style and the scripts of pages, but for the playground's own."""
     digest = sha256()
     for file in sorted((files("fedsim.pages") / "templates").iterdir(), key=lambda file: file.name):
-        if file.is_file():
+        if file.is_file() and not file.name.startswith("playground."):
             digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()[:_DIGITS]
 
