@@ -163,7 +163,7 @@ def _conditions(trials: Trials) -> Iterator[Check]:
         yield Check("conditions", Grade.OK, text, trials.names[best], facts)
 
 
-def _limits(trials: Trials) -> Iterator[Check]:
+def limits_check(trials: Trials) -> Iterator[Check]:
     """Say which of the scenario's own limits are missed."""
     if (verdict := sweep_verdict(trials)) is not None:
         states = {"fail": Grade.CAUTION, "warn": Grade.CAUTION, "pass": Grade.OK, "unjudged": Grade.NONE}
@@ -191,7 +191,7 @@ def diverged(trials: Trials) -> Iterator[Check]:
     step = step.get("initial") if isinstance(step, dict) and step.get("kind") == "constant" else step
     command = ""
     if isinstance(step, int | float) and not any("step_size" in name for name in trials.swept):
-        command = command_of(trials.meta, "", f"learning.step_size={step / 10:g}")
+        command = command_of(trials.meta, "", {"learning.step_size": f"{step / 10:g}"})
     facts = tuple(f"learning.{name}.diverged" for name in found)
     yield Check("diverged", state, text, "", facts, LOWER_STEP, command)
 
@@ -244,9 +244,7 @@ def settled_losses(trials: Trials) -> Iterator[Check]:
 def _longer(trials: Trials, times: int) -> str:
     """Return the command for so many times as much; "" where it has none, or settings differ in it."""
     swept = any(name.startswith("stop") for name in trials.swept)
-    if swept or "command" not in trials.meta:
-        return ""
-    return command_of(trials.meta, "", *longer(trials.scenario.stop, times))
+    return "" if swept or "command" not in trials.meta else longer(trials.meta, trials.scenario.stop, times)
 
 
 def _seeds(trials: Trials) -> Iterator[Check]:
@@ -267,9 +265,12 @@ def seeds_check(
     best, known, remedy, command = names[found.reference], int(found.seeds[found.reference]), "", ""
     few, tied, same = (found.rows(state) for state in (Standing.FEW, Standing.TIED, Standing.SAME))
     others = listing_of([names[row] for row in few or tied or same], NAMED)
-    if Standing.UNTESTED in found.states:
-        text, command = "With one seed no difference is tested.", with_seeds(meta, 5)
-        remedy = "Run several seeds, which tests differences."
+    alone = int(found.seeds.max()) < 2
+    if alone:
+        text = "With one seed each, differences are judged by the intervals that the runs state."
+        if Standing.UNTESTED in found.states:
+            text = "With one seed no difference is tested."
+        remedy, command = "Run several seeds, which tests differences.", with_seeds(meta, 5)
     elif few:
         text = f"{count(int(found.seeds[few].max()), 'seed')} are too few to test {best} against {others}."
     elif tied:
@@ -281,7 +282,7 @@ def seeds_check(
         text = f"What is compared with {best} differs significantly from it."
         remedy, command = f"Confirm {best} with twice as many seeds before you set it.", with_seeds(meta, 2 * known)
     open_ = [row for row in (*tied, *few) if found.difference[row] and np.isfinite(found.half[row])]
-    if open_:
+    if open_ and not alone:
         row = max(open_, key=lambda each: abs(float(found.difference[each])))
         apart, own = abs(float(found.difference[row])), int(found.seeds[row])
         needed = seeds_needed(apart, float(found.half[row]), own, max(1, found.tests))
@@ -363,7 +364,7 @@ def _grid(trials: Trials, along: Axis, values: Floats, *, highest: bool) -> str:
     further = (values[-1], 2 * values[-1] - values[-2]) if highest else (values[0] / 2, values[0])
     whole = bool((values == np.rint(values)).all())
     shown = ", ".join(f"{round(each) if whole else each:g}" for each in further)
-    return command_of(trials.meta, "sweep", f"sweep.grid={{{path}: [{shown}]}}")
+    return command_of(trials.meta, "sweep", {"sweep.grid": f"{{{path}: [{shown}]}}"})
 
 
 def theory_check(trials: Trials) -> Iterator[Check]:
@@ -404,7 +405,7 @@ def _price(trials: Trials) -> Iterator[Check]:
     text = f"{trials.names[best]} is more even and {trials.names[fast]} faster, and nothing says what pace is worth."
     decide = f"{{minimize: {metric}, subject_to: [{PACE} >= {least}]}}"
     remedy = f"Say by `decide` what pace you need, such as {least} rounds per day."
-    command = command_of(trials.meta, "sweep", f"decide={decide}")
+    command = command_of(trials.meta, "sweep", {"decide": decide})
     yield Check("price", Grade.CAUTION, text, "", (metric, PACE), remedy, command)
 
 
@@ -413,7 +414,7 @@ TRIAL_CHECKS: tuple[Checks, ...] = (
         _complete,
         _comparable,
         _conditions,
-        _limits,
+        limits_check,
         diverged,
         settled_losses,
         _seeds,

@@ -103,7 +103,8 @@ def standings(trials: Trials) -> tuple[str, ...]:
             value = wording_of(missed.metric).write(float(own[row])) if np.isfinite(own[row]) else "no value"
             return f"misses {' '.join(missed.text.split())} ({value})"
         if ends is None:
-            return "dropped" if dropped(trials)[row] else _WORDS.get(found.states[row], "")
+            untested = found.untested and found.states[row] is Standing.UNTESTED
+            return "dropped" if dropped(trials)[row] else "" if untested else _WORDS.get(found.states[row], "")
         if row in ends.rows:
             return {ends.rows[-1]: "most even", ends.rows[0]: "fastest"}.get(row, "in between")
         return "beaten" if ends.dominated[row] else "not significantly beaten"
@@ -167,9 +168,7 @@ def settings_table(trials: Trials) -> Table:
         ]
         columns = [("Standing", standings(trials)), ("From the best", apart)]
     for metric in shown_metrics(trials):
-        words = wording_of(metric).words
-        head = words if words == metric else capitalized(words)
-        columns.append((head, cells(interval(trials.samples(metric)), metric)))
+        columns.append((capitalized(wording_of(metric).words), cells(interval(trials.samples(metric)), metric)))
     columns += [(f"{names[path]} (tuned)", trials.texts(path)) for path in trials.tuned]
     seeds = planned_seeds(trials)
     if len(np.unique(seeds)) > 1:

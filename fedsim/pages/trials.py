@@ -39,9 +39,12 @@ _PICTURE = "settings"
 _FIGURES = (_PICTURE, "distance", TRADE_OFF, "ranks", "parts-*", "trend-*")
 
 
-def trials_answer(trials: Trials) -> Answer:
-    """Return what is said of trials: of settings which to choose, of optimizers which leads."""
-    optimizers, checks = by_optimizer(trials), tuple(checks_of_trials(trials))
+def trials_answer(trials: Trials, checks: Sequence[Check] = ()) -> Answer:
+    """Return what is said of trials: of settings which to choose, of optimizers which leads.
+
+    `checks` are those of what the trials were made of, and come first.
+    """
+    optimizers, checks = by_optimizer(trials), (*checks, *checks_of_trials(trials))
     return Answer(
         kind="decision" if command_of(trials.meta, "decide") else "sweep",
         name=trials.name,
@@ -306,5 +309,5 @@ def _trends(trials: Trials) -> Iterator[Chart | None]:
     for metric in [each for each in shown if each not in {bias_metric(trials), PACE}][:_TRENDS]:
         if moves(trials, metric):
             name = "".join(each if each.isascii() and (each.isalnum() or each in "_-") else "-" for each in metric)
-            title = capitalized(wording_of(metric).long)
+            title = capitalized(wording_of(metric).words)
             yield line_chart(trials, metric, f"trend-{name}", title, None, chosen(trials))

@@ -1,5 +1,6 @@
 """Which setting to choose: by `decide` the best that keeps its conditions, else the most even or the fastest."""
 
+import math
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -11,7 +12,7 @@ from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.errors import RunError
 from fedsim.measure.grammar import ConditionError, MetricCondition, parse_condition
 from fedsim.trials.contrasts import Contrasts, Standing, contrasts, interval, paired, rejected
-from fedsim.trials.trials import Trials
+from fedsim.trials.trials import COMPLETE, Trials
 
 L1, REPORTED, PULL = (f"participation.{of}l1_uniform" for of in ("", "reported_", "pull_"))
 PACE = "rounds.per_day"
@@ -151,6 +152,25 @@ def reached(metric: str, values: Floats, kept: Bools) -> Bools:
     if _REACHED.fullmatch(metric) is None or not (whole & kept).any():
         return np.ones(len(values), dtype=bool)
     return whole
+
+
+class Misses(NamedTuple):
+    """How many runs of a setting miss a condition, of how many, and the value farthest beyond it."""
+
+    missed: int
+    runs: int
+    worst: float | None  # None where no run that misses it has a value
+
+
+def misses(trials: Trials, condition: MetricCondition) -> list[Misses]:
+    """Judge a condition on the complete runs of each setting; a run without a value misses it."""
+    complete, found = dict(trials.runs.filter(status=COMPLETE).group_by("setting").len().iter_rows()), list[Misses]()
+    for setting, values in zip(trials.settings["setting"], trials.samples(condition.metric).tolist(), strict=True):
+        beyond = [value for value in values if math.isfinite(value) and not condition.holds(value)]
+        runs = complete.get(setting, 0)
+        missed = runs - sum(map(condition.holds, values))
+        found.append(Misses(missed, runs, min(beyond, key=condition.margin, default=None)))
+    return found
 
 
 class Front(NamedTuple):
