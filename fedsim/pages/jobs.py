@@ -17,22 +17,17 @@ from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.provenance import run_provenance
 from fedsim.pages.tables import Table
 from fedsim.pages.trial_checks import diverged, losses_of, settled_losses
-from fedsim.pages.trial_tables import cells, setting_table
+from fedsim.pages.trial_tables import column_of, setting_table
 from fedsim.run.files import JOBS, METRICS
 from fedsim.run.run import Run
-from fedsim.trials.contrasts import contrasts, interval, tested_together
+from fedsim.trials.contrasts import contrasts, tested_together
 from fedsim.trials.decision import PACE, REPORTED
 from fedsim.trials.trials import Trials
 
 _ALONE = "alone."
 """What the names of metrics of a job without the others begin with."""
 _TESTED = (REPORTED, PACE)
-_COLUMNS = {
-    "Rounds a day": PACE,
-    "TV from uniform": REPORTED,
-    "Selected at least once": "participation.coverage",
-    "Time waiting for clients": "rounds.waiting_share",
-}
+_SHOWN = (PACE, REPORTED, "participation.coverage", "rounds.waiting_share")
 
 
 def jobs_trials(run: Run) -> tuple[Trials, dict[int, int]]:
@@ -148,6 +143,6 @@ def _chart(trials: Trials, alone: dict[int, int]) -> Chart:
 
 def _table(trials: Trials) -> Table:
     """Show the jobs side by side, and each by itself alone."""
-    columns = [(head, cells(interval(trials.samples(metric)), metric)) for head, metric in _COLUMNS.items()]
+    columns = [column_of(trials, metric) for metric in _SHOWN]
     note = f"Each job has a page of its own: {JOBS}/NAME/report.html. All figures are in {METRICS}, as job.NAME.METRIC."
     return setting_table(trials, "The jobs side by side", columns, note=note)

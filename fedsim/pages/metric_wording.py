@@ -18,7 +18,12 @@ _EVEN = {f"participation.{of}{kind}_uniform" for of in ("", "reported_", "pull_"
 
 def figure(value: float) -> str:
     """Write a value of any metric."""
-    return fixed(value) if abs(value) < 10 else number(value)
+    return number(value) if abs(value) >= 10 or float(value).is_integer() else fixed(value)
+
+
+def gigabytes(value: float) -> str:
+    """Write bytes."""
+    return f"{number(1e-9 * value)} GB"
 
 
 def tv(l1: float) -> str:
@@ -69,9 +74,8 @@ class MetricWording:
 
     def contrast(self, found: Contrasts, row: int = 1) -> str:
         """Write by how much a setting lies above the reference, with the interval and what the test says."""
-        by, state = self.difference(float(found.difference[row]), float(found.half[row])), found.states[row]
-        said = "" if state is Standing.UNTESTED and found.untested else _STATES.get(state, "")
-        return ", ".join(filter(None, (by, said)))
+        by, state = self.difference(float(found.difference[row]), float(found.half[row])), found.said(row)
+        return ", ".join(filter(None, (by, _STATES.get(state or Standing.SAME))))
 
 
 _STATES = {
@@ -104,6 +108,8 @@ def wording_of(metric: str) -> MetricWording:
         return make(words, f"{words} (%)", percent, partial(_points, 100.0), " points", 100.0)
     if known.unit == "s":
         return make(words, words, duration, duration)
+    if known.unit == "B":
+        return make(words, f"{words} (B)", gigabytes, gigabytes)
     return make(words, f"{words} ({known.unit})" if known.unit else words)
 
 

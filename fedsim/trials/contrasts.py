@@ -118,6 +118,11 @@ class Contrasts:
         """Whether nothing is tested, so that one sentence says it of all."""
         return Standing.UNTESTED in self.states and not {Standing.DIFFERS, Standing.TIED, Standing.FEW} & {*self.states}
 
+    def said(self, row: int) -> Standing | None:
+        """Return how a setting stands; None where that need not be said of each, since nothing is tested."""
+        state = self.states[row]
+        return None if state is Standing.NO_VALUE or (state is Standing.UNTESTED and self.untested) else state
+
     @property
     def test(self) -> str:
         """How the settings were judged, in words."""

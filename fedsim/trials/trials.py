@@ -51,7 +51,7 @@ def names_of(parameters: Sequence[str]) -> dict[str, str]:
 
 def _named(parameter: str, name: str, value: str) -> str:
     """Name a setting by one value: those that are names themselves stand alone."""
-    return {"name": f"“{value}”", SIDE: value}.get(parameter) or equation(name, value)
+    return {"name": f"“{value}”", "optimizer": f"“{value}”", SIDE: value}.get(parameter) or equation(name, value)
 
 
 def is_separation(parameter: str) -> bool:
