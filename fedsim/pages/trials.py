@@ -20,7 +20,7 @@ from fedsim.scenario.server import SyncServer
 from fedsim.trials.contrasts import Contrasts, Standing, contrasts, interval
 from fedsim.trials.decision import L1, PACE, PULL, UNDECIDED, aim_of, bias_metric, chosen, compared, is_open
 from fedsim.trials.optimizers import by_optimizer, footprint, ranked
-from fedsim.trials.trials import COMPLETE, Trials
+from fedsim.trials.trials import COMPLETE, SIDE, Trials
 
 _TRENDS = 8  # metrics with charts of their own at most
 _ROWS = 24  # settings in a picture at most
@@ -194,7 +194,7 @@ def _setup(trials: Trials, optimizers: Trials | None) -> str:
     """Say in a few words what was simulated."""
     seeds = trials.runs.group_by("setting").len()["len"].to_list() or [0]
     each = f"{count_range(min(seeds), max(seeds))} seed{'' if max(seeds) == 1 else 's'} each"
-    axes = listing([axis.name for axis in trials.axes if axis.size > 1])
+    axes = listing([axis.name for axis in trials.axes if axis.size > 1 and axis.parameters != (SIDE,)])
     said = f"{count(len(trials.settings), 'setting')}{f' of {axes}' if axes else ''}"
     if optimizers is not None:
         said = f"{count(len(optimizers.settings))} optimizers on {count(len(trials.settings), 'case')}"

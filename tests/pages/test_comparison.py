@@ -55,6 +55,7 @@ def test_the_answer_names_the_change_and_warns_of_different_worlds(pair: tuple[P
     assert "lowest at B (25.6 %), highest at A (26.7 %)" in text
     assert "Compared with B: A (+1.1 ± 1.5 points, not significant)." in text
     assert "different seeds" in text
+    assert document.setup.startswith("2 settings, 1 seed each; ")
 
 
 def test_curves_are_those_of_each_run(pair: tuple[Path, Path]) -> None:
