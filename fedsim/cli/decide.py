@@ -61,7 +61,8 @@ def decide_command(
         if not quiet:
             show_answer(answer)
             complain(f"Report: {page}")
-        complain(plain(answer.headline))
+        else:
+            complain(plain(answer.headline))
         say(str(directory))
     if code := exit_code(answer.checks):
         raise Exit(code)

@@ -11,10 +11,9 @@ from functools import partial
 
 from fedsim.common.errors import FedsimError
 from fedsim.common.formatting import capitalized, count, duration, number, percent
-from fedsim.common.json_files import finite
 from fedsim.measure.contributions import Contributions
 from fedsim.pages.bias import Seen, bias_of
-from fedsim.pages.commands import command_of
+from fedsim.pages.commands import command_of, with_seeds
 from fedsim.pages.commands import longer as longer_by
 from fedsim.pages.expectations import verdict
 from fedsim.pages.methods import initial_loss, optimizer_figures, optimizers, references
@@ -83,7 +82,7 @@ def budget(run: Run) -> Iterator[Check]:
     if 0 < rounds < _PAID * paid:
         text = f"The noise is made for {count(paid, 'round')}, and {count(rounds)} came about."
         remedy = f"Make the noise for {count(rounds, 'round')}: the same epsilon needs less."
-        command = command_of(run.manifest, "run", f"stop.rounds={rounds:.0f}")
+        command = command_of(run.manifest, "run", {"stop.rounds": f"{rounds:.0f}"})
         yield Check("budget", Grade.CAUTION, text, "", ("privacy.rounds", "rounds.count"), remedy, command)
 
 
@@ -111,8 +110,8 @@ def trained(run: Run) -> Iterator[Check]:
     if learning is None:
         return
     step = learning.step_size
-    lower = f"learning.step_size={step.initial / 10:g}" if isinstance(step, ConstantSchedule) else ""
-    of_step = {"remedy": LOWER_STEP, "command": lower and command_of(run.manifest, "run", lower)}
+    lower = {"learning.step_size": f"{step.initial / 10:g}"} if isinstance(step, ConstantSchedule) else {}
+    of_step = {"remedy": LOWER_STEP, "command": command_of(run.manifest, "run", lower) if lower else ""}
     faults = list[Check]()
     for name in optimizers(run):
         fault = partial(Check, "trained", of=name)
@@ -130,14 +129,9 @@ def trained(run: Run) -> Iterator[Check]:
         yield Check("trained", Grade.OK, "Training stayed finite, and no model ends worse than it began.")
 
 
-def trials_of(run: Run) -> Trials:
-    """Return a run as trials of one setting and one seed."""
-    return Trials.in_memory(run.scenario.name, run.manifest, {(0, run.scenario.seed): finite(run.metrics)})
-
-
 def settled(run: Run) -> Iterator[Check]:
     """Whether losses show where training ends."""
-    yield from settled_losses(trials_of(run))
+    yield from settled_losses(Trials.of_run(run))
 
 
 def enough(run: Run) -> Iterator[Check]:
@@ -145,9 +139,7 @@ def enough(run: Run) -> Iterator[Check]:
     bias = bias_of(run)
     caution = partial(Check, "enough", Grade.CAUTION)
 
-    def longer(times: int) -> str:
-        return command_of(run.manifest, "run", *longer_by(run.scenario.stop, times))
-
+    longer = partial(longer_by, run.manifest, run.scenario.stop, verb="run")
     if bias.seen is Seen.UNTESTED:
         text = f"Bias cannot be tested: {bias.why}."
         yield caution(text, facts=("bias",), remedy=LONGER, command=longer(10))
@@ -187,14 +179,14 @@ def theory(run: Run) -> Iterator[Check]:
     if run.rounds.is_empty() or not run.clients["participations"].sum():
         return
     if {"participation.l1_uniform_theory", "participation.l1_chain"} & run.known.keys():
-        yield from theory_check(trials_of(run))
+        yield from theory_check(Trials.of_run(run))
         return
     why = ""
     with suppress(FedsimError):
         found = before_the_chain(run.scenario)
         why = f": {found}" if isinstance(found, str) else ""
     state = Grade.CAUTION if bias_of(run).seen is Seen.BIAS else Grade.NONE
-    seeds = command_of(run.manifest, "sweep", "sweep.seeds=5")
+    seeds = with_seeds(run.manifest, 5)
     yield Check("theory", state, f"No theory covers this scenario{why}.", remedy=OTHER_SEEDS, command=seeds)
 
 
@@ -239,7 +231,7 @@ def seeds(run: Run) -> Iterator[Check]:
     names = optimizer_figures(run, "loss")
     if len(set(names) - set(references(tuple(names)))) > 1:
         text = "Losses are of one seed, and their intervals are of chance within it."
-        command = command_of(run.manifest, "sweep", "sweep.seeds=5")
+        command = with_seeds(run.manifest, 5)
         yield Check("seeds", Grade.OK, text, remedy="To rank optimizers, repeat it with other seeds.", command=command)
 
 

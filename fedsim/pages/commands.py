@@ -1,8 +1,9 @@
 """Commands that pages name: those of manifests, with other verbs and more settings."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from shlex import join, split
+from types import MappingProxyType
 
 from fedsim.scenario.stop import Stop
 from fedsim.scenario.units import format_duration
@@ -10,28 +11,41 @@ from fedsim.scenario.units import format_duration
 _VERBS = {"run": {"run", "sweep"}, "sweep": {"run", "sweep"}, "decide": {"run", "decide"}}
 
 
-def command_of(known: Mapping[str, object], verb: str = "", *settings: str) -> str:
-    """Return the command of a manifest or `sweep.json` with more settings; "" where it has none.
+def command_of(
+    known: Mapping[str, object], verb: str = "", settings: Mapping[str, object] = MappingProxyType({})
+) -> str:
+    """Return the command of a manifest or `sweep.json` with other settings, by key; "" where it has none.
 
     By default it has its own verb. A sweep is no decision, nor a decision a sweep; a run of either has a folder of its
-    own.
+    own. Each key is set once.
     """
     with suppress(ValueError):  # what a shell cannot read
         words = split(str(known.get("command") or ""))
         if words[:1] == ["fedsim"] and len(words) > 2 and (verb or words[1]) in _VERBS.get(words[1], ()):
             if verb not in {"", words[1]} and "--out" in words:
                 del words[words.index("--out") : words.index("--out") + 2]
-            more = (word for each in settings for word in ("--set", each))
-            return join(["fedsim", verb or words[1], *words[2:], *more])
+            more = (word for key, value in settings.items() for word in ("--set", f"{key}={value}"))
+            return join(["fedsim", verb or words[1], *_without(words[2:], settings), *more])
     return ""
+
+
+def _without(words: Sequence[str], keys: Mapping[str, object]) -> Iterator[str]:
+    """Leave out what already sets one of the keys."""
+    rest = iter(words)
+    for word in rest:
+        value = [next(rest, "")] if word == "--set" else []
+        if not any(each.partition("=")[0].strip() in keys for each in value):
+            yield from (word, *value)
 
 
 def with_seeds(known: Mapping[str, object], seeds: int) -> str:
     """Return the command of a sweep or decision with so many seeds; "" where it has none."""
-    return command_of(known, "sweep", f"sweep.seeds={seeds}") or command_of(known, "decide", f"decide.seeds={seeds}")
+    return command_of(known, "sweep", {"sweep.seeds": seeds}) or command_of(known, "decide", {"decide.seeds": seeds})
 
 
-def longer(stop: Stop, times: int) -> list[str]:
-    """Return the settings for so many times as much."""
-    settings = [] if stop.rounds is None else [f"stop.rounds={times * stop.rounds}"]
-    return settings + ([] if stop.duration is None else [f"stop.duration={format_duration(times * stop.duration)}"])
+def longer(known: Mapping[str, object], stop: Stop, times: int, verb: str = "") -> str:
+    """Return the command for so many times as much; "" where it has none."""
+    settings = {} if stop.rounds is None else {"stop.rounds": str(times * stop.rounds)}
+    if stop.duration is not None:
+        settings["stop.duration"] = format_duration(times * stop.duration)
+    return command_of(known, verb, settings)

@@ -1,6 +1,5 @@
 """What became of the conditions that a person wrote, in a run or at every setting of a sweep, for the first screen."""
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,8 @@ from fedsim.common.formatting import NO_VALUE, count, cut, listing, listing_of
 from fedsim.common.json_files import Json
 from fedsim.measure.grammar import parse_condition
 from fedsim.pages.metric_wording import read_condition
-from fedsim.trials.trials import COMPLETE, Trials
+from fedsim.trials.decision import misses
+from fedsim.trials.trials import Trials
 
 SHOWN = 40  # conditions of one kind shown at most
 _LONGEST = 120  # characters of a place shown at most
@@ -91,9 +91,7 @@ def _text(value: Json) -> str:
 
 def sweep_verdict(trials: Trials) -> Verdict | None:
     """Judge every limit on every complete run, and sum up; None where there are none, or no run completed."""
-    complete = Counter(trials.runs.filter(status=COMPLETE)["setting"].to_list())
-    done = [complete[point] for point in trials.settings["setting"].to_list()]
-    if not trials.scenario.expect or not any(done):
+    if not trials.scenario.expect or not trials.metrics:
         return None
     outcomes = list[ConditionOutcome]()
     for each in trials.scenario.expect:
@@ -101,10 +99,9 @@ def sweep_verdict(trials: Trials) -> Verdict | None:
             note = "speaks of replicates, which `fedsim replay` runs"
             outcomes.append(ConditionOutcome("unjudged", each.check, each.why, "", "", note))
             continue
-        condition, write, notes = parse_condition(each.check), read_condition(each.check)[1], list[str]()
-        for name, runs, values in zip(trials.names, done, trials.samples(condition.metric).tolist(), strict=True):
-            if missed := runs - sum(map(condition.holds, values)):
-                worst = min(filter(math.isfinite, values), key=condition.margin, default=None)
+        write, notes = read_condition(each.check)[1], list[str]()
+        for name, (missed, runs, worst) in zip(trials.names, misses(trials, parse_condition(each.check)), strict=True):
+            if missed:
                 shown = NO_VALUE if worst is None else write(worst)
                 notes.append(f"{name} ({missed} of {count(runs, 'run')}, worst {shown})")
         status = "pass" if not notes else "warn" if each.severity == "warn" else "fail"

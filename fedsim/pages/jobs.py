@@ -11,29 +11,23 @@ from fedsim.measure.metrics import of_jobs
 from fedsim.pages.answer import BIAS, COST, MODEL, TRUST, WHAT, Answer, Check, Grade, Section, Sentence, Tile
 from fedsim.pages.charts import Chart
 from fedsim.pages.charts.plot import Rows, row_plot
-from fedsim.pages.commands import command_of
-from fedsim.pages.comparison import beside
+from fedsim.pages.commands import with_seeds
 from fedsim.pages.expectations import verdict
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.provenance import run_provenance
 from fedsim.pages.tables import Table
 from fedsim.pages.trial_checks import diverged, losses_of, settled_losses
-from fedsim.pages.trial_tables import cells, setting_table
+from fedsim.pages.trial_tables import column_of, setting_table
 from fedsim.run.files import JOBS, METRICS
 from fedsim.run.run import Run
-from fedsim.trials.contrasts import interval, tested_together
+from fedsim.trials.contrasts import contrasts, tested_together
 from fedsim.trials.decision import PACE, REPORTED
 from fedsim.trials.trials import Trials
 
 _ALONE = "alone."
 """What the names of metrics of a job without the others begin with."""
 _TESTED = (REPORTED, PACE)
-_COLUMNS = {
-    "Rounds a day": PACE,
-    "TV from uniform": REPORTED,
-    "Selected at least once": "participation.coverage",
-    "Time waiting for clients": "rounds.waiting_share",
-}
+_SHOWN = (PACE, REPORTED, "participation.coverage", "rounds.waiting_share")
 
 
 def jobs_trials(run: Run) -> tuple[Trials, dict[int, int]]:
@@ -87,7 +81,7 @@ def _checks(run: Run, trials: Trials) -> Iterator[Check]:
     if none and len(none) < len(jobs):
         yield Check("promise", Grade.CAUTION, f"No promise covers a user, since {listing(none)} promises nothing.")
     text = "This is one run, which gives no interval over seeds of what a job does to another."
-    command = command_of(run.manifest, "sweep", "sweep.seeds=5")
+    command = with_seeds(run.manifest, 5)
     yield Check("seeds", Grade.CAUTION, text, "", (), "Repeat it with several seeds.", command)
 
 
@@ -97,14 +91,21 @@ def _sentences(run: Run, trials: Trials, alone: dict[int, int]) -> Iterator[Sent
     text = f"{percent(left)} of the devices were selected by no job" if left else "Every device was selected by a job"
     yield Sentence(f"{text}.", WHAT, ("jobs.left_out_share",))
     pairs = [(metric, row, other) for metric in _TESTED for row, other in alone.items()]
-    looks = {(metric, row): each for metric, row, other in pairs for each in beside(trials, metric, [(other, row)])}
+    places = np.arange(len(trials.settings))
+    looks = {
+        (metric, row): contrasts(
+            trials, metric, less_is_better=True, reference=other, eligible=np.isin(places, (row, other))
+        )
+        for metric, row, other in pairs
+    }
     looks = dict(zip(looks, tested_together([*looks.values()]), strict=True))
     for metric, about in zip(_TESTED, (BIAS, COST), strict=True):
         values, wording, ways = trials.samples(metric)[:, 0], wording_of(metric), list[str]()
         for row, name in enumerate(run.scenario.jobs):
             ways.append(f"{name} {wording.write(values[row])}" if np.isfinite(values[row]) else f"{name} has no report")
-            if (each := looks.get((metric, row))) is not None:
-                ways[-1] += f" (alone {wording.write(float(each.mean[0]))}; {wording.contrast(each)})"
+            each = looks.get((metric, row))
+            if each is not None and np.isfinite(each.difference[row]):
+                ways[-1] += f" (alone {wording.write(float(each.mean[alone[row]]))}; {wording.contrast(each, row)})"
         yield Sentence(f"{capitalized(wording.words)}: {listing(ways)}.", about, (metric,))
     losses = losses_of(trials)
     for metric in losses:
@@ -142,6 +143,6 @@ def _chart(trials: Trials, alone: dict[int, int]) -> Chart:
 
 def _table(trials: Trials) -> Table:
     """Show the jobs side by side, and each by itself alone."""
-    columns = [(head, cells(interval(trials.samples(metric)), metric)) for head, metric in _COLUMNS.items()]
+    columns = [column_of(trials, metric) for metric in _SHOWN]
     note = f"Each job has a page of its own: {JOBS}/NAME/report.html. All figures are in {METRICS}, as job.NAME.METRIC."
     return setting_table(trials, "The jobs side by side", columns, note=note)

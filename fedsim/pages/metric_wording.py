@@ -6,7 +6,7 @@ from functools import cache, partial
 
 import numpy as np
 
-from fedsim.common.formatting import duration, fixed, listing, number, percent, signed
+from fedsim.common.formatting import duration, fixed, number, percent, signed
 from fedsim.measure.grammar import ConditionError, MetricCondition, parse_condition
 from fedsim.measure.metrics import split
 from fedsim.trials.contrasts import Contrasts, Standing
@@ -18,7 +18,12 @@ _EVEN = {f"participation.{of}{kind}_uniform" for of in ("", "reported_", "pull_"
 
 def figure(value: float) -> str:
     """Write a value of any metric."""
-    return fixed(value) if abs(value) < 10 else number(value)
+    return number(value) if abs(value) >= 10 or float(value).is_integer() else fixed(value)
+
+
+def gigabytes(value: float) -> str:
+    """Write bytes."""
+    return f"{number(1e-9 * value)} GB"
 
 
 def tv(l1: float) -> str:
@@ -35,19 +40,13 @@ class MetricWording:
     """How a metric is named and formatted."""
 
     metric: str  # its name
-    words: str  # what it is called, without an article: its name where it has no label
+    words: str  # what it is called, without an article: its label, else the beginning of its meaning, else its name
     axis: str  # its name on the axis of a chart, with the unit
     write: Callable[[float], str] = figure  # writes a value
     apart: Callable[[float], str] = figure  # writes a difference, without its unit
     unit: str = ""  # of a difference: `` points``
     scale: float = 1.0  # what it is multiplied by on the axis of a chart
     less_is_better: bool | None = None  # None where neither is
-    meaning: str = ""  # what it is called where it has no label
-
-    @property
-    def long(self) -> str:
-        """What it is called where there is room: by its meaning where it has no label."""
-        return self.meaning if self.words == self.metric and self.meaning else self.words
 
     def difference(self, value: float, half: float = np.nan, *, sign: bool = True) -> str:
         """Write a difference, and half of its interval where there is one."""
@@ -75,8 +74,8 @@ class MetricWording:
 
     def contrast(self, found: Contrasts, row: int = 1) -> str:
         """Write by how much a setting lies above the reference, with the interval and what the test says."""
-        by = self.difference(float(found.difference[row]), float(found.half[row]))
-        return ", ".join(filter(None, (by, _STATES.get(found.states[row], ""))))
+        by, state = self.difference(float(found.difference[row]), float(found.half[row])), found.said(row)
+        return ", ".join(filter(None, (by, _STATES.get(state or Standing.SAME))))
 
 
 _STATES = {
@@ -94,25 +93,23 @@ def wording_of(metric: str) -> MetricWording:
     known, parts = split(metric)
     if known is None:
         return MetricWording(metric, metric, metric)
-    label = known.label
-    for key, name in parts.items() if label else ():
+    words, less = known.words, known.better == "lower" if known.better else None
+    for key, name in reversed(parts.items()):
         place, kind = key.upper(), "" if key == "optimizer" else f"{key} "
         # A label has its names in capitals, as the name of the metric has.
-        label = f"“{name}”".join(label.split(place)) if place in label else f"{label} of {kind}“{name}”"
-    less, words = known.better == "lower" if known.better else None, label or metric
-    owners = listing([f"“{name}”" for name in parts.values()])
-    meaning = f"{known.words} of {owners}" if owners else known.words
-    make = partial(MetricWording, metric, less_is_better=less, meaning=meaning)
+        words = f"“{name}”".join(words.split(place)) if place in words else f"{words} of {kind}“{name}”"
+    make = partial(MetricWording, metric, less_is_better=less)
     if metric == PACE:
         three, axis = partial(number, digits=3), "rounds per simulated day"
         return make("pace", axis, _pace, three, f" {PACE_UNIT}")
     if known.unit == "L1":
-        name = words if words == metric else f"{words} (TV)"
-        return make(name, f"{words} (TV, %)", tv, partial(_points, 50.0), " points", 50.0)
+        return make(f"{words} (TV)", f"{words} (TV, %)", tv, partial(_points, 50.0), " points", 50.0)
     if known.unit == "share":
         return make(words, f"{words} (%)", percent, partial(_points, 100.0), " points", 100.0)
     if known.unit == "s":
         return make(words, words, duration, duration)
+    if known.unit == "B":
+        return make(words, f"{words} (B)", gigabytes, gigabytes)
     return make(words, f"{words} ({known.unit})" if known.unit else words)
 
 
@@ -136,7 +133,7 @@ def read_condition(text: str) -> tuple[str, Callable[[float], str]]:
         form = condition.values[0].form
         forms: dict[str, Callable[[float], str]] = {"percentage": percent, "duration": duration, "number": number}
         write = forms[form]
-    return f"{wording.long} {_limits(condition, write)}", write
+    return f"{wording.words} {_limits(condition, write)}", write
 
 
 def _limits(condition: MetricCondition, write: Callable[[float], str]) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from fedsim.pages.answer import Answer
+from fedsim.pages.answer import NEXT, Answer
 
 
 def spoken(answer: Answer) -> Iterator[str]:
@@ -13,10 +13,11 @@ def spoken(answer: Answer) -> Iterator[str]:
         if each.about not in about:
             about.add(each.about)
             yield f"{each.about}: {each.text}"
-            if each.command:
-                yield f"  {each.command}"
     yield from (f"{each.state}, {each.name}: {each.text}" for each in answer.alarms if each.text != answer.headline)
-    for each in answer.remedies:
-        yield f"{each.about}: {each.text}"
+    remedies = list(answer.remedies)
+    if remedies:
+        yield f"{NEXT}:"
+    for each in remedies:
+        yield f"  {each.text}"
         if each.command:
-            yield f"  {each.command}"
+            yield f"    {each.command}"

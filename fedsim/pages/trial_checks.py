@@ -1,8 +1,8 @@
 """Reasons to trust what trials say, or not: one ordered list of checks, of which warnings and exit codes follow."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import product
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import polars as pl
@@ -10,17 +10,18 @@ import polars as pl
 from fedsim.common.arrays import Bools, Floats
 from fedsim.common.errors import ScenarioError
 from fedsim.common.formatting import count, equation, listing, listing_of, number
-from fedsim.measure.metrics import split
 from fedsim.measure.noise import by_chance
 from fedsim.measure.shares import ROUNDING
 from fedsim.pages.answer import Check, Grade
 from fedsim.pages.bias import FEW
 from fedsim.pages.commands import command_of, longer, with_seeds
 from fedsim.pages.expectations import sweep_verdict
-from fedsim.pages.metric_wording import MetricWording, tv, wording_of
-from fedsim.trials.contrasts import Contrasts, Standing, contrasts, interval, seeds_needed
+from fedsim.pages.metric_wording import tv, wording_of
+from fedsim.pages.trial_tables import ranking_of
+from fedsim.scenario.learning import ConstantSchedule
+from fedsim.trials.contrasts import Standing, contrasts, interval, seeds_needed
 from fedsim.trials.decision import PACE, aim_of, bias_metric, chosen, compared, is_open, keeping, trade_off
-from fedsim.trials.optimizers import by_optimizer, ranked
+from fedsim.trials.optimizers import by_optimizer, metrics_of
 from fedsim.trials.trials import COMPARED, CRASHED, Axis, Trials
 
 NAMED = 3  # settings that a sentence names at most
@@ -56,22 +57,16 @@ _EXITS = {
 
 def optimizer_facts(trials: Trials, figure: str) -> dict[str, Floats]:
     """Return a figure of each optimizer that has it, as it was measured, (settings, seeds)."""
-    found = ((split(name), name) for name in trials.metrics)
-    own = {
-        parts["optimizer"]: name
-        for (known, parts), name in found
-        if known is not None and known.name == f"learning.OPTIMIZER.{figure}" and "job" not in parts
-    }
-    return {name: trials.as_measured(metric) for name, metric in own.items()}
+    return {name: trials.as_measured(metric) for name, metric in metrics_of(trials, figure).items()}
 
 
 def losses_of(trials: Trials) -> list[str]:
     """Return the loss of each optimizer, at most three: above the optimum or uniform participation, where known."""
-    figures = ("above_optimum", "excess_loss", "loss")
-    names = dict.fromkeys(name for figure in figures for name in optimizer_facts(trials, figure))
-    own = [name for name in names if not (name.endswith("_uniform") and name.removesuffix("_uniform") in names)]
-    every = ([f"learning.{name}.{figure}" for figure in figures] for name in own[:NAMED])
-    return [next(each for each in keys if each in trials.metrics) for keys in every]
+    found = dict[str, str]()
+    for figure in ("loss", "excess_loss", "above_optimum"):
+        found |= metrics_of(trials, figure)
+    plain = [name for name in found if not (name.endswith("_uniform") and name.removesuffix("_uniform") in found)]
+    return [found[name] for name in plain[:NAMED]]
 
 
 def reports_and_chance(trials: Trials) -> tuple[Floats, Floats]:
@@ -81,11 +76,6 @@ def reports_and_chance(trials: Trials) -> tuple[Floats, Floats]:
     if any("devices" in name or name == "population" for name in trials.swept):
         return reports, np.full(len(reports), np.nan)
     return reports, np.array([by_chance(round(each), trials.scenario.devices) for each in reports.tolist()])
-
-
-def limits_of(trials: Trials) -> str:
-    """Write the conditions as they are."""
-    return listing([f"`{' '.join(each.text.split())}`" for each in aim_of(trials).conditions])
 
 
 def _complete(trials: Trials) -> Iterator[Check]:
@@ -143,7 +133,8 @@ def _conditions(trials: Trials) -> Iterator[Check]:
     free = contrasts(trials, metric, less_is_better=less)
     if not conditions or free.best is None:
         return
-    shown, best = limits_of(trials), compared(trials).best
+    shown = listing([f"`{' '.join(each.text.split())}`" for each in conditions])
+    best = compared(trials).best
     facts = (metric, *(each.metric for each in conditions))
     if best is None:
         text = f"No setting keeps every condition ({shown})."
@@ -163,7 +154,7 @@ def _conditions(trials: Trials) -> Iterator[Check]:
         yield Check("conditions", Grade.OK, text, trials.names[best], facts)
 
 
-def _limits(trials: Trials) -> Iterator[Check]:
+def limits_check(trials: Trials) -> Iterator[Check]:
     """Say which of the scenario's own limits are missed."""
     if (verdict := sweep_verdict(trials)) is not None:
         states = {"fail": Grade.CAUTION, "warn": Grade.CAUTION, "pass": Grade.OK, "unjudged": Grade.NONE}
@@ -187,11 +178,10 @@ def diverged(trials: Trials) -> Iterator[Check]:
     state, text = Grade.CAUTION, f"Training diverged: {listing_of(ways, NAMED)}."
     if all((values[np.isfinite(values)] == 1).all() for values in every.values()):
         state, text = Grade.BAD, "All training diverged, so no loss can be compared."
-    step = _learning(trials).get("step_size")
-    step = step.get("initial") if isinstance(step, dict) and step.get("kind") == "constant" else step
-    command = ""
-    if isinstance(step, int | float) and not any("step_size" in name for name in trials.swept):
-        command = command_of(trials.meta, "", f"learning.step_size={step / 10:g}")
+    learning, command = trials.scenario.learning, ""
+    step = None if learning is None else learning.step_size
+    if isinstance(step, ConstantSchedule) and not any("step_size" in name for name in trials.swept):
+        command = command_of(trials.meta, "", {"learning.step_size": f"{step.initial / 10:g}"})
     facts = tuple(f"learning.{name}.diverged" for name in found)
     yield Check("diverged", state, text, "", facts, LOWER_STEP, command)
 
@@ -214,15 +204,11 @@ def unsettled(trials: Trials) -> dict[str, Bools]:
     }
     every = optimizer_facts(trials, "rounds_to_target")
     needed = [values for name, values in every.items() if not name.endswith("_uniform")]
-    if needed and _learning(trials).get("stop_at_target"):  # training that stopped at its target shows no end
+    learning = trials.scenario.learning
+    if needed and learning is not None and learning.stop_at_target:  # training that stopped at its target shows no end
         stopped = np.isfinite(np.stack(needed)).all(axis=0)
         found = {name: own & ~stopped for name, own in found.items()}
     return found
-
-
-def _learning(trials: Trials) -> dict[str, Any]:
-    """Return what the scenario says of training, as it is written; of a point of a sweep that is all there is."""
-    return (trials.meta.get("scenario") or {}).get("learning") or {}
 
 
 def settled_losses(trials: Trials) -> Iterator[Check]:
@@ -236,40 +222,31 @@ def settled_losses(trials: Trials) -> Iterator[Check]:
     facts = tuple(f"learning.{name}.converged" for name in moving)
     rows = np.asarray(np.stack([own.any(axis=1) for own in moving.values()]).any(axis=0))
     who = listing_of([f"“{name}”" for name in moving], NAMED)
-    text = f"The loss of {who} has not converged{_at(trials, rows)}"
-    text += ": it shows how far training got, not where it would end."
+    where, means = _at(trials, rows), "it shows how far training got, not where it would end"
+    text = f"The loss of {who} has not converged{where}: {means}."
     yield Check("settled", Grade.CAUTION, text, "", facts, LONGER, _longer(trials, 2))
 
 
 def _longer(trials: Trials, times: int) -> str:
     """Return the command for so many times as much; "" where it has none, or settings differ in it."""
     swept = any(name.startswith("stop") for name in trials.swept)
-    if swept or "command" not in trials.meta:
-        return ""
-    return command_of(trials.meta, "", *longer(trials.scenario.stop, times))
+    return "" if swept or "command" not in trials.meta else longer(trials.meta, trials.scenario.stop, times)
 
 
 def _seeds(trials: Trials) -> Iterator[Check]:
     """Say whether there are enough seeds to compare, and how many would be."""
-    optimizers, found, names, wording = by_optimizer(trials), compared(trials), trials.names, aim_of(trials).metric
-    if optimizers is not None:
-        names = tuple(f"“{name}”" for name in optimizers.settings["optimizer"])
-        found, wording = ranked(optimizers), "mean rank"
-    yield from seeds_check(found, names, wording_of(wording), trials.meta)
-
-
-def seeds_check(
-    found: Contrasts, names: Sequence[str], wording: MetricWording, meta: Mapping[str, object]
-) -> Iterator[Check]:
-    """Say of a comparison whether there are enough seeds, and how many would be; `meta` has its command."""
+    (found, names, wording), meta = ranking_of(trials), trials.meta
     if found.reference is None or len(found.order) < 2:
         return
     best, known, remedy, command = names[found.reference], int(found.seeds[found.reference]), "", ""
     few, tied, same = (found.rows(state) for state in (Standing.FEW, Standing.TIED, Standing.SAME))
     others = listing_of([names[row] for row in few or tied or same], NAMED)
-    if Standing.UNTESTED in found.states:
-        text, command = "With one seed no difference is tested.", with_seeds(meta, 5)
-        remedy = "Run several seeds, which tests differences."
+    alone = int(found.seeds.max()) < 2
+    if alone or Standing.UNTESTED in found.states:
+        text = "With one seed no difference is tested."
+        if Standing.UNTESTED not in found.states:
+            text = "With one seed each, differences are judged by the intervals that the runs state."
+        remedy, command = "Run several seeds, which tests differences.", with_seeds(meta, 5)
     elif few:
         text = f"{count(int(found.seeds[few].max()), 'seed')} are too few to test {best} against {others}."
     elif tied:
@@ -281,7 +258,7 @@ def seeds_check(
         text = f"What is compared with {best} differs significantly from it."
         remedy, command = f"Confirm {best} with twice as many seeds before you set it.", with_seeds(meta, 2 * known)
     open_ = [row for row in (*tied, *few) if found.difference[row] and np.isfinite(found.half[row])]
-    if open_:
+    if open_ and not alone:
         row = max(open_, key=lambda each: abs(float(found.difference[each])))
         apart, own = abs(float(found.difference[row])), int(found.seeds[row])
         needed = seeds_needed(apart, float(found.half[row]), own, max(1, found.tests))
@@ -363,7 +340,7 @@ def _grid(trials: Trials, along: Axis, values: Floats, *, highest: bool) -> str:
     further = (values[-1], 2 * values[-1] - values[-2]) if highest else (values[0] / 2, values[0])
     whole = bool((values == np.rint(values)).all())
     shown = ", ".join(f"{round(each) if whole else each:g}" for each in further)
-    return command_of(trials.meta, "sweep", f"sweep.grid={{{path}: [{shown}]}}")
+    return command_of(trials.meta, "sweep", {"sweep.grid": f"{{{path}: [{shown}]}}"})
 
 
 def theory_check(trials: Trials) -> Iterator[Check]:
@@ -399,29 +376,17 @@ def _price(trials: Trials) -> Iterator[Check]:
     asked = is_open(trials) and chosen(trials) == best and by_optimizer(trials) is None
     if ends is None or best is None or not asked:
         return
-    fast, metric = int(ends.rows[0]), aim_of(trials).metric
+    fast, metric = int(ends[0]), aim_of(trials).metric
     least = f"{_SLOWER * interval(trials.samples(PACE)).mean[fast]:.3g}"
     text = f"{trials.names[best]} is more even and {trials.names[fast]} faster, and nothing says what pace is worth."
     decide = f"{{minimize: {metric}, subject_to: [{PACE} >= {least}]}}"
     remedy = f"Say by `decide` what pace you need, such as {least} rounds per day."
-    command = command_of(trials.meta, "sweep", f"decide={decide}")
+    command = command_of(trials.meta, "sweep", {"decide": decide})
     yield Check("price", Grade.CAUTION, text, "", (metric, PACE), remedy, command)
 
 
 TRIAL_CHECKS: tuple[Checks, ...] = (
-    *(
-        _complete,
-        _comparable,
-        _conditions,
-        _limits,
-        diverged,
-        settled_losses,
-        _seeds,
-        _chance,
-        _edge,
-        theory_check,
-        _size,
-    ),
-    _price,
+    *(_complete, _comparable, _conditions, limits_check, diverged, settled_losses),
+    *(_seeds, _chance, _edge, theory_check, _size, _price),
 )
 """In this order; the first bad one is the headline."""

@@ -1,20 +1,19 @@
 """The tables of trials, a row for each setting or optimizer, and how each setting stands."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import TypeAlias
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from fedsim.common.arrays import Floats
 from fedsim.common.formatting import NO_VALUE, above_dust, capitalized, count, duration, listing, number
 from fedsim.measure.metrics import describe, split
-from fedsim.pages.answer import BIAS, COST, MODEL
-from fedsim.pages.metric_wording import wording_of
+from fedsim.pages.metric_wording import MetricWording, wording_of
 from fedsim.pages.tables import Table
 from fedsim.scenario.privacy import scope_of
-from fedsim.trials.contrasts import Interval, Standing, contrasts, interval
+from fedsim.trials.contrasts import Contrasts, Interval, Standing, contrasts, interval
 from fedsim.trials.decision import (
     L1,
     PACE,
@@ -29,12 +28,11 @@ from fedsim.trials.decision import (
     planned_seeds,
     trade_off,
 )
-from fedsim.trials.optimizers import COSTS, MEMORY, allowed, in_case, ranked, winners
+from fedsim.trials.optimizers import COSTS, MEMORY, RANK, allowed, by_optimizer, in_case, metrics_of, ranked, winners
 from fedsim.trials.trials import Trials, names_of
 
 SETTINGS = 60  # settings in a table at most
 _METRICS = 9  # metrics in a table at most
-_SENSE = 1e30  # larger figures are those of training that diverged
 _GROUPS = 3  # groups in a table at most
 _OPTIMIZERS = 4  # optimizers whose losses are taken apart at most
 _INTERVAL = "mean ± half of the 95 % interval"
@@ -49,14 +47,8 @@ _COSTS = (
     *("fleet.peak_sessions", "fleet.cost", "privacy.epsilon", "participation.coverage"),
 )
 """Metrics of which a decision shows columns, after that which it chooses by."""
-_WORDS = {
-    Standing.REFERENCE: "best",
-    Standing.TIED: "tied",
-    Standing.FEW: "too few seeds",
-    Standing.SAME: "the same",
-    Standing.UNTESTED: "not tested",
-    Standing.DIFFERS: "worse",
-}
+_WORDS = {Standing.REFERENCE: "best", Standing.DIFFERS: "worse"}
+"""Words for how a setting stands, where they are not those of its state."""
 FIGURE_WORDS = {
     "bias": "distance of the mean model from the optimum",
     "excess_loss": "loss above the one under uniform participation",
@@ -64,17 +56,23 @@ FIGURE_WORDS = {
 }
 """What optimizers are compared by."""
 
-_ABOUT = {"participation": BIAS, "group": BIAS, "learning": MODEL}
-"""To which question of a reader metrics belong, by the first word of their names; all others are costs."""
-
 SettingColumn: TypeAlias = tuple[str, Sequence[str]]
 
 
-def about_of(metric: str) -> str:
-    """Return the question of a reader to which a metric belongs."""
-    known, parts = split(metric)
-    first = metric if known is None else known.name
-    return BIAS if "group" in parts else _ABOUT.get(first.partition(".")[0], COST)
+class Ranking(NamedTuple):
+    """What is compared, how it is named, and by what."""
+
+    found: Contrasts
+    names: tuple[str, ...]
+    wording: MetricWording
+
+
+def ranking_of(trials: Trials) -> Ranking:
+    """Return settings compared by what is chosen by; or the optimizers of trials of these, by their mean rank."""
+    if (optimizers := by_optimizer(trials)) is None:
+        return Ranking(compared(trials), trials.names, wording_of(aim_of(trials).metric))
+    words, write = f"mean rank over {count(len(optimizers.meta['cases']), 'case')}", partial(number, digits=2)
+    return Ranking(ranked(optimizers), optimizers.names, MetricWording(RANK, words, words, write=write, apart=write))
 
 
 def means(trials: Trials, metric: str) -> Floats:
@@ -82,12 +80,10 @@ def means(trials: Trials, metric: str) -> Floats:
     return interval(trials.samples(metric)).mean
 
 
-def order_of(trials: Trials) -> list[int]:
+def order_of(found: Contrasts) -> list[int]:
     """Return the settings from the best to the worst: those that are compared, then the others by their means."""
-    found = compared(trials)
-    ranked_rows, sign = found.order.tolist(), 1 if found.less_is_better else -1
-    others = np.argsort(sign * found.mean, kind="stable").tolist()
-    return [*ranked_rows, *(row for row in others if row not in {*ranked_rows})]
+    others = np.argsort(found.mean if found.less_is_better else -found.mean, kind="stable")
+    return list(dict.fromkeys([*found.order.tolist(), *others.tolist()]))
 
 
 def standings(trials: Trials) -> tuple[str, ...]:
@@ -103,10 +99,9 @@ def standings(trials: Trials) -> tuple[str, ...]:
             value = wording_of(missed.metric).write(float(own[row])) if np.isfinite(own[row]) else "no value"
             return f"misses {' '.join(missed.text.split())} ({value})"
         if ends is None:
-            return "dropped" if dropped(trials)[row] else _WORDS.get(found.states[row], "")
-        if row in ends.rows:
-            return {ends.rows[-1]: "most even", ends.rows[0]: "fastest"}.get(row, "in between")
-        return "beaten" if ends.dominated[row] else "not significantly beaten"
+            state = found.said(row)
+            return "dropped" if dropped(trials)[row] else "" if state is None else _WORDS.get(state, state.value)
+        return {ends[-1]: "most even", ends[0]: "fastest"}.get(row, "in between" if row in ends else "beaten")
 
     return tuple(map(standing, range(len(trials.settings))))
 
@@ -123,7 +118,8 @@ def moves(trials: Trials, metric: str) -> bool:
 def headlines(trials: Trials) -> tuple[str, ...]:
     """Choose the metrics to show: those of the scenario's own and of `HEADLINES` that move, then groups and losses."""
     known, other = trials.metrics, {L1, REPORTED} - {bias_metric(trials)}
-    ends = [*_group_ratios(known)[:_GROUPS], *(name for name in known if _is_of_optimizer(name, "loss", "excess_loss"))]
+    ends = _group_ratios(known)[:_GROUPS]
+    ends += [name for figure in ("loss", "excess_loss") for name in metrics_of(trials, figure).values()]
     listed = [*(name for name in known if describe(name) is None), *(name for name in HEADLINES if name in known)]
     listed = [name for name in listed if name not in other]
     moving = [name for name in (*listed, *ends) if moves(trials, name)]
@@ -138,11 +134,6 @@ def _group_ratios(metrics: Sequence[str]) -> list[str]:
         for name, metric, parts in known
         if metric is not None and metric.name == "group.GROUP.ratio" and "." not in parts["group"]
     ]
-
-
-def _is_of_optimizer(metric: str, *figures: str) -> bool:
-    known = split(metric)[0]
-    return known is not None and known.name in {f"learning.OPTIMIZER.{figure}" for figure in figures}
 
 
 def shown_metrics(trials: Trials) -> tuple[str, ...]:
@@ -167,34 +158,27 @@ def settings_table(trials: Trials) -> Table:
         ]
         columns = [("Standing", standings(trials)), ("From the best", apart)]
     for metric in shown_metrics(trials):
-        words = wording_of(metric).words
-        head = words if words == metric else capitalized(words)
-        columns.append((head, cells(interval(trials.samples(metric)), metric)))
+        columns.append(column_of(trials, metric))
     columns += [(f"{names[path]} (tuned)", trials.texts(path)) for path in trials.tuned]
     seeds = planned_seeds(trials)
     if len(np.unique(seeds)) > 1:
         columns.append(("Seeds", [number(each) for each in seeds.tolist()]))
     note = "Dropped settings had no further seeds." if dropped(trials).any() else ""
     first = ", the best first" if several else ""
-    caption, order = f"Settings{first}: {_INTERVAL}", order_of(trials) if several else None
+    caption, order = f"Settings{first}: {_INTERVAL}", order_of(found) if several else None
     return setting_table(trials, caption, columns, words=int(several), note=note, order=order)
 
 
-def cells(found: Interval, metric: str = "", digits: int = 4) -> list[str]:
-    """Write means with their intervals, in the unit of a metric where that has one; bytes in GB."""
-    wording, known = wording_of(metric), split(metric)[0]
-    unit = "" if known is None else known.unit
+def cells(found: Interval, metric: str = "") -> list[str]:
+    """Write means of a metric with their intervals."""
+    write = wording_of(metric).mean
+    ends = zip(found.mean.tolist(), found.half.tolist(), strict=True)
+    return [write(mean, half) if np.isfinite(mean) else NO_VALUE for mean, half in ends]
 
-    def write(mean: float, half: float) -> str:
-        if abs(mean) > _SENSE:
-            return "diverged"
-        if unit == "B":
-            return f"{number(1e-9 * mean)} GB"
-        if wording.unit or unit == "s":
-            return wording.mean(mean, half) if np.isfinite(mean) else NO_VALUE
-        return number(mean, digits) + (f" ± {number(half, 2)}" if np.isfinite(half) else "")
 
-    return list(map(write, found.mean.tolist(), found.half.tolist()))
+def column_of(trials: Trials, metric: str, words: str = "") -> SettingColumn:
+    """Make the column of a metric, under its name in the registry or other words."""
+    return capitalized(words or wording_of(metric).words), cells(interval(trials.samples(metric)), metric)
 
 
 def setting_table(
@@ -253,53 +237,29 @@ def privacy_table(trials: Trials) -> Table | None:
     return setting_table(trials, "What is promised to privacy, and what the runs had", columns, note=note)
 
 
-TOTAL = "above_optimum"
-_PARTS = ("bias", "participation noise", "privacy noise")  # what they are called, as are their metrics
+_PARTS = {"whole loss": "above_optimum"} | {
+    words: f"{'_'.join(words.split())}_loss" for words in ("bias", "participation noise", "privacy noise")
+}
+"""What the loss of an optimizer above the optimum and its parts are called, and the ends of their names."""
 
 
-@dataclass(frozen=True, eq=False)
-class LossParts:
-    """The loss of one optimizer above the optimum, and its parts: (settings, seeds), NaN where there is no value."""
-
-    name: str  # of the optimizer
-    total: Floats
-    parts: dict[str, Floats]  # by what they are called
-    # Simulated time to the target, s; without a value where it was not reached, None where there was no target
-    time: Floats | None
+def loss_parts(trials: Trials) -> dict[str, dict[str, str]]:
+    """Return the metrics of the loss above the optimum and its parts, by what they are called, of every optimizer."""
+    names = [*metrics_of(trials, _PARTS["whole loss"])][:_OPTIMIZERS]
+    return {name: {words: f"learning.{name}.{figure}" for words, figure in _PARTS.items()} for name in names}
 
 
-def loss_parts(trials: Trials) -> Iterator[LossParts]:
-    """Yield the parts of the loss of every optimizer that has them."""
-    known = trials.metrics
-    names = [split(name)[1]["optimizer"] for name in known if _is_of_optimizer(name, TOTAL)]
-    for name in names[:_OPTIMIZERS]:
-        prefix = f"learning.{name}."
-        parts = {part: trials.samples(f"{prefix}{'_'.join(part.split())}_loss") for part in _PARTS}
-        has_target = any(prefix + each in known for each in ("time_to_target", "rounds_to_target"))
-        time = trials.samples(f"{prefix}time_to_target") if has_target else None
-        yield LossParts(name, trials.samples(prefix + TOTAL), parts, time)
-
-
-def parts_table(trials: Trials, loss: LossParts) -> Table:
+def parts_table(trials: Trials, name: str, parts: Mapping[str, str]) -> Table:
     """Show the parts of the loss of one optimizer at every setting."""
-    every = loss.parts | {"whole loss": loss.total}
-    columns = [(capitalized(words), cells(interval(values), digits=3)) for words, values in every.items()]
-    if loss.time is not None:
-        # The mean of the seeds that reached the target, and how many did where not all
-        reached, seeds = np.isfinite(loss.time).sum(axis=1).tolist(), loss.time.shape[1]
-        times = [
-            "not reached" if not n else duration(mean) + ("" if n == seeds else f" ({n} of {seeds} seeds)")
-            for mean, n in zip(interval(loss.time)[0].tolist(), reached, strict=True)
-        ]
-        columns.append(("Time to target", times))
-    return setting_table(trials, f"Loss of “{loss.name}” above the optimum: {_INTERVAL}", columns)
+    columns = [column_of(trials, metric, words) for words, metric in parts.items()]
+    return setting_table(trials, f"Loss of “{name}” above the optimum: {_INTERVAL}", columns)
 
 
 def optimizer_table(optimizers: Trials) -> Table:
     """Show optimizers by mean rank, and their figure in every case."""
     found, figure, cases = ranked(optimizers), optimizers.meta["figure"], optimizers.meta["cases"]
-    values = [cells(interval(optimizers.samples(in_case(figure, case))), digits=3) for case in cases]
-    ranks = cells(Interval(found.mean, found.margin), digits=3)
+    values = [cells(interval(optimizers.samples(in_case(figure, case)))) for case in cases]
+    ranks = cells(Interval(found.mean, found.margin))
     names = optimizers.settings["optimizer"]
     rows = tuple((names[row], ranks[row], *(each[row] for each in values)) for row in found.order.tolist())
     header = ("Optimizer", "Mean rank", *(case or "Value" for case in cases))

@@ -1,20 +1,10 @@
 """What trials answer, be they a sweep, a decision or optimizers over cases: each number a value or a contrast."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 import numpy as np
 
-from fedsim.common.formatting import (
-    capitalized,
-    count,
-    count_range,
-    listing,
-    listing_of,
-    number,
-    percent,
-    with_separation,
-)
+from fedsim.common.formatting import capitalized, count, count_range, listing, listing_of, percent, with_separation
 from fedsim.pages import trial_tables as tables
 from fedsim.pages.answer import BIAS, COST, MODEL, TRUST, Answer, Check, Grade, Section, Sentence, Tile
 from fedsim.pages.charts import Chart
@@ -25,12 +15,12 @@ from fedsim.pages.expectations import sweep_verdict
 from fedsim.pages.metric_wording import MetricWording, wording_of
 from fedsim.pages.provenance import sweep_provenance
 from fedsim.pages.trial_checks import NAMED, OF_EACH_JOB, checks_of_trials, losses_of, optimizer_facts
-from fedsim.pages.trial_tables import FIGURE_WORDS, headlines, loss_parts, means, moves
+from fedsim.pages.trial_tables import FIGURE_WORDS, headlines, loss_parts, means, moves, ranking_of
 from fedsim.scenario.server import SyncServer
 from fedsim.trials.contrasts import Contrasts, Standing, contrasts, interval
 from fedsim.trials.decision import L1, PACE, PULL, UNDECIDED, aim_of, bias_metric, chosen, compared, is_open
-from fedsim.trials.optimizers import RANK, by_optimizer, footprint, ranked
-from fedsim.trials.trials import COMPLETE, Trials
+from fedsim.trials.optimizers import by_optimizer, footprint, ranked
+from fedsim.trials.trials import COMPLETE, SIDE, Trials
 
 _TRENDS = 8  # metrics with charts of their own at most
 _ROWS = 24  # settings in a picture at most
@@ -39,9 +29,12 @@ _PICTURE = "settings"
 _FIGURES = (_PICTURE, "distance", TRADE_OFF, "ranks", "parts-*", "trend-*")
 
 
-def trials_answer(trials: Trials) -> Answer:
-    """Return what is said of trials: of settings which to choose, of optimizers which leads."""
-    optimizers, checks = by_optimizer(trials), tuple(checks_of_trials(trials))
+def trials_answer(trials: Trials, checks: Sequence[Check] = ()) -> Answer:
+    """Return what is said of trials: of settings which to choose, of optimizers which leads.
+
+    `checks` are those of what the trials were made of, and come first.
+    """
+    optimizers, checks = by_optimizer(trials), (*checks, *checks_of_trials(trials))
     return Answer(
         kind="decision" if command_of(trials.meta, "decide") else "sweep",
         name=trials.name,
@@ -74,7 +67,7 @@ def _headline(trials: Trials, optimizers: Trials | None, checks: Sequence[Check]
         found = contrasts(trials, asked.metric, less_is_better=asked.less_is_better)
         return f"{_leading(found, trials.names, asked)}."
     if optimizers is not None:
-        return f"{_leading(ranked(optimizers), _names(optimizers), _mean_rank(optimizers))}."
+        return f"{_leading(*ranking_of(trials))}."
     return f"{_choice(trials)}."
 
 
@@ -119,15 +112,6 @@ def _leading(found: Contrasts, names: Sequence[str], wording: MetricWording, cho
     return f"{text}{among}{_untested(found)}"
 
 
-def _names(optimizers: Trials) -> tuple[str, ...]:
-    return tuple(f"“{name}”" for name in optimizers.settings["optimizer"])
-
-
-def _mean_rank(optimizers: Trials) -> MetricWording:
-    words, write = f"mean rank over {count(len(optimizers.meta['cases']), 'case')}", partial(number, digits=2)
-    return MetricWording(RANK, words, words, write=write, apart=write)
-
-
 # Sentences
 
 
@@ -146,10 +130,7 @@ def _sentences(trials: Trials, optimizers: Trials | None) -> Iterator[Sentence]:
             yield from _of_optimizers(optimizers)
         elif not known and about != COST:
             yield Sentence(_why_nothing(trials, about), about)
-    if optimizers is None:
-        yield from _tested(compared(trials), trials.names, wording_of(aim_of(trials).metric))
-    else:
-        yield from _tested(ranked(optimizers), _names(optimizers), _mean_rank(optimizers))
+    yield from _tested(*ranking_of(trials))
 
 
 def _why_nothing(trials: Trials, about: str) -> str:
@@ -202,7 +183,7 @@ def _of_optimizers(optimizers: Trials) -> Iterator[Sentence]:
         text = f"Without a value in some runs, and last there: {listing_of([f'“{name}”' for name in lost], NAMED)}."
         yield Sentence(text, MODEL, facts)
     if (needs := footprint(optimizers.settings["kind"][row])) is not None:
-        kept = f"{_names(optimizers)[row]} sends {count(needs.sent, 'model')} a report"
+        kept = f"{optimizers.names[row]} sends {count(needs.sent, 'model')} a report"
         yield Sentence(f"{kept}, and keeps {needs.per_participant + needs.client} per client.", COST)
 
 
@@ -213,7 +194,7 @@ def _setup(trials: Trials, optimizers: Trials | None) -> str:
     """Say in a few words what was simulated."""
     seeds = trials.runs.group_by("setting").len()["len"].to_list() or [0]
     each = f"{count_range(min(seeds), max(seeds))} seed{'' if max(seeds) == 1 else 's'} each"
-    axes = listing([axis.name for axis in trials.axes if axis.size > 1])
+    axes = listing([axis.name for axis in trials.axes if axis.size > 1 and axis.parameters != (SIDE,)])
     said = f"{count(len(trials.settings), 'setting')}{f' of {axes}' if axes else ''}"
     if optimizers is not None:
         said = f"{count(len(optimizers.settings))} optimizers on {count(len(trials.settings), 'case')}"
@@ -253,19 +234,20 @@ def _tiles(trials: Trials, optimizers: Trials | None) -> Iterator[Tile]:
 
 def _sections(trials: Trials, optimizers: Trials | None) -> Iterator[Section]:
     """Yield charts and tables: what is chosen among, parts of the loss, privacy, what moves."""
-    row, parts, settings = chosen(trials), list(loss_parts(trials)), tables.settings_table(trials)
+    row, parts, settings = chosen(trials), loss_parts(trials), tables.settings_table(trials)
     drawn, trends = list[Chart | None](), list[Chart | None]()
     if optimizers is not None:
-        names, wording = tuple(optimizers.settings["optimizer"]), _mean_rank(optimizers)
-        by = f"By the {FIGURE_WORDS[optimizers.meta['figure']]}; compared by a {ranked(optimizers).test}."
+        (found, names, wording), figure = ranking_of(trials), FIGURE_WORDS[optimizers.meta["figure"]]
+        note = f"By the {figure}; compared by a {found.test}."
         own = [tables.optimizer_table(optimizers), tables.winners_table(optimizers)]
-        chart = _standing_chart(ranked(optimizers), names, wording, "ranks", by)
+        chart = _standing_chart(found, names, wording, "ranks", note)
         yield Section("optimizers", "Optimizers", (chart,), own)
         yield Section("points", "Cases", (), [settings])
     else:
         yield Section("points", "Settings", tuple(_first_charts(trials, row)), [settings])
-        drawn, trends = [parts_chart(trials, each, row) for each in parts], list(_trends(trials))
-    yield Section("parts", "What the loss is made of", drawn, [tables.parts_table(trials, each) for each in parts])
+        drawn, trends = [parts_chart(trials, *each, row) for each in parts.items()], list(_trends(trials))
+    shown = [tables.parts_table(trials, *each) for each in parts.items()]
+    yield Section("parts", "What the loss is made of", drawn, shown)
     yield Section("privacy", "Privacy", (), [tables.privacy_table(trials)])
     yield Section("trends", "Along the sweep", trends)
 
@@ -286,8 +268,7 @@ def _first_charts(trials: Trials, row: int | None) -> Iterator[Chart | None]:
 
 def _standing_chart(found: Contrasts, names: Sequence[str], wording: MetricWording, name: str, note: str = "") -> Chart:
     """Draw a metric of settings or optimizers with its interval, the best first."""
-    known = np.flatnonzero(np.isfinite(found.mean)).tolist()
-    order = [*found.order.tolist(), *(row for row in known if row not in found.order)]
+    order = [row for row in tables.order_of(found) if np.isfinite(found.mean[row])]
     rows, left = order[:_ROWS], len(order) - _ROWS
     filled = np.array([row in {found.best, *found.rows(*UNDECIDED)} for row in rows])
     legend = ("best, or no significant difference", "worse, or not compared")
@@ -306,5 +287,5 @@ def _trends(trials: Trials) -> Iterator[Chart | None]:
     for metric in [each for each in shown if each not in {bias_metric(trials), PACE}][:_TRENDS]:
         if moves(trials, metric):
             name = "".join(each if each.isascii() and (each.isalnum() or each in "_-") else "-" for each in metric)
-            title = capitalized(wording_of(metric).long)
+            title = capitalized(wording_of(metric).words)
             yield line_chart(trials, metric, f"trend-{name}", title, None, chosen(trials))

@@ -170,7 +170,7 @@ def measured(run: Run, key: str) -> Sentence | None:
         return said(run, key)
     if fact is None or fact["value"] is None:
         return None
-    text = f"{capitalized(wording.long)}: {wording.write(fact['value'])}"
+    text = f"{capitalized(wording.words)}: {wording.write(fact['value'])}"
     if fact["low"] is not None and fact["high"] is not None:
         text += f" ({wording.write(fact['low'])} to {wording.write(fact['high'])})"
     return Sentence(f"{text}.", WHAT, (key,))

@@ -114,8 +114,20 @@ class Contrasts:
         return [row for row in self.order.tolist() if self.states[row] in states]
 
     @property
+    def untested(self) -> bool:
+        """Whether nothing is tested, so that one sentence says it of all."""
+        return Standing.UNTESTED in self.states and not {Standing.DIFFERS, Standing.TIED, Standing.FEW} & {*self.states}
+
+    def said(self, row: int) -> Standing | None:
+        """Return how a setting stands; None where that need not be said of each, since nothing is tested."""
+        state = self.states[row]
+        return None if state is Standing.NO_VALUE or (state is Standing.UNTESTED and self.untested) else state
+
+    @property
     def test(self) -> str:
         """How the settings were judged, in words."""
+        if self.seeds.max(initial=0) < 2:
+            return "t test of single runs, by the intervals that they state, 5\N{NARROW NO-BREAK SPACE}%"
         of = f" with Holm's correction for {self.tests:,} differences" if self.tests > 1 else ""
         return f"paired t test{' of logarithms' if self.logs else ''} over seeds, 5\N{NARROW NO-BREAK SPACE}%{of}"
 

@@ -1,5 +1,6 @@
 """Which setting to choose: by `decide` the best that keeps its conditions, else the most even or the fastest."""
 
+import math
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -10,8 +11,8 @@ import numpy as np
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.errors import RunError
 from fedsim.measure.grammar import ConditionError, MetricCondition, parse_condition
-from fedsim.trials.contrasts import Contrasts, Standing, contrasts, interval, paired, rejected
-from fedsim.trials.trials import Trials
+from fedsim.trials.contrasts import Contrasts, Standing, contrasts, interval
+from fedsim.trials.trials import COMPLETE, Trials
 
 L1, REPORTED, PULL = (f"participation.{of}l1_uniform" for of in ("", "reported_", "pull_"))
 PACE = "rounds.per_day"
@@ -84,8 +85,8 @@ def compared(trials: Trials) -> Contrasts:
 
 
 @lru_cache(_KEPT)
-def trade_off(trials: Trials) -> "Front | None":
-    """Return the settings that no other beats in bias and pace; None where no run has both."""
+def trade_off(trials: Trials) -> Ints | None:
+    """Return the settings that no other beats in the means of bias and pace, the fastest first; None without both."""
     bias, pace = trials.samples(bias_metric(trials)), trials.samples(PACE)
     return front(bias, pace) if (np.isfinite(bias) & np.isfinite(pace)).any() else None
 
@@ -93,13 +94,13 @@ def trade_off(trials: Trials) -> "Front | None":
 def is_open(trials: Trials) -> bool:
     """Say whether the most even setting costs pace, and nothing says what that is worth."""
     found = trade_off(trials) if trials.scenario.decide is None else None
-    return found is not None and len(found.rows) > 1
+    return found is not None and len(found) > 1
 
 
 def chosen(trials: Trials) -> int | None:
     """Return the best setting; the fastest, where no slower one is more even beyond chance; None without."""
     found, ends = compared(trials), trade_off(trials)
-    if is_open(trials) and ends is not None and found.states[fastest := int(ends.rows[0])] in UNDECIDED:
+    if is_open(trials) and ends is not None and found.states[fastest := int(ends[0])] in UNDECIDED:
         return fastest
     return found.best
 
@@ -153,32 +154,33 @@ def reached(metric: str, values: Floats, kept: Bools) -> Bools:
     return whole
 
 
-class Front(NamedTuple):
-    """The rows of the Pareto front, by the second metric, the most first; and which settings are dominated."""
+class Misses(NamedTuple):
+    """How many runs of a setting miss a condition, of how many, and the value farthest beyond it."""
 
-    rows: Ints
-    dominated: Bools
+    missed: int
+    runs: int
+    worst: float | None  # None where no run that misses it has a value
 
 
-def front(less: Floats, more: Floats) -> Front:
+def misses(trials: Trials, condition: MetricCondition) -> list[Misses]:
+    """Judge a condition on the complete runs of each setting; a run without a value misses it."""
+    complete, found = dict(trials.runs.filter(status=COMPLETE).group_by("setting").len().iter_rows()), list[Misses]()
+    for setting, values in zip(trials.settings["setting"], trials.samples(condition.metric).tolist(), strict=True):
+        beyond = [value for value in values if math.isfinite(value) and not condition.holds(value)]
+        runs = complete.get(setting, 0)
+        missed = runs - sum(map(condition.holds, values))
+        found.append(Misses(missed, runs, min(beyond, key=condition.margin, default=None)))
+    return found
+
+
+def front(less: Floats, more: Floats) -> Ints:
     """Find the Pareto front of the means of two metrics, (settings, seeds): less of the first and more of the second.
 
-    A setting is dominated by one on the front that is as good in both means, and significantly better in one: p values
-    are multiplied by the number of such tests of a setting, and Holm's correction is for the settings.
+    Returned are its rows, those with the most of the second first.
     """
     a, b = interval(less).mean, interval(more).mean
     known, rows = np.flatnonzero(np.isfinite(a) & np.isfinite(b)), list[int]()
     for row in known[np.lexsort((a[known], -b[known]))].tolist():
         if not rows or a[row] < a[rows[-1]] or (a[row], b[row]) == (a[rows[-1]], b[rows[-1]]):
             rows.append(row)
-    tests, least, exact = np.zeros(len(a)), np.full(len(a), np.nan), np.zeros(len(a), dtype=bool)
-    for row in rows:
-        as_good = (a >= a[row]) & (b <= b[row]) & ((a > a[row]) | (b < b[row]))
-        for values in (less, more):
-            found = paired(values, values[row])
-            p = np.where(as_good & ~found.exact, found.p, np.nan)
-            tests += np.isfinite(p)
-            least = np.fmin(least, p)
-            without = found.exact | (found.seeds == 1)  # one seed each tests nothing: what there is counts
-            exact |= as_good & without & (np.nan_to_num(found.mean) != 0)
-    return Front(np.array(rows, dtype=np.int64), rejected(least * tests) | exact)
+    return np.array(rows, dtype=np.int64)

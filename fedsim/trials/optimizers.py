@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Bools, Floats
+from fedsim.measure.metrics import split
 from fedsim.trials.contrasts import LEVEL, Contrasts, Standing, contrasts, contrasts_of
 from fedsim.trials.trials import Trials
 
@@ -31,6 +32,16 @@ def in_case(what: str, case: str) -> str:
     return f"{what}, {case}"
 
 
+def metrics_of(trials: Trials, figure: str) -> dict[str, str]:
+    """Return the metric ``learning.NAME.figure`` of every optimizer that has it, by its name."""
+    found = ((split(name), name) for name in trials.metrics)
+    return {
+        parts["optimizer"]: name
+        for (known, parts), name in found
+        if known is not None and known.name == f"learning.OPTIMIZER.{figure}" and "job" not in parts
+    }
+
+
 @lru_cache(8)
 def by_optimizer(trials: Trials) -> Trials | None:
     """Return the trials of the optimizers of a sweep over optimizers, or whose runs train several; None of others.
@@ -39,8 +50,7 @@ def by_optimizer(trials: Trials) -> Trials | None:
     ``figure``, the ``cases``, and the optimizers that are ``lost`` in some runs, where they rank last.
     """
     for figure in FIGURES:
-        found = [re.fullmatch(rf"learning\.(.+(?<!_uniform))\.{figure}", name) for name in trials.metrics]
-        if names := [each[1] for each in found if each]:
+        if names := [name for name in metrics_of(trials, figure) if not name.endswith("_uniform")]:
             break
     else:
         return None

@@ -13,6 +13,8 @@ import polars as pl
 
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.formatting import MOST, equation, number
+from fedsim.common.json_files import finite
+from fedsim.run.run import Run
 from fedsim.scenario import Scenario, read_resolved
 from fedsim.scenario.units import parse_duration
 from fedsim.trials import results, store
@@ -20,9 +22,13 @@ from fedsim.trials import results, store
 COMPLETE, CRASHED, NOT_RUN = "complete", "crashed", "not run"
 COMPARED, FINAL = "compared", "final"
 """The stage of the runs that are compared, others having tuned them; and the folder of that stage of a decision."""
+SIDE = "side"
+"""The parameter of a comparison, whose values are A and B."""
 _TUNING = r"^learning\.(v\d+)\.([a-z_]+)$"
 _NUMBERS, _WORDS = ("setting", "seed"), ("variant", "stage", "status", "fact")
-FACT_COLUMNS = dict.fromkeys(_NUMBERS, pl.Int64) | dict.fromkeys(_WORDS, pl.String) | {"value": pl.Float64}
+_VALUES = ("value", "half")
+FACT_COLUMNS = dict.fromkeys(_NUMBERS, pl.Int64) | dict.fromkeys(_WORDS, pl.String) | dict.fromkeys(_VALUES, pl.Float64)
+_NORMAL = 1.959964
 
 
 def value_text(value: object) -> str:
@@ -41,6 +47,11 @@ def names_of(parameters: Sequence[str]) -> dict[str, str]:
     """Name parameters in short; those that would have the same name by their paths."""
     times = Counter(map(short_name, parameters))
     return {name: short_name(name) if times[short_name(name)] == 1 else name for name in parameters}
+
+
+def _named(parameter: str, name: str, value: str) -> str:
+    """Name a setting by one value: those that are names themselves stand alone."""
+    return {"name": f"“{value}”", "optimizer": f"“{value}”", SIDE: value}.get(parameter) or equation(name, value)
 
 
 def is_separation(parameter: str) -> bool:
@@ -88,8 +99,9 @@ class Trials:
     parameters: tuple[str, ...]  # the keys that name a setting, in the order of the columns
     settings: pl.DataFrame  # one row for each, in order: its number, `setting`, and a column for each key
     # A row for each run and fact: `setting`, `variant`, `stage`, `seed`, `status`, `fact`, `value`, which is null where
-    # it is not finite; of a run without a result one row without a fact. Runs of stages other than `COMPARED` tuned the
-    # settings, each with its variants, and enter no comparison.
+    # it is not finite, and half of the 95 % interval that the run states, where it does; of a run without a result one
+    # row without a fact. Runs of stages other than `COMPARED` tuned the settings, each with its variants, and enter no
+    # comparison.
     facts: pl.DataFrame
     tuned: tuple[str, ...] = ()  # the keys that were tuned for the others, and name no setting
 
@@ -140,6 +152,15 @@ class Trials:
         settings = pl.DataFrame({"setting": sorted({setting for setting, _ in figures})}, schema={"setting": pl.Int64})
         return cls(name, meta, (), settings, _facts(pl.DataFrame(rows, schema=schema, orient="row")))
 
+    @classmethod
+    def of_run(cls, run: Run) -> Self:
+        """Make trials of one setting, without a name, of a run and the intervals of its facts."""
+        meta = run.manifest or {"scenario": run.scenario.model_dump(mode="json")}
+        made = cls.in_memory(run.scenario.name, meta, {(0, run.scenario.seed): finite(run.metrics)})
+        halves = run.facts.select(fact="key", half=(pl.col("high") - pl.col("low")) / 2)
+        facts = made.facts.drop("half").join(halves, on="fact", how="left", maintain_order="left")
+        return replace(made, facts=facts.select(*FACT_COLUMNS))
+
     @cached_property
     def scenario(self) -> Scenario:
         """What was run, at the setting that the file itself describes."""
@@ -182,6 +203,14 @@ class Trials:
 
     @cached_property
     def _cells(self) -> dict[str, Floats]:
+        return self._by_fact("value")
+
+    @cached_property
+    def _halves(self) -> dict[str, Floats]:
+        return self._by_fact("half")
+
+    def _by_fact(self, column: str) -> dict[str, Floats]:
+        """Return a column of the facts, each as (settings, seeds)."""
         rows, seeds = self.settings["setting"].to_list(), self.seeds
         places = [{value: index for index, value in enumerate(values)} for values in (rows, seeds)]
         row, seed = (
@@ -190,7 +219,7 @@ class Trials:
         )
         found = {}
         complete = self._compared.filter(pl.col("status") == COMPLETE)
-        table = complete.select("fact", "value", row=row, seed=seed).drop_nulls()
+        table = complete.select("fact", row=row, seed=seed, value=column).drop_nulls()
         for (fact,), own in table.partition_by("fact", as_dict=True, maintain_order=True).items():
             found[str(fact)] = np.full((len(rows), len(seeds)), np.nan)
             found[str(fact)][own["row"].to_numpy(), own["seed"].to_numpy()] = own["value"].to_numpy()
@@ -219,8 +248,10 @@ class Trials:
 
     def errors(self, fact: str) -> Floats | None:
         """Return the standard error that the one run of each setting states of a fact; None where there is none."""
-        found = self._cells.get(f"{fact}_se")
-        return found[:, 0] if found is not None and found.shape[1] == 1 else None
+        if len(self.seeds) != 1:
+            return None
+        half, found = self._halves.get(fact), self._cells.get(f"{fact}_se")
+        return half[:, 0] / _NORMAL if half is not None else None if found is None else found[:, 0]
 
     def scores(self, stage: str, fact: str) -> pl.DataFrame:
         """Return a fact of each variant in a stage of tuning: `setting`, `variant`, `seed`, `value`."""
@@ -256,10 +287,7 @@ class Trials:
         """Name every setting by the values of these parameters; of all, if none are given."""
         chosen = self.parameters if parameters is None else tuple(parameters)
         names = names_of(self.parameters)
-        columns = [
-            [f"“{value}”" if name == "name" else equation(names[name], value) for value in self.texts(name)]
-            for name in chosen
-        ]
+        columns = [[_named(name, names[name], value) for value in self.texts(name)] for name in chosen]
         return tuple(map(", ".join, zip(*columns, strict=True))) if columns else ("",) * len(self.settings)
 
     @cached_property
@@ -342,4 +370,4 @@ def _facts(rows: pl.DataFrame, stage: str = COMPARED) -> pl.DataFrame:
         rows = rows.with_columns(parts.alias("part")).unnest("part")
         variant, fact = pl.col("1").fill_null(""), pl.coalesce("learning." + pl.col("2"), "fact")
         rows = rows.with_columns(variant=variant, fact=fact)
-    return rows.select(pl.col(name).cast(dtype) for name, dtype in FACT_COLUMNS.items())
+    return rows.with_columns(half=None).select(pl.col(name).cast(dtype) for name, dtype in FACT_COLUMNS.items())

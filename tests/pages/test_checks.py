@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from fedsim import simulate
+from fedsim.pages.answer import NEXT
 from fedsim.pages.checks import CHECKS, checks_of
 from fedsim.pages.html import MOST_CHECKS, strip
 from fedsim.pages.run import run_answer
@@ -131,6 +132,7 @@ def test_headline_strip_and_next_follow_from_the_list(run: Run, fault: str | Non
     assert set(remedies) <= {each.remedy for each in checks}
     assert len(set(remedies)) == len(remedies)
     said = " ".join(spoken(answer))
+    assert said.count(NEXT) == bool(remedies)
     assert all(text in said for text in [*remedies, *(each.text for each in answer.alarms)])
     assert bool(given.failure) == any(each.state is Grade.BAD for each in checks if each.name in {"ended", "reports"})
 

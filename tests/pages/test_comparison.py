@@ -32,9 +32,9 @@ def plain(text: str) -> str:
 
 
 def tables_of(document: Answer) -> list[Table | None]:
-    """Return the settings and the figures that differ."""
-    tables = {section.name: section.tables[0] for section in document.sections}
-    return [tables["settings"], tables["results"]]
+    """Return the settings that differ, and all figures."""
+    tables = {section.name: section.tables[0] for section in document.sections if section.tables}
+    return [tables["settings"], tables["metrics"]]
 
 
 def test_settings_and_figures_that_differ_stand_side_by_side(pair: tuple[Path, Path]) -> None:
@@ -44,21 +44,18 @@ def test_settings_and_figures_that_differ_stand_side_by_side(pair: tuple[Path, P
     assert figures is not None
     assert settings.rows == (("seed", "1", "2"), ("server.cohort", "5", "6"))
     rows = {row[0]: row[1:] for row in figures.rows}
-    assert [plain(cell) for cell in rows["rounds.count"]] == ["60", "90", "+30", "+50.0 %"]
-    assert figures.rows[0][0] == "participation.l1_uniform"
+    assert [plain(cell) for cell in rows["rounds.count"]] == ["60", "90", "+30"]
 
 
 def test_the_answer_names_the_change_and_warns_of_different_worlds(pair: tuple[Path, Path]) -> None:
     document = comparison_of(*pair)
+    assert plain(document.question.replace("\N{NO-BREAK SPACE}", " ")) == "cohort = 5 (A) against cohort = 6 (B)"
+    assert plain(document.headline) == "B has the most even participation (25.6 % from uniform); A ties with it."
     text = plain(" ".join(each.text for each in document.alarms) + " ".join(each.text for each in document.sentences))
-    assert (
-        "Distance of participation from uniform (TV): 26.7 % in A and 25.6 % in B (-1.1 ± 1.5 points, not "
-        "significant)." in text
-    )
+    assert "lowest at B (25.6 %), highest at A (26.7 %)" in text
+    assert "Compared with B: A (+1.1 ± 1.5 points, not significant)." in text
     assert "different seeds" in text
-    setup = document.setup.replace("\N{NO-BREAK SPACE}", " ")
-    assert setup == "one run each"
-    assert len(document.alarms) == 1
+    assert document.setup.startswith("2 settings, 1 seed each; ")
 
 
 def test_curves_are_those_of_each_run(pair: tuple[Path, Path]) -> None:
@@ -80,10 +77,9 @@ def test_the_page_of_a_comparison(pair: tuple[Path, Path], tmp_path: Path) -> No
     page = report_comparison(*pair, tmp_path / "out")
     shown = check(page.read_text(encoding="utf-8"))
     (head,) = shown.inside("h1")
-    assert plain(head).startswith("Distance of participation from uniform (TV): ")
-    assert "not significant)" in plain(head)
+    assert plain(head) == "B has the most even participation (25.6 % from uniform); A ties with it."
     assert any(HOSTILE in text for text in shown.inside("p"))
-    assert [figure["id"] for figure in shown.find("figure")] == ["frequencies", "losses"]
+    assert [figure["id"] for figure in shown.find("figure")] == ["frequencies", "losses", "distance"]
     alone = report_comparison(*pair, tmp_path / "alone.html")
     assert alone.read_bytes() == page.read_bytes()
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["report.html"]
@@ -91,32 +87,35 @@ def test_the_page_of_a_comparison(pair: tuple[Path, Path], tmp_path: Path) -> No
 
 def test_a_run_compared_with_itself(pair: tuple[Path, Path]) -> None:
     document = comparison_of(pair[0], pair[0])
-    assert tables_of(document) == [None, None]
+    settings, figures = tables_of(document)
+    assert settings is None
+    assert figures is not None
+    assert {row[-1][:1] for row in figures.rows} == {"0"}
     text = " ".join(each.text for each in document.sentences)
-    assert "Distance of participation from uniform (TV): the same in A and B." in text
+    assert "at every setting" in text
 
 
 def test_sweeps_and_their_points_are_compared_too(tmp_path: Path) -> None:
     first, second = write_sweep(tmp_path / "a"), write_sweep(tmp_path / "b")
     whole = comparison_of(first, second)
-    assert [chart.name for chart in whole.charts] == ["differences"]
+    (chart,) = (each for each in whole.charts if each.name == "trade-off")
+    assert chart.table is not None
+    assert {row[0][:1] for row in chart.table.rows} == {"A", "B"}
     points = comparison_of(Path(f"{first}@0"), Path(f"{first}@4"))
     _, figures = tables_of(points)
     assert figures is not None
-    assert figures.header[-2:] == ("± 95 %", "Change")
+    assert figures.header == ("Metric", "A", "B", "B less A")
     check(report_comparison(Path(f"{first}@0"), Path(f"{first}@4"), tmp_path / "x.html").read_text(encoding="utf-8"))
 
 
 def test_points_of_a_sweep_that_trained_are_checked_as_runs_are(tmp_path: Path) -> None:
-    """What such a point says of its scenario is no scenario file: its values stand beside the rest."""
-
     def measure(index: int, seed: int) -> dict[str, float]:
         trained = {"loss": 1.0 + 0.1 * index + 0.01 * seed, "converged": 1.0 - index, "diverged": 0.0}
         return {L1: 0.5, **{f"learning.fedavg.{name}": value for name, value in trained.items()}}
 
     sweep = write_points(tmp_path / "s", [{SEPARATION: r} for r in (0, 4)], measure)
     text = " ".join(each.text for each in comparison_of(Path(f"{sweep}@0"), Path(f"{sweep}@1")).alarms)
-    assert "The loss of “fedavg” has not converged at “B”" in text
+    assert "The loss of “fedavg” has not converged at B" in text
 
 
 def test_what_is_no_run_is_said(pair: tuple[Path, Path], tmp_path: Path) -> None:

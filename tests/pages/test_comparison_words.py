@@ -1,16 +1,18 @@
-"""What a comparison says: its title, and every sentence with data in which it would be false."""
+"""What a comparison says beyond what all trials say: each sentence with data in which it would be false."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
-import numpy as np
+import polars as pl
 import pytest
 
-from fedsim.pages.answer import Grade
-from fedsim.pages.comparison import checks_of_comparison, comparison_answer, judged, what_differs
+from fedsim.pages.answer import Answer, Grade
+from fedsim.pages.comparison import comparison_answer, what_differs
 from fedsim.run.files import ABSENT, Change
-from fedsim.trials.compare import Comparison, Missed
-from fedsim.trials.contrasts import Standing, differences, paired
-from fedsim.trials.trials import Trials
+from fedsim.trials.compare import Comparison
+from fedsim.trials.contrasts import differences
+from fedsim.trials.trials import SIDE, Trials
 
 from .sweeps import BASE
 from .test_sweep import plain
@@ -19,32 +21,32 @@ L1, PACE = "participation.l1_uniform", "rounds.per_day"
 COHORT: Change = ("server.cohort", 5, 6)
 SEED: Change = ("seed", 1, 2)
 
-DISTANCE = "Distance of participation from uniform (TV)"
-
 
 def comparison(
-    figures: Sequence[tuple[str, float, float, float | None]] = (),
+    figures: Mapping[str, Sequence[float]] | None = None,
     changes: Sequence[Change] = (COHORT,),
-    missed: tuple[tuple[Missed, ...], tuple[Missed, ...]] = ((), ()),
+    *,
+    expect: Sequence[Any] = (),
     notes: Sequence[str] = (),
+    seeds: int = 1,
 ) -> Comparison:
-    """Compare figures (metric, A, B, half of the interval or None for one run); of a metric once for each setting."""
-    unit = float(paired(np.array([-1.0, 0.0, 1.0]), np.zeros(3)).half)
-    places = [[name for name, *_ in figures[:index]].count(name) for index, (name, *_) in enumerate(figures)]
-    count = max(places, default=0) + 1
-    runs: dict[tuple[int, int], dict[str, float | None]] = {(k, 0): {} for k in range(2 * count)}
-    for place, (metric, first, second, half) in zip(places, figures, strict=True):
-        for seed in range(1 if half is None else 3):
-            runs.setdefault((place, seed), {})[metric] = first
-            runs.setdefault((place + count, seed), {})[metric] = second + (half or 0.0) * (seed - 1) / unit
-    trials = Trials.in_memory("t", {"scenario": BASE | {"name": "t", "seed": 1}}, runs)
-    pairs = [(place, place + count) for place in range(count)]
-    return Comparison(list(changes), trials, pairs, differences(trials, pairs), list(notes), missed)
+    """Compare figures, each of A and B, the same for all seeds; `expect` are limits of A."""
+    every = figures or {L1: (0.8, 0.4)}
+    runs = {(k, seed): {name: own[k] for name, own in every.items()} for k in range(2) for seed in range(seeds)}
+    meta = {"scenario": BASE | {"name": "t", "seed": 1}}
+    made = Trials.in_memory("t", meta, runs)  # type: ignore[arg-type]
+    made = replace(made, parameters=(SIDE,), settings=made.settings.with_columns(side=pl.Series(["A", "B"])))
+    one, other = (
+        replace(made, settings=made.settings.filter(side=letter), facts=made.facts.filter(setting=k))
+        for k, letter in enumerate("AB")
+    )
+    one = replace(one, meta={"scenario": meta["scenario"] | {"expect": list(expect)}})
+    metrics = differences(made, [(0, 1)]).drop(SIDE)
+    return Comparison(list(changes), made, (one, other), metrics, list(notes))
 
 
-def said(found: Comparison) -> list[str]:
-    answer = comparison_answer(found)
-    return [plain(text) for text in [each.text for each in answer.sentences] + [each.text for each in answer.checks]]
+def said(answer: Answer) -> list[str]:
+    return [plain(each) for each in (answer.headline, *(each.text for each in (*answer.sentences, *answer.checks)))]
 
 
 @pytest.mark.parametrize(
@@ -89,113 +91,48 @@ def test_the_title_names_what_differs(changes: list[Change], words: str) -> None
     assert plain(what_differs(comparison(changes=changes))) == words
 
 
-def test_bias_model_and_pace_come_first_with_their_intervals() -> None:
-    text = said(
-        comparison(
-            [
-                (PACE, 900.0, 700.0, 10.0),
-                (L1, 0.8, 0.4, 0.02),
-                ("learning.fedavg.loss", 0.5, 0.25, 0.1),
-                ("learning.fedavg.excess_loss", 0.3, 0.1, 0.25),
-            ]
-        )
+def test_a_and_b_are_spoken_of_as_settings_of_a_sweep_are() -> None:
+    text = said(comparison_answer(comparison({L1: (0.8, 0.4), PACE: (900.0, 700.0)}, seeds=3)))
+    assert text[0] == "B is the most even (20.0 % from uniform) and 22.2 % slower than A."
+    assert "Distance of participation from uniform (TV): lowest at B (20.0 %), highest at A (40.0 %)." in text
+    assert not [each for each in text[1:] if text[0] in each]
+
+
+def test_that_single_runs_are_not_tested_is_said_once_for_all() -> None:
+    answer = comparison_answer(comparison({L1: (0.8, 0.4)}))
+    assert "With one seed no difference is tested." in said(answer)
+    assert "Compared with B: A (+20.0 points)." in said(answer)
+    rows = [row for section in answer.sections for table in section.tables if table is not None for row in table.rows]
+    assert not any("not tested" in cell for row in rows for cell in row)
+
+
+def test_single_runs_that_state_their_errors_are_tested() -> None:
+    errors = {f"{L1}_se": (0.03, 0.04)}
+    close, far = (said(comparison_answer(comparison({L1: (0.8, second), **errors}))) for second in (0.75, 0.4))
+    assert close[0] == "B has the most even participation (37.5 % from uniform); A ties with it."
+    assert far[0] == "B has the most even participation (20.0 % from uniform); every other is significantly worse."
+    assert "With one seed each, differences are judged by the intervals that the runs state." in close
+    assert any("test of single runs, by the intervals that they state" in each for each in far)
+
+
+def test_limits_are_those_of_each_side_s_own_scenario() -> None:
+    hard, soft = f"{PACE} >= 40", {"check": "participation.coverage >= 90%", "severity": "warn"}
+    figures = {PACE: (8.5, 8.5), "participation.coverage": (0.82, 0.82)}
+    answer = comparison_answer(comparison(figures, expect=[hard, soft]))
+    (limits,) = (each for each in answer.checks if each.name == "limits")
+    assert limits.state is Grade.CAUTION
+    assert plain(limits.text) == (
+        "Of 2 expectations, 1 missed and 1 warning. `rounds.per_day >= 40` missed at A (1 of 1 run, worst 8.5 rounds "
+        "per day) and `participation.coverage >= 90%` missed at A (1 of 1 run, worst 82.0 %)."
     )
-    assert f"{DISTANCE}: 40.0 % in A and 20.0 % in B (-20.0 ± 1.0 points, significant)." in text
-    assert (
-        "Loss of “fedavg” above the one under uniform participation: 0.300 in A and 0.100 in B "
-        "(-0.200 ± 0.250, not significant)."
-    ) in text
-    pace = "900 rounds per day in A and 700 rounds per day in B (-200 ± 10 rounds per day, significant)."
-    assert f"Pace: {pace}" in text
-    assert any("with Holm's correction for 3 differences" in each for each in text)
+    assert "limits" not in {each.name for each in comparison_answer(comparison(figures)).checks}
 
 
-def test_what_is_the_same_is_not_said_to_move() -> None:
-    text = said(comparison([(L1, 0.8, 0.8, 0.0), ("learning.fedavg.loss", 0.5, 0.5, None)]))
-    assert f"{DISTANCE}: the same in A and B." in text
-    assert "Loss of “fedavg”: the same in A and B." in text
-
-
-def test_of_single_runs_the_standard_errors_tell_chance_where_they_are_known() -> None:
-    errors = (f"{L1}_se", 0.03, 0.04, None)
-    close, far = (said(comparison([(L1, 0.8, second, None), errors, (PACE, 9.0, 8.0, None)])) for second in (0.75, 0.4))
-    assert close[0] == (f"{DISTANCE}: 40.0 % in A and 37.5 % in B (-2.5 ± 5.4 points, not significant).")
-    assert far[0].endswith("in B (-20.0 ± 5.4 points, significant).")
-    assert "Pace: 9 rounds per day in A and 8 rounds per day in B (-1 rounds per day, not tested)." in far
-    assert "Each side is one run: a difference without ± is not tested." in far
-
-
-def test_of_sweeps_the_settings_are_counted() -> None:
-    text = said(comparison([(L1, 0.8, 0.4, 0.1), (L1, 0.8, 0.9, 0.05), (L1, 0.8, 0.79, 0.1)]))
-    assert text[0] == (
-        f"{DISTANCE}: of 3 settings in B significantly lower at 1, significantly higher at 1 and without a "
-        "significant difference at 1."
-    )
-
-
-def test_limits_that_one_side_misses_are_said() -> None:
-    hard = Missed("rounds.per_day  >= 40", "error", 1, 1, 8.5)
-    soft = Missed("participation.coverage >= 90%", "warn", 2, 3, 0.82)
-    nothing = Missed("rounds.wait.p95 < 5s", "error", 1, 1, None)
-    found = comparison(missed=((hard, nothing), (soft,)))
-    limits = [each for each in checks_of_comparison(found, judged(found)) if each.name == "limits"]
-    assert {each.state for each in limits} == {Grade.CAUTION}
-    assert [plain(each.text) for each in limits] == [
-        "A misses 2 expectations: pace of at least 40 rounds per day (8.5 rounds per day) and 95th percentile of waits "
-        "for clients below 5 s (no value).",
-        "B misses 1 expectation: clients that took part at least once of at least 90.0 % in 2 of 3 runs (worst 82.0 %, "
-        "a warning).",
-    ]
-    assert not any("misses" in text for text in said(comparison()))
-
-
-def test_a_model_that_diverged_was_trained() -> None:
-    diverged = said(comparison([("learning.fedavg.diverged", 1.0, 0.0, None)]))
-    assert "Training diverged: “fedavg” in 1 of 2 runs at “A”." in diverged
-    assert "No model was trained." not in diverged
-    assert "No model was trained." in said(comparison())
-
-
-def test_notes_are_warnings() -> None:
-    assert "Only the 2 seeds that both have are compared." in said(
-        comparison(notes=["only the 2 seeds that both have are compared"])
-    )
-
-
-@pytest.mark.parametrize(
-    ("figures", "title"),
-    [
-        (
-            [(L1, 0.8, 0.4, 0.02), (PACE, 900.0, 700.0, 10.0)],
-            f"{DISTANCE}: 40.0 % in A and 20.0 % in B (-20.0 ± 1.0 points, significant); pace: 900 rounds "
-            "per day in A and 700 rounds per day in B (-200 ± 10 rounds per day, significant).",
-        ),
-        (
-            [(L1, 0.4, 0.8, 0.02), (PACE, 9.0, 9.0, 0.0)],
-            f"{DISTANCE}: 20.0 % in A and 40.0 % in B (+20.0 ± 1.0 points, significant); pace: the same in A and B.",
-        ),
-        ([(L1, 0.8, 0.79, 0.2)], f"{DISTANCE}: 40.0 % in A and 39.5 % in B (-0.5 ± 10.0 points, not significant)."),
-        ([(L1, 0.8, 0.4, None)], f"{DISTANCE}: 40.0 % in A and 20.0 % in B (-20.0 points, not tested)."),
-        ([(L1, 0.8, 0.8, None)], f"{DISTANCE}: the same in A and B."),
-        (
-            [(L1, 0.2, 0.2, 0.0), ("participation.reported_l1_uniform", 0.8, 0.4, 0.02)],
-            "Distance of reports from uniform (TV): 40.0 % in A and 20.0 % in B (-20.0 ± 1.0 points, significant).",
-        ),
-        ([], "Nothing to compare: the two have no figure of bias, model or pace in common."),
-    ],
-)
-def test_the_title_is_the_answer(figures: list[tuple[str, float, float, float | None]], title: str) -> None:
-    assert plain(comparison_answer(comparison(figures)).headline) == title
-
-
-def test_several_looks_are_corrected_for() -> None:
-    """Each interval excludes 0 alone (p = 0.04 with three seeds); not one of five is told together."""
-    figures = [(f"learning.m{k}.loss", 0.5, 0.5 - 0.21, 0.2) for k in range(3)]
-    looks = judged(comparison([(L1, 0.8, 0.38, 0.4), *figures, (PACE, 9.0, 6.9, 2.0)]))
-    assert len(looks) == 5
-    assert not any(each.differs.any() for own in looks.values() for each in own)
-    assert judged(comparison([(L1, 0.8, 0.38, 0.4)]))[L1][0].states[1] is Standing.DIFFERS
-    found = comparison([(L1, 0.8, 0.38, 0.4), *figures, (PACE, 9.0, 6.9, 2.0)])
-    answer = comparison_answer(found)
-    verdicts = {each.text.rpartition(", ")[2] for each in answer.sentences if each.text.endswith(").")}
-    assert verdicts <= {"not significant).", "too few seeds to test)."}
+def test_notes_are_warnings_and_runs_that_took_no_report_are_the_headline() -> None:
+    note = "only the 2 seeds that both have are compared"
+    found = comparison(notes=[note])
+    alarms = {each.name: each.state for each in comparison_answer(found).alarms}
+    assert alarms["paired"] is Grade.CAUTION
+    nothing = comparison_answer(replace(found, nothing=("a: no report was taken in 3 rounds",)))
+    assert nothing.headline == "A: no report was taken in 3 rounds."
+    assert "paired" not in {each.name for each in comparison_answer(comparison()).alarms}

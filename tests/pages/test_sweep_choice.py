@@ -168,7 +168,7 @@ def test_chance_is_told_beside_distances_of_other_numbers_of_reports(tmp_path: P
 def test_one_seed_is_not_a_verdict(tmp_path: Path) -> None:
     title, text = said(sweep_of(tmp_path, [(0.4, 960), (0.4001, 960)], noise=0, seeds=(5,)))
     assert title.endswith("(one seed, not tested).")
-    assert "Compared with R = 0: R = 1 (+0.005 points, not tested)." in text
+    assert "Compared with R = 0: R = 1 (+0.005 points)." in text
     assert "±" not in text
     assert "Run several seeds" in text
 
@@ -330,8 +330,9 @@ def test_groups_are_shown_where_settings_differ_in_them(tmp_path: Path) -> None:
         return {L1: 0.5, "group.india.participation.ratio": 7.0 + index} | shares
 
     table = settings_table(Trials.read(write_points(tmp_path / "s", points, measure)))
-    at = [table.header.index(f"group.{name}.ratio") for name in ("europe", "india")]
+    head = "Participation in multiples of a fair share of group"
+    at = [table.header.index(f"{head} “{name}”") for name in ("europe", "india")]
     assert {(row[0], *(row[column] for column in at)) for row in table.rows} == {
-        ("0", "0.8 ± 0", "1.2 ± 0"),
-        ("4", "0.9 ± 0", "1.1 ± 0"),
+        ("0", "0.800", "1.200"),
+        ("4", "0.900", "1.100"),
     }

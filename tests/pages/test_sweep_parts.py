@@ -21,13 +21,7 @@ TUNED = "server.pause"
 HIGH_LOW_HIGH: Parts = [(0.3, 0.1, 0.6), (0.1, 0.04, 0.01), (0.05, 0.2, 0.0)]
 
 
-def sweep_of(
-    tmp_path: Path,
-    settings: Parts,
-    noise: float = 0.001,
-    seeds: tuple[int, ...] = (1, 2, 3),
-    times: dict[tuple[int, int], float] | None = None,
-) -> Trials:
+def sweep_of(tmp_path: Path, settings: Parts, noise: float = 0.001, seeds: tuple[int, ...] = (1, 2, 3)) -> Trials:
     """Write a sweep over R = 0, 10, ... with these parts of the loss; noise differs from setting to setting."""
     points: list[dict[str, Any]] = [{SEPARATION: 10 * r, TUNED: f"{r + 1}m"} for r in range(len(settings))]
 
@@ -36,9 +30,6 @@ def sweep_of(
         bias += noise * ((seed * (index % 2 + 1)) % 3 - 1)
         parts = {"bias_loss": bias, "participation_noise_loss": chance, "privacy_noise_loss": privacy}
         figures = {"above_optimum": bias + chance + privacy, **parts}
-        if times is not None:
-            figures["time_to_target"] = times.get((index, seed), np.nan)
-            figures["rounds_to_target"] = 3.0 if (index, seed) in times else np.nan
         own = {f"learning.fedavg.{name}": value for name, value in figures.items()}
         promised = {"privacy.rounds": 500, "privacy.separation": 10 * index + 1, "privacy.most": 50 - index}
         seen = {"rounds.count": 490 + seed, "participation.most": 7 + seed, "participation.separation.least": 40 - seed}
@@ -63,10 +54,10 @@ def test_the_best_setting_is_named_with_its_margin_and_its_largest_part(tmp_path
         "significantly worse."
     )
     assert said(sweep).startswith("Loss of “fedavg” above the optimum: lowest at R = 10 (0.150 ± 0.002), highest")
-    [each] = loss_parts(sweep)
-    chart = parts_chart(sweep, each)
+    [(name, parts)] = loss_parts(sweep).items()
+    chart = parts_chart(sweep, name, parts)
     assert chart is not None
-    assert plain(chart.title) == "“fedavg” ends closest to the optimum at R = 10"
+    assert chart.title == "Loss of “fedavg” and its parts"
     assert "zero or less" in chart.notes[-1]
     assert chart.table is not None
     assert chart.table.header[1:3] == ("whole loss", "bias")
@@ -78,13 +69,11 @@ def test_diverged_settings_are_left_out(tmp_path: Path) -> None:
 
 
 def test_tables_show_parts_times_promises_and_what_was_tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    times = {(0, 1): 7200.0, (0, 2): 3600.0, (0, 3): 5400.0, (1, 2): 3600.0}
-    sweep = sweep_of(tmp_path, HIGH_LOW_HIGH, times=times)
-    [table] = [parts_table(sweep, each) for each in loss_parts(sweep)]
-    assert table.header == ("R", "Bias", "Participation noise", "Privacy noise", "Whole loss", "Time to target")
+    sweep = sweep_of(tmp_path, HIGH_LOW_HIGH)
+    [table] = [parts_table(sweep, *each) for each in loss_parts(sweep).items()]
+    assert table.header == ("R", "Whole loss", "Bias", "Participation noise", "Privacy noise")
     assert [row[0] for row in table.rows] == ["0", "10", "20"]
-    assert plain(table.rows[1][1]) == "0.1 ± 0.0025"
-    assert [plain(row[5]) for row in table.rows] == ["90 min", "60 min (1 of 3 seeds)", "not reached"]
+    assert plain(table.rows[1][2]) == "0.100 ± 0.002"
     privacy = privacy_table(sweep)
     assert privacy is not None
     assert privacy.rows[1] == ("10", "500", "493", "11", "37", "49", "10", "3.5", "0.75", "8")
@@ -95,7 +84,7 @@ def test_tables_show_parts_times_promises_and_what_was_tuned(tmp_path: Path, mon
         "20": "3m",
     }
     monkeypatch.setattr("fedsim.pages.trial_tables.SETTINGS", 2)
-    assert len(parts_table(sweep, next(loss_parts(sweep))).rows) == 2
+    assert len(parts_table(sweep, *next(iter(loss_parts(sweep).items()))).rows) == 2
 
 
 def test_what_was_tuned_names_no_setting(tmp_path: Path) -> None:

@@ -155,5 +155,7 @@ def test_no_value_is_proposed_that_the_scenario_refuses() -> None:
 def test_the_metric_that_the_scenario_asks_for_is_the_headline() -> None:
     india = "group.india.ratio"
     trials = made_trials(lambda row, seed: sound(row, seed) | {india: 1.2 - 0.2 * row}, headline=india)
-    assert trials_answer(trials).headline.startswith("Group.india.ratio: lowest at ")
+    assert trials_answer(trials).headline.startswith(
+        "Participation in multiples of a fair share of group “india”: lowest at "
+    )
     assert "has the lowest loss of “fedavg”" in trials_answer(made_trials(headline=LOSS)).headline

@@ -12,7 +12,7 @@ from fedsim.run.simulate import simulate
 from fedsim.scenario import Scenario
 from fedsim.trials import store
 from fedsim.trials.compare import compare
-from fedsim.trials.contrasts import differences
+from fedsim.trials.contrasts import Standing, contrasts, differences
 from fedsim.trials.executors import backend_of
 from fedsim.trials.plan import plan_sweep
 from fedsim.trials.results import read_results
@@ -53,7 +53,7 @@ def test_sweeps_are_compared_point_by_point_and_seed_by_seed(folders: tuple[Path
 
 def test_points_of_one_sweep_are_compared_as_paired_does(folders: tuple[Path, Path]) -> None:
     found = compare(f"{folders[0]}@0", f"{folders[0]}@1")
-    assert found.configuration == [("population.*.separation", 0, 2)]
+    assert found.configuration == [("population[0].separation.value", 0, 2)]
     trials = Trials.read(folders[0])
     expected = differences(trials, trials.beside())
     assert found.metrics["difference"].to_list() == expected["difference"].to_list()
@@ -109,8 +109,11 @@ def test_the_console_says_what_it_does_and_what_is_missed(write: Write, tmp_path
     assert done.returncode == 0
     assert "Distance of participation from uniform (TV): " in done.stdout
     assert "Loss of “fedavg”: " in done.stdout
-    assert "note: A misses 1 expectation: rounds that were opened below 10 (600)." in done.stderr
-    assert "note: B misses 1 expectation: rounds that were opened below 10 (600)." in done.stderr
+    headline = done.stdout.splitlines()[1]
+    assert done.stdout.count(headline) == 1
+    for side in "AB":
+        text = f"note: Of 1 expectation, 1 missed. `rounds.count < 10` missed at {side} (1 of 1 run, worst 600)."
+        assert text in done.stderr
     assert "l1_uniform_se" not in done.stdout
     assert "l1_uniform " in done.stdout
     asked = fedsim("compare", tmp_path / "a", tmp_path / "b", "--metric", "*_se")
@@ -190,6 +193,19 @@ def test_results_are_compared_as_their_directories(tmp_path: Path) -> None:
     assert found.configuration == stored.configuration == [("population[0].separation.value", 2, 0)]
     assert_frame_equal(found.metrics, stored.metrics)
     assert (found.notes, len(compare(one, tmp_path / "a").configuration)) == ([], 0)
+
+
+def test_the_intervals_that_single_runs_state_judge_their_differences(tmp_path: Path) -> None:
+    population = [{"devices": 40, "separation": 2, "weight": {"kind": "lognormal", "sigma": 1}}]
+    data = {"stop": {"rounds": 400}, "population": population, "server": {"cohort": 3}}
+    one = simulate(Scenario.model_validate(data))
+    trials = compare(one, simulate(one.scenario.with_values({"population.*.weight": 1}))).trials
+    found = contrasts(trials, "participation.l1_uniform", less_is_better=True)
+    assert (found.best, found.states[0]) == (1, Standing.DIFFERS)
+    errors = trials.errors("participation.l1_uniform")
+    assert errors is not None
+    assert errors[0] == pytest.approx(one.metrics["participation.l1_uniform_se"])
+    assert contrasts(trials, "rounds.per_day", less_is_better=False).untested
 
 
 def test_a_run_that_crashed_is_in_no_pair(tmp_path: Path) -> None:

@@ -24,25 +24,15 @@ def test_the_front_is_what_nothing_beats_in_both() -> None:
     less = np.array([[3.0, 3.0], [1.0, 1.0], [2.0, 2.0], [2.5, 2.5], [NAN, NAN]])
     more = np.array([[9.0, 9.0], [5.0, 5.0], [7.0, 7.0], [7.0, 7.0], [9.0, 9.0]])
     found = front(less, more)
-    assert found.rows.tolist() == [0, 2, 1]
-    assert found.dominated.tolist() == [False, False, False, True, False]
-
-
-def test_what_is_beaten_by_chance_alone_is_not_dominated() -> None:
-    less = np.array([[1.0, 2.0, 3.0], [1.5, 1.9, 2.9]])
-    more = np.full((2, 3), 4.0)
-    found = front(less, more)
-    assert found.rows.tolist() == [0]
-    assert not found.dominated.any()
+    assert found.tolist() == [0, 2, 1]
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=12))
 def test_a_front_beats_all_that_is_not_on_it(pairs: list[tuple[int, int]]) -> None:
     a, b = np.array(pairs, dtype=float).T
     found = front(a[:, None], b[:, None])
-    on = set(found.rows.tolist())
+    on = set(found.tolist())
     assert on
     for row in range(len(a)):
         better = [k for k in range(len(a)) if a[k] <= a[row] and b[k] >= b[row] and (a[k], b[k]) != (a[row], b[row])]
         assert (row in on) == (not better)
-        assert found.dominated[row] == bool(better)

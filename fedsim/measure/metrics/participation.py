@@ -130,13 +130,13 @@ class GroupShares:
     """A group's share of all participations, measured and predicted."""
 
     metrics = described("""
-        share | share | Share of all participations that went to the group. # of: selections
-        share_theory | share | That share as theory predicts it. # of: selections
-        ratio | | That share over the group's share of the devices: 1 is even. # of: selections
-        reported_share | share | Share of all reports that were taken. # of: reports
+        share | share | Share of all participations that went to the group. # of: selections; label: share of all participations
+        share_theory | share | That share as theory predicts it. # of: selections; label: share of all participations by theory
+        ratio | | That share over the group's share of the devices: 1 is even. # of: selections; label: participation in multiples of a fair share
+        reported_share | share | Share of all reports that were taken. # of: reports; label: share of all reports
         pull | share | Share of the pull on the model. # of: reports
-        reported_ratio | | Share of all reports over the group's share of the devices: 1 is even. # of: reports
-    """)
+        reported_ratio | | Share of all reports over the group's share of the devices: 1 is even. # of: reports; label: reports in multiples of a fair share
+    """)  # noqa: E501
     scope = "groups"
 
     def measure(self, run: RunPart) -> dict[str, float]:

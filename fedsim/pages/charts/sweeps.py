@@ -11,7 +11,7 @@ from fedsim.pages.charts import Chart, marks
 from fedsim.pages.charts.plot import AxisLook, LineLook, Series, line_plot
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.tables import thinned
-from fedsim.pages.trial_tables import LossParts, means, standings
+from fedsim.pages.trial_tables import means, standings
 from fedsim.trials.contrasts import interval
 from fedsim.trials.decision import PACE, bias_metric, chosen, trade_off
 from fedsim.trials.trials import Axis, Trials
@@ -83,24 +83,16 @@ def line_chart(
     return line_plot(name, title, series, _along(trials.axis), AxisLook(wording.axis), notes=notes)
 
 
-def parts_chart(trials: Trials, parts: LossParts, chosen: int | None = None) -> Chart | None:
+def parts_chart(trials: Trials, name: str, parts: Mapping[str, str], chosen: int | None = None) -> Chart | None:
     """Make the chart of the loss of an optimizer and its parts; None where fewer than two settings form one line."""
-    along, known = trials.axis, np.isfinite(interval(parts.total).mean)
-    ways: list[tuple[str, Ints]] = [] if along is None else list(trials.rows_along(along, known))
-    if along is None or len(ways) != 1 or len(ways[0][1]) < 2:
+    lines = {words: own[0] for words, metric in parts.items() if len(own := [*lines_of(trials, metric)]) == 1}
+    if trials.axis is None or len(lines) < len(parts) or any(len(line.x) < 2 for line in lines.values()):
         return None
-    lines = {
-        words: Line("", ways[0][1], along.x[ways[0][1]], *interval(each[ways[0][1]]))
-        for words, each in ({"whole loss": parts.total} | parts.parts).items()
-    }
-    series = _series(lines, chosen)
     notes = ["Each part is the difference of two runs over the same log, of which one has one thing less."]
-    if any((each.y <= 0).any() for each in series):
+    if any((line.mean <= 0).any() for line in lines.values()):
         notes.append("What is zero or less is not on a logarithmic axis; the table has it.")
-    whole = lines["whole loss"]
-    title = f"“{parts.name}” ends closest to the optimum at {along.named(float(whole.x[np.nanargmin(whole.mean)]))}"
-    look = _along(along), AxisLook("loss above the optimum", "log")
-    return line_plot(f"parts-{parts.name}", title, series, *look, notes=notes)
+    look = _along(trials.axis), AxisLook("loss above the optimum", "log")
+    return line_plot(f"parts-{name}", f"Loss of “{name}” and its parts", _series(lines, chosen), *look, notes=notes)
 
 
 def trade_off_chart(trials: Trials) -> Chart | None:
@@ -110,8 +102,7 @@ def trade_off_chart(trials: Trials) -> Chart | None:
     names, stand, first = trials.names, standings(trials), chosen(trials)
     bias, pace = interval(50 * trials.samples(bias_metric(trials))), interval(trials.samples(PACE))
     known = np.flatnonzero(np.isfinite(bias.mean) & np.isfinite(pace.mean))
-    beaten = known[front.dominated[known]]
-    open_ = np.setdiff1d(known, [*beaten, *front.rows])
+    beaten = np.setdiff1d(known, front)
 
     def points(words: str, rows: Ints, color: str, look: LineLook, margin: Floats | None = None) -> list[Series]:
         own = [names[row] for row in rows[:_NAMED]]
@@ -121,8 +112,7 @@ def trade_off_chart(trials: Trials) -> Chart | None:
     # The choice and the front are named first; names that would lie on others are left out.
     series = [
         *points("choice", known[known == first], marks.SERIES[1], "ring"),
-        *points("beaten by no other", front.rows, marks.SERIES[0], "marked", bias.half[front.rows]),
-        *points("not significantly beaten", open_, marks.SERIES[0], "hollow"),
+        *points("beaten by no other", front, marks.SERIES[0], "marked", bias.half[front]),
         *points("beaten", beaten, marks.MUTED, "dots"),
     ]
     notes = ["Left is slower, down is more even: the best corner is below on the right."]
@@ -130,8 +120,8 @@ def trade_off_chart(trials: Trials) -> Chart | None:
         notes.append("The band has the 95\N{NARROW NO-BREAK SPACE}% intervals of the means over the seeds.")
     if len(beaten):
         notes.append("Grey settings are worse in one and no better in the other than some setting on the line.")
-    verb, settings = "is" if len(front.rows) == 1 else "are", count(len(known), "setting")
-    title = f"Bias against pace: {count(len(front.rows))} of {settings} {verb} beaten by no other"
+    verb, settings = "is" if len(front) == 1 else "are", count(len(known), "setting")
+    title = f"Bias against pace: {count(len(front))} of {settings} {verb} beaten by no other"
     look = AxisLook(wording_of(PACE).axis), AxisLook("distance from uniform (TV, %)")
     figures = np.stack([pace.mean, pace.half, bias.mean, bias.half]).T
     rows = [(names[k], stand[k], *map(number, figures[k])) for k in known]

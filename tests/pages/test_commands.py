@@ -1,0 +1,25 @@
+"""Commands that pages name: each key is set once."""
+
+from shlex import split
+
+from fedsim.pages.commands import command_of, longer, with_seeds
+from fedsim.scenario.stop import Stop
+
+RUN = "fedsim run a.yaml --out runs/a --set stop.rounds=60 --set 'name=a b' --seed 3"
+
+
+def test_a_setting_replaces_the_one_that_there_is() -> None:
+    command = longer({"command": RUN}, Stop(rounds=60), 2)
+    assert split(command) == split("fedsim run a.yaml --out runs/a --set 'name=a b' --seed 3 --set stop.rounds=120")
+    assert longer({"command": command}, Stop(rounds=120), 2).count("stop.rounds") == 1
+
+
+def test_another_verb_has_a_folder_of_its_own() -> None:
+    command = with_seeds({"command": RUN}, 5)
+    assert command.startswith("fedsim sweep a.yaml --set stop.rounds=60")
+    assert command.endswith("--set sweep.seeds=5")
+    assert with_seeds({"command": "fedsim decide a.yaml"}, 5) == "fedsim decide a.yaml --set decide.seeds=5"
+
+
+def test_what_has_no_command_proposes_none() -> None:
+    assert command_of({}) == command_of({"command": "make all"}) == command_of({"command": RUN}, "decide") == ""
