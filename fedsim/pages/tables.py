@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import polars as pl
 
@@ -14,7 +15,7 @@ from fedsim.pages.metric_wording import tv
 from fedsim.run.run import Run
 
 GROUP_ROWS = 24  # groups shown at most
-_DATA_ROWS = 60  # rows of a chart's data shown at most
+_DATA_ROWS = 160  # rows of a chart's data shown at most
 
 
 @dataclass(frozen=True)
@@ -27,16 +28,25 @@ class Table:
     # How many of the first columns hold words, set to the left; the others hold numbers, set to the right
     words: int = 1
     note: str = ""  # what was left out; empty where nothing was
+    places: tuple[float, ...] = ()  # of a chart's data: where each row stands along x, or along y; empty if nowhere
+    along: Literal["x", "y"] = "x"
 
 
-def thinned(caption: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
+def thinned(
+    caption: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]], places: Sequence[float] = ()
+) -> Table:
     """Make the table of a chart's data, evenly thinned where it is long; the first and last rows stay."""
-    if len(rows) <= _DATA_ROWS:
-        return Table(caption, header, tuple(rows), words=0)
-    step = (len(rows) - 1) / (_DATA_ROWS - 1)
-    kept = tuple(rows[round(step * k)] for k in range(_DATA_ROWS))
+    step = max(1.0, (len(rows) - 1) / (_DATA_ROWS - 1))
+    kept = [round(step * k) for k in range(min(len(rows), _DATA_ROWS))]
     note = f"{_DATA_ROWS} of {count(len(rows))} points, evenly spaced; all values are in the Parquet tables."
-    return Table(caption, header, kept, words=0, note=note)
+    return Table(
+        caption,
+        header,
+        tuple(rows[k] for k in kept),
+        words=0,
+        note=note if len(kept) < len(rows) else "",
+        places=tuple(places[k] for k in kept) if places else (),
+    )
 
 
 def bias_table(run: Run, bias: Bias) -> Table | None:
