@@ -6,7 +6,7 @@ from functools import cache, partial
 
 import numpy as np
 
-from fedsim.common.formatting import duration, fixed, listing, number, percent, signed
+from fedsim.common.formatting import SCALED, duration, fixed, listing, number, percent, quantity, signed
 from fedsim.measure.grammar import ConditionError, MetricCondition, parse_condition
 from fedsim.measure.metrics import split
 from fedsim.trials.contrasts import Contrasts, Standing
@@ -113,6 +113,9 @@ def wording_of(metric: str) -> MetricWording:
         return make(words, f"{words} (%)", percent, partial(_points, 100.0), " points", 100.0)
     if known.unit == "s":
         return make(words, words, duration, duration)
+    if known.unit in SCALED:
+        write = partial(quantity, unit=known.unit)
+        return make(words, f"{words} ({known.unit})", write, write)
     return make(words, f"{words} ({known.unit})" if known.unit else words)
 
 
