@@ -71,6 +71,21 @@ def percent(share: float | None) -> str:
     return minus(f"{100 * share:,.1f}{_THIN}%")
 
 
+SCALED = {"B": ("B", "kB", "MB", "GB", "TB", "PB"), "MB": ("MB", "GB", "TB", "PB")}
+SCALED |= {"Wh": ("Wh", "kWh", "MWh"), "g": ("g", "kg", "t")}
+"""Units of amounts, each with its thousandfold, millionfold, ..."""
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """Write an amount of bytes, energy or mass to three digits, in thousands of its unit where it is large."""
+    if value is None or not math.isfinite(value):
+        return NO_VALUE
+    names, place = SCALED[unit], 0
+    while abs(value) >= 999.5 and place < len(names) - 1:
+        value, place = value / 1000, place + 1
+    return f"{number(value, 3)}{_THIN}{names[place]}"
+
+
 def duration(seconds: float | None) -> str:
     """Write a time in the unit that suits it."""
     if seconds is None or not math.isfinite(seconds):

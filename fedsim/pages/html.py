@@ -71,7 +71,7 @@ def render(answer: Answer, **context: object) -> str:
         **_first_screen(answer),
         page_version=page_version(),
         style=Markup(_text("report.css")),
-        script=Markup(_text("sort.js")),
+        script=Markup(_text("page.js")),
         sections=[each for each in sections if each["figures"] or each["tables"] or each["text"]],
         absent=[chart for section in answer.sections for chart in section.charts if isinstance(chart, Absent)],
         origin=next(iter(answer.origins.values())) if len(answer.origins) == 1 else None,
@@ -147,7 +147,8 @@ def restricted(page: str) -> str:
     """Put a Content-Security-Policy into a page that allows its own styles and scripts, by their hashes, alone.
 
     A policy of hashes knows no `style` attributes, which figures are full of: they become names. Data in a
-    ``<script type="application/json">`` are no script. Nothing may be requested; pictures may be in the page itself.
+    ``<script type="application/json">`` are no script. Nothing may be requested; a page with figures may hold pictures,
+    and make them where a reader takes a figure as a file.
     """
     names: dict[str, int] = {}
     page = _STYLED.sub(lambda found: f'{found[1]} data-s="{names.setdefault(found[2], len(names))}"{found[3]}', page)
@@ -157,7 +158,7 @@ def restricted(page: str) -> str:
         "default-src 'none'",
         *_sources("style-src", _STYLE.findall(page)),
         *_sources("script-src", _SCRIPT.findall(page)),
-        *(["img-src data:"] if '"data:image/' in page else []),
+        *(["img-src data:"] if '"data:image/' in page or "<figure" in page else []),
         "base-uri 'none'",
         "form-action 'none'",
     ]

@@ -6,7 +6,7 @@ from functools import cache, partial
 
 import numpy as np
 
-from fedsim.common.formatting import duration, fixed, number, percent, signed
+from fedsim.common.formatting import SCALED, duration, fixed, number, percent, quantity, signed
 from fedsim.measure.grammar import ConditionError, MetricCondition, parse_condition
 from fedsim.measure.metrics import split
 from fedsim.trials.contrasts import Contrasts, Standing
@@ -19,11 +19,6 @@ _EVEN = {f"participation.{of}{kind}_uniform" for of in ("", "reported_", "pull_"
 def figure(value: float) -> str:
     """Write a value of any metric."""
     return number(value) if abs(value) >= 10 or float(value).is_integer() else fixed(value)
-
-
-def gigabytes(value: float) -> str:
-    """Write bytes."""
-    return f"{number(1e-9 * value)} GB"
 
 
 def tv(l1: float) -> str:
@@ -108,8 +103,9 @@ def wording_of(metric: str) -> MetricWording:
         return make(words, f"{words} (%)", percent, partial(_points, 100.0), " points", 100.0)
     if known.unit == "s":
         return make(words, words, duration, duration)
-    if known.unit == "B":
-        return make(words, f"{words} (B)", gigabytes, gigabytes)
+    if known.unit in SCALED:
+        write = partial(quantity, unit=known.unit)
+        return make(words, f"{words} ({known.unit})", write, write)
     return make(words, f"{words} ({known.unit})" if known.unit else words)
 
 

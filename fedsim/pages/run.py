@@ -25,6 +25,7 @@ from fedsim.pages.charts import OWN, RUN_CHARTS, Chart, run_charts
 from fedsim.pages.checks import checks_of
 from fedsim.pages.expectations import verdict
 from fedsim.pages.methods import optimizer_figures
+from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.own_charts import own_charts
 from fedsim.pages.provenance import run_provenance
 from fedsim.pages.tables import Table
@@ -67,7 +68,7 @@ def run_answer(run: Run, plugins: bool = False) -> Answer:
                 "learning", "Learning", charts["learning"], [tables.learning_table(run), tables.who_pays_table(run)]
             ),
             Section("devices", "Devices and time", charts["devices"]),
-            Section("rounds", f"{capitalized(noun)}s and sessions", charts["rounds"], ended),
+            Section("rounds", f"{capitalized(noun)}s and sessions", charts["rounds"], (*ended, tables.cost_table(run))),
             privacy_section(run),
             Section("own", "Of the scenario's own", charts[OWN], [tables.own_metric_table(run)]),
         ),
@@ -124,8 +125,20 @@ def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
         yield Tile(number(losses[best]), "loss" if len(losses) == 1 else "lowest loss", best)
     noun, daily = f"{run.noun}{'s' if len(run.rounds) != 1 else ''}", run.known.get("rounds.per_day")
     yield Tile(count(len(run.rounds)), noun, f"{number(daily, 3)} a day" if daily else "")
-    if (hours := run.known.get("sessions.device_hours")) is not None:
+    paid = [
+        f"{wording_of(f'fleet.{name}').write(run.known[f'fleet.{name}'])}{way}"
+        for name, way in _PAID.items()
+        if f"fleet.{name}" in run.known
+    ]
+    if (cost := run.known.get("fleet.cost")) is not None:
+        yield Tile(number(cost, 3), "cost by the scenario's prices", ", ".join(paid))
+    elif paid:
+        yield Tile(paid[0], "what sessions took", ", ".join(paid[1:]))
+    elif (hours := run.known.get("sessions.device_hours")) is not None:
         yield Tile(f"{number(hours, 3)}\N{NARROW NO-BREAK SPACE}h", "of device time")
+
+
+_PAID = {"bytes_down": " down", "bytes_up": " up", "energy": "", "carbon": " CO2"}
 
 
 def _outcomes(run: Run) -> pl.DataFrame:

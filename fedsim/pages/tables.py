@@ -2,19 +2,31 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Literal
 
 import polars as pl
 
-from fedsim.common.formatting import NO_VALUE, above_dust, capitalized, count, duration, fixed, number, percent
+from fedsim.common.formatting import (
+    NO_VALUE,
+    above_dust,
+    capitalized,
+    count,
+    duration,
+    fixed,
+    number,
+    percent,
+    quantity,
+)
 from fedsim.common.outcomes import ROUND_OUTCOMES, SESSION_OUTCOMES
 from fedsim.measure.shares import ROUNDING
 from fedsim.pages.bias import Bias, pull_apart
 from fedsim.pages.methods import optimizers
-from fedsim.pages.metric_wording import tv
+from fedsim.pages.metric_wording import tv, wording_of
 from fedsim.run.run import Run
 
 GROUP_ROWS = 24  # groups shown at most
-_DATA_ROWS = 60  # rows of a chart's data shown at most
+_DATA_ROWS = 160  # rows of a chart's data shown at most
 
 
 @dataclass(frozen=True)
@@ -27,16 +39,25 @@ class Table:
     # How many of the first columns hold words, set to the left; the others hold numbers, set to the right
     words: int = 1
     note: str = ""  # what was left out; empty where nothing was
+    places: tuple[float, ...] = ()  # of a chart's data: where each row stands along x, or along y; empty if nowhere
+    along: Literal["x", "y"] = "x"
 
 
-def thinned(caption: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
+def thinned(
+    caption: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]], places: Sequence[float] = ()
+) -> Table:
     """Make the table of a chart's data, evenly thinned where it is long; the first and last rows stay."""
-    if len(rows) <= _DATA_ROWS:
-        return Table(caption, header, tuple(rows), words=0)
-    step = (len(rows) - 1) / (_DATA_ROWS - 1)
-    kept = tuple(rows[round(step * k)] for k in range(_DATA_ROWS))
+    step = max(1.0, (len(rows) - 1) / (_DATA_ROWS - 1))
+    kept = [round(step * k) for k in range(min(len(rows), _DATA_ROWS))]
     note = f"{_DATA_ROWS} of {count(len(rows))} points, evenly spaced; all values are in the Parquet tables."
-    return Table(caption, header, kept, words=0, note=note)
+    return Table(
+        caption,
+        header,
+        tuple(rows[k] for k in kept),
+        words=0,
+        note=note if len(kept) < len(rows) else "",
+        places=tuple(places[k] for k in kept) if places else (),
+    )
 
 
 def bias_table(run: Run, bias: Bias) -> Table | None:
@@ -83,6 +104,8 @@ _OF_OPTIMIZERS: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
     ("Drift", "drift", percent),
     ("Late descent", "late_descent", percent),
     ("Accuracy", "accuracy", percent),
+    ("Rounds to the target", "rounds_to_target", lambda value: NO_VALUE if value is None else count(value)),
+    ("Sent by then", "sent_mb_to_target", partial(quantity, unit="MB")),
     ("Bias, predicted", "bias_predicted", above_dust),
     ("Bias, measured", "bias", above_dust),
 )
@@ -100,6 +123,25 @@ def learning_table(run: Run) -> Table | None:
     columns = {head: cells for head, cells in figures.items() if set(cells) != {NO_VALUE}}
     rows = tuple(zip(names, *columns.values(), strict=True))
     return Table("Where learning ended", ("Optimizer", *columns), rows, words=2)
+
+
+_COSTS = (
+    "sessions.device_hours",
+    *(f"fleet.{name}" for name in ("bytes_down", "bytes_up", "energy", "carbon", "cost")),
+)
+
+
+def cost_table(run: Run) -> Table | None:
+    """Show what sessions took, in all and for each update of the model; None where they are not from work."""
+    updates = int((run.rounds["reported"] > 0).sum())
+    known = {wording_of(key): run.known[key] for key in _COSTS if key in run.known}
+    if len(known) < 2:
+        return None
+    rows = tuple(
+        (capitalized(of.words), of.write(value), of.write(value / updates) if updates else NO_VALUE)
+        for of, value in known.items()
+    )
+    return Table("What it costs", ("Of", "In all", "For each update"), rows)
 
 
 def who_pays_table(run: Run) -> Table | None:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from fedsim.common.formatting import NO_VALUE, capitalized, count, duration, fixed, listing, number, percent
+from fedsim.common.formatting import NO_VALUE, capitalized, count, duration, fixed, listing, number, percent, quantity
 
 
 def plain(text: str) -> str:
@@ -52,3 +52,21 @@ def test_counts_and_listings() -> None:
 
 def test_only_the_first_letter_is_capitalized() -> None:
     assert (capitalized("a Third"), capitalized("")) == ("A Third", "")
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0.0, "B", "0 B"),
+        (999.4, "B", "999 B"),
+        (999.6, "B", "1 kB"),
+        (2.5e11, "B", "250 GB"),
+        (1.42e3, "Wh", "1.42 kWh"),
+        (-1500.0, "g", "-1.5 kg"),
+        (5e20, "B", "500,000 PB"),
+        (46.8, "MB", "46.8 MB"),
+        (None, "MB", NO_VALUE),
+    ],
+)
+def test_amounts_are_written_in_a_unit_that_suits_them(value: float | None, unit: str, text: str) -> None:
+    assert plain(quantity(value, unit)) == text

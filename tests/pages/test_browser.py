@@ -6,9 +6,11 @@ Needs Debian's chromium (or another one on the path) and the test extra; skipped
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
+from xml.etree import ElementTree
 
 import pytest
 
+from fedsim.common.formatting import NO_VALUE
 from fedsim.pages import report_directories, write_report
 from fedsim.trials.decision import L1, PACE
 
@@ -91,6 +93,58 @@ def test_checks_open_and_tables_sort(pages: dict[str, Path], visit: Open) -> Non
         assert table.locator("th").first.get_attribute("aria-sort") == way
     after = table.locator("tbody tr td:first-child").all_inner_texts()
     assert sorted(before) == sorted(after)
+
+
+def test_a_chart_shows_its_values_to_a_pointer_and_to_keys(pages: dict[str, Path], visit: Open) -> None:
+    page = visit(pages["run"], 1280, "light")
+    figures = page.locator("figure:has(svg[data-places])")
+    assert figures.count() >= 3
+    for figure in figures.all():
+        svg, tip = figure.locator("svg"), figure.locator(".tip")
+        every = figure.locator("tbody tr").evaluate_all("all => all.map(row => [...row.cells].map(c => c.textContent))")
+        rows = [[each for each in row if each not in {"", NO_VALUE}] for row in every]
+        assert len(svg.get_attribute("data-places").split()) == 1 + len(rows)
+        assert not tip.is_visible()
+        svg.hover()
+        assert tip.locator("dd").all_inner_texts() in rows
+        for key, row in (("End", rows[-1]), ("Home", rows[0]), ("ArrowDown", rows[1])):
+            svg.press(key)
+            assert tip.locator("dd").all_inner_texts() == row
+        svg.press("Escape")
+        assert not tip.is_visible()
+
+
+def test_what_is_pointed_at_is_where_it_is_drawn(pages: dict[str, Path], visit: Open) -> None:
+    """The marks of a chart with rows stand at the places that the pointer asks for."""
+    page = visit(pages["run"], 1280, "light")
+    svg = page.locator('svg[data-places^="y "]').first
+    places = [float(each) for each in svg.get_attribute("data-places").split()[1:]]
+    names = [row.split("\t")[0] for row in svg.locator("xpath=..").locator("tbody tr").all_text_contents()]
+    texts = svg.locator("text").evaluate_all("all => all.map(t => [t.textContent, t.getBBox().y, t.getBBox().height])")
+    assert len(places) == len(names)
+    for place in places:
+        assert any(y <= place + 2 <= y + height + 4 for _, y, height in texts)
+
+
+@pytest.mark.parametrize("form", ["SVG", "PNG", "CSV"])
+def test_a_chart_is_given_as_a_file(pages: dict[str, Path], tab: Any, form: str) -> None:
+    tab.goto(pages["run"].resolve().as_uri())
+    figure = tab.locator("figure:has(svg[data-places])").first
+    with tab.expect_download() as found:
+        figure.locator(".files button", has_text=form).click()
+    assert found.value.suggested_filename == f"{figure.get_attribute('id')}.{form.lower()}"
+    content = Path(found.value.path()).read_bytes()
+    if form == "CSV":
+        header, *lines = content.decode().splitlines()
+        assert len(header.split(",")) == figure.locator("thead th").count()
+        assert len(lines) == figure.locator("tbody tr").count()
+    elif form == "PNG":
+        assert content.startswith(b"\x89PNG")
+        assert int.from_bytes(content[16:20], "big") > 600
+    else:
+        assert figure.locator("svg text").first.text_content() in content.decode()
+        assert "var(--" not in content.decode()
+        ElementTree.fromstring(content)
 
 
 def check_page(page: Any) -> None:

@@ -9,9 +9,15 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from fedsim import simulate
+from fedsim.common.formatting import number
 from fedsim.log import fingerprint
 from fedsim.pages import write_report
 from fedsim.pages.charts import RUN_CHARTS
+from fedsim.pages.metric_wording import wording_of
+from fedsim.pages.run import run_answer
+from fedsim.pages.tables import cost_table
+from tests.conftest import Load
 
 from .runs import DEGENERATE, SCENARIO, one_client, rewrite, write_manifest, write_run
 
@@ -235,3 +241,22 @@ def test_a_million_clients_fit_into_a_small_page(tmp_path: Path) -> None:
         ),
     )
     assert len(check(write_report(directory).read_text(encoding="utf-8")).find("svg")) == len(NAMES) - 1
+
+
+def test_what_a_fleet_costs_is_on_its_page(small: Load) -> None:
+    """In all and for each update; the tile has the money where the scenario has prices, else the bytes."""
+    session = "{model: 5MB, update: 1MB, samples: 100, device: raspberry-pi-4, link: {down: 8Mbps, up: 8Mbps}}"
+    work = [f"population.*.session={session}"]
+    priced = simulate(small(*work, "prices={gigabyte: 100, kilowatt_hour: 1, carbon: 400g}"))
+    table, updates = cost_table(priced), int((priced.rounds["reported"] > 0).sum())
+    assert table is not None
+    assert [row[0] for row in table.rows][-1] == "Money"
+    own = wording_of("fleet.bytes_down")
+    cells = (own.write(priced.known[own.metric]), own.write(priced.known[own.metric] / updates))
+    assert ("Bytes that devices downloaded", *cells) in table.rows
+    (tile,) = (each for each in run_answer(priced).tiles if each.label.startswith("cost"))
+    assert tile.value == number(priced.known["fleet.cost"], 3)
+    assert "down" in tile.detail
+    free = simulate(small(*work))
+    assert "down" in next(each for each in run_answer(free).tiles if each.label == "what sessions took").value
+    assert cost_table(simulate(small())) is None

@@ -7,11 +7,11 @@ class FleetMetrics:
     """What sessions from work take, to the byte and the mJ; a session that ended early counts as far as it came."""
 
     metrics = described("""
-        fleet.bytes_down | B | Bytes that devices downloaded. # better: lower
-        fleet.bytes_up | B | Bytes that devices uploaded. # better: lower
+        fleet.bytes_down | B | Bytes that devices downloaded. # better: lower; label: bytes that devices downloaded
+        fleet.bytes_up | B | Bytes that devices uploaded. # better: lower; label: bytes that devices uploaded
         fleet.wasted_bytes_down | B | Bytes downloaded in sessions whose report was not taken. # better: lower
         fleet.wasted_bytes_up | B | Bytes uploaded in sessions whose report was not taken. # better: lower
-        fleet.energy | Wh | Energy that devices spent in sessions. # better: lower
+        fleet.energy | Wh | Energy that devices spent in sessions. # better: lower; label: energy of sessions
         fleet.wasted_energy | Wh | Energy spent in sessions whose report was not taken. # better: lower
         fleet.energy_per_round | Wh | Energy of a round, on average over rounds that selected any. # better: lower
         fleet.energy_per_device.mean | Wh | Energy of a device in the whole run, on average over those that took part. # better: lower
@@ -21,8 +21,8 @@ class FleetMetrics:
         fleet.peak_sessions | | Most sessions that ran at once.
         fleet.too_small_share | share | Devices whose memory is too small (session.needs), of those with sessions from work.
         fleet.uplink_share | share | Of what server.uplink could carry in the whole run, what devices uploaded; late uploads may add to it.
-        fleet.cost | | Money for transfers, energy and time in sessions, by the scenario's prices. # better: lower
-        fleet.carbon | g | CO2 for the energy of the sessions, by prices.carbon. # better: lower
+        fleet.cost | | Money for transfers, energy and time in sessions, by the scenario's prices. # better: lower; label: money
+        fleet.carbon | g | CO2 for the energy of the sessions, by prices.carbon. # better: lower; label: CO2 of the energy
     """)  # noqa: E501
 
     def measure(self, run: RunPart) -> dict[str, float]:

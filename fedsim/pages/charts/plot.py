@@ -132,7 +132,7 @@ def _line_table(title: str, series: Sequence[Series], x: AxisLook, y: AxisLook) 
         columns.append({at: (0.0 if abs(own) < least else own, half) for at, own, half in values})
     places = sorted({at for column in columns for at in column})
     rows = [(x.write(at), *(_write(y, *column.get(at, (None,))) for column in columns)) for at in places]
-    return thinned(f"{title}: {y.title}", (capitalized(x.title), *(each.name for each in series)), rows)
+    return thinned(f"{title}: {y.title}", (capitalized(x.title), *(each.name for each in series)), rows, places)
 
 
 def _draw_lines(series: Sequence[Series], x: AxisLook, y: AxisLook, rules: Sequence[Rule], axes: Axes) -> None:
@@ -215,7 +215,13 @@ def row_plot(data: Rows, name: str, title: str, notes: Sequence[str] = ()) -> Ch
         title=title,
         description=f"{title}: {listing_of(ways, _SAID)}.",
         notes=(*([] if data.margin is None else [f"Lines are {data.interval}."]), *notes),
-        table=Table(title, tuple(columns), tuple(zip(*columns.values(), strict=True))),
+        table=Table(
+            title,
+            tuple(columns),
+            tuple(zip(*columns.values(), strict=True)),
+            places=tuple(range(len(data.value)))[::-1],
+            along="y",
+        ),
         draw=partial(_draw_rows, data),
         height=float(np.clip(0.33 + 0.07 * len(data.value), 0.55, 1.75)),
     )
@@ -230,9 +236,6 @@ def _draw_rows(data: Rows, axes: Axes) -> None:
     axes.grid(visible=True, axis="x")
     axes.grid(visible=False, axis="y")
     color, entries = marks.SERIES[0], list[tuple[Artist, str]]()
-    if data.margin is not None:
-        spread = np.nan_to_num(data.margin)
-        axes.errorbar(data.value, rows, xerr=spread, linestyle="", color=color, capsize=3, linewidth=1.2)
     for some, face, words in zip((data.filled, ~data.filled), (color, marks.PAPER), data.legend, strict=True):
         if some.any():
             entries += _dots(axes, data.value[some], rows[some], color, words, markerfacecolor=face)
@@ -246,6 +249,12 @@ def _draw_rows(data: Rows, axes: Axes) -> None:
         axes.axvline(data.reference, color=marks.INK, linestyle=marks.DOTTED, linewidth=1)
     shown = [each for each in (data.value, data.theory) if each is not None]
     marks.set_scale(axes, "x", "auto", np.concatenate(shown))
+    if data.margin is not None:
+        below, above = np.broadcast_to(np.nan_to_num(data.margin), (2, len(rows)))
+        left, far = axes.get_xlim()[0], axes.get_xscale() != "linear"
+        below = np.minimum(below, data.value - left) if far else below  # there is no place for nothing
+        axes.errorbar(data.value, rows, xerr=(below, above), linestyle="", color=color, capsize=3, linewidth=1.2)
+        axes.set_xlim(left=left if far else None)
     if data.chance is not None and data.reference is not None:
         left, right = axes.get_xlim()
         low = np.maximum(data.reference - data.chance, left)

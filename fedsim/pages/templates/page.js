@@ -1,0 +1,140 @@
+/* What a page does when it is asked: it sorts tables, shows the values of charts, and gives charts as files.
+   Without it all is there to read: the values of a chart stand in the table below it. */
+
+const SVG = 'http://www.w3.org/2000/svg';
+const add = (parent, tag, text) => {
+  const made = parent.appendChild(document.createElement(tag));
+  made.textContent = text;
+  return made;
+};
+const cells = (row) => [...row.children].map((cell) => cell.textContent.trim());
+const rowsOf = (table) => [...table.tBodies[0].rows];
+
+/* Tables: a click on a head sorts by its column. */
+for (const head of document.querySelectorAll('.sortable th')) {
+  const button = document.createElement('button');
+  button.append(...head.childNodes);
+  head.append(button);
+  button.onclick = () => {
+    const column = [...head.parentNode.children].indexOf(head), body = head.closest('table').tBodies[0];
+    const up = head.getAttribute('aria-sort') !== 'ascending', text = (row) => row.children[column].textContent;
+    const value = (row) => parseFloat(text(row).replaceAll(',', '').replace('\u2212', '-'));
+    const unit = (row) => text(row).split(' \u00b1')[0].replace(/[\d.,\u2212]/g, '').trim(), rows = [...body.rows];
+    const plain = rows.every((row) => value(row) === value(row) && unit(row) === unit(rows[0]));
+    rows.sort((a, b) => (plain ? value(a) - value(b) : text(a).localeCompare(text(b))) * (up ? 1 : -1));
+    for (const each of head.parentNode.children) each.removeAttribute('aria-sort');
+    head.setAttribute('aria-sort', up ? 'ascending' : 'descending');
+    body.append(...rows);
+  };
+}
+
+/* Charts: the values at the row of the data that is nearest to the pointer, or that the arrow keys choose. */
+for (const svg of document.querySelectorAll('svg[data-places]')) {
+  const figure = svg.closest('figure'), table = figure.querySelector('table'), tip = add(figure, 'div', '');
+  const [along, ...places] = svg.dataset.places.split(' ').map((each, index) => (index ? parseFloat(each) : each));
+  const across = along === 'x' ? 'y' : 'x', size = svg.viewBox.baseVal, line = document.createElementNS(SVG, 'line');
+  let shown = -1;
+  tip.className = 'tip';
+  tip.hidden = true;
+  tip.setAttribute('role', 'status');
+  line.setAttribute('class', 'guide');
+  const show = (row) => {
+    shown = row;
+    tip.hidden = row < 0;
+    if (row < 0) return line.remove();
+    const names = cells(table.tHead.rows[0]), values = cells(rowsOf(table)[row]), list = document.createElement('dl');
+    names.forEach((name, column) => {
+      if (!values[column] || values[column] === '\u2013') return;
+      const pair = add(list, 'div', '');
+      add(pair, 'dt', name);
+      add(pair, 'dd', values[column]);
+    });
+    tip.replaceChildren(list);
+    for (const end of [1, 2]) {
+      line.setAttribute(along + end, places[row]);
+      line.setAttribute(across + end, end === 1 ? 0 : along === 'x' ? size.height : size.width);
+    }
+    svg.append(line);
+    const box = svg.getBoundingClientRect(), outer = figure.getBoundingClientRect();
+    const at = (places[row] / (along === 'x' ? size.width : size.height)) * (along === 'x' ? box.width : box.height);
+    const left = box.left - outer.left + (along === 'x' ? at + 12 : 0.45 * box.width);
+    const room = outer.width - tip.offsetWidth - 4, before = left - tip.offsetWidth - 24;
+    tip.style.left = `${left > room && along === 'x' && before > 0 ? before : Math.max(0, Math.min(left, room))}px`;
+    tip.style.top = `${box.top - outer.top + (along === 'y' ? at + 12 : 0)}px`;
+  };
+  const nearest = (event) => {
+    const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
+    const away = places.map((each) => Math.abs(each - point[along]));
+    show(away.indexOf(Math.min(...away)));
+  };
+  svg.tabIndex = 0;
+  svg.onpointermove = svg.onpointerdown = nearest;
+  svg.onpointerleave = (event) => { if (event.pointerType === 'mouse') show(-1); };
+  svg.onblur = () => show(-1);
+  svg.onkeydown = (event) => {
+    const last = places.length - 1, back = (along === 'x') === (places[0] < places[last]) ? -1 : 1;
+    const to = {
+      ArrowLeft: shown + back, ArrowRight: shown - back, ArrowUp: shown - 1, ArrowDown: shown + 1, Home: 0, End: last,
+    }[event.key];
+    if (event.key === 'Escape') show(-1);
+    if (to === undefined) return;
+    event.preventDefault();
+    show(Math.max(0, Math.min(last, shown < 0 && event.key !== 'End' ? 0 : to)));
+  };
+}
+
+/* Files of a chart: its data, and its picture as the page shows it. */
+const PAINT = ['fill', 'stroke', 'stroke-width', 'stroke-dasharray', 'stroke-linecap', 'opacity', 'fill-opacity',
+  'stroke-opacity', 'font-size', 'font-weight', 'font-family', 'text-anchor'];
+const plain = (cell) => {
+  const number = cell.replace('\u2212', '-').replace(/(\d),(?=\d{3})/g, '$1').replaceAll('\u202f', ' ');
+  const safe = /^[=+@\t]|^-(?![\d.])/.test(number) ? `'${number}` : number; // no spreadsheet takes it for a formula
+  return /[",\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+};
+const csv = (table) => [table.tHead.rows[0], ...rowsOf(table)].map((row) => cells(row).map(plain).join(',') + '\n').join('');
+const picture = (svg) => {
+  const copy = svg.cloneNode(true), box = svg.viewBox.baseVal, paper = document.createElementNS(SVG, 'rect');
+  const originals = [svg, ...svg.querySelectorAll('*')], copies = [copy, ...copy.querySelectorAll('*')];
+  copies.forEach((each, index) => {
+    const style = getComputedStyle(originals[index]);
+    if (each.tagName !== 'title') for (const name of PAINT) each.setAttribute(name, style.getPropertyValue(name));
+    each.removeAttribute('data-s');
+  });
+  copy.querySelector('.guide')?.remove();
+  copy.setAttribute('xmlns', SVG);
+  copy.setAttribute('xmlns:xlink', 'http://www.w3.org/1999/xlink');
+  copy.setAttribute('width', 3 * box.width);
+  copy.setAttribute('height', 3 * box.height);
+  paper.setAttribute('width', '100%');
+  paper.setAttribute('height', '100%');
+  paper.setAttribute('fill', getComputedStyle(svg.closest('figure')).backgroundColor);
+  copy.prepend(paper);
+  return new XMLSerializer().serializeToString(copy);
+};
+const bitmap = async (svg) => {
+  const image = new Image(), canvas = document.createElement('canvas');
+  image.src = `data:image/svg+xml,${encodeURIComponent(picture(svg))}`;
+  await image.decode();
+  canvas.width = image.width;
+  canvas.height = image.height;
+  canvas.getContext('2d').drawImage(image, 0, 0);
+  return new Promise((done) => { canvas.toBlob(done, 'image/png'); });
+};
+const save = (blob, name) => {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+};
+for (const figure of document.querySelectorAll('figure.card')) {
+  const svg = figure.querySelector('svg'), table = figure.querySelector('table'), files = add(figure, 'p', '');
+  const ways = { SVG: () => new Blob([picture(svg)], { type: 'image/svg+xml' }), PNG: () => bitmap(svg) };
+  if (table) ways.CSV = () => new Blob([csv(table)], { type: 'text/csv' });
+  files.className = 'files';
+  for (const [form, make] of Object.entries(ways)) {
+    const button = add(files, 'button', form);
+    button.setAttribute('aria-label', `${form} of \u201c${figure.querySelector('h3').textContent}\u201d`);
+    button.onclick = async () => save(await make(), `${figure.id}.${form.toLowerCase()}`);
+  }
+}
