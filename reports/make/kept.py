@@ -13,7 +13,7 @@ from fedsim.trials.trials import Trials
 REPORTS = Path(__file__).parent.parent
 ROOT = REPORTS.parent
 SCENARIOS = ROOT / "scenarios"
-STORES = ("clipping", "draws", "figure-3", "networks", "rates", "scaling", "two-speeds", "validation", "what-ifs")
+STORES = ("draws", "figure-3", "networks", "rates", "scaling", "two-speeds", "validation", "what-ifs")
 UNIFORM = "fedavg_uniform"
 """The optimizer that is trained over uniform participation."""
 

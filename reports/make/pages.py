@@ -10,19 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from jinja2 import Environment, StrictUndefined, select_autoescape
 
 from fedsim import Scenario
 from fedsim.common.markup import escape
-from fedsim.pages.answer import BIAS, COST, MODEL, NEXT, TRUST, Answer, Sentence
+from fedsim.pages.answer import NEXT, TRUST, Answer, Sentence
 from fedsim.pages.page import entry, write_answer
 from fedsim.pages.render import picture
-from reports.make import placeholders, tournament, which_r, which_separation
+from reports.make import placeholders, tournament, which_r, which_separation, words
 from reports.make.kept import REPORTS, ROOT, SCENARIOS, Kept, load
 from reports.make.runs import kept_sweep_page, run_page, sweep_page
-from reports.make.words import NAMES, table, wrap
+from reports.make.words import table
 
 DOCUMENTS = (
     *("README.md", "docs/paper-results.md", "docs/learning.md", "docs/studies.md", "docs/validation.md"),
@@ -49,16 +48,11 @@ def rendered(name: str, kept: Kept, **more: object) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["wrap"] = wrap
+    environment.filters["wrap"] = words.wrap
     numbers = placeholders.Placeholders(kept)
     known = {each: getattr(numbers, each) for each in dir(numbers) if not each.startswith("_")}
-    known |= {
-        **vars(placeholders),
-        "NAMES": NAMES,
-        "tournament": tournament,
-        "which_separation": which_separation,
-        "which_r": which_r,
-    }
+    known |= vars(placeholders) | vars(words)
+    known |= {"tournament": tournament, "which_separation": which_separation, "which_r": which_r}
     return environment.from_string(TEMPLATES[name]).render(known | more)
 
 
@@ -92,7 +86,9 @@ REGIONS: Mapping[str, Callable[[Kept], str]] = {
     "verdicts": verdicts,
     "validation": validation,
     "tournament": lambda _: table(tournament.HEAD, tournament.by_regime(tournament.results())),
-    "tournament-debiased": lambda _: table(tournament.HEAD_BESIDE, tournament.debiased(*tournament.tables_beside())),
+    "tournament-debiased": lambda _: table(
+        tournament.HEAD_DEBIASED, tournament.debiased(tournament.results("tournament-debiased"))
+    ),
 }
 
 
@@ -133,16 +129,6 @@ PAGES: Mapping[str, Mapping[str, Callable[[str], Answer]]] = {
 """The pages by the title under which they are listed: a scenario, and how its page is made."""
 
 
-class Claim(NamedTuple):
-    """A claim of the paper, and what came of it over many draws."""
-
-    claim: str
-    page: str  # that shows it
-    measured: str  # the numbers, in words
-    verdict: str
-    status: str  # pass, warn where it holds in part, or fail
-
-
 def readme() -> str:
     """Return the page that lists reports and claims; the verdicts are those of many draws."""
     kept, scenarios = load(), [scenario for pages in PAGES.values() for scenario in pages]
@@ -151,7 +137,7 @@ def readme() -> str:
     return with_regions(rendered("reports", kept, reports=reports), kept)
 
 
-def overall(kept: Kept) -> list[Claim]:
+def claimed(kept: Kept) -> list[dict[str, str]]:
     """Return the paper's claims for the list of all reports: those that a page shows, as they come out over draws."""
     found = []
     for claim, measured, source, over, verdict in claims(kept, "experiments"):
@@ -160,7 +146,8 @@ def overall(kept: Kept) -> list[Claim]:
             agreed = verdict == "yes" or verdict.startswith("yes:")
             status = "pass" if agreed else "fail" if verdict.startswith("**no**") else "warn"
             plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", verdict).replace("**", "")
-            found.append(Claim(claim, page[1], f"{measured} ({over})", plain, status))
+            entry = {"href": f"{page[1]}.html", "title": claim, "text": f"{measured} ({over})"}
+            found.append({**entry, "outcome": plain, "status": status})
     return found
 
 
@@ -172,7 +159,7 @@ def make_pages(names: Sequence[str]) -> None:
     }
     if not names:
         (REPORTS / "README.md").write_text(readme(), encoding="utf-8")
-        write_list(overall(load()), made)
+        write_list(claimed(load()), made)
 
 
 CARDS = {
@@ -182,8 +169,6 @@ CARDS = {
     "fedavg-synthetic": "A figure of the paper: what bias FedAvg keeps",
 }
 """The pages that the list begins with, with their pictures, and what they are."""
-FIRST_PAGES = ("fedavg-synthetic", "which-separation")
-"""What the list says is theirs: of bias and models, and of cost."""
 FIRST = "fedsim run scenarios/paper/synthetic.fedsim.yaml"
 FEDSIM = (
     "fedsim simulates which devices take part in federated learning: when they are available, who is selected, and "
@@ -193,31 +178,21 @@ FEDSIM = (
 )
 
 
-def write_list(tested: Sequence[Claim], sections: Mapping[str, Sequence[Answer]]) -> None:
+def write_list(claims_shown: Sequence[Mapping[str, str]], sections: Mapping[str, Sequence[Answer]]) -> None:
     """Write the page that lists reports: four with their pictures, the paper's claims, and all."""
-    documents = {each.name: each for some in sections.values() for each in some}
-    cards = []
+    documents, cards = {each.name: each for some in sections.values() for each in some}, []
     for name, title in CARDS.items():
-        document = documents[name]
-        chart = document.first_picture  # drawn again under a name of its own
+        chart = documents[name].first_picture  # drawn again under a name of its own
         drawn = {} if chart is None else {"picture": picture(replace(chart, name=f"{name}-{chart.name}"))}
-        cards.append({**entry(f"{name}.html", document), "title": title, **drawn})
-    met, partly, missed = (sum(claim.status == status for claim in tested) for status in ("pass", "warn", "fail"))
+        cards.append({**entry(f"{name}.html", documents[name]), "title": title, **drawn})
+    met, partly, missed = (
+        sum(each["status"] == status for each in claims_shown) for status in ("pass", "warn", "fail")
+    )
     came = f"{met} hold{'s' * (met == 1)}, {partly} in part, {missed} {'does' if missed == 1 else 'do'} not"
-    told = f"The paper's claims: of {len(tested)} with a page, {came}"
-    figure, private = ({each.about: each for each in reversed(documents[name].sentences)} for name in FIRST_PAGES)
-    sentences = [
-        *(each for each in (figure.get(BIAS), figure.get(MODEL), private.get(COST)) if each is not None),
-        Sentence(f"{told}.", TRUST),
-        Sentence("Open “Start here” below, then run the same yourself.", NEXT, command=FIRST),
-    ]
-    claimed = [
-        {"href": f"{each.page}.html", "title": each.claim, "outcome": each.verdict, "status": each.status}
-        | {"text": each.measured}
-        for each in tested
-    ]
+    said = f"The paper's claims: of {len(claims_shown)} with a page, {came}"
+    first = "Open “Start here” below, then run the same yourself."
+    sentences = [Sentence(f"{said}.", TRUST), Sentence(first, NEXT, command=FIRST)]
     rest = {title: [entry(f"{each.name}.html", each) for each in some] for title, some in sections.items()}
-    listed = {"": cards, told: claimed, **rest}
     title = "Who takes part in federated learning, and what that does to the model"
     page = Answer("index", title, title, description=FEDSIM, sentences=sentences)
-    write_answer(page, REPORTS / "index.html", listed=listed)
+    write_answer(page, REPORTS / "index.html", listed={"": cards, said: claims_shown, **rest})

@@ -12,13 +12,14 @@ import polars as pl
 
 from fedsim import Scenario, simulate
 from fedsim.run.scaled import scale_down
-from reports.make import pages, rates, tournament, training, which_r, which_separation
+from reports.make import pages, rates, runs, training, which_r, which_separation
 from reports.make.kept import SCENARIOS, Record, read_store, write_store
 
 # What-ifs: a seed draws everything anew, devices, participation and, where something is trained, the data.
 
 PARTICIPATION = ("rounds.per_day", "rounds.shortage_share", "rounds.wait.mean", "participation.*", "group.*.ratio")
 BIASES = ("learning.*.bias", "learning.*.bias_predicted", "participation.never_share", "learning.*.single_distance")
+CLIPPED = ("learning.fedavg.bias", "learning.debiased_fedavg.bias")
 CHASING = ("participation.l1_uniform", "participation.l1_chance", "group.seldom.ratio", "learning.*.average_loss")
 BUFFERED = (
     *("rounds.per_day", "group.*.ratio", "group.*.share", "group.*.share_theory", "learning.*.bias"),
@@ -28,23 +29,23 @@ BUFFERED = (
 
 @dataclass(frozen=True)
 class WhatIf:
-    """A scenario with changes, and the metrics that are kept of it, by patterns; with how many seeds."""
+    """A scenario with changes, and the metrics that are kept of it, by patterns, for each seed."""
 
     scenario: str
     metrics: tuple[str, ...]
     overrides: tuple[str, ...] = ()
-    seeds: int = 5
+    seeds: Sequence[int] = range(1, 6)
 
     def measure(self) -> Record:
         """Return what was measured, a list over seeds for each metric; None where a seed has no such number."""
         runs = list[dict[str, float]]()
-        for seed in range(1, self.seeds + 1):
+        for seed in self.seeds:
             overrides = [f"seed={seed}", "sweep=null", *self.overrides]
             result = simulate(Scenario.load(SCENARIOS / "studies" / f"{self.scenario}.fedsim.yaml", overrides))
             runs.append({**result.metrics, **single_distances(result.learning)})
         finite = [{name: value for name, value in run.items() if isfinite(value)} for run in runs]
         names = sorted({name for run in runs for name in run if any(fnmatch(name, wanted) for wanted in self.metrics)})
-        return {"seeds": self.seeds, "metrics": {name: [run.get(name) for run in finite] for name in names}}
+        return {"seeds": len(self.seeds), "metrics": {name: [run.get(name) for run in finite] for name in names}}
 
 
 def single_distances(learning: pl.DataFrame | None) -> dict[str, float]:
@@ -68,19 +69,19 @@ WHAT_IFS = {
     },
     "time-zones": WhatIf("learning-time-zones", BIASES),
     "time-zones-small-steps": WhatIf(
-        "learning-time-zones", BIASES, ("learning.step_size=0.0005", "stop.rounds=12000"), seeds=3
+        "learning-time-zones", BIASES, ("learning.step_size=0.0005", "stop.rounds=12000"), range(1, 4)
     ),
     "per-client-separation": WhatIf("learning-per-client-separation", BIASES),
     **{
         f"chasing-{law}-{r}": WhatIf(
-            "chasing-loss", CHASING, (f"server.selection={law}", f"population.*.separation={r}"), seeds=8
+            "chasing-loss", CHASING, (f"server.selection={law}", f"population.*.separation={r}"), range(1, 9)
         )
         for law in ("uniform", "oort", "power_of_choice", "loss_proportional", "refl")
         for r in (0, 20)
     },
     "drop-outs": WhatIf("learning-drop-outs", BIASES),
     **{
-        f"{name}-{wait}": WhatIf(scenario, BUFFERED, (f"population.*.cooldown={wait}", *server), seeds=3)
+        f"{name}-{wait}": WhatIf(scenario, BUFFERED, (f"population.*.cooldown={wait}", *server), range(1, 4))
         for name, scenario, *server in (
             ("buffer-10", "sync-versus-buffered", "server.buffer=10"),
             ("buffer-100", "sync-versus-buffered", "server.buffer=100"),
@@ -88,6 +89,14 @@ WHAT_IFS = {
             ("rounds-80", "sync-versus-buffered-rounds", "server.cohort=80", "server.over_select=1.25"),
         )
         for wait in ("0s", "30m")
+    },
+    "clipping-none": WhatIf("clipping", CLIPPED, ("privacy.training=none",), range(10)),
+    **{
+        f"clipping-{training}-{clip}": WhatIf(
+            "clipping", CLIPPED, (f"privacy.training={training}", f"privacy.clip={clip}"), range(10)
+        )
+        for training in ("clip", "noise")
+        for clip in (1.6, 0.8, 0.4, 0.2)
     },
 }
 
@@ -161,10 +170,12 @@ STUDIES: Mapping[str, Callable[[], None]] = {
     },
     "validation": measure_validation,
     "scaling": measure_scaling,
-    "clipping": training.measure_clipping,
-    "which-separation": which_separation.tune,
+    "which-separation-tuning": which_separation.measure,
     "which-r": which_r.run,
-    "tournament": tournament.run,
+    **{
+        name: partial(runs.run_kept_sweep, f"studies/{name}")
+        for name in ("which-separation", "which-cooldown", "tournament", "tournament-debiased")
+    },
 }
 
 
