@@ -54,7 +54,7 @@ def test_what_is_measured_is_written_by_the_script(page: str, settings: set[str]
         ("rates", ("exponent", "4", 0), "learning"),
         ("rates", ("lemma_3", "8", "frequencies", "6400", 0), "learning"),
         ("rates", ("lemma_3", "8", "weights", "6400", 0), "learning"),
-        ("two-speeds", ("running_l1", "50", "100"), "theory"),
+        ("rates", ("running", "50", 0), "theory"),
         ("draws", ("digits-draws", "records", 5, "average_loss"), "draws"),
         ("draws", ("digits-draws", "records", 5, "average_loss"), "learning"),
         ("draws", ("digits-draws", "records", 5, "average_loss"), "verdicts"),
@@ -68,8 +68,8 @@ def test_what_is_measured_is_written_by_the_script(page: str, settings: set[str]
         ("figure-3", ("figure-3-long", "records", 0, "losses", 1), "figure-3"),
         ("figure-3", ("figure-3-r4", "records", 0, "loss"), "learning"),
         ("what-ifs", ("clipping-clip-0.8", "metrics", "learning.fedavg.bias", 0), "clipping"),
-        ("scaling", ("1/10", "rounds.per_day", 0), "scaling"),
-        ("validation", ("one-zone", "population.available_share"), "validation"),
+        ("what-ifs", ("scaling-1/10", "metrics", "rounds.per_day", 0), "scaling"),
+        ("what-ifs", ("validation-one-zone", "metrics", "population.available_share", 0), "validation"),
         ("what-ifs", ("night-charging", "metrics", "rounds.per_day", 2), "night-charging"),
         ("what-ifs", ("three-continents", "metrics", "group.india.ratio", 2), "three-continents"),
         ("what-ifs", ("mixed-separation", "metrics", "group.wary.ratio", 2), "mixed-separation"),
@@ -99,8 +99,8 @@ def test_spreads_are_written_as_they_are() -> None:
     assert words.with_range(np.array([-2.0, 1.0, 4.0]), 1) == "1.0 (\N{MINUS SIGN}2.0 to 4.0)"
     assert words.signed(-0.001, 2) == "0.00"
     assert words.rounds_taken([10, 40, 20, 30]) == "25 (10\N{EN DASH}40)"
-    assert words.rounds_taken([None, 40, 20]) == "40 (from 20; never in 1 of 3)"
-    assert words.rounds_taken([None, 40, None]) == "never (from 40; never in 2 of 3)"
+    assert words.rounds_taken([None, 40, 20]) == "40 (20\N{EN DASH}never)"
+    assert words.rounds_taken([None, 40, None]) == "never (40\N{EN DASH}never)"
     assert words.rounds_taken([None, None]) == "never"
 
 
@@ -140,7 +140,7 @@ def test_the_list_of_reports_tells_what_many_draws_say(kept: Any) -> None:
 def test_every_study_has_a_name_of_its_own_and_unknown_names_are_told() -> None:
     many: list[Mapping[str, object]] = [training.DRAWS, training.NETWORKS, training.FIGURE_3, studies.WHAT_IFS]
     assert sum(map(len, many)) < len(studies.STUDIES) == len({*studies.STUDIES})
-    with pytest.raises(SystemExit, match="there is no study nonsense; there are: rates, two-speeds, digits-part"):
+    with pytest.raises(SystemExit, match="there is no study nonsense; there are: rates, digits-part"):
         studies.run_studies(["nonsense"])
 
 

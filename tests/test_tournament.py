@@ -64,9 +64,9 @@ def test_both_sweeps_have_debiased_fedavg_as_it_was_tuned() -> None:
 @pytest.mark.parametrize(
     ("means", "said"),
     [
-        ({"scaffold": 1.0}, "Any memory: `scaffold` is best or tied in 11 of 11 regimes; alone `scaffold` 11."),
+        ({"scaffold": 1.0}, "Any memory: `scaffold` is best or tied in 11 of 11 regimes."),
         ({"scaffold": 1.0, "mifa": 2.0}, "Nothing kept on the device: `mifa` is best or tied in 11 of 11 regimes"),
-        ({"mifa": 1.0, "fedau": 2.0}, "each client: `fedau` is best or tied in 11 of 11 regimes; alone `fedau` 11."),
+        ({"mifa": 1.0, "fedau": 2.0}, "each client: `fedau` is best or tied in 11 of 11 regimes."),
         ({"scaffold": 1.0, "focus": 1.0}, "Any memory: `scaffold` and `focus` are best or tied in 11 of 11 regimes"),
     ],
 )

@@ -13,14 +13,15 @@ from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined, select_autoescape
 
-from fedsim import Scenario
+from fedsim import Scenario, chain
 from fedsim.common.markup import escape
 from fedsim.pages.answer import NEXT, TRUST, Answer, Sentence
 from fedsim.pages.page import entry, write_answer
 from fedsim.pages.render import picture
+from fedsim.theory import mixing
 from reports.make import placeholders, tournament, which_r, which_separation, words
 from reports.make.kept import REPORTS, ROOT, SCENARIOS, Kept, load
-from reports.make.runs import kept_sweep_page, run_page, sweep_page
+from reports.make.runs import make_page
 from reports.make.words import table
 
 DOCUMENTS = (
@@ -53,6 +54,7 @@ def rendered(name: str, kept: Kept, **more: object) -> str:
     known = {each: getattr(numbers, each) for each in dir(numbers) if not each.startswith("_")}
     known |= vars(placeholders) | vars(words)
     known |= {"tournament": tournament, "which_separation": which_separation, "which_r": which_r}
+    known |= {"chain": chain, "mixing": mixing}
     return environment.from_string(TEMPLATES[name]).render(known | more)
 
 
@@ -109,24 +111,19 @@ def write_regions() -> None:
             sys.stderr.write(f"{name} has changed\n")
 
 
-PAGES: Mapping[str, Mapping[str, Callable[[str], Answer]]] = {
-    "The paper's learning figures": {
-        **dict.fromkeys(("paper/fedavg-synthetic", "paper/debiased-synthetic"), sweep_page),
-        "paper/three-methods-synthetic": run_page,
-        **dict.fromkeys(("paper/fedavg-digits", "paper/debiased-digits"), sweep_page),
-        "paper/three-methods-digits": run_page,
-        "paper/network-digits": sweep_page,
-        "paper/mnist-sample": run_page,
-        "paper/quadratic-bias": sweep_page,
-    },
-    "The paper's chain": dict.fromkeys(("paper/synthetic", "paper/bias-vs-separation", "paper/convergence"), run_page),
-    "Studies": {
-        **dict.fromkeys(("studies/night-charging", "studies/three-continents", "studies/mixed-separation"), run_page),
-        "studies/separation-sweep": sweep_page,
-        **dict.fromkeys(("studies/which-separation", "studies/which-cooldown", "studies/tournament"), kept_sweep_page),
-    },
+PAGES = {
+    "The paper's learning figures": (
+        *("paper/fedavg-synthetic", "paper/debiased-synthetic", "paper/three-methods-synthetic"),
+        *("paper/fedavg-digits", "paper/debiased-digits", "paper/three-methods-digits", "paper/network-digits"),
+        *("paper/mnist-sample", "paper/quadratic-bias"),
+    ),
+    "The paper's chain": ("paper/synthetic", "paper/bias-vs-separation", "paper/convergence"),
+    "Studies": (
+        *("studies/night-charging", "studies/three-continents", "studies/mixed-separation"),
+        *("studies/separation-sweep", "studies/which-separation", "studies/which-cooldown", "studies/tournament"),
+    ),
 }
-"""The pages by the title under which they are listed: a scenario, and how its page is made."""
+"""The scenarios that have pages, by the title under which they are listed."""
 
 
 def readme() -> str:
@@ -154,7 +151,7 @@ def claimed(kept: Kept) -> list[dict[str, str]]:
 def make_pages(names: Sequence[str]) -> None:
     """Make the pages of these names; without any, all of them and the lists."""
     made = {
-        title: [make(scenario) for scenario, make in pages.items() if not names or Path(scenario).name in names]
+        title: [make_page(scenario) for scenario in pages if not names or Path(scenario).name in names]
         for title, pages in PAGES.items()
     }
     if not names:
@@ -173,8 +170,7 @@ FIRST = "fedsim run scenarios/paper/synthetic.fedsim.yaml"
 FEDSIM = (
     "fedsim simulates which devices take part in federated learning: when they are available, who is selected, and "
     "how long a device waits until it may take part again. Each page here shows one scenario: who took part how often, "
-    "what that did to the model, and at what cost. In pictures of groups, a full dot differs from a fair share (1) by "
-    "more than chance, a hollow one does not."
+    "what that did to the model, and at what cost."
 )
 
 
@@ -185,9 +181,7 @@ def write_list(claims_shown: Sequence[Mapping[str, str]], sections: Mapping[str,
         chart = documents[name].first_picture  # drawn again under a name of its own
         drawn = {} if chart is None else {"picture": picture(replace(chart, name=f"{name}-{chart.name}"))}
         cards.append({**entry(f"{name}.html", documents[name]), "title": title, **drawn})
-    met, partly, missed = (
-        sum(each["status"] == status for each in claims_shown) for status in ("pass", "warn", "fail")
-    )
+    met, partly, missed = map([each["status"] for each in claims_shown].count, ("pass", "warn", "fail"))
     came = f"{met} hold{'s' * (met == 1)}, {partly} in part, {missed} {'does' if missed == 1 else 'do'} not"
     said = f"The paper's claims: of {len(claims_shown)} with a page, {came}"
     first = "Open “Start here” below, then run the same yourself."

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from fedsim import Scenario, chain
+from fedsim import Scenario
 from fedsim.population import build_population
-from fedsim.theory import Stationary, convergence, distances, mixing, stationary
+from fedsim.theory import convergence, distances, stationary
 from reports.make.kept import ROOT, SCENARIOS, Kept, Record, above_by_separation, above_uniform, of
 from reports.make.words import rounds_taken, with_error, with_interval
 
@@ -37,16 +37,6 @@ def script(name: str) -> str:
 def small(value: float) -> str:
     """Write a difference, whose last digits are of rounding and change with the processor."""
     return "below 1e-12" if value < 1e-12 else f"{value:.0e}"
-
-
-def small_law(separation: int) -> Stationary:
-    """Return the stationary law of the small chain."""
-    return stationary(SMALL, separation)
-
-
-def independent() -> float:
-    """Return how far the stationary law at R = 0 is from the weights."""
-    return float(np.abs(small_law(0).pi - SMALL / SMALL.sum()).max())
 
 
 @cache
@@ -80,11 +70,6 @@ def figure_1(*separations: int) -> str:
     return ", ".join(f"{value:.4f}" for value in distances(weights, list(separations)))
 
 
-def by_theory(separation: int) -> float:
-    """Return the distance from uniform of the synthetic problem's participation, by theory."""
-    return chain(SCENARIOS / "paper" / "debiased-synthetic.fedsim.yaml", separation=separation)[0].l1_uniform
-
-
 def left_after(rounds: int, separation: int) -> float:
     """Return the L1 distance from pi_R of who takes part so late; the heaviest have just taken part at the start."""
     waits = [max(0, separation - place) for place in range(len(SMALL))]
@@ -109,12 +94,6 @@ def total_variation(*separations: int) -> str:
     found = [check("appendix_lemmas").total_variation(r) for r in separations]
     assert all(falls and times for falls, times, _ in found)
     return ", ".join(f"{ratio:.2f}" for _, _, ratio in found)
-
-
-@cache
-def mixing_times(*separations: int) -> str:
-    """Write mixing times of the small chain."""
-    return ", ".join(str(mixing(SMALL, r).mixing_time) for r in separations)
 
 
 @cache
@@ -186,14 +165,18 @@ class Placeholders:
 
     def __init__(self, kept: Kept) -> None:
         self.rates, self.networks, self.what_ifs = kept["rates"], kept["networks"], kept["what-ifs"]
-        self.draws, self.validation, self.images = kept["draws"], kept["validation"], kept["figure-3"]
-        self.scaling, self._two_speeds = kept["scaling"], kept["two-speeds"]
+        self.draws, self.images = kept["draws"], kept["figure-3"]
+        self.scaling: Scales = self._studies("scaling-")
+        self.validation = self._studies("validation-")
+
+    def _studies(self, prefix: str) -> dict[str, dict[str, list[float]]]:
+        """Return the metrics of the what-ifs whose names begin so, by the rest of the name."""
+        names = (name for name in self.what_ifs if name.startswith(prefix))
+        return {name.removeprefix(prefix): self.what_ifs[name]["metrics"] for name in names}
 
     def running_frequencies(self, *separations: int) -> str:
         """Write how far running frequencies are from their limit after 100 rounds."""
-        l1, error = self._two_speeds["running_l1"], self._two_speeds["running_l1_error"]
-        pairs = {r: [l1[str(r)]["100"], 1.96 * error[str(r)]] for r in separations}
-        return "; ".join(f"R = {r}: {with_error(pair, 3)}" for r, pair in pairs.items())
+        return "; ".join(f"R = {r}: {with_error(self.rates['running'][str(r)], 3)}" for r in separations)
 
     def lemma_3(self, what: str, digits: int, *rounds: int) -> str:
         """Write t times the squared errors of frequencies or weights, by separation."""

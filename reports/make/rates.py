@@ -1,4 +1,4 @@
-"""Theorems 1 and 2, Lemma 3 and the two speeds of the paper, as rates; each takes a minute.
+"""Theorems 1 and 2, Lemma 3 and the two speeds of the paper, as rates; takes some minutes.
 
 *Theorems*: quadratic objectives, so that FedAvg's floor is known, the gradient of F where sum_i pi_i f_i is least. The
 step size is 1 / (K sqrt(T)), so every T is a training of its own; the error is the mean of |grad F(x)|^2 over the
@@ -103,9 +103,8 @@ def floor(problem: Quadratic, separation: int) -> float:
 
 def slope(errors: Floats, horizons: tuple[int, ...]) -> list[float]:
     """Return the exponent b of errors like T^b from the fourth T on, with its interval over replicas."""
-    late = slice(3, None)
-    x = np.log(horizons[late])
-    return mean_and_half(np.array([np.polyfit(x, np.log(each[late]), 1)[0] for each in errors.T]))
+    x = np.log(horizons[3:])
+    return mean_and_half(np.array([np.polyfit(x, np.log(each[3:]), 1)[0] for each in errors.T]))
 
 
 def theorems() -> dict[str, Any]:
@@ -173,20 +172,19 @@ def draw(found: dict[str, Any]) -> None:
     figure.savefig(ROOT / "docs" / "images" / "rates.png", dpi=110, metadata={"Software": None})
 
 
-def measure_rates() -> None:
-    """Measure all, draw it, and keep what the pages quote."""
-    found = theorems() | {"lemma_3": {str(r): counting(r) for r in SEPARATIONS[:-1]}}
-    write_store("rates", found)
-    draw(found)
-
-
-def measure_two_speeds() -> None:
-    """Compute how far counted frequencies are from their limit, and keep what the pages quote."""
+def running() -> dict[str, list[float]]:
+    """Return the L1 distance of running frequencies from their limit after 100 rounds, with half of its interval."""
     weights = build_population(Scenario.load(SCENARIOS / "paper" / "convergence.fedsim.yaml")).weight
-    found: dict[str, Any] = {"running_l1": {}, "running_l1_error": {}}
+    found = {}
     for separation in (0, 5, 20, 50, 80, 95):
         limit = convergence(weights, separation, rounds=300).limit
         counts = running_frequencies(weights, separation, rounds=300, limit=limit)
-        found["running_l1"][str(separation)] = {str(t): float(counts.l1[t - 1]) for t in (100, 300)}
-        found["running_l1_error"][str(separation)] = float(counts.standard_error[99])
-    write_store("two-speeds", found)
+        found[str(separation)] = [float(counts.l1[99]), 1.96 * float(counts.standard_error[99])]
+    return found
+
+
+def measure_rates() -> None:
+    """Measure all, draw it, and keep what the pages quote."""
+    found = theorems() | {"lemma_3": {str(r): counting(r) for r in SEPARATIONS[:-1]}, "running": running()}
+    write_store("rates", found)
+    draw(found)

@@ -22,8 +22,7 @@ from reports.make.kept import kept_sweep
 
 HEAD = ("regime", *MEMORY)
 HEAD_DEBIASED = ("tuned", "ratio", "less", "more")
-PLAIN = "debiased_plain"
-"""Debiased FedAvg as in the paper, its constant step tuned."""
+PLAIN = "debiased_plain"  # Debiased FedAvg as in the paper, its constant step tuned
 TUNED = {
     "debiased_decay": "decaying steps",
     "debiased_clip": "`clip` too",
@@ -72,16 +71,14 @@ def _distance(value: float) -> str:
 
 
 def sentences(found: Trials) -> list[str]:
-    """Say who wins how often within each memory, alone or tied."""
+    """Say who wins how often within each memory."""
     cells, kinds, said = winners(found), found.settings["kind"].to_list(), list[str]()
     for column, words in enumerate(MEMORY):
         often = Counter(kinds[row] for own in cells for row in own[column])
-        alone = Counter(kinds[own[column][0]] for own in cells if len(own[column]) == 1)
         most = max(often.values())
         top = [f"`{kind}`" for kind in kinds if often[kind] == most]
-        sole = listing([f"`{kind}` {times}" for kind, times in alone.most_common(3)])
-        of = f"{'is' if len(top) == 1 else 'are'} best or tied in {most} of {len(cells)} regimes"
-        said.append(f"{words}: {listing(top)} {of}{sole and f'; alone {sole}'}.")
+        are = "is" if len(top) == 1 else "are"
+        said.append(f"{words}: {listing(top)} {are} best or tied in {most} of {len(cells)} regimes.")
     return said
 
 

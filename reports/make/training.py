@@ -19,10 +19,8 @@ from reports.make.kept import SCENARIOS, UNIFORM, Record
 from reports.make.words import NAMES
 
 COUNT = 10  # participations, or draws of the data
-LONG = 8000
-"""Rounds of the uniform reference at least, whose descent is what the others are measured by."""
-SHARES = (0.05, 0.02, 0.01)
-"""How near to the end of uniform participation's descent, as shares of that descent."""
+LONG = 8000  # rounds of the uniform reference at least, whose descent is what the others are measured by
+SHARES = (0.05, 0.02, 0.01)  # of uniform participation's descent: how near to its end
 
 
 def losses_of(result: Result, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -137,13 +135,12 @@ class Network:
             yield loss_record(run, name) | figures | {"separation": separation}
 
 
-PRIOR = {"kind": "debiased_fedavg", "prior": 5.0}
 WEIGHTS = (
     *("fedavg", "debiased_fedavg", {"kind": "oracle_weighted", "name": "oracle"}),
     {"kind": "debiased_fedavg", "name": "clip", "clip": 10.0},
     {"kind": "debiased_fedavg", "name": "warm_up", "warm_up": 300},
-    PRIOR | {"name": "prior"},
-    PRIOR | {"name": "prior_from_theory", "prior_from": "theory"},
+    {"kind": "debiased_fedavg", "name": "prior", "prior": 5.0},
+    {"kind": "debiased_fedavg", "name": "prior_from_theory", "prior": 5.0, "prior_from": "theory"},
 )
 METHODS = ("fedavg", "fedvarp", "debiased_fedavg")
 

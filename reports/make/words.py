@@ -52,10 +52,6 @@ def with_range(values: np.ndarray, digits: int = 5) -> str:
 def rounds_taken(values: Sequence[int | None]) -> str:
     """Write median, lowest and highest number of rounds; None is a run that never got there."""
     reached = np.sort([np.inf if value is None else value for value in values])
-    missed = int(np.isinf(reached).sum())
-    if missed == len(reached):
-        return "never"
-    middle = "never" if np.isinf(np.median(reached)) else f"{np.median(reached):.0f}"
-    if missed:
-        return f"{middle} (from {reached[0]:.0f}; never in {missed} of {len(reached)})"
-    return f"{middle} ({reached[0]:.0f}\N{EN DASH}{reached[-1]:.0f})"
+    ends = (reached[0], np.median(reached), reached[-1])
+    low, middle, high = (f"{value:.0f}" if np.isfinite(value) else "never" for value in ends)
+    return middle if low == "never" else f"{middle} ({low}\N{EN DASH}{high})"
