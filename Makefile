@@ -74,11 +74,11 @@ reports: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[data,torch,test]'
 	$(BIN)/python -m reports.make pages
 	$(BIN)/fedsim playground --out docs/playground.html
-	$(BIN)/python -m reports.make studies rates two-speeds validation
+	$(BIN)/python -m reports.make studies rates validation
 	$(BIN)/python -m reports.make screenshots
 
-# What takes many draws and seeds: the numbers that the documentation quotes. `make studies rates drop-outs` runs these two,
-# `make studies STUDIES=--list` lists all.
+# What takes many draws and seeds: the numbers that the documentation quotes. `make studies rates scaling` runs those whose
+# names begin so; a wrong name lists all.
 STUDIES ?= $(if $(filter studies,$(firstword $(MAKECMDGOALS))),$(wordlist 2,$(words $(MAKECMDGOALS)),$(MAKECMDGOALS)))
 ifeq (studies,$(firstword $(MAKECMDGOALS)))
 $(wordlist 2,$(words $(MAKECMDGOALS)),$(MAKECMDGOALS)):

@@ -1,7 +1,7 @@
-"""The tournament: its scenario is what was tuned, and what is said follows from the numbers, whatever these are."""
+"""The tournament: its scenarios have what tuning chose, and what is said follows from its numbers."""
 
 import json
-import re
+from collections.abc import Mapping
 from itertools import combinations
 
 import numpy as np
@@ -10,122 +10,92 @@ import pytest
 from scipy import stats
 
 from fedsim import Scenario, simulate
-from fedsim.common.arrays import Floats
 from fedsim.trials.optimizers import _ranks as ranks
 from fedsim.trials.optimizers import allowed, of_optimizers, winners
 from fedsim.trials.plan import points_of
 from fedsim.trials.trials import Trials
 from reports.make import tournament
-from reports.make.kept import REPORTS
+from reports.make.kept import REPORTS, SCENARIOS
 
 pytest.importorskip("torch", reason="needs PyTorch, extra 'torch'")  # for the regime of a network
 pytestmark = pytest.mark.extras
 
-NAMES = tuple(method.name for method in tournament.METHODS if method.rival)
-REGIMES = tuple(regime.name for regime in tournament.regimes())
+FILES = {name: SCENARIOS / "studies" / f"{name}.fedsim.yaml" for name in ("tournament", "tournament-debiased")}
+SCENARIO = Scenario.load(FILES["tournament"])
+BUFFERED = points_of(SCENARIO)[7].scenario.learning
+assert BUFFERED is not None
+KINDS = {each.label: each.kind for each in BUFFERED.optimizers}
+"""All methods: that regime has every one."""
+NAMES = tuple(KINDS)
+REGIMES = tuple(tournament.regimes())
+TUNING_SEEDS = {101, 102, 103, 104, 105}
 
 
-def made(**means: float) -> Trials:
+def made(means: Mapping[str, float], names: tuple[str, ...] = NAMES) -> Trials:
     """Return figures in which each method has its mean in all regimes, 5 where none is given, and noise of 1 %."""
-    own = np.array([means.get(name, 5.0) for name in NAMES])[:, None, None]
-    values = own * np.random.default_rng(0).normal(1, 0.01, (len(NAMES), len(REGIMES), 10))
-    kinds = {method.name: method.kind for method in tournament.METHODS if method.rival}
-    return of_optimizers({}, kinds, "bias", REGIMES, {"bias": values})
+    own = np.array([means.get(name, 5.0) for name in names])[:, None, None]
+    values = own * np.random.default_rng(0).normal(1, 0.01, (len(names), len(REGIMES), 10))
+    return of_optimizers({}, {name: KINDS.get(name, name) for name in names}, "bias", REGIMES, {"bias": values})
 
 
-def test_the_scenario_is_what_was_tuned() -> None:
-    """File and store say the same; each regime has the rivals that can differ in it, and ten other seeds."""
-    tuning, text = tournament.kept()["tuning"], tournament.SCENARIO.read_text(encoding="utf-8")
-    assert tournament.with_chosen(text, tuning) == text
-    assert tournament.with_chosen(re.sub(r'      - \[\{"kind".*\n', "", text), tuning) == text
-    scenario = Scenario.load(tournament.SCENARIO)
+@pytest.mark.parametrize("name", FILES)
+def test_each_regime_has_the_methods_that_can_differ_in_it_and_ten_other_seeds(name: str) -> None:
+    scenario = Scenario.load(FILES[name])
     assert scenario.sweep is not None
-    assert scenario.sweep.seeds == tournament.SEEDS
-    assert not {scenario.seed + k for k in range(tournament.SEEDS)} & {*tournament.TUNING_SEEDS}
-    for each, regime in zip(points_of(scenario), tournament.regimes(), strict=True):
+    assert scenario.sweep.seeds == 10
+    assert not {scenario.seed + k for k in range(10)} & TUNING_SEEDS
+    names = {"tournament": {*NAMES}, "tournament-debiased": {tournament.PLAIN, *tournament.TUNED}}[name]
+    for each, regime in zip(points_of(scenario), REGIMES, strict=True):
+        assert each.scenario.name == regime
         assert each.scenario.learning is not None
-        own = [one.label for one in each.scenario.learning.optimizers]
-        assert own == [method.name for method in tournament.there(regime) if method.rival]
-        assert ("fedbuff" in own) == (regime.law == "buffered")
-        assert ("fedprox" in own) == (regime.local_steps > 1)
-    assert tournament.cases_of(tournament.results()) == [*REGIMES]
+        buffered, one = each.scenario.server.buffer is not None, each.scenario.learning.local_steps == 1
+        absent = set() if buffered else {"fedbuff", "debiased_fedbuff"}
+        absent |= {"fedprox"} if one else set()
+        assert {own.label for own in each.scenario.learning.optimizers} == names - absent
 
 
-def test_no_method_ends_at_an_edge_and_all_have_the_same_budget() -> None:
-    """46 trainings each, and what was tried beyond an edge; fewer where a method has not so many candidates."""
-    for found in tournament.kept()["tuning"].values():
-        assert found["edges"] == []
-        rivals = [found["trained"][name] for name in NAMES if name in found["trained"]]
-        assert min(rivals) >= 46
-        assert max(rivals) <= 46 + 5 * tournament.WIDENINGS * 2
-
-
-def test_a_value_at_an_edge_is_tried_beyond_until_its_ladder_ends() -> None:
-    method = tournament.METHODS[0]
-    first = tuple(ladder.drawn[0] for ladder in method.ladders.values())
-    other = tuple(rung + 1 for rung in first)
-    tried = {first: [1.0], other: [2.0]}
-    lengths = {place[0] for place in tournament.edges(method, tried)}
-    assert first[0] - 1 in lengths
-    assert all(place[1] >= 0 for place in tournament.edges(method, tried))
-    middle = {tuple(rung + by for rung in first): [1.0 + abs(by - 1)] for by in (0, 1, 2)}
-    assert not any(place[0] in {first[0] - 1, first[0] + 3} for place in tournament.edges(method, middle))
-
-
-def test_candidates_beside_the_best_differ_from_it_in_one_value() -> None:
-    method = next(each for each in tournament.METHODS if each.name == "debiased")
-    places = tournament.drawn(method, tournament.DRAWN)
-    assert len({*places}) == tournament.DRAWN
-    tried = {place: [1.0 + k] for k, place in enumerate(places)}
-    near = tournament.beside(method, tried, 4)
-    assert len(near) == 4
-    assert all(sum(abs(a - b) for a, b in zip(place, places[0], strict=True)) == 1 for place in near)
-
-
-def test_the_best_has_the_most_seeds_and_the_least_mean() -> None:
-    tried: dict[tournament.Place, list[float]] = {(0,): [0.1], (1,): [2.0, 2.0], (2,): [1.0, 4.0], (3,): [1.0, np.inf]}
-    assert tournament.ranked(tried) == [(1,), (2,), (3,), (0,)]
+def test_both_sweeps_have_debiased_fedavg_as_it_was_tuned() -> None:
+    """To seven digits: networks are trained with 32 bits."""
+    every = map(tournament.results, FILES)
+    one, other = (tournament.figures(each)[each.settings["optimizer"].to_list().index("debiased")] for each in every)
+    np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
     ("means", "said"),
     [
-        ({"scaffold": 1.0}, "Any memory: SCAFFOLD is best or tied in 11 of 11 regimes; alone SCAFFOLD 11."),
-        ({"scaffold": 1.0, "mifa": 2.0}, "Nothing kept on the device: MIFA is best or tied in 11 of 11 regimes"),
-        ({"mifa": 1.0, "fedau": 2.0}, "each client: FedAU is best or tied in 11 of 11 regimes; alone FedAU 11."),
-        ({"scaffold": 1.0, "focus": 1.0}, "Any memory: SCAFFOLD and FOCUS are best or tied in 11 of 11 regimes"),
+        ({"scaffold": 1.0}, "Any memory: `scaffold` is best or tied in 11 of 11 regimes."),
+        ({"scaffold": 1.0, "mifa": 2.0}, "Nothing kept on the device: `mifa` is best or tied in 11 of 11 regimes"),
+        ({"mifa": 1.0, "fedau": 2.0}, "each client: `fedau` is best or tied in 11 of 11 regimes."),
+        ({"scaffold": 1.0, "focus": 1.0}, "Any memory: `scaffold` and `focus` are best or tied in 11 of 11 regimes"),
     ],
 )
-def test_the_sentences_follow_the_numbers(monkeypatch: pytest.MonkeyPatch, means: dict[str, float], said: str) -> None:
-    monkeypatch.setattr(tournament, "results", lambda: made(**means))
-    assert said in " ".join(tournament.sentences())
+def test_the_sentences_follow_the_numbers(means: dict[str, float], said: str) -> None:
+    assert said in " ".join(tournament.sentences(made(means)))
 
 
 def test_a_row_of_the_table_names_winner_ties_and_distance() -> None:
-    rows = tournament.by_regime(made(scaffold=1.0, mifa=2.0, debiased=3.0, fedau=3.0))
-    assert rows[1][:3] == ["Batch 32", "SCAFFOLD (1)", "MIFA (2)"]
-    assert rows[1][3] in {"Debiased FedAvg and FedAU (3)", "FedAU and Debiased FedAvg (3)"}
-
-
-def variants(*means: float) -> dict[str, Floats]:
-    """Return figures of Debiased FedAvg as in the paper, of 1, and of its variants, with noise of 0.1 %."""
-    noise = np.random.default_rng(0).normal(1, 0.001, (len(means) + 1, len(REGIMES), 10))
-    names = ("debiased_plain", *tournament.VARIANTS)
-    return {name: mean * own for name, mean, own in zip(names, (1.0, *means), noise, strict=True)}
+    rows = tournament.by_regime(made({"scaffold": 1.0, "mifa": 2.0, "debiased": 3.0, "fedau": 3.0}))
+    assert rows[1][:3] == ["Batch 32", "`scaffold` (1)", "`mifa` (2)"]
+    assert rows[1][3] in {"`debiased_fedavg` and `fedau` (3)", "`fedau` and `debiased_fedavg` (3)"}
 
 
 def test_what_tuning_adds_to_debiased_fedavg_is_told_against_the_papers() -> None:
-    rows = tournament.debiased(variants(0.5, 1.0, 1.0, 2.0, 0.25, 0.1), REGIMES)
-    assert rows[0] == ["decaying steps", "0.5", str(len(REGIMES)), "0"]
-    assert rows[3] == ["`warm_up` too", "2", "0", str(len(REGIMES))]
-    assert rows[1][2:] == ["0", "0"]
+    means = dict(zip(tournament.TUNED, (0.5, 1.0, 1.0, 2.0, 0.25, 0.1), strict=True)) | {tournament.PLAIN: 1.0}
+    rows = tournament.debiased(made(means, tuple(means)))
+    assert [row[0] for row in rows] == list(tournament.TUNED.values())
+    every, none = str(len(REGIMES)), "0"
+    better, same, worse = [every, none], [none, none], [none, every]
+    assert [row[2:] for row in rows] == [better, same, same, worse, better, better]
+    assert float(rows[3][1]) == pytest.approx(2.0, rel=0.01)
 
 
-def test_only_options_that_are_told_to_help_are_recommended() -> None:
-    table = variants(1.0, 1.0, 1.0, 1.0, 1.0, 0.5)
-    assert "its constant step tuned; no option is told from it. Where" in tournament.recommended(table, REGIMES)
-    table["debiased_prior"][2] *= 0.5
-    assert f"no option is told from it but in {REGIMES[2]} (" in tournament.recommended(table, REGIMES)
+def test_only_options_that_help_significantly_are_recommended() -> None:
+    means = dict.fromkeys(tournament.TUNED, 1.0) | {"known": 0.5, tournament.PLAIN: 1.0}
+    assert tournament.recommended(made(means, tuple(means))).endswith("no option helps significantly.")
+    said = tournament.recommended(made(means | {"debiased_prior": 0.5}, tuple(means)))
+    assert all(f"in {regime}, where “`prior` too” has 0." in said for regime in REGIMES)
+    assert "known" not in said
 
 
 @pytest.mark.parametrize("regime", [REGIMES[0], REGIMES[6]])
@@ -137,7 +107,7 @@ def test_scipy_ranks_the_methods_of_a_regime_alike(regime: str) -> None:
     runs = json.loads((folder / "sweep.json").read_text("utf-8"))["runs"]
     own = {run["seed"]: run["run_id"] for run in runs if run["point"] == case}
     values = {(run, name): value for run, name, value in table.select("run_id", "metric", "value").iter_rows()}
-    own_values = tournament.figures_in(found, found.meta["cases"][case])
+    own_values = tournament.figures(found)[:, case]
     place = {name: row for row, name in enumerate(found.settings["optimizer"])}
     names = [name for name in NAMES if np.isfinite(own_values[place[name]]).all()]
     raw = [[values[own[seed], f"learning.{name}.bias"] for seed in sorted(own)] for name in names]
@@ -149,8 +119,8 @@ def test_scipy_tells_the_same_winners() -> None:
     """Every cell of the table, by paired t tests of logarithms of all its pairs and Holm's steps written anew."""
     found = tournament.results()
     level = 0.05 / 3 / len(REGIMES)
-    for case, cells in zip(found.meta["cases"], winners(found), strict=True):
-        figures = tournament.figures_in(found, case)
+    for case, cells in enumerate(winners(found)):
+        figures = tournament.figures(found)[:, case]
         logs = np.log(np.clip(figures, 1e-6 * np.nanmedian(figures), None))
         for column, cell in zip(allowed(found), cells, strict=True):
             rows = [row for row in np.flatnonzero(column).tolist() if np.isfinite(logs[row]).all()]
@@ -165,22 +135,11 @@ def test_scipy_tells_the_same_winners() -> None:
             assert {*cell} == {*rows} - worse
 
 
+@pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("index", [0, 6, 7])
-def test_every_method_runs_in_every_world(index: int) -> None:
-    """For a few rounds, with a candidate of its own."""
-    point = points_of(Scenario.load(tournament.SCENARIO))[index].scenario
-    methods = tournament.there(tournament.regimes()[index])
-    own = [tournament.optimizer(each, tournament.drawn(each, 1)[0], 1000, each.name) for each in methods]
-    metrics = simulate(point.with_values({"learning.optimizers": own, "stop.rounds": 8})).metrics
-    assert all(np.isfinite(metrics[f"learning.{method.name}.bias"]) for method in methods)
-
-
-@pytest.mark.long
-def test_tuning_again_chooses_the_same() -> None:
-    """Two methods of one regime, alone instead of with all others."""
-    index = REGIMES.index("K = 1")
-    methods = [method for method in tournament.METHODS if method.name in {"fedavg", "debiased_decay"}]
-    found, known = tournament.tune(index, methods), tournament.kept()["tuning"][REGIMES[index]]
-    for what in ("chosen", "trained"):
-        assert found[what] == {method.name: known[what][method.name] for method in methods}
-    assert not found["edges"]
+def test_every_method_runs_in_every_world(name: str, index: int) -> None:
+    """For a few rounds."""
+    point = points_of(Scenario.load(FILES[name]))[index].scenario
+    assert point.learning is not None
+    metrics = simulate(point.with_values({"stop.rounds": 8})).metrics
+    assert all(np.isfinite(metrics[f"learning.{each.label}.bias"]) for each in point.learning.optimizers)

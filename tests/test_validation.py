@@ -7,13 +7,14 @@ import pytest
 
 from fedsim.scenario import Scenario
 from reports.make import pages
-from reports.make.kept import load, read_store
+from reports.make.kept import load
+from reports.make.placeholders import Placeholders
 
 
 def test_the_words_say_what_was_measured() -> None:
     text = Path("docs/validation.md").read_text("utf-8")
-    figures = read_store("validation")
-    by_hour = [figures["one-zone"][f"population.available_share.local.{hour:02}"] for hour in range(24)]
+    figures = Placeholders(load()).validation["one-zone"]
+    by_hour = [figures[f"population.available_share.local.{hour:02}"][0] for hour in range(24)]
     assert f"from about {max(by_hour):.0%} of".replace("%", " %") in text
     assert f"at night to {min(by_hour):.0%} in".replace("%", " %") in text
 
@@ -21,7 +22,7 @@ def test_the_words_say_what_was_measured() -> None:
 def test_every_scenario_is_in_a_row_and_has_limits() -> None:
     files = sorted(Path("scenarios/validation").glob("*.fedsim.yaml"))
     names = {file.name.removesuffix(".fedsim.yaml") for file in files}
-    assert names == set(re.findall(r"`([\w-]+)`", pages.validation(load()))) == set(read_store("validation"))
+    assert names == set(re.findall(r"`([\w-]+)`", pages.validation(load()))) == set(Placeholders(load()).validation)
     assert all(Scenario.load(file).expect for file in files)
 
 
@@ -37,5 +38,5 @@ def test_every_scenario_is_in_a_row_and_has_limits() -> None:
 def test_another_figure_makes_another_verdict(scenario: str, metric: str, value: float, words: str) -> None:
     kept = load()
     assert words not in pages.validation(kept)
-    kept["validation"][scenario][metric] = value
+    kept["what-ifs"][f"validation-{scenario}"]["metrics"][metric] = [value]
     assert words in pages.validation(kept)

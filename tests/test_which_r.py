@@ -1,31 +1,28 @@
-"""The study which-r: every case is one command whose scenario is valid, and what is kept of it is whole."""
+"""The study which-r: every case is a decision whose scenario is valid, and what is kept of it is whole."""
 
 import math
 
 import pytest
 
 from fedsim.run.preflight import preflight
-from fedsim.scenario import Scenario
 from reports.make import which_r as script
+from reports.make.kept import Record, read_store
+
+CASES = read_store("which-r")
 
 
-@pytest.mark.parametrize("case", script.CASES, ids=[case.name[:60] for case in script.CASES])
-def test_every_case_is_one_valid_command(case: script.Case) -> None:
-    command, file, *sets = case.command
-    assert command == "decide"
-    assert sets[::2] == ["--set"] * (len(sets) // 2)
-    scenario = Scenario.load(file, sets[1::2])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['problem']} {case['epsilon']} {case['mechanism']}")
+def test_every_case_is_one_valid_decision_of_ten_settings_and_one_best(case: Record) -> None:
+    scenario = script.scenario_of(case)
     assert scenario.privacy is not None
-    assert (scenario.privacy.epsilon, scenario.privacy.mechanism.kind) == (case.epsilon, case.mechanism)
     assert scenario.decide is not None
     assert max(map(len, scenario.choose.values())) == math.prod(map(len, scenario.choose.values())) == 10
     preflight(scenario)
+    assert len(case["settings"]) == 10
+    assert [each["standing"] for each in case["settings"]].count("best") == 1
+    assert script._r(case["settings"][0]) == 0
 
 
-def test_what_was_found_has_ten_settings_and_one_best() -> None:
-    found = script.found()
-    assert found
-    for case, settings in found:
-        assert len(settings) == 10, case
-        assert [each["standing"] for each in settings].count("best") == 1, case
-        assert script._r(settings[0]) == 0, case
+def test_no_case_is_there_twice() -> None:
+    named = [(each["problem"], each["epsilon"], each["mechanism"], each["file"], *each["overrides"]) for each in CASES]
+    assert len({*named}) == len(named) == 25

@@ -8,7 +8,8 @@ import csv
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -111,6 +112,19 @@ def as_schedule(schedule: Schedule | str | os.PathLike[str]) -> Schedule:
             "versions than they began from, and this framework trains in rounds; take a scenario whose server does too"
         )
     return found
+
+
+def participations_of(rounds: Iterable[Ints]) -> Iterator[tuple[int, int, int, float]]:
+    """Yield the round, the client, how often it has taken part by then, and how many rounds after the time before.
+
+    `rounds` has the clients of each; the first time of a client comes an infinite number of rounds after nothing.
+    """
+    last, times = dict[int, int](), Counter[int]()
+    for number, clients in enumerate(rounds):
+        for client in clients.tolist():
+            times[client] += 1
+            yield number, client, times[client], number - last.get(client, -math.inf)
+            last[client] = number
 
 
 def _read_json(file: Path) -> tuple[Any, list[_Row]]:

@@ -10,13 +10,11 @@ An iteration is a round in which somebody reported. pfl-research has no iteratio
 report are left out if that is asked for, and then n and b of ``fedsim privacy``, which count rounds, do not hold.
 """
 
-import math
 import os
-from collections.abc import Sequence
 
 from pfl.hyperparam.base import HyperParam
 
-from fedsim.bridges.cohorts import Round, Schedule, as_schedule
+from fedsim.bridges.cohorts import Schedule, as_schedule, participations_of
 from fedsim.common.errors import RunError
 
 
@@ -42,10 +40,11 @@ class ScheduledUsers:
             raise RunError(f"nobody reports in the schedule of {self.schedule.about.get('name')!r}")
         if (empty := len(self.schedule) - len(taken)) and not skip_empty:
             first = next(each.number for each in self.schedule if not each.reported.any())
+            least = min(apart for *_, apart in participations_of(each.reporting for each in taken))
             raise RunError(
                 f"{empty:,} of {len(self.schedule):,} rounds have no report, the first of them round {first:,}, and "
                 "pfl-research has no iterations without users. Left out, they bring the participations of a client "
-                f"nearer to each other (to {_least_gap(taken)} iterations), so that no promise on rounds holds for "
+                f"nearer to each other (to {least:,.0f} iterations), so that no promise on rounds holds for "
                 "iterations; skip_empty=True leaves them out all the same"
             )
         for each in taken:
@@ -88,13 +87,3 @@ class _CohortSize(HyperParam):
     def value(self) -> int:
         """Return the size of the cohort that is sampled next; asking changes nothing."""
         return self._users.wanted
-
-
-def _least_gap(taken: Sequence[Round]) -> str:
-    """Return the fewest iterations from one participation of a client to its next."""
-    last, least = dict[int, int](), math.inf
-    for number, each in enumerate(taken):
-        for client in each.reporting.tolist():
-            least = min(least, number - last.get(client, -math.inf))
-            last[client] = number
-    return f"{least:,.0f}"

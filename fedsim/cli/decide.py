@@ -27,8 +27,8 @@ def decide_command(
     """Choose among settings (`choose`) by `decide`: tune each, drop what is worse; a second call does the rest."""
     from fedsim.common.progress import on_stderr
     from fedsim.pages.page import PAGE, write_answer
-    from fedsim.pages.trial_checks import exit_code
     from fedsim.pages.trials import trials_answer
+    from fedsim.run.check import exit_code
     from fedsim.run.files import Provenance
     from fedsim.trials.decide import decide, default_decision_directory
     from fedsim.trials.executors import backend_of

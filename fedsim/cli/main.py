@@ -28,6 +28,7 @@ from fedsim.common.interrupts import THIS_PROCESS
 from fedsim.common.messages import complain, keep_quiet, never_wait_on_stderr, say, say_json, text_table
 
 if TYPE_CHECKING:
+    from fedsim.pages.answer import Answer
     from fedsim.scenario import Scenario
 
 Template = Literal["phones", "paper", "buffered", "privacy", "trace", "fleet", "jobs", "decide"]
@@ -173,8 +174,8 @@ def validate_command(
             if quiet:
                 continue
             for job, federation in federations.items():
-                for note in notes_of(federation):
-                    complain(f"{file}: note: {f'job {job!r}: ' if job else ''}{note}")
+                for note in notes_of(federation, job):
+                    complain(f"{file}: {note}")
             say(f"{file}: ok")
     if mistakes:
         raise ScenarioError(mistakes)
@@ -243,6 +244,9 @@ def run_command(
     from fedsim.common.files import pasteable
     from fedsim.common.progress import on_stderr
     from fedsim.measure.limits import judge
+    from fedsim.pages.page import answer_of
+    from fedsim.pages.terminal import spoken
+    from fedsim.run.check import exit_code
     from fedsim.run.files import PAGE, Provenance, default_directory
     from fedsim.run.run import figure_lines
     from fedsim.run.simulate import record
@@ -250,7 +254,8 @@ def run_command(
     overrides = [*(override or []), *([f"engine={engine}"] if engine is not None else [])]
     scenario = options.load_scenario(file, overrides, seed, allow_plugins, allow_outside, jobs=True)
     _check_charts(scenario)
-    hear, failed, said = keep_quiet if quiet else complain, list[str](), list[str]()
+    hear, failed = keep_quiet if quiet else complain, list[str]()
+    answers: list[Answer] = []
     directory = out if out is not None else default_directory(scenario, changed=bool(overrides) or seed is not None)
     provenance = Provenance(str(file), overrides, seed, permissions=scenario.permissions)
     try:
@@ -263,16 +268,16 @@ def run_command(
                 report=report,
                 tell=hear,
                 chart_failed=failed.append,
-                found=said.append,
+                found=answers.append,
             )
     except KeyboardInterrupt:
         complain(f"To go on: {provenance.command('run', '--out', pasteable(str(directory)), '--resume')}")
         raise
     for failure in failed:
         complain(failure)
-    verdict, nothing = judge(scenario, [done.metrics], done.own), done.failure
-    if nothing:
-        complain(f"error: {nothing}")
+    verdict = judge(scenario, [done.metrics], done.own)
+    if done.failure:
+        complain(f"error: {done.failure}")
     if as_json:
         judged = [judgement.as_dict() for judgement in verdict]
         say_json(
@@ -281,12 +286,14 @@ def run_command(
     else:
         for line in figure_lines(done.metrics):
             hear(line)
-        for text in said:
+        for text in (line for answer in answers for line in spoken(answer)):
             hear(text)
         hear(f"Report: {directory / PAGE}")
         say(str(directory))
-    code = show_verdict(verdict, file, quiet=quiet) if verdict else 0
-    raise Exit(CRASHED if nothing else code or int(strict and bool(failed)))
+    if verdict:
+        show_verdict(verdict, file, quiet=quiet)
+    checks = (answers or [answer_of(done)])[0].checks  # of a run that was complete before, it is not computed yet
+    raise Exit(exit_code(checks) or int(strict and bool(failed)))
 
 
 def _check_charts(scenario: "Scenario") -> None:

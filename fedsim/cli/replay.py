@@ -72,14 +72,11 @@ def replay_command(
     raise Exit(exit_code)
 
 
-def show_verdict(judgements: "Sequence[Judgement]", file: Path, *, quiet: bool) -> int:
-    """Print which limits of one run were kept (if `quiet`, those that were not); return the exit code."""
+def show_verdict(judgements: "Sequence[Judgement]", file: Path, *, quiet: bool) -> None:
+    """Print which limits of one run were kept; if `quiet`, those that were not."""
     from fedsim.ci.remarks import of_judgement
-    from fedsim.measure.limits import failed
 
-    found = [of_judgement(judgement, str(file)) for judgement in judgements]
-    _show_remarks(found, passed=not quiet)
-    return int(failed(judgements))
+    _show_remarks([of_judgement(judgement, str(file)) for judgement in judgements], passed=not quiet)
 
 
 def _show(outcome: "FileOutcome", *, quiet: bool) -> None:

@@ -1,7 +1,6 @@
 """The commands ``fedsim plan | sweep | compare``: what would be run, running it, and what differs."""
 
 import json
-from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from fedsim.run.files import Change
     from fedsim.scenario import Scenario
     from fedsim.trials.plan import Plan
-    from fedsim.trials.trials import Trials
 
 _RETRIES = 2
 _ROWS = 30
@@ -42,14 +40,6 @@ _KEPT_BY_SCALE = (
     "measurements)"
 )
 _LOOKED_AT = 20  # points of a plan
-_SHOWN = (
-    "participation.l1_uniform",
-    "rounds.count",
-    "rounds.per_day",
-    "rounds.duration.mean",
-    "sessions.reported_share",
-    "learning.*.loss",
-)
 
 
 def plan_command(
@@ -144,7 +134,7 @@ def _write_scaled(scenario: "Scenario", scale: str, file: Path, out: Path | None
         raise BadParameter("is needed with --scale: the file to write", param_hint="--out")
     factor = options.parse_option(parse_scale, scale, "--scale")
     elsewhere = out.absolute().parent != scenario.folder.absolute()
-    if elsewhere and (named := _file_in(scenario.as_written, scenario.folder)):
+    if elsewhere and (named := next((name for name, known in scenario.files().items() if known), "")):
         message = f"must be in the folder of {file}, since the scenario names {named}, which is found from there"
         raise BadParameter(message, param_hint="--out")
     found = scale_down(scenario, factor)
@@ -159,15 +149,6 @@ def _write_scaled(scenario: "Scenario", scale: str, file: Path, out: Path | None
         f"{out}: {small.devices:,} devices for {scenario.devices:,}, {small.server.wanted:,} selected at a time for "
         f"{scenario.server.wanted:,}"
     )
-
-
-def _file_in(data: Any, folder: Path) -> str:
-    """Return a text somewhere in plain data that is a file in the folder; empty, if there is none."""
-    if isinstance(data, dict | list):
-        inner = data.values() if isinstance(data, dict) else data
-        return next((found for each in inner if (found := _file_in(each, folder))), "")
-    could_be = isinstance(data, str) and 0 < len(data) < 256 and "\0" not in data
-    return data if could_be and (folder / data).is_file() else ""
 
 
 def sweep_command(
@@ -191,8 +172,8 @@ def sweep_command(
     """Run the points of a sweep, all with the same seeds; a second call does only what is missing."""
     from fedsim.common.files import pasteable
     from fedsim.common.instants import readable_time
-    from fedsim.pages.trial_checks import exit_code
     from fedsim.pages.trials import trials_answer
+    from fedsim.run.check import exit_code
     from fedsim.run.files import Provenance
     from fedsim.trials import store
     from fedsim.trials.executors import backend_of
@@ -227,8 +208,7 @@ def sweep_command(
         raise
     if compact:
         store.compact(directory)
-    trials = Trials.read(directory)
-    answer = trials_answer(trials)
+    answer = trials_answer(Trials.read(directory))
     page = _page(answer, directory) if report else None
     if as_json:
         say_json(
@@ -245,7 +225,6 @@ def sweep_command(
         )
     else:
         if not quiet:
-            _show_differences(trials)
             show_answer(answer)
         hear = keep_quiet if quiet and not swept.crashed else complain
         done = swept.runs - len(swept.crashed)
@@ -286,7 +265,7 @@ def compare_command(
     from fedsim.pages.answer import Grade
     from fedsim.pages.comparison import comparison_answer, side_of
     from fedsim.pages.page import page_in, write_answer, write_figures
-    from fedsim.pages.trial_checks import exit_code
+    from fedsim.run.check import exit_code
     from fedsim.trials.compare import compare
 
     if not 0 < confidence < 1:
@@ -295,7 +274,7 @@ def compare_command(
     found = compare(a, b, confidence=confidence)
     metrics = found.metrics
     if metric:
-        names = _matching(metrics["metric"].unique(), metric)
+        names = [name for name in metrics["metric"].unique() if any(fnmatchcase(name, each) for each in metric)]
         if not names:
             raise BadParameter(f"no metric that both have is called {metric[0]!r}", param_hint="--metric")
         metrics = metrics.filter(pl.col("metric").is_in(names))
@@ -347,21 +326,6 @@ def _planned(scenario: "Scenario", override: list[str] | None, out: Path | None)
     return plan_sweep(scenario), out if out is not None else default_sweep_directory(scenario)
 
 
-def _show_differences(trials: "Trials") -> None:
-    """Show how figures differ from those of the first point."""
-    import polars as pl
-
-    from fedsim.trials.contrasts import differences
-
-    names = _matching(trials.in_order, _SHOWN)
-    apart = differences(trials, trials.beside(), names)
-    apart = apart.filter((pl.col("difference") != 0).any().over("metric"))
-    if len(apart):
-        complain("differences from the first point, paired by seed, with 95 % intervals:")
-        order = pl.col("metric").cast(pl.Enum(names))
-        complain(_differences(apart.sort(order, "point", maintain_order=True)))
-
-
 def show_answer(answer: "Answer") -> None:
     """Print what trials answer: the tables of the settings, and what the answer says."""
     from fedsim.pages.terminal import spoken
@@ -392,10 +356,6 @@ def _page(answer: "Answer", directory: Path) -> Path | None:
     except Exception as error:  # noqa: BLE001  the runs are done and kept, whatever is wrong with the page
         complain(f"no report: {type(error).__name__}: {error}; fedsim report {directory} makes it")
         return None
-
-
-def _matching(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
-    return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
 def _differences(apart: "pl.DataFrame") -> str:

@@ -1,7 +1,7 @@
 """The conditions of a scenario: checked against its metrics before anything runs, and the verdict on each after it."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -224,11 +224,6 @@ def _covered(metric: str, scenario: Scenario) -> str:
         return ""
     secret = scenario.privacy.amplification != "none" and metric != "privacy.epsilon_if_known"
     return f"for {scope_of(secret)}; delta = {scenario.privacy.delta:g}"
-
-
-def failed(judgements: Iterable[Judgement]) -> bool:
-    """Say whether any condition fails."""
-    return any(judgement.status == "fail" for judgement in judgements)
 
 
 def _judge(expectation: Expectation, place: str, replicates: Sequence[Metrics], scenario: Scenario) -> Judgement:

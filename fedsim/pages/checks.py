@@ -35,12 +35,13 @@ _FILLED = 0.9  # of the rounds, this share should close with the reports they wa
 def ended(run: Run) -> Iterator[Check]:
     """Whether the run reached its end."""
     if stalled := run.manifest.get("stalled"):
-        text = f"The run stalled in {run.noun} {len(run.rounds) - 1:,} and ended there: {stalled}."
+        place = "" if run.scenario.jobs else f" in {run.noun} {len(run.rounds) - 1:,}"
+        text = f"The run stalled{place} and ended there: {stalled}."
         remedy = "Lower the separation, the cohort or the caps, or let rounds go on with fewer clients (`shortage`)."
-        yield Check("ended", Grade.BAD, text, facts=("rounds.count",), remedy=remedy)
+        yield Check("ended", Grade.BAD, text, facts=("rounds.count",) if place else (), remedy=remedy)
     elif run.rounds.is_empty():
         yield Check("ended", Grade.BAD, "Nothing was simulated: the run has no rounds.")
-    else:
+    elif not run.scenario.jobs:
         text = f"The run ended after {count(len(run.rounds), run.noun)}."
         yield Check("ended", Grade.OK, text, facts=("rounds.count",))
 
@@ -51,9 +52,10 @@ def reports_taken(run: Run) -> Iterator[Check]:
     if run.rounds.is_empty():
         return
     if nothing := why_nothing(run.known):
-        late = run.scenario.server.deadline is not None and run.known.get("sessions.late_share")
+        late = run.known.get("sessions.late_share") and run.scenario.server.deadline is not None
         remedy = "Set a longer `deadline`." if late else "See how sessions ended, and why no report was taken."
-        yield bad(f"{capitalized(nothing)}.", facts=("rounds.count", "sessions.count"), remedy=remedy)
+        facts = () if run.scenario.jobs else ("rounds.count", "sessions.count")
+        yield bad(f"{capitalized(nothing)}.", facts=facts, remedy=remedy)
     elif not run.clients["reported"].sum():
         yield bad("Nobody took part.", remedy="See how sessions ended, and why no report was taken.")
     elif (share := run.known.get("sessions.reported_share")) is not None:

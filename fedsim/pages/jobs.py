@@ -11,6 +11,7 @@ from fedsim.measure.metrics import of_jobs
 from fedsim.pages.answer import BIAS, COST, MODEL, TRUST, WHAT, Answer, Check, Grade, Section, Sentence, Tile
 from fedsim.pages.charts import Chart
 from fedsim.pages.charts.plot import Rows, row_plot
+from fedsim.pages.checks import ended, expectations, reports_taken
 from fedsim.pages.commands import with_seeds
 from fedsim.pages.expectations import verdict
 from fedsim.pages.metric_wording import wording_of
@@ -50,11 +51,12 @@ def jobs_answer(run: Run) -> Answer:
     """Return what is said of several jobs on one fleet; each has a page of its own beside theirs."""
     scenario, (trials, alone) = run.scenario, jobs_trials(run)
     checks, said = tuple(_checks(run, trials)), list(_sentences(run, trials, alone))
-    headline = next(each.text for each in said if REPORTED in each.facts)
+    bad = [each.text for each in checks if each.state is Grade.BAD]
+    headline = next(iter([*bad, *(each.text for each in said if REPORTED in each.facts)]))
     return Answer(
         kind="jobs",
         name=scenario.name,
-        headline=next((each.text for each in checks if each.state is Grade.BAD), headline),
+        headline=headline,
         question=scenario.question or "",
         setup=f"{count(len(scenario.jobs), 'job')} on {count(scenario.devices, 'device')}, {scenario.stop.in_words()}",
         description=scenario.description,
@@ -71,9 +73,8 @@ def jobs_answer(run: Run) -> Answer:
 
 def _checks(run: Run, trials: Trials) -> Iterator[Check]:
     """Yield what became of each check."""
-    if (judged := verdict(run.manifest.get("verdict"))) is not None:
-        states = {"pass": Grade.OK, "unjudged": Grade.NONE}
-        yield Check("limits", states.get(judged.status, Grade.CAUTION), judged.headline)
+    for check in (ended, reports_taken, expectations):
+        yield from check(run)
     yield from diverged(trials)
     yield from settled_losses(trials)
     jobs = run.scenario.jobs

@@ -41,20 +41,6 @@ def checks_of_trials(trials: Trials) -> Iterator[Check]:
         yield from checks(trials)
 
 
-def exit_code(checks: Iterable[Check]) -> int:
-    """Return the code with which a command ends: 3 where runs failed, 1 where nothing can be chosen, else 0."""
-    return max((_EXITS.get((each.name, each.state), 0) for each in checks), default=0)
-
-
-_EXITS = {
-    ("failed", Grade.CAUTION): 3,
-    ("failed", Grade.BAD): 3,
-    ("reports", Grade.BAD): 3,
-    ("comparable", Grade.BAD): 1,
-    ("conditions", Grade.BAD): 1,
-}
-
-
 def optimizer_facts(trials: Trials, figure: str) -> dict[str, Floats]:
     """Return a figure of each optimizer that has it, as it was measured, (settings, seeds)."""
     return {name: trials.as_measured(metric) for name, metric in metrics_of(trials, figure).items()}

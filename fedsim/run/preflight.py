@@ -25,6 +25,7 @@ from fedsim.measure.metrics.own import made_metrics
 from fedsim.population import Population, build_population, check_feasible, residence
 from fedsim.run import cautions
 from fedsim.run.budget import check_budget
+from fedsim.run.check import Grade
 from fedsim.run.federation import PreparedFederation
 from fedsim.run.repeated import unrepeatable
 from fedsim.scenario import Scenario
@@ -198,14 +199,19 @@ def _built_in(registry: Mapping[str, type], holds: Callable[[type], bool]) -> st
     return listing([name for name in registry if not is_own(name) and holds(registry[name])])
 
 
-def notes_of(federation: PreparedFederation) -> list[str]:
-    """Return notes on a scenario: on its models, privacy and shocks, and what the checks before a run find."""
+def notes_of(federation: PreparedFederation, job: str = "") -> list[str]:
+    """Return lines about a scenario, or a job of several, before it runs, each with its state: note, caution or bad.
+
+    Notes are on models, privacy and shocks; the rest is what the checks before a run find.
+    """
     scenario, notes = federation.scenario, [*federation.notes, *describe_shocks(federation.scenario)]
     if scenario.privacy is not None:
         from fedsim.learning.private import caveats
 
         notes += [f"privacy: {each}" for each in caveats(scenario, federation.population)]
-    return [*notes, *(check.text for check in cautions.before(federation))]
+    said = [("note", each) for each in notes]
+    said += [("note" if each.state is Grade.OK else each.state, each.text) for each in cautions.before(federation)]
+    return [f"{state}: {f'job {job!r}: ' if job else ''}{text}" for state, text in said]
 
 
 def _check_replays(scenario: Scenario, population: Population, opened: Opened) -> Iterator[Mistake]:

@@ -281,20 +281,18 @@ def write_page(
     *,
     plugins: bool = False,
     tell: Callable[[str], None] = lambda _: None,
-    found: Callable[[str], None] = lambda _: None,
+    found: Callable[["Answer"], None] = lambda _: None,
 ) -> Path:
     """Write the report of a run, with the errors of `fedsim.pages.write_report`.
 
-    Charts of the scenario's own are drawn if `plugins` may run; `tell` gets a message for each that failed. `found`
-    gets the lines of the answer.
+    Charts of the scenario's own are drawn if `plugins` may run; `tell` gets a message for each that failed, and `found`
+    the answer.
     """
     from fedsim import pages
-    from fedsim.pages.terminal import spoken
 
     def said(answer: "Answer") -> None:
         for failure in answer.failures:
             tell(failure)
-        for line in spoken(answer):
-            found(line)
+        found(answer)
 
     return pages.write_report(run if run.manifest else with_manifest(run), page, plugins=plugins, found=said)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -40,6 +41,9 @@ from fedsim.scenario import Scenario, as_scenario
 from fedsim.simulation import Progress, simulate_into
 from fedsim.simulation.engine import Simulation
 from fedsim.simulation.jobs import simulate_jobs
+
+if TYPE_CHECKING:
+    from fedsim.pages.answer import Answer
 
 _SECONDS_BETWEEN = 0.1
 _BEGUN = "run.json"
@@ -148,7 +152,7 @@ def record(
     report: Report = silent,
     tell: _Tell = lambda _: None,
     chart_failed: _Tell | None = None,
-    found: _Tell = lambda _: None,
+    found: Callable[["Answer"], None] = lambda _: None,
     journal_of: Callable[[Path, str], Journal] = Journal,
 ) -> Run:
     """Run a scenario into a directory, report included.
@@ -157,7 +161,7 @@ def record(
     files, byte for byte, as that of `Run.save` with a report, however often the run was interrupted; only the wall
     time in the manifest, which is added to the provenance, differs. With `resume` it goes on with a run of the same
     scenario that the directory holds, if it holds one. `chart_failed`, by default `tell`, gets a message for each chart
-    of the scenario's own that failed, and `found` what the report answers, and each of its warnings.
+    of the scenario's own that failed, and `found` the answer, unless the run was complete before.
 
     A `RunError` says that the directory cannot be written, another process writes to it, or the run that is to be
     resumed is another one or is damaged; an `AfterwardsError`, that something unforeseen fails after the simulation,
@@ -171,8 +175,8 @@ def record(
     for federation in federations.values():
         buildable(federation.scenario)  # whose data this machine may lack
     for name, federation in federations.items():
-        for note in notes_of(federation):
-            tell(f"note: job {name!r}: {note}" if name else f"note: {note}")
+        for note in notes_of(federation, name):
+            tell(note)
     again = provenance.command("run", "--out", pasteable(str(directory)), "--resume")
     with sole_writer(directory, "run"):
         if resume and _found_complete(directory, scenario):  # but for its report
@@ -301,7 +305,14 @@ def _saying_how_to_go_on(command: str) -> Iterator[None]:
         raise afterwards from error
 
 
-def _report(directory: Path, run: Run, scenario: Scenario, report: Report, chart_failed: _Tell, found: _Tell) -> None:
+def _report(
+    directory: Path,
+    run: Run,
+    scenario: Scenario,
+    report: Report,
+    chart_failed: _Tell,
+    found: Callable[["Answer"], None],
+) -> None:
     report("drawing the report", 0.0)
     write_page(run, directory / PAGE, plugins=scenario.permissions.plugins, tell=chart_failed, found=found)
     for leftover in directory.glob(".*.partial"):

@@ -1,10 +1,13 @@
 """Run ``python -m reports.make COMMAND`` in the root of the repository; it needs the extras ``data`` and ``torch``."""
 
 import shutil
-import sys
 from typing import Annotated
 
 import typer
+
+from reports.make.kept import REPORTS, ROOT
+from reports.make.pages import make_pages, write_regions
+from reports.make.studies import run_studies
 
 app = typer.Typer(help="Make the pages of reports/, and run the studies whose numbers the documentation quotes.")
 
@@ -14,29 +17,18 @@ Names = Annotated[list[str] | None, typer.Argument(help="all, if none is given")
 @app.command()
 def pages(names: Names = None) -> None:
     """Make pages, and the lists of them; some minutes on two cores."""
-    from reports.make.pages import make_pages
-
     make_pages(names or [])
 
 
 @app.command()
-def studies(
-    names: Names = None, *, listed: Annotated[bool, typer.Option("--list", help="list the names of studies")] = False
-) -> None:
-    """Run studies, and write the pages that quote them anew."""
-    from reports.make.studies import STUDIES, run_studies
-
-    if listed:
-        sys.stdout.write("".join(f"{name}\n" for name in STUDIES))
-    else:
-        run_studies(names or [])
+def studies(names: Names = None) -> None:
+    """Run studies whose names begin so, and write the pages that quote them anew; a wrong name lists all."""
+    run_studies(names or [])
 
 
 @app.command()
 def claims() -> None:
     """Write the measured numbers of the documentation anew."""
-    from reports.make.pages import write_regions
-
     write_regions()
 
 
@@ -47,8 +39,6 @@ def screenshots() -> None:
     It needs the extra ``test``.
     """
     from playwright.sync_api import sync_playwright
-
-    from reports.make.kept import REPORTS, ROOT
 
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:

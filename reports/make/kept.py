@@ -13,18 +13,16 @@ from fedsim.trials.trials import Trials
 REPORTS = Path(__file__).parent.parent
 ROOT = REPORTS.parent
 SCENARIOS = ROOT / "scenarios"
-STORES = ("clipping", "draws", "figure-3", "networks", "rates", "scaling", "two-speeds", "validation", "what-ifs")
-UNIFORM = "fedavg_uniform"
-"""The optimizer that is trained over uniform participation."""
+STORES = ("draws", "figure-3", "networks", "rates", "what-ifs")
+UNIFORM = "fedavg_uniform"  # the optimizer that is trained over uniform participation
 
 Kept = Mapping[str, Any]
 Record = dict[str, Any]
 
 
-def read_store(name: str, otherwise: Any = None) -> Any:
-    """Return the contents of a store, or something else where there is none."""
-    file = REPORTS / f"{name}.json"
-    return otherwise if otherwise is not None and not file.exists() else json.loads(file.read_text(encoding="utf-8"))
+def read_store(name: str) -> Any:
+    """Return the contents of a store."""
+    return json.loads((REPORTS / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def write_store(name: str, found: Any, *, sort_keys: bool = False) -> None:

@@ -10,19 +10,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from jinja2 import Environment, StrictUndefined, select_autoescape
 
-from fedsim import Scenario
+from fedsim import Scenario, chain
 from fedsim.common.markup import escape
-from fedsim.pages.answer import BIAS, COST, MODEL, NEXT, TRUST, Answer, Sentence
+from fedsim.pages.answer import NEXT, TRUST, Answer, Sentence
 from fedsim.pages.page import entry, write_answer
 from fedsim.pages.render import picture
-from reports.make import placeholders, tournament, which_r, which_separation
+from fedsim.theory import mixing
+from reports.make import placeholders, tournament, which_r, which_separation, words
 from reports.make.kept import REPORTS, ROOT, SCENARIOS, Kept, load
-from reports.make.runs import kept_sweep_page, run_page, sweep_page
-from reports.make.words import NAMES, table, wrap
+from reports.make.runs import make_page
+from reports.make.words import table
 
 DOCUMENTS = (
     *("README.md", "docs/paper-results.md", "docs/learning.md", "docs/studies.md", "docs/validation.md"),
@@ -49,16 +49,12 @@ def rendered(name: str, kept: Kept, **more: object) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["wrap"] = wrap
+    environment.filters["wrap"] = words.wrap
     numbers = placeholders.Placeholders(kept)
     known = {each: getattr(numbers, each) for each in dir(numbers) if not each.startswith("_")}
-    known |= {
-        **vars(placeholders),
-        "NAMES": NAMES,
-        "tournament": tournament,
-        "which_separation": which_separation,
-        "which_r": which_r,
-    }
+    known |= vars(placeholders) | vars(words)
+    known |= {"tournament": tournament, "which_separation": which_separation, "which_r": which_r}
+    known |= {"chain": chain, "mixing": mixing}
     return environment.from_string(TEMPLATES[name]).render(known | more)
 
 
@@ -92,7 +88,9 @@ REGIONS: Mapping[str, Callable[[Kept], str]] = {
     "verdicts": verdicts,
     "validation": validation,
     "tournament": lambda _: table(tournament.HEAD, tournament.by_regime(tournament.results())),
-    "tournament-debiased": lambda _: table(tournament.HEAD_BESIDE, tournament.debiased(*tournament.tables_beside())),
+    "tournament-debiased": lambda _: table(
+        tournament.HEAD_DEBIASED, tournament.debiased(tournament.results("tournament-debiased"))
+    ),
 }
 
 
@@ -113,34 +111,19 @@ def write_regions() -> None:
             sys.stderr.write(f"{name} has changed\n")
 
 
-PAGES: Mapping[str, Mapping[str, Callable[[str], Answer]]] = {
-    "The paper's learning figures": {
-        **dict.fromkeys(("paper/fedavg-synthetic", "paper/debiased-synthetic"), sweep_page),
-        "paper/three-methods-synthetic": run_page,
-        **dict.fromkeys(("paper/fedavg-digits", "paper/debiased-digits"), sweep_page),
-        "paper/three-methods-digits": run_page,
-        "paper/network-digits": sweep_page,
-        "paper/mnist-sample": run_page,
-        "paper/quadratic-bias": sweep_page,
-    },
-    "The paper's chain": dict.fromkeys(("paper/synthetic", "paper/bias-vs-separation", "paper/convergence"), run_page),
-    "Studies": {
-        **dict.fromkeys(("studies/night-charging", "studies/three-continents", "studies/mixed-separation"), run_page),
-        "studies/separation-sweep": sweep_page,
-        **dict.fromkeys(("studies/which-separation", "studies/which-cooldown", "studies/tournament"), kept_sweep_page),
-    },
+PAGES = {
+    "The paper's learning figures": (
+        *("paper/fedavg-synthetic", "paper/debiased-synthetic", "paper/three-methods-synthetic"),
+        *("paper/fedavg-digits", "paper/debiased-digits", "paper/three-methods-digits", "paper/network-digits"),
+        *("paper/mnist-sample", "paper/quadratic-bias"),
+    ),
+    "The paper's chain": ("paper/synthetic", "paper/bias-vs-separation", "paper/convergence"),
+    "Studies": (
+        *("studies/night-charging", "studies/three-continents", "studies/mixed-separation"),
+        *("studies/separation-sweep", "studies/which-separation", "studies/which-cooldown", "studies/tournament"),
+    ),
 }
-"""The pages by the title under which they are listed: a scenario, and how its page is made."""
-
-
-class Claim(NamedTuple):
-    """A claim of the paper, and what came of it over many draws."""
-
-    claim: str
-    page: str  # that shows it
-    measured: str  # the numbers, in words
-    verdict: str
-    status: str  # pass, warn where it holds in part, or fail
+"""The scenarios that have pages, by the title under which they are listed."""
 
 
 def readme() -> str:
@@ -151,7 +134,7 @@ def readme() -> str:
     return with_regions(rendered("reports", kept, reports=reports), kept)
 
 
-def overall(kept: Kept) -> list[Claim]:
+def claimed(kept: Kept) -> list[dict[str, str]]:
     """Return the paper's claims for the list of all reports: those that a page shows, as they come out over draws."""
     found = []
     for claim, measured, source, over, verdict in claims(kept, "experiments"):
@@ -160,19 +143,20 @@ def overall(kept: Kept) -> list[Claim]:
             agreed = verdict == "yes" or verdict.startswith("yes:")
             status = "pass" if agreed else "fail" if verdict.startswith("**no**") else "warn"
             plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", verdict).replace("**", "")
-            found.append(Claim(claim, page[1], f"{measured} ({over})", plain, status))
+            entry = {"href": f"{page[1]}.html", "title": claim, "text": f"{measured} ({over})"}
+            found.append({**entry, "outcome": plain, "status": status})
     return found
 
 
 def make_pages(names: Sequence[str]) -> None:
     """Make the pages of these names; without any, all of them and the lists."""
     made = {
-        title: [make(scenario) for scenario, make in pages.items() if not names or Path(scenario).name in names]
+        title: [make_page(scenario) for scenario in pages if not names or Path(scenario).name in names]
         for title, pages in PAGES.items()
     }
     if not names:
         (REPORTS / "README.md").write_text(readme(), encoding="utf-8")
-        write_list(overall(load()), made)
+        write_list(claimed(load()), made)
 
 
 CARDS = {
@@ -182,42 +166,27 @@ CARDS = {
     "fedavg-synthetic": "A figure of the paper: what bias FedAvg keeps",
 }
 """The pages that the list begins with, with their pictures, and what they are."""
-FIRST_PAGES = ("fedavg-synthetic", "which-separation")
-"""What the list says is theirs: of bias and models, and of cost."""
 FIRST = "fedsim run scenarios/paper/synthetic.fedsim.yaml"
 FEDSIM = (
     "fedsim simulates which devices take part in federated learning: when they are available, who is selected, and "
     "how long a device waits until it may take part again. Each page here shows one scenario: who took part how often, "
-    "what that did to the model, and at what cost. In pictures of groups, a full dot differs from a fair share (1) by "
-    "more than chance, a hollow one does not."
+    "what that did to the model, and at what cost."
 )
 
 
-def write_list(tested: Sequence[Claim], sections: Mapping[str, Sequence[Answer]]) -> None:
+def write_list(claims_shown: Sequence[Mapping[str, str]], sections: Mapping[str, Sequence[Answer]]) -> None:
     """Write the page that lists reports: four with their pictures, the paper's claims, and all."""
-    documents = {each.name: each for some in sections.values() for each in some}
-    cards = []
+    documents, cards = {each.name: each for some in sections.values() for each in some}, []
     for name, title in CARDS.items():
-        document = documents[name]
-        chart = document.first_picture  # drawn again under a name of its own
+        chart = documents[name].first_picture  # drawn again under a name of its own
         drawn = {} if chart is None else {"picture": picture(replace(chart, name=f"{name}-{chart.name}"))}
-        cards.append({**entry(f"{name}.html", document), "title": title, **drawn})
-    met, partly, missed = (sum(claim.status == status for claim in tested) for status in ("pass", "warn", "fail"))
+        cards.append({**entry(f"{name}.html", documents[name]), "title": title, **drawn})
+    met, partly, missed = map([each["status"] for each in claims_shown].count, ("pass", "warn", "fail"))
     came = f"{met} hold{'s' * (met == 1)}, {partly} in part, {missed} {'does' if missed == 1 else 'do'} not"
-    told = f"The paper's claims: of {len(tested)} with a page, {came}"
-    figure, private = ({each.about: each for each in reversed(documents[name].sentences)} for name in FIRST_PAGES)
-    sentences = [
-        *(each for each in (figure.get(BIAS), figure.get(MODEL), private.get(COST)) if each is not None),
-        Sentence(f"{told}.", TRUST),
-        Sentence("Open “Start here” below, then run the same yourself.", NEXT, command=FIRST),
-    ]
-    claimed = [
-        {"href": f"{each.page}.html", "title": each.claim, "outcome": each.verdict, "status": each.status}
-        | {"text": each.measured}
-        for each in tested
-    ]
+    said = f"The paper's claims: of {len(claims_shown)} with a page, {came}"
+    first = "Open “Start here” below, then run the same yourself."
+    sentences = [Sentence(f"{said}.", TRUST), Sentence(first, NEXT, command=FIRST)]
     rest = {title: [entry(f"{each.name}.html", each) for each in some] for title, some in sections.items()}
-    listed = {"": cards, told: claimed, **rest}
     title = "Who takes part in federated learning, and what that does to the model"
     page = Answer("index", title, title, description=FEDSIM, sentences=sentences)
-    write_answer(page, REPORTS / "index.html", listed=listed)
+    write_answer(page, REPORTS / "index.html", listed={"": cards, said: claims_shown, **rest})

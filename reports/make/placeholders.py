@@ -4,18 +4,16 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from itertools import permutations
 from runpy import run_path
 from types import SimpleNamespace
-from typing import cast
 
 import numpy as np
 
-from fedsim import Scenario, chain
+from fedsim import Scenario
 from fedsim.population import build_population
-from fedsim.theory import Stationary, convergence, distances, mixing, stationary
+from fedsim.theory import convergence, distances, stationary
 from reports.make.kept import ROOT, SCENARIOS, Kept, Record, above_by_separation, above_uniform, of
-from reports.make.words import mean_and_half, rounds_taken, signed, with_error, with_interval, with_range
+from reports.make.words import rounds_taken, with_error, with_interval
 
 SMALL = np.array([6.0, 5.0, 4.0, 3.0, 2.0, 1.0])
 """The weights of the paper's statements that are computed here: N = 6, B = 1."""
@@ -41,16 +39,6 @@ def small(value: float) -> str:
     return "below 1e-12" if value < 1e-12 else f"{value:.0e}"
 
 
-def small_law(separation: int) -> Stationary:
-    """Return the stationary law of the small chain."""
-    return stationary(SMALL, separation)
-
-
-def independent() -> float:
-    """Return how far the stationary law at R = 0 is from the weights."""
-    return float(np.abs(small_law(0).pi - SMALL / SMALL.sum()).max())
-
-
 @cache
 def closed_form_error() -> float:
     """Return the largest difference between the closed form and enumeration."""
@@ -59,27 +47,15 @@ def closed_form_error() -> float:
 
 
 def state_counts() -> str:
-    """Count states, followers and predecessors of three chains; they are as many as the formulas say."""
+    """Count states, followers and predecessors of three chains."""
     found, parts = check("irreducibility"), []
-    for clients, cohort, separation, states, each in ((6, 1, 2, 30, 4), (6, 2, 1, 30, 12), (6, 2, 2, 360, 2)):
-        every = found.states(clients, cohort, separation)
-        after = [found.successors(state, clients, cohort) for state in every]
+    for size in ((6, 1, 2), (6, 2, 1), (6, 2, 2)):
+        every = found.states(*size)
+        after = [found.successors(state, *size[:2]) for state in every]
         before = Counter(state for states in after for state in states)
-        assert len(every) == states, (clients, cohort, separation)
-        assert {*map(len, after), *(before[state] for state in every)} == {each}, (clients, cohort, separation)
-        parts.append(f"({clients}, {cohort}, {separation}): {states} states, {each} each way")
+        [each] = {*map(len, after), *before.values()}
+        parts.append(f"{size}: {len(every)} states, {each} each way")
     return "; ".join(parts)
-
-
-def neighbours() -> str:
-    """Write what follows one state of the paper's example, and what precedes another."""
-    found = check("irreducibility")
-
-    def written(states: list[tuple[tuple[int, ...], ...]]) -> str:
-        return ", ".join("(" + ", ".join(str(cohort[0] + 1) for cohort in state) + ")" for state in states)
-
-    before = [state for state in found.states(4, 1, 2) if ((0,), (3,)) in found.successors(state, 4, 1)]
-    return f"{written(found.successors(((1,), (0,)), 4, 1))} follow; {written(before)} precede"
 
 
 def equal_weights() -> float:
@@ -94,28 +70,11 @@ def figure_1(*separations: int) -> str:
     return ", ".join(f"{value:.4f}" for value in distances(weights, list(separations)))
 
 
-def by_theory(separation: int) -> float:
-    """Return the distance from uniform of the synthetic problem's participation, by theory."""
-    return chain(SCENARIOS / "paper" / "debiased-synthetic.fedsim.yaml", separation=separation)[0].l1_uniform
-
-
-@cache
-def evolution(separation: int, rounds: int = 60) -> tuple[float, float]:
-    """Return how far eta_R(t) by the paper's matrices is from `convergence`, and the L1 distance from pi_R at the end.
-
-    They begin with the window of the clients 0 to R - 1, the first of them the last to take part.
-    """
-    windows = list(permutations(range(len(SMALL)), separation))
-    choice = np.array([[0.0 if i in window else SMALL[i] for i in range(len(SMALL))] for window in windows])
-    choice /= choice.sum(axis=1, keepdims=True)
-    matrix = check("mixing_conjecture").transition_matrix(separation)
-    phi, eta = np.eye(len(windows))[0], list[np.ndarray]()
-    for _ in range(rounds):
-        eta.append(choice.T @ phi)
-        phi = matrix.T @ phi
+def left_after(rounds: int, separation: int) -> float:
+    """Return the L1 distance from pi_R of who takes part so late; the heaviest have just taken part at the start."""
     waits = [max(0, separation - place) for place in range(len(SMALL))]
     found = convergence(SMALL, separation, rounds=rounds, start=waits)
-    return float(np.abs(found.eta - eta).max()), float(np.abs(eta[-1] - found.limit.pi).sum())
+    return float(np.abs(found.eta[-1] - found.limit.pi).sum())
 
 
 @cache
@@ -138,12 +97,6 @@ def total_variation(*separations: int) -> str:
 
 
 @cache
-def mixing_times(*separations: int) -> str:
-    """Write mixing times of the small chain."""
-    return ", ".join(str(mixing(SMALL, r).mixing_time) for r in separations)
-
-
-@cache
 def bias_of_counts(*separations: int) -> str:
     """Write how far the mean of counted frequencies is from the limit, of which 1/t is extrapolated away."""
     means = {r: check("appendix_lemmas").mean_frequencies(r, 400) for r in separations}
@@ -153,51 +106,22 @@ def bias_of_counts(*separations: int) -> str:
     )
 
 
-def network_verdict(runs: list[Record]) -> str:
-    """Say whether FedAvg lies above Debiased FedAvg, participation by participation, by both metrics."""
-    told, sure = [], []
-    for what, words in (("average_loss", "mean models"), ("loss", "single models")):
-        avg, debiased = (above_uniform(runs, name, what=what) for name in ("fedavg", "debiased_fedavg"))
-        apart = avg - debiased
-        mean, half = mean_and_half(apart)
-        sure.append(mean > half)
-        told.append(f"by {with_interval(apart, 4)} of {words}, in {int((apart > 0).sum())} of {len(apart)}")
-    verdict = "yes" if all(sure) else "in part" if any(sure) else "not decided"
-    return f"{verdict}: FedAvg lies above Debiased FedAvg {' and '.join(told)}"
-
-
-def figure_3_verdict(short: list[Record], long: list[Record]) -> str:
-    """Say in how many participations the order of the paper's Figure 3 is seen, and whether a distance stays.
-
-    `short` are records of all separations, `long` of one, whose losses above uniform are compared from mark to mark.
-    """
-    fedavg, debiased = (above_by_separation(short, name, "loss") for name in ("fedavg", "debiased_fedavg"))
-    falls: np.ndarray = np.all(np.diff(np.array(list(fedavg.values())), axis=0) < 0, axis=0)
-    apart = [str(r) for r, above in debiased.items() if above.mean() > mean_and_half(above)[1]]
-    where = f"at R = {', '.join(apart)}" if apart else "nowhere"
-    first, last = (above_at(long, "fedavg", mark) for mark in (0, -1))
-    change, half = mean_and_half(last - first)
-    how = "grows" if change > half else "shrinks" if -change > half else "does not change by more than chance"
-    return "; ".join(
-        [
-            f"FedAvg's bias falls with R in {int(falls.sum())} of {len(falls)}",
-            f"Debiased FedAvg lies above uniform by more than chance {where}",
-            f"{sum(each['converged'] for each in short)} of {len(short)} runs have settled",
-            f"later, at R = 0, FedAvg's distance {how}: {signed(first.mean(), 3)}, {signed(last.mean(), 3)}",
-        ]
-    )
-
-
-def losses_at(records: Sequence[Record], name: str, mark: int) -> np.ndarray:
-    """Return single models' losses until a mark."""
-    return np.array([each["losses"][mark] for each in of(records, name)])
-
-
 def fallen(records: Sequence[Record], name: str, separation: int | None = None) -> str:
-    """Say by what share of the loss runs still fall from their third quarter to the last, and how many have settled."""
+    """Say by what share of the loss runs still fall in the end, if known, and how many have settled."""
     runs = of(records, name, separation)
-    drift = f"{100 * np.mean([each['drift'] for each in runs]):.3g} %"
+    drift = f"{100 * np.mean([each['drift'] for each in runs]):.3g} %" if "drift" in runs[0] else ""
     return f"{drift} | {sum(each['converged'] for each in runs)} of {len(runs)}"
+
+
+def falling(records: Sequence[Record], what: str = "average_loss") -> str:
+    """Say in how many draws, or participations, FedAvg's bias falls with the separation."""
+    above = np.array(list(above_by_separation(records, "fedavg", what).values()))
+    return f"{(np.diff(above, axis=0) < 0).all(axis=0).sum()} of {above.shape[1]}"
+
+
+def by_separation(records: Sequence[Record], name: str, write: Callable[[np.ndarray], str]) -> str:
+    """Write an optimizer's loss above uniform at each separation."""
+    return "; ".join(f"R = {r}: {write(values)}" for r, values in above_by_separation(records, name).items())
 
 
 def above_at(records: Sequence[Record], name: str, mark: int, separation: int | None = None) -> np.ndarray:
@@ -206,8 +130,6 @@ def above_at(records: Sequence[Record], name: str, mark: int, separation: int | 
     return above_uniform(at, name, separation, what="at")
 
 
-Figures = Mapping[str, Mapping[str, float]]
-"""Metrics by the name of the scenario."""
 Scales = Mapping[str, Mapping[str, Sequence[float]]]
 """A value for each seed, by figure, by scale."""
 CLOSE = 0.02
@@ -217,21 +139,6 @@ CLOSE = 0.02
 def compared(value: float, form: str, low: float, high: float, within: str) -> str:
     """Write a measured figure, and whether it lies where it agrees with the published one."""
     return f"{form.format(value)} | {'yes' if low <= value <= high else f'**no** ({within} would)'}"
-
-
-def faster(figures: Figures) -> float:
-    """Return how many times sooner the buffered server reaches the loss."""
-    rounds, buffer = figures["papaya-rounds"], figures["papaya-buffer"]
-    return rounds["learning.fedavg.time_to_target"] / buffer["learning.fedbuff.time_to_target"]
-
-
-def fewer(figures: Figures) -> float:
-    """Return how many times fewer sessions the buffered server begins on the way to the loss."""
-    begun = [
-        own[f"learning.{name}.rounds_to_target"] * own["sessions.count"] / own["rounds.count"]
-        for own, name in ((figures["papaya-rounds"], "fedavg"), (figures["papaya-buffer"], "fedbuff"))
-    ]
-    return begun[0] / begun[1]
 
 
 def verdict(figure: str, scale: str, measured: Scales) -> str:
@@ -253,27 +160,23 @@ def at_scale(figure: str, scale: str, measured: Scales) -> str:
     return f"{values.mean():.4g}{spread}"
 
 
-def _by_separation(records: list[Record], name: str, separation: int | None, write: Callable[[np.ndarray], str]) -> str:
-    """Write an optimizer's loss above uniform, at one separation or at each."""
-    if separation is not None:
-        return write(above_uniform(records, name, separation))
-    return "; ".join(f"R = {r}: {write(values)}" for r, values in above_by_separation(records, name).items())
-
-
 class Placeholders:
     """The numbers of the stores, by the names that the templates call them by."""
 
     def __init__(self, kept: Kept) -> None:
         self.rates, self.networks, self.what_ifs = kept["rates"], kept["networks"], kept["what-ifs"]
-        self.draws, self.validation = kept["draws"], kept["validation"]
-        self._figure_3 = kept["figure-3"]
-        self.scaling, self._two_speeds, self._clipping = kept["scaling"], kept["two-speeds"], kept["clipping"]
+        self.draws, self.images = kept["draws"], kept["figure-3"]
+        self.scaling: Scales = self._studies("scaling-")
+        self.validation = self._studies("validation-")
+
+    def _studies(self, prefix: str) -> dict[str, dict[str, list[float]]]:
+        """Return the metrics of the what-ifs whose names begin so, by the rest of the name."""
+        names = (name for name in self.what_ifs if name.startswith(prefix))
+        return {name.removeprefix(prefix): self.what_ifs[name]["metrics"] for name in names}
 
     def running_frequencies(self, *separations: int) -> str:
         """Write how far running frequencies are from their limit after 100 rounds."""
-        l1, error = self._two_speeds["running_l1"], self._two_speeds["running_l1_error"]
-        pairs = {r: [l1[str(r)]["100"], 1.96 * error[str(r)]] for r in separations}
-        return "; ".join(f"R = {r}: {with_error(pair, 3)}" for r, pair in pairs.items())
+        return "; ".join(f"R = {r}: {with_error(self.rates['running'][str(r)], 3)}" for r in separations)
 
     def lemma_3(self, what: str, digits: int, *rounds: int) -> str:
         """Write t times the squared errors of frequencies or weights, by separation."""
@@ -287,69 +190,21 @@ class Placeholders:
         records = [each for each in self.draws[study]["records"] if each["separation"] in {None, *separations}]
         return {each["draw"] for each in records} - {each["draw"] for each in records if not each["converged"]}
 
-    def larger_with_random_groups(self, separation: int) -> int:
-        """Return in how many draws FedAvg's bias is larger with random groups than with consecutive ones."""
-        studies = (self.draws[f"synthetic-{groups}long-draws"]["records"] for groups in ("random-groups-", ""))
-        random, consecutive = (above_uniform(records, "fedavg", separation) for records in studies)
-        return int((random > consecutive).sum())
-
-    def synthetic(self, name: str, separation: int | None = None) -> str:
-        """Write an optimizer's loss above uniform on the synthetic problem, at one separation or at each."""
+    @property
+    def synthetic(self) -> list[Record]:
+        """The records of the synthetic problem in the draws in which all runs have settled."""
         settled = self.settled_draws("synthetic-long-draws", 0, 8)
-        records = [each for each in self.draws["synthetic-long-draws"]["records"] if each["draw"] in settled]
-        return _by_separation(records, name, separation, with_range)
-
-    def digits(self, name: str, separation: int | None = None) -> str:
-        """Write the same of digits."""
-        return _by_separation(self.draws["digits-draws"]["records"], name, separation, with_interval)
-
-    def l1_uniform(self, separation: int) -> str:
-        """Write the L1 distance from uniform of the participations of the synthetic problem."""
-        runs = of(self.draws["synthetic-long-participations"]["records"], "fedavg", separation)
-        return with_interval(np.array([each["l1_uniform"] for each in runs]), 3)
+        return [each for each in self.draws["synthetic-long-draws"]["records"] if each["draw"] in settled]
 
     def rounds_within(self, share: str, problem: str, name: str, separation: int) -> str:
         """Write the rounds until an optimizer is within a share of uniform's descent from its end."""
         runs = of(self.draws[f"{problem}-participations"]["records"], name, separation)
         return rounds_taken([each["rounds_within"][share] for each in runs])
 
-    def falling(self) -> int:
-        """Return in how many draws of digits FedAvg's bias falls with the separation."""
-        by_r = list(above_by_separation(self.draws["digits-draws"]["records"], "fedavg").values())
-        return int((np.diff(by_r, axis=0) < 0).all(axis=0).sum())
-
-    def unsettled(self) -> str:
-        """Say in how many draws of digits FedAvg has not settled at R = 0."""
-        count = sum(not each["converged"] for each in of(self.draws["digits-draws"]["records"], "fedavg", 0))
-        return f"At R = 0 FedAvg has not settled in {count} of 10" if count else "All have settled"
-
-    def network(self, study: str, name: str, what: str, digits: int = 4) -> str:
-        """Write by how much a loss of the network lies above uniform."""
-        return with_interval(above_uniform(self.networks[study]["records"], name, what=what), digits)
-
-    def settled(self, study: str, name: str) -> str:
-        """Say how many runs of the network have settled, and by what share of the loss they still fall, if known."""
-        runs = of(self.networks[study]["records"], name)
-        drift = f"{100 * np.mean([each['drift'] for each in runs]):.2f} %" if "drift" in runs[0] else ""
-        return f"{sum(each['converged'] for each in runs)} of {len(runs)} | {drift}"
-
     @property
     def figure_3(self) -> list[Record]:
         """The records of all separations."""
-        return [each for name, study in self._figure_3.items() if "long" not in name for each in study["records"]]
-
-    def images(self, study: str) -> Record:
-        """Return a study of the network on images."""
-        return cast(Record, self._figure_3[study])
-
-    def clipped(self, kind: str, training: str, clip: float | None) -> str:
-        """Write the bias that a clip leaves."""
-        return with_interval(np.array([found[f"{kind} {training} {clip}"] for found in self._clipping.values()]), 3)
-
-    def largest_weights(self) -> str:
-        """Write how large the first weights of Debiased FedAvg became."""
-        seen = np.array(self.networks["weights-r0"]["largest_weights"])
-        return f"{np.median(seen):.0f} in the median of ten runs ({seen.min():.0f} to {seen.max():.0f})"
+        return [each for name, study in self.images.items() if "long" not in name for each in study["records"]]
 
     def values(self, study: str, metric: str) -> np.ndarray:
         """Return a metric of a study by seed."""
@@ -373,29 +228,6 @@ class Placeholders:
         """Return the share of the phones that is available and the hour of the day, by share."""
         shares = [(f"population.available_share.local.{hour:02d}", hour) for hour in range(24)]
         return sorted((100 * self.average("night-charging", metric), hour) for metric, hour in shares)
-
-    def lost(self, metric: str) -> str:
-        """Write what share of a metric's value at R = 0 is lost at R = 20, in per cent."""
-        long, none = (self.values(f"separation-versus-speed-{r}", metric) for r in (20, 0))
-        return with_interval(100.0 - 100.0 * long / none, 0)
-
-    def debiased_nearer(self) -> str:
-        """Say with how many seeds Debiased FedAvg ends nearer to the optimum than FedAvg."""
-        debiased, avg = (self.values("time-zones", f"learning.{each}.bias") for each in ("debiased_fedavg", "fedavg"))
-        return f"{int((debiased < avg).sum())} of {len(avg)}"
-
-    def chasing(self, metric: str) -> str:
-        """Say of each law that chases loss how a metric differs from that of uniform selection, by separation."""
-        said = list[str]()
-        for law in ("oort", "power_of_choice", "loss_proportional", "refl"):
-            parts = list[str]()
-            for r in (0, 20):
-                more = self.values(f"chasing-{law}-{r}", metric) - self.values(f"chasing-uniform-{r}", metric)
-                mean, half = mean_and_half(more)
-                word = f"{abs(mean):.3f} ± {half:.3f} {'more' if mean > 0 else 'less'}"
-                parts.append(f"{'no difference' if abs(mean) <= half else word} at R = {r}")
-            said.append(f"`{law}`: {', '.join(parts)}")
-        return f"Distance from uniform participation, compared with `uniform`: {'; '.join(said)}."
 
     @property
     def servers(self) -> list[tuple[str, str, str]]:

@@ -1,20 +1,17 @@
-"""Theorems 1 and 2, Lemma 3 and the two speeds of the paper, as rates; each takes a minute, and draws its picture.
+"""Theorems 1 and 2, Lemma 3 and the two speeds of the paper, as rates; takes some minutes.
 
 *Theorems*: quadratic objectives, so that FedAvg's floor is known, the gradient of F where sum_i pi_i f_i is least. The
 step size is 1 / (K sqrt(T)), so every T is a training of its own; the error is the mean of |grad F(x)|^2 over the
 iterates. All replicas are trained as one array; a test trains some by `fedsim.learning`.
 *Lemma*: the counted frequencies lambda_i and weights nu_i = 1 / (N lambda_i) after t rounds, beside their limits.
-*Two speeds*: how fast one round's cohort forgets the start, and how fast the counts settle.
+*Two speeds*: how fast the counts settle, where one round's cohort takes longer.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from fedsim import Scenario
@@ -106,9 +103,8 @@ def floor(problem: Quadratic, separation: int) -> float:
 
 def slope(errors: Floats, horizons: tuple[int, ...]) -> list[float]:
     """Return the exponent b of errors like T^b from the fourth T on, with its interval over replicas."""
-    late = slice(3, None)
-    x = np.log(horizons[late])
-    return mean_and_half(np.array([np.polyfit(x, np.log(each[late]), 1)[0] for each in errors.T]))
+    x = np.log(horizons[3:])
+    return mean_and_half(np.array([np.polyfit(x, np.log(each[3:]), 1)[0] for each in errors.T]))
 
 
 def theorems() -> dict[str, Any]:
@@ -150,74 +146,45 @@ def counting(separation: int, rounds: tuple[int, ...] = LEMMA, replicas: int = C
     return found
 
 
-@contextmanager
-def picture(name: str, panels: int, width: float) -> Iterator[list[Axes]]:
-    """Yield the panels of a picture of ``docs/images``, and write it."""
-    figure, axes = plt.subplots(1, panels, figsize=(width, 4.2), layout="constrained")
-    yield list(axes)
-    for panel in axes:
-        panel.grid(alpha=0.3)
-        panel.spines[["top", "right"]].set_visible(False)
-    figure.savefig(ROOT / "docs" / "images" / f"{name}.png", dpi=110, metadata={"Software": None})
-
-
-def colours(separations: tuple[int, ...]) -> list[Any]:
-    """Return a colour for each separation."""
-    return list(mpl.colormaps["viridis"](np.linspace(0.0, 0.88, len(separations))))
-
-
 def draw(found: dict[str, Any]) -> None:
     """Draw the errors of FedAvg and of Debiased FedAvg by T, and that of the counted frequencies by t."""
-    with picture("rates", 3, width=13) as axes:
-        for r, colour in zip(map(str, SEPARATIONS), colours(SEPARATIONS), strict=True):
-            shown = [found["error"][name][r] for name in OPTIMIZERS]
-            shown += [found["lemma_3"][r]["frequencies"]] if r in found["lemma_3"] else []
-            for panel, errors in zip(axes, shown, strict=False):
-                middle, half = np.array(list(errors.values())).T
-                panel.errorbar([int(t) for t in errors], middle, half, color=colour, label=f"R = {r}", capsize=2)
-            if found["floor"][r][0] > NONE:
-                axes[0].axhline(found["floor"][r][0], color=colour, linestyle=":", linewidth=1.0)
-        x = np.array(HORIZONS, dtype=float)
-        for panel, name in zip(axes, OPTIMIZERS, strict=False):
-            y = 1.2 * found["error"][name]["0"][str(HORIZONS[0])][0] * np.sqrt(x[0] / x)
-            panel.plot(x, y, color="0.5", linestyle="--", linewidth=1.0, label="T$^{-1/2}$")
-        x = np.array(LEMMA, dtype=float)
-        first = found["lemma_3"]["0"]["frequencies"][str(LEMMA[0])][0]
-        axes[2].plot(x, 1.3 * first * x[0] / x, color="0.5", linestyle="--", linewidth=1.0, label="t$^{-1}$")
-        axes[0].set(title="FedAvg; dotted: its floor, computed", xlabel="rounds T", ylabel="E |∇F|² of an iterate")
-        axes[1].set(title="Debiased FedAvg", xlabel="rounds T", ylabel="E |∇F|² of an iterate")
-        axes[2].set(title="Counted frequencies", xlabel="rounds t", ylabel="E max |λ - π|²")
-        for panel in axes:
-            panel.set(xscale="log", yscale="log")
-            panel.legend(fontsize=8)
+    figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
+    colours = dict(zip(map(str, SEPARATIONS), mpl.colormaps["viridis"](np.linspace(0.0, 0.88, 5)), strict=True))
+    counted = {r: own["frequencies"] for r, own in found["lemma_3"].items()}
+    error, panels = "E |∇F|² of an iterate", dict(zip((*OPTIMIZERS, "counts"), axes, strict=True))
+    for name, errors, power in (*((name, found["error"][name], 0.5) for name in OPTIMIZERS), ("counts", counted, 1.0)):
+        for r, own in errors.items():
+            middle, half = np.array([*own.values()]).T
+            panels[name].errorbar([*map(int, own)], middle, half, color=colours[r], label=f"R = {r}", capsize=2)
+        x, first = np.array([*map(int, errors["0"])]), next(iter(errors["0"].values()))[0]
+        falling = {"color": "0.5", "linestyle": "--", "linewidth": 1.0, "label": f"slope \N{MINUS SIGN}{power:g}"}
+        panels[name].plot(x, 1.2 * first * (x[0] / x) ** power, **falling)
+        panels[name].set(xlabel="rounds", ylabel=error, xscale="log", yscale="log")
+        panels[name].legend(fontsize=8)
+        panels[name].grid(alpha=0.3)
+        panels[name].spines[["top", "right"]].set_visible(False)
+    for r, (level, _) in found["floor"].items():
+        if level > NONE:
+            axes[0].axhline(level, color=colours[r], linestyle=":", linewidth=1.0)
+    axes[0].set(title="FedAvg; dotted: its floor, computed")
+    axes[1].set(title="Debiased FedAvg")
+    axes[2].set(title="Counted frequencies", ylabel="E max |λ - π|²")
+    figure.savefig(ROOT / "docs" / "images" / "rates.png", dpi=110, metadata={"Software": None})
+
+
+def running() -> dict[str, list[float]]:
+    """Return the L1 distance of running frequencies from their limit after 100 rounds, with half of its interval."""
+    weights = build_population(Scenario.load(SCENARIOS / "paper" / "convergence.fedsim.yaml")).weight
+    found = {}
+    for separation in (0, 5, 20, 50, 80, 95):
+        limit = convergence(weights, separation, rounds=300).limit
+        counts = running_frequencies(weights, separation, rounds=300, limit=limit)
+        found[str(separation)] = [float(counts.l1[99]), 1.96 * float(counts.standard_error[99])]
+    return found
 
 
 def measure_rates() -> None:
     """Measure all, draw it, and keep what the pages quote."""
-    found = theorems() | {"lemma_3": {str(r): counting(r) for r in SEPARATIONS[:-1]}}
+    found = theorems() | {"lemma_3": {str(r): counting(r) for r in SEPARATIONS[:-1]}, "running": running()}
     write_store("rates", found)
     draw(found)
-
-
-def measure_two_speeds() -> None:
-    """Compute both speeds, draw them, and keep what the pages quote."""
-    rounds, separations = 300, (0, 5, 20, 50, 80, 95)
-    weights = build_population(Scenario.load(SCENARIOS / "paper" / "convergence.fedsim.yaml")).weight
-    left = {r: convergence(weights, r, rounds=rounds) for r in separations}
-    right = {r: running_frequencies(weights, r, rounds=rounds, limit=left[r].limit) for r in separations}
-    with picture("two-speeds", 2, width=11) as (one_round, counts):
-        for r, colour in zip(separations, colours(separations), strict=True):
-            floor = left[r].noise_floor
-            seen = left[r].tv if floor is None else np.where(left[r].tv > 2.0 * floor, left[r].tv, np.nan)
-            one_round.plot(np.arange(rounds), seen, color=colour, label=f"R = {r}")
-            counts.plot(1 + np.arange(rounds), right[r].l1, color=colour, label=f"R = {r}")
-        one_round.set(title="One round's cohort", xlabel="round", ylabel="TV distance from π", ylim=(0.0, None))
-        counts.set(
-            title="Running frequencies", xlabel="rounds so far", ylabel="expected L1 distance from π", yscale="log"
-        )
-        counts.legend(ncols=2)
-    found = {
-        "running_l1": {str(r): {str(t): float(right[r].l1[t - 1]) for t in (100, 300)} for r in separations},
-        "running_l1_error": {str(r): float(right[r].standard_error[99]) for r in separations},
-    }
-    write_store("two-speeds", found)

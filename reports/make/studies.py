@@ -1,7 +1,6 @@
 """The studies whose numbers the documentation quotes; each is kept in a store of `reports/`."""
 
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -12,13 +11,14 @@ import polars as pl
 
 from fedsim import Scenario, simulate
 from fedsim.run.scaled import scale_down
-from reports.make import pages, rates, tournament, training, which_r, which_separation
+from reports.make import pages, rates, runs, training, which_r, which_separation
 from reports.make.kept import SCENARIOS, Record, read_store, write_store
 
 # What-ifs: a seed draws everything anew, devices, participation and, where something is trained, the data.
 
 PARTICIPATION = ("rounds.per_day", "rounds.shortage_share", "rounds.wait.mean", "participation.*", "group.*.ratio")
 BIASES = ("learning.*.bias", "learning.*.bias_predicted", "participation.never_share", "learning.*.single_distance")
+CLIPPED = ("learning.fedavg.bias", "learning.debiased_fedavg.bias")
 CHASING = ("participation.l1_uniform", "participation.l1_chance", "group.seldom.ratio", "learning.*.average_loss")
 BUFFERED = (
     *("rounds.per_day", "group.*.ratio", "group.*.share", "group.*.share_theory", "learning.*.bias"),
@@ -26,25 +26,41 @@ BUFFERED = (
 )
 
 
+PUBLISHED = (
+    *("population.available_share*", "rounds.count", "rounds.target_share", "rounds.reported_mean"),
+    *("rounds.duration.mean", "sessions.count", "sessions.*_share", "learning.*_to_target"),
+)
+SCALED = (
+    *("population.available_share", "population.eligible_share", "group.tablets.share"),
+    *("sessions.reported_share", "sessions.dropped_share", "sessions.wasted_share"),
+    *("participation.l1_uniform", "participation.gini", "participation.never_share", "participation.by_speed.10"),
+    *("participation.gap.mean", "participation.coverage.t50", "rounds.per_day", "rounds.duration.mean"),
+    *("rounds.duration.p95", "rounds.target_share", "participation.most", "participation.gap.min"),
+    *("sessions.count", "sessions.device_hours"),
+)
+
+
 @dataclass(frozen=True)
 class WhatIf:
-    """A scenario with changes, and the metrics that are kept of it, by patterns; with how many seeds."""
+    """A scenario with changes, and the metrics that are kept of it, by patterns, for each seed."""
 
-    scenario: str
+    scenario: str  # within scenarios/studies; without its suffix, where that is .fedsim.yaml
     metrics: tuple[str, ...]
     overrides: tuple[str, ...] = ()
-    seeds: int = 5
+    seeds: Sequence[int] = range(1, 6)
+    factor: int = 1  # by which the federation is made smaller
 
     def measure(self) -> Record:
         """Return what was measured, a list over seeds for each metric; None where a seed has no such number."""
-        runs = list[dict[str, float]]()
-        for seed in range(1, self.seeds + 1):
+        runs, file = list[dict[str, float]](), SCENARIOS / "studies" / self.scenario
+        for seed in self.seeds:
             overrides = [f"seed={seed}", "sweep=null", *self.overrides]
-            result = simulate(Scenario.load(SCENARIOS / "studies" / f"{self.scenario}.fedsim.yaml", overrides))
+            scenario = Scenario.load(file if file.suffix else f"{file}.fedsim.yaml", overrides)
+            result = simulate(scale_down(scenario, self.factor).scenario if self.factor > 1 else scenario)
             runs.append({**result.metrics, **single_distances(result.learning)})
         finite = [{name: value for name, value in run.items() if isfinite(value)} for run in runs]
         names = sorted({name for run in runs for name in run if any(fnmatch(name, wanted) for wanted in self.metrics)})
-        return {"seeds": self.seeds, "metrics": {name: [run.get(name) for run in finite] for name in names}}
+        return {"seeds": len(self.seeds), "metrics": {name: [run.get(name) for run in finite] for name in names}}
 
 
 def single_distances(learning: pl.DataFrame | None) -> dict[str, float]:
@@ -68,19 +84,19 @@ WHAT_IFS = {
     },
     "time-zones": WhatIf("learning-time-zones", BIASES),
     "time-zones-small-steps": WhatIf(
-        "learning-time-zones", BIASES, ("learning.step_size=0.0005", "stop.rounds=12000"), seeds=3
+        "learning-time-zones", BIASES, ("learning.step_size=0.0005", "stop.rounds=12000"), range(1, 4)
     ),
     "per-client-separation": WhatIf("learning-per-client-separation", BIASES),
     **{
         f"chasing-{law}-{r}": WhatIf(
-            "chasing-loss", CHASING, (f"server.selection={law}", f"population.*.separation={r}"), seeds=8
+            "chasing-loss", CHASING, (f"server.selection={law}", f"population.*.separation={r}"), range(1, 9)
         )
         for law in ("uniform", "oort", "power_of_choice", "loss_proportional", "refl")
         for r in (0, 20)
     },
     "drop-outs": WhatIf("learning-drop-outs", BIASES),
     **{
-        f"{name}-{wait}": WhatIf(scenario, BUFFERED, (f"population.*.cooldown={wait}", *server), seeds=3)
+        f"{name}-{wait}": WhatIf(scenario, BUFFERED, (f"population.*.cooldown={wait}", *server), range(1, 4))
         for name, scenario, *server in (
             ("buffer-10", "sync-versus-buffered", "server.buffer=10"),
             ("buffer-100", "sync-versus-buffered", "server.buffer=100"),
@@ -89,68 +105,39 @@ WHAT_IFS = {
         )
         for wait in ("0s", "30m")
     },
+    "clipping-none": WhatIf("clipping", CLIPPED, ("privacy.training=none",), range(10)),
+    **{
+        f"clipping-{training}-{clip}": WhatIf(
+            "clipping", CLIPPED, (f"privacy.training={training}", f"privacy.clip={clip}"), range(10)
+        )
+        for training in ("clip", "noise")
+        for clip in (1.6, 0.8, 0.4, 0.2)
+    },
+    # What published figures are compared with. CI replays the scenarios with their limits.
+    **{
+        f"validation-{name}": WhatIf(f"../validation/{name}", PUBLISHED, seeds=(1,))
+        for name in ("one-zone", "papaya-buffer", "papaya-rounds", "us-phones", "us-phones-plugged")
+    },
+    # Which figures a smaller federation keeps: the smaller, the more chance there is, and the less a run costs.
+    **{
+        f"scaling-{scale}": WhatIf("../validation/scaling.yaml", SCALED, tuple(overrides), range(seeds), factor)
+        for scale, factor, seeds, *overrides in (
+            ("1", 1, 4),
+            ("1/10", 10, 8),
+            ("1/100", 100, 24),
+            ("1/100, R too", 100, 24, "population.*.separation=0"),
+        )
+    },
 }
 
 
-# What published figures are compared with. CI replays the scenarios with their limits.
-
-PUBLISHED = (
-    *("population.available_share", "population.available_share.ratio", "sessions.dropped_share", "sessions.count"),
-    *("rounds.count", "rounds.target_share", "rounds.reported_mean", "rounds.duration.mean"),
-    *("sessions.reported_share", "sessions.aborted_share"),
-    *(f"learning.{name}.{each}_to_target" for name in ("fedavg", "fedbuff") for each in ("time", "rounds")),
-    *(f"population.available_share.local.{hour:02}" for hour in range(24)),
-)
-
-
-def measure_validation() -> None:
-    """Simulate every scenario of ``scenarios/validation``, and keep the figures."""
-    found = {}
-    for file in sorted((SCENARIOS / "validation").glob("*.fedsim.yaml")):
-        metrics = simulate(Scenario.load(file)).metrics
-        name = file.name.removesuffix(".fedsim.yaml")
-        found[name] = {key: float(f"{metrics[key]:.6g}") for key in PUBLISHED if key in metrics}
-        sys.stdout.write(f"{name}\n")
-    write_store("validation", found)
-
-
-# Which figures a smaller federation keeps.
-
-SCALES = {"1": (1, 4), "1/10": (10, 8), "1/100": (100, 24), "1/100, R too": (100, 24)}
-"""By how much a federation is smaller, and its runs: the smaller, the more chance there is, and the less each costs."""
-SCALED = (
-    *("population.available_share", "population.eligible_share", "group.tablets.share"),
-    *("sessions.reported_share", "sessions.dropped_share", "sessions.wasted_share"),
-    *("participation.l1_uniform", "participation.gini", "participation.never_share", "participation.by_speed.10"),
-    *("participation.gap.mean", "participation.coverage.t50", "rounds.per_day", "rounds.duration.mean"),
-    *("rounds.duration.p95", "rounds.target_share", "participation.most", "participation.gap.min"),
-    *("sessions.count", "sessions.device_hours"),
-)
-
-
-def measure_scaling() -> None:
-    """Simulate all scales and seeds, and keep the figures."""
-    large = Scenario.load(SCENARIOS / "validation" / "scaling.yaml")
-    found: dict[str, dict[str, list[float]]] = {}
-    for scale, (factor, seeds) in SCALES.items():
-        own = large if factor == 1 else scale_down(large, factor).scenario
-        if "R" in scale:
-            own = own.with_values({"population.*.separation": 0})
-        runs = [simulate(own.with_values({"seed": seed})).metrics for seed in range(seeds)]
-        found[scale] = {name: [float(f"{run.get(name, 0.0):.6g}") for run in runs] for name in SCALED}
-        sys.stdout.write(f"{scale}\n")
-    write_store("scaling", found)
-
-
 def _keep(store: str, name: str, measure: Callable[[], Record]) -> None:
-    begin = time.perf_counter()
-    write_store(store, read_store(store, {}) | {name: measure()}, sort_keys=True)
-    sys.stderr.write(f"{name}: {time.perf_counter() - begin:.0f} s\n")
+    sys.stderr.write(f"{name}\n")
+    write_store(store, read_store(store) | {name: measure()}, sort_keys=True)
 
 
 STUDIES: Mapping[str, Callable[[], None]] = {
     "rates": rates.measure_rates,
-    "two-speeds": rates.measure_two_speeds,
     **{
         name: partial(_keep, store, name, study.measure)
         for store, studies in (
@@ -159,20 +146,21 @@ STUDIES: Mapping[str, Callable[[], None]] = {
         )
         for name, study in studies.items()
     },
-    "validation": measure_validation,
-    "scaling": measure_scaling,
-    "clipping": training.measure_clipping,
-    "which-separation": which_separation.tune,
+    "which-separation-tuning": which_separation.measure,
     "which-r": which_r.run,
-    "tournament": tournament.run,
+    **{
+        name: partial(runs.run_kept_sweep, f"studies/{name}")
+        for name in ("which-separation", "which-cooldown", "tournament", "tournament-debiased")
+    },
 }
 
 
 def run_studies(names: Sequence[str]) -> None:
-    """Run the studies of these names, or all, and write the pages anew."""
-    unknown = [name for name in names if name not in STUDIES]
+    """Run the studies whose names begin with one of these, or all, and write the pages anew."""
+    unknown = [name for name in names if not any(each.startswith(name) for each in STUDIES)]
     if unknown:
         raise SystemExit(f"there is no study {', '.join(unknown)}; there are: {', '.join(STUDIES)}")
-    for name in names or STUDIES:
-        STUDIES[name]()
+    for name, run in STUDIES.items():
+        if not names or name.startswith(tuple(names)):
+            run()
     pages.write_regions()

@@ -8,21 +8,19 @@ loss falls for ever, under any participation; with some it comes to rest. It nee
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from fedsim import Result, Scenario, simulate
-from reports.make.kept import SCENARIOS, UNIFORM, Record, write_store
+from reports.make.kept import SCENARIOS, UNIFORM, Record
 from reports.make.words import NAMES
 
 COUNT = 10  # participations, or draws of the data
-LONG = 8000
-"""Rounds of the uniform reference at least, whose descent is what the others are measured by."""
-SHARES = (0.05, 0.02, 0.01)
-"""How near to the end of uniform participation's descent, as shares of that descent."""
+LONG = 8000  # rounds of the uniform reference at least, whose descent is what the others are measured by
+SHARES = (0.05, 0.02, 0.01)  # of uniform participation's descent: how near to its end
 
 
 def losses_of(result: Result, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -42,6 +40,12 @@ def loss_record(result: Result, name: str) -> Record:
     }
 
 
+def paper(name: str, changes: Mapping[str, Any]) -> Scenario:
+    """Return one of the paper's scenarios with changes."""
+    scenario = Scenario.load(SCENARIOS / "paper" / f"{name}.fedsim.yaml")
+    return scenario.with_values({"expect": [], "records.gauges": None, **changes})
+
+
 @dataclass(frozen=True)
 class Draws:
     """A study of FedAvg, Debiased FedAvg and FedVARP at several separations."""
@@ -49,51 +53,50 @@ class Draws:
     scenario: str
     rounds: int
     separations: tuple[int, ...] = (0, 4, 8, 12)
-    overrides: tuple[str, ...] = ()
+    changes: Mapping[str, Any] = field(default_factory=dict)
     over_draws: bool = False  # of the data, each with a participation of its own; else over participations
 
-    def measure(self, count: int = COUNT, overrides: Sequence[str] = ()) -> Record:
+    def measure(self, count: int = COUNT) -> Record:
         """Return the records of the study, with what they are of."""
-        asked = ["expect=[]", "records.gauges=null", "learning.evaluate_every=10", f"stop.rounds={self.rounds}"]
-        file = SCENARIOS / "paper" / f"{self.scenario}.fedsim.yaml"
-        scenario, records = Scenario.load(file, [*asked, *self.overrides, *overrides]), list[Record]()
+        asked = {"learning.evaluate_every": 10, "stop.rounds": self.rounds, **self.changes}
+        scenario, records = paper(self.scenario, asked), list[Record]()
         if self.over_draws:
             for draw in range(1, count + 1):
                 found = self._records(scenario.with_values({"learning.problem.data_seed": draw}), [draw])
                 records += [{"draw": draw} | each for each in found]
         else:
             records += self._records(scenario, range(count))
-        return {"scenario": self.scenario, "overrides": self.overrides, "rounds": self.rounds, "records": records}
+        return {"scenario": self.scenario, "rounds": self.rounds, "records": records}
 
     def _records(self, scenario: Scenario, replicates: Sequence[int]) -> Iterator[Record]:
         """Yield one record for each participation, separation and optimizer, over one draw of the data."""
-        longer = {"stop.rounds": max(LONG, scenario.stop.rounds or 0), "learning.optimizers": ["fedavg"]}
+        longer = {"stop.rounds": max(LONG, self.rounds), "learning.optimizers": ["fedavg"]}
         uniform = loss_record(simulate(scenario.with_values(longer), replicate=replicates[0]), UNIFORM)
         yield {"separation": None, "participation": replicates[0]} | uniform
         end, descent = uniform["average_loss"], uniform["initial"] - uniform["average_loss"]
         changes = {"learning.reference": "none", "learning.optimizers": list(NAMES)}
-        for replicate in replicates:
-            for separation in self.separations:
-                own = scenario.with_values({**changes, "population.*.separation": separation})
-                result = simulate(own, replicate=replicate)
-                about: Record = {"separation": separation, "participation": replicate}
-                about["l1_uniform"] = result.metrics["participation.l1_uniform"]
-                for name in NAMES:
-                    loss, rounds = losses_of(result, name)
-                    near = {share: rounds[loss <= end + share * descent].tolist() for share in SHARES}
-                    within = {f"{share:g}": reached[0] if reached else None for share, reached in near.items()}
-                    yield about | loss_record(result, name) | {"rounds_within": within}
+        for replicate, separation in product(replicates, self.separations):
+            result = simulate(
+                scenario.with_values({**changes, "population.*.separation": separation}), replicate=replicate
+            )
+            about: Record = {"separation": separation, "participation": replicate}
+            about["l1_uniform"] = result.metrics["participation.l1_uniform"]
+            for name in NAMES:
+                loss, rounds = losses_of(result, name)
+                near = {share: rounds[loss <= end + share * descent].tolist() for share in SHARES}
+                within = {f"{share:g}": reached[0] if reached else None for share, reached in near.items()}
+                yield about | loss_record(result, name) | {"rounds_within": within}
 
 
-SHUFFLED = ("learning.problem.order=shuffled",)
+SHUFFLED = {"learning.problem.order": "shuffled"}
 DRAWS = {
     "digits-participations": Draws("debiased-digits", 2000),
     "digits-draws": Draws("debiased-digits", 4000, over_draws=True),
-    "digits-step-0.05": Draws("debiased-digits", 1600, (0,), ("learning.step_size=0.05",)),
+    "digits-step-0.05": Draws("debiased-digits", 1600, (0,), {"learning.step_size": 0.05}),
     "synthetic-participations": Draws("debiased-synthetic", 2000),
     "synthetic-long-participations": Draws("debiased-synthetic", 8000),
     "synthetic-long-draws": Draws("debiased-synthetic", 12000, (0, 8), over_draws=True),
-    "synthetic-random-groups-participations": Draws("debiased-synthetic", 2000, overrides=SHUFFLED),
+    "synthetic-random-groups-participations": Draws("debiased-synthetic", 2000, changes=SHUFFLED),
     "synthetic-random-groups-long-draws": Draws("debiased-synthetic", 12000, (0, 8), SHUFFLED, over_draws=True),
 }
 """Digits settle in 4,000 rounds, the synthetic problem in some draws not even in 12,000."""
@@ -109,41 +112,35 @@ class Network:
     count: int = COUNT  # participations
 
     def measure(self) -> Record:
-        """Return the losses of each participation and optimizer, and the largest weights."""
-        scenario = Scenario.load(SCENARIOS / "paper" / f"{self.scenario}.fedsim.yaml")
-        scenario = scenario.with_values({"expect": [], "records.gauges": None, **self.changes})
+        """Return the losses of each participation and optimizer."""
+        scenario = paper(self.scenario, self.changes)
         runs = [simulate(scenario, replicate=replicate) for replicate in range(self.count)]
-        pi = runs[0].clients["pi"].to_numpy()
         return {
             "rounds": scenario.stop.rounds,
             "l2": self.changes.get("learning.problem.l2", 0.0),
             "marks": self.marks,
             "records": [each for run in runs for each in self._records(run)],
-            "largest_weights": [largest_weight(run.participations, len(pi)) for run in runs],
-            "largest_weight_in_the_long_run": float(1.0 / (len(pi) * pi.min())),
         }
 
     def _records(self, run: Result) -> Iterator[Record]:
-        """Yield a record for each optimizer; ``accuracy`` is on held-out images, where there are some."""
+        """Yield a record for each optimizer."""
         assert run.learning is not None
         for name in run.learning["optimizer"].unique(maintain_order=True):
             loss, rounds = losses_of(run, name)
             halves = [(2 * rounds > mark) & (rounds <= mark) for mark in self.marks]
-            figures: Record = {what: run.metrics.get(f"learning.{name}.{what}") for what in KEPT}
+            figures: Record = {what: run.metrics.get(f"learning.{name}.{what}") for what in ("loss", "drift")}
             figures |= {"losses": [float(loss[half].mean()) for half in halves]}
             figures |= {"highest_late": float(np.nanmax(loss[len(loss) // 4 :])), "participation": run.replicate}
             separation = None if name == UNIFORM else self.changes["population.*.separation"]
             yield loss_record(run, name) | figures | {"separation": separation}
 
 
-KEPT = ("loss", "drift", "late_descent", "accuracy")
-PRIOR = {"kind": "debiased_fedavg", "prior": 5.0}
 WEIGHTS = (
     *("fedavg", "debiased_fedavg", {"kind": "oracle_weighted", "name": "oracle"}),
     {"kind": "debiased_fedavg", "name": "clip", "clip": 10.0},
     {"kind": "debiased_fedavg", "name": "warm_up", "warm_up": 300},
-    PRIOR | {"name": "prior"},
-    PRIOR | {"name": "prior_from_theory", "prior_from": "theory"},
+    {"kind": "debiased_fedavg", "name": "prior", "prior": 5.0},
+    {"kind": "debiased_fedavg", "name": "prior_from_theory", "prior": 5.0, "prior_from": "theory"},
 )
 METHODS = ("fedavg", "fedvarp", "debiased_fedavg")
 
@@ -180,33 +177,3 @@ NETWORKS = {
 FIGURE_3 = {f"figure-3-r{r}": on_images(r, METHODS, "uniform") if r == 8 else on_images(r) for r in (0, 4, 8, 12)} | {
     "figure-3-long": on_images(0, reference="uniform", marks=(40_000, 80_000, 160_000), count=3)
 }
-
-
-def largest_weight(participations: pl.DataFrame, clients: int) -> float:
-    """Return the largest nu_i that counting alone gives any client at any time."""
-    so_far = pl.int_range(1, pl.len() + 1)
-    counted = participations.sort("round").with_columns(own=so_far.over("client"), total=so_far)
-    weights = counted.select(pl.col("total").max().over("round") / (clients * pl.col("own"))).to_series().to_numpy()
-    return float(weights.max())
-
-
-# Clipping: the bias that each clip norm leaves, without and with the noise of epsilon = 8.
-
-CLIPS = (1.6, 0.8, 0.4, 0.2)
-KINDS = ("fedavg", "debiased_fedavg")
-
-
-def clipped_biases(seed: int) -> dict[str, float]:
-    """Return the bias of each kind by training and clip."""
-    found: dict[str, float] = {}
-    for training, clip in (("none", None), *((each, clip) for each in ("clip", "noise") for clip in CLIPS)):
-        asked = [f"privacy.training={training}", *([] if clip is None else [f"privacy.clip={clip}"])]
-        file = SCENARIOS / "studies" / "clipping.fedsim.yaml"
-        metrics = simulate(Scenario.load(file, [f"seed={seed}", *asked])).metrics
-        found |= {f"{kind} {training} {clip}": metrics[f"learning.{kind}.bias"] for kind in KINDS}
-    return found
-
-
-def measure_clipping() -> None:
-    """Measure over ten seeds, and keep the biases."""
-    write_store("clipping", {str(seed): clipped_biases(seed) for seed in range(10)})

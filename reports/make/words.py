@@ -4,9 +4,10 @@ import textwrap
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedsim.common import markup
-from fedsim.common.intervals import half_width
+from fedsim.trials.contrasts import interval
 
 NAMES = {"fedavg": "FedAvg", "debiased_fedavg": "Debiased FedAvg", "fedvarp": "FedVARP"}
 
@@ -29,12 +30,12 @@ def signed(value: float, digits: int = 5) -> str:
 
 def mean_and_half(values: np.ndarray) -> list[float]:
     """Return the mean of some values, and half of its 95 % interval."""
-    return [float(values.mean()), half_width(values.std(ddof=1) / np.sqrt(len(values)), len(values))]
+    return [float(each) for each in interval(values)]
 
 
-def with_interval(values: np.ndarray, digits: int = 5) -> str:
+def with_interval(values: ArrayLike, digits: int = 5) -> str:
     """Write the mean of some values, and half of its 95 % interval."""
-    return with_error(mean_and_half(values), digits)
+    return with_error(mean_and_half(np.asarray(values, dtype=float)), digits)
 
 
 def with_error(pair: Sequence[float], digits: int) -> str:
@@ -51,10 +52,6 @@ def with_range(values: np.ndarray, digits: int = 5) -> str:
 def rounds_taken(values: Sequence[int | None]) -> str:
     """Write median, lowest and highest number of rounds; None is a run that never got there."""
     reached = np.sort([np.inf if value is None else value for value in values])
-    missed = int(np.isinf(reached).sum())
-    if missed == len(reached):
-        return "never"
-    middle = "never" if np.isinf(np.median(reached)) else f"{np.median(reached):.0f}"
-    if missed:
-        return f"{middle} (from {reached[0]:.0f}; never in {missed} of {len(reached)})"
-    return f"{middle} ({reached[0]:.0f}\N{EN DASH}{reached[-1]:.0f})"
+    ends = (reached[0], np.median(reached), reached[-1])
+    low, middle, high = (f"{value:.0f}" if np.isfinite(value) else "never" for value in ends)
+    return middle if low == "never" else f"{middle} ({low}\N{EN DASH}{high})"

@@ -377,8 +377,8 @@ def test_what_is_to_be_known_is_said_before_the_run_and_by_theory(write: Write) 
     case = Scenario.load(file)
     notes = notes_of(preflight(case))
     assert (
-        "power cut: about every 10 d in each time zone for 2 h on average, 0.5 of its devices are out: 0.42% of a "
-        "device's time, with a correlation of 0.499 between two of them" in notes
+        "note: power cut: about every 10 d in each time zone for 2 h on average, 0.5 of its devices are out: 0.42% of "
+        "a device's time, with a correlation of 0.499 between two of them" in notes
     )
     assert any("take devices out together" in note for note in notes)
     done = fedsim("chain", file)

@@ -16,7 +16,7 @@ from fedsim.pages.html import MOST_CHECKS, strip
 from fedsim.pages.run import run_answer
 from fedsim.pages.terminal import spoken
 from fedsim.pages.trial_checks import LONGER, LOWER_STEP
-from fedsim.run.check import Check, Grade
+from fedsim.run.check import Check, Grade, exit_code
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
 from fedsim.scenario.component import Choice
@@ -103,6 +103,10 @@ FAULTS: dict[str, tuple[Callable[[Run], Run], str, Grade]] = {
 }
 
 
+CODES = {"stalled": 3, "no rounds": 3, "no report": 3, "missed": 1}
+"""The exit codes of faults with which a run is no success; with any other, and without, it is 0."""
+
+
 def states(run: Run, name: str) -> list[Grade]:
     return [each.state for each in checks_of(run) if each.name == name]
 
@@ -115,11 +119,12 @@ def test_a_planted_fault_is_found(run: Run, fault: str) -> None:
 
 
 @pytest.mark.parametrize("fault", [None, *FAULTS])
-def test_headline_strip_and_next_follow_from_the_list(run: Run, fault: str | None) -> None:
+def test_headline_strip_next_and_exit_code_follow_from_the_list(run: Run, fault: str | None) -> None:
     given = run if fault is None else FAULTS[fault][0](run)
     answer, checks = run_answer(given), checks_of(given)
     bad = [each.text for each in checks if each.state is Grade.BAD]
     assert answer.checks == checks
+    assert exit_code(answer.checks) == CODES.get(fault or "", 0)
     if bad:
         assert answer.headline == bad[0]
     assert answer.headline not in [each.text for each in answer.sentences]

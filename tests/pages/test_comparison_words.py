@@ -34,7 +34,7 @@ def comparison(
     every = figures or {L1: (0.8, 0.4)}
     runs = {(k, seed): {name: own[k] for name, own in every.items()} for k in range(2) for seed in range(seeds)}
     meta = {"scenario": BASE | {"name": "t", "seed": 1}}
-    made = Trials.in_memory("t", meta, runs)  # type: ignore[arg-type]
+    made = Trials.in_memory("t", meta, runs)
     made = replace(made, parameters=(SIDE,), settings=made.settings.with_columns(side=pl.Series(["A", "B"])))
     one, other = (
         replace(made, settings=made.settings.filter(side=letter), facts=made.facts.filter(setting=k))
@@ -46,7 +46,8 @@ def comparison(
 
 
 def said(answer: Answer) -> list[str]:
-    return [plain(each) for each in (answer.headline, *(each.text for each in (*answer.sentences, *answer.checks)))]
+    said = [*(each.text for each in answer.sentences), *(each.text for each in answer.checks)]
+    return [plain(each) for each in (answer.headline, *said)]
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ import pytest
 
 from fedsim.common.arrays import Floats
 from fedsim.pages.answer import Grade
-from fedsim.pages.trial_checks import checks_of_trials, exit_code, unsettled
+from fedsim.pages.trial_checks import checks_of_trials, unsettled
 from fedsim.pages.trials import trials_answer
+from fedsim.run.check import exit_code
 from fedsim.trials.contrasts import Standing, seeds_needed
 from fedsim.trials.decision import compared
 from fedsim.trials.trials import CRASHED, NOT_RUN, Trials

@@ -103,7 +103,7 @@ def loaded(write: Write, *overrides: str, session: str = SESSION) -> Scenario:
 def test_no_theory_covers_it(write: Write) -> None:
     case = loaded(write)
     notes = notes_of(preflight(case))
-    assert "Theory does not hold here: the uploads of a round slow each other (server.uplink)." in notes
+    assert "caution: Theory does not hold here: the uploads of a round slow each other (server.uplink)." in notes
     assert "server.uplink" in str(theory_or_why_not(case, build_population(case)))
 
 

@@ -191,7 +191,9 @@ def test_a_job_that_stalls_is_told_by_its_name(scenario: Scenario, tmp_path: Pat
     assert "job 'keyboard': round 0" in done.failure
     assert fedsim.load(tmp_path / "run").metrics["job.speech.rounds.count"] == 60
     (text,) = report_directories([tmp_path / "run"], "json", None)
-    assert "keyboard has no report" in json.loads(text)["answer"]
+    said = json.loads(text)
+    assert "job 'keyboard': round 0" in said["answer"]
+    assert any("keyboard has no report" in each["text"] for each in said["sentences"])
 
 
 def test_the_page_says_what_the_metrics_say(scenario: Scenario, tmp_path: Path) -> None:

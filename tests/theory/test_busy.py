@@ -154,7 +154,7 @@ def test_chain_says_what_a_method_leaves_out(write: Write) -> None:
     assert plain.pi[:20].sum() == pytest.approx(0.5)
     assert "leaves out that late sessions" in plain.caveats[0]
     (said,) = (each for each in notes_of(preflight(scenario)) if "Theory" in each)
-    assert said.startswith("Theory holds here by the method mean-field: late sessions")
+    assert said.startswith("note: Theory holds here by the method mean-field: late sessions")
     (busy,) = chain(scenario)
     assert (busy.method, busy.caveats[0].endswith("a mean field of that")) == ("mean-field", True)
     (refused,) = chain(two(write, "cohort: 2, deadline: 1m, selection: cyclic"))

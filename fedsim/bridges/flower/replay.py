@@ -20,7 +20,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, 
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
-from fedsim.bridges.cohorts import Round, Schedule, as_schedule
+from fedsim.bridges.cohorts import Round, Schedule, as_schedule, participations_of
 from fedsim.bridges.flower.accountant import ParticipationAccountant
 from fedsim.common.errors import RunError
 from fedsim.privacy.bounds import ParticipationBounds
@@ -236,19 +236,13 @@ def _check_promise(schedule: Schedule, bounds: ParticipationBounds) -> None:
     """See that the reports of a schedule are within what an accountant was promised."""
     if len(schedule) > bounds.rounds:
         raise RunError(f"the schedule has {len(schedule)} rounds, and the accountant was promised {bounds.rounds}")
-    last: dict[int, int] = {}
-    times: dict[int, int] = {}
-    for each in schedule:
-        for client in each.reporting.tolist():
-            apart = each.number - last.get(client, -bounds.min_separation)
-            times[client] = times.get(client, 0) + 1
-            if apart < bounds.min_separation or times[client] > bounds.participations:
-                raise RunError(
-                    f"round {each.number} of the schedule has report {times[client]} of client {client}, {apart} "
-                    f"rounds after the one before; the accountant was promised at most {bounds.participations}, "
-                    f"{bounds.min_separation} rounds apart or more"
-                )
-            last[client] = each.number
+    for number, client, times, apart in participations_of(each.reporting for each in schedule):
+        if apart < bounds.min_separation or times > bounds.participations:
+            raise RunError(
+                f"round {number} of the schedule has report {times} of client {client}, {apart} rounds after the one "
+                f"before; the accountant was promised at most {bounds.participations}, {bounds.min_separation} rounds "
+                "apart or more"
+            )
 
 
 @contextmanager
