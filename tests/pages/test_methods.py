@@ -46,6 +46,15 @@ def test_the_interval_holds_the_difference(run: Run) -> None:
     assert look.told
 
 
+def test_losses_are_compared_over_the_halves_of_both(run: Run) -> None:
+    """A tail of one optimizer beyond the other's end leaves their common rounds to compare, and not too few."""
+    given = trained(run, {"a": 5.2, "b": 5.0})
+    assert given.learning is not None
+    tail = given.learning.filter(optimizer="b").with_columns(round=pl.col("round") + 200)
+    longer = changed(given, learning=pl.concat([given.learning, tail.filter(pl.col("round") >= 400)]))
+    assert compare_losses(longer, ["a"], "b")["a"].told
+
+
 def test_methods_of_the_same_loss_are_seldom_told_apart(run: Run) -> None:
     """Of 100 runs with three methods alike, at most 5 tell one of them apart (Holm); all do where one is off."""
     wrong = 0
