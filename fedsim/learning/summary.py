@@ -24,7 +24,7 @@ CONVERGED_DESCENT: Final = 0.05
 def summarise(learning: pl.DataFrame) -> dict[str, float]:
     """Return the figures ``learning.NAME.FIGURE`` of each optimizer, in the order of the table.
 
-    With s = round + 1 server steps before a row of the table, and T before the last, the last half of the run is the
+    With s = round + 1 server steps before a row of the table, and T before the optimizer's last, its last half is the
     rows with T/2 < s <= T, its third quarter those with s <= 3T/4, and its fourth the others, of mean losses m_3 and
     m_4; m_0 is the loss of the initial model. A figure is NaN after divergence, or if its part of the run has no row::
 
@@ -39,12 +39,12 @@ def summarise(learning: pl.DataFrame) -> dict[str, float]:
     """
     figures: dict[str, float] = {}
     steps = learning["round"].to_numpy() + 1
-    total = steps.max(initial=0)
     names = learning["optimizer"].to_numpy()
     loss = learning["loss"].to_numpy()
     means = [column for column in ("loss", "grad_norm", "accuracy") if column in learning.columns]
     for name in learning["optimizer"].unique(maintain_order=True):
         own = names == name
+        total = steps[own].max()
         late, last_quarter = own & (2 * steps > total), own & (4 * steps > 3 * total)
         third, fourth = _mean(loss[late & ~last_quarter]), _mean(loss[last_quarter])
         drift = (third - fourth) / abs(third) if third else 0.0

@@ -29,7 +29,6 @@ _NAMES = pl.Series([None, *SESSION_OUTCOMES], dtype=PARTICIPATIONS["outcome"])
 _TALLIED = {CODES[outcome]: outcome for outcome in COUNTED_OUTCOMES}
 _NOBODY = dict.fromkeys(("selected", *COUNTED_OUTCOMES), 0)
 _SETTLE = ROWS  # participations that are passed on together; or a quarter as many rounds, where there are fewer
-_OF_ROUNDS = ("round", "closed_s")
 _OF_PARTICIPATIONS = ("round", "client", "position", "ended_s", "outcome", "staleness")
 
 
@@ -74,16 +73,15 @@ class InMemoryLog:
         return self._parts[0]
 
 
-class TemporaryLog:
-    """Keeps what training reads of a log; participations beyond `most` go to temporary files, so many into each.
+class TemporaryParticipations:
+    """Keeps what training reads of participations; those beyond `most` go to temporary files, so many into each.
 
     The files are in the system's folder for such files (``TMPDIR`` names another), and are removed on leaving the
-    block. Without `most` all participations are kept in memory.
+    block.
     """
 
-    def __init__(self, most: int | None = None) -> None:
+    def __init__(self, most: int) -> None:
         self._most = most
-        self._rounds = [pl.DataFrame(schema=ROUNDS).select(_OF_ROUNDS)]
         self._waiting = [pl.DataFrame(schema=BUFFERED).select(_OF_PARTICIPATIONS)]
         self._files: list[Path] = []
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -95,26 +93,25 @@ class TemporaryLog:
         if self._folder is not None:
             self._folder.cleanup()
 
-    def add(self, rounds: pl.DataFrame, participations: pl.DataFrame, _gauges: pl.DataFrame | None = None) -> None:
-        """Take the next rows of the rounds and the participations; a `RunError` if a file cannot be written."""
-        self._rounds.append(rounds.select(_OF_ROUNDS))
+    def add(self, participations: pl.DataFrame) -> None:
+        """Take the next rows; a `RunError` if a file cannot be written."""
         self._waiting.append(with_staleness(participations).select(_OF_PARTICIPATIONS))
-        if self._most is not None and sum(map(len, self._waiting)) > self._most:
+        if sum(map(len, self._waiting)) > self._most:
             waiting = pl.concat(self._waiting)
             whole = len(waiting) // self._most * self._most
             for first in range(0, whole, self._most):
                 self._write(waiting.slice(first, self._most))
             self._waiting = [waiting.slice(whole)]
 
-    def tables(self) -> tuple[pl.DataFrame, pl.DataFrame | pl.LazyFrame]:
-        """Return the rounds and the participations, which can be read until the block is left."""
-        rounds, waiting = pl.concat(self._rounds), pl.concat(self._waiting)
+    def participations(self) -> pl.DataFrame | pl.LazyFrame:
+        """Return all rows, which can be read until the block is left."""
+        waiting = pl.concat(self._waiting)
         if not self._files:
-            return rounds, waiting
+            return waiting
         if len(waiting):
             self._write(waiting)
             self._waiting = [waiting.clear()]
-        return rounds, pl.scan_parquet(self._files, glob=False)
+        return pl.scan_parquet(self._files, glob=False)
 
     def _write(self, part: pl.DataFrame) -> None:
         try:

@@ -1,6 +1,6 @@
 """What bias does to the model: the loss of each optimizer compared with unbiased training, with intervals.
 
-Both losses are taken in the same rounds over the last half of the run. Their differences are cut into ten spans in
+Both losses are taken in the same rounds over the last halves of both. Their differences are cut into ten spans in
 order; how much the means of the spans differ tells how far chance puts the whole (batch means, Student's t).
 """
 
@@ -43,9 +43,8 @@ def optimizer_figures(run: Run, figure: str) -> dict[str, float]:
 def compare_losses(run: Run, names: Sequence[str], reference: str) -> dict[str, Look]:
     """Compare the losses of optimizers with that of another, together; without those of too few evaluations."""
     assert run.learning is not None
-    rows = run.learning.filter(pl.col("loss").is_finite(), pl.col("round") > INITIAL_ROUND)
-    total = 1 + int(run.learning["round"].to_numpy().max(initial=INITIAL_ROUND))
-    late = rows.filter(2 * (pl.col("round") + 1) > total)
+    done = pl.col("round") + 1
+    late = run.learning.filter(2 * done > done.max().over("optimizer"), pl.col("loss").is_finite())
     other, spans = late.filter(optimizer=reference).select("round", "loss"), dict[str, Floats]()
     for name in names:
         pairs = late.filter(optimizer=name).join(other, on="round", suffix="_reference").sort("round")

@@ -10,7 +10,7 @@ from fedsim.common import files
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.progress import Report, silent
 from fedsim.log.journal import AnyLog
-from fedsim.log.recorder import TemporaryLog
+from fedsim.log.recorder import TemporaryParticipations
 from fedsim.measure.count import Watch
 from fedsim.measure.facts import facts_of
 from fedsim.measure.fleet import Taken
@@ -94,7 +94,7 @@ def evaluate(
     setting = setting_of(federation)
     counter = SeriesCounter(Homes.of_population(population), scenario, log.rounds, log.ended_s)
     watches = [counter.add] if watch is None else [watch, counter.add]
-    with TemporaryLog(files.ROWS) as temporary:
+    with TemporaryParticipations(files.ROWS) as temporary:
         training = None
         if scenario.learning is not None:
             from fedsim.run.training import Training

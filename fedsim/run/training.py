@@ -38,14 +38,14 @@ from fedsim.learning.problems.problem import Solvable, Solved
 from fedsim.learning.server_updates import Composed
 from fedsim.learning.who_pays import who_pays
 from fedsim.log.journal import AnyLog
-from fedsim.log.recorder import TemporaryLog
+from fedsim.log.recorder import TemporaryParticipations
 from fedsim.measure.metrics import metric_part
 from fedsim.measure.participation import AvailableTime
 from fedsim.population import Population
 from fedsim.privacy.bounds import enforced_bounds
 from fedsim.privacy.guarantee import guarantee, mechanism_of
 from fedsim.run.federation import PreparedFederation
-from fedsim.run.reference import UniformClients, unbiased_twin
+from fedsim.run.reference import UniformClients
 from fedsim.scenario import Scenario
 from fedsim.scenario.learning import Learning, OptimizerChoice
 from fedsim.theory.available_prediction import by_weights
@@ -57,7 +57,7 @@ class Training:
     """Trains the optimizers of a scenario, after it has read the participations of the log once.
 
     With ``reference: uniform`` the first optimizer is also trained on the twin of `fedsim.run.reference`; its
-    rows carry the optimizer's name with ``_uniform`` appended; its log is kept in `temporary`.
+    rows carry the optimizer's name with ``_uniform`` appended; its participations are kept in `temporary`.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Training:
         federation: PreparedFederation,
         learning: Learning,
         log: AnyLog,
-        temporary: TemporaryLog,
+        temporary: TemporaryParticipations,
         checkpoint: tuple[Path, str] | None = None,
     ) -> None:
         scenario, population = federation.scenario, federation.population
@@ -73,13 +73,12 @@ class Training:
         self._federation, self._learning = federation, learning
         self._log, self._temporary = log, temporary
         self.models = dict[str, Floats]()
-        buffer = scenario.server.buffer
-        self._reading = Reading(log.rounds, len(population), buffer)
+        self._reading = Reading(log.rounds, len(population), scenario.server.buffer)
         asked = learning.target_loss is not None or learning.target_above_optimum is not None
         self._spent = SessionTime(log.rounds["closed_s"].to_numpy()) if asked else None
         draws = stream(scenario.own_seed, federation.replicate, Purpose.REFERENCE)
-        twin = learning.reference == "uniform" and buffer is not None
-        self._twin = UniformClients(len(population), draws) if twin else None
+        uniform = learning.reference == "uniform"
+        self._twin = UniformClients(len(population), scenario.server, draws) if uniform else None
 
     def watch(self, part: pl.DataFrame) -> None:
         """Take the next participations of the log."""
@@ -87,7 +86,7 @@ class Training:
         if self._spent is not None:
             self._spent.add(part)
         if self._twin is not None:
-            self._temporary.add(self._log.rounds.clear(), self._twin.reassign(part))
+            self._temporary.add(self._twin.reassign(part))
 
     def train(
         self,
@@ -161,10 +160,10 @@ class Training:
         """Return the course over the twin of a run, for the first optimizer under this name."""
         first, clients = self._learning.optimizers[0], len(self._federation.population)
         even = np.full(clients, 1.0 / clients)
-        rounds, participations = unbiased_twin(self._federation, self._log, self._temporary)
         lengths = {name: own.step_sizes[first.label]} if first.label in own.step_sizes else {}
         optimizers = {name: _build(first, even, even, even, lambda: even)}
-        cohorts = Cohorts.read(rounds, participations, clients, self._federation.scenario.server.buffer)
+        buffer, participations = self._federation.scenario.server.buffer, self._temporary.participations()
+        cohorts = Cohorts.read(self._log.rounds, participations, clients, buffer)
         return Course(cohorts, optimizers, own.draws, lengths, own.start)
 
 

@@ -136,9 +136,9 @@ class Learning(SparseModel):
     evaluate_every: Annotated[int, Field(ge=1)] = 10
     """Rounds from one evaluation of the global loss to the next; the last round is always evaluated."""
     reference: Literal["uniform", "none"] = "none"
-    """uniform: also train the first optimizer on a twin run in which clients (or whole groups) are chosen uniformly,
-    without any cool-down: what unbiased participation would have given. With a buffered server: on the run's own
-    sessions, each given to a client drawn uniformly."""
+    """uniform: also train the first optimizer on the run's own rounds with other clients, drawn uniformly from all
+    whatever their availability, weights and cool-downs (or one group, for selection by groups): what unbiased
+    participation would have given. With a buffered server each session gets a client without one."""
     target_loss: float | None = None
     """A loss: metrics say when each optimizer was first seen to reach it, and at what expense of device time."""
     target_above_optimum: Positive | None = None

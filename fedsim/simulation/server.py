@@ -101,16 +101,20 @@ def stop_now(world: Federation) -> None:
 
 def _gather(world: Federation, number: int) -> Generator[simpy.Event, None, Trial]:
     """Wait until enough clients are ready."""
-    clock, roster, server = world.clock, world.roster, world.scenario.sync_server
+    clock, roster, server, horizon = world.clock, world.roster, world.scenario.sync_server, world.scenario.stop.horizon
     opened, until = clock.now, clock.now + to_ms(server.patience)
     while True:
         attainable = roster.attainable()
-        if attainable < server.least and world.scenario.stop.horizon < FOREVER:
+        if attainable < server.least and horizon < FOREVER:
             yield clock.event()  # never: the run's duration goes by
         if attainable < server.least or clock.now >= until:
             raise StalledError(_stalled(world, number, attainable, opened))
+        if clock.now >= horizon:
+            yield clock.event()  # never: the run ends at this instant, and selects nobody any more
         yield world.or_news(roster.wait_for(server.least, until))
         yield clock.at(clock.now, Turn.SERVER)
+        if clock.now >= horizon:
+            continue
         yield from world.turn(opened, server.wanted)
         trial = world.selector.try_select(number, number, server.wanted)
         if trial.ready >= server.least:

@@ -51,6 +51,13 @@ def test_each_optimizer_has_its_figures() -> None:
     assert figures["learning.b.drift"] == 0.0
 
 
+def test_halves_are_of_own_rounds() -> None:
+    """One of a log of eight rounds, and one of a hundred: neither's figures depend on the other."""
+    short, long = [99.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0], [200.0 - k for k in range(101)]
+    both = summarise(learning({"short": short, "long": long}))
+    assert both == summarise(learning({"short": short})) | summarise(learning({"long": long}))
+
+
 def test_a_diverged_optimizer_has_no_figures() -> None:
     """It stopped with NaN before the last half; the other's figures do not change."""
     figures = summarise(learning({"fine": [1.0] * 9, "boom": [1.0, 2.0, math.nan]}))

@@ -1,4 +1,4 @@
-"""A log of which only the latest rows are in memory."""
+"""Participations of which only the latest rows are in memory."""
 
 from pathlib import Path
 
@@ -8,33 +8,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.common.errors import RunError
-from fedsim.log import PARTICIPATIONS, ROUNDS
-from fedsim.log.recorder import TemporaryLog
+from fedsim.log import PARTICIPATIONS
+from fedsim.log.recorder import TemporaryParticipations
 
 
-def part(first: int, count: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return a round, and participations that can be told apart."""
-    rounds = pl.DataFrame({"round": [first], "closed_s": [float(first)]}, schema_overrides={"round": pl.Int32})
+def part(first: int, count: int) -> pl.DataFrame:
+    """Return participations that differ."""
     rows = pl.DataFrame({"client": range(first, first + count)}, schema={"client": pl.Int32})
-    empty = {name: pl.lit(None, kind) for name, kind in PARTICIPATIONS.items() if name != "client"}
-    return (
-        rounds.with_columns(**{name: pl.lit(None, ROUNDS[name]) for name in ROUNDS if name not in rounds.columns}),
-        rows.with_columns(**empty),
-    )
+    return rows.with_columns(**{name: pl.lit(None, kind) for name, kind in PARTICIPATIONS.items() if name != "client"})
 
 
 @pytest.mark.long
-@given(counts=st.lists(st.integers(0, 9), max_size=8), most=st.none() | st.integers(1, 10))
-def test_what_comes_back_is_what_was_put_in(counts: list[int], most: int | None) -> None:
+@given(counts=st.lists(st.integers(0, 9), max_size=8), most=st.integers(1, 10))
+def test_what_comes_back_is_what_was_put_in(counts: list[int], most: int) -> None:
     """In its order, from memory or from files, which hold so many rows each, and are gone in the end."""
     total = sum(counts)
-    with TemporaryLog(most) as log:
+    with TemporaryParticipations(most) as log:
         for number, count in enumerate(counts):
-            log.add(*part(sum(counts[:number]), count))
-        rounds, participations = log.tables()
-        assert rounds["round"].to_list() == [sum(counts[:number]) for number in range(len(counts))]
+            log.add(part(sum(counts[:number]), count))
+        participations = log.participations()
         assert participations.lazy().collect()["client"].to_list() == list(range(total))
-        in_memory = most is None or total <= most
+        in_memory = total <= most
         assert isinstance(participations, pl.DataFrame) == in_memory
         if isinstance(participations, pl.LazyFrame):
             assert participations.select("client").slice(total - 1, 5).collect().to_series().to_list() == [total - 1]
@@ -47,7 +41,7 @@ def test_what_comes_back_is_what_was_put_in(counts: list[int], most: int | None)
 
 def test_without_a_place_for_files_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
-    with TemporaryLog(2) as log:
-        log.add(*part(0, 2))
+    with TemporaryParticipations(2) as log:
+        log.add(part(0, 2))
         with pytest.raises(RunError, match=r"^no folder for temporary files can be made: .*missing"):
-            log.add(*part(2, 1))
+            log.add(part(2, 1))

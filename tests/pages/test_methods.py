@@ -46,6 +46,15 @@ def test_the_interval_holds_the_difference(run: Run) -> None:
     assert look.told
 
 
+def test_losses_are_compared_over_own_halves(run: Run) -> None:
+    """A third optimizer of a log three times as long leaves the other two their rounds to compare."""
+    given = trained(run, {"a": 5.2, "b": 5.0, "c": 5.0})
+    assert given.learning is not None
+    late = pl.when(pl.col("optimizer") == "c").then(3 * pl.col("round")).otherwise(pl.col("round"))
+    longer = changed(given, learning=given.learning.with_columns(round=late))
+    assert compare_losses(longer, ["a"], "b")["a"].told
+
+
 def test_methods_of_the_same_loss_are_seldom_told_apart(run: Run) -> None:
     """Of 100 runs with three methods alike, at most 5 tell one of them apart (Holm); all do where one is off."""
     wrong = 0

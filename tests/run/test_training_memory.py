@@ -11,7 +11,7 @@ from fedsim.common.files import slices
 from fedsim.common.progress import Report, silent
 from fedsim.learning import frequencies
 from fedsim.log.journal import AnyLog
-from fedsim.log.recorder import InMemoryLog, TemporaryLog
+from fedsim.log.recorder import InMemoryLog, TemporaryParticipations
 from fedsim.run.budget import ROW_BYTES
 from fedsim.run.preflight import preflight
 from fedsim.run.training import Training
@@ -61,7 +61,7 @@ def test_the_memory_of_training_and_of_its_twin_does_not_grow_with_the_log(
         stored = InMemoryLog((log.rounds, pl.scan_parquet(path), log.gauges), ended_s=log.ended_s)  # type: ignore[arg-type]
 
         def train(recorded: AnyLog, report: Report) -> tuple[pl.DataFrame, dict[str, float]]:
-            with TemporaryLog(files.ROWS) as temporary:
+            with TemporaryParticipations(files.ROWS) as temporary:
                 training = Training(world, learning, recorded, temporary)
                 for part in slices(recorded.participations):
                     training.watch(part)

@@ -10,15 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim import simulate
-from fedsim.availability.population import strata
 from fedsim.common.errors import ScenarioError, StalledError
 from fedsim.measure.contributions import contributions
 from fedsim.population import build_population
 from fedsim.population.columns import UNCAPPED
 from fedsim.privacy.bounds import enforced_bounds
-from fedsim.run.federation import PreparedFederation
 from fedsim.run.preflight import preflight
-from fedsim.run.reference import unbiased_twin
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 from fedsim.theory.prediction import applicable
@@ -199,15 +196,6 @@ def test_theory_is_silent_where_a_cap_can_be_reached(small: Load) -> None:
         assert (applicable(scenario, build_population(scenario)) is not None) == covered
     scenario = small("population.0.participations={most: 20}", "stop={duration: 3h}")
     assert applicable(scenario, build_population(scenario)) is None
-
-
-def test_the_unbiased_twin_has_no_cap(small: Load) -> None:
-    scenario = small("server.shortage=skip", "server.pause=1m", "population.0.participations={most: 5}")
-    population = build_population(scenario)
-    log = simulate_log(scenario, population)
-    assert log.rounds["selected"].sum() <= 60
-    _, participations = unbiased_twin(PreparedFederation(scenario, population, strata(scenario, population)), log)
-    assert participations.lazy().collect()["round"].to_list() == [t for t in range(60) for _ in range(3)]
 
 
 def test_a_scenario_without_caps_is_written_as_before(small: Load) -> None:

@@ -74,7 +74,7 @@ def check_job(view: Scenario, log: InMemoryLog) -> None:
     counted = rows if view.server.cooldown_from == "selected" else rows.filter(outcome="reported")
     assert not group[rows["client"].to_numpy()].any()
     starts_s, ends_s = view.starts or 0.0, view.stop.most_s
-    assert rows["selected_s"].is_between(starts_s, ends_s).all()
+    assert rows["selected_s"].is_between(starts_s, ends_s, closed="left").all()
     assert view.stop.at_most(len(log.rounds)) == len(log.rounds)
     often = np.bincount(counted["client"].to_numpy(), minlength=len(population))
     assert population.most is None or (often <= population.most).all()
@@ -126,6 +126,18 @@ def test_what_one_job_has_the_other_waits_for() -> None:
             found = simulated(make(matching=policy), engine)
             begun = sorted((at, name) for name in found for at in found[name][1].rounds["selected_s"])
             assert begun == [(60.0 * place, name) for place, name in enumerate(order)], policy
+
+
+def test_nobody_is_selected_at_the_last_instant() -> None:
+    """What one job lets go when the run stops, another that waits for it does not take, whatever its server is."""
+    population = [{"devices": 10, "session": {"download": "0s", "train": "7m", "upload": "0s"}}]
+    for starved in ({"cohort": 5}, {"mode": "buffered", "concurrency": 8, "buffer": 4}):
+        jobs = {"first": {"server": {"cohort": 10}, "weight": 3}, "second": {"server": starved}}
+        scenario = two(population=population, jobs=jobs, matching="by_weight")
+        found = [simulated(scenario, engine) for engine in ("process", "vectorized")]
+        assert told(found[0]) == told(found[1])
+        assert len(found[0]["first"][1].participations) == 2060
+        assert found[0]["second"][1].participations.is_empty()
 
 
 def test_policies() -> None:

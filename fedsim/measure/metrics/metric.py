@@ -146,7 +146,7 @@ class Measurement(Protocol):
 
 
 LEARNING = described("""
-    learning.OPTIMIZER.loss | | Global loss, mean over the evaluations in the last half of the rounds. # better: lower; label: loss of OPTIMIZER
+    learning.OPTIMIZER.loss | | Global loss, mean over the evaluations in the last half of its rounds. # better: lower; label: loss of OPTIMIZER
     learning.OPTIMIZER.grad_norm | | Norm of the global gradient, mean over the last half of the rounds. # better: lower
     learning.OPTIMIZER.final_loss | | Global loss at the last evaluation. # better: lower; label: last loss of OPTIMIZER
     learning.OPTIMIZER.drift | share | Relative change of the mean loss from the third to the fourth quarter of the rounds.
