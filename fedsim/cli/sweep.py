@@ -45,7 +45,7 @@ _LOOKED_AT = 20  # points of a plan
 _SHOWN = (
     "participation.l1_uniform",
     "rounds.count",
-    "rounds.per_day",
+    "updates.per_day",
     "rounds.duration.mean",
     "sessions.reported_share",
     "learning.*.loss",

@@ -41,7 +41,7 @@ from fedsim.run.run import Run
 from fedsim.scenario.privacy import scope_of
 from fedsim.trials.compare import Comparison
 from fedsim.trials.contrasts import Contrasts, Standing, contrasts_of, tested_together
-from fedsim.trials.decision import PACE, UNDECIDED, bias_metric
+from fedsim.trials.decision import TAKEN, UNDECIDED, UPDATES, bias_metric, pace_metric
 from fedsim.trials.results import parameters_of
 from fedsim.trials.store import SWEEP_FILE, read_sweep
 from fedsim.trials.trials import Trials, short_name, value_text
@@ -171,7 +171,7 @@ def judged(found: Comparison) -> Looks:
     """Judge what the scenario asks for, bias, models and pace together."""
     trials, looks = found.trials, list[tuple[str, Contrasts]]()
     asked = (trials.meta.get("scenario") or {}).get("headline") or bias_metric(trials)
-    for metric in dict.fromkeys([asked, bias_metric(trials), *losses_of(trials), PACE]):
+    for metric in dict.fromkeys([asked, bias_metric(trials), *losses_of(trials), pace_metric(trials)]):
         looks += [(metric, each) for each in beside(trials, metric, found.pairs)]
     together = tested_together([each for _, each in looks])
     pairs = zip((metric for metric, _ in looks), together, strict=True)
@@ -193,9 +193,10 @@ def comparison_headline(looks: Looks) -> str:
         return "Nothing to compare: the two have no figure of bias, model or pace in common."
     metric, every = next(iter(looks.items()))
     text = _change(wording_of(metric), every)
-    if metric == PACE or PACE not in looks:
+    pace = next((wording_of(each) for each in (TAKEN, UPDATES) if each in looks), None)
+    if pace is None or metric == pace.metric:
         return f"{text}."
-    return f"{text}; {wording_of(PACE).words}: {_ways(wording_of(PACE), looks[PACE])}."
+    return f"{text}; {pace.words}: {_ways(pace, looks[pace.metric])}."
 
 
 def _ways(wording: MetricWording, own: Sequence[Contrasts]) -> str:

@@ -22,14 +22,15 @@ from fedsim.pages.trial_tables import cells, setting_table
 from fedsim.run.files import JOBS, METRICS
 from fedsim.run.run import Run
 from fedsim.trials.contrasts import interval, tested_together
-from fedsim.trials.decision import PACE, REPORTED
+from fedsim.trials.decision import REPORTED, TAKEN, UPDATES
 from fedsim.trials.trials import Trials
 
 _ALONE = "alone."
 """What the names of metrics of a job without the others begin with."""
-_TESTED = (REPORTED, PACE)
+_TESTED = (REPORTED, UPDATES)
 _COLUMNS = {
-    "Rounds a day": PACE,
+    "Updates a day": UPDATES,
+    "Reports a day": TAKEN,
     "TV from uniform": REPORTED,
     "Selected at least once": "participation.coverage",
     "Time waiting for clients": "rounds.waiting_share",

@@ -15,7 +15,7 @@ from fedsim.trials.trials import Trials
 from .sweeps import BASE
 from .test_sweep import plain
 
-L1, PACE = "participation.l1_uniform", "rounds.per_day"
+L1, PACE = "participation.l1_uniform", "updates.per_day"
 COHORT: Change = ("server.cohort", 5, 6)
 SEED: Change = ("seed", 1, 2)
 
@@ -105,7 +105,7 @@ def test_bias_model_and_pace_come_first_with_their_intervals() -> None:
         "Loss of “fedavg” above the one under uniform participation: 0.300 in A and 0.100 in B "
         "(-0.200 ± 0.250, not significant)."
     ) in text
-    pace = "900 rounds per day in A and 700 rounds per day in B (-200 ± 10 rounds per day, significant)."
+    pace = "900 updates per day in A and 700 updates per day in B (-200 ± 10 updates per day, significant)."
     assert f"Pace: {pace}" in text
     assert any("with Holm's correction for 3 differences" in each for each in text)
 
@@ -121,7 +121,7 @@ def test_of_single_runs_the_standard_errors_tell_chance_where_they_are_known() -
     close, far = (said(comparison([(L1, 0.8, second, None), errors, (PACE, 9.0, 8.0, None)])) for second in (0.75, 0.4))
     assert close[0] == (f"{DISTANCE}: 40.0 % in A and 37.5 % in B (-2.5 ± 5.4 points, not significant).")
     assert far[0].endswith("in B (-20.0 ± 5.4 points, significant).")
-    assert "Pace: 9 rounds per day in A and 8 rounds per day in B (-1 rounds per day, not tested)." in far
+    assert "Pace: 9 updates per day in A and 8 updates per day in B (-1 updates per day, not tested)." in far
     assert "Each side is one run: a difference without ± is not tested." in far
 
 
@@ -134,15 +134,15 @@ def test_of_sweeps_the_settings_are_counted() -> None:
 
 
 def test_limits_that_one_side_misses_are_said() -> None:
-    hard = Missed("rounds.per_day  >= 40", "error", 1, 1, 8.5)
+    hard = Missed("updates.per_day  >= 40", "error", 1, 1, 8.5)
     soft = Missed("participation.coverage >= 90%", "warn", 2, 3, 0.82)
     nothing = Missed("rounds.wait.p95 < 5s", "error", 1, 1, None)
     found = comparison(missed=((hard, nothing), (soft,)))
     limits = [each for each in checks_of_comparison(found, judged(found)) if each.name == "limits"]
     assert {each.state for each in limits} == {Grade.CAUTION}
     assert [plain(each.text) for each in limits] == [
-        "A misses 2 expectations: pace of at least 40 rounds per day (8.5 rounds per day) and 95th percentile of waits "
-        "for clients below 5 s (no value).",
+        "A misses 2 expectations: pace of at least 40 updates per day (8.5 updates per day) and 95th percentile of "
+        "waits for clients below 5 s (no value).",
         "B misses 1 expectation: clients that took part at least once of at least 90.0 % in 2 of 3 runs (worst 82.0 %, "
         "a warning).",
     ]
@@ -168,7 +168,7 @@ def test_notes_are_warnings() -> None:
         (
             [(L1, 0.8, 0.4, 0.02), (PACE, 900.0, 700.0, 10.0)],
             f"{DISTANCE}: 40.0 % in A and 20.0 % in B (-20.0 ± 1.0 points, significant); pace: 900 rounds "
-            "per day in A and 700 rounds per day in B (-200 ± 10 rounds per day, significant).",
+            "per day in A and 700 updates per day in B (-200 ± 10 updates per day, significant).",
         ),
         (
             [(L1, 0.4, 0.8, 0.02), (PACE, 9.0, 9.0, 0.0)],

@@ -159,8 +159,8 @@ def test_the_answer_tells_both_ends(sweep: Trials) -> None:
     text = said(sweep)
     ends = "lowest at R = 8, cohort = 5 (19.3 % ± 0.1 points), highest at R = 0, cohort = 10 (55.1 % ± 0.1 points)."
     assert f"{DISTANCE}: {ends}" in text
-    pace = "lowest at R = 8, cohort = 10 (480 rounds per day), highest at R = 0, cohort = 5 (850 rounds per day)"
-    assert f"Pace: {pace}; 530 rounds per day at the choice, R = 8, cohort = 5." in text
+    pace = "lowest at R = 8, cohort = 10 (480 updates per day), highest at R = 0, cohort = 5 (850 updates per day)"
+    assert f"Pace: {pace}; 530 updates per day at the choice, R = 8, cohort = 5." in text
     assert "18 runs completed." in text
     assert plain(trials_answer(sweep).setup).startswith(
         "6 settings of R (rounds a device waits) and cohort, 3 seeds each"
@@ -250,7 +250,7 @@ def test_tables_have_every_point(sweep: Trials) -> None:
     assert table.header == ("R", "cohort", "Standing", "From the best", DISTANCE, "Pace")
     assert len(table.rows) == 6
     assert [plain(cell) for cell in table.rows[0]] == [
-        *("8", "5", "most even", NO_VALUE, "19.3 % ± 0.1 points", "530 rounds per day")
+        *("8", "5", "most even", NO_VALUE, "19.3 % ± 0.1 points", "530 updates per day")
     ]
 
 

@@ -56,9 +56,9 @@ def test_without_an_objective_bias_is_set_against_pace(tmp_path: Path) -> None:
     assert title == "R = 1 is the most even (20.0 % from uniform) and 22.2 % slower than R = 0."
     for fact in (
         "uniform (TV): lowest at R = 1 (20.0 % ± 0.1 points), highest at R = 0 (40.0 % ± 0.1 points).",
-        "Pace: lowest at R = 3 (600 rounds per day), highest at R = 0 (900 rounds per day); 700 rounds per day at the "
-        "choice, R = 1.",
-        "Say by `decide` what pace you need, such as 810 rounds per day.",
+        "Pace: lowest at R = 3 (600 updates per day), highest at R = 0 (900 updates per day); 700 updates per day at "
+        "the choice, R = 1.",
+        "Say by `decide` what pace you need, such as 810 updates per day.",
         "The choice lies between values that were tried.",
         "No model was trained.",
     ):
@@ -75,7 +75,7 @@ def test_models_that_diverged_were_trained(tmp_path: Path) -> None:
 def test_what_no_slower_setting_betters_beyond_chance_is_the_choice(tmp_path: Path) -> None:
     title, text = said(sweep_of(tmp_path, [(0.4001, 900), (0.4, 700)], noise=0.05))
     assert title == "R = 0 is the fastest, and the most even, R = 1, is not significantly more even."
-    assert "highest at R = 0 (900 rounds per day)" in text
+    assert "highest at R = 0 (900 updates per day)" in text
 
 
 def test_at_the_same_pace_the_most_even_is_the_best(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_at_the_same_pace_the_most_even_is_the_best(tmp_path: Path) -> None:
     best = "R = 1 has the most even participation (20.0 % ± 0.1 points from uniform)"
     assert title == f"{best}; every other is significantly worse."
     assert "Compared with R = 1: R = 2 (+10.0 ± 0.1 points, significant) and R = 0 (+20.0 ± 0.1 points" in text
-    assert "Pace: 960 rounds per day at every setting." in text
+    assert "Pace: 960 updates per day at every setting." in text
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_at_the_same_pace_the_most_even_is_the_best(tmp_path: Path) -> None:
     [
         ((10, 20), "Device-hours: lowest at R = 0 (10), highest at R = 1 (20)."),
         ((20, 10), "Device-hours: lowest at R = 1 (10), highest at R = 0 (20)."),
-        ((10, 10), "Pace: 960 rounds per day at every setting."),
+        ((10, 10), "Pace: 960 updates per day at every setting."),
     ],
 )
 def test_what_evenness_costs_in_time_of_devices_is_told(tmp_path: Path, hours: tuple[int, int], tail: str) -> None:
@@ -174,27 +174,27 @@ def test_one_seed_is_not_a_verdict(tmp_path: Path) -> None:
 
 
 def test_the_scenario_s_objective_chooses_among_what_keeps_its_conditions(tmp_path: Path) -> None:
-    sweep = sweep_of(tmp_path, ORDINARY, decide(L1, "rounds.per_day >= 750"))
+    sweep = sweep_of(tmp_path, ORDINARY, decide(L1, "updates.per_day >= 750"))
     title, text = said(sweep)
     assert title == (
         "Choose R = 2: it has the most even participation (30.0 % ± 0.1 points from uniform) of those that keep "
         "the conditions; every other that is compared is significantly worse."
     )
     assert "Compared with R = 2: R = 0 (+10.0 ± 0 points, significant)." in text
-    assert "R = 2 keeps `rounds.per_day >= 750`. Without the conditions R = 1 would be best, with 20.0 %." in text
+    assert "R = 2 keeps `updates.per_day >= 750`. Without the conditions R = 1 would be best, with 20.0 %." in text
     assert "not sure" not in text
     assert [[plain(cell) for cell in row[:2]] for row in settings_table(sweep).rows] == [
         ["2", "best"],
         ["0", "worse"],
-        ["1", "misses rounds.per_day >= 750 (700 rounds per day)"],
-        ["3", "misses rounds.per_day >= 750 (600 rounds per day)"],
+        ["1", "misses updates.per_day >= 750 (700 updates per day)"],
+        ["3", "misses updates.per_day >= 750 (600 updates per day)"],
     ]
 
 
 def test_the_best_may_be_what_has_most(tmp_path: Path) -> None:
     title, text = said(sweep_of(tmp_path, ORDINARY, decide(PACE, f"{L1} < 0.65", way="maximize")))
-    assert title.startswith("Choose R = 2: it has the highest pace (800 rounds per day) of those that keep ")
-    assert "Compared with R = 2: R = 1 (-100 ± 0 rounds per day, significant)" in text
+    assert title.startswith("Choose R = 2: it has the highest pace (800 updates per day) of those that keep ")
+    assert "Compared with R = 2: R = 1 (-100 ± 0 updates per day, significant)" in text
 
 
 def test_a_condition_that_chance_may_undo_is_told(tmp_path: Path) -> None:
@@ -205,9 +205,9 @@ def test_a_condition_that_chance_may_undo_is_told(tmp_path: Path) -> None:
 
 
 def test_where_nothing_keeps_the_conditions_nothing_is_chosen(tmp_path: Path) -> None:
-    sweep = sweep_of(tmp_path, ORDINARY, decide(L1, "rounds.per_day >= 2000"))
+    sweep = sweep_of(tmp_path, ORDINARY, decide(L1, "updates.per_day >= 2000"))
     title, text = said(sweep)
-    assert title == "No setting keeps every condition (`rounds.per_day >= 2000`)."
+    assert title == "No setting keeps every condition (`updates.per_day >= 2000`)."
     assert "Relax a condition: without them R = 1 is best, with 20.0 %." in text
 
 
@@ -225,7 +225,7 @@ def test_one_setting_leaves_nothing_to_choose(tmp_path: Path) -> None:
 
 
 def test_an_objective_that_nobody_wrote_there_is_an_error(tmp_path: Path) -> None:
-    sweep = sweep_of(tmp_path, ORDINARY, {"decide": {"minimize": L1, "subject_to": ["rounds.per_day"]}})
+    sweep = sweep_of(tmp_path, ORDINARY, {"decide": {"minimize": L1, "subject_to": ["updates.per_day"]}})
     with pytest.raises(RunError, match=r"sweep\.json: its scenario's `decide` cannot be read"):
         trials_answer(sweep)
 
@@ -281,7 +281,7 @@ def test_short_runs_are_told_from_bias(tmp_path: Path) -> None:
 
 LIMITS = {
     "expect": [
-        {"check": "rounds.per_day >= 650", "severity": "error", "why": "we are in a hurry", "over": "every"},
+        {"check": "updates.per_day >= 650", "severity": "error", "why": "we are in a hurry", "over": "every"},
         {"check": "participation.l1_uniform < 2", "severity": "error", "why": "", "over": "every"},
         {"check": "participation.l1_uniform < 0.5", "severity": "warn", "why": "", "over": "every"},
         {"check": "participation.l1_uniform < 0.1", "severity": "error", "why": "", "over": "mean"},
@@ -295,12 +295,12 @@ def test_limits_are_judged_at_every_setting(tmp_path: Path) -> None:
     assert verdict.status == "fail"
     assert verdict.headline == "Of 4 expectations, 1 missed, 1 warning, 1 not judged and 1 met."
     assert [(each.status, each.check) for each in (*verdict.attention, *verdict.met)] == [
-        ("fail", "rounds.per_day >= 650"),
+        ("fail", "updates.per_day >= 650"),
         ("warn", "participation.l1_uniform < 0.5"),
         ("unjudged", "participation.l1_uniform < 0.1"),
         ("pass", "participation.l1_uniform < 2"),
     ]
-    assert plain(verdict.attention[0].note) == "missed at R = 3 (3 of 3 runs, worst 600 rounds per day)"
+    assert plain(verdict.attention[0].note) == "missed at R = 3 (3 of 3 runs, worst 600 updates per day)"
 
 
 def test_limits_that_all_keep_are_said_to_be_kept(tmp_path: Path) -> None:
