@@ -144,7 +144,7 @@ def _per_day(run: RunPart, counts: pl.Series) -> list[float]:
     parts = EqualSpans(len(run.rounds), days).number
     place = run.rounds["closed_s"].fill_null(run.ended_s).to_numpy() * (parts / run.ended_s)
     found = np.bincount(np.minimum(place.astype(np.int64), parts - 1), counts.to_numpy(), parts)
-    return (found * (parts * DAY_S / run.ended_s)).tolist()
+    return [each * parts * DAY_S / run.ended_s for each in found.tolist()]
 
 
 def _spread(name: str, values: pl.Series, **quantiles: float) -> dict[str, float]:
