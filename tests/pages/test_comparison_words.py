@@ -167,7 +167,7 @@ def test_notes_are_warnings() -> None:
     [
         (
             [(L1, 0.8, 0.4, 0.02), (PACE, 900.0, 700.0, 10.0)],
-            f"{DISTANCE}: 40.0 % in A and 20.0 % in B (-20.0 ± 1.0 points, significant); pace: 900 rounds "
+            f"{DISTANCE}: 40.0 % in A and 20.0 % in B (-20.0 ± 1.0 points, significant); pace: 900 updates "
             "per day in A and 700 updates per day in B (-200 ± 10 updates per day, significant).",
         ),
         (

@@ -17,7 +17,7 @@ from fedsim.pages.page import answer_of
 from fedsim.pages.trial_tables import headlines, settings_table
 from fedsim.pages.trials import trials_answer
 from fedsim.trials.contrasts import interval
-from fedsim.trials.decision import L1, PACE, chosen, trade_off
+from fedsim.trials.decision import L1, UPDATES, chosen, trade_off
 from fedsim.trials.trials import Trials
 
 from .sweeps import COHORTS, COOLDOWN, SEEDS, SEPARATION, SEPARATIONS, l1, per_day, write_points, write_sweep
@@ -103,13 +103,13 @@ def names_of_charts(sweep: Trials) -> list[str]:
 
 def test_what_moves_is_shown_once(sweep: Trials) -> None:
     """Coverage is 1 everywhere and shortages have no value: neither deserves a chart."""
-    assert headlines(sweep) == (L1, PACE)
+    assert headlines(sweep) == (L1, UPDATES)
     assert names_of_charts(sweep) == ["trade-off"]
 
 
 def test_where_the_pace_is_the_same_bias_is_drawn_along_the_sweep(tmp_path: Path) -> None:
     points = [{SEPARATION: r} for r in (0, 4)]
-    same = Trials.read(write_points(tmp_path / "s", points, lambda index, _: {L1: 0.5 - index / 10, PACE: 960.0}))
+    same = Trials.read(write_points(tmp_path / "s", points, lambda index, _: {L1: 0.5 - index / 10, UPDATES: 960.0}))
     assert names_of_charts(same) == ["distance"]
     chart = trials_answer(same).charts[0]
     what = "distance of participation from uniform (TV, %)"
@@ -129,11 +129,11 @@ def test_what_differs_by_chance_alone_has_no_chart(tmp_path: Path) -> None:
 def test_where_nothing_moves_nothing_but_bias_is_drawn(tmp_path: Path) -> None:
     points = [{SEPARATION: r} for r in (0, 4)]
     flat = Trials.read(
-        write_points(tmp_path / "s", points, lambda *_: {L1: 0.5, PACE: 960.0, "participation.gini": 0.3})
+        write_points(tmp_path / "s", points, lambda *_: {L1: 0.5, UPDATES: 960.0, "participation.gini": 0.3})
     )
-    assert headlines(flat) == (L1, PACE, "participation.gini")
+    assert headlines(flat) == (L1, UPDATES, "participation.gini")
     assert names_of_charts(flat) == ["distance"]
-    one = Trials.read(write_points(tmp_path / "one", points[:1], lambda *_: {L1: 0.5, PACE: 960.0}))
+    one = Trials.read(write_points(tmp_path / "one", points[:1], lambda *_: {L1: 0.5, UPDATES: 960.0}))
     assert names_of_charts(one) == []
 
 

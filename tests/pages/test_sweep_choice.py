@@ -12,7 +12,7 @@ from fedsim.pages.answer import NEXT
 from fedsim.pages.expectations import sweep_verdict
 from fedsim.pages.trial_tables import settings_table
 from fedsim.pages.trials import trials_answer
-from fedsim.trials.decision import L1, PACE
+from fedsim.trials.decision import L1, UPDATES
 from fedsim.trials.trials import Trials
 
 from .sweeps import COHORT, COOLDOWN, SEPARATION, write_points
@@ -36,7 +36,7 @@ def sweep_of(
 
     def measure(index: int, seed: int) -> dict[str, float]:
         bias, pace = figures[index]
-        return {L1: bias + noise * ((seed * (index % 2 + 1)) % 3 - 1), PACE: pace} | (more or {})
+        return {L1: bias + noise * ((seed * (index % 2 + 1)) % 3 - 1), UPDATES: pace} | (more or {})
 
     return Trials.read(write_points(tmp_path / "s", points, measure, scenario=scenario, seeds=seeds))
 
@@ -96,7 +96,7 @@ def test_at_the_same_pace_the_most_even_is_the_best(tmp_path: Path) -> None:
 )
 def test_what_evenness_costs_in_time_of_devices_is_told(tmp_path: Path, hours: tuple[int, int], tail: str) -> None:
     def measure(index: int, _: int) -> dict[str, float]:
-        return {L1: 0.8 - 0.4 * index, PACE: 960, "sessions.device_hours": hours[index], "rounds.count": 100}
+        return {L1: 0.8 - 0.4 * index, UPDATES: 960, "sessions.device_hours": hours[index], "rounds.count": 100}
 
     _, text = said(Trials.read(write_points(tmp_path / "s", [{SEPARATION: r} for r in (0, 1)], measure)))
     assert tail in text
@@ -104,7 +104,7 @@ def test_what_evenness_costs_in_time_of_devices_is_told(tmp_path: Path, hours: t
 
 def test_reports_lead_where_not_every_selection_is_one(tmp_path: Path) -> None:
     def measure(index: int, seed: int) -> dict[str, float]:
-        return {L1: 0.2, "participation.reported_l1_uniform": 0.8 - 0.4 * index + 0.001 * seed, PACE: 960}
+        return {L1: 0.2, "participation.reported_l1_uniform": 0.8 - 0.4 * index + 0.001 * seed, UPDATES: 960}
 
     sweep = Trials.read(write_points(tmp_path / "s", [{SEPARATION: r} for r in (0, 1)], measure))
     title, text = said(sweep)
@@ -134,7 +134,7 @@ def test_a_tie_says_that_an_interval_of_its_own_would_not_be_one(tmp_path: Path)
     spread = (-0.0136, -0.0045, 0.0045, 0.0136, 0.002, -0.002)
 
     def measure(index: int, seed: int) -> dict[str, float]:
-        return {L1: 0.4 + (index > 0) * (0.012 + spread[(seed + index) % 6]), PACE: 960}
+        return {L1: 0.4 + (index > 0) * (0.012 + spread[(seed + index) % 6]), UPDATES: 960}
 
     points = [{SEPARATION: r} for r in range(6)]
     _, text = said(Trials.read(write_points(tmp_path / "s", points, measure, seeds=(0, 1, 2, 3, 4, 5))))
@@ -156,7 +156,7 @@ def test_chance_is_told_beside_distances_of_other_numbers_of_reports(tmp_path: P
     """Cohorts of 10 were called less even than cohorts of 50, most of which was chance."""
 
     def measure(index: int, _: int) -> dict[str, float]:
-        return {L1: (1.0, 0.6)[index], PACE: 960, "sessions.count": (100, 2000)[index]}
+        return {L1: (1.0, 0.6)[index], UPDATES: 960, "sessions.count": (100, 2000)[index]}
 
     cohorts = [{"server.cohort": cohort} for cohort in (10, 50)]
     _, text = said(Trials.read(write_points(tmp_path / "s", cohorts, measure)))
@@ -192,14 +192,14 @@ def test_the_scenario_s_objective_chooses_among_what_keeps_its_conditions(tmp_pa
 
 
 def test_the_best_may_be_what_has_most(tmp_path: Path) -> None:
-    title, text = said(sweep_of(tmp_path, ORDINARY, decide(PACE, f"{L1} < 0.65", way="maximize")))
+    title, text = said(sweep_of(tmp_path, ORDINARY, decide(UPDATES, f"{L1} < 0.65", way="maximize")))
     assert title.startswith("Choose R = 2: it has the highest pace (800 updates per day) of those that keep ")
     assert "Compared with R = 2: R = 1 (-100 ± 0 updates per day, significant)" in text
 
 
 def test_a_condition_that_chance_may_undo_is_told(tmp_path: Path) -> None:
     _, text = said(
-        sweep_of(tmp_path, [(0.4, 900), (0.8, 900)], decide(PACE, f"{L1} < 0.41", way="maximize"), noise=0.1)
+        sweep_of(tmp_path, [(0.4, 900), (0.8, 900)], decide(UPDATES, f"{L1} < 0.41", way="maximize"), noise=0.1)
     )
     assert "Whether R = 0 keeps `participation.l1_uniform < 0.41` is not sure" in text
 
