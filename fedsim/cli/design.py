@@ -57,10 +57,9 @@ def design_command(
         f"distance from the target (TV), simulated: {before.tv:.2%}, and {after.tv:.2%} with these weights; "
         f"expected: {l1(found.expected, found.wanted) / 2:.2%}, without chance"
     )
-    say(
-        f"pace: {before.rounds_per_day:.4g} rounds per day, and {after.rounds_per_day:.4g} with these weights "
-        f"({after.rounds_per_day / before.rounds_per_day - 1:+.1%})"
-    )
+    for what in ("updates", "reports"):
+        old, new = (getattr(each, f"{what}_per_day") for each in (before, after))
+        say(f"pace: {old:.4g} {what} per day, and {new:.4g} with these weights ({new / old - 1:+.1%})")
     if found.missed.any():
         complain(_missed(found))
         if scenario.server.selection.kind == "midzuno" and scenario.server.wanted > 1:

@@ -23,9 +23,9 @@ def student_quantile(n: ArrayLike, confidence: ArrayLike = 0.95) -> Floats:
     return np.asarray(np.sqrt(2 * half) * np.sinh(logit / 2))
 
 
-def student_below(t: ArrayLike, degrees: float) -> Floats:
+def student_below(t: ArrayLike, degrees: Floats) -> Floats:
     """Return the probability that Student's t is no more."""
-    return np.asarray(beta_below(degrees / 2, degrees / 2, 2 * np.arcsinh(np.divide(t, math.sqrt(degrees)))))
+    return np.asarray(beta_below(degrees / 2, degrees / 2, 2 * np.arcsinh(np.divide(t, np.sqrt(degrees)))))
 
 
 def half_width(standard_error: float, n: int) -> float:

@@ -85,7 +85,7 @@ class Taken:
         self._running = ends[ends > selected[-1]] if len(selected) else ends
 
     def figures(self, rounds: int) -> dict[str, float]:
-        """Return the metrics; `rounds` have selected somebody."""
+        """Return the metrics; `rounds` changed the model."""
         if self._begun is not None:
             self._add(self._begun)
             self._begun = None
@@ -100,7 +100,7 @@ class Taken:
         }
         if len(took_part):
             found |= {
-                "energy_per_round": total_wh / rounds,
+                **({"energy_per_round": total_wh / rounds} if rounds else {}),
                 "energy_per_device.mean": total_wh / len(took_part),
                 "energy_per_device.max": float(took_part.max()) / _MJ_PER_WH,
             }

@@ -58,6 +58,7 @@ class SamplingNoise:
     corrected: float  # that distance, less what noise adds to it
     low: float  # ends of the 95 % interval of the long-run distance
     high: float
+    fair: float  # expected L1 distance from uniform of the frequencies if the long-run values were equal
 
 
 class SpanCounts:
@@ -119,7 +120,7 @@ class SpanCounts:
         smooth = np.rint(smooth * (taken / smooth.sum() * _PARTS)) / _PARTS
         known, levels, place = self._noise(smooth, weights, _TAPER)
         l1 = np.mean([np.abs(counts - mean[place]).sum() for mean in levels.spread(1.0 - 1.0 / _TAPER)])
-        return replace(known, l1=float(l1) / taken, se=found.se)
+        return replace(known, l1=float(l1) / taken, se=found.se, fair=found.fair)
 
     def _noise(self, counts: Floats, weights: Floats, taper: float = 1.0) -> "tuple[SamplingNoise, _Levels, Ints]":
         """Return it, from counts or from smooth ones, with the levels of counts and the level of each client."""
@@ -257,7 +258,9 @@ class _Levels:
         lower = math.sqrt(near**2 + below * (here**2 - near**2))
         ends = _bounds(excess / lower)[0] * lower, _bounds(excess / here)[1] * here
         low, high = (distance(alone + end) for end in ends)
-        return SamplingNoise(noise, se / self.taken, distance(measured), low, high)
+        return SamplingNoise(
+            noise, se / self.taken, distance(measured), low, high, alone / self.taken if alone > _ROUNDING else 0.0
+        )
 
 
 class _Law:

@@ -186,17 +186,20 @@ def by_span(series: Mapping[str, pl.DataFrame], name: str) -> Ints | None:
 
 
 def weight_classes(weight: Floats, together: int) -> NDArray[np.integer] | None:
-    """Part clients by weight, the heaviest being 0; None where all weigh the same.
+    """Part clients by weight, the heaviest being 0, those of one weight together; None where all weigh the same.
 
-    Each class has as many clients as are chosen at once; else it is a tenth, of which the first and the last are of one
-    size, or a single client where there are fewer than 20.
+    Without equals each class has as many clients as are chosen at once; else it is a tenth, of which the first and the
+    last are of one size, or a single client where there are fewer than 20. Equals are where their middle would be; so
+    few weights that they need no more classes have one each.
     """
     clients = len(weight)
-    if clients < 2 or weight.max() == weight.min():
+    levels, of_client, sizes = np.unique(-weight, return_inverse=True, return_counts=True)
+    if len(levels) < 2:
         return None
     size = together if together > 1 else 1 if clients < 2 * TENTH else clients // TENTH
     parts = clients // size if together > 1 or size == 1 else TENTH
-    inner = np.rint(np.linspace(size, clients - size, max(parts - 1, 1))).astype(np.int64)
-    found = np.empty(clients, dtype=np.min_scalar_type(len(inner)))
-    found[np.argsort(-weight, kind="stable")] = np.searchsorted(inner, np.arange(clients), side="right")
-    return found
+    if len(levels) > parts:
+        inner = np.rint(np.linspace(size, clients - size, max(parts - 1, 1)))
+        middle = np.cumsum(sizes) - sizes / 2
+        of_client = np.unique(np.searchsorted(inner, middle, side="right"), return_inverse=True)[1][of_client]
+    return of_client.astype(np.min_scalar_type(parts))

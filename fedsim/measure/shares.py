@@ -13,6 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from fedsim.common.arrays import Floats, Ints
+from fedsim.common.formatting import percent
 from fedsim.common.intervals import normal_below, normal_quantile, student_quantile
 from fedsim.measure.metrics import MOST_GROUPS, metric_part
 from fedsim.measure.noise import by_chance
@@ -30,7 +31,6 @@ from fedsim.scenario import Scenario
 
 ROUNDING = 1e-9  # distances below are zero, written with the rounding errors of their sums
 NORMAL = 1.96
-_MOST_PARTS = 1_000  # more groups or time zones than these are not compared
 _HOMES = ("group", "zone")
 WAYS = (*_HOMES, "weight", "speed", "availability")
 """Ways to part the clients, in the order in which the verdict looks at them."""
@@ -44,7 +44,7 @@ SHARES = pl.Schema(
         "value": pl.Float64,  # share of the reports over share of the clients: 1 is even
         "taken": pl.Int64,  # reports
         "theory": pl.Float64,  # what theory says of `value`; null where it says nothing
-        "chance": pl.Float64,  # how far from 1 equal chances would put 19 of 20 values at most
+        "chance": pl.Float64,  # how far from 1 independent draws put all values of a kind, in 19 of 20 runs
         "low": pl.Float64,  # the interval: at the level of the look or, beside looks, at the strictest of theirs
         "high": pl.Float64,
         "look": pl.String,  # what the verdict calls it; null where it does not look at it
@@ -59,7 +59,7 @@ BIAS = pl.Schema(
     {
         "seen": pl.String,  # a name of `fedsim.pages.bias.Seen`
         "measured": pl.Float64,  # total variation distance (TV) of the reports from uniform
-        "fair": pl.Float64,  # that of as many reports with equal chances for everybody
+        "fair": pl.Float64,  # that of as many reports with equal chances, and the same separations; null if not known
         "corrected": pl.Float64,  # TV without what noise adds; null where too few rounds or days tell
         "low": pl.Float64,  # ends of the interval of that; from 0, where the whole is not significant
         "high": pl.Float64,
@@ -125,7 +125,8 @@ class _Measured:
         capped = any(group.participations is not None for group in scenario.population)
         # Rounds are independent of each other too.
         alone = scenario.server.selection.kind not in _NOT_ALONE
-        self.independent = self.steady and not rests and not capped and alone
+        self.bound = rests or capped
+        self.independent = self.steady and not self.bound and alone
         self.together = drawn_together(scenario)  # clients that are drawn at once
         # Variance of draws without replacement over that of draws with it
         self.left = without_replacement(rounds["reported"].to_numpy(), len(clients), self.together)
@@ -155,15 +156,18 @@ class _Measured:
 def _whole(run: _Measured) -> dict[str, Any]:
     """Judge the distance from uniform; ``seen`` is empty where the parts have a say in it."""
     counts, clients, known = run.counts, len(run.counts), of_reports(run.metrics, "l1_uniform")
-    found: dict[str, Any] = dict.fromkeys(BIAS) | {"measured": 0.0, "fair": 0.0, "low": 0.0, "high": 1.0, "why": ""}
+    found: dict[str, Any] = dict.fromkeys(BIAS) | {"measured": 0.0, "low": 0.0, "high": 1.0, "why": ""}
     found |= {"whole": False, "more_even": False}
     if run.no_rounds or not run.taken or clients < 2 or known is None:
         nobody = "ALONE" if clients < 2 else "UNMEASURED"
         return found | {"seen": "NO_ROUNDS" if run.no_rounds else "NOBODY" if not run.taken else nobody}
-    found |= {"measured": known / 2, "fair": by_chance(run.taken, clients) / 2}
+    fair = of_reports(run.metrics, "l1_fair")
+    if run.steady and not run.bound:
+        fair = by_chance(run.taken // run.together, clients // run.together)
+    found |= {"measured": known / 2, "fair": None if fair is None else fair / 2}
     once, regular = bool(counts.max() == 1), int(counts.max()) - int(counts.min()) <= 1
     if regular and (not once or counts.min() == 1 or run.scenario.server.selection.kind in _IN_TURN):
-        return found | {"seen": "EVEN", "more_even": True}
+        return found | {"seen": "EVEN"}
     wider, narrower = evenness(counts, run.left, run.together)
     level = LEVEL / 2 if run.independent else LEVEL / 4
     quantile = -float(normal_quantile(level))
@@ -186,7 +190,7 @@ def _whole(run: _Measured) -> dict[str, Any]:
         "high": min(1.0, (high or 0.0) / 2),
         "whole": told,
         "p": min(p, default=None),
-        "more_even": narrower <= LEVEL / 2,
+        "more_even": narrower <= LEVEL / 2 and run.steady and not run.bound,
         "visible": visible,
         "why": run.why or "too few reports",
     }
@@ -208,9 +212,10 @@ class _Parts:
     def looks(self) -> dict[int, str]:
         """Return the rows at which the verdict looks, and what it calls them: by weight and of tenths both ends."""
         if self.kind in _HOMES:
-            return {} if len(self.names) > _MOST_PARTS else dict(enumerate(self.names))
+            return dict(enumerate(self.names))
         if self.kind == "weight":
-            return {0: f"heaviest {self.noun}", len(self.names) - 1: f"lightest {self.noun}"}
+            named = ("heaviest client", "lightest client") if self.noun == "client" else (self.names[0], self.names[-1])
+            return dict(zip((0, len(self.names) - 1), named, strict=True))
         return {TENTH - 1: f"{self.names[-1]} tenth", 0: f"{self.names[0]} tenth"}
 
     def key(self, row: int) -> str | None:
@@ -247,9 +252,12 @@ def _ways(run: _Measured) -> Iterator[_Parts]:
                 spans = np.stack([np.bincount(place, row, len(names)) for row in of_home]).astype(np.int64)
             yield rows(kind, noun, names, clients[column].cast(pl.Enum(names)).to_physical().to_numpy(), spans)
     if (classes := weight_classes(weight, run.together)) is not None:
-        noun = "group" if run.together > 1 else "tenth" if len(clients) >= 2 * TENTH else "client"
+        parts = np.bincount(classes)
+        equal = bool(np.ptp(parts) <= 1) and len(parts) == (TENTH if parts[0] > 1 == run.together else len(parts))
+        noun = "class" if not equal else "client" if parts[0] == 1 else "group" if run.together > 1 else "tenth"
+        first, last = (noun, noun) if equal else (percent(float(parts[end] / len(weight))) for end in (0, -1))
         each_client = [f"client {each}" for each in np.argsort(-weight, kind="stable")] if noun == "client" else None
-        ends = each_client or _between(f"heaviest {noun}", f"lightest {noun}", int(classes.max()) + 1)
+        ends = each_client or _between(f"heaviest {first}", f"lightest {last}", len(parts))
         yield rows("weight", noun, ends, classes, by_span(run.series, "weights"))
     for kind, most, least in (("speed", "fastest", "slowest"), ("availability", "most available", "least available")):
         found = [of_reports(run.metrics, f"by_{kind}.{tenth}") for tenth in range(TENTH, 0, -1)]
@@ -275,7 +283,8 @@ def _shares(run: _Measured, *, wide: bool, looking: bool) -> list[dict[str, Any]
             own = dict.fromkeys(SHARES) | {"kind": way.kind, "noun": way.noun, "name": name, "key": way.key(row)}
             own |= {"size": size, "value": share / size, "taken": round(share * run.taken), "look": looks.get(row)}
             own["theory"] = None if way.theory is None else float(way.theory[row])
-            own["chance"] = NORMAL * math.sqrt((1 - size) / (size * run.taken / run.together))
+            mean, far = size * run.taken / run.together, -float(normal_quantile(LEVEL / 2 / len(way.names)))
+            own["chance"] = far * math.sqrt((1 - size) / mean) + (far**2 - 1) / (6 * mean)  # with their skewness
             if row in looks and draws[row] > 0:
                 looked.append((own, float(draws[row]), degrees))
             rows.append(own)

@@ -13,13 +13,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsim.common.arrays import Bools, Floats, Ints
-from fedsim.common.intervals import beta_below, beta_logit, normal_quantile, student_below, student_quantile
+from fedsim.common.intervals import (
+    beta_below,
+    beta_logit,
+    normal_below,
+    normal_quantile,
+    student_below,
+    student_quantile,
+)
 
 LEVEL = 0.05
 """False alarms of one family of looks."""
 POWER = 0.8416
 """Quantile of the normal law: four in five."""
 _MOST, _LEAST = 1e12, 1e-3  # effective draws
+_EXACT = 1_000  # shares that lie farthest off; the law of others is taken to be normal
 _LARGE = 1e18
 
 
@@ -36,8 +44,8 @@ class Look:
     p: float  # how probable a value at least so far off is by chance
 
 
-def compare_values(values: Floats, errors: Floats, degrees: float) -> tuple[Look, ...]:
-    """Compare values that have standard errors, of so many degrees of freedom, with 0 by Student's t."""
+def compare_values(values: Floats, errors: Floats, degrees: Floats) -> tuple[Look, ...]:
+    """Compare values that have standard errors, of so many degrees of freedom each, with 0 by Student's t."""
     away = np.abs(values)
     p = np.asarray(2.0 * student_below(-away / np.maximum(errors, 1e-300), degrees))
     own = holm_levels(p, LEVEL)
@@ -46,19 +54,36 @@ def compare_values(values: Floats, errors: Floats, degrees: float) -> tuple[Look
     return _looks(values, values - half, values + half, away > half, (quantile + POWER) * errors, own, p)
 
 
+def independent(values: Floats) -> Floats:
+    """Return how many independent values know as much of the mean of each row of values, (rows, values), in order.
+
+    Neighbours have the correlation r of a first-order autoregression, corrected for its bias of (1 + 3 r) / n, so that
+    n values know as much as n (1 - r) / (1 + r).
+    """
+    number, away = values.shape[1], values - values.mean(axis=1, keepdims=True)
+    r = (away[:, 1:] * away[:, :-1]).sum(axis=1) / np.maximum(np.square(away).sum(axis=1), 1e-300)
+    r = np.clip(r + (1.0 + 3.0 * r) / number, 0.0, 1.0 - 1.0 / number)
+    return np.asarray(number * (1.0 - r) / (1.0 + r))
+
+
 def compare_shares(shares: Floats, fair: Floats, draws: Floats, degrees: Floats, level: float) -> tuple[Look, ...]:
     """Compare shares with what is fair; `draws` are the independent draws that know as much, `degrees` of these."""
     strictest = level / max(1, len(shares))
     draws = np.minimum(draws, _MOST)
     draws *= np.square(normal_quantile(strictest / 2) / student_quantile(degrees + 1, 1 - strictest))
-    hits = np.clip(shares, 0.0, 1.0) * draws
-    least, others, logit = np.maximum(hits, _LEAST), np.maximum(draws - hits, _LEAST), np.log(fair / (1 - fair))
-    above, below = beta_below(least, draws - hits + 1, logit), 1 - beta_below(hits + 1, others, logit)
-    p = np.minimum(1.0, 2 * np.minimum(above, below))
+    deviation = np.sqrt(fair * (1 - fair) / draws)
+    p = 2 * normal_below(-np.abs(shares - fair) / deviation)
+    far = np.argsort(p, kind="stable")[:_EXACT]
+    hits, failures = (np.clip(each[far], 0.0, 1.0) * draws[far] for each in (shares, 1 - shares))
+    least, others, logit = np.maximum(hits, _LEAST), np.maximum(failures, _LEAST), np.log(fair / (1 - fair))[far]
+    above, below = beta_below(least, failures + 1, logit), 1 - beta_below(hits + 1, others, logit)
+    p[far] = np.minimum(1.0, 2 * np.minimum(above, below))
     own = holm_levels(p, level)
-    low = np.where(hits > 0, _share(beta_logit(least, draws - hits + 1, own / 2)), 0.0)
-    high = np.where(draws > hits, _share(beta_logit(hits + 1, others, 1 - own / 2)), 1.0)
-    visible = (POWER - normal_quantile(own / 2)) * np.sqrt(fair * (1 - fair) / draws)
+    quantile = -normal_quantile(own / 2)
+    low, high = np.maximum(shares - quantile * deviation, 0.0), shares + quantile * deviation
+    low[far] = np.where(hits > 0, _share(beta_logit(least, failures + 1, own[far] / 2)), 0.0)
+    high[far] = np.where(failures > 0, _share(beta_logit(hits + 1, others, 1 - own[far] / 2)), 1.0)
+    visible = (POWER + quantile) * deviation
     return _looks(shares, low, high, (fair < low) | (fair > high), visible, own, p)
 
 

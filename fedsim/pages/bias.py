@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from fedsim.common.formatting import cut
+from fedsim.common.formatting import cut, percent
 from fedsim.measure.shares import WAYS
 from fedsim.measure.verdict import LEVEL
 from fedsim.run.run import Run
@@ -25,7 +25,7 @@ class Seen(Enum):
     EVEN = "no client took part more than once more often than another"
     ONCE = "nobody took part twice, and some did not at all"
     UNTESTED = "there are too few rounds or days to test"
-    NONE = "chance explains it"
+    NONE = "no bias found"
     BIAS = "it is more than chance"
 
 
@@ -73,7 +73,7 @@ class Bias:
 
     seen: Seen
     measured: float = 0.0  # TV of this run
-    fair: float = 0.0  # TV of as many reports with equal chances for everybody
+    fair: float | None = None  # TV of as many reports with equal chances, and the same separations; None if not known
     corrected: float | None = None  # TV without what noise adds; None where too few rounds or days tell
     low: float = 0.0  # ends of the interval of that; from 0, where the whole is not significant
     high: float = 1.0
@@ -87,6 +87,17 @@ class Bias:
     def tv(self) -> float:
         """The distance without noise, or as it was measured where that is not known."""
         return self.measured if self.corrected is None else self.corrected
+
+    @property
+    def could_see(self) -> str:
+        """What would have been found, where nothing was; in four of five runs."""
+        if self.seen is not Seen.NONE or self.visible is None:
+            return ""
+        worst = max((part for part in self.parts if part.tested), key=lambda part: part.visible, default=None)
+        of_part = f", or of {percent(worst.visible)} at {worst.words}," if worst else ""
+        if self.visible >= 1:
+            return ", and the run is too short to find one"
+        return f"; one above {percent(self.visible)} (TV) beyond chance{of_part} would have been"
 
     def of(self, kind: str) -> tuple[ClientShare, ...]:
         """Return the parts of a kind, in their order."""

@@ -10,13 +10,13 @@ from contextlib import suppress
 from functools import partial
 
 from fedsim.common.errors import FedsimError
-from fedsim.common.formatting import capitalized, count, duration, number, percent
+from fedsim.common.formatting import capitalized, count, duration, listing, number, percent
 from fedsim.measure.contributions import Contributions
 from fedsim.pages.bias import Seen, bias_of
 from fedsim.pages.commands import command_of, with_seeds
 from fedsim.pages.commands import longer as longer_by
 from fedsim.pages.expectations import verdict
-from fedsim.pages.methods import initial_loss, optimizer_figures, optimizers, references
+from fedsim.pages.methods import compare_losses, compared_with, initial_loss, optimizer_figures, optimizers, references
 from fedsim.pages.trial_checks import LONGER, LOWER_STEP, settled_losses, theory_check
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises
 from fedsim.run.cautions import OTHER_SEEDS, of_separation, of_shocks, why_nothing
@@ -132,8 +132,17 @@ def trained(run: Run) -> Iterator[Check]:
 
 
 def settled(run: Run) -> Iterator[Check]:
-    """Whether losses show where training ends."""
-    yield from settled_losses(Trials.of_run(run))
+    """Whether losses show where training ends, and whether they can be compared."""
+    slow, other = list[str](), compared_with(run)
+    if other is not None:
+        known = optimizer_figures(run, "loss")
+        names = [name for name in known if name not in {other, *references(optimizers(run))}]
+        slow = [f"“{name}”" for name, look in compare_losses(run, names, other).items() if look is None]
+    yield from (each for each in settled_losses(Trials.of_run(run)) if not slow or each.state is not Grade.OK)
+    if slow:
+        text = f"The loss of {listing(slow)} compared with that of “{other}” changes too slowly to be tested."
+        command = longer_by(run.manifest, run.scenario.stop, 10, verb="run")
+        yield Check("settled", Grade.CAUTION, text, remedy=LONGER, command=command)
 
 
 def enough(run: Run) -> Iterator[Check]:
@@ -215,7 +224,7 @@ def even(run: Run) -> Iterator[Check]:
             remedy = "Sweep the separation, which evens participation out, or train with `debiased_fedavg`."
         yield Check("even", Grade.CAUTION, f"{who} significantly unevenly.", remedy=remedy)
     elif bias.seen in {Seen.NONE, Seen.EVEN}:
-        yield Check("even", Grade.OK, "Participation is not significantly uneven.")
+        yield Check("even", Grade.OK, f"No bias found{bias.could_see}.", facts=("bias", "shares"))
 
 
 def setting(run: Run) -> Iterator[Check]:

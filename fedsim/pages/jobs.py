@@ -22,13 +22,13 @@ from fedsim.pages.trial_tables import column_of, setting_table
 from fedsim.run.files import JOBS, METRICS
 from fedsim.run.run import Run
 from fedsim.trials.contrasts import contrasts, tested_together
-from fedsim.trials.decision import PACE, REPORTED
+from fedsim.trials.decision import REPORTED, TAKEN, UPDATES
 from fedsim.trials.trials import Trials
 
 _ALONE = "alone."
 """What the names of metrics of a job without the others begin with."""
-_TESTED = (REPORTED, PACE)
-_SHOWN = (PACE, REPORTED, "participation.coverage", "rounds.waiting_share")
+_TESTED = (REPORTED, UPDATES)
+_SHOWN = (UPDATES, TAKEN, REPORTED, "participation.coverage", "rounds.waiting_share")
 
 
 def jobs_trials(run: Run) -> tuple[Trials, dict[int, int]]:

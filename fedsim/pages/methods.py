@@ -1,21 +1,22 @@
 """What bias does to the model: the loss of each optimizer compared with unbiased training, with intervals.
 
-Both losses are taken in the same rounds over the last halves of both. Their differences are cut into ten spans in
-order; how much the means of the spans differ tells how far chance puts the whole (batch means, Student's t).
+Both losses are taken in the same rounds over the last halves of both. Their differences are cut into twenty spans in
+order; how much the means of the spans differ, and how much neighbours are alike, says how far chance puts the whole
+(batch means with an autoregression, Student's t). Where the spans know no more than eight independent ones, nothing is
+tested: about twenty times as long as differences are alike is needed.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Floats
-from fedsim.measure.verdict import Look, compare_values
+from fedsim.measure.verdict import Look, compare_values, independent
 from fedsim.run.run import Run
 
 INITIAL_ROUND = -1  # the round under which the learning table keeps the initial model
-_SPANS = 10
+_SPANS, _FEWEST = 20, 8
 _REFERENCE = "_uniform"  # ends the name of an optimizer that was trained under uniform participation
 
 
@@ -40,23 +41,37 @@ def optimizer_figures(run: Run, figure: str) -> dict[str, float]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def compare_losses(run: Run, names: Sequence[str], reference: str) -> dict[str, Look]:
-    """Compare the losses of optimizers with that of another, together; without those of too few evaluations."""
+def compared_with(run: Run) -> str | None:
+    """Name the optimizer with whose loss the others are compared: unbiased training, or else that with the lowest."""
+    known, names = optimizer_figures(run, "loss"), optimizers(run)
+    twins = references(names)
+    own = [name for name in known if name not in twins]
+    reference = next((name for name in twins if name in known and run.scenario.divisor is None), None)
+    return (reference or min(own, key=known.__getitem__)) if own else None
+
+
+def compare_losses(run: Run, names: Sequence[str], reference: str) -> dict[str, Look | None]:
+    """Compare the losses of optimizers with that of another, together; without those of too few evaluations.
+
+    Those whose differences change too slowly to be tested have None.
+    """
     assert run.learning is not None
     done = pl.col("round") + 1
     late = run.learning.filter(2 * done > done.max().over("optimizer"), pl.col("loss").is_finite())
     other, spans = late.filter(optimizer=reference).select("round", "loss"), dict[str, Floats]()
     for name in names:
         pairs = late.filter(optimizer=name).join(other, on="round", suffix="_reference").sort("round")
-        if len(pairs) >= 2 * _SPANS:
+        if len(pairs) >= _SPANS:
             differences = (pairs["loss"] - pairs["loss_reference"]).to_numpy()
             spans[name] = np.array([span.mean() for span in np.array_split(differences, _SPANS)])
     if not spans:
         return {}
-    known, means = optimizer_figures(run, "loss"), np.stack([*spans.values()])
-    values = np.array([known[name] - known[reference] for name in spans])
-    errors = means.std(axis=1, ddof=1) / math.sqrt(_SPANS)
-    return dict(zip(spans, compare_values(values, errors, _SPANS - 1), strict=True))
+    known, draws = optimizer_figures(run, "loss"), independent(np.stack([*spans.values()]))
+    tested = {name: own for name, own in zip(spans, draws, strict=True) if own >= _FEWEST}
+    values = np.array([known[name] - known[reference] for name in tested])
+    enough = np.array([*tested.values()])
+    errors = np.array([spans[name].std(ddof=1) for name in tested]) / np.sqrt(enough)
+    return dict.fromkeys(spans) | dict(zip(tested, compare_values(values, errors, enough - 1), strict=True))
 
 
 def initial_loss(run: Run, name: str) -> float | None:

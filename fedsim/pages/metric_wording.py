@@ -10,9 +10,9 @@ from fedsim.common.formatting import SCALED, duration, fixed, number, percent, q
 from fedsim.measure.grammar import ConditionError, MetricCondition, parse_condition
 from fedsim.measure.metrics import split
 from fedsim.trials.contrasts import Contrasts, Standing
-from fedsim.trials.decision import PACE
+from fedsim.trials.decision import TAKEN, UPDATES
 
-PACE_UNIT = "rounds per day"
+_DAILY = {UPDATES: "pace", TAKEN: "pace in reports", "rounds.per_day": "rounds per simulated day"}
 _EVEN = {f"participation.{of}{kind}_uniform" for of in ("", "reported_", "pull_") for kind in ("l1", "tv")}
 
 
@@ -94,9 +94,9 @@ def wording_of(metric: str) -> MetricWording:
         # A label has its names in capitals, as the name of the metric has.
         words = f"“{name}”".join(words.split(place)) if place in words else f"{words} of {kind}“{name}”"
     make = partial(MetricWording, metric, less_is_better=less)
-    if metric == PACE:
-        three, axis = partial(number, digits=3), "rounds per simulated day"
-        return make("pace", axis, _pace, three, f" {PACE_UNIT}")
+    if metric in _DAILY:
+        unit = f" {metric.removesuffix('.per_day')} per day"
+        return make(_DAILY[metric], known.label, partial(_daily, unit), partial(number, digits=3), unit)
     if known.unit == "L1":
         return make(f"{words} (TV)", f"{words} (TV, %)", tv, partial(_points, 50.0), " points", 50.0)
     if known.unit == "share":
@@ -109,9 +109,9 @@ def wording_of(metric: str) -> MetricWording:
     return make(words, f"{words} ({known.unit})" if known.unit else words)
 
 
-def _pace(value: float) -> str:
+def _daily(unit: str, value: float) -> str:
     text = number(value, 3)
-    return f"{'1.0' if text == '1' else text} {PACE_UNIT}"
+    return f"{'1.0' if text == '1' else text}{unit}"
 
 
 def read_condition(text: str) -> tuple[str, Callable[[float], str]]:

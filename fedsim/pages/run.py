@@ -119,12 +119,13 @@ def picture_of(run: Run) -> str:
 def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
     """Return the key figures, the most important first."""
     if bias.seen not in NOBODY:
-        yield Tile(percent(bias.measured), "from uniform (total variation)", f"equal chances: {percent(bias.fair)}")
+        fair = "" if bias.fair is None else f"equal chances: {percent(bias.fair)}"
+        yield Tile(percent(bias.measured), "from uniform (total variation)", fair)
     if losses := optimizer_figures(run, "loss"):
         best = min(losses, key=lambda name: losses[name])
         yield Tile(number(losses[best]), "loss" if len(losses) == 1 else "lowest loss", best)
-    noun, daily = f"{run.noun}{'s' if len(run.rounds) != 1 else ''}", run.known.get("rounds.per_day")
-    yield Tile(count(len(run.rounds)), noun, f"{number(daily, 3)} a day" if daily else "")
+    noun, daily = f"{run.noun}{'s' if len(run.rounds) != 1 else ''}", run.known.get("updates.per_day")
+    yield Tile(count(len(run.rounds)), noun, "" if daily is None else wording_of("updates.per_day").write(daily))
     paid = [
         f"{wording_of(f'fleet.{name}').write(run.known[f'fleet.{name}'])}{way}"
         for name, way in _PAID.items()

@@ -68,7 +68,7 @@ def bias_table(run: Run, bias: Bias) -> Table | None:
     distances = {
         "Measured, from uniform": 2 * bias.measured,
         "... without what noise adds": None if bias.corrected is None else 2 * bias.corrected,
-        "Equal chances for everybody, from uniform": 2 * bias.fair,
+        "Equal chances for everybody, from uniform": None if bias.fair is None else 2 * bias.fair,
         "Pull on the model, from uniform": pull_apart(run),
         "Selections: measured, from uniform": metric("participation.l1_uniform") if of else None,
         f"{of}Theory, from uniform": metric("participation.l1_uniform_theory"),

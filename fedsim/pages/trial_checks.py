@@ -20,7 +20,17 @@ from fedsim.pages.metric_wording import tv, wording_of
 from fedsim.pages.trial_tables import ranking_of
 from fedsim.scenario.learning import ConstantSchedule
 from fedsim.trials.contrasts import Standing, contrasts, interval, seeds_needed
-from fedsim.trials.decision import PACE, aim_of, bias_metric, chosen, compared, is_open, keeping, trade_off
+from fedsim.trials.decision import (
+    REPORTED,
+    aim_of,
+    bias_metric,
+    chosen,
+    compared,
+    is_open,
+    keeping,
+    pace_metric,
+    trade_off,
+)
 from fedsim.trials.optimizers import by_optimizer, metrics_of
 from fedsim.trials.trials import COMPARED, CRASHED, Axis, Trials
 
@@ -61,7 +71,9 @@ def reports_and_chance(trials: Trials) -> tuple[Floats, Floats]:
     reports = np.nan_to_num(taken).mean(axis=1)
     if any("devices" in name or name == "population" for name in trials.swept):
         return reports, np.full(len(reports), np.nan)
-    return reports, np.array([by_chance(round(each), trials.scenario.devices) for each in reports.tolist()])
+    known = interval(trials.samples(f"participation.{'reported_' * (bias_metric(trials) == REPORTED)}l1_fair")).mean
+    drawn = np.array([by_chance(round(each), trials.scenario.devices) for each in reports.tolist()])
+    return reports, np.where(np.isfinite(known), known, drawn)
 
 
 def _complete(trials: Trials) -> Iterator[Check]:
@@ -362,13 +374,13 @@ def _price(trials: Trials) -> Iterator[Check]:
     asked = is_open(trials) and chosen(trials) == best and by_optimizer(trials) is None
     if ends is None or best is None or not asked:
         return
-    fast, metric = int(ends[0]), aim_of(trials).metric
-    least = f"{_SLOWER * interval(trials.samples(PACE)).mean[fast]:.3g}"
+    fast, metric, pace = int(ends[0]), aim_of(trials).metric, pace_metric(trials)
+    least = f"{_SLOWER * interval(trials.samples(pace)).mean[fast]:.3g}"
     text = f"{trials.names[best]} is more even and {trials.names[fast]} faster, and nothing says what pace is worth."
-    decide = f"{{minimize: {metric}, subject_to: [{PACE} >= {least}]}}"
-    remedy = f"Say by `decide` what pace you need, such as {least} rounds per day."
+    decide = f"{{minimize: {metric}, subject_to: [{pace} >= {least}]}}"
+    remedy = f"Say by `decide` what pace you need, such as {wording_of(pace).write(float(least))}."
     command = command_of(trials.meta, "sweep", {"decide": decide})
-    yield Check("price", Grade.CAUTION, text, "", (metric, PACE), remedy, command)
+    yield Check("price", Grade.CAUTION, text, "", (metric, pace), remedy, command)
 
 
 TRIAL_CHECKS: tuple[Checks, ...] = (

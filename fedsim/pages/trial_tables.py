@@ -16,15 +16,16 @@ from fedsim.scenario.privacy import scope_of
 from fedsim.trials.contrasts import Contrasts, Interval, Standing, contrasts, interval
 from fedsim.trials.decision import (
     L1,
-    PACE,
     REPORTED,
     UNDECIDED,
+    UPDATES,
     aim_of,
     bias_metric,
     compared,
     dropped,
     is_open,
     keeping,
+    pace_metric,
     planned_seeds,
     trade_off,
 )
@@ -37,7 +38,7 @@ _GROUPS = 3  # groups in a table at most
 _OPTIMIZERS = 4  # optimizers whose losses are taken apart at most
 _INTERVAL = "mean ± half of the 95 % interval"
 HEADLINES = (
-    *("participation.reported_l1_uniform", L1, PACE, "participation.coverage"),
+    *("participation.reported_l1_uniform", L1, UPDATES, "participation.coverage"),
     *("participation.gini", "rounds.shortage_share", "rounds.duration.p50", "sessions.reported_share"),
     "sessions.wasted_share",
 )
@@ -141,7 +142,7 @@ def shown_metrics(trials: Trials) -> tuple[str, ...]:
     metric, _, conditions = aim_of(trials)
     asked = [metric, *(each.metric for each in conditions), trials.scenario.headline or metric]
     costs = [name for each in _COSTS for name in trials.metrics if fnmatchcase(name, each)]
-    always = [*asked, bias_metric(trials), PACE, *(costs if trials.scenario.decide is not None else [])]
+    always = [*asked, bias_metric(trials), pace_metric(trials), *(costs if trials.scenario.decide is not None else [])]
     every = dict.fromkeys((*always, *headlines(trials)))
     return tuple(name for name in every if name in trials.metrics)[:_METRICS]
 

@@ -18,7 +18,7 @@ from fedsim.pages.trial_checks import NAMED, OF_EACH_JOB, checks_of_trials, loss
 from fedsim.pages.trial_tables import FIGURE_WORDS, headlines, loss_parts, means, moves, ranking_of
 from fedsim.scenario.server import SyncServer
 from fedsim.trials.contrasts import Contrasts, Standing, contrasts, interval
-from fedsim.trials.decision import L1, PACE, PULL, UNDECIDED, aim_of, bias_metric, chosen, compared, is_open
+from fedsim.trials.decision import L1, PULL, UNDECIDED, aim_of, bias_metric, chosen, compared, is_open, pace_metric
 from fedsim.trials.optimizers import by_optimizer, footprint, ranked
 from fedsim.trials.trials import COMPLETE, SIDE, Trials
 
@@ -78,7 +78,7 @@ def _choice(trials: Trials) -> str:
         return f"nothing to choose by: no run has a value of {wording.metric}"
     if row != found.best:
         return f"{names[row]} is the fastest, and the most even, {names[found.best]}, is not significantly more even"
-    paces = means(trials, PACE)
+    paces = means(trials, pace_metric(trials))
     fast = int(np.nanargmax(paces)) if np.isfinite(paces).any() else row
     if fast == row or not is_open(trials):
         kept = " of those that keep the conditions" if aim_of(trials).conditions else ""
@@ -120,7 +120,7 @@ def _sentences(trials: Trials, optimizers: Trials | None) -> Iterator[Sentence]:
     bias, row = bias_metric(trials), chosen(trials) if optimizers is None else None
     own = means(trials, bias)
     apart = [each for each in (L1, PULL) if (np.nan_to_num(np.abs(means(trials, each) - own)) > 0.01 * own).any()]
-    costs = [PACE, *([_HOURS] if moves(trials, _HOURS) else [])]
+    costs = [pace_metric(trials), *([_HOURS] if moves(trials, _HOURS) else [])]
     parts = {BIAS: [bias, *apart], MODEL: losses_of(trials) if optimizers is None else [], COST: costs}
     for about, metrics in parts.items():
         known = [each for each in metrics if np.isfinite(trials.samples(each)).any()]
@@ -224,7 +224,7 @@ def _tiles(trials: Trials, optimizers: Trials | None) -> Iterator[Tile]:
     """Pick the key figures: what was chosen by, bias and pace of the choice; and the runs."""
     row = chosen(trials)
     if optimizers is None and row is not None:
-        for metric in dict.fromkeys((aim_of(trials).metric, bias_metric(trials), PACE)):
+        for metric in dict.fromkeys((aim_of(trials).metric, bias_metric(trials), pace_metric(trials))):
             wording, mean = wording_of(metric), means(trials, metric)
             if np.isfinite(mean[row]):
                 yield Tile(wording.write(float(mean[row])), wording.words, f"at {trials.names[row]}")
@@ -259,7 +259,7 @@ def _first_charts(trials: Trials, row: int | None) -> Iterator[Chart | None]:
         yield _standing_chart(found, trials.names, wording_of(aim_of(trials).metric), _PICTURE)
     if along is None or along.size < 2:
         return
-    if np.ptp(np.nan_to_num(means(trials, PACE))) > 0 and np.isfinite(trials.samples(even)).any():
+    if np.ptp(np.nan_to_num(means(trials, pace_metric(trials)))) > 0 and np.isfinite(trials.samples(even)).any():
         yield trade_off_chart(trials)
     else:
         theory = "participation.l1_uniform_theory" if even == L1 else None
@@ -284,7 +284,7 @@ def _trends(trials: Trials) -> Iterator[Chart | None]:
     if trials.axis is None or trials.axis.size < 2:
         return
     shown = dict.fromkeys((aim_of(trials).metric, *headlines(trials)))
-    for metric in [each for each in shown if each not in {bias_metric(trials), PACE}][:_TRENDS]:
+    for metric in [each for each in shown if each not in {bias_metric(trials), pace_metric(trials)}][:_TRENDS]:
         if moves(trials, metric):
             name = "".join(each if each.isascii() and (each.isalnum() or each in "_-") else "-" for each in metric)
             title = capitalized(wording_of(metric).words)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from fedsim.common.formatting import capitalized, count, equation, listing, listing_of, number, percent
 from fedsim.pages.answer import BIAS, COST, MODEL, WHAT, Sentence
 from fedsim.pages.bias import NOBODY, Bias, ClientShare, Seen, bias_of, pull_apart
-from fedsim.pages.methods import compare_losses, optimizer_figures, optimizers, references
+from fedsim.pages.methods import compare_losses, compared_with, optimizer_figures, optimizers, references
 from fedsim.pages.metric_wording import wording_of
 from fedsim.run.run import Run
 
@@ -21,7 +21,8 @@ _SAID = {
     _PULL: (BIAS, "The pull on the model, 1/n for each of n reports that come at once, is {} from uniform (TV)."),
     _SELECTED: (BIAS, "Selections, of which not all ended with a report, are {} from uniform (TV)."),
     "participation.l1_uniform_theory": (BIAS, "Theory says that selections are {} from uniform (TV) in the long run."),
-    "rounds.per_day": (COST, "The pace of the server is {}."),
+    "updates.per_day": (COST, "The pace of the server is {}."),
+    "reports.per_day": (COST, "It takes {}."),
     "rounds.waiting_share": (COST, "Rounds wait for clients {} of the time."),
     "sessions.device_hours": (COST, "Sessions took {} hours of device time."),
     "sessions.wasted_share": (COST, "Of that time, {} was wasted."),
@@ -53,7 +54,9 @@ def how_even(run: Run, bias: Bias) -> Sentence | None:
         return Sentence("How evenly clients take part was not measured.", BIAS)
     if bias.seen in NOBODY:
         return None
-    chance, ends = f"equal chances would give ({percent(bias.fair)})", ""
+    chance, ends = "equal chances would give", bias.could_see and f": no bias found{bias.could_see}"
+    if bias.fair is not None:
+        chance += f" ({percent(bias.fair)})"
     if bias.seen in {Seen.EVEN, Seen.ONCE, Seen.UNTESTED}:
         judged = bias.why if bias.seen is Seen.UNTESTED else bias.seen.value
     elif bias.more_even:
@@ -62,15 +65,17 @@ def how_even(run: Run, bias: Bias) -> Sentence | None:
         judged = f"{'' if bias.whole else 'not '}significantly more than {chance}"
     if bias.whole and bias.corrected is not None:
         ends = f"; without noise it is {percent(bias.tv)} ({percent(bias.low)} to {percent(bias.high)})"
+        if not bias.low:  # by the counts of clients, which tell more than their distance
+            ends = f"; without noise it is at most {percent(bias.high)}"
     text = f"Participation is {percent(bias.measured)} from uniform (TV): {judged}{ends}."
-    return Sentence(text, BIAS, (key_of(run, "tv_uniform"), "bias"))
+    return Sentence(text, BIAS, (key_of(run, "tv_uniform"), "bias", *(["shares"] if bias.could_see else [])))
 
 
 def share(part: ClientShare) -> Sentence:
     """Say how often some clients take part, and whether that differs from a fair share."""
     judged = "not tested"
     if part.tested:
-        judged = "not significantly different from 1"
+        judged = f"not significantly different from 1; a difference of {percent(part.visible)} would have been"
         if part.told:
             judged = f"significantly {'more' if part.times > 1 else 'less'}"
         judged = f"{number(part.low, 3)} to {number(part.high, 3)}, {judged}"
@@ -105,19 +110,20 @@ def losses(run: Run) -> Sentence | None:
         return None
     if not own:
         return Sentence("No optimizer has a finite loss over the last half of the run.", MODEL)
-    reference = next((name for name in references(names) if name in known and run.scenario.divisor is None), None)
-    other = reference or min(own, key=known.__getitem__)
+    other = compared_with(run) or own[0]
     compared = [name for name in own if name != other]
     if not compared:
         return Sentence(f"The loss of “{other}” ends at {number(known[other])}.", MODEL, (_loss(other),))
     looks, ways = compare_losses(run, compared, other), list[str]()
     for name in sorted(compared, key=lambda name: -abs(known[name] - known[other])):
         look, judged = looks.get(name), "not tested, since there are too few evaluations"
+        if name in looks:
+            judged = "not settled for long enough to be tested"
         if look is not None:
             side = f"significantly {'above' if look.value > 0 else 'below'}"
             judged = side if look.told else "no significant difference"
         ways.append(f"“{name}” {number(known[name])} ({judged})")
-    of = "of unbiased training" if reference else f"of “{other}”, the lowest"
+    of = "of unbiased training" if other in references(names) else f"of “{other}”, the lowest"
     text = f"Losses compared with that {of} ({number(known[other])}): {listing_of(ways, _NAMED)}."
     return Sentence(text, MODEL, tuple(map(_loss, (*compared, other))))
 

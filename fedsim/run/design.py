@@ -37,7 +37,8 @@ class SimulatedShares:
     """What a simulation of the scenario gave."""
 
     tv: float  # distance of the clients' shares from the wanted ones
-    rounds_per_day: float
+    updates_per_day: float  # rounds that took a report
+    reports_per_day: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,5 +123,6 @@ def _trial(
     log = simulate_log(scenario, population, 0, progress_reporter(scenario, told), federation.devices)
     share = pulls if scenario.divisor is None else frequencies
     shares = share(log.participations, len(wanted))
-    days = log.ended_s / DAY_S
-    return SimulatedShares(l1(shares, wanted) / 2, len(log.rounds) / days if days else np.nan), log.rounds
+    days, taken = log.ended_s / DAY_S or np.nan, log.rounds["reported"]
+    found = SimulatedShares(l1(shares, wanted) / 2, int((taken > 0).sum()) / days, int(taken.sum()) / days)
+    return found, log.rounds

@@ -43,6 +43,7 @@ def setting_of(federation: PreparedFederation) -> Setting:
         figures = guarantee(scenario.privacy, enforced_bounds(scenario, population)).figures
     return Setting(
         server.wanted,
+        server.buffer or scenario.sync_server.cohort,
         scenario.start,
         groups,
         server.concurrency,

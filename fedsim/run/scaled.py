@@ -22,7 +22,7 @@ from fedsim.scenario.units import BitRate
 _FEW = 10
 _TOLERATED = 0.01
 _SUMS = re.compile(
-    r"(group\..*\.)?sessions\.(count|device_hours)|learning\..*\.device_hours_to_target"
+    r"(group\..*\.)?sessions\.(count|device_hours)|reports\.(per_day|wanted)|learning\..*\.device_hours_to_target"
     r"|fleet\.((wasted_)?(bytes_down|bytes_up|energy)|energy_per_round|peak_sessions|cost|carbon)"
 )
 """Metrics that are divided with the devices."""

@@ -15,7 +15,7 @@ from fedsim.trials.contrasts import Contrasts, Standing, contrasts, interval
 from fedsim.trials.trials import COMPLETE, Trials
 
 L1, REPORTED, PULL = (f"participation.{of}l1_uniform" for of in ("", "reported_", "pull_"))
-PACE = "rounds.per_day"
+UPDATES, TAKEN = "updates.per_day", "reports.per_day"
 _REACHED = re.compile(r"learning\..+_to_target")
 _KEPT = 8  # trials whose answers are kept, since many sentences ask for the same
 
@@ -27,6 +27,13 @@ def bias_metric(trials: Trials) -> str:
     known = np.isfinite(reported)
     both = known & np.isfinite(selected)
     return REPORTED if known.any() and (np.abs(reported - selected)[both] > 1e-9).any() else L1
+
+
+@lru_cache(_KEPT)
+def pace_metric(trials: Trials) -> str:
+    """Return the model updates per day; the reports taken per day, where settings want updates of different sizes."""
+    wanted = trials.samples("reports.wanted")
+    return TAKEN if len(np.unique(wanted[np.isfinite(wanted)])) > 1 else UPDATES
 
 
 class Aim(NamedTuple):
@@ -87,7 +94,7 @@ def compared(trials: Trials) -> Contrasts:
 @lru_cache(_KEPT)
 def trade_off(trials: Trials) -> Ints | None:
     """Return the settings that no other beats in the means of bias and pace, the fastest first; None without both."""
-    bias, pace = trials.samples(bias_metric(trials)), trials.samples(PACE)
+    bias, pace = trials.samples(bias_metric(trials)), trials.samples(pace_metric(trials))
     return front(bias, pace) if (np.isfinite(bias) & np.isfinite(pace)).any() else None
 
 

@@ -56,7 +56,7 @@ def test_new_weights_give_what_was_wanted(tmp_path: Path, text: str, devices: in
     assert np.abs(after - wanted).sum() < slack * by_chance(taken, devices) < np.abs(before - wanted).sum() / 2
     assert said["after"]["tv"] == pytest.approx(np.abs(after - wanted).sum() / 2)
     assert said["missed"] == []
-    assert said["after"]["rounds_per_day"] > 0
+    assert said["after"]["updates_per_day"] > 0
 
 
 def test_what_weights_cannot_do_is_said(tmp_path: Path) -> None:

@@ -93,6 +93,22 @@ def test_clients_are_parted_by_weight(clients: int, together: int, ends: int, cl
     assert weight_classes(np.ones(clients), together) is None
 
 
+@pytest.mark.parametrize("levels", [2, 3, 9, 11, 40])
+@pytest.mark.parametrize("clients", [12, 100, 163])
+def test_clients_of_one_weight_are_in_one_class(clients: int, levels: int) -> None:
+    """Whatever weights there are: classes are in their order, and as many as weights where these are few."""
+    weight = 1.0 + np.random.default_rng(levels).integers(0, levels, clients) ** 2
+    found = weight_classes(weight.astype(np.float64), 1)
+    assert found is not None
+    of_weight = pl.DataFrame({"weight": weight, "part": found}).unique().sort("weight", descending=True)
+    assert of_weight["weight"].is_unique().all()
+    assert (np.diff(of_weight["part"].cast(pl.Int64)) >= 0).all()
+    assert set(found.tolist()) == set(range(found.max() + 1))
+    assert found.max() < (clients if clients < 20 else 10)
+    if levels <= 10:
+        assert len(of_weight) == found.max() + 1
+
+
 def test_spans_are_of_rounds_or_of_whole_days() -> None:
     assert [EqualSpans(rounds).number for rounds in (199, 200, 5000)] == [1, 20, 20]
     assert [EqualSpans(5000, days).number for days in (0, 4, 5, 20, 21, 60)] == [1, 1, 5, 20, 10, 20]

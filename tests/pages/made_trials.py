@@ -11,7 +11,7 @@ from fedsim.trials.trials import COMPLETE, Trials
 
 from .sweeps import BASE, SEPARATION
 
-L1, PACE, LOSS = "participation.l1_uniform", "rounds.per_day", "learning.fedavg.loss"
+L1, PACE, LOSS = "participation.l1_uniform", "updates.per_day", "learning.fedavg.loss"
 LEARNING = {"problem": "quadratic", "optimizers": ["fedavg"], "step_size": 0.1}
 SOUND = (0.8, 0.4, 0.6)  # the distance from uniform at each setting
 

@@ -34,7 +34,7 @@ def write_sweep(directory: Path, name: str = "trade", crash: bool = False, cohor
         return {
             "participation.l1_uniform": l1(separation, cohort, seed),
             "participation.l1_uniform_theory": l1(separation, cohort, 2),
-            "rounds.per_day": per_day(separation, cohort),
+            "updates.per_day": per_day(separation, cohort),
             "rounds.shortage_share": np.nan,
             "participation.coverage": 1.0,
         }

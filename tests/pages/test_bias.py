@@ -7,11 +7,15 @@ import numpy as np
 import polars as pl
 import pytest
 
+from fedsim import simulate
+from fedsim.common.formatting import percent
+from fedsim.measure.noise import by_chance
 from fedsim.pages.bias import ClientShare, Seen, bias_of
-from fedsim.pages.words import share, who_takes_part
+from fedsim.pages.words import how_even, share, who_takes_part
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
 from fedsim.scenario.component import Choice
+from tests.conftest import Load
 from tests.pages.runs import changed
 
 
@@ -54,7 +58,8 @@ CLIENT = pl.col("client")
         (
             pl.when(CLIENT < 50).then(190).otherwise(210) + CLIENT % 5 * 5 - 10,
             Seen.NONE,
-            "Participation is 2.5 % from uniform (TV): not significantly more than equal chances would give (2.8 %).",
+            "Participation is 2.5 % from uniform (TV): not significantly more than equal chances would give (2.8 %): "
+            "no bias found; one above 1.7 % (TV) beyond chance would have been.",
         ),
         (pl.when(CLIENT < 50).then(1997).otherwise(2001), Seen.NONE, "more even than equal chances would give"),
         (pl.when(CLIENT < 50).then(180).otherwise(220), Seen.BIAS, "significantly"),
@@ -115,7 +120,56 @@ def test_parts_are_said_with_what_the_test_says() -> None:
     assert share(more).text == "Participation of “a b” is 1.96 times a fair share (1.8 to 2.1, significantly more)."
     never = replace(more, taken=0, times=0.0, low=0.0, high=0.1)
     assert share(never).text == "Participation of “a b” is 0 times a fair share (0 to 0.1, significantly less)."
-    same = replace(more, times=1.01, low=0.9, high=1.1, told=False)
-    assert share(same).text.endswith("(0.9 to 1.1, not significantly different from 1).")
+    same = share(replace(more, times=1.01, low=0.9, high=1.1, told=False)).text
+    would = "(0.9 to 1.1, not significantly different from 1; a difference of 10.0 % would have been)."
+    assert same.replace("\N{NARROW NO-BREAK SPACE}", " ").endswith(would)
     untested = share(ClientShare("weight", "heaviest tenth", 0.1, 3, 1.5)).text
     assert untested == "Participation of the heaviest tenth is 1.5 times a fair share (not tested)."
+
+
+@pytest.mark.parametrize("rest", [{"separation": pl.lit(5)}, {"cooldown_s": pl.lit(60.0)}])
+def test_clients_that_rest_are_not_more_even_than_chance(run: Run, rest: dict[str, pl.Expr]) -> None:
+    """A separation makes counts regular, whoever is left out: independent draws are not what it is compared with."""
+    counts = pl.when(CLIENT < 13).then(0).otherwise(3)
+    for given in (flat(run, counts), flat(run, pl.lit(20) + CLIENT % 4)):
+        still = changed(given, clients=given.clients.with_columns(**rest))
+        assert not bias_of(still).more_even
+        assert "more even than" not in plain(still)
+    assert bias_of(given).more_even
+
+
+def test_chance_under_a_separation_is_less_than_that_of_independent_draws(small: Load) -> None:
+    """Equal clients of which 6 of 12 always rest: distances are those of the run's own noise, a few times smaller."""
+    run = simulate(small("population.*.separation=2", "stop.rounds=800", "population.*.weight=1"))
+    bias, drawn = bias_of(run), by_chance(int(run.clients["reported"].sum()), 12) / 2
+    assert bias.seen is not Seen.BIAS
+    assert not bias.more_even
+    assert bias.fair is not None
+    assert bias.fair < drawn / 2
+
+
+def test_many_groups_of_equal_chances_stay_within_their_band(run: Run) -> None:
+    """A hundred groups: a band for all holds all in 95 % of fair runs; of 40, more than 6 miss it once in a hundred."""
+    generator, outside = np.random.default_rng(8), 0
+    groups = run.clients.with_columns(group=CLIENT.cast(pl.String))["group"]
+    for _ in range(40):
+        given = flat(run, pl.lit(pl.Series(generator.multinomial(500, np.full(100, 0.01)))))
+        shares = changed(given, clients=given.clients.with_columns(group=groups)).series["shares"].filter(kind="group")
+        outside += bool(((shares["value"] - 1).abs() > shares["chance"]).any())
+    assert outside <= 6
+
+
+def test_what_was_not_found_is_said_with_what_would_have_been(run: Run) -> None:
+    even = flat(run, pl.when(CLIENT < 50).then(190).otherwise(210) + CLIENT % 5 * 5 - 10)
+    bias = bias_of(changed(even, clients=even.clients.with_columns(group=(CLIENT // 10).cast(pl.String))))
+    worst = max(part.visible for part in bias.parts)
+    assert (
+        bias.could_see
+        == f"; one above {percent(bias.visible or 0)} (TV), or of {percent(worst)} at “0”, would have been"
+    )
+    assert replace(bias, visible=1.0).could_see == ", and the run is too short to find one"
+    assert not replace(bias, seen=Seen.BIAS).could_see
+    told = replace(bias, seen=Seen.BIAS, whole=True, corrected=0.01, low=0.0, high=0.05)
+    said = how_even(even, told)
+    assert said is not None
+    assert said.text.endswith(f"without noise it is at most {percent(0.05)}.")

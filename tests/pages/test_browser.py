@@ -12,7 +12,7 @@ import pytest
 
 from fedsim.common.formatting import NO_VALUE
 from fedsim.pages import report_directories, write_report
-from fedsim.trials.decision import L1, PACE
+from fedsim.trials.decision import L1, UPDATES
 
 from .conftest import IN_A_BROWSER, Open, Scheme
 from .runs import DEGENERATE, SCENARIO, report_comparison, write_manifest, write_run
@@ -65,7 +65,7 @@ def write_decision(folder: Path) -> Path:
     def measure(index: int, seed: int) -> dict[str, float]:
         loss = 0.4 / (1 + index) + 0.01 * (seed * (index + 1) % 3)
         learnt = {"learning.fedavg.above_optimum": loss, "learning.fedavg.bias_loss": 0.7 * loss}
-        return {L1: 0.8 / (1 + index), PACE: 400.0 - 20 * index, "sessions.device_hours": 90.0, **learnt}
+        return {L1: 0.8 / (1 + index), UPDATES: 400.0 - 20 * index, "sessions.device_hours": 90.0, **learnt}
 
     points = [{SEPARATION: r, COHORT: cohort} for r in (0, 10, 40) for cohort in (20, 40)]
     scenario = {"decide": {"minimize": "learning.fedavg.above_optimum"}, "question": "Which R, and which cohort?"}

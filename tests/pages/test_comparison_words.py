@@ -17,7 +17,7 @@ from fedsim.trials.trials import SIDE, Trials
 from .sweeps import BASE
 from .test_sweep import plain
 
-L1, PACE = "participation.l1_uniform", "rounds.per_day"
+L1, PACE = "participation.l1_uniform", "updates.per_day"
 COHORT: Change = ("server.cohort", 5, 6)
 SEED: Change = ("seed", 1, 2)
 

@@ -77,7 +77,7 @@ def test_the_headline_counts(statuses: list[str], headline: str) -> None:
         (
             {"check": "rounds.per_day >= 200", "observed": 960.0},
             "960 rounds per day",
-            "pace of at least 200 rounds per day",
+            "rounds per simulated day of at least 200 rounds per day",
         ),
         (
             {"check": "participation.coverage > 0.9", "observed": 1.0},

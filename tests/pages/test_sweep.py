@@ -17,7 +17,7 @@ from fedsim.pages.page import answer_of
 from fedsim.pages.trial_tables import headlines, settings_table
 from fedsim.pages.trials import trials_answer
 from fedsim.trials.contrasts import interval
-from fedsim.trials.decision import L1, PACE, chosen, trade_off
+from fedsim.trials.decision import L1, UPDATES, chosen, trade_off
 from fedsim.trials.trials import Trials
 
 from .sweeps import COHORTS, COOLDOWN, SEEDS, SEPARATION, SEPARATIONS, l1, per_day, write_points, write_sweep
@@ -102,13 +102,13 @@ def names_of_charts(sweep: Trials) -> list[str]:
 
 def test_what_moves_is_shown_once(sweep: Trials) -> None:
     """Coverage is 1 everywhere and shortages have no value: neither deserves a chart."""
-    assert headlines(sweep) == (L1, PACE)
+    assert headlines(sweep) == (L1, UPDATES)
     assert names_of_charts(sweep) == ["trade-off"]
 
 
 def test_where_the_pace_is_the_same_bias_is_drawn_along_the_sweep(tmp_path: Path) -> None:
     points = [{SEPARATION: r} for r in (0, 4)]
-    same = Trials.read(write_points(tmp_path / "s", points, lambda index, _: {L1: 0.5 - index / 10, PACE: 960.0}))
+    same = Trials.read(write_points(tmp_path / "s", points, lambda index, _: {L1: 0.5 - index / 10, UPDATES: 960.0}))
     assert names_of_charts(same) == ["distance"]
     chart = trials_answer(same).charts[0]
     what = "distance of participation from uniform (TV, %)"
@@ -128,11 +128,11 @@ def test_what_differs_by_chance_alone_has_no_chart(tmp_path: Path) -> None:
 def test_where_nothing_moves_nothing_but_bias_is_drawn(tmp_path: Path) -> None:
     points = [{SEPARATION: r} for r in (0, 4)]
     flat = Trials.read(
-        write_points(tmp_path / "s", points, lambda *_: {L1: 0.5, PACE: 960.0, "participation.gini": 0.3})
+        write_points(tmp_path / "s", points, lambda *_: {L1: 0.5, UPDATES: 960.0, "participation.gini": 0.3})
     )
-    assert headlines(flat) == (L1, PACE, "participation.gini")
+    assert headlines(flat) == (L1, UPDATES, "participation.gini")
     assert names_of_charts(flat) == ["distance"]
-    one = Trials.read(write_points(tmp_path / "one", points[:1], lambda *_: {L1: 0.5, PACE: 960.0}))
+    one = Trials.read(write_points(tmp_path / "one", points[:1], lambda *_: {L1: 0.5, UPDATES: 960.0}))
     assert names_of_charts(one) == []
 
 
@@ -158,8 +158,8 @@ def test_the_answer_tells_both_ends(sweep: Trials) -> None:
     text = said(sweep)
     ends = "lowest at R = 8, cohort = 5 (19.3 % ± 0.1 points), highest at R = 0, cohort = 10 (55.1 % ± 0.1 points)."
     assert f"{DISTANCE}: {ends}" in text
-    pace = "lowest at R = 8, cohort = 10 (480 rounds per day), highest at R = 0, cohort = 5 (850 rounds per day)"
-    assert f"Pace: {pace}; 530 rounds per day at the choice, R = 8, cohort = 5." in text
+    pace = "lowest at R = 8, cohort = 10 (480 updates per day), highest at R = 0, cohort = 5 (850 updates per day)"
+    assert f"Pace: {pace}; 530 updates per day at the choice, R = 8, cohort = 5." in text
     assert "18 runs completed." in text
     assert plain(trials_answer(sweep).setup).startswith(
         "6 settings of R (rounds a device waits) and cohort, 3 seeds each"
@@ -249,7 +249,7 @@ def test_tables_have_every_point(sweep: Trials) -> None:
     assert table.header == ("R", "cohort", "Standing", "From the best", DISTANCE, "Pace")
     assert len(table.rows) == 6
     assert [plain(cell) for cell in table.rows[0]] == [
-        *("8", "5", "most even", NO_VALUE, "19.3 % ± 0.1 points", "530 rounds per day")
+        *("8", "5", "most even", NO_VALUE, "19.3 % ± 0.1 points", "530 updates per day")
     ]
 
 

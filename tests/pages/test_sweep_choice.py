@@ -12,7 +12,7 @@ from fedsim.pages.answer import NEXT
 from fedsim.pages.expectations import sweep_verdict
 from fedsim.pages.trial_tables import settings_table
 from fedsim.pages.trials import trials_answer
-from fedsim.trials.decision import L1, PACE
+from fedsim.trials.decision import L1, UPDATES
 from fedsim.trials.trials import Trials
 
 from .sweeps import COHORT, COOLDOWN, SEPARATION, write_points
@@ -36,7 +36,7 @@ def sweep_of(
 
     def measure(index: int, seed: int) -> dict[str, float]:
         bias, pace = figures[index]
-        return {L1: bias + noise * ((seed * (index % 2 + 1)) % 3 - 1), PACE: pace} | (more or {})
+        return {L1: bias + noise * ((seed * (index % 2 + 1)) % 3 - 1), UPDATES: pace} | (more or {})
 
     return Trials.read(write_points(tmp_path / "s", points, measure, scenario=scenario, seeds=seeds))
 
@@ -56,9 +56,9 @@ def test_without_an_objective_bias_is_set_against_pace(tmp_path: Path) -> None:
     assert title == "R = 1 is the most even (20.0 % from uniform) and 22.2 % slower than R = 0."
     for fact in (
         "uniform (TV): lowest at R = 1 (20.0 % ± 0.1 points), highest at R = 0 (40.0 % ± 0.1 points).",
-        "Pace: lowest at R = 3 (600 rounds per day), highest at R = 0 (900 rounds per day); 700 rounds per day at the "
-        "choice, R = 1.",
-        "Say by `decide` what pace you need, such as 810 rounds per day.",
+        "Pace: lowest at R = 3 (600 updates per day), highest at R = 0 (900 updates per day); 700 updates per day at "
+        "the choice, R = 1.",
+        "Say by `decide` what pace you need, such as 810 updates per day.",
         "The choice lies between values that were tried.",
         "No model was trained.",
     ):
@@ -75,7 +75,7 @@ def test_models_that_diverged_were_trained(tmp_path: Path) -> None:
 def test_what_no_slower_setting_betters_beyond_chance_is_the_choice(tmp_path: Path) -> None:
     title, text = said(sweep_of(tmp_path, [(0.4001, 900), (0.4, 700)], noise=0.05))
     assert title == "R = 0 is the fastest, and the most even, R = 1, is not significantly more even."
-    assert "highest at R = 0 (900 rounds per day)" in text
+    assert "highest at R = 0 (900 updates per day)" in text
 
 
 def test_at_the_same_pace_the_most_even_is_the_best(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_at_the_same_pace_the_most_even_is_the_best(tmp_path: Path) -> None:
     best = "R = 1 has the most even participation (20.0 % ± 0.1 points from uniform)"
     assert title == f"{best}; every other is significantly worse."
     assert "Compared with R = 1: R = 2 (+10.0 ± 0.1 points, significant) and R = 0 (+20.0 ± 0.1 points" in text
-    assert "Pace: 960 rounds per day at every setting." in text
+    assert "Pace: 960 updates per day at every setting." in text
 
 
 @pytest.mark.parametrize(
@@ -91,12 +91,12 @@ def test_at_the_same_pace_the_most_even_is_the_best(tmp_path: Path) -> None:
     [
         ((10, 20), "Device-hours: lowest at R = 0 (10), highest at R = 1 (20)."),
         ((20, 10), "Device-hours: lowest at R = 1 (10), highest at R = 0 (20)."),
-        ((10, 10), "Pace: 960 rounds per day at every setting."),
+        ((10, 10), "Pace: 960 updates per day at every setting."),
     ],
 )
 def test_what_evenness_costs_in_time_of_devices_is_told(tmp_path: Path, hours: tuple[int, int], tail: str) -> None:
     def measure(index: int, _: int) -> dict[str, float]:
-        return {L1: 0.8 - 0.4 * index, PACE: 960, "sessions.device_hours": hours[index], "rounds.count": 100}
+        return {L1: 0.8 - 0.4 * index, UPDATES: 960, "sessions.device_hours": hours[index], "rounds.count": 100}
 
     _, text = said(Trials.read(write_points(tmp_path / "s", [{SEPARATION: r} for r in (0, 1)], measure)))
     assert tail in text
@@ -104,7 +104,7 @@ def test_what_evenness_costs_in_time_of_devices_is_told(tmp_path: Path, hours: t
 
 def test_reports_lead_where_not_every_selection_is_one(tmp_path: Path) -> None:
     def measure(index: int, seed: int) -> dict[str, float]:
-        return {L1: 0.2, "participation.reported_l1_uniform": 0.8 - 0.4 * index + 0.001 * seed, PACE: 960}
+        return {L1: 0.2, "participation.reported_l1_uniform": 0.8 - 0.4 * index + 0.001 * seed, UPDATES: 960}
 
     sweep = Trials.read(write_points(tmp_path / "s", [{SEPARATION: r} for r in (0, 1)], measure))
     title, text = said(sweep)
@@ -134,7 +134,7 @@ def test_a_tie_says_that_an_interval_of_its_own_would_not_be_one(tmp_path: Path)
     spread = (-0.0136, -0.0045, 0.0045, 0.0136, 0.002, -0.002)
 
     def measure(index: int, seed: int) -> dict[str, float]:
-        return {L1: 0.4 + (index > 0) * (0.012 + spread[(seed + index) % 6]), PACE: 960}
+        return {L1: 0.4 + (index > 0) * (0.012 + spread[(seed + index) % 6]), UPDATES: 960}
 
     points = [{SEPARATION: r} for r in range(6)]
     _, text = said(Trials.read(write_points(tmp_path / "s", points, measure, seeds=(0, 1, 2, 3, 4, 5))))
@@ -156,7 +156,7 @@ def test_chance_is_told_beside_distances_of_other_numbers_of_reports(tmp_path: P
     """Cohorts of 10 were called less even than cohorts of 50, most of which was chance."""
 
     def measure(index: int, _: int) -> dict[str, float]:
-        return {L1: (1.0, 0.6)[index], PACE: 960, "sessions.count": (100, 2000)[index]}
+        return {L1: (1.0, 0.6)[index], UPDATES: 960, "sessions.count": (100, 2000)[index]}
 
     cohorts = [{"server.cohort": cohort} for cohort in (10, 50)]
     _, text = said(Trials.read(write_points(tmp_path / "s", cohorts, measure)))
@@ -174,40 +174,40 @@ def test_one_seed_is_not_a_verdict(tmp_path: Path) -> None:
 
 
 def test_the_scenario_s_objective_chooses_among_what_keeps_its_conditions(tmp_path: Path) -> None:
-    sweep = sweep_of(tmp_path, ORDINARY, decide(L1, "rounds.per_day >= 750"))
+    sweep = sweep_of(tmp_path, ORDINARY, decide(L1, "updates.per_day >= 750"))
     title, text = said(sweep)
     assert title == (
         "Choose R = 2: it has the most even participation (30.0 % ± 0.1 points from uniform) of those that keep "
         "the conditions; every other that is compared is significantly worse."
     )
     assert "Compared with R = 2: R = 0 (+10.0 ± 0 points, significant)." in text
-    assert "R = 2 keeps `rounds.per_day >= 750`. Without the conditions R = 1 would be best, with 20.0 %." in text
+    assert "R = 2 keeps `updates.per_day >= 750`. Without the conditions R = 1 would be best, with 20.0 %." in text
     assert "not sure" not in text
     assert [[plain(cell) for cell in row[:2]] for row in settings_table(sweep).rows] == [
         ["2", "best"],
         ["0", "worse"],
-        ["1", "misses rounds.per_day >= 750 (700 rounds per day)"],
-        ["3", "misses rounds.per_day >= 750 (600 rounds per day)"],
+        ["1", "misses updates.per_day >= 750 (700 updates per day)"],
+        ["3", "misses updates.per_day >= 750 (600 updates per day)"],
     ]
 
 
 def test_the_best_may_be_what_has_most(tmp_path: Path) -> None:
-    title, text = said(sweep_of(tmp_path, ORDINARY, decide(PACE, f"{L1} < 0.65", way="maximize")))
-    assert title.startswith("Choose R = 2: it has the highest pace (800 rounds per day) of those that keep ")
-    assert "Compared with R = 2: R = 1 (-100 ± 0 rounds per day, significant)" in text
+    title, text = said(sweep_of(tmp_path, ORDINARY, decide(UPDATES, f"{L1} < 0.65", way="maximize")))
+    assert title.startswith("Choose R = 2: it has the highest pace (800 updates per day) of those that keep ")
+    assert "Compared with R = 2: R = 1 (-100 ± 0 updates per day, significant)" in text
 
 
 def test_a_condition_that_chance_may_undo_is_told(tmp_path: Path) -> None:
     _, text = said(
-        sweep_of(tmp_path, [(0.4, 900), (0.8, 900)], decide(PACE, f"{L1} < 0.41", way="maximize"), noise=0.1)
+        sweep_of(tmp_path, [(0.4, 900), (0.8, 900)], decide(UPDATES, f"{L1} < 0.41", way="maximize"), noise=0.1)
     )
     assert "Whether R = 0 keeps `participation.l1_uniform < 0.41` is not sure" in text
 
 
 def test_where_nothing_keeps_the_conditions_nothing_is_chosen(tmp_path: Path) -> None:
-    sweep = sweep_of(tmp_path, ORDINARY, decide(L1, "rounds.per_day >= 2000"))
+    sweep = sweep_of(tmp_path, ORDINARY, decide(L1, "updates.per_day >= 2000"))
     title, text = said(sweep)
-    assert title == "No setting keeps every condition (`rounds.per_day >= 2000`)."
+    assert title == "No setting keeps every condition (`updates.per_day >= 2000`)."
     assert "Relax a condition: without them R = 1 is best, with 20.0 %." in text
 
 
@@ -225,7 +225,7 @@ def test_one_setting_leaves_nothing_to_choose(tmp_path: Path) -> None:
 
 
 def test_an_objective_that_nobody_wrote_there_is_an_error(tmp_path: Path) -> None:
-    sweep = sweep_of(tmp_path, ORDINARY, {"decide": {"minimize": L1, "subject_to": ["rounds.per_day"]}})
+    sweep = sweep_of(tmp_path, ORDINARY, {"decide": {"minimize": L1, "subject_to": ["updates.per_day"]}})
     with pytest.raises(RunError, match=r"sweep\.json: its scenario's `decide` cannot be read"):
         trials_answer(sweep)
 
@@ -281,7 +281,7 @@ def test_short_runs_are_told_from_bias(tmp_path: Path) -> None:
 
 LIMITS = {
     "expect": [
-        {"check": "rounds.per_day >= 650", "severity": "error", "why": "we are in a hurry", "over": "every"},
+        {"check": "updates.per_day >= 650", "severity": "error", "why": "we are in a hurry", "over": "every"},
         {"check": "participation.l1_uniform < 2", "severity": "error", "why": "", "over": "every"},
         {"check": "participation.l1_uniform < 0.5", "severity": "warn", "why": "", "over": "every"},
         {"check": "participation.l1_uniform < 0.1", "severity": "error", "why": "", "over": "mean"},
@@ -295,12 +295,12 @@ def test_limits_are_judged_at_every_setting(tmp_path: Path) -> None:
     assert verdict.status == "fail"
     assert verdict.headline == "Of 4 expectations, 1 missed, 1 warning, 1 not judged and 1 met."
     assert [(each.status, each.check) for each in (*verdict.attention, *verdict.met)] == [
-        ("fail", "rounds.per_day >= 650"),
+        ("fail", "updates.per_day >= 650"),
         ("warn", "participation.l1_uniform < 0.5"),
         ("unjudged", "participation.l1_uniform < 0.1"),
         ("pass", "participation.l1_uniform < 2"),
     ]
-    assert plain(verdict.attention[0].note) == "missed at R = 3 (3 of 3 runs, worst 600 rounds per day)"
+    assert plain(verdict.attention[0].note) == "missed at R = 3 (3 of 3 runs, worst 600 updates per day)"
 
 
 def test_limits_that_all_keep_are_said_to_be_kept(tmp_path: Path) -> None:

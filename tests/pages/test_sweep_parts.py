@@ -101,7 +101,7 @@ def test_a_page_has_the_sections_where_there_is_something_to_show(tmp_path: Path
     check(page)
     for section in ("parts", "privacy"):
         assert f'<section id="{section}"' in page
-    write_points(tmp_path / "plain", [{COHORT: 1}, {COHORT: 2}], lambda *_: {"rounds.per_day": 5.0})
+    write_points(tmp_path / "plain", [{COHORT: 1}, {COHORT: 2}], lambda *_: {"updates.per_day": 5.0})
     without = write_report(tmp_path / "plain").read_text(encoding="utf-8")
     assert 'id="parts"' not in without
     assert 'id="privacy"' not in without

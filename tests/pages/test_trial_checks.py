@@ -51,8 +51,8 @@ FAULTS: dict[str, tuple[str, Grade, Trials, Trials]] = {
     "a run is missing": ("missing", Grade.CAUTION, made_trials(), made_trials(failed={(1, 2): NOT_RUN})),
     "no value": ("comparable", Grade.BAD, made_trials(), made_trials(**decide("learning.fedavg.bias"))),
     "no setting keeps": (
-        *("conditions", Grade.BAD, made_trials(**decide(L1, "rounds.per_day >= 900"))),
-        made_trials(**decide(L1, "rounds.per_day >= 9000")),
+        *("conditions", Grade.BAD, made_trials(**decide(L1, "updates.per_day >= 900"))),
+        made_trials(**decide(L1, "updates.per_day >= 9000")),
     ),
     "not sure": (
         *("conditions", Grade.CAUTION, made_trials(**decide(L1, f"{L1} < 0.5"))),
@@ -69,7 +69,7 @@ FAULTS: dict[str, tuple[str, Grade, Trials, Trials]] = {
     "the end of the grid": ("edge", Grade.CAUTION, made_trials(), measured(participation__l1_uniform=[0.8, 0.6, 0.4])),
     "theory": ("theory", Grade.CAUTION, made_trials(), measured(participation__l1_chain=[0.01, 0.2, 0.01])),
     "a smaller copy": ("size", Grade.CAUTION, made_trials(), made_trials(privacy=PRIVACY)),
-    "pace has no price": (*("price", Grade.CAUTION, made_trials()), measured(rounds__per_day=[960.0, 900.0, 930.0])),
+    "pace has no price": (*("price", Grade.CAUTION, made_trials()), measured(updates__per_day=[960.0, 900.0, 930.0])),
 }
 
 

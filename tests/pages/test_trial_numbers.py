@@ -36,7 +36,7 @@ def drawn(number: int) -> Trials:
         own = {L1: values[row, seed], PACE: pace[row, seed], LOSS: loss[row, seed], "sessions.count": 3000.0}
         return sound(row, seed) | {name: float(value) for name, value in own.items()}
 
-    rule: Any = {"minimize": L1, "maximize": None, "subject_to": ["rounds.per_day >= 930"]}
+    rule: Any = {"minimize": L1, "maximize": None, "subject_to": ["updates.per_day >= 930"]}
     scenario: dict[str, Any] = {"decide": rule} if draws.random() < 0.4 else {}
     return made_trials(measure, values=[3 * row for row in range(settings)], seeds=seeds, **scenario)
 
@@ -56,7 +56,7 @@ def known(trials: Trials) -> Iterator[str]:
         if metric == PACE:
             yield from (percent(1 - one / another) for one in mean for another in mean)
     yield from (percent(each / 2) for each in reports_and_chance(trials)[1])
-    yield from ("95 %", "5 %", "0 points", "930 rounds per day")
+    yield from ("95 %", "5 %", "0 points", "930 updates per day")
 
 
 @pytest.mark.parametrize("number", range(60))
@@ -68,7 +68,7 @@ def test_each_number_is_a_value_or_a_contrast(number: int) -> None:
     said = [answer.headline, *(each.text for each in answer.sentences if each.facts)]
     for sentence in map(plain, said):
         bare = re.sub(r"R = [\d,]+", "R", sentence)
-        shown = re.findall(rf"({NUMBER})(?= ?%| points| rounds per day| ±)|± ({NUMBER})", bare)
+        shown = re.findall(rf"({NUMBER})(?= ?%| points| updates per day| ±)|± ({NUMBER})", bare)
         assert {one or other for one, other in shown} <= allowed, sentence
 
 

@@ -22,6 +22,7 @@ from fedsim.theory import stationary
 from .runs import GROUPS, SEPARATION, SIZE, changed
 
 WEIGHT = np.repeat(np.arange(1, GROUPS + 1) ** -1.5, SIZE)
+TWO = ("heaviest 25.0\N{NARROW NO-BREAK SPACE}%", *2 * ("lightest 75.0\N{NARROW NO-BREAK SPACE}%",))
 RISING = tuple(0.1 + 0.2 * number for number in range(10))
 
 
@@ -107,6 +108,7 @@ def test_time_zones_are_shown_where_they_are_not_the_groups(run: Run) -> None:
     ("weight", "noun", "names"),
     [
         (lambda n: np.repeat(np.arange(n // 5, 0, -1), 5), "group", ("heaviest group", "2", "lightest group")),
+        (lambda n: np.repeat([4, 1], [n // 4, n - n // 4]), "class", TWO),
         (lambda n: np.arange(n, 0, -1), "tenth", ("heaviest tenth", "2", "lightest tenth")),
     ],
 )

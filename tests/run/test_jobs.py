@@ -206,7 +206,7 @@ def test_the_page_says_what_the_metrics_say(scenario: Scenario, tmp_path: Path) 
     assert f"{50 * metrics['job.speech.participation.reported_l1_uniform']:.1f}" in told["answer"]
     left = metrics["jobs.left_out_share"]
     assert ("Every device was selected by a job." in said) == (left == 0)
-    assert f"(alone {metrics['job.keyboard.alone.rounds.per_day']:.3g}" in said.replace(",", "")
+    assert f"(alone {metrics['job.keyboard.alone.updates.per_day']:.3g}" in said.replace(",", "")
     assert f"at delta = {metrics['privacy.user.delta']:g}" in said
     fewer = {"jobs.speech.groups": ["north"], "jobs.keyboard.groups": ["north"], "jobs.speech.privacy": None}
     record(scenario.with_values({**fewer, "expect": []}), tmp_path / "other", Provenance())

@@ -13,7 +13,7 @@ class FleetMetrics:
         fleet.wasted_bytes_up | B | Bytes uploaded in sessions whose report was not taken. # better: lower
         fleet.energy | Wh | Energy that devices spent in sessions. # better: lower; label: energy of sessions
         fleet.wasted_energy | Wh | Energy spent in sessions whose report was not taken. # better: lower
-        fleet.energy_per_round | Wh | Energy of a round, on average over rounds that selected any. # better: lower
+        fleet.energy_per_round | Wh | Energy of all sessions, over the number of rounds that changed the model. # better: lower
         fleet.energy_per_device.mean | Wh | Energy of a device in the whole run, on average over those that took part. # better: lower
         fleet.energy_per_device.max | Wh | Energy of the device that spent most. # better: lower
         fleet.battery_share.mean | share | Of its full battery, what a session takes, on average over devices that have one. # better: lower; label: share of a full battery that a session takes
@@ -29,7 +29,7 @@ class FleetMetrics:
         """Return what the sessions took; nothing where none is from work."""
         if (taken := run.setting.taken) is None:
             return {}
-        found = taken.figures(int((run.rounds["selected"] > 0).sum()))
+        found = taken.figures(int(run.updates.sum()))
         if taken.uplink is not None and run.ended_s > 0:
             found["fleet.uplink_share"] = 8 * found["fleet.bytes_up"] / (taken.uplink * run.ended_s)
         return found

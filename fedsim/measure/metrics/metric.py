@@ -20,6 +20,7 @@ class Setting:
     """What metrics need to know about the scenario."""
 
     wanted: int  # clients that a full round selects
+    update: int  # reports that a full round, or a version of a buffered server, takes
     start: datetime  # the instant of simulated time 0
     groups: Mapping[str, Mapping[str, int]]  # of the population, in order: how many devices live in which time zones
     concurrency: int | None = None  # places of a buffered server; None with synchronous rounds
@@ -51,6 +52,12 @@ class RunPart:
     first: int = 0  # index of the first client of the part
     whole: "RunPart | None" = None  # of a group: the whole run
     available: AvailableTime | None = None  # of the whole run; None where that is not known, or all of the time
+
+    @property
+    def updates(self) -> pl.Series:
+        """Which rounds changed the model: a report was taken; with a buffered server, the buffer filled."""
+        buffered = self.setting.concurrency is not None
+        return self.rounds["outcome"] == "target" if buffered else self.rounds["reported"] > 0
 
     def participations(self, *columns: str) -> Iterator[pl.DataFrame]:
         """Yield ``client`` and other columns of the participations in order, some rows at a time.

@@ -38,8 +38,10 @@ class Participation:
         participation.reported_tv_uniform_low | share | Half of reported_l1_uniform_low. # of: reports
         participation.reported_tv_uniform_high | share | Half of reported_l1_uniform_high. # of: reports
         participation.reported_coverage | share | Clients with at least one report that was taken. # better: higher; of: reports
+        participation.l1_fair | L1 | Distance from uniform that equal long-run frequencies would have, with the noise of this run. # of: selections
+        participation.reported_l1_fair | L1 | Distance of reports from uniform that equal long-run frequencies would have, with the noise of this run. # of: reports
         participation.l1_noise | L1 | Distance from the long-run frequencies that sampling noise alone would give. # of: selections
-        participation.l1_chance | L1 | Distance from uniform that as many participations with equal chances for everybody would have. # of: selections
+        participation.l1_chance | L1 | Distance from uniform that as many independent draws with equal chances for everybody would have. # of: selections
         participation.mean | | Participations per client, on average. # of: selections
         participation.p99 | | Participations that 99 of 100 clients do not exceed. # of: selections
         participation.most | | Participations of the client that took part most. # of: selections
@@ -92,6 +94,7 @@ class Participation:
         for of, noise in (("", counted.noise), ("reported_", counted.reported_noise)):
             if noise is not None:
                 metrics[f"participation.{of}l1_uniform_se"] = noise.se
+                metrics[f"participation.{of}l1_fair"] = noise.fair
                 for name in ("corrected", "low", "high"):
                     metrics |= _distance(of, getattr(noise, name), f"_{name}")
         if counted.gaps is not None:

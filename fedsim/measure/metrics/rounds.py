@@ -4,7 +4,8 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.instants import DAY_S, HOUR_S
-from fedsim.measure.metrics.metric import RunPart, described, mean
+from fedsim.measure.metrics.metric import Measure, RunPart, described, mean
+from fedsim.measure.series import EqualSpans
 
 
 class RoundMetrics:
@@ -25,16 +26,21 @@ class RoundMetrics:
         rounds.duration.p50 | s | From selection until the close, or of a version, median. # better: lower
         rounds.duration.p95 | s | From selection until the close, or of a version, 95th percentile. # better: lower
         rounds.per_day | 1/d | Rounds per day of simulated time. # better: higher; label: rounds per simulated day
+        updates.per_day | 1/d | Model updates per day of simulated time: rounds that took a report, or full versions of a buffered server. # better: higher; label: model updates per simulated day
+        reports.per_day | 1/d | Reports taken per day of simulated time. # better: higher; label: reports taken per simulated day
+        reports.wanted | | Reports that a full round takes, or a version of a buffered server.
         selection.eligible.mean | clients | Eligible clients at selection, on average; needs records.eligible.
         selection.eligible.min | clients | The fewest eligible clients at a selection; needs records.eligible.
     """)  # noqa: E501
 
-    def measure(self, run: RunPart) -> dict[str, float]:
+    def measure(self, run: RunPart) -> dict[str, Measure]:
         """Return what the table of rounds says."""
         rounds, in_rounds = run.rounds, run.setting.concurrency is None
-        metrics = {"rounds.count": float(len(rounds))}
+        metrics: dict[str, Measure] = {"rounds.count": float(len(rounds)), "reports.wanted": float(run.setting.update)}
         if run.ended_s > 0:
             metrics["rounds.per_day"] = len(rounds) / (run.ended_s / DAY_S)
+            metrics["updates.per_day"] = _per_day(run, run.updates)
+            metrics["reports.per_day"] = _per_day(run, rounds["reported"])
         if len(rounds):
             metrics["rounds.target_share"] = mean(rounds["outcome"] == "target")
             if in_rounds:  # a buffered server's version wants no number of clients, and need not select any
@@ -126,11 +132,19 @@ class Places:
         concurrency = run.setting.concurrency
         if concurrency is None or run.ended_s <= 0:
             return {}
-        steps = int((run.rounds["outcome"] == "target").sum())
         return {
-            "versions.per_hour": steps / (run.ended_s / HOUR_S),
+            "versions.per_hour": int(run.updates.sum()) / (run.ended_s / HOUR_S),
             "concurrency.utilisation": run.counted.spent_s / (concurrency * run.ended_s),
         }
+
+
+def _per_day(run: RunPart, counts: pl.Series) -> list[float]:
+    """Return what rounds count, per day, in each of the equal spans of the run."""
+    days = int(run.ended_s // DAY_S) if run.setting.by_day else None
+    parts = EqualSpans(len(run.rounds), days).number
+    place = run.rounds["closed_s"].fill_null(run.ended_s).to_numpy() * (parts / run.ended_s)
+    found = np.bincount(np.minimum(place.astype(np.int64), parts - 1), counts.to_numpy(), parts)
+    return [each * parts * DAY_S / run.ended_s for each in found.tolist()]
 
 
 def _spread(name: str, values: pl.Series, **quantiles: float) -> dict[str, float]:

@@ -13,7 +13,7 @@ from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.tables import thinned
 from fedsim.pages.trial_tables import means, standings
 from fedsim.trials.contrasts import interval
-from fedsim.trials.decision import PACE, bias_metric, chosen, trade_off
+from fedsim.trials.decision import bias_metric, chosen, pace_metric, trade_off
 from fedsim.trials.trials import Axis, Trials
 
 TRADE_OFF = "trade-off"
@@ -100,7 +100,8 @@ def trade_off_chart(trials: Trials) -> Chart | None:
     if (front := trade_off(trials)) is None:
         return None
     names, stand, first = trials.names, standings(trials), chosen(trials)
-    bias, pace = interval(50 * trials.samples(bias_metric(trials))), interval(trials.samples(PACE))
+    daily = pace_metric(trials)
+    bias, pace = interval(50 * trials.samples(bias_metric(trials))), interval(trials.samples(daily))
     known = np.flatnonzero(np.isfinite(bias.mean) & np.isfinite(pace.mean))
     beaten = np.setdiff1d(known, front)
 
@@ -122,8 +123,8 @@ def trade_off_chart(trials: Trials) -> Chart | None:
         notes.append("Grey settings are worse in one and no better in the other than some setting on the line.")
     verb, settings = "is" if len(front) == 1 else "are", count(len(known), "setting")
     title = f"Bias against pace: {count(len(front))} of {settings} {verb} beaten by no other"
-    look = AxisLook(wording_of(PACE).axis), AxisLook("distance from uniform (TV, %)")
+    look = AxisLook(wording_of(daily).axis), AxisLook("distance from uniform (TV, %)")
     figures = np.stack([pace.mean, pace.half, bias.mean, bias.half]).T
     rows = [(names[k], stand[k], *map(number, figures[k])) for k in known]
-    header = ("Setting", "Standing", "Rounds a day", "± 95 %", "TV from uniform, %", "± 95 %")
+    header = ("Setting", "Standing", wording_of(daily).axis, "± 95 %", "TV from uniform, %", "± 95 %")
     return replace(line_plot(TRADE_OFF, title, series, *look, notes=notes), table=thinned(title, header, rows))

@@ -47,7 +47,7 @@ def _row_chart(run: Run, way: pl.DataFrame, name: str) -> Chart:
     what = "participations" if run.all_reported else "reports taken"
     notes = [f"Participation share: the share of the {what} over the share of the clients. 1 is equal shares for all."]
     if not tested:
-        notes.append(f"Grey: where equal chances for everybody would put 19 of 20 {noun}s.")
+        notes.append(f"Grey: where independent draws with equal chances would put every {noun}, in 19 of 20 runs.")
     if len(data) < len(way):
         notes.append(f"{count(len(data))} of the {count(len(way), noun)}: those at both ends.")
     value, low, high = (data[each].cast(pl.Float64).to_numpy() for each in ("value", "low", "high"))
