@@ -14,13 +14,15 @@ def command_of(known: Mapping[str, object], verb: str = "", *settings: str) -> s
     """Return the command of a manifest or `sweep.json` with more settings; "" where it has none.
 
     By default it has its own verb. A sweep is no decision, nor a decision a sweep; a run of either has a folder of its
-    own.
+    own, and so has what differs in more than seeds.
     """
     with suppress(ValueError):  # what a shell cannot read
         words = split(str(known.get("command") or ""))
         if words[:1] == ["fedsim"] and len(words) > 2 and (verb or words[1]) in _VERBS.get(words[1], ()):
             if verb not in {"", words[1]} and "--out" in words:
                 del words[words.index("--out") : words.index("--out") + 2]
+            elif "--out" in words and not all(each.partition("=")[0].endswith("seeds") for each in settings):
+                words[words.index("--out") + 1] += "-2"
             more = (word for each in settings for word in ("--set", each))
             return join(["fedsim", verb or words[1], *words[2:], *more])
     return ""
