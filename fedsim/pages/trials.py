@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
+import polars as pl
 
 from fedsim.common.formatting import (
     capitalized,
@@ -30,7 +31,7 @@ from fedsim.scenario.server import SyncServer
 from fedsim.trials.contrasts import Contrasts, Standing, contrasts, interval
 from fedsim.trials.decision import L1, PACE, PULL, UNDECIDED, aim_of, bias_metric, chosen, compared, is_open
 from fedsim.trials.optimizers import RANK, by_optimizer, footprint, ranked
-from fedsim.trials.trials import COMPLETE, Trials
+from fedsim.trials.trials import COMPARED, COMPLETE, Trials
 
 _TRENDS = 8  # metrics with charts of their own at most
 _ROWS = 24  # settings in a picture at most
@@ -150,6 +151,18 @@ def _sentences(trials: Trials, optimizers: Trials | None) -> Iterator[Sentence]:
         yield from _tested(compared(trials), trials.names, wording_of(aim_of(trials).metric))
     else:
         yield from _tested(ranked(optimizers), _names(optimizers), _mean_rank(optimizers))
+    if command_of(trials.meta, "decide"):
+        yield Sentence(_tuned(trials), TRUST)
+
+
+def _tuned(trials: Trials) -> str:
+    """Say what a decision tuned at each setting, and on how many seeds of its own."""
+    if not trials.tuned or (learning := trials.scenario.learning) is None:
+        return "Nothing was tuned: settings are compared as they are written."
+    _, _, index, key = trials.tuned[0].split(".", 3)
+    keys = listing([f"`{key}`", *(f"`{each.split('.', 3)[3]}`" for each in trials.tuned[1:])])
+    seeds = count(trials.facts.filter(pl.col("stage") != COMPARED)["stage"].n_unique(), "other seed")
+    return f"Each setting was tuned on {seeds}: {keys} of “{learning.optimizers[int(index)].label}”."
 
 
 def _why_nothing(trials: Trials, about: str) -> str:
