@@ -382,14 +382,14 @@ def theory_check(trials: Trials) -> Iterator[Check]:
     tested = np.isfinite(apart) & np.isfinite(noise)
     far = tested & (apart > 2 * noise + ROUNDING)
     if not far.any():
-        state, facts, text = Grade.NONE, (COVERED,), "No theory covers these settings."
+        state, text = Grade.NONE, "No theory covers these settings."
         if tested.any():
-            state, facts, text = Grade.OK, metrics, "Measurement and theory agree within sampling noise"
+            state, text = Grade.OK, "Measurement and theory agree within sampling noise"
             text += f"{'' if tested.all() else _at(trials, tested)}."
         elif np.isfinite(trials.samples(COVERED)).any():
             text = "Theory is not compared with selections, whose sampling noise was not estimated."
         if np.isfinite(trials.samples(L1)).any():
-            yield Check("theory", state, text, "", facts)
+            yield Check("theory", state, text, "", metrics if tested.any() else (COVERED,))
         return
     row = int(np.argmax(np.where(far, apart - noise, -np.inf)))
     where = trials.names[row]
