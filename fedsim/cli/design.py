@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 def design_command(
     file: options.ScenarioPath,
     out: Annotated[
-        Path, Option(metavar="NEW", help="The scenario to write, NEW.fedsim.yaml; its weights stand beside it as CSV.")
+        Path,
+        Option(
+            metavar="NEW",
+            help="The scenario to write, NEW.fedsim.yaml; its weights, and what is drawn, stand beside it as CSV.",
+        ),
     ],
     target: Annotated[
         str, Option(metavar="uniform|FILE", help="A CSV or Parquet file with a column `target`, a row for each client.")
@@ -48,6 +52,8 @@ def design_command(
             "missed": found.missed.nonzero()[0].tolist(),
             "before": vars(found.before),
             "after": vars(found.after),
+            "error": found.error,
+            "other_seed": found.other_seed and vars(found.other_seed),
         }
         say_json({"file": str(out), "method": found.method, **plain})
         return
@@ -57,6 +63,10 @@ def design_command(
         f"distance from the target (TV), simulated: {before.tv:.2%}, and {after.tv:.2%} with these weights; "
         f"expected: {l1(found.expected, found.wanted) / 2:.2%}, without chance"
     )
+    if found.error:
+        say(f"error of what is expected, for a client: up to {found.error:.2%}, as the mean field estimates it")
+    if found.other_seed is not None:
+        say(f"with another seed, which draws anew who is there, the distance is {found.other_seed.tv:.2%}")
     for what in ("updates", "reports"):
         old, new = (getattr(each, f"{what}_per_day") for each in (before, after))
         say(f"pace: {old:.4g} {what} per day, and {new:.4g} with these weights ({new / old - 1:+.1%})")
@@ -88,16 +98,21 @@ def _read_target(path: str) -> "Floats":
 
 
 def _write(scenario: "Scenario", found: "Design", out: Path) -> None:
-    """Write the weights of each group as CSV, and the scenario that reads them."""
+    """Write the weights of each group and all else that is drawn for its clients as CSV, and what reads them."""
+    import polars as pl
+
     from fedsim.common.files import write_new
+    from fedsim.population import drawn_columns
     from fedsim.scenario import checked_text
 
     stem, first, texts, values = out.name.partition(".")[0], 0, {}, dict[str, Any]()
-    for number, group in enumerate(scenario.population):
-        weights = found.weights[first : first + group.devices]
+    for number, drawn in enumerate(drawn_columns(scenario)):
+        group = scenario.population[number]
+        columns = drawn | {"weight": found.weights[first : first + group.devices]}
         first += group.devices
         name = f"{stem}.weights.csv" if len(scenario.population) == 1 else f"{stem}.weights-{number + 1}.csv"
-        texts[out.with_name(name)] = "weight\n" + "\n".join(f"{each:.12g}" for each in weights.tolist()) + "\n"
-        values[f"population.{number}.weight"] = {"kind": "column", "file": name, "column": "weight"}
+        texts[out.with_name(name)] = pl.DataFrame(columns).write_csv()
+        for key in columns:
+            values[f"population.{number}.{key}"] = {"kind": "column", "file": name, "column": key}
     texts[out] = checked_text(scenario.with_values(values).as_written, out)
     write_new(texts, "choose another name by --out")

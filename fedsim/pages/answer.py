@@ -8,7 +8,7 @@ from fedsim.pages.charts import Absent, Chart
 from fedsim.pages.expectations import Verdict
 from fedsim.pages.provenance import ReportProvenance
 from fedsim.pages.tables import Table
-from fedsim.run.check import Check, Grade
+from fedsim.run.check import Check, Grade, agreeing
 
 __all__ = ["BIAS", "COST", "MODEL", "NEXT", "TRUST", "WHAT", "Answer", "Check", "Grade", "Section", "Sentence", "Tile"]
 
@@ -72,6 +72,9 @@ class Answer:
     origins: Mapping[str, ReportProvenance] = field(default_factory=dict)  # by the letter of a run; one has none
     failures: tuple[str, ...] = ()  # charts of the scenario's own that could not be drawn, for stderr
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "checks", agreeing(self.checks))
+
     @property
     def charts(self) -> list[Chart]:
         """The charts that have data, in the order of the page."""
@@ -89,12 +92,9 @@ class Answer:
 
     @property
     def remedies(self) -> Iterator[Sentence]:
-        """What to do next, once each: what helps against alarms, or else what the other checks would do next."""
-        seen = set[str]()
-        for each in [each for each in self.alarms if each.remedy] or self.checks:
-            if each.remedy and each.remedy not in seen:
-                seen.add(each.remedy)
-                yield Sentence(each.remedy, NEXT, each.facts, each.command)
+        """What to do next, once each."""
+        for each in {each.remedy: each for each in self.checks if each.remedy}.values():
+            yield Sentence(each.remedy, NEXT, each.facts, each.command)
 
     def json(self) -> dict[str, Any]:
         """Return the answer for JSON: version, kind, name, headline, checks, sentences and tiles."""
@@ -110,7 +110,7 @@ class Answer:
             if verdict is None
             else {"status": verdict.status, "text": verdict.headline}
             | {"missed": [{**vars(each), "words": each.words} for each in verdict.attention]},
-            "checks": [asdict(each) for each in self.checks],
+            "checks": [{key: each for key, each in vars(check).items() if key != "turns"} for check in self.checks],
             "sentences": [asdict(each) for each in self.sentences],
             "tiles": [asdict(each) for each in self.tiles],
         }

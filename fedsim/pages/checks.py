@@ -7,7 +7,9 @@ A check of one's own is one function in `CHECKS`.
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from fedsim.common.errors import FedsimError
 from fedsim.common.formatting import capitalized, count, duration, listing, number, percent
@@ -16,14 +18,15 @@ from fedsim.pages.bias import Seen, bias_of
 from fedsim.pages.commands import command_of, with_seeds
 from fedsim.pages.commands import longer as longer_by
 from fedsim.pages.expectations import verdict
-from fedsim.pages.methods import compare_losses, compared_with, initial_loss, optimizer_figures, optimizers, references
-from fedsim.pages.trial_checks import LONGER, LOWER_STEP, settled_losses, theory_check
+from fedsim.pages.methods import compare_losses, compared_with, made_worse, optimizer_figures, optimizers, references
+from fedsim.pages.trial_checks import COVERED, LONGER, LOWER_STEP, settled_losses, theory_check
+from fedsim.population import build_population
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises
 from fedsim.run.cautions import OTHER_SEEDS, of_separation, of_shocks, why_nothing
-from fedsim.run.check import Check, Grade
+from fedsim.run.check import LENGTH, SEEDS, STEP, Check, Grade
 from fedsim.run.run import Run
 from fedsim.scenario.learning import ConstantSchedule
-from fedsim.theory.prediction import before_the_chain
+from fedsim.theory.prediction import theory_or_why_not
 from fedsim.trials.trials import Trials
 
 SMALL = 0.05  # a difference that a run should be able to see
@@ -37,7 +40,9 @@ def ended(run: Run) -> Iterator[Check]:
     if stalled := run.manifest.get("stalled"):
         place = "" if run.scenario.jobs else f" in {run.noun} {len(run.rounds) - 1:,}"
         text = f"The run stalled{place} and ended there: {stalled}."
-        remedy = "Lower the separation, the cohort or the caps, or let rounds go on with fewer clients (`shortage`)."
+        remedy = "Lower the separation or the buffer."
+        if run.scenario.jobs or run.scenario.server.selects_once:
+            remedy = "Lower the separation or the cohort, or let rounds go on with fewer clients (`shortage`)."
         yield Check("ended", Grade.BAD, text, facts=("rounds.count",) if place else (), remedy=remedy)
     elif run.rounds.is_empty():
         yield Check("ended", Grade.BAD, "Nothing was simulated: the run has no rounds.")
@@ -85,7 +90,7 @@ def budget(run: Run) -> Iterator[Check]:
         text = f"The noise is made for {count(paid, 'round')}, and {count(rounds)} came about."
         remedy = f"Make the noise for {count(rounds, 'round')}: the same epsilon needs less."
         command = command_of(run.manifest, "run", {"stop.rounds": f"{rounds:.0f}"})
-        yield Check("budget", Grade.CAUTION, text, "", ("privacy.rounds", "rounds.count"), remedy, command)
+        yield Check("budget", Grade.CAUTION, text, "", ("privacy.rounds", "rounds.count"), remedy, command, LENGTH)
 
 
 _OF_VERDICT = {"fail": Grade.BAD, "warn": Grade.CAUTION, "pass": Grade.OK, "unjudged": Grade.NONE}
@@ -111,24 +116,51 @@ def trained(run: Run) -> Iterator[Check]:
     learning, ends = run.scenario.learning, optimizer_figures(run, "loss")
     if learning is None:
         return
-    step = learning.step_size
-    lower = {"learning.step_size": f"{step.initial / 10:g}"} if isinstance(step, ConstantSchedule) else {}
-    of_step = {"remedy": LOWER_STEP, "command": command_of(run.manifest, "run", lower) if lower else ""}
-    faults = list[Check]()
+    faults, twins = list[Check](), {own: twin for twin, own in references(tuple(ends)).items()}
+    worse = {name for name in ends if run.known.get(f"learning.{name}.moved") != 0 and made_worse(run, name)}
     for name in optimizers(run):
         fault = partial(Check, "trained", of=name)
         for figure, (wrong, state, text) in _FAULTS.items():
             key = f"learning.{name}.{figure}"
             if (value := run.known.get(key)) is not None and wrong(value):
-                by = {} if figure == "moved" else of_step
+                by = {} if figure == "moved" else _lower_step(run, name)
                 faults.append(fault(state, text.format(name, value), facts=(key,), **by))
-        start = initial_loss(run, name) if name in ends and run.known.get(f"learning.{name}.moved") != 0 else None
-        if start is not None and ends[name] > start and number(ends[name], 3) != number(start, 3):
+        if name in worse:
             text = f"Training made the model worse: the loss of “{name}” is {number(ends[name], 3)}, above that before."
-            faults.append(fault(Grade.BAD, text, facts=(f"learning.{name}.loss",), **of_step))
+            by, twin = _lower_step(run, name), twins.get(name)
+            if twin is not None and twin not in worse:
+                text += f" That of “{twin}” is not: the cause is who takes part."
+                by = _EVEN if run.scenario.server.selects_once else {}
+            elif twin is None and name not in twins.values() and bias_of(run).seen is Seen.BIAS:
+                by = {"remedy": "Train with `learning.reference: uniform` too, which shows whether bias is the cause."}
+            faults.append(fault(Grade.BAD, text, facts=(f"learning.{name}.loss",), **by))
     yield from faults
     if not faults and ends:
         yield Check("trained", Grade.OK, "Training stayed finite, and no model ends worse than it began.")
+
+
+_EVEN: Mapping[str, Any] = {
+    "remedy": "Sweep the separation, which evens participation out, or train with `debiased_fedavg`.",
+    "turns": ("separation", "optimizers"),
+}
+
+
+def _lower_step(run: Run, name: str) -> Mapping[str, Any]:
+    """Return what to do if the steps of an optimizer are too large, with the command where they are constant."""
+    learning, name = run.scenario.learning, references(optimizers(run)).get(name, name)
+    assert learning is not None
+    own = {each.label: (at, each.local_step_size) for at, each in enumerate(learning.optimizers)}
+    at, step = own.get(name, (0, None))
+    key = "learning.step_size" if step is None else f"learning.optimizers.{at}.local_step_size"
+    step = step or learning.step_size
+    command = ""
+    if isinstance(step, ConstantSchedule):
+        command = command_of(run.manifest, "run", {key: f"{step.initial / 10:g}"})
+    return {
+        "remedy": LOWER_STEP if key == "learning.step_size" else f"Lower the step (`{key}`).",
+        "command": command,
+        "turns": STEP,
+    }
 
 
 def settled(run: Run) -> Iterator[Check]:
@@ -148,7 +180,7 @@ def settled(run: Run) -> Iterator[Check]:
 def enough(run: Run) -> Iterator[Check]:
     """Whether the run is long enough to tell a bias from chance."""
     bias = bias_of(run)
-    caution = partial(Check, "enough", Grade.CAUTION)
+    caution = partial(Check, "enough", Grade.CAUTION, turns=LENGTH)
 
     longer = partial(longer_by, run.manifest, run.scenario.stop, verb="run")
     if bias.seen is Seen.UNTESTED:
@@ -182,23 +214,24 @@ def separation(run: Run) -> Iterator[Check]:
 
 def shocks(run: Run) -> Iterator[Check]:
     """Whether shocks make one run one course of many."""
-    yield from of_shocks(run.scenario)
+    for each in of_shocks(run.scenario):
+        yield replace(each, command=with_seeds(run.manifest, 5))
 
 
 def theory(run: Run) -> Iterator[Check]:
     """Whether theory covers the scenario, and agrees with what was measured."""
     if run.rounds.is_empty() or not run.clients["participations"].sum():
         return
-    if {"participation.l1_uniform_theory", "participation.l1_chain"} & run.known.keys():
+    if COVERED in run.known:
         yield from theory_check(Trials.of_run(run))
         return
     why = ""
     with suppress(FedsimError):
-        found = before_the_chain(run.scenario)
+        found = theory_or_why_not(run.scenario, build_population(run.scenario, run.replicate))
         why = f": {found}" if isinstance(found, str) else ""
     state = Grade.CAUTION if bias_of(run).seen is Seen.BIAS else Grade.NONE
-    seeds = with_seeds(run.manifest, 5)
-    yield Check("theory", state, f"No theory covers this scenario{why}.", remedy=OTHER_SEEDS, command=seeds)
+    seeds, text = with_seeds(run.manifest, 5), f"No theory covers this scenario{why}."
+    yield Check("theory", state, text, remedy=OTHER_SEEDS, command=seeds, turns=SEEDS)
 
 
 def full_cohorts(run: Run) -> Iterator[Check]:
@@ -206,7 +239,8 @@ def full_cohorts(run: Run) -> Iterator[Check]:
     if failed := run.known.get("rounds.failed_share"):
         text = f"{percent(failed)} of the rounds failed, since too few reported or stayed, and took no report."
         remedy = "Lower `minimum_reports` or select more clients."
-        yield Check("cohorts", Grade.CAUTION, text, facts=("rounds.failed_share",), remedy=remedy)
+        turns = ("minimum_reports", "cohort")
+        yield Check("cohorts", Grade.CAUTION, text, facts=("rounds.failed_share",), remedy=remedy, turns=turns)
     met, short = run.known.get("rounds.target_share"), run.known.get("rounds.shortage_share")
     if met is not None and run.wanted is not None and run.scenario.server.fixed_size and not run.rounds.is_empty():
         text = f"{percent(met)} of the rounds closed with the reports they wanted"
@@ -217,12 +251,11 @@ def full_cohorts(run: Run) -> Iterator[Check]:
 
 def even(run: Run) -> Iterator[Check]:
     """Whether clients take part evenly, and what would even it out."""
-    bias, remedy = bias_of(run), ""
+    bias = bias_of(run)
     if bias.seen is Seen.BIAS:
         who = "Clients take part" if bias.whole else "Some parts of the clients take part"
-        if run.scenario.server.selects_once:
-            remedy = "Sweep the separation, which evens participation out, or train with `debiased_fedavg`."
-        yield Check("even", Grade.CAUTION, f"{who} significantly unevenly.", remedy=remedy)
+        by = _EVEN if run.scenario.server.selects_once else {}
+        yield Check("even", Grade.CAUTION, f"{who} significantly unevenly.", **by)
     elif bias.seen in {Seen.NONE, Seen.EVEN}:
         yield Check("even", Grade.OK, f"No bias found{bias.could_see}.", facts=("bias", "shares"))
 
@@ -242,8 +275,8 @@ def seeds(run: Run) -> Iterator[Check]:
     names = optimizer_figures(run, "loss")
     if len(set(names) - set(references(tuple(names)))) > 1:
         text = "Losses are of one seed, and their intervals are of chance within it."
-        command = with_seeds(run.manifest, 5)
-        yield Check("seeds", Grade.OK, text, remedy="To rank optimizers, repeat it with other seeds.", command=command)
+        command, remedy = with_seeds(run.manifest, 5), "To rank optimizers, repeat it with other seeds."
+        yield Check("seeds", Grade.OK, text, remedy=remedy, command=command, turns=SEEDS)
 
 
 CHECKS: tuple[Callable[[Run], Iterator[Check]], ...] = (

@@ -17,13 +17,15 @@ def command_of(
     """Return the command of a manifest or `sweep.json` with other settings, by key; "" where it has none.
 
     By default it has its own verb. A sweep is no decision, nor a decision a sweep; a run of either has a folder of its
-    own. Each key is set once.
+    own, and so has what differs in more than seeds. Each key is set once.
     """
     with suppress(ValueError):  # what a shell cannot read
         words = split(str(known.get("command") or ""))
         if words[:1] == ["fedsim"] and len(words) > 2 and (verb or words[1]) in _VERBS.get(words[1], ()):
             if verb not in {"", words[1]} and "--out" in words:
                 del words[words.index("--out") : words.index("--out") + 2]
+            elif "--out" in words and not all(key.endswith("seeds") for key in settings):
+                words[words.index("--out") + 1] += "-2"
             more = (word for key, value in settings.items() for word in ("--set", f"{key}={value}"))
             return join(["fedsim", verb or words[1], *_without(words[2:], settings), *more])
     return ""

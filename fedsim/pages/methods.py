@@ -74,8 +74,10 @@ def compare_losses(run: Run, names: Sequence[str], reference: str) -> dict[str, 
     return dict.fromkeys(spans) | dict(zip(tested, compare_values(values, errors, enough - 1), strict=True))
 
 
-def initial_loss(run: Run, name: str) -> float | None:
-    """Return the loss of an optimizer's first model; None where it was not evaluated."""
+def made_worse(run: Run, name: str) -> bool:
+    """Say whether every finite loss of an optimizer in the last half of its rounds is above that of its first model."""
     assert run.learning is not None
-    found = run.learning.filter(pl.col("loss").is_finite(), optimizer=name, round=INITIAL_ROUND)["loss"]
-    return float(found[0]) if len(found) else None
+    own = run.learning.filter(pl.col("loss").is_finite(), optimizer=name)
+    start, steps = own.filter(round=INITIAL_ROUND)["loss"], own["round"] + 1
+    late = own.filter(2 * steps > steps.max())["loss"]
+    return bool(len(start) and len(late) and (late > start[0]).all())

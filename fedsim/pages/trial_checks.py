@@ -18,9 +18,11 @@ from fedsim.pages.commands import command_of, longer, with_seeds
 from fedsim.pages.expectations import sweep_verdict
 from fedsim.pages.metric_wording import tv, wording_of
 from fedsim.pages.trial_tables import ranking_of
+from fedsim.run.check import LENGTH, SEEDS, STEP
 from fedsim.scenario.learning import ConstantSchedule
 from fedsim.trials.contrasts import Standing, contrasts, interval, seeds_needed
 from fedsim.trials.decision import (
+    L1,
     REPORTED,
     aim_of,
     bias_metric,
@@ -35,6 +37,8 @@ from fedsim.trials.optimizers import by_optimizer, metrics_of
 from fedsim.trials.trials import COMPARED, CRASHED, Axis, Trials
 
 NAMED = 3  # settings that a sentence names at most
+COVERED = "participation.l1_uniform_theory"
+"""Runs whose scenario theory covers have this fact."""
 OF_EACH_JOB = "Each job has its own, in the results as job.NAME.METRIC."
 LONGER = "Run longer."
 LOWER_STEP = "Lower the step (`learning.step_size`)."
@@ -143,7 +147,9 @@ def _conditions(trials: Trials) -> Iterator[Check]:
         text = f"Whether {trials.names[best]} keeps {shown} is not sure: an interval reaches beyond a limit."
         seeds = 2 * len(trials.seeds)
         more = f"Run {count(seeds)} seeds, for narrower intervals."
-        yield Check("conditions", Grade.CAUTION, text, trials.names[best], facts, more, with_seeds(trials.meta, seeds))
+        yield Check(
+            "conditions", Grade.CAUTION, text, trials.names[best], facts, more, with_seeds(trials.meta, seeds), SEEDS
+        )
     else:
         text = f"{trials.names[best]} keeps {shown}."
         if not keeping(trials).kept[free.best]:
@@ -178,10 +184,13 @@ def diverged(trials: Trials) -> Iterator[Check]:
         state, text = Grade.BAD, "All training diverged, so no loss can be compared."
     learning, command = trials.scenario.learning, ""
     step = None if learning is None else learning.step_size
-    if isinstance(step, ConstantSchedule) and not any("step_size" in name for name in trials.swept):
+    own = learning is not None and any(each.local_step_size is not None for each in learning.optimizers)
+    swept = any("step_size" in name for name in trials.swept)
+    if isinstance(step, ConstantSchedule) and not swept and not own:
         command = command_of(trials.meta, "", {"learning.step_size": f"{step.initial / 10:g}"})
+    remedy = "" if swept and state is Grade.CAUTION else LOWER_STEP  # smaller steps were tried
     facts = tuple(f"learning.{name}.diverged" for name in found)
-    yield Check("diverged", state, text, "", facts, LOWER_STEP, command)
+    yield Check("diverged", state, text, "", facts, remedy, command, STEP)
 
 
 def _at(trials: Trials, rows: Bools) -> str:
@@ -222,7 +231,7 @@ def settled_losses(trials: Trials) -> Iterator[Check]:
     who = listing_of([f"“{name}”" for name in moving], NAMED)
     where, means = _at(trials, rows), "it shows how far training got, not where it would end"
     text = f"The loss of {who} has not converged{where}: {means}."
-    yield Check("settled", Grade.CAUTION, text, "", facts, LONGER, _longer(trials, 2))
+    yield Check("settled", Grade.CAUTION, text, "", facts, LONGER, _longer(trials, 2), LENGTH)
 
 
 def _longer(trials: Trials, times: int) -> str:
@@ -266,7 +275,7 @@ def _seeds(trials: Trials) -> Iterator[Check]:
             remedy = f"Run about {count(needed)} seeds to see a difference as small as that of {names[row]} ({by})."
             command = with_seeds(meta, needed)
     state = Grade.CAUTION if open_ or few or Standing.UNTESTED in found.states else Grade.OK
-    yield Check("seeds", state, text, best, (wording.metric,), remedy, command)
+    yield Check("seeds", state, text, best, (wording.metric,), remedy, command, SEEDS)
 
 
 def _chance(trials: Trials) -> Iterator[Check]:
@@ -284,7 +293,7 @@ def _chance(trials: Trials) -> Iterator[Check]:
     own, even, where = tv(float(bias[worst])), tv(float(fair[worst])), trials.names[worst]
     text = f"Chance is a large part of these distances: {own} at {where}, and equal chances alone would give {even}."
     more = f"Run {_LONGER} times as long."
-    yield Check("chance", Grade.CAUTION, text, where, (metric,), more, _longer(trials, _LONGER))
+    yield Check("chance", Grade.CAUTION, text, where, (metric,), more, _longer(trials, _LONGER), LENGTH)
 
 
 def _edge(trials: Trials) -> Iterator[Check]:
@@ -308,7 +317,9 @@ def _edge(trials: Trials) -> Iterator[Check]:
         text = f"{equation(name, number(float(x[row])))} of the choice is the {way} value that was tried"
         remedy = f"Try {beyond} values of {name} too{'' if axis else ' (`decide.tune`)'}."
         command = "" if axis is None else _grid(trials, axis, values, highest=highest)
-        yield Check("edge", Grade.CAUTION, f"{text}: the best may lie beyond.", trials.names[row], (), remedy, command)
+        text, keys = f"{text}: the best may lie beyond.", (name,) if axis is None else axis.parameters
+        turns = tuple(each.rpartition(".")[2] for each in keys)
+        yield Check("edge", Grade.CAUTION, text, trials.names[row], (), remedy, command, turns)
     if tried and not at_an_end:
         between = "The choice lies between values that were tried."
         text = "Beyond the choice there are no further values." if at_the_least else between
@@ -345,12 +356,17 @@ def theory_check(trials: Trials) -> Iterator[Check]:
     """Say where measurement lies farther from theory than noise explains; both are of selections."""
     metrics = ("participation.l1_chain", "participation.l1_noise")
     apart, noise = (interval(trials.samples(metric)).mean for metric in metrics)
-    far = np.nan_to_num(apart) > 2 * noise + ROUNDING
+    tested = np.isfinite(apart) & np.isfinite(noise)
+    far = tested & (apart > 2 * noise + ROUNDING)
     if not far.any():
-        if np.isfinite(noise).any():
-            yield Check("theory", Grade.OK, "Measurement and theory agree within sampling noise.", "", metrics)
-        else:
-            yield Check("theory", Grade.NONE, "Nothing tells how far noise puts a run from theory.")
+        state, text = Grade.NONE, "No theory covers these settings."
+        if tested.any():
+            state, text = Grade.OK, "Measurement and theory agree within sampling noise"
+            text += f"{'' if tested.all() else _at(trials, tested)}."
+        elif np.isfinite(trials.samples(COVERED)).any():
+            text = "Theory is not compared with selections, whose sampling noise was not estimated."
+        if np.isfinite(trials.samples(L1)).any():
+            yield Check("theory", state, text, "", metrics if tested.any() else (COVERED,))
         return
     row = int(np.argmax(np.where(far, apart - noise, -np.inf)))
     where = trials.names[row]

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import polars as pl
 
 from fedsim.common.formatting import capitalized, count, count_range, listing, listing_of, percent, with_separation
 from fedsim.pages import trial_tables as tables
@@ -20,7 +21,7 @@ from fedsim.scenario.server import SyncServer
 from fedsim.trials.contrasts import Contrasts, Standing, contrasts, interval
 from fedsim.trials.decision import L1, PULL, UNDECIDED, aim_of, bias_metric, chosen, compared, is_open, pace_metric
 from fedsim.trials.optimizers import by_optimizer, footprint, ranked
-from fedsim.trials.trials import COMPLETE, SIDE, Trials
+from fedsim.trials.trials import COMPARED, COMPLETE, SIDE, Trials
 
 _TRENDS = 8  # metrics with charts of their own at most
 _ROWS = 24  # settings in a picture at most
@@ -131,6 +132,18 @@ def _sentences(trials: Trials, optimizers: Trials | None) -> Iterator[Sentence]:
         elif not known and about != COST:
             yield Sentence(_why_nothing(trials, about), about)
     yield from _tested(*ranking_of(trials))
+    if command_of(trials.meta, "decide"):
+        yield Sentence(_tuned(trials), TRUST)
+
+
+def _tuned(trials: Trials) -> str:
+    """Say what a decision tuned at each setting, and on how many seeds of its own."""
+    if not trials.tuned or (learning := trials.scenario.learning) is None:
+        return "Nothing was tuned: settings are compared as they are written."
+    _, _, index, key = trials.tuned[0].split(".", 3)
+    keys = listing([f"`{key}`", *(f"`{each.split('.', 3)[3]}`" for each in trials.tuned[1:])])
+    seeds = count(trials.facts.filter(pl.col("stage") != COMPARED)["stage"].n_unique(), "other seed")
+    return f"Each setting was tuned on {seeds}: {keys} of “{learning.optimizers[int(index)].label}”."
 
 
 def _why_nothing(trials: Trials, about: str) -> str:

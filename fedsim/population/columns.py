@@ -14,7 +14,7 @@ from fedsim.common.keyed import Purpose, stream
 from fedsim.population.distributions import check_laws
 from fedsim.population.sources import Codes, Members, counts, devices, numbers, rounds, seconds, zones
 from fedsim.scenario import Scenario
-from fedsim.scenario.devices import DEVICE_CLASSES
+from fedsim.scenario.devices import DEVICE_CLASSES, PLACES
 from fedsim.scenario.models import Group
 from fedsim.scenario.sources import Column
 from fedsim.scenario.work import Work
@@ -198,6 +198,28 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
         leaves=leaves,
         train_s=train_s,
     )
+
+
+_WRITTEN = {"constant", "list", "column"}  # sources that no seed changes
+
+
+def drawn_columns(scenario: Scenario) -> list[dict[str, NDArray[Any]]]:
+    """Return by group what its laws draw for its clients, by the key of the group, (n,) each, as a column holds it."""
+    found, first = list[dict[str, NDArray[Any]]](), 0
+    for group in scenario.population:
+        clients, columns = np.arange(first, first + group.devices), dict[str, NDArray[Any]]()
+        members = Members(clients, stream(scenario.seed, 0, Purpose.AVAILABILITY), scenario.locate)
+        first += group.devices
+        for path, (read, source, purpose) in _asked(group).items():
+            if source.kind not in _WRITTEN:
+                codes: Codes = {}
+                values = read(
+                    source, members, stream(scenario.seed, 0, purpose), *([codes] if path == TIME_ZONE else [])
+                )
+                names = [*codes] if path == TIME_ZONE else [*PLACES] if path == _DEVICE else None
+                columns[".".join(map(str, path))] = values if names is None else np.array(names)[values]
+        found.append(columns)
+    return found
 
 
 def _narrow(column: NDArray[Any]) -> NDArray[Any]:

@@ -13,12 +13,12 @@ from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.measure.metrics import of_jobs
 from fedsim.population.feasibility import shortage
 from fedsim.population.sessions import session_phases
-from fedsim.run.check import Check, Grade
+from fedsim.run.check import LENGTH, SEEDS, Check, Grade
 from fedsim.run.federation import PreparedFederation
 from fedsim.scenario import Scenario
 from fedsim.simulation.engine import sample
 from fedsim.simulation.world import whole_lengths
-from fedsim.theory.prediction import before_the_chain
+from fedsim.theory.busy import is_busy
 
 OTHER_SEEDS = "Repeat it with other seeds."
 """What helps where one run shows one course of chance."""
@@ -34,17 +34,18 @@ def of_separation(scenario: Scenario, separation: Ints, cooldown_s: Floats) -> I
         who = "Every client" if once == clients else f"{once:,} of {clients:,} clients"
         does = "take part" if server.cooldown_from == "selected" else "report"
         text = f"{who} can {does} once at most before the run ends: how often says nothing of a bias."
-        yield caution(text, remedy="Run longer than clients wait, or let them wait less.")
+        remedy = "Run longer than clients wait, or let them wait less."
+        yield caution(text, remedy=remedy, turns=(*LENGTH, "separation", "cooldown"))
     if server.selects_once and (most := rounds * server.wanted) < clients:
         text = f"The run can reach {most:,} of {clients:,} clients at most: only groups of clients can be compared."
-        yield caution(text, remedy="Run longer, to compare clients.")
+        yield caution(text, remedy="Run longer, to compare clients.", turns=LENGTH)
     longest = float(cooldown_s.max(initial=0.0))
     if 0 < longest < DAY_S and any(group.availability.kind == "habits" for group in scenario.population):
         text = (
             f"A cool-down of {readable_time(longest)} is shorter than a day: devices with habits come at about the "
             "same hours every day, and it keeps nobody out until the same hour of the next."
         )
-        yield caution(text, remedy="Set a cool-down longer than a day.")
+        yield caution(text, remedy="Set a cool-down longer than a day.", turns=("cooldown",))
 
 
 def of_shortage(federation: PreparedFederation) -> Iterator[Check]:
@@ -56,16 +57,17 @@ def of_shortage(federation: PreparedFederation) -> Iterator[Check]:
             f"The separations (or caps) can be kept for less than {short.rounds:,} {turn}s: clients can take part "
             f"{short.possible:,} times in these, which need {short.needed:,}; a run that gets so far waits for ever."
         )
-        yield Check("ended", Grade.CAUTION, text, remedy="Lower the separation, the cohort or the caps.")
+        remedy = "Lower the separation or the cohort, or raise the caps."
+        yield Check("ended", Grade.CAUTION, text, remedy=remedy, turns=("separation", "cohort", "most"))
 
 
 def of_theory(federation: PreparedFederation) -> Iterator[Check]:
     """Say whether theory holds for devices that are always available, where one might take the chain for granted."""
-    scenario, population = federation.scenario, federation.population
-    known = before_the_chain(scenario, population) if scenario.always_available else None
-    if isinstance(known, str):
+    if not federation.scenario.always_available:
+        return
+    if isinstance(known := federation.theory, str):
         yield Check("theory", Grade.CAUTION, f"Theory does not hold here: {known}.")
-    elif known is not None:
+    elif is_busy(known):
         yield Check("theory", Grade.OK, f"Theory holds here by the method {known.method}: {known.caveats[0]}.")
 
 
@@ -73,7 +75,7 @@ def of_shocks(scenario: Scenario) -> Iterator[Check]:
     """Find shocks, of which one run shows one course."""
     if scenario.shocks:
         text = "Shocks take devices out together, and one run shows one course of them."
-        yield Check("shocks", Grade.CAUTION, text, remedy=OTHER_SEEDS)
+        yield Check("shocks", Grade.CAUTION, text, remedy=OTHER_SEEDS, turns=SEEDS)
 
 
 def of_deadline(federation: PreparedFederation) -> Iterator[Check]:
@@ -91,7 +93,7 @@ def of_deadline(federation: PreparedFederation) -> Iterator[Check]:
             f"{late:.0%} of the sessions would be late: the median takes {readable_time(median)}, and the deadline is "
         )
         text += f"{readable_time(scenario.server.deadline)}."
-        yield Check("cohorts", Grade.CAUTION, text, remedy="Set a longer `deadline`.")
+        yield Check("cohorts", Grade.CAUTION, text, remedy="Set a longer `deadline`.", turns=("deadline",))
 
 
 def of_memory(federation: PreparedFederation) -> Iterator[Check]:

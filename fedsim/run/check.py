@@ -1,7 +1,7 @@
 """A check: one reason to trust a result or not, and what became of it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
@@ -25,6 +25,31 @@ class Check:
     facts: tuple[str, ...] = ()  # keys of the facts that the sentence names
     remedy: str = ""  # what to do about it, in a sentence; empty where there is nothing to do
     command: str = ""  # what does that, for a shell
+    turns: tuple[str, ...] = ()  # last words of the keys that the remedy changes: ``separation``
+
+
+SEEDS, LENGTH, STEP = ("seeds",), ("rounds", "duration"), ("step_size", "local_step_size")
+"""What remedies change: how many seeds there are, how long a run is, how large steps are."""
+
+
+def agreeing(checks: Iterable[Check]) -> tuple[Check, ...]:
+    """Return checks without remedies that contradict others, or come before others are done.
+
+    If bad checks have remedies, the first of these is the only one, since what the others say is of a run to be done
+    anew. Else those of checks that ask for caution stay, or, if there are none, those of the rest; but no key is
+    changed by two of them.
+    """
+    found = tuple(checks)
+    ranks = ({Grade.BAD}, {Grade.CAUTION}, {Grade.OK, Grade.NONE})
+    advised = [[each for each in found if each.remedy and each.state in states] for states in ranks]
+    kept, turned = set[tuple[str, str]](), set[str]()
+    for each in next(filter(None, advised), []):
+        if not (kept and each.state is Grade.BAD) and turned.isdisjoint(each.turns):
+            kept.add((each.remedy, each.command))
+            turned.update(each.turns)
+    return tuple(
+        each if (each.remedy, each.command) in kept else replace(each, remedy="", command="") for each in found
+    )
 
 
 EXIT_CODES = {

@@ -51,6 +51,8 @@ class Design:
     method: str  # which theory that is
     before: SimulatedShares  # with the scenario's own weights
     after: SimulatedShares
+    error: float | None = None  # of an expected share, relative, as theory estimates it; None where it does not
+    other_seed: SimulatedShares | None = None  # where devices come and go, which another seed draws anew
 
     @property
     def missed(self) -> Bools:
@@ -94,17 +96,18 @@ def design(scenario: Scenario, target: Floats | None = None, report: Report = si
         found = weights_for(
             wanted, population.separation, server.wanted, law_of(server), means=scenario.divisor is None
         )
-        weights, expected, method = found.weights, found.shares, "the chain"
-        after, _ = trial(weights, "with the new weights")
-    else:
-        weights, method = population.weight * size, "the mean field of devices that come and go"
-        for number in range(_PASSES):
-            report(f"finding weights, {number + 1} of {_PASSES}", 0.0)
-            expects = partial(_expected, by_weights(scenario, population, rounds))
-            weights = fitted(expects, wanted, weights, close=_CLOSE, steps=_STEPS)
-            expected = expects(weights)
-            after, rounds = trial(weights, f"with new weights, {number + 1} of {_PASSES}")
-    return Design(weights, wanted, expected, method, before, after)
+        method = "the mean field of the chain" if found.method == "mean-field" else "the chain"
+        after, _ = trial(found.weights, "with the new weights")
+        return Design(found.weights, wanted, found.shares, method, before, after, found.error)
+    weights, method = population.weight * size, "the mean field of devices that come and go"
+    for number in range(_PASSES):
+        report(f"finding weights, {number + 1} of {_PASSES}", 0.0)
+        expects = partial(_expected, by_weights(scenario, population, rounds))
+        weights = fitted(expects, wanted, weights, close=_CLOSE, steps=_STEPS)
+        expected = expects(weights)
+        after, rounds = trial(weights, f"with new weights, {number + 1} of {_PASSES}")
+    other, _ = trial(weights, "with another seed", 1)
+    return Design(weights, wanted, expected, method, before, after, None, other)
 
 
 def _expected(by_weight: Callable[[Floats], ExpectedReports], weights: Floats) -> Floats:
@@ -112,7 +115,7 @@ def _expected(by_weight: Callable[[Floats], ExpectedReports], weights: Floats) -
 
 
 def _trial(
-    federation: PreparedFederation, wanted: Floats, report: Report, weights: Floats, how: str
+    federation: PreparedFederation, wanted: Floats, report: Report, weights: Floats, how: str, replicate: int = 0
 ) -> tuple[SimulatedShares, pl.DataFrame]:
     """Simulate with these weights, (N,); return what came of it, and the table of rounds."""
 
@@ -120,7 +123,7 @@ def _trial(
         report(f"{what} {how}", share, beside)
 
     scenario, population = federation.scenario, replace(federation.population, weight=weights / weights.sum())
-    log = simulate_log(scenario, population, 0, progress_reporter(scenario, told), federation.devices)
+    log = simulate_log(scenario, population, replicate, progress_reporter(scenario, told), federation.devices)
     share = pulls if scenario.divisor is None else frequencies
     shares = share(log.participations, len(wanted))
     days, taken = log.ended_s / DAY_S or np.nan, log.rounds["reported"]

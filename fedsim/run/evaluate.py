@@ -25,7 +25,7 @@ from fedsim.run.run import Run
 from fedsim.selection import needs_feedback
 from fedsim.simulation import Learner, transitions_table
 from fedsim.simulation.check_ins import check_ins_of
-from fedsim.theory.prediction import applicable, convergence_table, pull_of
+from fedsim.theory.prediction import convergence_table, pull_of
 
 
 def setting_of(federation: PreparedFederation) -> Setting:
@@ -86,7 +86,7 @@ def evaluate(
     """
     scenario, population, replicate = federation.scenario, federation.population, federation.replicate
     devices = federation.devices
-    theory = applicable(scenario, population)
+    theory = None if isinstance(federation.theory, str) else federation.theory
     pi, method = (theory.pi, theory.method) if theory is not None else (None, None)
     chosen = scenario.records.transitions
     transitions = None

@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from fedsim.availability.population import Strata
 from fedsim.measure.metrics.own import Own
 from fedsim.population import Population
 from fedsim.scenario import Scenario
+from fedsim.theory import Stationary
+from fedsim.theory.prediction import theory_or_why_not
 
 
 @dataclass(frozen=True)
@@ -19,3 +22,8 @@ class PreparedFederation:
     replicate: int = 0
     own: Sequence[Own] = ()
     notes: Sequence[str] = ()
+
+    @cached_property
+    def theory(self) -> Stationary | str:
+        """What theory predicts for its log, or why theory does not hold."""
+        return theory_or_why_not(self.scenario, self.population)

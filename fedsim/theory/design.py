@@ -16,7 +16,7 @@ from fedsim.common.arrays import Bools, Floats
 from fedsim.common.errors import ChainError
 from fedsim.common.intervals import bisected
 from fedsim.theory.closed_form import POISSON
-from fedsim.theory.question import ask, normalised, separations
+from fedsim.theory.question import Stationary, ask, normalised, separations
 from fedsim.theory.stationary import stationary, without_draws
 
 INVERTIBLE = ("midzuno", "successive", "bernoulli", POISSON)
@@ -41,6 +41,8 @@ class Designed:
     shares: Floats  # (N,) that theory expects under them, sum 1
     target: Floats  # (N,) shares that were aimed at, sum 1: those wanted, as far as they can be had
     cut: Bools  # (N,) clients that cannot have what was wanted
+    method: str  # of `fedsim.theory.stationary`
+    error: float  # of a share, relative, at most; of the mean field an estimate
 
 
 def weights_for(
@@ -66,15 +68,21 @@ def weights_for(
 
     method = without_draws(wanted, separation, cohort, law).method
 
-    def expected(weights: Floats) -> Floats:
-        found = stationary(weights, separation, cohort, law, method)
+    def asked(weights: Floats) -> Stationary:
+        return stationary(weights, separation, cohort, law, method)
+
+    def shares_of(found: Stationary) -> Floats:
         return found.pi if found.pull is None or not means else found.pull
+
+    def expected(weights: Floats) -> Floats:
+        return shares_of(asked(weights))
 
     def ready(share: Floats) -> Floats:
         return share if law == POISSON else _rule_of_thumb(share, rounds, cohort, law)
 
     weights = fitted(expected, wanted, ready(wanted), ready, _NEARLY if method == "mean-field" else EXACT)
-    return Designed(weights, expected(weights), wanted, cut)
+    found = asked(weights)
+    return Designed(weights, shares_of(found), wanted, cut, method, found.error_bound or 0.0)
 
 
 def fitted(

@@ -125,7 +125,12 @@ def mixing(
     question = reduced(ask(weights, separation, cohort, law))
     if question.law == "cyclic":
         raise ChainError("law 'cyclic' follows its order for ever, so it does not mix: ask about another law")
-    matrix = enumerate_windows(question).matrix()
+    too_large = f"the chain is too large for the exact mixing time, which takes up to {limit:,} recurrent states: "
+    too_large += "leave mixing out, and ask by convergence how the law of one round's participants settles"
+    try:
+        matrix = enumerate_windows(question).matrix()
+    except ChainTooLargeError:
+        raise ChainTooLargeError(too_large) from None
     classes = recurrent_classes(matrix)
     states = sum(len(part) for part in classes)
     inside = matrix[classes[0]][:, classes[0]]
@@ -133,10 +138,7 @@ def mixing(
     if len(classes) > 1 or cycle > 1:
         return Mixing(None, level, 0.0, cycle, len(classes), states)
     if states > limit:
-        raise ChainTooLargeError(
-            f"the chain has {states} recurrent states, more than {limit}: too many for the exact mixing time; look "
-            f"at the law of the participants from one start instead (fedsim.theory.convergence)"
-        )
+        raise ChainTooLargeError(too_large)
     dense = inside.toarray()
     sizes = np.sort(np.abs(np.linalg.eigvals(dense)))
     time = _first_below(dense, stationary_vector(inside)[0], level)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from fedsim.run.files import Provenance
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
 from fedsim.scenario.learning import OptimizerChoice
+from fedsim.scenario.sweep import Tuned
 from fedsim.trials.contrasts import contrasts, spent
 from fedsim.trials.decision import feasible, reached
 from fedsim.trials.executors import Backend
@@ -45,6 +46,8 @@ _APART = 10**6  # of the tuning seeds from the others
 _TRAINED = re.compile(r"learning\.(.+)\.([a-z_]+)")
 _ALIKE = {"above_optimum": "loss", "excess_loss": "loss", "average_excess_loss": "average_loss"}
 """What is least for the same variant, and needs no further training."""
+_FOR_ALL = {"local_step_size": ("learning.step_size",), "update_clip": ("privacy.clip",)}
+"""Where a value of all optimizers stands that an optimizer's own goes before."""
 _RISING = {"accuracy"}  # metrics of which more is better
 _Tell = Callable[[str], None]
 
@@ -197,22 +200,51 @@ def _best_first(scores: Floats, *, maximize: bool) -> list[int]:
 
 
 def _tuning(scenario: Scenario) -> _Tuning | None:
-    """Find what `decide` is about, and the variants of that optimizer."""
+    """Find what `decide` is about, and the variants of that optimizer; None where nothing is tuned.
+
+    A `ScenarioError` has what `decide.tune` asks for and cannot be tuned.
+    """
     decide, learning = scenario.decide, scenario.learning
     assert decide is not None
-    if learning is None:
-        return None
-    labels = [each.label for each in learning.optimizers]
+    labels = [] if learning is None else [each.label for each in learning.optimizers]
     metrics = [decide.metric, *(parse_condition(each).metric for each in decide.subject_to)]
     trained = [(found[1], found[2]) for each in metrics if (found := _TRAINED.fullmatch(each)) and found[1] in labels]
-    if not trained:
+    if learning is None or not trained:
+        if decide.tune:
+            message = "nothing to tune: neither the metric nor a condition of `decide` is of an optimizer of `learning`"
+            raise ScenarioError([scenario.mistake(("decide", "tune"), message)])
         return None
     name, figure = trained[0]
     index, figure = labels.index(name), _ALIKE.get(figure, figure)
-    grid = _default_grid(scenario, learning.optimizers[index]) if decide.tune is None else decide.tune
-    if math.prod(map(len, grid.values())) < 2:
-        return None
-    return _Tuning(index, figure, {str(key): list(values) for key, values in grid.items()})
+    optimizer, privacy = learning.optimizers[index], scenario.privacy
+    given = {key: [path for path in scenario.choose if _gives(path, key, index)] for key in get_args(Tuned)}
+    if decide.tune:
+        unfit = {key: f"`choose` gives it by {paths[0]}" for key, paths in given.items() if paths}
+        if optimizer.server is None:
+            unfit["server.step_size"] = f"the optimizer {name!r} has no `server`"
+        if privacy is None or privacy.training == "none":
+            unfit["update_clip"] = "nothing is clipped"
+        wrong = [
+            scenario.mistake(("decide", "tune", key), f"cannot be tuned: {unfit[key]}")
+            for key in decide.tune
+            if key in unfit
+        ]
+        if math.prod(map(len, decide.tune.values())) < 2:
+            message = "one value leaves nothing to tune: write it into `learning`, or give two"
+            wrong.append(scenario.mistake(("decide", "tune"), message))
+        if wrong:
+            raise ScenarioError(wrong)
+    grid: Mapping[Any, list[float]] = decide.tune or {}
+    if decide.tune is None:
+        grid = {key: values for key, values in _default_grid(scenario, optimizer).items() if not given[key]}
+    return _Tuning(index, figure, {str(key): list(values) for key, values in grid.items()}) if grid else None
+
+
+def _gives(chosen: str, key: str, index: int) -> bool:
+    """Say whether a path of `choose` is that of a value of an optimizer, of what holds it, or stands in its place."""
+    parts = chosen.replace("[", ".").replace("]", "").split(".")
+    paths = [f"learning.optimizers.{index}.{key}", *_FOR_ALL.get(key, ())]
+    return any(all(a in {b, "*"} for a, b in zip(parts, path.split("."), strict=False)) for path in paths)
 
 
 def _default_grid(scenario: Scenario, optimizer: OptimizerChoice) -> dict[str, list[float]]:

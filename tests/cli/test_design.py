@@ -10,6 +10,7 @@ import pytest
 from fedsim import Scenario, simulate
 from fedsim.measure.contributions import pulls
 from fedsim.measure.noise import by_chance
+from fedsim.population import build_population
 from tests.command import fedsim
 
 CHAIN = """\
@@ -57,6 +58,57 @@ def test_new_weights_give_what_was_wanted(tmp_path: Path, text: str, devices: in
     assert said["after"]["tv"] == pytest.approx(np.abs(after - wanted).sum() / 2)
     assert said["missed"] == []
     assert said["after"]["updates_per_day"] > 0
+
+
+DRAWN = """\
+stop: {rounds: 50}
+population:
+  - devices: 20
+    separation: {kind: uniform, low: 0, high: 3}
+    cooldown: {kind: exponential, mean: 20s}
+    time_zone: {kind: mixture, parts: [{share: 1, source: Europe/Berlin}, {share: 1, source: Asia/Kolkata}]}
+    session: {speed: {kind: lognormal, sigma: 0.3}}
+    joins: {kind: uniform, low: 0s, high: 1m}
+  - devices: 9
+    weight: {kind: zipf, exponent: 1}
+    session:
+      model: 1MB
+      samples: {kind: lognormal, median: 9, sigma: 1}
+      device: {kirin-970: 1, jetson-nano: 2}
+      link: {down: 1Mbps, up: 1Mbps}
+server: {cohort: 3, selection: successive}
+"""
+
+
+def test_the_scenario_that_is_written_has_the_devices_that_it_is_for(tmp_path: Path) -> None:
+    """All that is drawn for a client stands beside its weight, so that another seed draws nothing of it anew."""
+    (tmp_path / "case.fedsim.yaml").write_text(DRAWN)
+    done = fedsim(
+        "design", tmp_path / "case.fedsim.yaml", "--seed", "3", "--out", tmp_path / "new.fedsim.yaml", "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    new, said = Scenario.load(tmp_path / "new.fedsim.yaml"), json.loads(done.stdout)
+    was = build_population(Scenario.load(tmp_path / "case.fedsim.yaml").model_copy(update={"seed": 3}))
+    for seed in range(3):
+        now = build_population(new.model_copy(update={"seed": seed}))
+        np.testing.assert_allclose(now.weight, np.array(said["weights"]) / 29)
+        zones = [np.array(each.zone_names)[each.zone].tolist() for each in (now, was)]
+        assert zones[0] == zones[1]
+        for name in ("separation", "cooldown_s", "speed", "joins", "leaves", "train_s"):
+            np.testing.assert_array_equal(getattr(now, name), getattr(was, name))
+    assert said["other_seed"]["tv"] > 0
+    assert said["error"] is None
+
+
+def test_a_mean_field_is_called_one_with_its_error(tmp_path: Path) -> None:
+    (tmp_path / "case.fedsim.yaml").write_text(CHAIN.replace("4000", "50"))
+    done = fedsim("design", tmp_path / "case.fedsim.yaml", "--out", tmp_path / "new.fedsim.yaml")
+    assert "by the mean field of the chain" in done.stdout
+    assert "error of what is expected, for a client: up to" in done.stdout
+    (tmp_path / "exact.fedsim.yaml").write_text(CHAIN.replace("4000", "50").replace("cohort: 4", "cohort: 1"))
+    done = fedsim("design", tmp_path / "exact.fedsim.yaml", "--out", tmp_path / "one.fedsim.yaml")
+    assert "times their mean, by the chain" in done.stdout
+    assert "error of what is expected" not in done.stdout
 
 
 def test_what_weights_cannot_do_is_said(tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ from fedsim.common.errors import where
 from fedsim.common.outcomes import ROUND_OUTCOMES, SESSION_OUTCOMES
 from fedsim.log import journal
 from fedsim.log.recorder import Recorder
-from fedsim.run import evaluate
 from tests.command import Done, fedsim, limited
 from tests.faults.server import measure_here
 from tests.fuzz.scenarios import write_scenario
@@ -189,7 +188,7 @@ def compare_engines(cases: int, place: Path) -> Counter[str]:
 def log_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the page and theory, which is asked about the scenario alone: they take nearly all of the time."""
     monkeypatch.setattr(pages, "write_report", lambda directory, *_, **__: directory / "report.html")
-    monkeypatch.setattr(evaluate, "applicable", lambda *_: None)
+    monkeypatch.setattr("fedsim.run.federation.theory_or_why_not", lambda *_: "not asked")
 
 
 @pytest.mark.usefixtures("log_alone")

@@ -27,6 +27,7 @@ def sound(row: int, seed: int) -> dict[str, float]:
         L1: SOUND[row % 3] + 0.01 * noise(row, seed),
         PACE: 960.0,
         "sessions.count": 1e6,
+        "participation.l1_uniform_theory": 0.6,
         "participation.l1_chain": 0.01,
         "participation.l1_noise": 0.02,
         **{f"learning.fedavg.{name}": value for name, value in trained.items()},

@@ -8,15 +8,17 @@ from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fedsim import simulate
-from fedsim.pages.answer import NEXT
+from fedsim.pages.answer import NEXT, Answer
 from fedsim.pages.checks import CHECKS, checks_of
 from fedsim.pages.html import MOST_CHECKS, strip
 from fedsim.pages.run import run_answer
 from fedsim.pages.terminal import spoken
 from fedsim.pages.trial_checks import LONGER, LOWER_STEP
-from fedsim.run.check import Check, Grade, exit_code
+from fedsim.run.check import Check, Grade, agreeing, exit_code
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
 from fedsim.scenario.component import Choice
@@ -51,6 +53,17 @@ def flat(run: Run, counts: pl.Expr) -> Run:
     return changed(run, clients=clients, scenario=run.scenario.model_copy(update={"server": server}), metrics=metrics)
 
 
+def losses(run: Run, **late: float) -> Run:
+    """Return a run in which optimizers have these losses in all rounds but the first half."""
+    assert run.learning is not None
+    last = 2 * pl.col("round") > run.learning["round"].max()
+    table = run.learning.with_columns(
+        loss=pl.when(last).then(pl.col("optimizer").replace_strict(late, default=pl.col("loss"))).otherwise("loss")
+    )
+    known = {f"learning.{name}.loss": value for name, value in late.items()}
+    return changed(run, learning=table, metrics={**run.metrics, **known})
+
+
 def manifest(run: Run, **changes: object) -> Run:
     return replace(run, manifest={**run.manifest, **changes})
 
@@ -76,7 +89,7 @@ FAULTS: dict[str, tuple[Callable[[Run], Run], str, Grade]] = {
     ),
     "not finite": (lambda run: known(run, learning__fedavg__dropped_updates=1.0), "trained", Grade.CAUTION),
     "did not move": (lambda run: known(run, learning__fedavg__moved=0.0), "trained", Grade.BAD),
-    "worse": (lambda run: known(run, learning__fedavg__loss=99.0), "trained", Grade.BAD),
+    "worse": (lambda run: losses(run, fedavg=99.0), "trained", Grade.BAD),
     "not converged": (lambda run: known(run, learning__fedavg__converged=0.0), "settled", Grade.CAUTION),
     "nobody twice": (lambda run: flat(run, (pl.col("client") < 40).cast(pl.Int64)), "enough", Grade.CAUTION),
     "once at most": (
@@ -92,7 +105,7 @@ FAULTS: dict[str, tuple[Callable[[Run], Run], str, Grade]] = {
             metrics={
                 name: value
                 for name, value in run.metrics.items()
-                if name not in {"participation.l1_chain", "participation.l1_uniform_theory", "participation.l1_noise"}
+                if name not in {"participation.l1_chain", "participation.l1_uniform_theory"}
             },
         ),
         "theory",
@@ -123,7 +136,7 @@ def test_headline_strip_next_and_exit_code_follow_from_the_list(run: Run, fault:
     given = run if fault is None else FAULTS[fault][0](run)
     answer, checks = run_answer(given), checks_of(given)
     bad = [each.text for each in checks if each.state is Grade.BAD]
-    assert answer.checks == checks
+    assert answer.checks == agreeing(checks)
     assert exit_code(answer.checks) == CODES.get(fault or "", 0)
     if bad:
         assert answer.headline == bad[0]
@@ -153,13 +166,61 @@ def test_one_remedy_is_about_the_step(run: Run) -> None:
     assert not [each for each in remedies if "step" in each]
 
 
+def test_what_is_worse_has_the_remedy_of_its_cause(run: Run) -> None:
+    """The step, if unbiased training is worse too; else who takes part; no step for a run that stalled."""
+    worse = losses(run, fedavg=99.0)
+    both = losses(run, fedavg=99.0, fedavg_uniform=99.0)
+    stalled = manifest(both, stalled="round 9 wants 2 eligible clients")
+    for each, (word, step) in {
+        worse: ("separation", False),
+        both: ("step", True),
+        stalled: ("separation", False),
+    }.items():
+        (remedy,) = run_answer(each).remedies
+        assert word in remedy.text
+        assert (remedy.text == LOWER_STEP) == step
+    assert run.learning is not None
+    start = float(run.learning.filter(optimizer="fedavg", round=-1)["loss"][0])
+    fine = known(run, learning__fedavg__loss=1.01 * start)  # a mean that is above, of losses that are not all
+    assert Grade.BAD not in states(fine, "trained")
+
+
+def test_the_step_that_is_lowered_is_the_optimizers_own(run: Run) -> None:
+    learning = run.scenario.learning
+    assert learning is not None
+    own = learning.optimizers[0].model_copy(update={"local_step_size": learning.step_size})
+    changed_ = learning.model_copy(update={"optimizers": [own, *learning.optimizers[1:]]})
+    (remedy,) = run_answer(FAULTS["diverged"][0](scenario(run, learning=changed_))).remedies
+    assert "`learning.optimizers.0.local_step_size`" in remedy.text
+
+
+@given(st.lists(st.tuples(st.sampled_from(list(Grade)), st.sampled_from(["", "x", "xy", "y", "yz"])), max_size=9))
+def test_remedies_of_one_answer_agree(drawn: list[tuple[Grade, str]]) -> None:
+    checks = [
+        Check(str(at), state, "so", remedy=f"Do {keys}.", turns=(*keys,)) for at, (state, keys) in enumerate(drawn)
+    ]
+    answer = Answer("run", "made", "so", checks=checks)
+    kept = {each.remedy: each for each in reversed(answer.checks) if each.remedy}
+    turned = [key for each in answer.remedies for key in kept[each.text].turns]
+    assert len(turned) == len(set(turned))
+    assert bool(kept) == bool(checks)
+    if any(each.state is Grade.BAD for each in checks):
+        assert [*kept] == [next(each.remedy for each in checks if each.state is Grade.BAD)]
+    assert [replace(each, remedy="") for each in answer.checks] == [replace(each, remedy="") for each in checks]
+
+
 def test_no_theory_is_never_beside_a_theory(run: Run) -> None:
     for fault in (None, "no theory", "far from theory"):
-        answer = run_answer(run if fault is None else FAULTS[fault][0](run))
-        said = [each.text for each in answer.sentences if each.text.startswith("Theory says")]
-        none = [each.text for each in answer.checks if each.text.startswith("No theory covers")]
-        assert not (said and none)
-        assert bool(none) == (fault == "no theory")
+        given = run if fault is None else FAULTS[fault][0](run)
+        short = changed(
+            given, metrics={key: each for key, each in given.metrics.items() if key != "participation.l1_noise"}
+        )
+        for each in (given, short):
+            answer = run_answer(each)
+            said = [each.text for each in answer.sentences if each.text.startswith("Theory says")]
+            none = [each.text for each in answer.checks if each.text.startswith("No theory covers")]
+            assert bool(said) != bool(none)
+            assert bool(none) == (fault == "no theory")
 
 
 def test_shocks_and_settings_of_a_sweep_are_said(small: Load) -> None:

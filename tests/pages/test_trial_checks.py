@@ -1,5 +1,6 @@
 """Each check of trials, with its fault planted and without; and what follows from the list."""
 
+import shlex
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +9,8 @@ import pytest
 
 from fedsim.common.arrays import Floats
 from fedsim.pages.answer import Grade
-from fedsim.pages.trial_checks import checks_of_trials, unsettled
+from fedsim.pages.commands import command_of
+from fedsim.pages.trial_checks import LOWER_STEP, checks_of_trials, unsettled
 from fedsim.pages.trials import trials_answer
 from fedsim.run.check import exit_code
 from fedsim.trials.contrasts import Standing, seeds_needed
@@ -16,6 +18,7 @@ from fedsim.trials.decision import compared
 from fedsim.trials.trials import CRASHED, NOT_RUN, Trials
 
 from .made_trials import L1, LOSS, made_trials, noise, sound
+from .sweeps import SEPARATION
 
 PRIVACY = {"delta": 1e-5, "noise_multiplier": 1.0, "clip": 1.0, "stands_for": 100}
 
@@ -160,3 +163,41 @@ def test_the_metric_that_the_scenario_asks_for_is_the_headline() -> None:
         "Participation in multiples of a fair share of group “india”: lowest at "
     )
     assert "has the lowest loss of “fedavg”" in trials_answer(made_trials(headline=LOSS)).headline
+
+
+def test_theory_is_said_where_there_is_one() -> None:
+    """Noise is known of any long run: it says nothing of a theory."""
+    nan = np.nan
+    for fact, said in {
+        "participation__l1_uniform_theory": "No theory covers these settings.",
+        "participation__l1_noise": "sampling noise was not estimated",
+    }.items():
+        figures = {fact: nan} | ({"participation__l1_chain": nan} if fact.endswith("theory") else {})
+        (check,) = [each for each in checks_of_trials(measured(**figures)) if each.name == "theory"]
+        assert (check.state, said in check.text) == (Grade.NONE, True)
+    (check,) = [
+        each for each in checks_of_trials(measured(participation__l1_chain=[0.01, nan, 0.01])) if each.name == "theory"
+    ]
+    assert check.state is Grade.OK
+    assert "R\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}4" not in check.text
+
+
+def test_a_command_leaves_the_page_that_it_stands_on() -> None:
+    """More seeds go on with a sweep; all else is another sweep."""
+    trials = made_trials(noisy, seeds=2)
+    meta = {**trials.meta, "command": "fedsim sweep made.fedsim.yaml --out 'my sweep'"}
+    for settings, folder in (
+        (("sweep.seeds=9",), "my sweep"),
+        (("stop.rounds=9", "sweep.seeds=9"), "my sweep-2"),
+        ((), "my sweep"),
+    ):
+        words = shlex.split(command_of(meta, "", *settings))
+        assert words[words.index("--out") + 1] == folder
+
+
+def test_smaller_steps_are_not_asked_for_where_they_were_tried() -> None:
+    path = "learning.step_size"
+    trials = measured(learning__fedavg__diverged=[0, 0, 1])
+    swept = replace(trials, parameters=(path,), settings=trials.settings.rename({SEPARATION: path}))
+    assert [each.remedy for each in checks_of_trials(swept) if each.name == "diverged"] == [""]
+    assert [each.remedy for each in checks_of_trials(trials) if each.name == "diverged"] == [LOWER_STEP]

@@ -69,5 +69,7 @@ def test_a_million_devices_are_answered_by_the_chain() -> None:
     server = {"cohort": 1000, "selection": "successive"}
     top = {"seed": 1, "stop": {"rounds": 20}, "population": [group], "server": server, "records": {"gauges": None}}
     found = design(Scenario.model_validate(top))
-    assert found.method == "the chain"
+    assert found.method == "the mean field of the chain"
+    assert found.error is not None
+    assert 0 < found.error < 0.01
     assert not found.missed.any()

@@ -59,7 +59,7 @@ def test_a_periodic_chain_never_mixes() -> None:
     [
         (1, "midzuno", 0.0, "level is 0.0"),
         (1, "cyclic", 0.25, "does not mix"),
-        (4, "midzuno", 0.25, "5040 recurrent states, more than 1500"),
+        (4, "midzuno", 0.25, "up to 1,500 recurrent states: leave mixing out"),
     ],
 )
 def test_questions_without_an_answer_are_refused(separation: int, law: str, level: float, words: str) -> None:

@@ -22,6 +22,7 @@ from fedsim.common.errors import ScenarioError
 from fedsim.common.messages import plain
 from fedsim.pages.trial_checks import checks_of_trials
 from fedsim.pages.trials import trials_answer
+from fedsim.run.files import Provenance
 from fedsim.scenario import Scenario
 from fedsim.trials.contrasts import contrasts_of, spent
 from fedsim.trials.decide import decide, planned_decision, still_open
@@ -209,6 +210,55 @@ def test_a_server_update_that_is_one_word_is_tuned(write: Write, tmp_path: Path)
     swept = json.loads((tmp_path / "d" / "final" / "sweep.json").read_text())
     tuned = [point["values"]["learning.optimizers.0.server.step_size"] for point in swept["points"]]
     assert set(tuned) <= {0.5, 1.0}
+
+
+NOT_TUNED = {
+    "participation": (
+        {"minimize: learning.plain.above_optimum": "minimize: participation.l1_uniform"},
+        "nothing to tune",
+    ),
+    "chosen step": ({"server.cohort: [2, 3]": "learning.step_size: [0.1, 0.2]"}, "by learning.step_size"),
+    "chosen optimizers": (
+        {"server.cohort: [2, 3]": "learning.optimizers: [[{name: plain, kind: fedavg}], [debiased_fedavg]]"},
+        "by learning.optimizers",
+    ),
+    "no server": ({"{local_step_size": "{server.step_size"}, "'plain' has no `server`"),
+    "no clip": ({"{local_step_size": "{update_clip"}, "nothing is clipped"),
+    "one value": ({"[0.1, 0.2]}": "[0.1]}"}, "one value leaves nothing to tune"),
+}
+
+
+@pytest.mark.parametrize("case", NOT_TUNED)
+def test_what_cannot_be_tuned_is_refused_at_its_place(write: Write, case: str) -> None:
+    """By `validate` and `decide` alike; it was left out, and the page said that each setting was tuned."""
+    changes, said = NOT_TUNED[case]
+    text = TRAINED.replace("decide: {", "decide: {tune: {local_step_size: [0.1, 0.2]}, ")
+    for old, new in changes.items():
+        text = text.replace(old, new, 1)
+    file = write(text)
+    for verb in ("validate", "decide"):
+        done = fedsim(verb, file, *(["--out", file.parent / "d"] if verb == "decide" else []))
+        assert done.returncode == 2, done.stderr
+        assert f"{file}:12:" in done.stderr
+        assert "decide.tune" in done.stderr
+        assert said in done.stderr
+
+
+def test_what_choose_gives_is_not_tuned_by_default(write: Write) -> None:
+    chosen = "learning.step_size: [0.1, 0.2]"
+    plan = planned_decision(Scenario.load(write(TRAINED.replace("server.cohort: [2, 3]", chosen))))
+    assert {point.scenario.learning.step_size.initial for point in plan.points if point.scenario.learning} == {0.1, 0.2}
+    assert len(plan.points) == 4  # no stage that tunes
+
+
+@pytest.mark.parametrize("tune", ["", "tune: {}, ", "tune: {local_step_size: [0.01, 0.05]}, "])
+def test_a_decision_says_what_it_tuned(write: Write, tmp_path: Path, tune: str) -> None:
+    text = TRAINED.replace("decide: {", f"decide: {{{tune}").replace("rounds: 30", "rounds: 10")
+    done = decide(Scenario.load(file := write(text)), tmp_path / "d", THREAD, provenance=Provenance(str(file)))
+    said = [each.text for each in trials_answer(Trials.read(done.directory)).sentences]
+    known = "Each setting was tuned on 2 other seeds: `local_step_size` of “plain”."
+    assert (known in said) == (tune != "tune: {}, ")
+    assert ("Nothing was tuned: settings are compared as they are written." in said) == (tune == "tune: {}, ")
 
 
 def test_the_scenario_is_not_read_again_for_each_variant(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:

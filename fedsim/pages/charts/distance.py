@@ -31,7 +31,7 @@ def distance_chart(run: Run) -> Chart | None:
     series = [Series("theory", r.astype(np.float64), l1 / 2, marks.SERIES[1])]
     notes = ["0 is uniform, 100\N{NARROW NO-BREAK SPACE}% is the most there could be."]
     if table["pi"].null_count():
-        notes.append("The theory takes every client to be always available, which these are not.")
+        notes.append("The curve is of clients that are always available; no theory covers this run.")
     elif not run.all_reported:
         notes.append("The theory is of selections, the dot of the reports that were taken.")
     measured, error = (run.of_reports(f"l1_uniform{which}") for which in ("", "_se"))
