@@ -164,7 +164,7 @@ def limits_check(trials: Trials) -> Iterator[Check]:
         states = {"fail": Grade.CAUTION, "warn": Grade.CAUTION, "pass": Grade.OK, "unjudged": Grade.NONE}
         missed = [f"`{each.check}` {each.note}" for each in verdict.attention if each.status in {"fail", "warn"}]
         text = verdict.headline + (f" {listing_of(missed, NAMED, 'more limit')}." if missed else "")
-        yield Check("limits", states[verdict.status], text)
+        yield Check("expectations", states[verdict.status], text)
 
 
 def diverged(trials: Trials) -> Iterator[Check]:

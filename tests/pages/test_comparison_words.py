@@ -120,13 +120,13 @@ def test_limits_are_those_of_each_side_s_own_scenario() -> None:
     hard, soft = f"{PACE} >= 40", {"check": "participation.coverage >= 90%", "severity": "warn"}
     figures = {PACE: (8.5, 8.5), "participation.coverage": (0.82, 0.82)}
     answer = comparison_answer(comparison(figures, expect=[hard, soft]))
-    (limits,) = (each for each in answer.checks if each.name == "limits")
+    (limits,) = (each for each in answer.checks if each.name == "expectations")
     assert limits.state is Grade.CAUTION
     assert plain(limits.text) == (
         "Of 2 expectations, 1 missed and 1 warning. `rounds.per_day >= 40` missed at A (1 of 1 run, worst 8.5 rounds "
         "per day) and `participation.coverage >= 90%` missed at A (1 of 1 run, worst 82.0 %)."
     )
-    assert "limits" not in {each.name for each in comparison_answer(comparison(figures)).checks}
+    assert "expectations" not in {each.name for each in comparison_answer(comparison(figures)).checks}
 
 
 def test_notes_are_warnings_and_runs_that_took_no_report_are_the_headline() -> None:

@@ -61,7 +61,7 @@ FAULTS: dict[str, tuple[str, Grade, Trials, Trials]] = {
         *("conditions", Grade.CAUTION, made_trials(**decide(L1, f"{L1} < 0.5"))),
         made_trials(**decide(L1, f"{L1} < 0.4001")),
     ),
-    "a limit": ("limits", Grade.CAUTION, made_trials(**limit(f"{L1} < 1")), made_trials(**limit(f"{L1} < 0.5"))),
+    "a limit": ("expectations", Grade.CAUTION, made_trials(**limit(f"{L1} < 1")), made_trials(**limit(f"{L1} < 0.5"))),
     "diverged": ("diverged", Grade.CAUTION, made_trials(), measured(learning__fedavg__diverged=[0, 0, 1])),
     "all diverged": ("diverged", Grade.BAD, made_trials(), measured(learning__fedavg__diverged=1.0)),
     "not settled": ("settled", Grade.CAUTION, made_trials(), measured(learning__fedavg__converged=[1, 1, 0])),
