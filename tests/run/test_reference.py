@@ -145,6 +145,7 @@ def test_the_excess_is_over_uniform_cohorts(write: Write, availability: str, ser
 
 
 @pytest.mark.long
+@pytest.mark.campaign
 @pytest.mark.parametrize("server", range(len(SERVERS)))
 @pytest.mark.parametrize("availability", SELDOM)
 def test_the_excess_is_over_uniform_cohorts_in_many_worlds(write: Write, availability: str, server: int) -> None:
