@@ -20,7 +20,7 @@ from fedsim.trials.executors.local import LocalProcesses, WorkerLostError, leavi
 _Status = Literal["pass", "warn", "fail", "bad", "crash", "lock", "skip"]
 """``warn``: missed limits of severity warn alone; ``fail``: missed limits, or drift; ``bad``: the scenario is wrong;
 ``lock``: missing or unused, with ``--locked``; ``skip``: the scenario needs data that this machine does not have."""
-EXIT_CODES: Mapping[_Status, int] = {"pass": 0, "warn": 0, "fail": 1, "bad": 2, "crash": 3, "lock": 4, "skip": 0}
+STATUS_CODES: Mapping[_Status, int] = {"pass": 0, "warn": 0, "fail": 1, "bad": 2, "crash": 3, "lock": 4, "skip": 0}
 _GRAVEST_FIRST: tuple[_Status, ...] = ("crash", "bad", "fail", "lock", "warn", "pass", "skip")
 
 
@@ -79,7 +79,7 @@ class FileOutcome:
         return {
             "file": str(self.file),
             "status": self.status,
-            "exit_code": EXIT_CODES[self.status],
+            "exit_code": STATUS_CODES[self.status],
             "conditions": [judgement.as_dict() for judgement in self.judgements],
             "drift": [
                 {**vars(each), "action": each.action if self.mode == "update" else None} for each in self.comparisons

@@ -40,7 +40,7 @@ def replay_command(
 ) -> None:
     """Replay scenario files like tests: check their limits (expect) and that no figure has drifted from its lock."""
     from fedsim.ci.remarks import append_summary, write_junit
-    from fedsim.ci.replay import EXIT_CODES, collect, gravest, in_ci, replay_files
+    from fedsim.ci.replay import STATUS_CODES, collect, gravest, in_ci, replay_files
     from fedsim.trials.executors import default_workers
 
     if update and locked:
@@ -66,7 +66,7 @@ def replay_command(
             write_junit(junit, done)
         if summary is not None:
             append_summary(summary, done)
-    exit_code = EXIT_CODES[gravest({outcome.status for outcome in done})]
+    exit_code = STATUS_CODES[gravest({outcome.status for outcome in done})]
     if as_json:
         say_json({"exit_code": exit_code, "results": [outcome.as_dict() for outcome in done]})
     raise Exit(exit_code)

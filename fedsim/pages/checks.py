@@ -20,13 +20,12 @@ from fedsim.pages.commands import longer as longer_by
 from fedsim.pages.expectations import verdict
 from fedsim.pages.methods import compare_losses, compared_with, made_worse, optimizer_figures, optimizers, references
 from fedsim.pages.trial_checks import COVERED, LONGER, LOWER_STEP, settled_losses, theory_check
-from fedsim.population import build_population
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises
 from fedsim.run.cautions import OTHER_SEEDS, of_separation, of_shocks, why_nothing
 from fedsim.run.check import LENGTH, SEEDS, STEP, Check, Grade
 from fedsim.run.run import Run
 from fedsim.scenario.learning import ConstantSchedule
-from fedsim.theory.prediction import theory_or_why_not
+from fedsim.theory.prediction import before_the_chain
 from fedsim.trials.trials import Trials
 
 SMALL = 0.05  # a difference that a run should be able to see
@@ -227,7 +226,7 @@ def theory(run: Run) -> Iterator[Check]:
         return
     why = ""
     with suppress(FedsimError):
-        found = theory_or_why_not(run.scenario, build_population(run.scenario, run.replicate))
+        found = before_the_chain(run.scenario)  # no population, which may be made by code and files of others
         why = f": {found}" if isinstance(found, str) else ""
     state = Grade.CAUTION if bias_of(run).seen is Seen.BIAS else Grade.NONE
     seeds, text = with_seeds(run.manifest, 5), f"No theory covers this scenario{why}."

@@ -22,6 +22,7 @@ from fedsim.pages.trials import trials_answer
 from fedsim.run.files import ABSENT, Change
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
+from fedsim.scenario.privacy import scope_of
 from fedsim.trials.compare import Comparison
 from fedsim.trials.contrasts import Interval
 from fedsim.trials.store import SWEEP_FILE, read_sweep
@@ -151,7 +152,9 @@ def _figure_table(figures: pl.DataFrame) -> Table:
         both = cells(Interval(np.array([row["baseline_mean"], row["mean"]]), np.full(2, np.nan)), metric)
         rows.append((*own, *both, wording_of(metric).difference(apart, np.nan if high is None else high - apart)))
     left = len(figures) - len(rows)
-    note = f"{count(left, 'more figure')} in the directories." if left > 0 else ""
+    notes = [f"{count(left, 'more figure')} in the directories."] if left > 0 else []
+    if any(row[0].startswith("privacy.epsilon") for row in rows):
+        notes.append(f"Epsilon is for {scope_of('privacy.epsilon_if_known' in set(figures['metric']))}.")
     header = ("Metric", *map(short_name, parameters), "A", "B", "B less A")
     caption = "All figures, and half of the 95 % interval of a difference"
-    return Table(caption, header, tuple(rows), 1 + len(parameters), note)
+    return Table(caption, header, tuple(rows), 1 + len(parameters), " ".join(notes))

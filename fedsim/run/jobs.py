@@ -18,7 +18,7 @@ from fedsim.run.run import Run
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 
-_COMPARED = ("rounds.", "participation.", "sessions.")
+_COMPARED = ("rounds.", "updates.", "reports.", "participation.", "sessions.")
 """Metrics of a job that runs alone: who takes part, and when."""
 
 

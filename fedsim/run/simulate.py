@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import polars as pl
 
@@ -41,9 +41,6 @@ from fedsim.scenario import Scenario, as_scenario
 from fedsim.simulation import Progress, simulate_into
 from fedsim.simulation.engine import Simulation
 from fedsim.simulation.jobs import simulate_jobs
-
-if TYPE_CHECKING:
-    from fedsim.pages.answer import Answer
 
 _SECONDS_BETWEEN = 0.1
 _BEGUN = "run.json"
@@ -152,7 +149,7 @@ def record(
     report: Report = silent,
     tell: _Tell = lambda _: None,
     chart_failed: _Tell | None = None,
-    found: Callable[["Answer"], None] = lambda _: None,
+    found: Callable[[Any], None] = lambda _: None,
     journal_of: Callable[[Path, str], Journal] = Journal,
 ) -> Run:
     """Run a scenario into a directory, report included.
@@ -306,12 +303,7 @@ def _saying_how_to_go_on(command: str) -> Iterator[None]:
 
 
 def _report(
-    directory: Path,
-    run: Run,
-    scenario: Scenario,
-    report: Report,
-    chart_failed: _Tell,
-    found: Callable[["Answer"], None],
+    directory: Path, run: Run, scenario: Scenario, report: Report, chart_failed: _Tell, found: Callable[[Any], None]
 ) -> None:
     report("drawing the report", 0.0)
     write_page(run, directory / PAGE, plugins=scenario.permissions.plugins, tell=chart_failed, found=found)

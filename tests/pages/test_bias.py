@@ -165,7 +165,8 @@ def test_what_was_not_found_is_said_with_what_would_have_been(run: Run) -> None:
     worst = max(part.visible for part in bias.parts)
     assert (
         bias.could_see
-        == f"; one above {percent(bias.visible or 0)} (TV), or of {percent(worst)} at “0”, would have been"
+        == f"; one above {percent(bias.visible or 0)} (TV) beyond chance, or of {percent(worst)} at “0”, "
+        "would have been"
     )
     assert replace(bias, visible=1.0).could_see == ", and the run is too short to find one"
     assert not replace(bias, seen=Seen.BIAS).could_see

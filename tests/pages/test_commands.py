@@ -10,7 +10,7 @@ RUN = "fedsim run a.yaml --out runs/a --set stop.rounds=60 --set 'name=a b' --se
 
 def test_a_setting_replaces_the_one_that_there_is() -> None:
     command = longer({"command": RUN}, Stop(rounds=60), 2)
-    assert split(command) == split("fedsim run a.yaml --out runs/a --set 'name=a b' --seed 3 --set stop.rounds=120")
+    assert split(command) == split("fedsim run a.yaml --out runs/a-2 --set 'name=a b' --seed 3 --set stop.rounds=120")
     assert longer({"command": command}, Stop(rounds=120), 2).count("stop.rounds") == 1
 
 

@@ -123,8 +123,8 @@ def test_limits_are_those_of_each_side_s_own_scenario() -> None:
     (limits,) = (each for each in answer.checks if each.name == "expectations")
     assert limits.state is Grade.CAUTION
     assert plain(limits.text) == (
-        "Of 2 expectations, 1 missed and 1 warning. `rounds.per_day >= 40` missed at A (1 of 1 run, worst 8.5 rounds "
-        "per day) and `participation.coverage >= 90%` missed at A (1 of 1 run, worst 82.0 %)."
+        "Of 2 expectations, 1 missed and 1 warning. `updates.per_day >= 40` missed at A (1 of 1 run, worst 8.5 "
+        "updates per day) and `participation.coverage >= 90%` missed at A (1 of 1 run, worst 82.0 %)."
     )
     assert "expectations" not in {each.name for each in comparison_answer(comparison(figures)).checks}
 

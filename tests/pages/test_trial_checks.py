@@ -187,11 +187,11 @@ def test_a_command_leaves_the_page_that_it_stands_on() -> None:
     trials = made_trials(noisy, seeds=2)
     meta = {**trials.meta, "command": "fedsim sweep made.fedsim.yaml --out 'my sweep'"}
     for settings, folder in (
-        (("sweep.seeds=9",), "my sweep"),
-        (("stop.rounds=9", "sweep.seeds=9"), "my sweep-2"),
-        ((), "my sweep"),
+        ({"sweep.seeds": 9}, "my sweep"),
+        ({"stop.rounds": 9, "sweep.seeds": 9}, "my sweep-2"),
+        ({}, "my sweep"),
     ):
-        words = shlex.split(command_of(meta, "", *settings))
+        words = shlex.split(command_of(meta, "", settings))
         assert words[words.index("--out") + 1] == folder
 
 

@@ -66,7 +66,7 @@ def test_memory_keeps_devices_out_for_good(write: Write) -> None:
     small = made.device == PLACES["iphone-5s"]
     assert made.barred.tolist() == np.flatnonzero(small).tolist()
     (note,) = [each for each in notes_of(preflight(case)) if "session.needs" in each and "of 400" in each]
-    assert note.startswith(f"{small.sum()} of 400 devices have less memory than session.needs")
+    assert note.startswith(f"caution: {small.sum()} of 400 devices have less memory than session.needs")
     wide = case.with_values({"server.cohort": 390})
     (mistake,) = check_feasible(wide, made)
     assert f"the population has {400 - small.sum()} that may take part" in mistake.message

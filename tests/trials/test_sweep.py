@@ -114,7 +114,7 @@ def test_a_page_that_fails_costs_neither_results_nor_tables(
 def test_the_scenario_s_objective_is_told_at_the_end(write: Write, tmp_path: Path) -> None:
     objective = "decide: {maximize: participation.coverage, subject_to: [rounds.per_day >= 1]}\n"
     done = fedsim("sweep", write(SWEPT + objective), "--out", tmp_path / "s", "--executor", THREADS, "--no-report")
-    assert "participation.coverage" in done.stderr.split("Settings, the best first")[1].splitlines()[1]
+    assert "Clients that took part at least once" in done.stderr.split("Settings, the best first")[1].splitlines()[1]
 
 
 def test_sweep_json_says_what_was_swept(swept: Path, tmp_path: Path) -> None:

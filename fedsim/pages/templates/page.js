@@ -1,7 +1,7 @@
 /* What a page does when it is asked: it sorts tables, shows the values of charts, and gives charts as files.
    Without it all is there to read: the values of a chart stand in the table below it. */
 
-const SVG = 'http://www.w3.org/2000/svg';
+const SVG = document.querySelector('svg')?.namespaceURI;
 const add = (parent, tag, text) => {
   const made = parent.appendChild(document.createElement(tag));
   made.textContent = text;
@@ -86,9 +86,10 @@ for (const svg of document.querySelectorAll('svg[data-places]')) {
 /* Files of a chart: its data, and its picture as the page shows it. */
 const PAINT = ['fill', 'stroke', 'stroke-width', 'stroke-dasharray', 'stroke-linecap', 'opacity', 'fill-opacity',
   'stroke-opacity', 'font-size', 'font-weight', 'font-family', 'text-anchor'];
+/* As a spreadsheet reads it; what it would take for a formula is text. */
 const plain = (cell) => {
   const number = cell.replace('\u2212', '-').replace(/(\d),(?=\d{3})/g, '$1').replaceAll('\u202f', ' ');
-  const safe = /^[=+@\t]|^-(?![\d.])/.test(number) ? `'${number}` : number; // no spreadsheet takes it for a formula
+  const safe = /^[=+@\t]|^-(?![\d.])/.test(number) ? `'${number}` : number;
   return /[",\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 };
 const csv = (table) => [table.tHead.rows[0], ...rowsOf(table)].map((row) => cells(row).map(plain).join(',') + '\n').join('');
@@ -101,8 +102,6 @@ const picture = (svg) => {
     each.removeAttribute('data-s');
   });
   copy.querySelector('.guide')?.remove();
-  copy.setAttribute('xmlns', SVG);
-  copy.setAttribute('xmlns:xlink', 'http://www.w3.org/1999/xlink');
   copy.setAttribute('width', 3 * box.width);
   copy.setAttribute('height', 3 * box.height);
   paper.setAttribute('width', '100%');
