@@ -50,7 +50,7 @@ _FIRST = (
     ("L1 distance from uniform, reports", "participation.reported_l1_uniform", "{:.6f}"),
     ("L1 distance from uniform, pull", "participation.pull_l1_uniform", "{:.6f}"),
     ("L1 distance from uniform, measured", "participation.l1_uniform", "{:.6f}"),
-    ("... that independent draws for all would give", "participation.l1_chance", "{:.6f}"),
+    ("... that independent draws would give", "participation.l1_chance", "{:.6f}"),
     ("L1 distance from uniform, theory", "participation.l1_uniform_theory", "{:.6f}"),
     ("L1 distance between the two", "participation.l1_chain", "{:.6f}"),
     ("... that sampling noise alone would give", "participation.l1_noise", "{:.6f}"),
