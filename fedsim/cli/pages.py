@@ -17,7 +17,7 @@ def report_command(
         Option(
             "--format",
             metavar="FORMAT",
-            help="html (a page), md (a summary) or json (findings, a line for each DIR); of figures png, svg or pdf.",
+            help="html (a page), md (a summary) or json (answers, a line for each DIR); of figures png, svg or pdf.",
         ),
     ] = None,
     out: Annotated[

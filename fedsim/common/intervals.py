@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from fedsim.common.arrays import Floats
 
+NORMAL = 1.959964  # standard errors in half of a 95 % interval by the normal law
 normal_below = np.vectorize(NormalDist().cdf, otypes=[float])
 normal_quantile = np.vectorize(NormalDist().inv_cdf, otypes=[float])
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from fedsim.common.intervals import half_width
+from fedsim.common.intervals import NORMAL, half_width
 from fedsim.measure.metrics import split
 from fedsim.measure.metrics.metric import Measure
 
@@ -26,7 +26,6 @@ FACTS = pl.Schema(
         "significant": pl.Boolean,  # whether the value differs by more than chance, all of its kind taken together
     }
 )
-_NORMAL = 1.959964
 _TV = "participation.{}tv_uniform"
 
 
@@ -65,7 +64,7 @@ def _fact(key: str, value: Measure, metrics: Mapping[str, Any]) -> dict[str, Any
 
     low, high, error = beside(metric.low), beside(metric.high), beside(metric.error)
     if low is None and error is not None:
-        low, high = value - _NORMAL * error, value + _NORMAL * error
+        low, high = value - NORMAL * error, value + NORMAL * error
     return fact | {"value": value, "low": low, "high": high, "reference": beside(metric.reference)}
 
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import DAY_S
-from fedsim.common.intervals import bisected, normal_below, student_quantile
+from fedsim.common.intervals import NORMAL, bisected, normal_below, student_quantile
 
 _SPANS, _FEW_SPANS, _MANY = 80, 20, 20_000  # the last: clients, of which there are few spans
 DEGREES = 12  # most contrasts
@@ -42,7 +42,6 @@ _LEAST = 1e-9  # variance of a count
 _LEVELS = 50  # parts of the clients, by count, whose variance is pooled
 _BEGIN = 1 / 6  # participations
 _DOUBT = 0.01  # of the correction: how well laws are known
-_NORMAL = 1.959964
 _NODES = np.linspace(-5.0, 5.0, 81)
 _PLACES = (-1.534, -0.887, -0.489, -0.157, 0.157, 0.489, 0.887, 1.534)  # equally likely
 _SHARES = np.exp(-0.5 * np.square(_NODES))
@@ -214,7 +213,7 @@ class _Levels:
     def noise(self, projected: Callable[[Floats], float] | None, alike: int) -> SamplingNoise:
         size, degrees = self.size, self.degrees
         measured, root = float(size @ np.abs(self.away)), math.sqrt(self.kept)
-        quantile = float(student_quantile(degrees + 1)) / _NORMAL if degrees else 1.0
+        quantile = float(student_quantile(degrees + 1)) / NORMAL if degrees else 1.0
         known = alike / (2.0 * degrees * self.clients) if degrees else 0.0  # variance of what the noise is taken to be
 
         def expected(kept: float) -> float:
@@ -304,7 +303,7 @@ def by_chance(taken: int, clients: int) -> float:
 def _bounds(observed: float) -> tuple[float, float]:
     """Return the 95 % interval of Feldman and Cousins of a mean that is not below 0, in standard errors."""
     if observed > 4.0:
-        return observed - _NORMAL, observed + _NORMAL
+        return observed - NORMAL, observed + NORMAL
     mean, least, most = _acceptance()
     return float(np.interp(observed, most, mean, left=0.0)), float(np.interp(observed, least, mean))
 

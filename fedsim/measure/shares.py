@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.formatting import percent
-from fedsim.common.intervals import normal_below, normal_quantile, student_quantile
+from fedsim.common.intervals import NORMAL, normal_below, normal_quantile, student_quantile
 from fedsim.measure.metrics import MOST_GROUPS, metric_part
 from fedsim.measure.noise import by_chance
 from fedsim.measure.series import FEWEST_DAYS, FEWEST_ROUNDS, TENTH, by_day, by_span, drawn_together, weight_classes
@@ -30,7 +30,6 @@ from fedsim.measure.verdict import (
 from fedsim.scenario import Scenario
 
 ROUNDING = 1e-9  # distances below are zero, written with the rounding errors of their sums
-NORMAL = 1.96
 _HOMES = ("group", "zone")
 WAYS = (*_HOMES, "weight", "speed", "availability")
 """Ways to part the clients, in the order in which the verdict looks at them."""

@@ -5,7 +5,7 @@ who took part, how far that lies from uniform and from the theory, at what cost,
 Everything behind that follows: charts with their data, tables, provenance. The page needs no network and no
 JavaScript, and is made of the same bytes every time::
 
-    finished run, sweep -+-> charts (data, then drawing) -> render (SVG) ----+-> document -> page -> report.html
+    finished run, sweep -+-> charts (data, then drawing) -> render (SVG) ----+-> answer -> page -> report.html
                          `-> verdict, answer, tables, provenance (as text) --'          |-> markdown
                                                                                         `-> figure files
 """

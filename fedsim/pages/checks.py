@@ -164,11 +164,9 @@ def _lower_step(run: Run, name: str) -> Mapping[str, Any]:
 
 def settled(run: Run) -> Iterator[Check]:
     """Whether losses show where training ends, and whether they can be compared."""
-    slow, other = list[str](), compared_with(run)
-    if other is not None:
-        known = optimizer_figures(run, "loss")
-        names = [name for name in known if name not in {other, *references(optimizers(run))}]
-        slow = [f"“{name}”" for name, look in compare_losses(run, names, other).items() if look is None]
+    other, names = compared_with(run) or ("", [])
+    looks = compare_losses(run, names, other) if names else {}
+    slow = [f"“{name}”" for name, look in looks.items() if look is None]
     yield from (each for each in settled_losses(Trials.of_run(run)) if not slow or each.state is not Grade.OK)
     if slow:
         text = f"The loss of {listing(slow)} compared with that of “{other}” changes too slowly to be tested."

@@ -41,13 +41,18 @@ def optimizer_figures(run: Run, figure: str) -> dict[str, float]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def compared_with(run: Run) -> str | None:
-    """Name the optimizer with whose loss the others are compared: unbiased training, or else that with the lowest."""
-    known, names = optimizer_figures(run, "loss"), optimizers(run)
-    twins = references(names)
+def compared_with(run: Run) -> tuple[str, list[str]] | None:
+    """Name the optimizer with whose loss others are compared, and these; None where no optimizer of its own has one.
+
+    It is unbiased training, or else the one with the lowest loss.
+    """
+    known, twins = optimizer_figures(run, "loss"), references(optimizers(run))
     own = [name for name in known if name not in twins]
+    if not own:
+        return None
     reference = next((name for name in twins if name in known and run.scenario.divisor is None), None)
-    return (reference or min(own, key=known.__getitem__)) if own else None
+    other = reference or min(own, key=known.__getitem__)
+    return other, [name for name in own if name != other]
 
 
 def compare_losses(run: Run, names: Sequence[str], reference: str) -> dict[str, Look | None]:

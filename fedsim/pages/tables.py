@@ -19,6 +19,7 @@ from fedsim.common.formatting import (
     quantity,
 )
 from fedsim.common.outcomes import ROUND_OUTCOMES, SESSION_OUTCOMES
+from fedsim.measure.metrics.metric import updates_of
 from fedsim.measure.shares import ROUNDING
 from fedsim.pages.bias import Bias, pull_apart
 from fedsim.pages.methods import optimizers
@@ -133,7 +134,7 @@ _COSTS = (
 
 def cost_table(run: Run) -> Table | None:
     """Show what sessions took, in all and for each update of the model; None where they are not from work."""
-    updates = int((run.rounds["reported"] > 0).sum())
+    updates = int(updates_of(run.rounds, buffered=not run.scenario.server.selects_once).sum())
     known = {wording_of(key): run.known[key] for key in _COSTS if key in run.known}
     if len(known) < 2:
         return None

@@ -104,14 +104,11 @@ def who_takes_part(run: Run, bias: Bias) -> Sentence | None:
 
 def losses(run: Run) -> Sentence | None:
     """Say where the loss of each optimizer ends, compared with unbiased training or else with the lowest."""
-    known, names = optimizer_figures(run, "loss"), optimizers(run)
-    own = [name for name in known if name not in references(names)]
     if run.scenario.learning is None:
         return None
-    if not own:
+    if (pair := compared_with(run)) is None:
         return Sentence("No optimizer has a finite loss over the last half of the run.", MODEL)
-    other = compared_with(run) or own[0]
-    compared = [name for name in own if name != other]
+    (other, compared), known = pair, optimizer_figures(run, "loss")
     if not compared:
         return Sentence(f"The loss of “{other}” ends at {number(known[other])}.", MODEL, (_loss(other),))
     looks, ways = compare_losses(run, compared, other), list[str]()
@@ -123,7 +120,7 @@ def losses(run: Run) -> Sentence | None:
             side = f"significantly {'above' if look.value > 0 else 'below'}"
             judged = side if look.told else "no significant difference"
         ways.append(f"“{name}” {number(known[name])} ({judged})")
-    of = "of unbiased training" if other in references(names) else f"of “{other}”, the lowest"
+    of = "of unbiased training" if other in references(optimizers(run)) else f"of “{other}”, the lowest"
     text = f"Losses compared with that {of} ({number(known[other])}): {listing_of(ways, _NAMED)}."
     return Sentence(text, MODEL, tuple(map(_loss, (*compared, other))))
 

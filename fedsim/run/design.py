@@ -13,6 +13,7 @@ from fedsim.common.instants import DAY_S
 from fedsim.common.progress import Report, silent
 from fedsim.learning.cohorts import frequencies
 from fedsim.measure.contributions import pulls
+from fedsim.measure.metrics.metric import updates_of
 from fedsim.measure.participation import l1
 from fedsim.run.chain import participation_of
 from fedsim.run.federation import PreparedFederation
@@ -126,6 +127,6 @@ def _trial(
     log = simulate_log(scenario, population, replicate, progress_reporter(scenario, told), federation.devices)
     share = pulls if scenario.divisor is None else frequencies
     shares = share(log.participations, len(wanted))
-    days, taken = log.ended_s / DAY_S or np.nan, log.rounds["reported"]
-    found = SimulatedShares(l1(shares, wanted) / 2, int((taken > 0).sum()) / days, int(taken.sum()) / days)
-    return found, log.rounds
+    counted = updates_of(log.rounds, buffered=False), log.rounds["reported"]
+    updates, reports = (int(each.sum()) / (log.ended_s / DAY_S or np.nan) for each in counted)
+    return SimulatedShares(l1(shares, wanted) / 2, updates, reports), log.rounds

@@ -436,7 +436,7 @@ def to_target(
     """Return when each optimizer's loss was first seen at or below a target.
 
     That is ``time_to_target`` (s), ``rounds_to_target``, ``device_hours_to_target``, what devices had spent in sessions
-    by then, whatever became of them, and ``sent_mb_to_target`` of those of which all that clients `sent` is known; NaN
+    by then, whatever became of them, and ``sent_mb_to_target`` where all that clients `sent` is known; NaN
     where the loss was never so low. The initial model does not count.
     """
     figures, reports = dict[str, float](), np.cumsum(cohorts.counts)

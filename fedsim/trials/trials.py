@@ -13,6 +13,7 @@ import polars as pl
 
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.formatting import MOST, equation, number
+from fedsim.common.intervals import NORMAL
 from fedsim.common.json_files import finite
 from fedsim.run.run import Run
 from fedsim.scenario import Scenario, read_resolved
@@ -28,7 +29,6 @@ _TUNING = r"^learning\.(v\d+)\.([a-z_]+)$"
 _NUMBERS, _WORDS = ("setting", "seed"), ("variant", "stage", "status", "fact")
 _VALUES = ("value", "half")
 FACT_COLUMNS = dict.fromkeys(_NUMBERS, pl.Int64) | dict.fromkeys(_WORDS, pl.String) | dict.fromkeys(_VALUES, pl.Float64)
-_NORMAL = 1.959964
 
 
 def value_text(value: object) -> str:
@@ -251,7 +251,7 @@ class Trials:
         if len(self.seeds) != 1:
             return None
         half, found = self._halves.get(fact), self._cells.get(f"{fact}_se")
-        return half[:, 0] / _NORMAL if half is not None else None if found is None else found[:, 0]
+        return half[:, 0] / NORMAL if half is not None else None if found is None else found[:, 0]
 
     def scores(self, stage: str, fact: str) -> pl.DataFrame:
         """Return a fact of each variant in a stage of tuning: `setting`, `variant`, `seed`, `value`."""

@@ -7,8 +7,8 @@ class FleetMetrics:
     """What sessions from work take, to the byte and the mJ; a session that ended early counts as far as it came."""
 
     metrics = described("""
-        fleet.bytes_down | B | Bytes that devices downloaded. # better: lower; label: bytes that devices downloaded
-        fleet.bytes_up | B | Bytes that devices uploaded. # better: lower; label: bytes that devices uploaded
+        fleet.bytes_down | B | Bytes that devices downloaded. # better: lower
+        fleet.bytes_up | B | Bytes that devices uploaded. # better: lower
         fleet.wasted_bytes_down | B | Bytes downloaded in sessions whose report was not taken. # better: lower
         fleet.wasted_bytes_up | B | Bytes uploaded in sessions whose report was not taken. # better: lower
         fleet.energy | Wh | Energy that devices spent in sessions. # better: lower; label: energy of sessions

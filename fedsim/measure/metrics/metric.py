@@ -15,6 +15,11 @@ from fedsim.measure.fleet import Taken
 from fedsim.measure.participation import AvailableTime
 
 
+def updates_of(rounds: pl.DataFrame, *, buffered: bool) -> pl.Series:
+    """Return which rounds changed the model: a report was taken; with a buffered server, the buffer filled."""
+    return rounds["outcome"] == "target" if buffered else rounds["reported"] > 0
+
+
 @dataclass(frozen=True)
 class Setting:
     """What metrics need to know about the scenario."""
@@ -55,9 +60,8 @@ class RunPart:
 
     @property
     def updates(self) -> pl.Series:
-        """Which rounds changed the model: a report was taken; with a buffered server, the buffer filled."""
-        buffered = self.setting.concurrency is not None
-        return self.rounds["outcome"] == "target" if buffered else self.rounds["reported"] > 0
+        """Which rounds changed the model."""
+        return updates_of(self.rounds, buffered=self.setting.concurrency is not None)
 
     def participations(self, *columns: str) -> Iterator[pl.DataFrame]:
         """Yield ``client`` and other columns of the participations in order, some rows at a time.
