@@ -216,12 +216,12 @@ class Tenths:
 def _tenths(run: RunPart, name: str, counts: Ints) -> dict[str, float]:
     if not counts.any():
         return {}
-    metrics = _by_tenth(f"{name}_speed", run.clients["speed"].to_numpy(), counts / counts.mean())
+    metrics = _by_tenth(f"{name}_speed", run.clients["speed"].to_numpy(), counts, counts.mean())
     if run.available is not None:
         followed, share = run.available.clients, run.available.share
         own = counts[followed]
         if own.any():
-            metrics |= _by_tenth(f"{name}_availability", share, own / own.mean())
+            metrics |= _by_tenth(f"{name}_availability", share, own, own.mean())
             metrics |= _by_tenth("participation.availability", share, share)
     zones = run.clients["time_zone"].unique().sort()
     if len(zones) > 1:
@@ -231,10 +231,10 @@ def _tenths(run: RunPart, name: str, counts: Ints) -> dict[str, float]:
     return metrics
 
 
-def _by_tenth(name: str, key: Floats, values: Floats) -> dict[str, float]:
+def _by_tenth(name: str, key: Floats, values: Floats | Ints, unit: float = 1.0) -> dict[str, float]:
     if len(key) < TENTHS or key.min() == key.max():
         return {}
-    return {f"{name}.{number}": float(value) for number, value in enumerate(tenths(key, values), start=1)}
+    return {f"{name}.{number}": float(value) for number, value in enumerate(tenths(key, values / unit), start=1)}
 
 
 def tenths(key: Floats, values: Floats | Ints) -> Floats:
