@@ -52,7 +52,8 @@ class FileOutcome:
     status: _Status
     judgements: Sequence[Judgement] = ()
     comparisons: Sequence[LockedValue] = ()
-    errors: Sequence[str] = ()  # why it was not judged, with places if known
+    errors: Sequence[str] = ()  # why it was not judged, or what it lacks, with places if known
+    warnings: Sequence[str] = ()  # what else a reviewer should see
     wall_s: float = 0.0  # of its runs, together
     mode: Mode = "check"
 
@@ -64,7 +65,7 @@ class FileOutcome:
     @property
     def words(self) -> str:
         """Why it was not judged, or how many limits and locked values were kept; and its time."""
-        if self.errors and not self.judgements:
+        if self.errors and not (self.judgements or self.comparisons):
             return self.errors[0].removeprefix(f"{self.file}: error: ").removeprefix(f"{self.file}:")
         kept = sum(judgement.status == "pass" for judgement in self.judgements)
         asked = [each for each in self.comparisons if each.status != "unused"]
@@ -85,6 +86,7 @@ class FileOutcome:
                 {**vars(each), "action": each.action if self.mode == "update" else None} for each in self.comparisons
             ],
             "errors": list(self.errors),
+            "warnings": list(self.warnings),
             "wall_s": round(self.wall_s, 3),
         }
 

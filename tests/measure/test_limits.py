@@ -106,18 +106,9 @@ def test_one_run_of_several_leaves_the_mean_unjudged(write: Write) -> None:
         ("rounds.wait.p95 < 5", "6:23: error: expect[0]: rounds.wait.p95 is a time, so the limit needs a unit: "),
         ("rounds.wait.p95 < 5%", "6:23: error: expect[0]: rounds.wait.p95 is in s, and cannot be compared with a perc"),
         ("rounds.count < ", "6:19: error: expect[0]: expected a value such as 10, 10%, 6m or 40TB after '<'"),
-        (
-            "rounds.count < 5TB",
-            "6:20: error: expect[0]: rounds.count has no unit, and cannot be compared with a value in",
-        ),
-        (
-            "updates.per_day < 5GB",
-            "6:23: error: expect[0]: updates.per_day is in 1/d, and cannot be compared with a val",
-        ),
-        (
-            "updates.per_day < 5h",
-            "6:23: error: expect[0]: updates.per_day is in 1/d, and cannot be compared with a dura",
-        ),
+        ("rounds.count < 5TB", "6:20: error: expect[0]: rounds.count has no unit, and cannot be compared with a value"),
+        ("updates.per_day < 5GB", "6:23: error: expect[0]: updates.per_day is in 1/d, and cannot be compared with a"),
+        ("updates.per_day < 5h", "6:23: error: expect[0]: updates.per_day is in 1/d, and cannot be compared with a"),
         ("versions.per_hour < 5/h", "versions.per_hour is in 1/h, and cannot be compared with a value in 1/d"),
         ("learning.fedavg.sent_mb < 5GB", "is in MB, and cannot be compared with a value in B"),
         ("{check: rounds.count = 1}", "6:26: error: expect[0]: '=' is no comparison; did you mean '=='?"),
