@@ -19,7 +19,8 @@ from fedsim.scenario import Scenario
 from fedsim.scenario.permissions import NOTHING, Permissions, locate
 
 _LARGEST_FILE = 16 * 2**20
-_WITHOUT_EFFECT = {"name", "description", "question", "sweep", "choose", "decide", "expect", "drift", "schema_version"}
+WITHOUT_EFFECT = {"name", "description", "question", "sweep", "choose", "decide", "expect", "drift", "schema_version"}
+"""Keys of a scenario that change nothing in a run."""
 _V = TypeVar("_V", float, str)
 _Metrics = Mapping[str, float | None]
 _Status = Literal["keep", "drift", "missing", "unused", "error"]
@@ -192,7 +193,7 @@ def compare_with_lock(
 
 
 def _scenario_hash(scenario: Scenario) -> str:
-    kept = {key: value for key, value in scenario.as_written.items() if key not in _WITHOUT_EFFECT}
+    kept = {key: value for key, value in scenario.as_written.items() if key not in WITHOUT_EFFECT}
     return hashlib.sha256(json.dumps(kept, sort_keys=True, default=str).encode()).hexdigest()
 
 

@@ -34,6 +34,9 @@ def replay_command(
         str | None,
         Option(metavar="REF", help="Fail where limits or locks of this commit are gone or looser, e.g. origin/main."),
     ] = None,
+    try_changes: Annotated[
+        bool, Option("--mutate", help="Change each number a little, and fail for what no limit or lock notices.")
+    ] = False,
     junit: Annotated[Path | None, Option(metavar="FILE", help="Also write the results as JUnit XML.")] = None,
     summary: Annotated[
         Path | None, Option(metavar="FILE", help="Append the results as Markdown, e.g. to $GITHUB_STEP_SUMMARY.")
@@ -50,6 +53,7 @@ def replay_command(
 ) -> None:
     """Replay scenario files like tests: check their limits (expect) and that no figure has drifted from its lock."""
     from fedsim.ci.guard import base_of, guard
+    from fedsim.ci.mutations import mutate
     from fedsim.ci.remarks import append_summary, write_junit
     from fedsim.ci.replay import STATUS_CODES, FileOutcome, collect, gravest, in_ci, replay_files
     from fedsim.common.errors import FedsimError
@@ -57,17 +61,19 @@ def replay_command(
 
     if update and locked:
         raise BadParameter("leaves the lock files as they are; give one or the other", param_hint="--locked")
-    permissions = permitted(allow_plugins, allow_outside)
+    if try_changes and (update or out is not None or base is not None):
+        raise BadParameter("replays changed scenarios: without --update, --out and --base", param_hint="--mutate")
+    permissions, processes = permitted(allow_plugins, allow_outside), workers or default_workers()
     mode: Mode = "update" if update else "locked" if locked or in_ci() else "check"
     done: list[FileOutcome] = []
     try:
         files, orphans = collect(paths, permissions)
         with nullcontext() if base is None else base_of(base, Path()) as earlier:
             asked = partial(guard, permissions=permissions, require=require_limits, base=earlier)
-            found = replay_files(
-                files, orphans, mode, workers=workers or default_workers(), permissions=permissions, keep=out
-            )
-            with closing(found):
+            replayed = replay_files(files, orphans, mode, workers=processes, permissions=permissions, keep=out)
+            with closing(
+                (mutate(file, permissions, processes) for file in files) if try_changes else replayed
+            ) as found:
                 gone = () if earlier is None else earlier.gone(paths, files, permissions)
                 for outcome in chain(map(asked, found), gone):
                     done.append(outcome)
