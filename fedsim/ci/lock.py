@@ -19,7 +19,8 @@ from fedsim.scenario import Scenario
 from fedsim.scenario.permissions import NOTHING, Permissions, locate
 
 _LARGEST_FILE = 16 * 2**20
-_WITHOUT_EFFECT = {"name", "description", "question", "sweep", "choose", "decide", "expect", "drift", "schema_version"}
+WITHOUT_EFFECT = {"name", "description", "question", "sweep", "choose", "decide", "expect", "drift", "schema_version"}
+"""Keys of a scenario that change nothing in a run."""
 _V = TypeVar("_V", float, str)
 _Metrics = Mapping[str, float | None]
 _Status = Literal["keep", "drift", "missing", "unused", "error"]
@@ -178,8 +179,7 @@ def compare_with_lock(
         return []
     found = []
     for index, figure in enumerate(drift.figures):
-        rel = drift.rel if figure.rel is None else figure.rel
-        absolute = drift.abs if figure.abs is None else figure.abs
+        rel, absolute = drift.tolerance(figure)
         known, note = _known({name: entry.figures for name, entry in lock.items()}, figure.name, platform)
         place = scenario.mistake(("drift", "figures", index), "").place
         found.append(_figure(figure.name, metrics.get(figure.name), known, note, rel, absolute, place))
@@ -187,12 +187,13 @@ def compare_with_lock(
         hashes, note = _known({name: entry.fingerprints for name, entry in lock.items()}, table, platform)
         place = scenario.mistake(("drift", "fingerprint", index), "").place
         found.append(_fingerprint(table, fingerprints.get(table), hashes, note, place))
-    changed = lock.get(platform, Entry()).scenario not in {"", _scenario_hash(scenario)}
-    return [replace(each, changed=changed and each.status == "drift") for each in found]
+    then = {entry.scenario for entry in ([lock[platform]] if platform in lock else lock.values())}
+    changed = bool(then) and then.isdisjoint({"", _scenario_hash(scenario)})
+    return [replace(each, changed=changed and each.status in {"drift", "missing"}) for each in found]
 
 
 def _scenario_hash(scenario: Scenario) -> str:
-    kept = {key: value for key, value in scenario.as_written.items() if key not in _WITHOUT_EFFECT}
+    kept = {key: value for key, value in scenario.as_written.items() if key not in WITHOUT_EFFECT}
     return hashlib.sha256(json.dumps(kept, sort_keys=True, default=str).encode()).hexdigest()
 
 

@@ -33,6 +33,7 @@ class Job:
     tables: tuple[str, ...]  # those to be hashed
     permissions: Permissions = NOTHING
     keep: Path | None = None  # where to write the run directory with its report, if it is kept
+    values: tuple[tuple[str, Any], ...] = ()  # in place of those in the file, by path
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,11 @@ class FileOutcome:
     status: _Status
     judgements: Sequence[Judgement] = ()
     comparisons: Sequence[LockedValue] = ()
-    errors: Sequence[str] = ()  # why it was not judged, with places if known
+    errors: Sequence[str] = ()  # why it was not judged, or what it lacks, with places if known
+    warnings: Sequence[str] = ()  # what else a reviewer should see
     wall_s: float = 0.0  # of its runs, together
     mode: Mode = "check"
+    summary: str = ""  # in place of how many limits and locked values were kept
 
     @classmethod
     def of_mistakes(cls, file: Path, error: ScenarioError) -> Self:
@@ -64,7 +67,9 @@ class FileOutcome:
     @property
     def words(self) -> str:
         """Why it was not judged, or how many limits and locked values were kept; and its time."""
-        if self.errors and not self.judgements:
+        if self.summary:
+            return f"{self.summary}, {self.wall_s:.1f} s"
+        if self.errors and not (self.judgements or self.comparisons):
             return self.errors[0].removeprefix(f"{self.file}: error: ").removeprefix(f"{self.file}:")
         kept = sum(judgement.status == "pass" for judgement in self.judgements)
         asked = [each for each in self.comparisons if each.status != "unused"]
@@ -85,6 +90,7 @@ class FileOutcome:
                 {**vars(each), "action": each.action if self.mode == "update" else None} for each in self.comparisons
             ],
             "errors": list(self.errors),
+            "warnings": list(self.warnings),
             "wall_s": round(self.wall_s, 3),
         }
 
@@ -146,7 +152,7 @@ def replay_files(
     opened = {file: scenario for file, scenario in loaded.items() if isinstance(scenario, Scenario)}
     jobs = [job for file, scenario in opened.items() for job in jobs_of(file, scenario, keep)]
     measured: dict[str, dict[int, RunFigures | FileOutcome]] = {str(file): {} for file in files}
-    with closing(_measure_all(jobs, workers)) as answers:
+    with closing(measure_all(jobs, workers)) as answers:
         for file, scenario in loaded.items():
             if isinstance(scenario, FileOutcome):
                 yield replace(scenario, mode=mode)
@@ -172,7 +178,8 @@ def run_job(job: Job) -> RunFigures | FileOutcome:
 
     began = time.monotonic()
     try:
-        result = simulate(open_scenario(Path(job.file), job.permissions), replicate=job.replicate)
+        scenario = open_scenario(Path(job.file), job.permissions).with_values(dict(job.values))
+        result = simulate(scenario, replicate=job.replicate)
         if job.keep is not None:
             kept = result.save(job.keep, Provenance(job.file, permissions=job.permissions))
             write_page(load(kept), kept / PAGE, plugins=job.permissions.plugins)
@@ -216,7 +223,7 @@ def gravest(statuses: set[_Status]) -> _Status:
     return next((status for status in _GRAVEST_FIRST if status in statuses), "pass")
 
 
-def _measure_all(jobs: Sequence[Job], workers: int) -> Generator[tuple[Job, RunFigures | FileOutcome]]:
+def measure_all(jobs: Sequence[Job], workers: int) -> Generator[tuple[Job, RunFigures | FileOutcome]]:
     """Run jobs in processes and give what comes of each as it comes; one whose process dies is tried once more."""
     if not jobs:
         return

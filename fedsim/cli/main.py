@@ -238,6 +238,7 @@ def run_command(
     allow_outside: options.AllowOutside = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
+    page: options.Page = True,
     strict: Annotated[bool, Option("--strict", help="Exit with 1 if a chart of your own fails.")] = False,
 ) -> None:
     """Run a scenario: simulate, measure against theory, train, and write the run directory with its report."""
@@ -265,6 +266,7 @@ def run_command(
                 directory,
                 provenance,
                 resume=resume,
+                page=page,
                 report=report,
                 tell=hear,
                 chart_failed=failed.append,
@@ -275,25 +277,25 @@ def run_command(
         raise
     for failure in failed:
         complain(failure)
-    verdict = judge(scenario, [done.metrics], done.own)
+    answers = answers or [answer_of(done)]  # without a page, or of a run that was complete before
+    verdict, written = judge(scenario, [done.metrics], done.own), directory / PAGE
     if done.failure:
         complain(f"error: {done.failure}")
     if as_json:
         judged = [judgement.as_dict() for judgement in verdict]
-        say_json(
-            {"directory": str(directory), "report": str(directory / PAGE), "metrics": done.metrics, "verdict": judged}
-        )
+        report_file = str(written) if written.exists() else None
+        say_json({"directory": str(directory), "report": report_file, "metrics": done.metrics, "verdict": judged})
     else:
         for line in figure_lines(done.metrics):
             hear(line)
         for text in (line for answer in answers for line in spoken(answer)):
             hear(text)
-        hear(f"Report: {directory / PAGE}")
+        if written.exists():
+            hear(f"Report: {written}")
         say(str(directory))
     if verdict:
         show_verdict(verdict, file, quiet=quiet)
-    checks = (answers or [answer_of(done)])[0].checks  # of a run that was complete before, it is not computed yet
-    raise Exit(exit_code(checks) or int(strict and bool(failed)))
+    raise Exit(exit_code(answers[0].checks) or int(strict and bool(failed)))
 
 
 def _check_charts(scenario: "Scenario") -> None:

@@ -37,6 +37,9 @@ SeparationOption = Annotated[
 ]
 AsJson = Annotated[bool, Option("--json", help="Print JSON alone on stdout.")]
 Quiet = Annotated[bool, Option("-q", "--quiet", help="Tell nothing on stderr but errors and missed limits.")]
+Page = Annotated[
+    bool, Option("--page/--no-page", "--report/--no-report", help="Write the page, report.html, at the end.")
+]
 AllowPlugins = Annotated[
     bool, Option("--allow-plugins", help="Let scenarios run code of your own (kind: module:Name).")
 ]

@@ -3,7 +3,9 @@
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +15,7 @@ from fedsim.cli.options import AllowOutside, AllowPlugins, AsJson, permitted
 from fedsim.common.messages import annotate, complain, say, say_json
 
 if TYPE_CHECKING:
+    from fedsim.ci.lock import Mode
     from fedsim.ci.remarks import Remark
     from fedsim.ci.replay import FileOutcome
     from fedsim.measure.limits import Judgement
@@ -23,6 +26,16 @@ def replay_command(
     update: Annotated[bool, Option("--update", help="Bring the lock files up to date.")] = False,
     locked: Annotated[
         bool, Option("--locked", help="Fail on a missing or unused lock; CI=1 in the environment implies it.")
+    ] = False,
+    require_limits: Annotated[
+        bool, Option("--require-limits", help="Fail a scenario of which nothing that can fail is expected.")
+    ] = False,
+    base: Annotated[
+        str | None,
+        Option(metavar="REF", help="Fail where limits or locks of this commit are gone or looser, e.g. origin/main."),
+    ] = None,
+    try_changes: Annotated[
+        bool, Option("--mutate", help="Change each number a little, and fail for what no limit or lock notices.")
     ] = False,
     junit: Annotated[Path | None, Option(metavar="FILE", help="Also write the results as JUnit XML.")] = None,
     summary: Annotated[
@@ -39,28 +52,35 @@ def replay_command(
     quiet: Annotated[bool, Option("-q", "--quiet", help="Print nothing of files that pass.")] = False,
 ) -> None:
     """Replay scenario files like tests: check their limits (expect) and that no figure has drifted from its lock."""
+    from fedsim.ci.guard import base_of, guard
+    from fedsim.ci.mutations import mutate
     from fedsim.ci.remarks import append_summary, write_junit
-    from fedsim.ci.replay import STATUS_CODES, collect, gravest, in_ci, replay_files
+    from fedsim.ci.replay import STATUS_CODES, FileOutcome, collect, gravest, in_ci, replay_files
+    from fedsim.common.errors import FedsimError
     from fedsim.trials.executors import default_workers
 
     if update and locked:
         raise BadParameter("leaves the lock files as they are; give one or the other", param_hint="--locked")
-    permissions = permitted(allow_plugins, allow_outside)
-    files, orphans = collect(paths, permissions)
-    outcomes = replay_files(
-        files,
-        orphans,
-        "update" if update else "locked" if locked or in_ci() else "check",
-        workers=workers or default_workers(),
-        permissions=permissions,
-        keep=out,
-    )
+    if try_changes and (update or out is not None or base is not None):
+        raise BadParameter("replays changed scenarios: without --update, --out and --base", param_hint="--mutate")
+    permissions, processes = permitted(allow_plugins, allow_outside), workers or default_workers()
+    mode: Mode = "update" if update else "locked" if locked or in_ci() else "check"
     done: list[FileOutcome] = []
     try:
-        with closing(outcomes):
-            for outcome in outcomes:
-                done.append(outcome)
-                _show(outcome, quiet=as_json or (quiet and outcome.status == "pass"))
+        files, orphans = collect(paths, permissions)
+        with nullcontext() if base is None else base_of(base, Path()) as earlier:
+            asked = partial(guard, permissions=permissions, require=require_limits, base=earlier)
+            replayed = replay_files(files, orphans, mode, workers=processes, permissions=permissions, keep=out)
+            with closing(
+                (mutate(file, permissions, processes) for file in files) if try_changes else replayed
+            ) as found:
+                gone = () if earlier is None else earlier.gone(paths, files, permissions)
+                for outcome in chain(map(asked, found), gone):
+                    done.append(outcome)
+                    _show(outcome, quiet=as_json or (quiet and outcome.status == "pass"))
+    except FedsimError as error:
+        done.append(FileOutcome(paths[0], "bad", errors=(f"error: {error}",)))
+        raise
     finally:  # after an interrupt, too
         if junit is not None:
             write_junit(junit, done)

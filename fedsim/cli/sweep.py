@@ -161,9 +161,7 @@ def sweep_command(
     retries: options.Retries = _RETRIES,
     timeout: options.Timeout = None,
     compact: Annotated[bool, Option("--compact", help="Merge the runs into results.parquet at the end.")] = False,
-    report: Annotated[
-        bool, Option("--report/--no-report", help="Write the page of the sweep, report.html, at the end.")
-    ] = True,
+    page: options.Page = True,
     allow_plugins: options.AllowPlugins = False,
     allow_outside: options.AllowOutside = False,
     as_json: options.AsJson = False,
@@ -209,12 +207,12 @@ def sweep_command(
     if compact:
         store.compact(directory)
     answer = trials_answer(Trials.read(directory))
-    page = _page(answer, directory) if report else None
+    written = _page(answer, directory) if page else None
     if as_json:
         say_json(
             {
                 "directory": str(swept.directory),
-                "report": None if page is None else str(page),
+                "report": None if written is None else str(written),
                 "runs": swept.runs,
                 "complete": swept.runs - len(swept.crashed),
                 "kept": swept.kept,
@@ -232,8 +230,8 @@ def sweep_command(
             f"{done} of {_count(swept.runs, 'run')} complete, {swept.kept} of them from before; "
             f"{len(swept.crashed)} crashed; {readable_time(swept.seconds)}"
         )
-        if page is not None and not quiet:
-            complain(f"Report: {page}")
+        if written is not None and not quiet:
+            complain(f"Report: {written}")
         say(str(directory))
     if code := exit_code(answer.checks):
         raise Exit(code)

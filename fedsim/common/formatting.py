@@ -80,10 +80,16 @@ def quantity(value: float | None, unit: str) -> str:
     """Write an amount of bytes, energy or mass to three digits, in thousands of its unit where it is large."""
     if value is None or not math.isfinite(value):
         return NO_VALUE
+    value, name = scaled(value, unit)
+    return f"{number(value, 3)}{_THIN}{name}"
+
+
+def scaled(value: float, unit: str) -> tuple[float, str]:
+    """Return an amount in the unit of `SCALED` in which it has at most three digits before the point, and that unit."""
     names, place = SCALED[unit], 0
     while abs(value) >= 999.5 and place < len(names) - 1:
         value, place = value / 1000, place + 1
-    return f"{number(value, 3)}{_THIN}{names[place]}"
+    return value, names[place]
 
 
 def duration(seconds: float | None) -> str:

@@ -6,20 +6,26 @@
               | METRIC "between" value "and" value                    rounds.duration.p95 between 2m and 6m
     compare   = "<" | "<=" | ">" | ">=" | "=="
     tolerance = ("+-" | "+/-" | "±") value                            after ==
-    value     = NUMBER | NUMBER "%" | DURATION                        0.05, 1e-3, 10%, 6m, PT6M
+    value     = NUMBER | NUMBER "%" | DURATION | AMOUNT               0.05, 1e-3, 10%, 6m, PT6M, 40TB, 12kWh, 35/d
 """
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from fedsim.scenario.units import parse_duration
+from fedsim.scenario.units import SIZES, WEIGHTS, parse_duration
 
-ValueForm = Literal["number", "percentage", "duration"]
+ValueForm = Literal["number", "percentage", "duration", "B", "Wh", "g", "1/d"]
+"""How a value is written: an amount has the unit in which it is counted."""
+_AMOUNTS: Mapping[ValueForm, Mapping[str, float]] = {
+    "B": SIZES, "Wh": {"Wh": 1.0, "kWh": 1e3, "MWh": 1e6}, "g": WEIGHTS, "1/d": {"/d": 1.0, "/h": 24.0}
+}  # fmt: skip
+_AMOUNT = re.compile(r"([+-]?[\d.]+)([A-Za-z]+|/[a-z]+)", re.ASCII)
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<value>[+-]?\.?\d[\w.]*(?:(?<=\d[eE])[+-]\d+)?%?)|(?P<word>[A-Za-z_][\w.-]*)"
+    r"\s*(?:(?P<value>[+-]?\.?\d[\w.]*(?:(?<=\d[eE])[+-]\d+)?(?:%|/[a-z]+)?)|(?P<word>[A-Za-z_][\w.-]*)"
     r"|(?P<tolerance>\+/?-|±)|(?P<compare><=|>=|==|=<|=>|!=|<>|[<>=])|(?P<other>\S))",
     re.ASCII,
 )
@@ -96,7 +102,7 @@ def parse_condition(text: str) -> MetricCondition:
         return tokens.pop(0)
 
     def value(after: str) -> float:
-        values.append(_read_value(take("value", f"a number, a percentage or a duration after {after!r}")))
+        values.append(_read_value(take("value", f"a value such as 10, 10%, 6m or 40TB after {after!r}")))
         return values[-1].number
 
     def compare() -> str:
@@ -153,22 +159,31 @@ def _tolerance(compare: str, mark: _Token, value: WrittenValue, tolerance: Writt
     if tolerance.number < 0:
         raise ConditionError("a tolerance cannot be negative", tolerance.offset)
     if tolerance.form != value.form:
-        message = f"the tolerance is a {tolerance.form} and the value a {value.form}: write both the same way"
+        message = "the tolerance and the value have different units: write both the same way"
         raise ConditionError(message, tolerance.offset)
     return tolerance.number
 
 
 def _read_value(token: _Token) -> WrittenValue:
     written, percentage = token.text, token.text.endswith("%")
+    if amount := _AMOUNT.fullmatch(written):
+        for form, units in _AMOUNTS.items():
+            if amount[2] in units:
+                return WrittenValue(_number(amount[1], token) * units[amount[2]], form, token.offset)
     try:
-        number = float(written.removesuffix("%")) / (100 if percentage else 1)
+        seconds = parse_duration(written.lstrip("+-"))
     except ValueError:
-        try:
-            seconds = parse_duration(written.lstrip("+-"))
-        except ValueError:
-            message = f"{written[:40]!r} is not a number, a percentage such as 10% or a duration such as 90s or 6m"
-            raise ConditionError(message, token.offset) from None
-        return WrittenValue(-seconds if written.startswith("-") else seconds, "duration", token.offset)
+        number = _number(written.removesuffix("%"), token) / (100 if percentage else 1)
+        return WrittenValue(number, "percentage" if percentage else "number", token.offset)
+    return WrittenValue(-seconds if written.startswith("-") else seconds, "duration", token.offset)
+
+
+def _number(text: str, token: _Token) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        examples = "a percentage such as 10%, a duration such as 90s or an amount such as 40TB, 12kWh or 35/d"
+        raise ConditionError(f"{token.text[:40]!r} is not a number, {examples}", token.offset) from None
     if not math.isfinite(number):
-        raise ConditionError(f"{written[:40]!r} is too large", token.offset)
-    return WrittenValue(number, "percentage" if percentage else "number", token.offset)
+        raise ConditionError(f"{token.text[:40]!r} is too large", token.offset)
+    return number

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fedsim.common.errors import KeyPath, Mistake, ScenarioError
+from fedsim.common.formatting import SCALED, scaled
 from fedsim.common.hints import did_you_mean
 from fedsim.measure.grammar import ConditionError, MetricCondition, ValueForm, parse_condition
 from fedsim.measure.metrics import metric_part, names, split
@@ -20,7 +21,8 @@ from fedsim.scenario.privacy import scope_of
 from fedsim.scenario.sweep import Expectation
 from fedsim.scenario.units import format_duration
 
-_PLAIN_UNITS = ("s", "rounds", "clients", "1/d", "B", "Wh", "g")
+_PLAIN_UNITS = ("s", "rounds", "clients", "1/d", "1/h", "h", "MB", *SCALED)
+_FORMS = {"percentage": "percentage", "duration": "duration"}
 _MOST_SUGGESTED = 5_000
 Metrics = Mapping[str, float | None]
 _Status = Literal["pass", "warn", "fail", "unjudged"]
@@ -139,9 +141,11 @@ def _check_metric(condition: MetricCondition, scenario: Scenario, own: Sequence[
             written = f"{value.number:.6g}"
             message = f"{metric} is a time, so the limit needs a unit: write {written}s, {written}m or {written}h"
             raise ConditionError(message, value.offset)
-        if unit != "s" if value.form == "duration" else value.form == "percentage" and unit in _PLAIN_UNITS:
+        fits = value.form == "number" or (value.form == "percentage" and unit not in _PLAIN_UNITS)
+        if not fits and value.form != {"s": "duration"}.get(unit, unit):
             kind = f"is in {unit}" if unit in _PLAIN_UNITS else "has no unit"
-            raise ConditionError(f"{metric} {kind}, and cannot be compared with a {value.form}", value.offset)
+            written = _FORMS.get(value.form, f"value in {value.form}")
+            raise ConditionError(f"{metric} {kind}, and cannot be compared with a {written}", value.offset)
 
 
 def _check_drift(scenario: Scenario) -> Iterator[Mistake]:
@@ -288,4 +292,7 @@ def _shown(value: float, form: ValueForm) -> str:
         sign = "-" if value < 0 else ""
         rounded = float(f"{abs(value):.6g}")
         return sign + (format_duration(rounded) if rounded % 60 == 0 or rounded < 100 else f"{rounded:g}s")
-    return f"{value:.6g}"
+    if form in SCALED and math.isfinite(value):
+        value, unit = scaled(value, form)
+        return f"{value:.6g}{unit}"
+    return f"{value:.6g}{'/d' * (form == '1/d')}"

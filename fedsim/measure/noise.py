@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import DAY_S
@@ -111,7 +112,7 @@ class SpanCounts:
         if not self._told or not taken or clients < 2:
             return None
         weights = self._weights(taken / clients)
-        found, levels, _ = self._noise(counts.astype(np.float64), weights)
+        found, levels, _ = self._noise(counts, weights)
         if self._by_day or not len(weights) or not levels.coarse:
             return found
         rate = 1.0 - np.cos(2.0 * np.pi * np.arange(self._spans) / self._spans)
@@ -121,9 +122,11 @@ class SpanCounts:
         l1 = np.mean([np.abs(counts - mean[place]).sum() for mean in levels.spread(1.0 - 1.0 / _TAPER)])
         return replace(known, l1=float(l1) / taken, se=found.se, fair=found.fair)
 
-    def _noise(self, counts: Floats, weights: Floats, taper: float = 1.0) -> "tuple[SamplingNoise, _Levels, Ints]":
+    def _noise(
+        self, counts: Ints | Floats, weights: Floats, taper: float = 1.0
+    ) -> "tuple[SamplingNoise, _Levels, NDArray[np.integer]]":
         """Return it, from counts or from smooth ones, with the levels of counts and the level of each client."""
-        level, place, size = np.unique(counts, return_inverse=True, return_counts=True)
+        level, place, size = _levels_of(counts)
         taken = float(counts.sum())
         share = level / taken
         summed = weights @ self._counted.sum(axis=1, dtype=np.float64)
@@ -165,6 +168,17 @@ class SpanCounts:
         power = (np.square(weights) + weights * after + np.square(after)).mean(axis=1, keepdims=True) / 3.0
         power *= float(self._counted.sum(dtype=np.float64)) * self._parts / (turns * self._clients)
         return np.asarray(weights / np.sqrt(power))
+
+
+def _levels_of(counts: Ints | Floats) -> tuple[Floats, NDArray[np.integer], Ints]:
+    """Return the different counts in order, the place (N,) of each count among them, and how often each is there."""
+    if counts.dtype.kind == "f":
+        return np.unique(counts, return_inverse=True, return_counts=True)
+    often = np.bincount(counts)  # a sort takes ten times the memory
+    level = np.flatnonzero(often)
+    place = np.zeros(len(often), np.min_scalar_type(len(level)))
+    place[level] = np.arange(len(level))
+    return level.astype(np.float64), place[counts], often[level]
 
 
 class _Levels:

@@ -57,10 +57,10 @@ def l1(left: Floats, right: Floats | float) -> float:
 
 def gini(counts: Ints) -> float:
     """Return the Gini coefficient of non-negative counts: 0 when all are equal, near 1 when one has all."""
-    ordered = np.sort(counts)
-    size, total = len(ordered), int(ordered.sum())
-    ranks = 2 * np.arange(1, size + 1) - size - 1
-    return float(ranks @ ordered) / (size * total)
+    often = np.bincount(counts)
+    upto = np.cumsum(often)  # the ranks of so many equals, 2 k - N - 1 for the k-th of all, sum up to a product
+    ranks = often * (2 * upto - often - len(counts))
+    return float(ranks @ np.arange(len(often))) / (len(counts) * int(counts.sum()))
 
 
 def jain(counts: Ints) -> float:

@@ -193,9 +193,9 @@ def weight_classes(weight: Floats, together: int) -> NDArray[np.integer] | None:
     few weights that they need no more classes have one each.
     """
     clients = len(weight)
-    levels, of_client, sizes = np.unique(-weight, return_inverse=True, return_counts=True)
-    if len(levels) < 2:
+    if weight.min(initial=np.inf) >= weight.max(initial=-np.inf):
         return None
+    levels, of_client, sizes = np.unique(-weight, return_inverse=True, return_counts=True)
     size = together if together > 1 else 1 if clients < 2 * TENTH else clients // TENTH
     parts = clients // size if together > 1 or size == 1 else TENTH
     if len(levels) > parts:

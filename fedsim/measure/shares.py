@@ -243,8 +243,9 @@ def _ways(run: _Measured) -> Iterator[_Parts]:
     reports, of_home = run.series.get("reports"), by_span(run.series, "reports")
     zones, groups = clients["time_zone"].unique().sort(), clients["group"].unique(maintain_order=True)
     for kind, noun, column, names in (("group", "group", "group", groups), ("zone", "time zone", "time_zone", zones)):
-        same = kind == "zone" and len(names) == len(groups) == clients.select("group", "time_zone").n_unique()
-        if len(names) > 1 and not same:
+        if len(names) < 2:
+            continue
+        if kind == "group" or not len(names) == len(groups) == clients.select("group", "time_zone").n_unique():
             spans = None
             if reports is not None and of_home is not None and set(reports[column]) == set(names):
                 place = reports[column].head(of_home.shape[1]).cast(pl.Enum(names)).to_physical().to_numpy()

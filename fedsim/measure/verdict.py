@@ -150,7 +150,8 @@ def evenness(counts: Ints, left: float, together: int = 1) -> tuple[float, float
     `left` is what `without_replacement` returns, and `together` how many are drawn at once. The test is Pearson's.
     """
     units, mean = len(counts) / together, float(counts.mean())
-    square = float(np.square(counts - mean).sum()) / mean / together / max(left, 1e-9)
+    apart = counts - mean
+    square = float(np.square(apart, out=apart).sum()) / mean / together / max(left, 1e-9)
     # The law of half the square is Gamma(a), of b x where x is Beta(a, b) and b large.
     narrower = float(beta_below((units - 1) / 2, _LARGE, math.log(max(square, 1e-300) / 2 / _LARGE)))
     return 1 - narrower, narrower

@@ -93,6 +93,7 @@ def evaluate(
     if chosen:
         transitions = transitions_table(scenario, population, chosen, log.ended_s, replicate, devices)
     setting = setting_of(federation)
+    available = available_time(scenario, population, log.ended_s, replicate, devices)
     counter = SeriesCounter(Homes.of_population(population), scenario, log.rounds, log.ended_s)
     watches = [counter.add] if watch is None else [watch, counter.add]
     with TemporaryParticipations(files.ROWS) as temporary:
@@ -106,7 +107,6 @@ def evaluate(
         clients = clients_table(population, counted, pi, method)
         recorded = recorded_names(devices, stream(scenario.seed, replicate, Purpose.AVAILABILITY))
         clients = clients if recorded is None else clients.with_columns(device=recorded)
-        available = available_time(scenario, population, log.ended_s, replicate, devices)
         metrics = measure(log, clients, setting, counted, federation.own, available)
         study = scenario.theory.convergence
         convergence = None if study is None else convergence_table(scenario, population, study)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -146,13 +147,14 @@ def record(
     provenance: Provenance,
     *,
     resume: bool = False,
+    page: bool = True,
     report: Report = silent,
     tell: _Tell = lambda _: None,
     chart_failed: _Tell | None = None,
     found: Callable[[Any], None] = lambda _: None,
     journal_of: Callable[[Path, str], Journal] = Journal,
 ) -> Run:
-    """Run a scenario into a directory, report included.
+    """Run a scenario into a directory, report included unless no `page` is wanted.
 
     Memory does not grow with the log, except for training and a few columns of the rounds. The directory has the same
     files, byte for byte, as that of `Run.save` with a report, however often the run was interrupted; only the wall
@@ -174,6 +176,7 @@ def record(
     for name, federation in federations.items():
         for note in notes_of(federation, name):
             tell(note)
+    draw = partial(write_page, plugins=scenario.permissions.plugins, tell=chart_failed or tell)
     again = provenance.command("run", "--out", pasteable(str(directory)), "--resume")
     with sole_writer(directory, "run"):
         if resume and _found_complete(directory, scenario):  # but for its report
@@ -183,13 +186,19 @@ def record(
             with _saying_how_to_go_on(again):
                 if scenario.jobs:
                     run = _measured_jobs(
-                        scenario, directory, federations, journals, provenance, report, chart_failed or tell
+                        scenario, directory, federations, journals, provenance, report, draw if page else None
                     )
                 else:
                     run = _measured(directory, federations[""], journals[""], report, provenance)
         del federations, federation  # of 10^8 devices the page needs the memory
         with _saying_how_to_go_on(again):
-            _report(directory, run, scenario, report, chart_failed or tell, found)
+            if page:
+                report("drawing the report", 0.0)
+                draw(run, directory / PAGE, found=found)
+                report("drawing the report", 1.0)
+        for leftover in directory.glob(".*.partial"):
+            remove(leftover)  # of a run that was killed
+        remove(directory / UNFINISHED)
     return run
 
 
@@ -270,14 +279,14 @@ def _measured_jobs(
     journals: Mapping[str, Journal],
     provenance: Provenance,
     report: Report,
-    chart_failed: _Tell,
+    draw: Callable[[Run, Path], object] | None,
 ) -> Run:
-    """Measure and train several jobs: write a run directory for each with its report, and above these all tables."""
+    """Measure and train several jobs: write a run directory for each with its page, and above these all tables."""
     runs = dict[str, Run]()
     for name, federation in federations.items():
         runs[name] = _measured(_folder(directory, name), federation, journals[name], report)
-        page = _folder(directory, name) / PAGE
-        write_page(runs[name], page, plugins=scenario.permissions.plugins, tell=chart_failed)
+        if draw is not None:
+            draw(runs[name], _folder(directory, name) / PAGE)
     whole, path = together(scenario, runs, 0, report), directory / "participations.parquet"
     write_lazily(path, whole.log.lazy(), about_tables(scenario, 0))
     stalled = "; ".join(f"job {name!r}: {each.stalled}" for name, each in journals.items() if each.stalled)
@@ -300,17 +309,6 @@ def _saying_how_to_go_on(command: str) -> Iterator[None]:
         afterwards = AfterwardsError(where(error))
         afterwards.add_note(note)
         raise afterwards from error
-
-
-def _report(
-    directory: Path, run: Run, scenario: Scenario, report: Report, chart_failed: _Tell, found: Callable[[Any], None]
-) -> None:
-    report("drawing the report", 0.0)
-    write_page(run, directory / PAGE, plugins=scenario.permissions.plugins, tell=chart_failed, found=found)
-    for leftover in directory.glob(".*.partial"):
-        remove(leftover)  # of a run that was killed
-    remove(directory / UNFINISHED)
-    report("drawing the report", 1.0)
 
 
 def _found_complete(directory: Path, scenario: Scenario) -> bool:

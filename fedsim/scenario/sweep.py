@@ -193,6 +193,10 @@ class Drift(Model):
     fingerprint: Annotated[list[TableName], Field(max_length=100)] = Field(default_factory=list)
     """Tables that must be the same to the last bit."""
 
+    def tolerance(self, figure: DriftFigure) -> tuple[float, float]:
+        """Return by how much a figure may change: relative to the locked value, and absolutely."""
+        return self.rel if figure.rel is None else figure.rel, self.abs if figure.abs is None else figure.abs
+
     @model_validator(mode="after")
     def _locks_something(self) -> Self:
         if not (self.figures or self.fingerprint):

@@ -198,10 +198,14 @@ _WRITTEN = PlainSerializer(format_duration, return_type=str)
 
 Duration = Annotated[float, Field(ge=0), BeforeValidator(duration_of), _WRITTEN, _DURATION_SCHEMA]
 PositiveDuration = Annotated[float, Field(gt=0), BeforeValidator(positive_duration_of), _WRITTEN, _DURATION_SCHEMA]
-_BYTES = {"B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "kB": 1e3, "MB": 1e6, "GB": 1e9}
-_SIZE = _Measure(_BYTES, "500kB", "5MB", "3GiB")
+_BINARY = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40}
+SIZES = {"B": 1.0, **_BINARY, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
+"""Units of data, in bytes."""
+WEIGHTS = {"g": 1.0, "kg": 1e3, "t": 1e6}
+"""Units of mass, in grams."""
+_SIZE = _Measure(SIZES, "500kB", "5MB", "3GiB")
 _SPEED = _Measure({"bps": 1.0, "kbps": 1e3, "Mbps": 1e6, "Gbps": 1e9}, "800kbps", "20Mbps", "1Gbps")
-_WEIGHT = _Measure({"g": 1.0, "kg": 1e3}, "400g", "0.4kg")
+_WEIGHT = _Measure(WEIGHTS, "400g", "0.4kg")
 Size = Annotated[float, Field(gt=0, le=1e15), _SIZE.read, _SIZE.write, _SIZE.schema]
 BitRate = Annotated[float, Field(gt=0, le=1e15), _SPEED.read, _SPEED.write, _SPEED.schema]
 Grams = Annotated[float, Field(gt=0, le=1e9), _WEIGHT.read, _WEIGHT.write, _WEIGHT.schema]

@@ -1,5 +1,6 @@
 """What ``-q`` leaves out, and what it does not: data on stdout, errors, and limits that are missed."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,13 @@ from tests.conftest import SMALL, Write
 
 KEPT = "expect: [rounds.count == 60]\n"
 MISSED = "expect: [rounds.count == 61]\n"
+TWO_JOBS = """\
+stop: {rounds: 20}
+population: [{devices: 12}]
+jobs:
+  first: {server: {cohort: 2, pause: 1m}}
+  second: {server: {cohort: 3, pause: 1m}}
+"""
 
 
 @pytest.mark.usefixtures("no_charts")
@@ -57,3 +65,21 @@ def test_sweep_prints_its_directory_alone(write: Write, tmp_path: Path) -> None:
     loud, quiet = (fedsim(*asked, tmp_path / name, *more) for name, more in (("a", []), ("b", ["-q"])))
     assert "4 of 4 runs complete" in loud.stderr
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, f"{tmp_path / 'b'}\n", "")
+
+
+def test_a_run_without_a_page_says_the_same_and_draws_nothing(write: Write, tmp_path: Path) -> None:
+    path, jobs = write(SMALL + KEPT), write(TWO_JOBS, "jobs.fedsim.yaml")
+    for file in (path, jobs):
+        page, none = tmp_path / f"page-{file.stem}", tmp_path / f"none-{file.stem}"
+        with_page = fedsim("run", file, "--out", page)
+        without = fedsim("run", file, "--out", none, "--no-page")
+        assert without.returncode == with_page.returncode == 0
+        assert not [*none.rglob("report.html")]
+        assert "Report: " not in without.stderr
+        files = [{each.relative_to(folder) for each in folder.rglob("*")} for folder in (page, none)]
+        assert {name.name for name in files[0] ^ files[1]} == {"report.html"}
+        said = [line for line in with_page.stderr.splitlines() if line.startswith(("What happens", "How biased"))]
+        assert said
+        assert set(said) <= set(without.stderr.splitlines())
+    again = fedsim("run", path, "--out", tmp_path / "none-case.fedsim", "--resume", "--json")
+    assert json.loads(again.stdout)["report"] is None

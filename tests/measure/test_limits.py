@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fedsim import simulate
 from fedsim.common.errors import ScenarioError
+from fedsim.measure.grammar import parse_condition
 from fedsim.measure.limits import Judgement, UnknownMetricError, find_metric, judge
 from fedsim.run.preflight import preflight
 from fedsim.scenario import Scenario
@@ -20,9 +21,10 @@ LEARNING = "learning: {problem: robust_regression, optimizers: [fedavg, {kind: f
 
 
 def judged(write: Write, check: str, *runs: float | None, head: str = "") -> Judgement:
-    """Judge ``check`` on runs with these values of rounds.count."""
+    """Judge ``check`` on runs with these values of its metric."""
     scenario = Scenario.load(write(SMALL + head + f"expect:\n  - {check}\n"))
-    (judgement,) = judge(scenario, [{} if value is None else {"rounds.count": value} for value in runs])
+    metric = parse_condition(scenario.expect[0].check).metric
+    (judgement,) = judge(scenario, [{} if value is None else {metric: value} for value in runs])
     return judgement
 
 
@@ -73,6 +75,14 @@ def test_replicates(values: list[float], limit: float) -> None:
             assert (judgement.status == "pass") == (counts <= limit if sign == "<=" else counts >= limit)
 
 
+def test_amounts_are_shown_in_the_unit_that_suits_them(write: Write) -> None:
+    judgement = judged(write, "fleet.bytes_down <= 40TB", 4.1e13)
+    assert judgement.status == "fail"
+    assert judgement.limit == 4e13
+    assert judgement.figures == "observed 41TB, limit 40TB, margin -1TB"
+    assert judged(write, "updates.per_day >= 35/d", 36.0).figures == "observed 36/d, limit 35/d, margin 1/d"
+
+
 def test_a_replicate_without_samples_fails(write: Write) -> None:
     judgement = judged(write, "{check: rounds.count > 0, over: mean}", 5.0, None, head="replicates: 2\n")
     assert judgement.status == "fail"
@@ -95,7 +105,12 @@ def test_one_run_of_several_leaves_the_mean_unjudged(write: Write) -> None:
         ),
         ("rounds.wait.p95 < 5", "6:23: error: expect[0]: rounds.wait.p95 is a time, so the limit needs a unit: "),
         ("rounds.wait.p95 < 5%", "6:23: error: expect[0]: rounds.wait.p95 is in s, and cannot be compared with a perc"),
-        ("rounds.count < ", "6:19: error: expect[0]: expected a number, a percentage or a duration after '<'"),
+        ("rounds.count < ", "6:19: error: expect[0]: expected a value such as 10, 10%, 6m or 40TB after '<'"),
+        ("rounds.count < 5TB", "6:20: error: expect[0]: rounds.count has no unit, and cannot be compared with a value"),
+        ("updates.per_day < 5GB", "6:23: error: expect[0]: updates.per_day is in 1/d, and cannot be compared with a"),
+        ("updates.per_day < 5h", "6:23: error: expect[0]: updates.per_day is in 1/d, and cannot be compared with a"),
+        ("versions.per_hour < 5/h", "versions.per_hour is in 1/h, and cannot be compared with a value in 1/d"),
+        ("learning.fedavg.sent_mb < 5GB", "is in MB, and cannot be compared with a value in B"),
         ("{check: rounds.count = 1}", "6:26: error: expect[0]: '=' is no comparison; did you mean '=='?"),
         ("{check: rounds.count > 1, over: mean}", "6:37: error: expect[0].over: over: mean needs several replicates"),
         ("{check: rounds.count > 1, over: median}", "must be one of 'every', 'mean' or 'p95', not 'median'"),

@@ -16,6 +16,7 @@ from fedsim.common.errors import StalledError
 from fedsim.common.files import write_table
 from fedsim.log.journal import AnyLog
 from fedsim.log.recorder import InMemoryLog
+from fedsim.measure.grammar import parse_condition
 from fedsim.measure.metrics import count_of, describe, listed, measure
 from fedsim.measure.metrics.metric import Setting
 from fedsim.measure.noise import by_chance
@@ -236,3 +237,31 @@ def test_metrics_of_groups(write: Write) -> None:
     assert metrics["group.wary.participation.gap.min"] >= 6
     assert metrics["group.wary.participation.coverage"] == 1.0
     assert metrics["group.wary.population.available_share.local.05"] == 1.0
+
+
+def test_fairness_of_reports_is_measured_of_clients_groups_and_zones(write: Write) -> None:
+    """Each figure is counted again from the tables; who loses half of the reports is told, whoever is selected."""
+    path = write(
+        """\
+        seed: 5
+        stop: {rounds: 150}
+        population:
+          - {name: steady, devices: 7, session: {train: 10s}}
+          - {name: slow, devices: 5, session: {train: {kind: exponential, mean: 90s}}, time_zone: Asia/Kolkata}
+        server: {cohort: 3, deadline: 60s}
+        """
+    )
+    run = simulate(Scenario.load(path))
+    reports = run.participations.filter(pl.col("outcome") == "reported")["client"].to_list()
+    counts = np.bincount(reports, minlength=12)
+    fair = counts.mean()
+    groups = {"steady": counts[:7], "slow": counts[7:]}
+    assert run.metrics["participation.below_half_fair_share"] == pytest.approx((counts < fair / 2).mean())
+    worst = min(own.mean() / fair for own in groups.values())
+    assert run.metrics["participation.worst_group_ratio"] == pytest.approx(worst)
+    for name, own in groups.items():
+        assert run.metrics[f"group.{name}.below_half_fair_share"] == pytest.approx((own < fair / 2).mean())
+    for zone, own in zip(("UTC", "Asia-Kolkata"), groups.values(), strict=True):
+        assert run.metrics[f"zone.{zone}.below_half_fair_share"] == pytest.approx((own < fair / 2).mean())
+    limit = parse_condition("participation.worst_group_ratio >= 0.99")
+    assert not limit.holds(run.metrics["participation.worst_group_ratio"])

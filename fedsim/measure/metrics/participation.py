@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Floats, Ints
+from fedsim.measure.metrics import metric_part
 from fedsim.measure.metrics.metric import RunPart, described
 from fedsim.measure.noise import by_chance
 from fedsim.measure.participation import gini, jain, l1
@@ -38,6 +39,8 @@ class Participation:
         participation.reported_tv_uniform_low | share | Half of reported_l1_uniform_low. # of: reports
         participation.reported_tv_uniform_high | share | Half of reported_l1_uniform_high. # of: reports
         participation.reported_coverage | share | Clients with at least one report that was taken. # better: higher; of: reports
+        participation.below_half_fair_share | share | Clients with fewer than half as many reports that were taken as clients have on average. # better: lower; of: reports
+        participation.worst_group_ratio | | Share of all reports over the share of the devices, of the group where it is smallest: 1 is even. # better: higher; of: reports
         participation.l1_fair | L1 | Distance from uniform that equal long-run frequencies would have, with the noise of this run. # of: selections
         participation.reported_l1_fair | L1 | Distance of reports from uniform that equal long-run frequencies would have, with the noise of this run. # of: reports
         participation.l1_noise | L1 | Distance from the long-run frequencies that sampling noise alone would give. # of: selections
@@ -86,6 +89,10 @@ class Participation:
                 metrics[f"participation.coverage.t{share}"] = float(counted.firsts_s[needed - 1])
         if counted.reported.any():
             metrics["participation.reported_coverage"] = float((counted.reported > 0).mean())
+            metrics |= _below_half("participation.", counted.reported, counted.reported)
+            if len(sizes := [sum(zones.values()) for zones in run.setting.groups.values()]) > 1:
+                taken = np.add.reduceat(counted.reported, np.cumsum([0, *sizes[:-1]])) / sizes
+                metrics["participation.worst_group_ratio"] = float(taken.min() / counted.reported.mean())
             shares = {"reported": counted.reported / counted.reported.sum(), "pull": run.clients["pull"].to_numpy()}
             for name, share in shares.items():
                 metrics |= _distance(f"{name}_", l1(share, uniform))
@@ -103,6 +110,11 @@ class Participation:
             metrics["participation.gap.mean"] = total / gaps
             metrics["participation.gap.max"] = float(most)
         return metrics
+
+
+def _below_half(of: str, reported: Ints, everyone: Ints) -> dict[str, float]:
+    """Return the share of some clients whose reports are fewer than half of what all clients have on average."""
+    return {f"{of}below_half_fair_share": float((2 * len(everyone) * reported < everyone.sum()).mean())}
 
 
 def _distance(of: str, l1_uniform: float, which: str = "") -> dict[str, float]:
@@ -138,6 +150,7 @@ class GroupShares:
         ratio | | That share over the group's share of the devices: 1 is even. # of: selections; label: participation in multiples of a fair share
         reported_share | share | Share of all reports that were taken. # of: reports; label: share of all reports
         pull | share | Share of the pull on the model. # of: reports
+        below_half_fair_share | share | Clients of the group with fewer than half as many reports that were taken as all clients have on average. # better: lower; of: reports
         reported_ratio | | Share of all reports over the group's share of the devices: 1 is even. # of: reports; label: reports in multiples of a fair share
     """)  # noqa: E501
     scope = "groups"
@@ -151,6 +164,7 @@ class GroupShares:
             metrics["ratio"] = metrics["share"] / (len(run.clients) / len(everyone))
         if total := int(everyone["reported"].sum()):
             metrics["reported_share"] = int(run.clients["reported"].sum()) / total
+            metrics |= _below_half("", run.clients["reported"].to_numpy(), everyone["reported"].to_numpy())
             metrics["pull"] = math.fsum(everyone["pull"].gather(run.clients["client"]).to_list())
         if not run.clients["pi"].null_count():
             metrics["share_theory"] = math.fsum(run.clients["pi"].to_list())
@@ -200,6 +214,7 @@ class Tenths:
         participation.by_zone.least | | Share of the participations over share of the devices, of the time zone where it is smallest. # of: selections
         participation.reported_by_availability.TENTH | | Like by_availability, of the reports that were taken. # of: reports
         participation.reported_by_weight.TENTH | | Like reported_by_speed, of a tenth of the devices by weight (1: heaviest, 10: lightest). # of: reports
+        zone.ZONE.below_half_fair_share | share | Clients of a time zone with fewer than half as many reports that were taken as all clients have on average. # better: lower; of: reports
         zone.ZONE.reported_ratio | | Share of all reports over the share of the devices, of a time zone: 1 is even. # of: reports
         participation.reported_by_speed.TENTH | | Like by_speed, of the reports that were taken. # of: reports
         participation.reported_by_zone.most | | Like by_zone.most, of the reports that were taken. # of: reports
@@ -210,18 +225,23 @@ class Tenths:
     def measure(self, run: RunPart) -> dict[str, float]:
         """Return those of quantities that differ; nothing where no device took part, or fewer than ten are known."""
         reported, counts = run.clients["reported"].to_numpy(), run.clients["participations"].to_numpy()
-        return _tenths(run, "participation.by", counts) | _tenths(run, "participation.reported_by", reported)
+        metrics = _tenths(run, "participation.by", counts) | _tenths(run, "participation.reported_by", reported)
+        zones = run.clients["time_zone"].unique().sort().to_list()
+        for zone in zones if len(zones) > 1 and reported.any() else ():
+            own = reported[(run.clients["time_zone"] == zone).to_numpy()]
+            metrics |= _below_half(f"zone.{metric_part(zone)}.", own, reported)
+        return metrics
 
 
 def _tenths(run: RunPart, name: str, counts: Ints) -> dict[str, float]:
     if not counts.any():
         return {}
-    metrics = _by_tenth(f"{name}_speed", run.clients["speed"].to_numpy(), counts / counts.mean())
+    metrics = _by_tenth(f"{name}_speed", run.clients["speed"].to_numpy(), counts, counts.mean())
     if run.available is not None:
         followed, share = run.available.clients, run.available.share
         own = counts[followed]
         if own.any():
-            metrics |= _by_tenth(f"{name}_availability", share, own / own.mean())
+            metrics |= _by_tenth(f"{name}_availability", share, own, own.mean())
             metrics |= _by_tenth("participation.availability", share, share)
     zones = run.clients["time_zone"].unique().sort()
     if len(zones) > 1:
@@ -231,10 +251,10 @@ def _tenths(run: RunPart, name: str, counts: Ints) -> dict[str, float]:
     return metrics
 
 
-def _by_tenth(name: str, key: Floats, values: Floats) -> dict[str, float]:
+def _by_tenth(name: str, key: Floats, values: Floats | Ints, unit: float = 1.0) -> dict[str, float]:
     if len(key) < TENTHS or key.min() == key.max():
         return {}
-    return {f"{name}.{number}": float(value) for number, value in enumerate(tenths(key, values), start=1)}
+    return {f"{name}.{number}": float(value) for number, value in enumerate(tenths(key, values / unit), start=1)}
 
 
 def tenths(key: Floats, values: Floats | Ints) -> Floats:

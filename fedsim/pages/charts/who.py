@@ -76,8 +76,8 @@ def clients_chart(runs: Mapping[str, Run], name: str) -> Chart | None:
     for (label, run), color in zip(runs.items(), marks.SERIES, strict=False):
         counts, clients = run.clients["reported"].sort(descending=True).to_numpy(), len(run.clients)
         if taken := int(counts.sum()):
-            x = (np.arange(clients) + 0.5) / clients
-            series.append(Series.binned(label, x, counts * clients / taken, color))
+            x, share = np.arange(0.5, clients), counts * (clients / taken)
+            series.append(Series.binned(label, np.divide(x, clients, out=x), share, color))
     if not series:
         return None
     if len(runs) == 1:
