@@ -17,7 +17,7 @@ from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import COIN_LAWS
 from fedsim.selection import needs_feedback
-from fedsim.selection.built_in import poisson_chances
+from fedsim.selection.rules import poisson_chances
 from fedsim.theory.busy import outlasts
 from fedsim.theory.prediction import lengths_of
 

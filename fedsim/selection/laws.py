@@ -13,6 +13,7 @@ from fedsim.common.registry import Findings, Registry, is_own
 from fedsim.scenario.component import Choice
 from fedsim.scenario.server import Server
 from fedsim.selection.law import Candidates, Feedback, Informed, Law, Memory, Remembering, Request
+from fedsim.selection.rules import RULES, Rule, rule_of
 
 _BUILT_IN = {
     "midzuno": "fedsim.selection.built_in:Midzuno",
@@ -44,18 +45,18 @@ LAWS: Final = Registry[Law](
 def check_law(choice: Choice) -> Findings:
     """Return every mistake in a scenario's choice of a law, without building it: pairs (path, message)."""
     findings = LAWS.check(choice.kind, choice.options)
-    if not findings and is_own(choice.kind):
-        theory, covered = theory_of(choice), [name for name in LAWS.built_in if hasattr(LAWS[name], "theory")]
-        if theory not in (None, *covered):
-            message = f"{choice.kind!r} has the theory {theory!r}; it must be None or one of {', '.join(covered)}"
-            findings.append((("kind",), message))
+    if not findings:
+        theory = getattr(LAWS.find(choice.kind), "theory", None)
+        if not (theory is None or isinstance(theory, Rule) or (isinstance(theory, str) and theory in RULES)):
+            known = f"None, a Rule, or one of {', '.join(RULES)}"
+            findings.append((("kind",), f"{choice.kind!r} has the theory {theory!r}; it must be {known}"))
     return findings
 
 
-def theory_of(choice: Choice) -> str | None:
-    """Return the name under which theory knows the law that a scenario chooses; None where no theory covers it."""
-    theory: str | None = getattr(LAWS.find(choice.kind), "theory", None)
-    return theory
+def theory_of(choice: Choice) -> Rule | None:
+    """Return how the law that a scenario chooses draws clients; None where no theory covers it."""
+    theory: Rule | str | None = getattr(LAWS.find(choice.kind), "theory", None)
+    return None if theory is None else rule_of(theory)
 
 
 def needs_feedback(choice: Choice) -> bool:
@@ -63,8 +64,8 @@ def needs_feedback(choice: Choice) -> bool:
     return hasattr(LAWS.find(choice.kind), "take_feedback")
 
 
-def law_of(server: Server) -> str:
-    """Return the name by which theory knows a server's selection law.
+def law_of(server: Server) -> Rule:
+    """Return how a server's selection law draws clients.
 
     Raises a `ChainError` if no theory covers it.
     """
@@ -72,7 +73,7 @@ def law_of(server: Server) -> str:
     if law is None:
         raise ChainError(
             f"no theory covers the selection law {server.selection.kind!r}: its class would have to say by an "
-            "attribute `theory` which law of the chain it is; another one can be asked about by --law"
+            "attribute `theory` how it draws; another one can be asked about by --law"
         )
     return law
 

@@ -16,11 +16,12 @@ from fedsim.scenario.server import BufferedServer, SyncServer
 from fedsim.scenario.session import AnySession
 from fedsim.scenario.work import Work
 from fedsim.selection.laws import law_of
+from fedsim.selection.rules import Rule, rule_of
 from fedsim.theory import METHODS, Stationary, convergence, stationary
 from fedsim.theory.buffered import Asynchronous, Flow, LengthDistribution, asynchronous
 from fedsim.theory.busy import BUSY, check_ready, outlasts, taken_and_ready, with_busy_clients
 from fedsim.theory.mean_field import STALLS
-from fedsim.theory.question import separations
+from fedsim.theory.question import Law, separations
 
 _MOST = 100_000
 _TRUSTED = 0.1
@@ -35,7 +36,7 @@ def predicted(
     population: Population,
     separation: int | Ints | None = None,
     method: str = "auto",
-    law: str | None = None,
+    law: Law | None = None,
 ) -> Stationary:
     """Return the long-run participation of always-available clients under the scenario's selection law.
 
@@ -49,16 +50,16 @@ def predicted(
     if not scenario.server.selects_once:
         return flow_of(scenario, scenario.server, population, separation, method, law).stationary
     common = separations(population.separation if separation is None else separation, len(population))
-    rounds, law = np.broadcast_to(np.asarray(common), len(population)), law or law_of(scenario.server)
+    rounds, rule = np.broadcast_to(np.asarray(common), len(population)), rule_of(law or law_of(scenario.server))
     left_out = None
     try:
-        if (busy := _busy(scenario, scenario.server, population, rounds, law)) is not None:
+        if (busy := _busy(scenario, scenario.server, population, rounds, rule)) is not None:
             if method in {"auto", "mean-field"}:
                 return busy
             left_out = f"the method {method!r} leaves out that {BUSY}"
     except ChainError as error:
         left_out = f"theory does not hold here: {error}"
-    found = stationary(population.weight, common, scenario.server.wanted, law, method, seed=scenario.seed)
+    found = stationary(population.weight, common, scenario.server.wanted, rule, method, seed=scenario.seed)
     return found if left_out is None else replace(found, caveats=(*found.caveats, left_out))
 
 
@@ -102,9 +103,9 @@ def before_the_chain(
     if len(population) > most:
         return f"there are more than {most:,} clients, for which a run does not ask the mean field"
     try:
-        law = law_of(server)
+        rule = law_of(server)
         if server.selects_once:
-            busy = _busy(scenario, server, population, population.separation, law)
+            busy = _busy(scenario, server, population, population.separation, rule)
             return None if busy is None else _trusted(busy)
     except ChainError as error:
         return str(error)
@@ -119,7 +120,7 @@ def _trusted(found: Stationary) -> Stationary:
 
 
 def _busy(
-    scenario: Scenario, server: SyncServer, population: Population, separation: Ints, law: str
+    scenario: Scenario, server: SyncServer, population: Population, separation: Ints, rule: Rule
 ) -> Stationary | None:
     """Return the mean field of busy clients; None where the chain holds.
 
@@ -132,9 +133,9 @@ def _busy(
         raise ChainError("only reports keep clients out (server.cooldown_from), and those of failed rounds do not")
     sessions = lengths_of(scenario, population)
     if outlasts(sessions, separation, cooldown_s, server):
-        return with_busy_clients(population.weight, separation, cooldown_s, sessions, server, law)
-    if law == "bernoulli" and separation.any():
-        ready = taken_and_ready(population.weight, separation.astype(np.float64), server, law)[1]
+        return with_busy_clients(population.weight, separation, cooldown_s, sessions, server, rule)
+    if not (rule.fixed_size or rule.says("constant")) and separation.any():
+        ready = taken_and_ready(population.weight, separation.astype(np.float64), server, rule)[1]
         check_ready(ready, server.least)
     return None
 
@@ -213,7 +214,7 @@ def flow_of(
     population: Population,
     separation: int | Ints | None = None,
     method: str = "auto",
-    law: str | None = None,
+    law: Law | None = None,
 ) -> Flow:
     """Return what the mean field says of always-available clients under a scenario's buffered server.
 
