@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -324,7 +325,7 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
         for which, given in (("prices are", self.prices), ("server.uplink is", server.uplink)):
             if given is not None and not works:
                 raise ValueError(f"{which} of sessions from work, and no group has one (session.model, samples, ...)")
-        if self.stop.rounds is not None or server.pause:
+        if self.stop.most_rounds < math.inf or server.pause:
             return self
         if all(group.session.instant for group in self.population):
             or_pause = " or server.pause" if server.selects_once else ""

@@ -182,8 +182,8 @@ def cap_binds(scenario: Scenario, population: Population) -> bool:
     """Say whether a client can reach its cap on participations: by its separation, and the rounds that there may be."""
     if population.most is None:
         return False
-    rounds = scenario.stop.rounds
-    return rounds is None or bool((population.most < replace(population, most=None).at_most(rounds)).any())
+    rounds = scenario.stop.most_rounds
+    return rounds == np.inf or bool((population.most < replace(population, most=None).at_most(int(rounds))).any())
 
 
 def convergence_table(scenario: Scenario, population: Population, study: ConvergenceStudy) -> pl.DataFrame:
