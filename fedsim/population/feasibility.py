@@ -107,7 +107,7 @@ def _need(scenario: Scenario) -> _Need:
     if server.cooldown_from == "selected":
         return _Need(server.least, server.least)
     # Sessions that drop out or are late keep nobody out.
-    surely = scenario.always_available and server.deadline is None
+    surely = not scenario.losses.keys() & {"dropped", "late"}
     return _Need(min(server.cohort, server.least) if surely else 0, server.least)
 
 

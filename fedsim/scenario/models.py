@@ -260,6 +260,24 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
         return " and ".join(each for each, is_so in said.items() if is_so)
 
     @property
+    def losses(self) -> dict[str, str]:
+        """In which ways a session may end without a report that is taken: outcomes of sessions, each with its cause.
+
+        Where there is one, rounds with fewer than `minimum_reports` fail, too; and the end of the run aborts sessions.
+        """
+        server = self.server
+        over = server.selects_once and server.wanted > server.cohort
+        gated = server.selects_once and server.secure_aggregation is not None
+        found = {
+            "dropped": (not self.always_available, f"devices are not always there ({self.absences})"),
+            "late": (server.deadline is not None, "server.deadline, after which reports are late"),
+            "aborted": (over, "server.over_select above 1, where the slowest reports are not taken"),
+            "stale": (server.max_staleness is not None, "server.max_staleness, by which reports are discarded"),
+            "failed": (gated, "server.secure_aggregation, by which rounds fail"),
+        }
+        return {outcome: cause for outcome, (may, cause) in found.items() if may}
+
+    @property
     def sync_server(self) -> SyncServer:
         """The server, if it runs synchronous rounds; otherwise a `TypeError` is raised."""
         if self.server.selects_once:

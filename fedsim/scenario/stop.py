@@ -38,8 +38,7 @@ class Stop(Model):
     @property
     def criteria(self) -> dict[str, float]:
         """What ends the run, by key: numbers, and of ``duration`` seconds."""
-        given = {name: getattr(self, name) for name in type(self).model_fields}
-        return {name: limit for name, limit in given.items() if limit is not None}
+        return {name: limit for name, limit in self if limit is not None}
 
     def shares(self, counts: Counts, now_s: float) -> list[float]:
         """Return how much of each criterion is done, after so many seconds; 1 and more ends the run."""
@@ -48,7 +47,8 @@ class Stop(Model):
 
     def reached(self, counts: Counts) -> bool:
         """Say whether what has happened ends the run before its `horizon`."""
-        return max(self.shares(counts, 0.0)) >= 1.0
+        limits = map(self.__dict__.get, Counts._fields)  # asked at every report
+        return any(limit is not None and count >= limit for count, limit in zip(counts, limits, strict=True))
 
     def share(self, counts: Counts, now_s: float) -> float:
         """Return how much of the run is done, from 0 to 1, after so many seconds."""

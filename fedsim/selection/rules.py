@@ -5,8 +5,6 @@ for the cohorts and their chances, Monte Carlo for draws, the mean field for the
 What a rule does not say is unknown.
 """
 
-# ruff: noqa: ARG002 - every rule has the same methods, whatever it needs of their arguments
-
 from collections.abc import Callable
 from functools import cache
 from itertools import combinations
@@ -152,7 +150,6 @@ class Midzuno(Rule):
     one_by_weight = True
 
     def closed_form(self, weights: Floats, rounds: int, size: int) -> tuple[Floats, float]:
-        """Return the shares of theorem 4."""
         count, n = len(weights), rounds + 1
         # Where n cohorts hold the whole population, everyone takes part in every n rounds.
         if weights.min() == weights.max() or n * size == count:
@@ -165,12 +162,10 @@ class Midzuno(Rule):
         return pi, _ROUNDING + 10.0 * defect
 
     def cohorts(self, weights: Floats, size: int) -> tuple[Bools, Floats]:
-        """Return all sets of B clients, and the sums of their weights."""
         members, chosen = _sets(len(weights), size)
         return members, weights[chosen].sum(axis=1)
 
     def play(self, weights: Floats, ready: Bools, size: int, draw: Draw) -> tuple[Floats | None, Bools]:
-        """One client in proportion to its weight, then B - 1 uniformly among the others that are ready."""
         mass = np.where(ready, weights, 0.0)
         total = mass.cumsum(axis=1)
         first = mass / total[:, -1:]
@@ -187,11 +182,9 @@ class Midzuno(Rule):
         return first, chosen
 
     def mean_chance(self, first: Floats, size: int) -> Floats:
-        """Return the chance itself, which is that of a cohort of 1 client."""
         return first
 
     def chances(self, weights: Floats, rounds: Floats, size: int, ready: Floats) -> Floats:
-        """Solve for the free mass and the number of ready clients."""
         near = float(weights @ ready)
 
         def second(share: float, ready: Floats) -> Floats:
@@ -245,7 +238,6 @@ class Midzuno(Rule):
         return _fluctuation(first, taken, 2.0 * (1.0 - ready))
 
     def first_draw(self, chance: Floats, ready: Floats, size: int) -> Floats:
-        """Return the chance less that in the second draws."""
         second = (size - 1) / np.maximum(ready.sum() - ready, size - 1)
         return np.asarray((chance - second) / (1.0 - second))
 
@@ -256,11 +248,9 @@ class Uniform(Rule):
     name = "uniform"
 
     def reduced(self, weights: Floats, size: int) -> tuple[Floats, int, Rule]:
-        """Return Midzuno's rule at equal weights."""
         return np.full_like(weights, 1.0 / weights.size), size, MIDZUNO
 
     def chances_now(self, eligible: Floats, weights: Floats, size: float) -> Floats:
-        """Return one chance for all."""
         return _level(eligible, np.ones(len(weights)), size)
 
 
@@ -273,7 +263,6 @@ class Successive(Rule):
     name = "successive"
 
     def reduced(self, weights: Floats, size: int) -> tuple[Floats, int, Rule]:
-        """Return Midzuno's rule where one client is drawn, which is the same."""
         return weights, size, MIDZUNO if size == 1 else self
 
     def cohorts(self, weights: Floats, size: int) -> tuple[Bools, Floats]:
@@ -302,11 +291,9 @@ class Successive(Rule):
         return None, _smallest(clocks, size)
 
     def mean_chance(self, first: Floats, size: int) -> Floats:
-        """Return the chance that one of B draws takes it."""
         return np.asarray(1.0 - (1.0 - first) ** size)
 
     def chances_now(self, eligible: Floats, weights: Floats, size: float) -> Floats:
-        """Return 1 - exp(-theta p_i), where B are expected."""
         if eligible.sum() <= size:
             return np.ones(len(weights))
         if size == 1.0:
@@ -327,7 +314,6 @@ class Successive(Rule):
         return _fluctuation(first, taken, 2.0 * (1.0 - ready + taken / ready))
 
     def first_draw(self, chance: Floats, ready: Floats, size: int) -> Floats:
-        """Return 1 - (1 - h_i)^(1/B)."""
         return np.asarray(-np.expm1(np.log1p(-chance) / size))
 
 
@@ -338,7 +324,6 @@ class Blocks(Rule):
     in_blocks = True
 
     def reduced(self, weights: Floats, size: int) -> tuple[Floats, int, Rule]:
-        """Return Midzuno's rule on blocks."""
         return weights.reshape(-1, size).sum(axis=1), 1, MIDZUNO
 
 
@@ -390,11 +375,9 @@ class Bernoulli(Rule):
         return in_order, draw(_each(weights)) < in_order
 
     def mean_chance(self, first: Floats, size: int) -> Floats:
-        """Return min(1, B a_i)."""
         return np.asarray(np.minimum(1.0, size * first))
 
     def chances_now(self, eligible: Floats, weights: Floats, size: float) -> Floats:
-        """Return min(1, theta p_i)."""
         return _drawn(eligible, weights, size)
 
     def fluctuation(self, first: Floats, taken: Floats, ready: Floats, size: int) -> float:
@@ -402,7 +385,6 @@ class Bernoulli(Rule):
         return _fluctuation(first, taken, 4.0 * size * (1.0 - ready) / ready)
 
     def first_draw(self, chance: Floats, ready: Floats, size: int) -> Floats:
-        """Return the share of B that is wanted."""
         return chance / size
 
 
@@ -413,11 +395,9 @@ class Poisson(Rule):
     fixed_size = False
 
     def constant(self, weights: Floats, size: int) -> Floats:
-        """Return min(1, B p_i)."""
         return poisson_chances(weights, size)
 
     def fluctuation(self, first: Floats, taken: Floats, ready: Floats, size: int) -> float:
-        """Return 2 sum_i s_i^2 (1 - w_i)."""
         return _fluctuation(first, taken, 2.0 * (1.0 - ready))
 
 

@@ -125,12 +125,10 @@ def why_not(scenario: Scenario, population: Population) -> str | None:
     if rule is None or not rule.says("chances_now"):
         known = ", ".join(name for name, each in RULES.items() if each.says("chances_now"))
         return f"the selection law {server.selection.kind!r}; it knows {known}"
-    if server.wanted > server.cohort:
-        return "server.over_select above 1, where the slowest reports are not taken"
+    if unknown := [cause for outcome, cause in scenario.losses.items() if outcome not in {"dropped", "late"}]:
+        return unknown[0]
     if server.check_ins is not None:
         return "server.check_ins, by which only connected devices are seen"
-    if server.secure_aggregation is not None:
-        return "server.secure_aggregation, by which rounds fail"
     if server.cooldown_from == "reported" and rests:
         return "cool-downs that only a report starts (server.cooldown_from)"
     try:

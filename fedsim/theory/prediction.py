@@ -93,8 +93,8 @@ def before_the_chain(
     Of more than `most` clients nothing is asked. The population is built where it is needed and not given.
     """
     server = scenario.server
-    if not scenario.always_available:
-        return f"devices are not always there ({scenario.absences})"
+    if (cause := scenario.losses.get("dropped")) is not None:
+        return cause
     population = build_population(scenario) if population is None else population
     if len(population.barred):
         return "some devices can never take part (session.needs, left_out)"
@@ -128,7 +128,7 @@ def _busy(
     """
     cooldown_s = population.cooldown_s
     rests = bool(separation.any() or cooldown_s.any())
-    fails = server.secure_aggregation is not None or (server.minimum_reports and server.deadline is not None)
+    fails = "failed" in scenario.losses or (server.minimum_reports and "late" in scenario.losses)
     if rests and server.cooldown_from == "reported" and fails:
         raise ChainError("only reports keep clients out (server.cooldown_from), and those of failed rounds do not")
     sessions = lengths_of(scenario, population)
@@ -163,19 +163,16 @@ def known_pulls(scenario: Scenario, population: Population) -> Floats | str:
 
 
 def all_report(scenario: Scenario, population: Population) -> bool:
-    """Say whether every session of always-available clients surely ends with a report that is taken."""
-    server = scenario.server
-    fails = server.selects_once and (server.wanted > server.cohort or server.secure_aggregation is not None)
-    if fails or server.max_staleness is not None:
-        return False
-    if server.deadline is None:
-        return True
+    """Say whether every session surely ends with a report that is taken."""
+    deadline = scenario.server.deadline
+    if deadline is None or scenario.losses.keys() - {"late"}:
+        return not scenario.losses
     try:
         sessions = lengths_of(scenario, population)
     except ChainError:
         return False
     longest = np.array([each[0] if len(each) == 1 else np.inf for each in sessions.values])[sessions.group]
-    return bool((longest <= server.deadline * population.speed).all())
+    return bool((longest <= deadline * population.speed).all())
 
 
 def cap_binds(scenario: Scenario, population: Population) -> bool:
