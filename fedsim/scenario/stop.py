@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from fedsim.common.instants import to_ms
-from fedsim.scenario.model import Model
+from fedsim.scenario.model import SparseModel
 from fedsim.scenario.units import PositiveDuration, format_duration
 
 
@@ -19,8 +19,10 @@ class Counts(NamedTuple):
     reports: int  # that were taken, of rounds that have closed
 
 
-class Stop(Model):
+class Stop(SparseModel):
     """When the run ends: whichever comes first. A criterion is the name of one of the `Counts`, or ``duration``."""
+
+    unwritten = frozenset({"reports"})
 
     rounds: Annotated[int, Field(ge=1, le=10**9)] | None = None
     """Number of rounds; of versions, with a buffered server."""
