@@ -1,5 +1,7 @@
 """Selection laws by name: mistakes in a scenario's choice, and the law that it means; a user's own law is checked."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, cast
 
@@ -7,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.common.errors import ChainError, PluginError
+from fedsim.common.errors import ChainError, FedsimError, PluginError, told
 from fedsim.common.keyed import stream
 from fedsim.common.registry import Findings, Registry, is_own
 from fedsim.scenario.component import Choice
@@ -76,6 +78,19 @@ def law_of(server: Server) -> Rule:
             "attribute `theory` how it draws; another one can be asked about by --law"
         )
     return law
+
+
+@contextmanager
+def failing_in_words(rule: Rule) -> Iterator[None]:
+    """Turn what a rule of the user's own raises, or what its answers make theory raise, into a `PluginError`."""
+    try:
+        yield
+    except FedsimError:
+        raise
+    except Exception as error:
+        if rule is RULES.get(rule.name):
+            raise
+        raise PluginError(f"the theory of the selection law {rule.name!r}: {told(error)}") from error
 
 
 def selection_law(choice: Choice, weights: Floats, cohort: int, seed: int, replicate: int) -> Law:

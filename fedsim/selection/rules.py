@@ -37,7 +37,7 @@ class Rule:
     `weights` (n,) are positive, of the clients that are meant; `size`, B, is how many clients a round wants.
     """
 
-    name: str
+    name: ClassVar[str] = "of one's own"
     fixed_size: ClassVar[bool] = True
     """Whether a round takes exactly B clients; else a random number, of the mean B where more are ready."""
     in_turn: ClassVar[bool] = False

@@ -58,7 +58,10 @@ def closed_form(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law:
             f"law {question.law!r} with a cohort of {question.cohort} has no closed form: use the method "
             f"'exact' (small systems), 'mean-field' or 'monte-carlo'"
         )
-    pi, error = _participation(question)
+    units, pi, error = reduced(question), np.full(question.clients, 1.0 / question.clients), 0.0
+    if not question.rule.in_turn:
+        of_units, error = units.rule.closed_form(units.weights, int(question.separations[0]), units.cohort)
+        pi = per_client(question, of_units)
     return Stationary(*question.asked, pi, method="closed-form", error_bound=error)
 
 
@@ -120,12 +123,3 @@ def smallest_separation(
         )
     smallest = bisect_left(range(most), True, key=lambda R: measure(closed_form(weights, R, cohort, law)) <= target)
     return closed_form(weights, smallest, cohort, law)
-
-
-def _participation(question: Question) -> tuple[Floats, float]:
-    """Return pi and its error bound."""
-    units = reduced(question)
-    if units.rule.in_turn or not isinstance(units.separation, int):
-        return np.full(question.clients, 1.0 / question.clients), 0.0
-    pi, error = units.rule.closed_form(units.weights, units.separation, units.cohort)
-    return per_client(question, pi), error

@@ -15,7 +15,7 @@ from fedsim.scenario.models import ConvergenceStudy
 from fedsim.scenario.server import BufferedServer, SyncServer
 from fedsim.scenario.session import AnySession
 from fedsim.scenario.work import Work
-from fedsim.selection.laws import law_of
+from fedsim.selection.laws import failing_in_words, law_of
 from fedsim.selection.rules import Rule, rule_of
 from fedsim.theory import METHODS, Stationary, convergence, stationary
 from fedsim.theory.buffered import Asynchronous, Flow, LengthDistribution, asynchronous
@@ -52,14 +52,15 @@ def predicted(
     common = separations(population.separation if separation is None else separation, len(population))
     rounds, rule = np.broadcast_to(np.asarray(common), len(population)), rule_of(law or law_of(scenario.server))
     left_out = None
-    try:
-        if (busy := _busy(scenario, scenario.server, population, rounds, rule)) is not None:
-            if method in {"auto", "mean-field"}:
-                return busy
-            left_out = f"the method {method!r} leaves out that {BUSY}"
-    except ChainError as error:
-        left_out = f"theory does not hold here: {error}"
-    found = stationary(population.weight, common, scenario.server.wanted, rule, method, seed=scenario.seed)
+    with failing_in_words(rule):
+        try:
+            if (busy := _busy(scenario, scenario.server, population, rounds, rule)) is not None:
+                if method in {"auto", "mean-field"}:
+                    return busy
+                left_out = f"the method {method!r} leaves out that {BUSY}"
+        except ChainError as error:
+            left_out = f"theory does not hold here: {error}"
+        found = stationary(population.weight, common, scenario.server.wanted, rule, method, seed=scenario.seed)
     return found if left_out is None else replace(found, caveats=(*found.caveats, left_out))
 
 
@@ -105,7 +106,8 @@ def before_the_chain(
     try:
         rule = law_of(server)
         if server.selects_once:
-            busy = _busy(scenario, server, population, population.separation, rule)
+            with failing_in_words(rule):
+                busy = _busy(scenario, server, population, population.separation, rule)
             return None if busy is None else _trusted(busy)
     except ChainError as error:
         return str(error)
