@@ -70,7 +70,7 @@ def shortage(scenario: Scenario, population: Population) -> Shortage | None:
     or as often as its cap allows; all rounds but the last keep as many out as they select (or as report), and the last
     one needs as many as it can start with.
     """
-    server, need, horizon = scenario.server, _need(scenario), scenario.stop.most_rounds
+    server, need, horizon = scenario.server, _need(scenario), min(scenario.stop.most_rounds, 1 << 60)
     if server.shortage == "proceed" and scenario.always_available and server.fixed_size:
         # Each round takes as many as it can get, so that all are out after some rounds.
         together = -(-len(population) // server.wanted)
@@ -85,7 +85,7 @@ def shortage(scenario: Scenario, population: Population) -> Shortage | None:
         spread = 0.0 if server.fixed_size else _CERTAIN * math.sqrt(need.least)
         gap = need.kept - supply
         tried.append(math.ceil(max(4 * (len(population) + need.least) / gap, (2 * spread / gap) ** 2)))
-    if horizon < math.inf:
+    if scenario.stop.most_rounds < math.inf:
         tried.append(int(horizon))
     for rounds in sorted(each for each in tried if each <= horizon):
         needed = need.kept * (rounds - 1) + need.least
