@@ -15,7 +15,7 @@ from fedsim.common.registry import Findings, Registry, is_own
 from fedsim.scenario.component import Choice
 from fedsim.scenario.server import Server
 from fedsim.selection.law import Candidates, Feedback, Informed, Law, Memory, Remembering, Request
-from fedsim.selection.rules import RULES, Rule, rule_of
+from fedsim.selection.rules import RULES, SelectionRule, rule_of
 
 _BUILT_IN = {
     "midzuno": "fedsim.selection.built_in:Midzuno",
@@ -49,15 +49,15 @@ def check_law(choice: Choice) -> Findings:
     findings = LAWS.check(choice.kind, choice.options)
     if not findings:
         theory = getattr(LAWS.find(choice.kind), "theory", None)
-        if not (theory is None or isinstance(theory, Rule) or (isinstance(theory, str) and theory in RULES)):
-            known = f"None, a Rule, or one of {', '.join(RULES)}"
+        if not (theory is None or isinstance(theory, SelectionRule) or (isinstance(theory, str) and theory in RULES)):
+            known = f"None, a SelectionRule, or one of {', '.join(RULES)}"
             findings.append((("kind",), f"{choice.kind!r} has the theory {theory!r}; it must be {known}"))
     return findings
 
 
-def theory_of(choice: Choice) -> Rule | None:
+def theory_of(choice: Choice) -> SelectionRule | None:
     """Return how the law that a scenario chooses draws clients; None where no theory covers it."""
-    theory: Rule | str | None = getattr(LAWS.find(choice.kind), "theory", None)
+    theory: SelectionRule | str | None = getattr(LAWS.find(choice.kind), "theory", None)
     return None if theory is None else rule_of(theory)
 
 
@@ -66,7 +66,7 @@ def needs_feedback(choice: Choice) -> bool:
     return hasattr(LAWS.find(choice.kind), "take_feedback")
 
 
-def law_of(server: Server) -> Rule:
+def law_of(server: Server) -> SelectionRule:
     """Return how a server's selection law draws clients.
 
     Raises a `ChainError` if no theory covers it.
@@ -81,7 +81,7 @@ def law_of(server: Server) -> Rule:
 
 
 @contextmanager
-def failing_in_words(rule: Rule) -> Iterator[None]:
+def failing_in_words(rule: SelectionRule) -> Iterator[None]:
     """Turn what a rule of the user's own raises, or what its answers make theory raise, into a `PluginError`."""
     try:
         yield

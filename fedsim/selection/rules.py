@@ -1,8 +1,8 @@
 """What theory asks of a selection law, and what the built-in laws answer.
 
-A `Rule` says how clients are chosen among those that are ready. Theory asks it, and knows none by name: exact theory
-for the cohorts and their chances, Monte Carlo for draws, the mean field for the chance of a client given the free mass.
-What a rule does not say is unknown.
+A `SelectionRule` says how clients are chosen among those that are ready. Theory asks it, and knows none by name: exact
+theory for the cohorts and their chances, Monte Carlo for draws, the mean field for the chance of a client given the
+free mass. What a rule does not say is unknown.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from fedsim.common.later import optimize
 from fedsim.selection.eligible_weight import competing_weight
 from fedsim.selection.poisson_sampling import inclusion
 
-Draw = Callable[[int | NDArray[np.uint64]], Floats]
+RoundDraw = Callable[[int | NDArray[np.uint64]], Floats]
 """The draws of one round by replicas, (replicas, n), uniform in (0, 1): 0 for the leader, 1 + i for client i."""
 
 _TOLERANCE = 1e-13  # of the logarithm of a mass
@@ -31,7 +31,7 @@ _LARGEST_ORDERED = 12  # successive draws: 2^B partial cohorts
 _LARGEST_FREE = 16  # clients that may or may not take part: 2^n cohorts
 
 
-class Rule:
+class SelectionRule:
     """How a law chooses among clients that are ready; an own one inherits from this, and is its law's ``theory``.
 
     `weights` (n,) are positive, of the clients that are meant; `size`, B, is how many clients a round wants.
@@ -49,9 +49,9 @@ class Rule:
 
     def says(self, method: str) -> bool:
         """Say whether the rule declares one of the methods below."""
-        return getattr(type(self), method) is not getattr(Rule, method)
+        return getattr(type(self), method) is not getattr(SelectionRule, method)
 
-    def reduced(self, weights: Floats, size: int) -> "tuple[Floats, int, Rule]":
+    def reduced(self, weights: Floats, size: int) -> "tuple[Floats, int, SelectionRule]":
         """Return the same rule on what is chosen: weights, size and rule."""
         return weights, size, self
 
@@ -70,8 +70,8 @@ class Rule:
         """
         raise self._unknown("the chances of cohorts")
 
-    def play(self, weights: Floats, ready: Bools, size: int, draw: Draw) -> tuple[Floats | None, Bools]:
-        """Draw a round of every replica: the chance of each client, if known, and who takes part, (replicas, n).
+    def play(self, weights: Floats, ready: Bools, size: int, draw: RoundDraw) -> tuple[Floats | None, Bools]:
+        """RoundDraw a round of every replica: the chance of each client, if known, and who takes part, (replicas, n).
 
         By default one of the `cohorts` is drawn.
         """
@@ -126,16 +126,16 @@ class Rule:
         return CannotAnswerError(f"law {self.name!r} does not say {what}: {other}")
 
 
-def rule_of(law: "Rule | str") -> Rule:
+def rule_of(law: "SelectionRule | str") -> SelectionRule:
     """Return the rule of that name, or the one that is given; a `ChainError` says that there is none."""
-    if isinstance(law, Rule):
+    if isinstance(law, SelectionRule):
         return law
     if law not in RULES:
         raise ChainError(f"there is no selection law {law!r}: choose one of {', '.join(RULES)}")
     return RULES[law]
 
 
-class Midzuno(Rule):
+class MidzunoRule(SelectionRule):
     """One by weight, the rest uniformly: P(S) is proportional to the sum of its weights (Sun et al. 2025, section 3).
 
     With c_i the inclusion probability of a conditional Poisson sample of n = R + 1 clients,
@@ -165,7 +165,7 @@ class Midzuno(Rule):
         members, chosen = _sets(len(weights), size)
         return members, weights[chosen].sum(axis=1)
 
-    def play(self, weights: Floats, ready: Bools, size: int, draw: Draw) -> tuple[Floats | None, Bools]:
+    def play(self, weights: Floats, ready: Bools, size: int, draw: RoundDraw) -> tuple[Floats | None, Bools]:
         mass = np.where(ready, weights, 0.0)
         total = mass.cumsum(axis=1)
         first = mass / total[:, -1:]
@@ -242,19 +242,19 @@ class Midzuno(Rule):
         return np.asarray((chance - second) / (1.0 - second))
 
 
-class Uniform(Rule):
+class UniformRule(SelectionRule):
     """All alike, whatever their weights."""
 
     name = "uniform"
 
-    def reduced(self, weights: Floats, size: int) -> tuple[Floats, int, Rule]:
+    def reduced(self, weights: Floats, size: int) -> tuple[Floats, int, SelectionRule]:
         return np.full_like(weights, 1.0 / weights.size), size, MIDZUNO
 
     def chances_now(self, eligible: Floats, weights: Floats, size: float) -> Floats:
         return _level(eligible, np.ones(len(weights)), size)
 
 
-class Successive(Rule):
+class SuccessiveRule(SelectionRule):
     """One client after the other, each by weight among those that are left (Plackett-Luce).
 
     In the mean field h_i = 1 - (1 - a_i)^B; where devices come and go, 1 - exp(-theta p_i) (Rosén).
@@ -262,7 +262,7 @@ class Successive(Rule):
 
     name = "successive"
 
-    def reduced(self, weights: Floats, size: int) -> tuple[Floats, int, Rule]:
+    def reduced(self, weights: Floats, size: int) -> tuple[Floats, int, SelectionRule]:
         return weights, size, MIDZUNO if size == 1 else self
 
     def cohorts(self, weights: Floats, size: int) -> tuple[Bools, Floats]:
@@ -285,7 +285,7 @@ class Successive(Rule):
             drawn.append(total)
         return members, drawn[-1]
 
-    def play(self, weights: Floats, ready: Bools, size: int, draw: Draw) -> tuple[Floats | None, Bools]:
+    def play(self, weights: Floats, ready: Bools, size: int, draw: RoundDraw) -> tuple[Floats | None, Bools]:
         """Take the B first of independent exponential clocks of rates p_i (Efraimidis-Spirakis 2006)."""
         clocks = np.where(ready, -np.log(draw(_each(weights))) / weights, np.inf)
         return None, _smallest(clocks, size)
@@ -317,24 +317,24 @@ class Successive(Rule):
         return np.asarray(-np.expm1(np.log1p(-chance) / size))
 
 
-class Blocks(Rule):
+class BlocksRule(SelectionRule):
     """B consecutive clients at a time, by the block's weight: the rule of one client on blocks."""
 
     name = "groups"
     in_blocks = True
 
-    def reduced(self, weights: Floats, size: int) -> tuple[Floats, int, Rule]:
+    def reduced(self, weights: Floats, size: int) -> tuple[Floats, int, SelectionRule]:
         return weights.reshape(-1, size).sum(axis=1), 1, MIDZUNO
 
 
-class InTurn(Rule):
+class InTurnRule(SelectionRule):
     """Every client in turn, in the order of indices."""
 
     name = "cyclic"
     in_turn = True
 
 
-class Bernoulli(Rule):
+class BernoulliRule(SelectionRule):
     """Each ready client by itself, with min(1, s p_i), s such that B are expected; all, when at most B are ready.
 
     In the mean field h_i = min(1, B a_i).
@@ -356,7 +356,7 @@ class Bernoulli(Rule):
         members[:, free] = (np.arange(1 << free.size)[:, None] >> np.arange(free.size)) & 1
         return members, np.where(members, chances, 1.0 - chances).prod(axis=1)
 
-    def play(self, weights: Floats, ready: Bools, size: int, draw: Draw) -> tuple[Floats | None, Bools]:
+    def play(self, weights: Floats, ready: Bools, size: int, draw: RoundDraw) -> tuple[Floats | None, Bools]:
         """In order of weight, client j is certain when s p_j would reach 1."""
         order = np.argsort(-weights, kind="stable")
         here = ready[:, order]
@@ -388,7 +388,7 @@ class Bernoulli(Rule):
         return chance / size
 
 
-class Poisson(Rule):
+class PoissonRule(SelectionRule):
     """Each client by itself, with the constant chance min(1, B p_i)."""
 
     name = "poisson"
@@ -497,6 +497,9 @@ def _drawn(eligible: Floats, weights: Floats, total: float) -> Floats:
     return _level(eligible, weights / competing_weight(eligible, weights), total, own=np.zeros(1))
 
 
-MIDZUNO: Rule = Midzuno()
-RULES = {each.name: each for each in (MIDZUNO, Uniform(), Successive(), Blocks(), InTurn(), Bernoulli(), Poisson())}
+MIDZUNO: SelectionRule = MidzunoRule()
+RULES = {
+    each.name: each
+    for each in (MIDZUNO, UniformRule(), SuccessiveRule(), BlocksRule(), InTurnRule(), BernoulliRule(), PoissonRule())
+}
 """The rules of the built-in laws that theory knows."""

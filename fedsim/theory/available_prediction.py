@@ -46,7 +46,7 @@ from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import SyncServer
 from fedsim.selection.laws import law_of, theory_of
-from fedsim.selection.rules import RULES, Rule
+from fedsim.selection.rules import RULES, SelectionRule
 from fedsim.theory.prediction import cap_binds, session_kinds
 
 _MOST_NUMBERS = 1 << 27  # chances that are remembered at once: of every device in the rounds for which one may rest
@@ -263,7 +263,7 @@ def expected_reports(
     weights: Floats,
     separation: Ints,
     cooldown_s: Floats,
-    rule: Rule,
+    rule: SelectionRule,
     selections: Selections,
     reporting: Callable[[int], tuple[NDArray[np.intp], Floats]],
     late: Bools | None = None,

@@ -38,7 +38,7 @@ from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ChainError
 from fedsim.common.later import optimize, special
 from fedsim.selection.rules import MIDZUNO, rule_of
-from fedsim.theory.question import Law, Stationary, normalised, separations
+from fedsim.theory.question import AnyRule, Stationary, normalised, separations
 from fedsim.theory.stationary import stationary
 
 _SWEEPS = 2_000
@@ -129,7 +129,7 @@ class Asynchronous:
     lengths: LengthDistribution  # of sessions
     concurrency: int  # C places
     buffer: int  # B reports make a version
-    law: Law = MIDZUNO
+    law: AnyRule = MIDZUNO
     rest_from: str = "selected"  # what starts separation and cool-down: "selected" or "reported"
     max_staleness: int | None = None  # reports that are staler are not taken
 

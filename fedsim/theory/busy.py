@@ -25,7 +25,7 @@ from fedsim.common.errors import ChainError
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.later import stats
 from fedsim.scenario.server import SyncServer
-from fedsim.selection.rules import Rule
+from fedsim.selection.rules import SelectionRule
 from fedsim.theory.buffered import LengthDistribution
 from fedsim.theory.mean_field import fluctuation, participation
 from fedsim.theory.pull import independent_pulls
@@ -58,7 +58,12 @@ def outlasts(sessions: LengthDistribution, separation: Ints, cooldown_s: Floats,
 
 
 def with_busy_clients(
-    weights: Floats, separation: Ints, cooldown_s: Floats, sessions: LengthDistribution, server: SyncServer, rule: Rule
+    weights: Floats,
+    separation: Ints,
+    cooldown_s: Floats,
+    sessions: LengthDistribution,
+    server: SyncServer,
+    rule: SelectionRule,
 ) -> Stationary | None:
     """Return the participation of always-available clients who are busy; None where that changes next to nothing.
 
@@ -138,7 +143,7 @@ def check_ready(ready: Floats, wanted: int) -> None:
         )
 
 
-def taken_and_ready(weights: Floats, gap: Floats, server: SyncServer, rule: Rule) -> tuple[Floats, Floats]:
+def taken_and_ready(weights: Floats, gap: Floats, server: SyncServer, rule: SelectionRule) -> tuple[Floats, Floats]:
     """Return the share of rounds in which each client takes part, and that in which it is ready."""
     if rule.says("constant"):
         chances = rule.constant(weights, server.wanted)

@@ -18,7 +18,7 @@ from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError
 from fedsim.selection.rules import MIDZUNO
 from fedsim.theory.pull import independent_pulls
-from fedsim.theory.question import Law, Question, Stationary, ask, largest_separation, per_client, reduced
+from fedsim.theory.question import AnyRule, Question, Stationary, ask, largest_separation, per_client, reduced
 
 _ROUNDING = 1e-12  # measured against extended precision: see tests/theory/test_closed_form.py
 _MEASURES: dict[str, Callable[[Stationary], float]] = {
@@ -34,7 +34,7 @@ def has_closed_form(question: Question) -> bool:
     return question.rule.in_turn or (common and reduced(question).rule.says("closed_form"))
 
 
-def closed_form(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: Law = MIDZUNO) -> Stationary:
+def closed_form(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: AnyRule = MIDZUNO) -> Stationary:
     """Stationary participation under one common separation, 0 <= R <= floor(N / B) - 1, in O(N) time and memory.
 
     Of blocks, which take part as a whole, pi_i = pi_block / B. Where all take their turn in the order of indices, it is
@@ -73,7 +73,7 @@ def _renewals(question: Question) -> Stationary:
     return Stationary(*question.asked, pi, method="closed-form", error_bound=_ROUNDING, pull=pull)
 
 
-def distances(weights: ArrayLike, separations: Sequence[int], cohort: int = 1, law: Law = MIDZUNO) -> Floats:
+def distances(weights: ArrayLike, separations: Sequence[int], cohort: int = 1, law: AnyRule = MIDZUNO) -> Floats:
     """L1 distance of pi_R from uniform, between 0 and 2, for each of many common separations R.
 
     Raises a `ChainError` as `closed_form`, for any of the separations.
@@ -84,7 +84,7 @@ def distances(weights: ArrayLike, separations: Sequence[int], cohort: int = 1, l
 def smallest_separation(
     weights: ArrayLike,
     cohort: int = 1,
-    law: Law = MIDZUNO,
+    law: AnyRule = MIDZUNO,
     *,
     target_l1: float | None = None,
     target_tv: float | None = None,

@@ -11,7 +11,7 @@ from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import CannotAnswerError, ChainError
 from fedsim.selection.rules import MIDZUNO
 from fedsim.theory.monte_carlo import CELLS, batches, rounds_of
-from fedsim.theory.question import Law, Question, Stationary, ask, per_client, reduced, whole_number
+from fedsim.theory.question import AnyRule, Question, Stationary, ask, per_client, reduced, whole_number
 from fedsim.theory.stationary import EXACT_UP_TO, stationary
 from fedsim.theory.windows import enumerate_windows
 
@@ -40,7 +40,7 @@ def convergence(
     weights: ArrayLike,
     separation: ArrayLike,
     cohort: int = 1,
-    law: Law = MIDZUNO,
+    law: AnyRule = MIDZUNO,
     method: str = "auto",
     *,
     rounds: int = 200,
@@ -103,7 +103,7 @@ def running_frequencies(
     weights: ArrayLike,
     separation: ArrayLike,
     cohort: int = 1,
-    law: Law = MIDZUNO,
+    law: AnyRule = MIDZUNO,
     *,
     rounds: int = 200,
     replicas: int = 256,

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 from fedsim.common.arrays import Bools, Floats
 from fedsim.common.errors import ChainError
 from fedsim.common.intervals import bisected
-from fedsim.selection.rules import MIDZUNO, RULES, Rule, rule_of
-from fedsim.theory.question import Law, Stationary, ask, normalised, separations
+from fedsim.selection.rules import MIDZUNO, RULES, SelectionRule, rule_of
+from fedsim.theory.question import AnyRule, Stationary, ask, normalised, separations
 from fedsim.theory.stationary import stationary, without_draws
 
 INVERTIBLE = tuple(name for name, rule in RULES.items() if rule.says("first_draw") or rule.says("constant"))
@@ -46,7 +46,7 @@ class Designed:
 
 
 def weights_for(
-    target: ArrayLike, separation: ArrayLike, cohort: int = 1, law: Law = MIDZUNO, *, means: bool = True
+    target: ArrayLike, separation: ArrayLike, cohort: int = 1, law: AnyRule = MIDZUNO, *, means: bool = True
 ) -> Designed:
     """Find weights under which always-available clients participate as `target` (N,) says, in proportion.
 
@@ -118,7 +118,7 @@ def fitted(
     return np.asarray(best / best.mean())
 
 
-def _rule_of_thumb(shares: Floats, rounds: Floats, cohort: int, rule: Rule) -> Floats:
+def _rule_of_thumb(shares: Floats, rounds: Floats, cohort: int, rule: SelectionRule) -> Floats:
     """Return the odds of a leader, where R is common and one drawn by weight, else what the mean field would weigh."""
     if rule.one_by_weight and np.ptp(rounds) == 0.0:
         size = rounds[0] + 1.0
@@ -133,7 +133,7 @@ def _rule_of_thumb(shares: Floats, rounds: Floats, cohort: int, rule: Rule) -> F
     return np.asarray(first / np.maximum(1.0 - first * (1.0 - ready), 1e-9))
 
 
-def _within_limits(shares: Floats, rounds: Floats, cohort: int, rule: Rule) -> tuple[Floats, Bools]:
+def _within_limits(shares: Floats, rounds: Floats, cohort: int, rule: SelectionRule) -> tuple[Floats, Bools]:
     """Return the shares in proportion that can be had, but for clients at a limit, and which clients these are."""
     high, low = (1.0 - _ROOM) / (cohort * (1.0 + rounds)), np.zeros(len(shares))
     wanted = shares

@@ -10,7 +10,7 @@ from fedsim.common.arrays import Floats
 from fedsim.common.errors import CannotAnswerError, ChainError
 from fedsim.common.later import sparse
 from fedsim.selection.rules import MIDZUNO
-from fedsim.theory.question import Law, Stationary, ask, per_client, reduced
+from fedsim.theory.question import AnyRule, Stationary, ask, per_client, reduced
 from fedsim.theory.windows import LARGEST, Windows, enumerate_windows
 
 _SAME = 1e-9  # recurrent classes agree when their participation differs by less
@@ -24,7 +24,7 @@ _STRIDE = 20  # iterations between checks
 
 
 def exact(
-    weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: Law = MIDZUNO, *, limit: int = LARGEST
+    weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: AnyRule = MIDZUNO, *, limit: int = LARGEST
 ) -> Stationary:
     """Stationary participation from the transition matrix over all reachable windows, `limit` at most, for any law.
 
@@ -106,7 +106,7 @@ def mixing(
     weights: ArrayLike,
     separation: ArrayLike,
     cohort: int = 1,
-    law: Law = MIDZUNO,
+    law: AnyRule = MIDZUNO,
     *,
     level: float = 0.25,
     limit: int = _LARGEST_MIXING,

@@ -18,7 +18,7 @@ from fedsim.common.intervals import normal_quantile
 from fedsim.common.later import optimize, special
 from fedsim.selection.rules import MIDZUNO
 from fedsim.theory.exact import recurrent_classes, stationary_vector
-from fedsim.theory.question import Law, Question, ask, per_client, reduced
+from fedsim.theory.question import AnyRule, Question, ask, per_client, reduced
 from fedsim.theory.stationary import stationary
 from fedsim.theory.windows import Windows, enumerate_windows
 
@@ -47,7 +47,7 @@ def asymptotic_variance(
     weights: ArrayLike,
     separation: ArrayLike,
     cohort: int = 1,
-    law: Law = MIDZUNO,
+    law: AnyRule = MIDZUNO,
     method: str = "auto",
     *,
     seed: int = 0,

@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike
 
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError
-from fedsim.selection.rules import MIDZUNO, Rule
+from fedsim.selection.rules import MIDZUNO, SelectionRule
 from fedsim.theory.monte_carlo import rounds_of
 from fedsim.theory.pull import independent_pulls
-from fedsim.theory.question import Law, Question, Stationary, ask, per_client, reduced
+from fedsim.theory.question import AnyRule, Question, Stationary, ask, per_client, reduced
 
 STALLS = "this chain stalls"
 _SWEEPS = 30
@@ -27,7 +27,7 @@ _REPLICAS, _ROUNDS, _CELLS = 8, 1000, 2_000_000  # of the trial of stalls
 _FEWEST = 5  # rounds of a trial that could tell something
 
 
-def mean_field(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: Law = MIDZUNO) -> Stationary:
+def mean_field(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: AnyRule = MIDZUNO) -> Stationary:
     """Approximate stationary participation for any separations and selection law, in O(N).
 
     Raises a `ChainError` if the question makes no sense, or the cohort is more than the separations allow.
@@ -57,7 +57,7 @@ def mean_field(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: 
     return Stationary(*question.asked, pi, method="mean-field", error_bound=error, caveats=caveats, pull=pull)
 
 
-def participation(weights: Floats, rounds: Floats, cohort: int, rule: Rule) -> tuple[Floats, Floats]:
+def participation(weights: Floats, rounds: Floats, cohort: int, rule: SelectionRule) -> tuple[Floats, Floats]:
     """Return the share of rounds in which each client takes part, and that in which it is ready, both (N,).
 
     Each waits so many `rounds` (N,) on average after taking part; these must leave more than the cohort.
@@ -72,7 +72,7 @@ def participation(weights: Floats, rounds: Floats, cohort: int, rule: Rule) -> t
     return chances * ready, ready
 
 
-def fluctuation(weights: Floats, taken: Floats, ready: Floats, rule: Rule, cohort: int) -> float:
+def fluctuation(weights: Floats, taken: Floats, ready: Floats, rule: SelectionRule, cohort: int) -> float:
     """Return the `error_bound` of `mean_field`, by the shares of rounds in which clients take part and are ready."""
     return min(1.0, rule.fluctuation(ready * weights / float((ready * weights).sum()), taken, ready, cohort))
 

@@ -15,7 +15,7 @@ from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.errors import ChainError
 from fedsim.common.keyed import Purpose, stream
 from fedsim.selection.rules import MIDZUNO
-from fedsim.theory.question import Law, Question, Stationary, ask, per_client, reduced, whole_number
+from fedsim.theory.question import AnyRule, Question, Stationary, ask, per_client, reduced, whole_number
 
 CELLS = 1 << 19
 """Replicas times clients that are advanced at once, where chances are kept."""
@@ -28,7 +28,7 @@ def monte_carlo(
     weights: ArrayLike,
     separation: ArrayLike,
     cohort: int = 1,
-    law: Law = MIDZUNO,
+    law: AnyRule = MIDZUNO,
     *,
     seed: int = 0,
     replicas: int = _REPLICAS,

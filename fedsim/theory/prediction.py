@@ -16,12 +16,12 @@ from fedsim.scenario.server import BufferedServer, SyncServer
 from fedsim.scenario.session import AnySession
 from fedsim.scenario.work import Work
 from fedsim.selection.laws import failing_in_words, law_of
-from fedsim.selection.rules import Rule, rule_of
+from fedsim.selection.rules import SelectionRule, rule_of
 from fedsim.theory import METHODS, Stationary, convergence, stationary
 from fedsim.theory.buffered import Asynchronous, Flow, LengthDistribution, asynchronous
 from fedsim.theory.busy import BUSY, check_ready, outlasts, taken_and_ready, with_busy_clients
 from fedsim.theory.mean_field import STALLS
-from fedsim.theory.question import Law, separations
+from fedsim.theory.question import AnyRule, separations
 
 _MOST = 100_000
 _TRUSTED = 0.1
@@ -36,7 +36,7 @@ def predicted(
     population: Population,
     separation: int | Ints | None = None,
     method: str = "auto",
-    law: Law | None = None,
+    law: AnyRule | None = None,
 ) -> Stationary:
     """Return the long-run participation of always-available clients under the scenario's selection law.
 
@@ -122,7 +122,7 @@ def _trusted(found: Stationary) -> Stationary:
 
 
 def _busy(
-    scenario: Scenario, server: SyncServer, population: Population, separation: Ints, rule: Rule
+    scenario: Scenario, server: SyncServer, population: Population, separation: Ints, rule: SelectionRule
 ) -> Stationary | None:
     """Return the mean field of busy clients; None where the chain holds.
 
@@ -213,7 +213,7 @@ def flow_of(
     population: Population,
     separation: int | Ints | None = None,
     method: str = "auto",
-    law: Law | None = None,
+    law: AnyRule | None = None,
 ) -> Flow:
     """Return what the mean field says of always-available clients under a scenario's buffered server.
 

@@ -13,12 +13,17 @@ from fedsim.common.errors import ChainError
 from fedsim.common.later import sparse
 from fedsim.selection.rules import MIDZUNO
 from fedsim.theory.exact import recurrent_classes, stationary_vector
-from fedsim.theory.question import Law, ask, reduced
+from fedsim.theory.question import AnyRule, ask, reduced
 from fedsim.theory.windows import enumerate_windows
 
 
 def mean_model(
-    pulls: ArrayLike, optima: ArrayLike, weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: Law = MIDZUNO
+    pulls: ArrayLike,
+    optima: ArrayLike,
+    weights: ArrayLike,
+    separation: ArrayLike,
+    cohort: int = 1,
+    law: AnyRule = MIDZUNO,
 ) -> Floats:
     """Return the mean over time, (d,), of the model of FedAvg with any number of local steps on quadratics.
 

@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ChainError
-from fedsim.selection.rules import MIDZUNO, RULES, Rule, rule_of
+from fedsim.selection.rules import MIDZUNO, RULES, SelectionRule, rule_of
 
-Law: TypeAlias = Rule | str
+AnyRule: TypeAlias = SelectionRule | str
 """A rule of selection, or the name of a built-in one."""
 CHAIN_LAWS = tuple(name for name, rule in RULES.items() if not rule.says("constant"))
 
@@ -24,10 +24,10 @@ class Question:
     weights: Floats
     separation: int | Ints
     cohort: int
-    rule: Rule
+    rule: SelectionRule
 
     @property
-    def asked(self) -> tuple[Floats, int | Ints, int, Rule]:
+    def asked(self) -> tuple[Floats, int | Ints, int, SelectionRule]:
         """All four, in the order in which an answer repeats them."""
         return self.weights, self.separation, self.cohort, self.rule
 
@@ -48,7 +48,7 @@ class Question:
 
 
 def ask(
-    weights: ArrayLike, separation: ArrayLike, cohort: object = 1, law: Law = MIDZUNO, *, constant: bool = False
+    weights: ArrayLike, separation: ArrayLike, cohort: object = 1, law: AnyRule = MIDZUNO, *, constant: bool = False
 ) -> Question:
     """Check a question, and put it in normal form.
 

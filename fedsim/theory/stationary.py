@@ -12,7 +12,7 @@ from fedsim.theory.closed_form import closed_form, has_closed_form
 from fedsim.theory.exact import exact
 from fedsim.theory.mean_field import mean_field
 from fedsim.theory.monte_carlo import monte_carlo
-from fedsim.theory.question import Law, Stationary, ask
+from fedsim.theory.question import AnyRule, Stationary, ask
 
 METHODS = ("auto", "closed-form", "exact", "mean-field", "monte-carlo")
 
@@ -29,7 +29,7 @@ def stationary(
     weights: ArrayLike,
     separation: ArrayLike,
     cohort: int = 1,
-    law: Law = MIDZUNO,
+    law: AnyRule = MIDZUNO,
     method: str = "auto",
     *,
     seed: int = 0,
@@ -57,7 +57,7 @@ def stationary(
     return monte_carlo(weights, separation, cohort, law, seed=seed)
 
 
-def without_draws(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: Law = MIDZUNO) -> Stationary:
+def without_draws(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: AnyRule = MIDZUNO) -> Stationary:
     """Return the answer of the closed form, else of up to 20,000 states, else of the mean field, however good it is."""
     question = ask(weights, separation, cohort, law, constant=True)
     if question.rule.says("constant") or has_closed_form(question):

@@ -17,7 +17,7 @@ from fedsim.common.errors import CannotAnswerError, ChainError
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.later import sparse, special
 from fedsim.selection.rules import rule_of
-from fedsim.theory.question import Law, Question
+from fedsim.theory.question import AnyRule, Question
 
 LARGEST = 100_000  # states
 _TRANSITIONS_PER_STATE = 20  # on average
@@ -177,7 +177,7 @@ def _refuse_stall(question: Question, ready: NDArray[np.intp], waits: NDArray[np
     )
 
 
-def cohorts(law: Law, weights: Floats, size: int) -> tuple[Bools, Floats]:
+def cohorts(law: AnyRule, weights: Floats, size: int) -> tuple[Bools, Floats]:
     """Return which ready clients each cohort of a round holds, (cohorts, n), and the cohorts' probabilities, of sum 1.
 
     Weights, (n,), are those of the ready clients; n is at least B, the `size`, where cohorts have a fixed one. Raises a

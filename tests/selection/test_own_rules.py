@@ -11,7 +11,7 @@ from fedsim import Scenario, simulate
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.errors import ChainError, PluginError
 from fedsim.log import fingerprint
-from fedsim.selection import LAWS, Candidates, Request, Rule
+from fedsim.selection import LAWS, Candidates, Request, SelectionRule
 from fedsim.selection.built_in import everyone_eligible
 from fedsim.selection.rules import bernoulli_chances
 from fedsim.theory import closed_form, exact, mean_field, monte_carlo, stationary
@@ -26,7 +26,7 @@ def taken(chances: Floats, point: float) -> Bools:
     return np.diff(np.ceil(np.cumsum(chances) - point), prepend=0.0) > 0
 
 
-class SystematicRule(Rule):
+class SystematicRule(SelectionRule):
     """Every client with the chance min(1, s p_i), by one draw for all of them."""
 
     name = "systematic"
@@ -68,12 +68,12 @@ def test_it_has_theory_by_every_method_but_the_one_that_it_does_not_declare() ->
 
 
 def test_what_no_rule_says_is_unknown() -> None:
-    class Silent(Rule):
+    class Silent(SelectionRule):
         name = "silent"
 
     class Enumerated(SystematicRule):
         name = "enumerated"
-        mean_chance = Rule.mean_chance
+        mean_chance = SelectionRule.mean_chance
 
     for method in (exact, mean_field, stationary):
         with pytest.raises(ChainError, match=r"law 'silent' does not say .*: no other method knows it either"):
