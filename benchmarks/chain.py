@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.stats import poisson_binom
 
 from fedsim.theory import closed_form, distances, exact
-from fedsim.theory.poisson import tilt
+from fedsim.selection.poisson_sampling import tilt
 
 Timing = tuple[float, float, float]
 

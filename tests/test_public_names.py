@@ -119,7 +119,7 @@ WRONG: list[tuple[Callable[[Any], object], str]] = [
     (lambda each: API.simulate(each, replicate=True), "replicate must be a whole number"),
     (lambda _: API.sweep(3), "scenario must be a Scenario"),
     (lambda each: API.sweep(each, 3), "directory must be the folder to write, not 3"),
-    (lambda each: API.sweep(each, executor=3), "executor must be one of process, "),
+    (lambda each: API.sweep(each, executor=3), "executor must be an Executor, a Dask Client, or one of process, "),
     (lambda each: API.sweep(each, workers="two"), "workers must be a whole number of at least 1, not 'two'"),
     (lambda _: API.chain(None), "scenario must be a Scenario"),
     (lambda each: API.chain(each, separation="0:8"), "separation must be a whole number of at least 0, not '0:8'"),

@@ -15,7 +15,7 @@ from fedsim.common.errors import FedsimError, RunError, ScenarioError, where
 from fedsim.measure.limits import Judgement, judge
 from fedsim.scenario import Scenario, open_scenario
 from fedsim.scenario.permissions import NOTHING, Permissions
-from fedsim.trials.executors.local import LocalProcesses, WorkerLostError, leaving_no_process
+from fedsim.trials.executors.local import LocalProcesses, WorkerLostError
 
 _Status = Literal["pass", "warn", "fail", "bad", "crash", "lock", "skip"]
 """``warn``: missed limits of severity warn alone; ``fail``: missed limits, or drift; ``bad``: the scenario is wrong;
@@ -227,8 +227,7 @@ def measure_all(jobs: Sequence[Job], workers: int) -> Generator[tuple[Job, RunFi
     """Run jobs in processes and give what comes of each as it comes; one whose process dies is tried once more."""
     if not jobs:
         return
-    pool = LocalProcesses(min(workers, len(jobs)))
-    with leaving_no_process(partial(pool.shutdown, wait=False, cancel_futures=True)):
+    with LocalProcesses(min(workers, len(jobs))) as pool:
         running: dict[Future[RunFigures | FileOutcome], tuple[Job, bool]] = {
             pool.submit(run_job, job): (job, False) for job in jobs
         }
@@ -243,7 +242,6 @@ def measure_all(jobs: Sequence[Job], workers: int) -> Generator[tuple[Job, RunFi
                         yield job, _crashed(job, f"{error}, twice")
                     else:
                         running[pool.submit(run_job, job)] = job, True
-        pool.shutdown()
 
 
 def jobs_of(file: Path, scenario: Scenario, keep: Path | None = None) -> list[Job]:

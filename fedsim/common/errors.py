@@ -154,6 +154,10 @@ class ChainError(FedsimError):
     """A question to the theory that has no answer, or none by the method asked for."""
 
 
+class CannotAnswerError(ChainError):
+    """A question that one method cannot answer; the message says which one may."""
+
+
 class PluginError(FedsimError):
     """Something that a person brought (a law, a model, a metric, ...) that is incomplete or fails; told with how."""
 

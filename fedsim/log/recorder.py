@@ -157,7 +157,7 @@ class Recorder:
         """Called with the number of a round, its instant, its outcome and rows, at its close: the rows are those of its
         selection, of a buffered server those of the sessions that have ended since the close before."""
         self._ended: list[int] = []
-        self.closed = 0
+        self.closed = self.reported = 0  # rounds that have closed, and the reports in them
         self.last_end = 0
         """The latest end of a session."""
         self.ticks = 0
@@ -171,7 +171,7 @@ class Recorder:
     @property
     def counts(self) -> Counts:
         """What has happened so far."""
-        return Counts(self.closed, self._rows.end)
+        return Counts(self.closed, self._rows.end, self.reported)
 
     def last_round(self, clients: Ints) -> Ints:
         """Return the round in which each of the clients was last selected, -1 for never."""
@@ -269,6 +269,7 @@ class Recorder:
             rows = np.array(self._ended, dtype=np.int64) if self._buffered else np.arange(first, self._rows.end)
             self.closing(self.closed, instant, outcome, rows)
         self._ended.clear()
+        self.reported += int(self._rounds.of(self.closed, "reported"))
         self.closed += 1
         if self._rows.waiting >= _SETTLE or self._rounds.waiting >= _SETTLE // 4:
             self.settle(everything=False)
@@ -284,6 +285,7 @@ class Recorder:
             "last_round": self._last_round,
             "running": np.array(list(self._running.items()), dtype=np.int64).reshape(-1, 2),
             "closed": np.array(self.closed),
+            "reported": np.array(self.reported),
             "ticks": np.array(self.ticks),
             "gauges.instant": np.array([instant for instant, _ in self._gauges], dtype=np.int64),
             "gauges.counts": np.array([counts for _, counts in self._gauges], dtype=np.int64),
@@ -295,7 +297,7 @@ class Recorder:
         """Go on from what `state` returned."""
         self._last_round = state["last_round"]
         self._running = {int(number): int(count) for number, count in state["running"]}
-        self.closed, self.ticks = int(state["closed"]), int(state["ticks"])
+        self.closed, self.reported, self.ticks = (int(state[name]) for name in ("closed", "reported", "ticks"))
         self._gauges = list(zip(state["gauges.instant"].tolist(), state["gauges.counts"], strict=True))
         self._rounds.restore(part_of("rounds", state))
         self._rows.restore(part_of("rows", state))

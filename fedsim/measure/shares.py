@@ -253,8 +253,9 @@ def _ways(run: _Measured) -> Iterator[_Parts]:
             yield rows(kind, noun, names, clients[column].cast(pl.Enum(names)).to_physical().to_numpy(), spans)
     if (classes := weight_classes(weight, run.together)) is not None:
         parts = np.bincount(classes)
-        equal = bool(np.ptp(parts) <= 1) and len(parts) == (TENTH if parts[0] > 1 == run.together else len(parts))
-        noun = "class" if not equal else "client" if parts[0] == 1 else "group" if run.together > 1 else "tenth"
+        single, tenths = bool(parts.max() == 1), len(parts) == TENTH or run.together > 1
+        equal = single or (bool(parts[0] > 1 and np.ptp(parts) <= 1) and tenths)
+        noun = "class" if not equal else "client" if single else "group" if run.together > 1 else "tenth"
         first, last = (noun, noun) if equal else (percent(float(parts[end] / len(weight))) for end in (0, -1))
         each_client = [f"client {each}" for each in np.argsort(-weight, kind="stable")] if noun == "client" else None
         ends = each_client or _between(f"heaviest {first}", f"lightest {last}", len(parts))

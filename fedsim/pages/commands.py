@@ -6,7 +6,6 @@ from shlex import join, split
 from types import MappingProxyType
 
 from fedsim.scenario.stop import Stop
-from fedsim.scenario.units import format_duration
 
 _VERBS = {"run": {"run", "sweep"}, "sweep": {"run", "sweep"}, "decide": {"run", "decide"}}
 
@@ -47,7 +46,4 @@ def with_seeds(known: Mapping[str, object], seeds: int) -> str:
 
 def longer(known: Mapping[str, object], stop: Stop, times: int, verb: str = "") -> str:
     """Return the command for so many times as much; "" where it has none."""
-    settings = {} if stop.rounds is None else {"stop.rounds": str(times * stop.rounds)}
-    if stop.duration is not None:
-        settings["stop.duration"] = format_duration(times * stop.duration)
-    return command_of(known, verb, settings)
+    return command_of(known, verb, {f"stop.{name}": str(limit) for name, limit in stop.times(times).items()})

@@ -139,7 +139,7 @@ def _start(scenario: Scenario, file: str) -> _Start:
         weights=(population.weight / population.weight.max()).tolist(),
         file=file,
         notes=list(_notes(scenario, server, population)),
-        rounds=scenario.stop.at_most(_MOST_ROUNDS),
+        rounds=int(min(scenario.stop.most_rounds, _MOST_ROUNDS)),
     )
 
 

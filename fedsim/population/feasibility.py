@@ -70,7 +70,7 @@ def shortage(scenario: Scenario, population: Population) -> Shortage | None:
     or as often as its cap allows; all rounds but the last keep as many out as they select (or as report), and the last
     one needs as many as it can start with.
     """
-    server, need, horizon = scenario.server, _need(scenario), scenario.stop.rounds or 1 << 60
+    server, need, horizon = scenario.server, _need(scenario), min(scenario.stop.most_rounds, 1 << 60)
     if server.shortage == "proceed" and scenario.always_available and server.fixed_size:
         # Each round takes as many as it can get, so that all are out after some rounds.
         together = -(-len(population) // server.wanted)
@@ -85,8 +85,8 @@ def shortage(scenario: Scenario, population: Population) -> Shortage | None:
         spread = 0.0 if server.fixed_size else _CERTAIN * math.sqrt(need.least)
         gap = need.kept - supply
         tried.append(math.ceil(max(4 * (len(population) + need.least) / gap, (2 * spread / gap) ** 2)))
-    if scenario.stop.rounds is not None:
-        tried.append(horizon)
+    if scenario.stop.most_rounds < math.inf:
+        tried.append(int(horizon))
     for rounds in sorted(each for each in tried if each <= horizon):
         needed = need.kept * (rounds - 1) + need.least
         if not server.fixed_size:
@@ -107,25 +107,24 @@ def _need(scenario: Scenario) -> _Need:
     if server.cooldown_from == "selected":
         return _Need(server.least, server.least)
     # Sessions that drop out or are late keep nobody out.
-    surely = scenario.always_available and server.deadline is None
+    surely = not scenario.losses.keys() & {"dropped", "late"}
     return _Need(min(server.cohort, server.least) if surely else 0, server.least)
 
 
 def _sure_rounds(scenario: Scenario, population: Population) -> float:
     """Return how many rounds the run surely has if separations and caps let it: none, where devices come and go."""
-    server, stop = scenario.server, scenario.stop
-    if stop.duration is None or not (scenario.always_available and server.selects_once):
-        return 0 if stop.duration is not None else stop.rounds or math.inf
-    longest = 0.0
+    server, sure = scenario.server, scenario.always_available and scenario.server.selects_once
+    longest = 0.0 if sure else math.inf
     for index, group in enumerate(scenario.population):
         if isinstance(group.session, Work):
-            return 0
+            longest = math.inf
+            continue
         phases = (group.session.download, group.session.train, group.session.upload)
         own = sum(each.value if each.kind == "constant" else math.inf for each in phases)
         longest = max(longest, own / float(population.speed[population.group == index].min()))
     # A round may wait for cool-downs by the clock, and for late sessions.
     longest += server.pause + float(population.cooldown_s.max())
-    return min(stop.rounds or math.inf, stop.duration // longest) if longest else 0
+    return scenario.stop.sure_rounds(longest, server.wanted if server.fixed_size else len(population))
 
 
 def _told(scenario: Scenario, population: Population, short: Shortage) -> Mistake:

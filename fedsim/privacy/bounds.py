@@ -4,6 +4,7 @@ Only what is enforced counts: the most rounds there can be, the smallest separat
 to show better bounds proves nothing; it can only confirm that a promise was kept.
 """
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import COIN_LAWS
 from fedsim.selection import needs_feedback
-from fedsim.selection.built_in import poisson_chances
+from fedsim.selection.rules import poisson_chances
 from fedsim.theory.busy import outlasts
 from fedsim.theory.prediction import lengths_of
 
@@ -82,12 +83,12 @@ def enforced_bounds(scenario: Scenario, population: Population) -> Participation
     participations, k is the most that one client can have by its own cap and separation, and each client is held to its
     own b and k.
     """
-    server, rounds = scenario.server, scenario.stop.rounds
+    server, most_rounds = scenario.server, scenario.stop.most_rounds
     # From one round in which a client may be drawn to the next so many pass.
     cycle = int(server.selection.options["groups"]) if server.selection.kind == "cyclic_poisson" else 1
     apart = -(-(population.separation + 1) // cycle) * cycle
     least, lag = int(apart.min()), 0
-    if rounds is None:
+    if most_rounds == math.inf:
         message = (
             "privacy needs stop.rounds: how many rounds there are is part of the promise, and with a duration alone "
             "it is luck"
@@ -108,7 +109,7 @@ def enforced_bounds(scenario: Scenario, population: Population) -> Participation
             )
             raise ScenarioError([scenario.mistake(("server", "cooldown_from"), message)])
         lag = server.max_staleness
-    sampling = _sampling(scenario, population, cycle)
+    sampling, rounds = _sampling(scenario, population, cycle), int(most_rounds)
     if population.most is None:
         return ParticipationBounds(rounds, least - lag, sampling=sampling)
     most = np.minimum(-(-rounds // (apart - lag)), population.most)

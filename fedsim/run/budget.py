@@ -4,7 +4,6 @@ The budget is 80 % of the free memory: of the machine, of its container, or of w
 are lower bounds: they refuse what cannot work, and do not promise that the rest does.
 """
 
-import math
 from dataclasses import dataclass
 
 from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
@@ -52,9 +51,7 @@ def _needs(scenario: Scenario, *, training: bool = True) -> list[Need]:
 
 def check_log_size(scenario: Scenario) -> None:
     """Raise a `ScenarioError` with the estimated size for a run whose log cannot be kept in memory."""
-    server = scenario.server
-    selected = server.wanted if server.selects_once else server.buffer  # in a round or version, on average
-    rows = _round_count(scenario) * min(selected, scenario.devices)
+    rows = _round_count(scenario) * _selected(scenario)
     log = Need(("stop", scenario.stop.key), f"a log of about {rows:,.0f} participations", ROW_BYTES * rows)
     if mistakes := refusals(scenario, [log, *_rounds(scenario)]):
         raise ScenarioError(mistakes)
@@ -77,8 +74,7 @@ def _rounds(scenario: Scenario) -> list[Need]:
     needs = [Need(("stop", scenario.stop.key), f"a table of about {rounds:,.0f} rounds", ROUND_BYTES * rounds)]
     every_s = scenario.records.gauges
     if every_s is not None:
-        stop = scenario.stop
-        ticks = min(stop.most_s, (stop.rounds or math.inf) * _round_s(scenario)) / every_s
+        ticks = rounds * _round_s(scenario) / every_s
         what = f"counting the population every {every_s:g} s, about {ticks:,.0f} times,"
         needs.append(Need(("records", "gauges"), what, GAUGE_BYTES * ticks * len(scenario.population)))
     return needs
@@ -103,7 +99,13 @@ def _learning(scenario: Scenario) -> list[Need]:
 
 
 def _round_count(scenario: Scenario) -> float:
-    return min(scenario.stop.rounds or math.inf, scenario.stop.most_s / max(_round_s(scenario), 1e-9))
+    return scenario.stop.about_rounds(_round_s(scenario), _selected(scenario))
+
+
+def _selected(scenario: Scenario) -> int:
+    """Return about how many clients a round or version selects."""
+    server = scenario.server
+    return min(server.wanted if server.selects_once else server.buffer, scenario.devices)
 
 
 def _round_s(scenario: Scenario) -> float:

@@ -27,7 +27,7 @@ _SAMPLED = 10_000  # clients whose sessions are compared with the deadline
 
 def of_separation(scenario: Scenario, separation: Ints, cooldown_s: Floats) -> Iterator[Check]:
     """Check separations (N,) in rounds, cool-downs (N,) and the length of the run against each other."""
-    rounds, server, clients = scenario.stop.rounds or np.inf, scenario.server, len(separation)
+    rounds, server, clients = scenario.stop.most_rounds, scenario.server, len(separation)
     caution = partial(Check, "separation", Grade.CAUTION)
     waiting = ((separation > 0) & (separation + 1 >= rounds)) | (cooldown_s >= scenario.stop.most_s)
     if once := int(waiting.sum()):

@@ -128,8 +128,7 @@ def chain(
         flows = [flow_of(scenario, server, population, each, method, law) for each in asked]
         return Answers(_answer(flow.stationary, {"buffered": _of_flow(flow, server, population)}) for flow in flows)
     if given:
-        law = law or law_of(server)
-        results = [theory.smallest_separation(population.weight, server.wanted, law, **targets)]
+        results = [theory.smallest_separation(population.weight, server.wanted, law or law_of(server), **targets)]
     else:
         results = [predicted(scenario, population, each, method, law) for each in asked]
     return Answers(_answer(each, _more(scenario.seed, each, precision, convergence, mixing)) for each in results)
@@ -193,7 +192,7 @@ def _more(
     """Return what is asked in addition to the stationary law, as it stands in JSON."""
     if is_busy(result) and (mixing or (precision, convergence) != (None, None)):
         raise ChainError(f"precision, convergence and mixing are of the chain, and here {result.caveats[0]}")
-    question = (result.weights, result.separation, result.cohort, result.law)
+    question = result.asked
     more: dict[str, Any] = {}
     if precision is not None:
         fluctuation = theory.asymptotic_variance(*question, seed=seed)

@@ -1,5 +1,6 @@
 """From a scenario to its result: simulate, measure, train; in memory, or in a run directory that can be resumed."""
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -39,6 +40,7 @@ from fedsim.run.load import load
 from fedsim.run.preflight import buildable, checked, notes_of
 from fedsim.run.run import Run, write_page, write_run
 from fedsim.scenario import Scenario, as_scenario
+from fedsim.scenario.stop import Counts
 from fedsim.simulation import Progress, simulate_into
 from fedsim.simulation.engine import Simulation
 from fedsim.simulation.jobs import simulate_jobs
@@ -121,15 +123,16 @@ def _run(
 def progress_reporter(scenario: Scenario, report: Report) -> Progress:
     """Return a callback that reports the progress of a simulation: simulated time, rounds, and their pace."""
     stop = scenario.stop
-    of_how_many = f" of {stop.rounds:,}" if stop.rounds else ""
+    of_how_many = f" of {stop.most_rounds:,}" if stop.most_rounds < math.inf else ""
     first: tuple[int, float] | None = None
     tenth, said = -1, 0.0
 
-    def simulated(rounds: int, now_s: float) -> None:
+    def simulated(counts: Counts, now_s: float) -> None:
         nonlocal first, tenth, said
+        rounds = counts.rounds
         now = time.monotonic()
         first = first or (rounds, now)
-        share = stop.share(rounds, now_s)
+        share = stop.share(counts, now_s)
         if int(share * 10) == tenth and now - said < _SECONDS_BETWEEN:  # the words can take longer than a round
             return
         tenth, said = int(share * 10), now

@@ -15,7 +15,7 @@ from fedsim.scenario.server import Server
 from fedsim.scenario.session import AnySession, Participations
 from fedsim.scenario.sources import ClientTimeSource, RoundsSource
 from fedsim.scenario.stop import Stop
-from fedsim.scenario.units import Duration, format_duration
+from fedsim.scenario.units import Duration
 
 MOST_JOBS = 32
 JobName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,49}$")]
@@ -126,10 +126,7 @@ def document_of_job(
     for index, group in enumerate(groups):
         if job.groups is not None and group not in job.groups:
             found.data["population"][index]["left_out"] = True
-    stop = job.stop or run
-    lasts = min(stop.most_s, run.most_s)
-    limits = {"rounds": stop.rounds, "duration": format_duration(lasts) if lasts < float("inf") else None}
-    found.data["stop"] = {key: value for key, value in limits.items() if value is not None}
+    found.data["stop"] = (job.stop or run).within(run)
     if len(jobs) > 1:
         found.data["job"] = name
         if not alone:

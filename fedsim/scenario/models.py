@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -259,6 +260,24 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
         return " and ".join(each for each, is_so in said.items() if is_so)
 
     @property
+    def losses(self) -> dict[str, str]:
+        """In which ways a session may end without a report that is taken: outcomes of sessions, each with its cause.
+
+        Where there is one, rounds with fewer than `minimum_reports` fail, too; and the end of the run aborts sessions.
+        """
+        server = self.server
+        over = server.selects_once and server.wanted > server.cohort
+        gated = server.selects_once and server.secure_aggregation is not None
+        found = {
+            "dropped": (not self.always_available, f"devices are not always there ({self.absences})"),
+            "late": (server.deadline is not None, "server.deadline, after which reports are late"),
+            "aborted": (over, "server.over_select above 1, where the slowest reports are not taken"),
+            "stale": (server.max_staleness is not None, "server.max_staleness, by which reports are discarded"),
+            "failed": (gated, "server.secure_aggregation, by which rounds fail"),
+        }
+        return {outcome: cause for outcome, (may, cause) in found.items() if may}
+
+    @property
     def sync_server(self) -> SyncServer:
         """The server, if it runs synchronous rounds; otherwise a `TypeError` is raised."""
         if self.server.selects_once:
@@ -324,7 +343,7 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
         for which, given in (("prices are", self.prices), ("server.uplink is", server.uplink)):
             if given is not None and not works:
                 raise ValueError(f"{which} of sessions from work, and no group has one (session.model, samples, ...)")
-        if self.stop.rounds is not None or server.pause:
+        if self.stop.most_rounds < math.inf or server.pause:
             return self
         if all(group.session.instant for group in self.population):
             or_pause = " or server.pause" if server.selects_once else ""

@@ -1,27 +1,33 @@
 """When a run ends. Only this file knows which criteria there are: all others ask a `Stop` what follows from them."""
 
 import math
-from typing import Annotated, NamedTuple, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
 from fedsim.common.instants import to_ms
-from fedsim.scenario.model import Model
+from fedsim.scenario.model import SparseModel
 from fedsim.scenario.units import PositiveDuration, format_duration
 
 
 class Counts(NamedTuple):
-    """What has happened in a run so far: rounds (or versions) that have closed, participations that have begun."""
+    """What has happened in a run so far."""
 
-    rounds: int
-    participations: int
+    rounds: int  # (or versions) that have closed
+    participations: int  # that have begun
+    reports: int  # that were taken, of rounds that have closed
 
 
-class Stop(Model):
-    """When the run ends: whichever comes first."""
+class Stop(SparseModel):
+    """When the run ends: whichever comes first. A criterion is the name of one of the `Counts`, or ``duration``."""
+
+    unwritten = frozenset({"reports"})
 
     rounds: Annotated[int, Field(ge=1, le=10**9)] | None = None
     """Number of rounds; of versions, with a buffered server."""
+    reports: Annotated[int, Field(ge=1, le=10**12)] | None = None
+    """Number of reports that were taken; the round in which there are so many is the last."""
     duration: PositiveDuration | None = None
     """Simulated time."""
 
@@ -31,17 +37,54 @@ class Stop(Model):
             raise ValueError("needs rounds, duration or both")
         return self
 
+    @property
+    def criteria(self) -> dict[str, float]:
+        """What ends the run, by key: numbers, and of ``duration`` seconds."""
+        return {name: limit for name, limit in self if limit is not None}
+
+    def shares(self, counts: Counts, now_s: float) -> list[float]:
+        """Return how much of each criterion is done, after so many seconds; 1 and more ends the run."""
+        done = {**counts._asdict(), "duration": now_s}
+        return [done[name] / limit for name, limit in self.criteria.items()]
+
     def reached(self, counts: Counts) -> bool:
         """Say whether what has happened ends the run before its `horizon`."""
-        return self.rounds is not None and counts.rounds >= self.rounds
+        limits = map(self.__dict__.get, Counts._fields)  # asked at every report
+        return any(limit is not None and count >= limit for count, limit in zip(counts, limits, strict=True))
 
-    def share(self, rounds: int, now_s: float) -> float:
-        """Return how much of the run is done, from 0 to 1, after so many rounds and seconds."""
-        return min(1.0, max(rounds / (self.rounds or math.inf), now_s / self.most_s))
+    def share(self, counts: Counts, now_s: float) -> float:
+        """Return how much of the run is done, from 0 to 1, after so many seconds."""
+        return min(1.0, max(self.shares(counts, now_s)))
 
-    def at_most(self, rounds: int) -> int:
-        """Return `rounds`, or the most rounds that the run can have if these are fewer."""
-        return rounds if self.rounds is None else min(self.rounds, rounds)
+    @property
+    def most_rounds(self) -> float:
+        """The most rounds that the run can have; infinite where they do not end it."""
+        return math.inf if self.rounds is None else self.rounds
+
+    def about_rounds(self, round_s: float, size: float) -> float:
+        """Return about how many rounds the run has, if one takes so many seconds and selects so many clients."""
+        return min(self.most_rounds, self.most_s / max(round_s, 1e-9), (self.reports or math.inf) / size)
+
+    def sure_rounds(self, round_s: float, size: int) -> float:
+        """Return how many rounds the run surely has, if one takes so long at most and so many report at most."""
+        by_time = math.inf if self.duration is None else self.duration // round_s if round_s else 0.0
+        return min(self.most_rounds, by_time, self.reports // size if self.reports else math.inf)
+
+    def cut(self, rounds: int) -> Self:
+        """Return what ends the run after so many rounds at the latest."""
+        return self.model_copy(update={"rounds": int(min(self.most_rounds, rounds))})
+
+    def within(self, run: Self) -> dict[str, Any]:
+        """Return the criteria as they are written, of a server that ends with its `run`."""
+        return self._written({**self.criteria, "duration": min(self.most_s, run.most_s)})
+
+    def times(self, number: int) -> dict[str, Any]:
+        """Return the criteria as they are written, of a run so many times as long."""
+        return self._written({name: limit * number for name, limit in self.criteria.items()})
+
+    def _written(self, criteria: Mapping[str, float]) -> dict[str, Any]:
+        given = {name: limit for name, limit in criteria.items() if limit < math.inf}
+        return {name: format_duration(limit) if name == "duration" else limit for name, limit in given.items()}
 
     @property
     def most_s(self) -> float:
@@ -56,9 +99,11 @@ class Stop(Model):
     @property
     def key(self) -> str:
         """The key of the scenario file that decides how long the run is."""
-        return "duration" if self.rounds is None else "rounds"
+        return next(iter(self.criteria))
 
     def in_words(self) -> str:
         """Return the criteria as a person reads them: ``200 rounds or 30d``."""
-        rounds = [] if self.rounds is None else [f"{self.rounds:,} rounds"]
-        return " or ".join(rounds + ([] if self.duration is None else [format_duration(self.duration)]))
+        return " or ".join(
+            format_duration(limit) if name == "duration" else f"{limit:,} {name}"
+            for name, limit in self.criteria.items()
+        )

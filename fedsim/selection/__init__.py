@@ -5,9 +5,11 @@ To add one, write the class and name it in `fedsim.selection.laws`; the argument
 
 from fedsim.selection.law import Candidates, Eligibility, Feedback, Informed, Law, Remembering, Request
 from fedsim.selection.laws import LAWS, check_law, needs_feedback, selection_law, theory_of
+from fedsim.selection.rules import RULES, SelectionRule
 
 __all__ = [
     "LAWS",
+    "RULES",
     "Candidates",
     "Eligibility",
     "Feedback",
@@ -15,6 +17,7 @@ __all__ = [
     "Law",
     "Remembering",
     "Request",
+    "SelectionRule",
     "check_law",
     "needs_feedback",
     "selection_law",

@@ -9,6 +9,7 @@ from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.keyed import Purpose
 from fedsim.selection.law import Candidates, Eligibility, Remembers, Request, Streams
 from fedsim.selection.proposals import WeightedProposals, draw
+from fedsim.selection.rules import RULES, bernoulli_chances, poisson_chances
 
 _ROUNDING = 1  # index of the draw that rounds the quotas of strata; 0 is that of the race
 
@@ -16,7 +17,7 @@ _ROUNDING = 1  # index of the draw that rounds the quotas of strata; 0 is that o
 class Successive:
     """One client after the other by weight among those that are left (Plackett-Luce)."""
 
-    theory = "successive"
+    theory = RULES["successive"]
     finds_shortage = True
 
     def __init__(self, weights: Floats, streams: Streams) -> None:
@@ -30,7 +31,7 @@ class Successive:
 class UniformSelection(Successive):
     """Uniform: one client after the other, as if all weighed the same."""
 
-    theory = "uniform"
+    theory = RULES["uniform"]
 
     def __init__(self, weights: Floats, streams: Streams) -> None:
         self._proposals = WeightedProposals(len(weights), streams)
@@ -44,7 +45,7 @@ class Midzuno:
     3, 1952).
     """
 
-    theory = "midzuno"
+    theory = RULES["midzuno"]
     finds_shortage = True
 
     def __init__(self, weights: Floats, streams: Streams) -> None:
@@ -63,7 +64,7 @@ class Groups:
     Only wholly eligible blocks are drawn.
     """
 
-    theory = "groups"
+    theory = RULES["groups"]
     finds_shortage = True
 
     def __init__(self, weights: Floats, cohort: int, streams: Streams) -> None:
@@ -97,7 +98,7 @@ class Bernoulli:
     more than that.
     """
 
-    theory = "bernoulli"
+    theory = RULES["bernoulli"]
     random_size = True
 
     def __init__(self, weights: Floats, streams: Streams) -> None:
@@ -110,20 +111,6 @@ class Bernoulli:
         return eligible[self._draws.uniforms(eligible, request.number) < chances]
 
 
-def bernoulli_chances(weights: Floats, size: int) -> Floats:
-    """Return min(1, s p_i) with sum `size` over the (n,) eligible clients, or ones when n <= size."""
-    if weights.size <= size:
-        return np.ones_like(weights)
-    certain = np.zeros(weights.shape, dtype=np.bool_)
-    while True:
-        left = size - int(np.count_nonzero(certain))
-        chances = np.where(certain, 1.0, weights * (left / weights[~certain].sum()))
-        over = ~certain & (chances >= 1.0)
-        if not over.any():
-            return chances
-        certain |= over
-
-
 class Poisson:
     """Each client by itself with the constant probability cohort p_i, so that rounds never wait.
 
@@ -131,7 +118,7 @@ class Poisson:
     separation this is b-min-sep sampling: a client's gaps are R_i + Geometric(B p_i), independent of all others.
     """
 
-    theory = "poisson"
+    theory = RULES["poisson"]
     random_size = True
 
     def __init__(self, weights: Floats, cohort: int, streams: Streams) -> None:
@@ -169,11 +156,6 @@ class CyclicPoisson:
         return drawn[candidates.eligible(drawn)]
 
 
-def poisson_chances(weights: Floats, cohort: int) -> Floats:
-    """Return min(1, B p_i) for all clients, shape (N,)."""
-    return np.minimum(1.0, cohort * weights)
-
-
 def everyone_eligible(request: Request, candidates: Candidates) -> Ints:
     """Return all eligible clients in the order of their indices: O(N)."""
     return np.flatnonzero(candidates.all_eligible()) if request.everyone is None else request.everyone
@@ -187,7 +169,7 @@ def raced(request: Request, clients: Ints, rates: Floats) -> Ints:
 class Cyclic:
     """Every client in turn: the next eligible ones after the one that was selected last."""
 
-    theory = "cyclic"
+    theory = RULES["cyclic"]
     finds_shortage = True
 
     def select(self, request: Request, candidates: Candidates) -> Ints:

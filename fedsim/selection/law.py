@@ -172,9 +172,10 @@ class Law(Protocol):
     that has arguments of these names is also given ``weights``, the clients' p_i (N,), read-only; ``cohort``, the
     clients of a full round, or the places of a buffered server; and ``streams``, the run's draws by their `Purpose`.
 
-    Two attributes of the class are optional. ``theory`` is the name under which theory knows the law, one of those of
-    the built-in laws; without it no theory covers the log. ``finds_shortage`` says that the law, asked for more clients
-    than are eligible, returns all who are; the engines then ask it straight away instead of counting.
+    Two attributes of the class are optional. ``theory`` is a `SelectionRule`, which says what theory asks, or the name
+    of a built-in law that selects alike; without it no theory covers the log. ``finds_shortage`` says that the law,
+    asked for more clients than are eligible, returns all who are; the engines then ask it straight away instead of
+    counting.
 
     What is chosen must follow from the request and the candidates alone, or from what the law remembers of earlier
     selections. It then has two more methods: ``state()`` returns that as a mapping of names to arrays, which is kept

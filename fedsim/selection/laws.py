@@ -1,5 +1,7 @@
 """Selection laws by name: mistakes in a scenario's choice, and the law that it means; a user's own law is checked."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, cast
 
@@ -7,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.common.errors import ChainError, PluginError
+from fedsim.common.errors import ChainError, FedsimError, PluginError, told
 from fedsim.common.keyed import stream
 from fedsim.common.registry import Findings, Registry, is_own
 from fedsim.scenario.component import Choice
 from fedsim.scenario.server import Server
 from fedsim.selection.law import Candidates, Feedback, Informed, Law, Memory, Remembering, Request
+from fedsim.selection.rules import RULES, SelectionRule, rule_of
 
 _BUILT_IN = {
     "midzuno": "fedsim.selection.built_in:Midzuno",
@@ -44,18 +47,18 @@ LAWS: Final = Registry[Law](
 def check_law(choice: Choice) -> Findings:
     """Return every mistake in a scenario's choice of a law, without building it: pairs (path, message)."""
     findings = LAWS.check(choice.kind, choice.options)
-    if not findings and is_own(choice.kind):
-        theory, covered = theory_of(choice), [name for name in LAWS.built_in if hasattr(LAWS[name], "theory")]
-        if theory not in (None, *covered):
-            message = f"{choice.kind!r} has the theory {theory!r}; it must be None or one of {', '.join(covered)}"
-            findings.append((("kind",), message))
+    if not findings:
+        theory = getattr(LAWS.find(choice.kind), "theory", None)
+        if not (theory is None or isinstance(theory, SelectionRule) or (isinstance(theory, str) and theory in RULES)):
+            known = f"None, a SelectionRule, or one of {', '.join(RULES)}"
+            findings.append((("kind",), f"{choice.kind!r} has the theory {theory!r}; it must be {known}"))
     return findings
 
 
-def theory_of(choice: Choice) -> str | None:
-    """Return the name under which theory knows the law that a scenario chooses; None where no theory covers it."""
-    theory: str | None = getattr(LAWS.find(choice.kind), "theory", None)
-    return theory
+def theory_of(choice: Choice) -> SelectionRule | None:
+    """Return how the law that a scenario chooses draws clients; None where no theory covers it."""
+    theory: SelectionRule | str | None = getattr(LAWS.find(choice.kind), "theory", None)
+    return None if theory is None else rule_of(theory)
 
 
 def needs_feedback(choice: Choice) -> bool:
@@ -63,8 +66,8 @@ def needs_feedback(choice: Choice) -> bool:
     return hasattr(LAWS.find(choice.kind), "take_feedback")
 
 
-def law_of(server: Server) -> str:
-    """Return the name by which theory knows a server's selection law.
+def law_of(server: Server) -> SelectionRule:
+    """Return how a server's selection law draws clients.
 
     Raises a `ChainError` if no theory covers it.
     """
@@ -72,9 +75,22 @@ def law_of(server: Server) -> str:
     if law is None:
         raise ChainError(
             f"no theory covers the selection law {server.selection.kind!r}: its class would have to say by an "
-            "attribute `theory` which law of the chain it is; another one can be asked about by --law"
+            "attribute `theory` how it draws; another one can be asked about by --law"
         )
     return law
+
+
+@contextmanager
+def failing_in_words(rule: SelectionRule) -> Iterator[None]:
+    """Turn what a rule of the user's own raises, or what its answers make theory raise, into a `PluginError`."""
+    try:
+        yield
+    except FedsimError:
+        raise
+    except Exception as error:
+        if rule is RULES.get(rule.name):
+            raise
+        raise PluginError(f"the theory of the selection law {rule.name!r}: {told(error)}") from error
 
 
 def selection_law(choice: Choice, weights: Floats, cohort: int, seed: int, replicate: int) -> Law:

@@ -26,6 +26,7 @@ from fedsim.log.journal import Journal, damaged
 from fedsim.log.recorder import InMemoryLog, LogSink, Recorder
 from fedsim.population import Population
 from fedsim.scenario import Scenario
+from fedsim.scenario.stop import Counts
 from fedsim.selection import Feedback, needs_feedback
 from fedsim.selection.matching import ranking
 from fedsim.simulation.arrays.world import ArrayWorld
@@ -34,8 +35,8 @@ from fedsim.simulation.processes.world import ProcessWorld
 from fedsim.simulation.server import BufferedRun, Federation, Steps, serve, stop_now
 from fedsim.simulation.world import Clock, Sharing, Turn
 
-Progress = Callable[[int, float], None]
-"""Called now and then with the number of rounds closed and the simulated time in seconds.
+Progress = Callable[[Counts, float], None]
+"""Called now and then with what has happened so far and the simulated time in seconds.
 
 It may raise `Enough`.
 """
@@ -124,12 +125,11 @@ def stepped(sink: LogSink, simulation: Simulation, *, gated: bool = True) -> Gen
             parts = with_prefix("log", recorder.state()) | with_prefix("world", world.state())
             parts |= with_prefix("learner", trained)
             journal.keep({**parts, "number": np.array(number), "now": np.array(clock.now)})
-        if progress is not None:
-            progress(number, to_seconds(clock.now))
+        tell()
 
     def tell() -> None:
         if progress is not None:
-            progress(recorder.closed, to_seconds(clock.now))
+            progress(recorder.counts, to_seconds(clock.now))
 
     server = ServerRun(simulation, clock, sink, opening, gated=gated)
     world, recorder = server.world, server.world.recorder

@@ -11,6 +11,7 @@ from fedsim.common.instants import to_seconds
 from fedsim.log.recorder import LogSink
 from fedsim.population import Population
 from fedsim.scenario import Scenario
+from fedsim.scenario.stop import Counts
 from fedsim.simulation.engine import Enough, Progress, ServerRun, Simulation, run_until, sharing
 from fedsim.simulation.world import Clock
 
@@ -25,8 +26,7 @@ def simulate_jobs(
     """Simulate the jobs of a scenario into a sink each; return when each ended (s), and its error if it stalled.
 
     `views` are the scenarios of the jobs (`Scenario.of_job`) with what was made of them. A job ends by its own stop,
-    and the others go on. `progress` is called as that of a `Simulation`, with the mean number of rounds that the jobs
-    have closed.
+    and the others go on. `progress` is called as that of a `Simulation`, with the means of the jobs' counts.
     """
     clock = Clock(0)
     shared = sharing(clock, scenario, replicate)
@@ -34,8 +34,8 @@ def simulate_jobs(
 
     def tell(_: int = 0) -> None:
         if progress is not None:
-            closed = sum(each.world.recorder.closed for each in servers.values())
-            progress(closed // len(views), to_seconds(clock.now))
+            columns = zip(*(each.world.recorder.counts for each in servers.values()), strict=True)
+            progress(Counts(*(sum(column) // len(views) for column in columns)), to_seconds(clock.now))
 
     for name, (view, population, devices) in views.items():
         simulation = Simulation(view, population, replicate, devices=devices)

@@ -8,20 +8,14 @@ available, and it is not cooling down with
 
 for it rests after one of these at most: until its separation and its cool-down are over, and a session that outlasts
 its round, of equally likely lengths. It takes part with q_i(t) = e_i(t) h_i(t), where h_i, the chance of an eligible
-device, is by the law of selection, so that sum_i q_i(t) = B_t:
+device, is by the rule of selection (`fedsim.selection.rules`), so that sum_i q_i(t) = B_t. With fewer than B_t to be
+expected all of them take part. If n devices report, each has the weight 1/n in the mean that moves the model: the pull
+of device i is q_i(t) r_i(t) E[1/(1 + K)], r_i being its chance to report when selected, and K the number of the others'
+reports, taken to be binomial with the mean and the variance of the reports of such a cohort (Hajek's approximation,
+where its size is fixed).
 
-- uniform: one chance for all.
-- bernoulli: h_i = min(1, theta p_i).
-- midzuno: h_i = a_i + (1 - a_i) phi; the first draw has a_i = min(1, theta p_i), sum_i e_i a_i = 1.
-- successive: h_i = 1 - exp(-theta p_i) (Rosén).
-
-With fewer than B_t to be expected all of them take part. If n devices report, each has the weight 1/n in the mean that
-moves the model: the pull of device i is q_i(t) r_i(t) E[1/(1 + K)], r_i being its chance to report when selected, and K
-the number of the others' reports, taken to be binomial with the mean and the variance of the reports of such a cohort
-(Hajek's approximation, where its size is fixed).
-
-With one draw the weight that i competes with is as `fedsim.theory.eligible_weight` says; otherwise it is as large as
-expected. Where all devices are always available and none rests, uniform, bernoulli and midzuno are exact. Counts vary
+With one draw the weight that i competes with is as `fedsim.selection.eligible_weight` says; otherwise it is as large as
+expected. Where all devices are always available and none rests, all but successive draws are exact. Counts vary
 as those of a renewal process: the variance of i's is the sum of q_i(t) (1 - h_i(t)) u_i(t)^2, of q_i(t) times the
 variance of 1 - u_i(t) over lengths of late sessions, and of what its reports add, which late sessions lack; the number
 of all reports varies too, since some who are selected fail. What is left out is that those who rest depend on one
@@ -52,7 +46,7 @@ from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import SyncServer
 from fedsim.selection.laws import law_of, theory_of
-from fedsim.theory.eligible_weight import competing_weight
+from fedsim.selection.rules import RULES, SelectionRule
 from fedsim.theory.prediction import cap_binds, session_kinds
 
 _MOST_NUMBERS = 1 << 27  # chances that are remembered at once: of every device in the rounds for which one may rest
@@ -105,12 +99,12 @@ def by_weights(
 
     selections = Selections(began["round"].to_numpy().astype(np.int64), instants, sizes)
     lengths, limit_s = _lengths(scenario, population) / population.speed[:, None], server.deadline or np.inf
-    late, rest_s, law = lengths > limit_s, population.cooldown_s[:, None], law_of(server)
+    late, rest_s, rule = lengths > limit_s, population.cooldown_s[:, None], law_of(server)
     rest_s = np.maximum(rest_s, np.where(late, lengths, 0.0)) if late.any() else rest_s
     means = scenario.divisor is None if means is None else means
 
     def expected(weights: Floats) -> ExpectedReports:
-        found = expected_reports(weights, population.separation, rest_s, law, selections, reporting, late, means=means)
+        found = expected_reports(weights, population.separation, rest_s, rule, selections, reporting, late, means=means)
         if not found.reports.any():
             raise ChainError("the mean field of devices that come and go expects no report of anybody")
         return found
@@ -127,15 +121,14 @@ def why_not(scenario: Scenario, population: Population) -> str | None:
         return "a limit per day (most_a_day)"
     if not server.selects_once:
         return "a buffered server; it is for synchronous rounds"
-    law, rests = theory_of(server.selection), bool(population.separation.any() or population.cooldown_s.any())
-    if law not in _LAWS:
-        return f"the selection law {server.selection.kind!r}; it knows {', '.join(_LAWS)}"
-    if server.wanted > server.cohort:
-        return "server.over_select above 1, where the slowest reports are not taken"
+    rule, rests = theory_of(server.selection), bool(population.separation.any() or population.cooldown_s.any())
+    if rule is None or not rule.says("chances_now"):
+        known = ", ".join(name for name, each in RULES.items() if each.says("chances_now"))
+        return f"the selection law {server.selection.kind!r}; it knows {known}"
+    if unknown := [cause for outcome, cause in scenario.losses.items() if outcome not in {"dropped", "late"}]:
+        return unknown[0]
     if server.check_ins is not None:
         return "server.check_ins, by which only connected devices are seen"
-    if server.secure_aggregation is not None:
-        return "server.secure_aggregation, by which rounds fail"
     if server.cooldown_from == "reported" and rests:
         return "cool-downs that only a report starts (server.cooldown_from)"
     try:
@@ -270,7 +263,7 @@ def expected_reports(
     weights: Floats,
     separation: Ints,
     cooldown_s: Floats,
-    law: str,
+    rule: SelectionRule,
     selections: Selections,
     reporting: Callable[[int], tuple[NDArray[np.intp], Floats]],
     late: Bools | None = None,
@@ -296,12 +289,12 @@ def expected_reports(
         who, reports = reporting(now)
         eligible, own_weights = np.clip(1.0 - resting[who], 0.0, 1.0), weights[who]
         spread = np.maximum(resting * (1.0 - resting), 0.0)
-        chances = _LAWS[law](eligible, own_weights, float(selections.sizes[now]))
+        chances = rule.chances_now(eligible, own_weights, float(selections.sizes[now]))
         chosen = eligible * chances
         noise = reports**2 * chosen * ((1.0 - chances) * eligible**2 + by_length[who])
         noise += reports * chosen * (1.0 - reports + 2.0 * lacking[who])
         variance[who] += noise
-        if law == "bernoulli":
+        if not rule.fixed_size:
             with_all[who] += noise
             of_all += float(noise.sum())
         else:
@@ -310,7 +303,7 @@ def expected_reports(
             of_all += float(chosen @ (reports * (1.0 - reports)) + loose @ apart**2)
         typical = float(spread[who] @ own_weights) / ((float(spread.sum()) * float(eligible @ own_weights)) or 1.0)
         error[who] += reports * chosen * eligible * (1.0 - eligible) * typical
-        worth = _inverse_size(chosen, reports, chances if law == "bernoulli" else None) if means else 1.0
+        worth = _inverse_size(chosen, reports, None if rule.fixed_size else chances) if means else 1.0
         counts[who] += chosen * reports
         expected[who] += chosen * reports * worth
         rests.begin(now, who, chosen)
@@ -342,60 +335,3 @@ def _loose(chosen: Floats, reports: Floats) -> tuple[Floats, Floats]:
     """Return how much each one's selection varies, and its reports' chance less that of who would take its place."""
     loose = chosen * (1.0 - chosen)
     return loose, reports - float(loose @ reports) / (float(loose.sum()) or 1.0)
-
-
-def _level(
-    eligible: Floats, weights: Floats, total: float, most: Floats | float = 1.0, own: Floats | None = None
-) -> Floats:
-    """Return h = min(most, B w / (M + (1 - e) w)) with sum of e h = B, or `most` where that is not enough for it.
-
-    M is the eligible weight, in which a device that is eligible sees all of its own weight instead of e times it; or by
-    M + own.
-    """
-    highest = np.broadcast_to(most, len(weights))
-    if float(eligible @ highest) <= total:
-        return highest
-    own = (1.0 - eligible) * weights if own is None else own
-    mass = float(eligible @ weights)
-    for _ in range(_STEPS if total else 1):
-        chances = np.minimum(highest, total * weights / (mass + own))
-        found = float(eligible @ chances)
-        if abs(found - total) <= _CLOSE * total:
-            break
-        mass *= found / total
-    return np.asarray(chances)
-
-
-def _drawn(eligible: Floats, weights: Floats, total: float) -> Floats:
-    """Return min(1, theta w / M_i), M_i the eligible weight that i competes with, with sum of e h = B."""
-    return _level(eligible, weights / competing_weight(eligible, weights), total, own=np.zeros(1))
-
-
-def _midzuno(eligible: Floats, weights: Floats, size: float) -> Floats:
-    first = _drawn(eligible, weights, 1.0)
-    return first + _level(eligible, 1.0 - first, size - 1.0, 1.0 - first)
-
-
-def _successive(eligible: Floats, weights: Floats, size: float) -> Floats:
-    if eligible.sum() <= size:
-        return np.ones(len(weights))
-    if size == 1.0:
-        return _drawn(eligible, weights, size)
-    theta = size / float(eligible @ weights)  # left of the root of a concave function: Newton comes from there
-    for _ in range(_STEPS):
-        missed = np.exp(-theta * weights)
-        slope = float((eligible * weights) @ missed)
-        step = (size - float(eligible @ (1.0 - missed))) / slope if slope else 0.0  # 0 where all others surely rest
-        step = min(max(step, 0.0), 1e3 * theta)  # beyond that it is rounding
-        theta += step
-        if step <= _CLOSE * theta:
-            break
-    return np.asarray(1.0 - np.exp(-theta * weights))
-
-
-_LAWS: dict[str, Callable[[Floats, Floats, float], Floats]] = {
-    "uniform": lambda eligible, _, size: _level(eligible, np.ones(len(eligible)), size),
-    "bernoulli": _drawn,
-    "midzuno": _midzuno,
-    "successive": _successive,
-}

@@ -37,7 +37,8 @@ import numpy as np
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ChainError
 from fedsim.common.later import optimize, special
-from fedsim.theory.question import Stationary, normalised, separations
+from fedsim.selection.rules import MIDZUNO, rule_of
+from fedsim.theory.question import AnyRule, Stationary, normalised, separations
 from fedsim.theory.stationary import stationary
 
 _SWEEPS = 2_000
@@ -119,7 +120,7 @@ class LengthDistribution:
 class Asynchronous:
     """A buffered server and its clients.
 
-    ``midzuno`` and ``successive`` agree where one place is given at a time; other laws are ``uniform`` and ``cyclic``.
+    Laws that take one client of a round by weight, or each, agree where one place is given at a time.
     """
 
     weights: Floats  # (N,) p_i, of which only ratios matter
@@ -128,7 +129,7 @@ class Asynchronous:
     lengths: LengthDistribution  # of sessions
     concurrency: int  # C places
     buffer: int  # B reports make a version
-    law: str = "midzuno"
+    law: AnyRule = MIDZUNO
     rest_from: str = "selected"  # what starts separation and cool-down: "selected" or "reported"
     max_staleness: int | None = None  # reports that are staler are not taken
 
@@ -162,19 +163,16 @@ def asynchronous(question: Asynchronous) -> Flow:
     few = question.lengths.distinct()
     if few == 1 and not question.cooldown_s.any() and (in_step := _in_step(question)) is not None:
         return in_step
-    shares = normalised(question.weights)
-    if question.law == "uniform":
-        shares = np.full_like(shares, 1.0 / len(shares))
+    rule = rule_of(question.law)
+    shares, _, of_one = rule.reduced(normalised(question.weights), 1)
     if (unhindered := _unhindered(question)) is not None:
         return unhindered
-    if question.law not in {"midzuno", "successive", "uniform"}:
+    if rule.in_blocks or not of_one.one_by_weight:
+        raise ChainError(f"the mean field of a buffered server does not know {rule.name!r}: it gives places by weight")
+    if rule.one_by_weight and np.ptp(shares) > 0 and few is not None and few < _FEW:
         raise ChainError(
-            f"the mean field of a buffered server does not know {question.law!r}: it gives places by weight"
-        )
-    if question.law == "midzuno" and np.ptp(shares) > 0 and few is not None and few < _FEW:
-        raise ChainError(
-            "sessions of so few lengths end together, and of several places 'midzuno' gives one alone by weight, which "
-            "the mean field does not follow: take random lengths or speeds, or the law 'successive'"
+            f"sessions of so few lengths end together, and of several places {rule.name!r} gives one alone by weight, "
+            "which the mean field does not follow: take random lengths or speeds, or a law that draws all by weight"
         )
     return _saturated(question, shares)
 
@@ -324,6 +322,6 @@ def _idle_places(question: Asynchronous, busy: Floats) -> float:
 def _flow(question: Asynchronous, rate: Floats, wait_s: Floats, version_s: float, error: float) -> Flow:
     asked = normalised(question.weights), separations(question.separation, len(rate)), question.concurrency
     pi = rate / rate.sum()
-    found = Stationary(*asked, question.law, pi, method="mean-field", error_bound=min(1.0, error))
+    found = Stationary(*asked, rule_of(question.law), pi, method="mean-field", error_bound=min(1.0, error))
     utilisation = min(1.0, float(rate @ question.lengths.mean()) / question.concurrency)
     return Flow(found, rate, wait_s, float(version_s), utilisation)

@@ -25,13 +25,12 @@ from fedsim.common.errors import ChainError
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.later import stats
 from fedsim.scenario.server import SyncServer
-from fedsim.selection.built_in import poisson_chances
+from fedsim.selection.rules import SelectionRule
 from fedsim.theory.buffered import LengthDistribution
 from fedsim.theory.mean_field import fluctuation, participation
 from fedsim.theory.pull import independent_pulls
 from fedsim.theory.question import Stationary, normalised
 
-_KNOWN = ("midzuno", "uniform", "successive", "bernoulli", "poisson")
 _NODES, _CELLS = 32, 1 << 18  # values of a session and of a round, and of both for all kinds of clients
 _PATHS, _LONGEST = 1_000, 200  # sums of rounds, and of how many
 _SWEEPS, _SETTLED = 40, 5e-4
@@ -59,15 +58,22 @@ def outlasts(sessions: LengthDistribution, separation: Ints, cooldown_s: Floats,
 
 
 def with_busy_clients(
-    weights: Floats, separation: Ints, cooldown_s: Floats, sessions: LengthDistribution, server: SyncServer, law: str
+    weights: Floats,
+    separation: Ints,
+    cooldown_s: Floats,
+    sessions: LengthDistribution,
+    server: SyncServer,
+    rule: SelectionRule,
 ) -> Stationary | None:
     """Return the participation of always-available clients who are busy; None where that changes next to nothing.
 
     Raises a `ChainError` if it does not know the law, or so few clients are ready that rounds would wait for them.
     """
-    if law not in _KNOWN:
-        raise ChainError(f"{BUSY}, and the mean field of that does not know the law {law!r}")
-    weights = np.full(len(weights), 1.0 / len(weights)) if law == "uniform" else normalised(weights)
+    weights, drawn, alone = normalised(weights), rule, rule.says("constant")
+    if not (alone or rule.in_blocks or rule.says("mean_chance")):
+        weights, _, drawn = rule.reduced(weights, server.wanted)
+    if not (alone or drawn.says("mean_chance")):
+        raise ChainError(f"{BUSY}, and the mean field of that does not know the law {rule.name!r}")
     columns = np.stack([sessions.group, sessions.speed, separation, cooldown_s])
     _, first, kind = np.unique(columns, axis=1, return_index=True, return_inverse=True)
     kind = kind.ravel()  # numpy 2.0 gives it an axis more
@@ -87,7 +93,7 @@ def with_busy_clients(
     draws = stream(0, 0, Purpose.CHAIN).uniforms(np.arange(_PATHS * _LONGEST), 0).reshape(_PATHS, _LONGEST)
     gap = rounds
     for _ in range(_SWEEPS):
-        taken, ready = taken_and_ready(weights, gap[kind], server, law)
+        taken, ready = taken_and_ready(weights, gap[kind], server, drawn)
         mixture = np.cumsum(np.bincount(kind, taken / taken.sum())[of_kind]) / nodes
         mixture = np.append(0.0, np.minimum(mixture, 1.0))
         closed = [_closed(mixture, server, float(taken.sum()), known) for known in (1, 0)]
@@ -113,13 +119,13 @@ def with_busy_clients(
             break
     if float(np.abs(gap - rounds).max()) < _NOTHING:
         return None
-    if law != "poisson":
+    if not alone:
         check_ready(ready, server.wanted)
     common = int(separation[0]) if (separation == separation[0]).all() else separation
-    error = fluctuation(weights, taken, np.maximum(ready, 1e-12), law, server.wanted)
-    chances, pi = taken if law == "poisson" else taken / ready, taken / taken.sum()
+    error = fluctuation(weights, taken, np.maximum(ready, 1e-12), drawn, server.wanted)
+    chances, pi = taken if alone else taken / ready, taken / taken.sum()
     pull = None if server.fixed_size else independent_pulls(taken, chances)
-    return Stationary(weights, common, server.wanted, law, pi, "mean-field", error, caveats=_CAVEATS, pull=pull)
+    return Stationary(weights, common, server.wanted, rule, pi, "mean-field", error, caveats=_CAVEATS, pull=pull)
 
 
 def is_busy(found: Stationary) -> bool:
@@ -137,10 +143,10 @@ def check_ready(ready: Floats, wanted: int) -> None:
         )
 
 
-def taken_and_ready(weights: Floats, gap: Floats, server: SyncServer, law: str) -> tuple[Floats, Floats]:
+def taken_and_ready(weights: Floats, gap: Floats, server: SyncServer, rule: SelectionRule) -> tuple[Floats, Floats]:
     """Return the share of rounds in which each client takes part, and that in which it is ready."""
-    if law == "poisson":
-        chances = poisson_chances(weights, server.wanted)
+    if rule.says("constant"):
+        chances = rule.constant(weights, server.wanted)
         ready = 1.0 / (1.0 + gap * chances)
         return chances * ready, ready
     if (most := float((1.0 / (1.0 + gap)).sum())) <= server.wanted * (1.0 + 1e-9):
@@ -148,7 +154,7 @@ def taken_and_ready(weights: Floats, gap: Floats, server: SyncServer, law: str) 
             f"rounds lack clients at times: {len(gap):,} clients can take part {most:.3g} times a round at most, and "
             f"it selects {server.wanted:,}"
         )
-    return participation(weights, gap, server.wanted, "midzuno" if law == "uniform" else law)
+    return participation(weights, gap, server.wanted, rule)
 
 
 def _closed(mixture: Floats, server: SyncServer, size: float, known: int) -> Floats:

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.common.errors import ChainError
+from fedsim.common.errors import CannotAnswerError, ChainError
+from fedsim.selection.rules import MIDZUNO
 from fedsim.theory.monte_carlo import CELLS, batches, rounds_of
-from fedsim.theory.question import ChainTooLargeError, Question, Stationary, ask, per_client, reduced, whole_number
+from fedsim.theory.question import AnyRule, Question, Stationary, ask, per_client, reduced, whole_number
 from fedsim.theory.stationary import EXACT_UP_TO, stationary
 from fedsim.theory.windows import enumerate_windows
 
@@ -39,7 +40,7 @@ def convergence(
     weights: ArrayLike,
     separation: ArrayLike,
     cohort: int = 1,
-    law: str = "midzuno",
+    law: AnyRule = MIDZUNO,
     method: str = "auto",
     *,
     rounds: int = 200,
@@ -67,12 +68,12 @@ def convergence(
         raise ChainError(f"there is no method {method!r} for convergence: choose one of {', '.join(_METHODS)}")
     question, count = ask(weights, separation, cohort, law), whole_number(rounds, "the number of rounds", least=1)
     waits, units, limit = _start(question, start), reduced(question), _limit(question, limit, seed)
-    of_units = waits[:: question.cohort] if question.law == "groups" else waits
+    of_units = waits[:: question.clients // units.clients]
     eta, noise, averaged = None, None, 0
     if method != "monte-carlo":
         try:
             eta = _exact(units, count, of_units)
-        except ChainTooLargeError:
+        except CannotAnswerError:
             if method == "exact":
                 raise
     if eta is None:
@@ -102,7 +103,7 @@ def running_frequencies(
     weights: ArrayLike,
     separation: ArrayLike,
     cohort: int = 1,
-    law: str = "midzuno",
+    law: AnyRule = MIDZUNO,
     *,
     rounds: int = 200,
     replicas: int = 256,
@@ -112,7 +113,7 @@ def running_frequencies(
     """Distance of the running frequencies from stationarity after 1 to `rounds` rounds, everyone ready at round 0.
 
     Parameters are as in `convergence`, always by Monte Carlo; cost O(replicas x rounds x N). Where nobody has taken
-    part yet (law ``bernoulli``), every lambda_i is 0.
+    part yet (where cohorts may be empty), every lambda_i is 0.
 
     Raises a `ChainError` if the question makes no sense, or a replica stalls.
     """
@@ -156,14 +157,14 @@ def _start(question: Question, start: ArrayLike | None) -> Ints:
             f"at the start client {bad[0]} has to wait {waits[bad[0]]} rounds: it must be between 0 and its "
             f"separation, {question.separations[bad[0]]}"
         )
-    if question.law == "groups" and np.ptp(waits.reshape(-1, question.cohort), axis=1).any():
+    if question.rule.in_blocks and np.ptp(waits.reshape(-1, question.cohort), axis=1).any():
         raise ChainError("at the start the clients of a group have different waits: a group takes part as a whole")
     return waits.astype(np.int64)
 
 
 def _exact(units: Question, count: int, waits: Ints) -> Floats:
     eta = np.zeros((count, units.clients))
-    if units.law == "cyclic":
+    if units.rule.in_turn:
         turns = np.arange(count)[:, None] * units.cohort + np.arange(units.cohort)
         np.put_along_axis(eta, turns % units.clients, 1.0 / units.cohort, axis=1)
         return eta

@@ -15,12 +15,12 @@ from numpy.typing import ArrayLike
 from fedsim.common.arrays import Bools, Floats
 from fedsim.common.errors import ChainError
 from fedsim.common.intervals import bisected
-from fedsim.theory.closed_form import POISSON
-from fedsim.theory.question import Stationary, ask, normalised, separations
+from fedsim.selection.rules import MIDZUNO, RULES, SelectionRule, rule_of
+from fedsim.theory.question import AnyRule, Stationary, ask, normalised, separations
 from fedsim.theory.stationary import stationary, without_draws
 
-INVERTIBLE = ("midzuno", "successive", "bernoulli", POISSON)
-"""Laws whose participation weights can set."""
+INVERTIBLE = tuple(name for name, rule in RULES.items() if rule.says("first_draw") or rule.says("constant"))
+"""Built-in laws whose participation weights can set."""
 EXACT = 1e-10
 """How close participation comes to what is wanted, relative, where theory is not a trial."""
 _NEARLY = 1e-7  # where theory is an approximation
@@ -46,7 +46,7 @@ class Designed:
 
 
 def weights_for(
-    target: ArrayLike, separation: ArrayLike, cohort: int = 1, law: str = "midzuno", *, means: bool = True
+    target: ArrayLike, separation: ArrayLike, cohort: int = 1, law: AnyRule = MIDZUNO, *, means: bool = True
 ) -> Designed:
     """Find weights under which always-available clients participate as `target` (N,) says, in proportion.
 
@@ -56,20 +56,21 @@ def weights_for(
     Raises a `ChainError` if the question makes no sense, weights do not matter to the law, or theory has no answer by
     numbers alone.
     """
-    shares = normalised(target)
-    if law not in INVERTIBLE:
-        raise ChainError(f"law {law!r} does not take clients by their weights alone: use {', '.join(INVERTIBLE)}")
+    shares, rule = normalised(target), rule_of(law)
+    alone = rule.says("constant")
+    if not (alone or rule.says("first_draw")):
+        raise ChainError(f"law {rule.name!r} does not take clients by their weights alone: use {', '.join(INVERTIBLE)}")
     rounds = np.broadcast_to(np.asarray(separations(separation, len(shares))), shares.shape).astype(np.float64)
-    if law == POISSON:
+    if alone:
         wanted, cut = shares, np.zeros(len(shares), dtype=np.bool_)
     else:
         ask(shares, separation, cohort)  # whether the clients can fill the cohorts at all
-        wanted, cut = _within_limits(shares, rounds, cohort, law)
+        wanted, cut = _within_limits(shares, rounds, cohort, rule)
 
-    method = without_draws(wanted, separation, cohort, law).method
+    method = without_draws(wanted, separation, cohort, rule).method
 
     def asked(weights: Floats) -> Stationary:
-        return stationary(weights, separation, cohort, law, method)
+        return stationary(weights, separation, cohort, rule, method)
 
     def shares_of(found: Stationary) -> Floats:
         return found.pi if found.pull is None or not means else found.pull
@@ -78,7 +79,7 @@ def weights_for(
         return shares_of(asked(weights))
 
     def ready(share: Floats) -> Floats:
-        return share if law == POISSON else _rule_of_thumb(share, rounds, cohort, law)
+        return share if alone else _rule_of_thumb(share, rounds, cohort, rule)
 
     weights = fitted(expected, wanted, ready(wanted), ready, _NEARLY if method == "mean-field" else EXACT)
     found = asked(weights)
@@ -117,9 +118,9 @@ def fitted(
     return np.asarray(best / best.mean())
 
 
-def _rule_of_thumb(shares: Floats, rounds: Floats, cohort: int, law: str) -> Floats:
-    """Return the odds of a leader, where R is common and the law Midzuno's, else what the mean field would weigh."""
-    if law == "midzuno" and np.ptp(rounds) == 0.0:
+def _rule_of_thumb(shares: Floats, rounds: Floats, cohort: int, rule: SelectionRule) -> Floats:
+    """Return the odds of a leader, where R is common and one drawn by weight, else what the mean field would weigh."""
+    if rule.one_by_weight and np.ptp(rounds) == 0.0:
         size = rounds[0] + 1.0
         others = (cohort - 1) / max(len(shares) - size, 1.0)
         leads = (cohort * shares - others) / (1.0 / size - others)
@@ -128,23 +129,17 @@ def _rule_of_thumb(shares: Floats, rounds: Floats, cohort: int, law: str) -> Flo
     taken = np.minimum(cohort * shares, (1.0 - 1e-9) / (1.0 + rounds))
     ready = 1.0 - rounds * taken
     chance = taken / ready
-    if law == "bernoulli":
-        first = chance / cohort
-    elif law == "successive":
-        first = -np.expm1(np.log1p(-chance) / cohort)
-    else:
-        second = (cohort - 1) / np.maximum(ready.sum() - ready, cohort - 1)  # chance in the second draws
-        first = (chance - second) / (1.0 - second)
-    first = np.maximum(first, 0.02 * chance)
+    first = np.maximum(rule.first_draw(chance, ready, cohort), 0.02 * chance)
     return np.asarray(first / np.maximum(1.0 - first * (1.0 - ready), 1e-9))
 
 
-def _within_limits(shares: Floats, rounds: Floats, cohort: int, law: str) -> tuple[Floats, Bools]:
+def _within_limits(shares: Floats, rounds: Floats, cohort: int, rule: SelectionRule) -> tuple[Floats, Bools]:
     """Return the shares in proportion that can be had, but for clients at a limit, and which clients these are."""
     high, low = (1.0 - _ROOM) / (cohort * (1.0 + rounds)), np.zeros(len(shares))
     wanted = shares
-    for _ in range(_ROUNDS if law == "midzuno" and cohort > 1 else 1):
-        if law == "midzuno" and cohort > 1:
+    seconds = rule.one_by_weight and cohort > 1
+    for _ in range(_ROUNDS if seconds else 1):
+        if seconds:
             ready = 1.0 - rounds * np.minimum(cohort * wanted, 1.0 / (1.0 + rounds))
             second = (cohort - 1) / np.maximum(ready.sum() - 1.0, cohort - 1)  # exact for a common R
             low = (1.0 + _ROOM) * second / (1.0 + rounds * second) / cohort

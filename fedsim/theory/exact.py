@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedsim.common.arrays import Floats
-from fedsim.common.errors import ChainError
+from fedsim.common.errors import CannotAnswerError, ChainError
 from fedsim.common.later import sparse
-from fedsim.theory.question import ChainTooLargeError, Stationary, ask, per_client, reduced
+from fedsim.selection.rules import MIDZUNO
+from fedsim.theory.question import AnyRule, Stationary, ask, per_client, reduced
 from fedsim.theory.windows import LARGEST, Windows, enumerate_windows
 
 _SAME = 1e-9  # recurrent classes agree when their participation differs by less
@@ -23,7 +24,7 @@ _STRIDE = 20  # iterations between checks
 
 
 def exact(
-    weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: str = "midzuno", *, limit: int = LARGEST
+    weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: AnyRule = MIDZUNO, *, limit: int = LARGEST
 ) -> Stationary:
     """Stationary participation from the transition matrix over all reachable windows, `limit` at most, for any law.
 
@@ -36,7 +37,7 @@ def exact(
     classes that differ.
     """
     question = ask(weights, separation, cohort, law)
-    if question.law == "cyclic":
+    if question.rule.in_turn:
         turn = question.clients // gcd(question.clients, question.cohort)
         uniform = np.full(question.clients, 1.0 / question.clients)
         return Stationary(*question.asked, uniform, "exact", 0.0, period=turn, recurrent_classes=1, states=turn)
@@ -69,7 +70,7 @@ def exact(
         period=int(np.gcd.reduce(periods)),
         recurrent_classes=len(classes),
         states=windows.count,
-        pull=pull / pull.sum() if question.law == "bernoulli" else None,
+        pull=pull / pull.sum() if not question.rule.fixed_size else None,
     )
 
 
@@ -105,15 +106,15 @@ def mixing(
     weights: ArrayLike,
     separation: ArrayLike,
     cohort: int = 1,
-    law: str = "midzuno",
+    law: AnyRule = MIDZUNO,
     *,
     level: float = 0.25,
     limit: int = _LARGEST_MIXING,
 ) -> Mixing:
     """Exact mixing time and spectral gap over the recurrent windows, `limit` at most, in O(states^3) time.
 
-    The question is as in `exact`; law ``cyclic`` never mixes and is refused. `level` is the TV distance to reach,
-    strictly between 0 and 1; 1/4 is the usual definition of tau_mix.
+    The question is as in `exact`; who takes part in turn never mixes, which is refused. `level` is the TV distance to
+    reach, strictly between 0 and 1; 1/4 is the usual definition of tau_mix.
 
     Raises a `ChainError` if the question makes no sense, the chain has too many states, or it can stall.
 
@@ -123,14 +124,14 @@ def mixing(
     if not 0.0 < level < 1.0:
         raise ChainError(f"the level is {level}: a TV distance to reach lies strictly between 0 and 1")
     question = reduced(ask(weights, separation, cohort, law))
-    if question.law == "cyclic":
-        raise ChainError("law 'cyclic' follows its order for ever, so it does not mix: ask about another law")
+    if question.rule.in_turn:
+        raise ChainError(f"law {question.law!r} follows its order for ever, so it does not mix: ask about another law")
     too_large = f"the chain is too large for the exact mixing time, which takes up to {limit:,} recurrent states: "
     too_large += "leave mixing out, and ask by convergence how the law of one round's participants settles"
     try:
         matrix = enumerate_windows(question).matrix()
-    except ChainTooLargeError:
-        raise ChainTooLargeError(too_large) from None
+    except CannotAnswerError:
+        raise CannotAnswerError(too_large) from None
     classes = recurrent_classes(matrix)
     states = sum(len(part) for part in classes)
     inside = matrix[classes[0]][:, classes[0]]
@@ -138,7 +139,7 @@ def mixing(
     if len(classes) > 1 or cycle > 1:
         return Mixing(None, level, 0.0, cycle, len(classes), states)
     if states > limit:
-        raise ChainTooLargeError(too_large)
+        raise CannotAnswerError(too_large)
     dense = inside.toarray()
     sizes = np.sort(np.abs(np.linalg.eigvals(dense)))
     time = _first_below(dense, stationary_vector(inside)[0], level)
@@ -200,13 +201,13 @@ def stationary_vector(matrix: "sparse.csr_array[np.float64, tuple[int, int]]") -
 
     Small chains are eliminated state by state (Grassmann, Taksar and Heyman 1985), which subtracts nothing and so keeps
     full relative precision whatever the gap. Larger ones are iterated with (I + P) / 2, which has the same stationary
-    vector and no period; a `ChainTooLargeError` says that one mixes too slowly for that.
+    vector and no period; a `CannotAnswerError` says that one mixes too slowly for that.
     """
     count = matrix.shape[0]
     if count > _DENSE:
         try:
             return _iterated(matrix)
-        except ChainTooLargeError:
+        except CannotAnswerError:
             if count > _DENSE_AT_MOST:
                 raise
     return _eliminated(matrix.toarray())
@@ -217,7 +218,7 @@ def _eliminated(p: Floats) -> tuple[Floats, float, float]:
     for k in range(count - 1, 0, -1):
         leaving = p[k, :k].sum()
         if leaving <= 0.0:
-            raise ChainTooLargeError(
+            raise CannotAnswerError(
                 "the chain has transitions less likely than 1e-300: the weights span too many orders of magnitude for "
                 "the exact method; use the method 'mean-field' or 'monte-carlo'"
             )
@@ -248,7 +249,7 @@ def _iterated(matrix: "sparse.csr_array[np.float64, tuple[int, int]]") -> tuple[
                 return after, 1e-15, error
             checked = change
         law = after
-    raise ChainTooLargeError(
+    raise CannotAnswerError(
         f"the chain of {matrix.shape[0]} states mixes too slowly to find its stationary law: after {most} iterations "
         f"it still changes by {checked:.3g}; use the method 'monte-carlo' or 'mean-field'"
     )

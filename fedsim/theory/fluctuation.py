@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedsim.common.arrays import Floats
-from fedsim.common.errors import ChainError
+from fedsim.common.errors import CannotAnswerError, ChainError
 from fedsim.common.intervals import normal_quantile
 from fedsim.common.later import optimize, special
+from fedsim.selection.rules import MIDZUNO
 from fedsim.theory.exact import recurrent_classes, stationary_vector
-from fedsim.theory.question import ChainTooLargeError, Question, ask, per_client, reduced
+from fedsim.theory.question import AnyRule, Question, ask, per_client, reduced
 from fedsim.theory.stationary import stationary
 from fedsim.theory.windows import Windows, enumerate_windows
 
@@ -46,7 +47,7 @@ def asymptotic_variance(
     weights: ArrayLike,
     separation: ArrayLike,
     cohort: int = 1,
-    law: str = "midzuno",
+    law: AnyRule = MIDZUNO,
     method: str = "auto",
     *,
     seed: int = 0,
@@ -69,7 +70,7 @@ def asymptotic_variance(
         raise ChainError(f"there is no method {method!r} for the variance: choose one of {', '.join(_METHODS)}")
     question = ask(weights, separation, cohort, law)
     units = reduced(question)
-    closed = (units.law, units.cohort) == ("midzuno", 1) and bool((units.separations == 1).all())
+    closed = units.rule.one_by_weight and units.cohort == 1 and bool((units.separations == 1).all())
     if closed and method in {"auto", "closed-form"}:
         return _closed(question, units)
     if method == "closed-form":
@@ -77,7 +78,7 @@ def asymptotic_variance(
     if method != "mean-field":
         try:
             return _exact(question, units)
-        except ChainTooLargeError:
+        except CannotAnswerError:
             if method == "exact":
                 raise
     return _renewal(question, seed)
@@ -141,17 +142,17 @@ def best_prior(fluctuation: Fluctuation, cohort: int) -> float:
 
 
 def _exact(question: Question, units: Question) -> Fluctuation:
-    if question.law == "cyclic":
+    if question.rule.in_turn:
         uniform = np.full(question.clients, 1.0 / question.clients)
         return _answer(question, uniform, np.broadcast_to(0.0, (uniform.size, uniform.size)), "exact")
     if units.clients > _LARGEST:
-        raise ChainTooLargeError(f"the exact variance goes up to {_LARGEST} clients: use the method 'mean-field'")
+        raise CannotAnswerError(f"the exact variance goes up to {_LARGEST} clients: use the method 'mean-field'")
     windows = enumerate_windows(units)
     matrix = windows.matrix()
     found = []
     for states in recurrent_classes(matrix):
         if len(states) > _LARGEST:
-            raise ChainTooLargeError(
+            raise CannotAnswerError(
                 f"the chain has {len(states)} recurrent states, more than {_LARGEST}: too many for the exact "
                 f"variance; use the method 'mean-field'"
             )
@@ -171,7 +172,7 @@ def _answer(question: Question, pi: Floats, variance: Floats, method: str) -> Fl
 
     The variance is that of units, (n,), or their covariance, (n, n).
     """
-    per, members = (question.cohort if question.law == "groups" else 1), np.arange(question.clients)
+    per, members = (question.cohort if question.rule.in_blocks else 1), np.arange(question.clients)
     if question.clients > _LARGEST and variance.ndim > 1:
         variance = variance.diagonal()
     variance = variance[np.ix_(*[members // per] * variance.ndim)] / per**2
@@ -211,7 +212,7 @@ def _closed(question: Question, units: Question) -> Fluctuation:
 
 
 def _renewal(question: Question, seed: int) -> Fluctuation:
-    pi = stationary(question.weights, question.separation, question.cohort, question.law, seed=seed).pi
+    pi = stationary(*question.asked, seed=seed).pi
     taken = pi * question.cohort
     waiting = 1.0 - question.separations * taken  # share of rounds in which the client is ready
     chance = np.minimum(1.0, taken / waiting)

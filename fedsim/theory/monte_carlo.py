@@ -4,7 +4,7 @@ Every array has one row per replica. All draws are keyed by (replica, round, cli
 many replicas there are or how they are split into batches.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count, islice
 from typing import NamedTuple
 
@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.errors import ChainError
 from fedsim.common.keyed import Purpose, stream
-from fedsim.theory.question import Question, Stationary, ask, per_client, reduced, whole_number
+from fedsim.selection.rules import MIDZUNO
+from fedsim.theory.question import AnyRule, Question, Stationary, ask, per_client, reduced, whole_number
 
 CELLS = 1 << 19
 """Replicas times clients that are advanced at once, where chances are kept."""
@@ -27,7 +28,7 @@ def monte_carlo(
     weights: ArrayLike,
     separation: ArrayLike,
     cohort: int = 1,
-    law: str = "midzuno",
+    law: AnyRule = MIDZUNO,
     *,
     seed: int = 0,
     replicas: int = _REPLICAS,
@@ -63,12 +64,12 @@ def monte_carlo(
         totals = counts.sum(axis=1)
         sums += [counts.sum(axis=0), (counts**2).sum(axis=0), totals @ counts]
         total, total_square = total + float(totals.sum()), total_square + float(totals @ totals)
-    # The ratio of sums, and its standard error by the delta method (the total varies with bernoulli).
+    # The ratio of sums, and its standard error by the delta method (the total varies where cohorts have no fixed size).
     shares = sums[0] / total
     residual = sums[1] - 2.0 * shares * sums[2] + shares**2 * total_square
     spread = np.sqrt(np.maximum(residual, 0.0) / (replicas - 1.0) * replicas)
     error = per_client(question, np.maximum(spread, 1.0) / total)
-    pi, pull = per_client(question, shares), pulled / pulled.sum() if units.law == "bernoulli" else None
+    pi, pull = per_client(question, shares), None if units.rule.fixed_size else pulled / pulled.sum()
     return Stationary(*question.asked, pi, method="monte-carlo", standard_error=error, pull=pull)
 
 
@@ -81,7 +82,7 @@ def batches(replicas: int, clients: int, cells: int) -> Iterator[range]:
 class ReplicaRound(NamedTuple):
     """One round of every replica: who takes part, (replicas, N), and with which probability given the past."""
 
-    chances: Floats | None  # None where the law has no simple one (successive draws of several clients)
+    chances: Floats | None  # None where the rule knows none
     chosen: Bools
 
 
@@ -90,7 +91,8 @@ def rounds_of(units: Question, replicas: range, seed: int, start: Ints | None = 
 
     `start`, (N,), is how many rounds each client still has to wait at round 0; all are ready by default.
 
-    Raises a `ChainError` if a replica stalls: fewer than B clients are ready in a round (never with law ``bernoulli``).
+    Raises a `ChainError` if a replica stalls: fewer than B clients are ready in a round (only where cohorts have a
+    fixed size).
     """
     draws = stream(seed, 0, Purpose.CHAIN)
     names = np.asarray(replicas, dtype=np.uint64)[:, None]
@@ -99,18 +101,18 @@ def rounds_of(units: Question, replicas: range, seed: int, start: Ints | None = 
     back = 1 + units.separations
     for now in count():
         ready = free_from <= now
-        if units.law != "bernoulli":
+        if units.rule.fixed_size:
             _refuse_stall(units, ready, now)
 
         def draw(place: int | NDArray[np.uint64], first: int = now * (units.clients + 1)) -> Floats:
             return draws.uniforms(names, first + place)
 
-        if units.law == "cyclic":
+        if units.rule.in_turn:
             chosen = np.zeros_like(ready)
             chosen[:, (now * units.cohort + np.arange(units.cohort)) % units.clients] = True
             played = ReplicaRound(chosen.astype(np.float64), chosen)
         else:
-            played = _LAWS[units.law](units, ready, draw)
+            played = ReplicaRound(*units.rule.play(units.weights, ready, units.cohort, draw))
         yield played
         free_from = np.where(played.chosen, now + back, free_from)
 
@@ -123,71 +125,9 @@ def counted(units: Question, replicas: range, seed: int, skip: int, rounds: int)
     counts, weights = np.zeros((len(replicas), units.clients)), np.zeros(units.clients)
     for played in islice(rounds_of(units, replicas, seed), skip, skip + rounds):
         counts += played.chosen
-        if units.law == "bernoulli":
+        if not units.rule.fixed_size:
             weights += (1.0 / np.maximum(played.chosen.sum(axis=1), 1)) @ played.chosen
     return counts, weights
-
-
-_Draw = Callable[[int | NDArray[np.uint64]], Floats]
-"""The draws of one round, by replicas: 0 for the leader, 1 + i for client i."""
-
-
-def _each(units: Question) -> NDArray[np.uint64]:
-    return 1 + np.arange(units.clients, dtype=np.uint64)
-
-
-def _midzuno(units: Question, ready: Bools, draw: _Draw) -> ReplicaRound:
-    """One client in proportion to its weight, then B - 1 uniformly among the others that are ready."""
-    mass = np.where(ready, units.weights, 0.0)
-    total = mass.cumsum(axis=1)
-    first = mass / total[:, -1:]
-    leader = (total > draw(0) * total[:, -1:]).argmax(axis=1)
-    chosen = np.zeros_like(ready)
-    rows = np.arange(len(ready))
-    if units.cohort > 1:
-        keys = np.where(ready, draw(_each(units)), 2.0)
-        keys[rows, leader] = 2.0
-        chosen = _smallest(keys, units.cohort - 1)
-        fill = (units.cohort - 1) / (ready.sum(axis=1, keepdims=True) - 1.0)
-        first = np.where(ready, first + (1.0 - first) * fill, 0.0)
-    chosen[rows, leader] = True
-    return ReplicaRound(first, chosen)
-
-
-def _successive(units: Question, ready: Bools, draw: _Draw) -> ReplicaRound:
-    """Take the B first of independent exponential clocks of rates p_i: Plackett-Luce (Efraimidis-Spirakis 2006)."""
-    clocks = np.where(ready, -np.log(draw(_each(units))) / units.weights, np.inf)
-    return ReplicaRound(None, _smallest(clocks, units.cohort))
-
-
-def _bernoulli(units: Question, ready: Bools, draw: _Draw) -> ReplicaRound:
-    """Each with probability min(1, s p_i): in order of weight, client j is certain when s p_j would reach 1."""
-    order = np.argsort(-units.weights, kind="stable")
-    here = ready[:, order]
-    mass = np.where(here, units.weights[order], 0.0)
-    tail = mass[:, ::-1].cumsum(axis=1)[:, ::-1]
-    left = units.cohort - (here.cumsum(axis=1) - here)
-    certain = here & (mass * left >= tail)
-    spare = units.cohort - certain.sum(axis=1, keepdims=True)
-    rest = np.where(certain, 0.0, mass)
-    free = rest.sum(axis=1, keepdims=True)
-    chances = np.where(certain, 1.0, rest * (np.maximum(spare, 0) / np.where(free > 0.0, free, 1.0)))
-    few = here.sum(axis=1, keepdims=True) <= units.cohort
-    chances = np.where(few, here.astype(np.float64), np.minimum(chances, 1.0))
-    in_order = np.empty_like(chances)
-    in_order[:, order] = chances
-    return ReplicaRound(in_order, draw(_each(units)) < in_order)
-
-
-_LAWS = {"midzuno": _midzuno, "successive": _successive, "bernoulli": _bernoulli}
-
-
-def _smallest(keys: Floats, count: int) -> Bools:
-    """Mark the `count` smallest keys of each row."""
-    places = np.argpartition(keys, count - 1, axis=1)[:, :count]
-    marked = np.zeros(keys.shape, dtype=np.bool_)
-    np.put_along_axis(marked, places, values=True, axis=1)
-    return marked
 
 
 def _refuse_stall(units: Question, ready: Bools, now: int) -> None:

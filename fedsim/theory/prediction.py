@@ -15,12 +15,13 @@ from fedsim.scenario.models import ConvergenceStudy
 from fedsim.scenario.server import BufferedServer, SyncServer
 from fedsim.scenario.session import AnySession
 from fedsim.scenario.work import Work
-from fedsim.selection.laws import law_of
+from fedsim.selection.laws import failing_in_words, law_of
+from fedsim.selection.rules import SelectionRule, rule_of
 from fedsim.theory import METHODS, Stationary, convergence, stationary
 from fedsim.theory.buffered import Asynchronous, Flow, LengthDistribution, asynchronous
 from fedsim.theory.busy import BUSY, check_ready, outlasts, taken_and_ready, with_busy_clients
 from fedsim.theory.mean_field import STALLS
-from fedsim.theory.question import separations
+from fedsim.theory.question import AnyRule, separations
 
 _MOST = 100_000
 _TRUSTED = 0.1
@@ -35,7 +36,7 @@ def predicted(
     population: Population,
     separation: int | Ints | None = None,
     method: str = "auto",
-    law: str | None = None,
+    law: AnyRule | None = None,
 ) -> Stationary:
     """Return the long-run participation of always-available clients under the scenario's selection law.
 
@@ -49,16 +50,17 @@ def predicted(
     if not scenario.server.selects_once:
         return flow_of(scenario, scenario.server, population, separation, method, law).stationary
     common = separations(population.separation if separation is None else separation, len(population))
-    rounds, law = np.broadcast_to(np.asarray(common), len(population)), law or law_of(scenario.server)
+    rounds, rule = np.broadcast_to(np.asarray(common), len(population)), rule_of(law or law_of(scenario.server))
     left_out = None
-    try:
-        if (busy := _busy(scenario, scenario.server, population, rounds, law)) is not None:
-            if method in {"auto", "mean-field"}:
-                return busy
-            left_out = f"the method {method!r} leaves out that {BUSY}"
-    except ChainError as error:
-        left_out = f"theory does not hold here: {error}"
-    found = stationary(population.weight, common, scenario.server.wanted, law, method, seed=scenario.seed)
+    with failing_in_words(rule):
+        try:
+            if (busy := _busy(scenario, scenario.server, population, rounds, rule)) is not None:
+                if method in {"auto", "mean-field"}:
+                    return busy
+                left_out = f"the method {method!r} leaves out that {BUSY}"
+        except ChainError as error:
+            left_out = f"theory does not hold here: {error}"
+        found = stationary(population.weight, common, scenario.server.wanted, rule, method, seed=scenario.seed)
     return found if left_out is None else replace(found, caveats=(*found.caveats, left_out))
 
 
@@ -92,8 +94,8 @@ def before_the_chain(
     Of more than `most` clients nothing is asked. The population is built where it is needed and not given.
     """
     server = scenario.server
-    if not scenario.always_available:
-        return f"devices are not always there ({scenario.absences})"
+    if (cause := scenario.losses.get("dropped")) is not None:
+        return cause
     population = build_population(scenario) if population is None else population
     if len(population.barred):
         return "some devices can never take part (session.needs, left_out)"
@@ -102,9 +104,10 @@ def before_the_chain(
     if len(population) > most:
         return f"there are more than {most:,} clients, for which a run does not ask the mean field"
     try:
-        law = law_of(server)
+        rule = law_of(server)
         if server.selects_once:
-            busy = _busy(scenario, server, population, population.separation, law)
+            with failing_in_words(rule):
+                busy = _busy(scenario, server, population, population.separation, rule)
             return None if busy is None else _trusted(busy)
     except ChainError as error:
         return str(error)
@@ -119,7 +122,7 @@ def _trusted(found: Stationary) -> Stationary:
 
 
 def _busy(
-    scenario: Scenario, server: SyncServer, population: Population, separation: Ints, law: str
+    scenario: Scenario, server: SyncServer, population: Population, separation: Ints, rule: SelectionRule
 ) -> Stationary | None:
     """Return the mean field of busy clients; None where the chain holds.
 
@@ -127,14 +130,14 @@ def _busy(
     """
     cooldown_s = population.cooldown_s
     rests = bool(separation.any() or cooldown_s.any())
-    fails = server.secure_aggregation is not None or (server.minimum_reports and server.deadline is not None)
+    fails = "failed" in scenario.losses or (server.minimum_reports and "late" in scenario.losses)
     if rests and server.cooldown_from == "reported" and fails:
         raise ChainError("only reports keep clients out (server.cooldown_from), and those of failed rounds do not")
     sessions = lengths_of(scenario, population)
     if outlasts(sessions, separation, cooldown_s, server):
-        return with_busy_clients(population.weight, separation, cooldown_s, sessions, server, law)
-    if law == "bernoulli" and separation.any():
-        ready = taken_and_ready(population.weight, separation.astype(np.float64), server, law)[1]
+        return with_busy_clients(population.weight, separation, cooldown_s, sessions, server, rule)
+    if not (rule.fixed_size or rule.says("constant")) and separation.any():
+        ready = taken_and_ready(population.weight, separation.astype(np.float64), server, rule)[1]
         check_ready(ready, server.least)
     return None
 
@@ -162,27 +165,24 @@ def known_pulls(scenario: Scenario, population: Population) -> Floats | str:
 
 
 def all_report(scenario: Scenario, population: Population) -> bool:
-    """Say whether every session of always-available clients surely ends with a report that is taken."""
-    server = scenario.server
-    fails = server.selects_once and (server.wanted > server.cohort or server.secure_aggregation is not None)
-    if fails or server.max_staleness is not None:
-        return False
-    if server.deadline is None:
-        return True
+    """Say whether every session surely ends with a report that is taken."""
+    deadline = scenario.server.deadline
+    if deadline is None or scenario.losses.keys() - {"late"}:
+        return not scenario.losses
     try:
         sessions = lengths_of(scenario, population)
     except ChainError:
         return False
     longest = np.array([each[0] if len(each) == 1 else np.inf for each in sessions.values])[sessions.group]
-    return bool((longest <= server.deadline * population.speed).all())
+    return bool((longest <= deadline * population.speed).all())
 
 
 def cap_binds(scenario: Scenario, population: Population) -> bool:
     """Say whether a client can reach its cap on participations: by its separation, and the rounds that there may be."""
     if population.most is None:
         return False
-    rounds = scenario.stop.rounds
-    return rounds is None or bool((population.most < replace(population, most=None).at_most(rounds)).any())
+    rounds = scenario.stop.most_rounds
+    return rounds == np.inf or bool((population.most < replace(population, most=None).at_most(int(rounds))).any())
 
 
 def convergence_table(scenario: Scenario, population: Population, study: ConvergenceStudy) -> pl.DataFrame:
@@ -213,7 +213,7 @@ def flow_of(
     population: Population,
     separation: int | Ints | None = None,
     method: str = "auto",
-    law: str | None = None,
+    law: AnyRule | None = None,
 ) -> Flow:
     """Return what the mean field says of always-available clients under a scenario's buffered server.
 

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError
 from fedsim.common.later import sparse
+from fedsim.selection.rules import MIDZUNO
 from fedsim.theory.exact import recurrent_classes, stationary_vector
-from fedsim.theory.question import ask, reduced
+from fedsim.theory.question import AnyRule, ask, reduced
 from fedsim.theory.windows import enumerate_windows
 
 
@@ -22,7 +23,7 @@ def mean_model(
     weights: ArrayLike,
     separation: ArrayLike,
     cohort: int = 1,
-    law: str = "midzuno",
+    law: AnyRule = MIDZUNO,
 ) -> Floats:
     """Return the mean over time, (d,), of the model of FedAvg with any number of local steps on quadratics.
 
@@ -37,8 +38,8 @@ def mean_model(
     P(y -> y') ((1 - u_S) m_y + zeta_y b_S), u_S and b_S being the means of u_i and u_i c_i over S.
     """
     question = ask(weights, separation, cohort, law)
-    if question.law in {"groups", "cyclic"}:
-        raise ChainError(f"the mean model is for laws that choose clients one by one, not for {law!r}")
+    if question.rule.in_blocks or question.rule.in_turn:
+        raise ChainError(f"the mean model is for laws that choose clients one by one, not for {question.law!r}")
     pull, optimum = (np.asarray(each, dtype=np.float64) for each in (pulls, optima))
     if pull.shape != optimum.shape or pull.ndim != 2 or len(pull) != question.clients:
         raise ChainError(f"pulls {pull.shape} and optima {optimum.shape} must both be ({question.clients}, d)")

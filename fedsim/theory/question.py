@@ -1,20 +1,20 @@
 """What is asked of the chain, checked before anything is computed, and what an answer says."""
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ChainError
+from fedsim.selection.rules import MIDZUNO, RULES, SelectionRule, rule_of
 
-CHAIN_LAWS = ("midzuno", "uniform", "successive", "groups", "cyclic", "bernoulli")
+AnyRule: TypeAlias = SelectionRule | str
+"""A rule of selection, or the name of a built-in one."""
+CHAIN_LAWS = tuple(name for name, rule in RULES.items() if not rule.says("constant"))
 
 _SMALLEST_WEIGHT = 1e-300
-
-
-class ChainTooLargeError(ChainError):
-    """The chain is too large to enumerate: see the message for what to use instead."""
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,17 @@ class Question:
     weights: Floats
     separation: int | Ints
     cohort: int
-    law: str
+    rule: SelectionRule
 
     @property
-    def asked(self) -> tuple[Floats, int | Ints, int, str]:
+    def asked(self) -> tuple[Floats, int | Ints, int, SelectionRule]:
         """All four, in the order in which an answer repeats them."""
-        return self.weights, self.separation, self.cohort, self.law
+        return self.weights, self.separation, self.cohort, self.rule
+
+    @property
+    def law(self) -> str:
+        """Name of the rule."""
+        return self.rule.name
 
     @property
     def clients(self) -> int:
@@ -42,20 +47,23 @@ class Question:
         return np.broadcast_to(np.asarray(self.separation, dtype=np.int64), self.weights.shape)
 
 
-def ask(weights: ArrayLike, separation: ArrayLike, cohort: object = 1, law: str = "midzuno") -> Question:
+def ask(
+    weights: ArrayLike, separation: ArrayLike, cohort: object = 1, law: AnyRule = MIDZUNO, *, constant: bool = False
+) -> Question:
     """Check a question, and put it in normal form.
 
     Weights, (N,) positive finite numbers, are normalised to sum 1, and separations that are all equal are one common
-    separation.
+    separation. Rules of constant chances, whose clients are no chain, are let through if `constant`.
 
-    Raises a `ChainError` if a number makes no sense, or the clients cannot fill a cohort every round, as all laws but
-    ``bernoulli`` need it: a common R must be at most floor(N / B) - 1, and always-available clients of separations R_i
-    can supply at most sum_i 1 / (1 + R_i) participations a round.
+    Raises a `ChainError` if a number makes no sense, or the clients cannot fill a cohort every round, as laws of a
+    fixed size need it: a common R must be at most floor(N / B) - 1, and always-available clients of separations R_i can
+    supply at most sum_i 1 / (1 + R_i) participations a round.
     """
-    if law == "poisson":
-        raise ChainError("law 'poisson' is answered exactly for any separations, by the method 'closed-form' alone")
-    if law not in CHAIN_LAWS:
-        raise ChainError(f"there is no selection law {law!r}: choose one of {', '.join(CHAIN_LAWS)}")
+    rule = rule_of(law)
+    if rule.says("constant") and not constant:
+        raise ChainError(
+            f"law {rule.name!r} is answered exactly for any separations, by the method 'closed-form' alone"
+        )
     shares = normalised(weights)
     size = whole_number(cohort, "the cohort", least=1)
     if size > shares.size:
@@ -63,12 +71,12 @@ def ask(weights: ArrayLike, separation: ArrayLike, cohort: object = 1, law: str 
             f"the cohort is {size}, more than the {shares.size} clients there are: it must be at most {shares.size}"
         )
     rounds = separations(separation, shares.size)
-    if law == "groups" and shares.size % size:
+    if rule.in_blocks and shares.size % size:
         raise ChainError(
-            f"{shares.size} clients do not divide into groups of {size}: with law 'groups' the number of "
+            f"{shares.size} clients do not divide into groups of {size}: with law {rule.name!r} the number of "
             f"clients must be a multiple of the cohort"
         )
-    if law == "groups" and not isinstance(rounds, int):
+    if rule.in_blocks and not isinstance(rounds, int):
         blocks = rounds.reshape(-1, size)
         mixed = np.flatnonzero(np.ptp(blocks, axis=1))
         if mixed.size:
@@ -76,7 +84,7 @@ def ask(weights: ArrayLike, separation: ArrayLike, cohort: object = 1, law: str 
                 f"the separations in group {mixed[0]} are {blocks[mixed[0]].tolist()}: a group takes part as "
                 f"a whole, so give its clients one separation"
             )
-    question = Question(weights=shares, separation=rounds, cohort=size, law=law)
+    question = Question(weights=shares, separation=rounds, cohort=size, rule=rule)
     _check_supply(question)
     return question
 
@@ -110,26 +118,16 @@ def normalised(weights: ArrayLike) -> Floats:
 
 
 def reduced(question: Question) -> Question:
-    """Return the same chain on what is chosen.
-
-    Its law is ``midzuno``, ``successive``, ``bernoulli`` or ``cyclic``: groups become single units, ``uniform`` becomes
-    ``midzuno`` at equal weights, and successive draws of one client are Midzuno draws too.
-    """
-    weights, rounds, cohort, law = question.asked
-    if law == "groups":
-        weights = weights.reshape(-1, cohort).sum(axis=1)
-        rounds = rounds if isinstance(rounds, int) else rounds[::cohort]
-        cohort, law = 1, "midzuno"
-    elif law == "uniform":
-        weights, law = np.full_like(weights, 1.0 / weights.size), "midzuno"
-    elif law == "successive" and cohort == 1:
-        law = "midzuno"
-    return Question(weights=weights, separation=rounds, cohort=cohort, law=law)
+    """Return the same chain on what is chosen, as the rule says: blocks become single units."""
+    rounds = question.separation
+    weights, cohort, rule = question.rule.reduced(question.weights, question.cohort)
+    rounds = rounds if isinstance(rounds, int) else rounds[:: question.clients // len(weights)]
+    return Question(weights=weights, separation=rounds, cohort=cohort, rule=rule)
 
 
 def per_client(question: Question, shares: Floats) -> Floats:
     """Share what the units of `reduced` take among the clients: equally inside a group."""
-    if question.law == "groups":
+    if question.rule.in_blocks:
         return np.repeat(shares / question.cohort, question.cohort)
     return shares
 
@@ -177,7 +175,7 @@ def _integer(value: object, what: str) -> int:
 
 
 def _check_supply(question: Question) -> None:
-    if question.law == "bernoulli":  # it takes all that are ready, where these are too few
+    if not question.rule.fixed_size:  # it takes all that are ready, where these are too few
         return
     clients, cohort, rounds = question.clients, question.cohort, question.separation
     most = largest_separation(clients, cohort)
@@ -190,7 +188,7 @@ def _check_supply(question: Question) -> None:
                 f"{most} rounds each: lower the separation to {most}{smaller}"
             )
         return
-    if question.law == "cyclic" and rounds.max() > most:
+    if question.rule.in_turn and rounds.max() > most:
         client = int(rounds.argmax())
         raise ChainError(
             f"the separation of client {client} is {rounds[client]}, but in turn, in cohorts of {cohort}, "

@@ -1,16 +1,18 @@
 """The best answer to a question, and its form as JSON."""
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedsim.common.errors import ChainError
-from fedsim.theory.closed_form import POISSON, closed_form, has_closed_form
+from fedsim.common.errors import CannotAnswerError, ChainError
+from fedsim.selection.rules import MIDZUNO
+from fedsim.theory.closed_form import closed_form, has_closed_form
 from fedsim.theory.exact import exact
 from fedsim.theory.mean_field import mean_field
 from fedsim.theory.monte_carlo import monte_carlo
-from fedsim.theory.question import ChainTooLargeError, Stationary, ask
+from fedsim.theory.question import AnyRule, Stationary, ask
 
 METHODS = ("auto", "closed-form", "exact", "mean-field", "monte-carlo")
 
@@ -27,7 +29,7 @@ def stationary(
     weights: ArrayLike,
     separation: ArrayLike,
     cohort: int = 1,
-    law: str = "midzuno",
+    law: AnyRule = MIDZUNO,
     method: str = "auto",
     *,
     seed: int = 0,
@@ -35,8 +37,8 @@ def stationary(
     """Stationary participation of every client, by the best method or by the one that is named, and its error.
 
     `weights`, (N,), are positive, and only their ratios matter; the `separation`, in rounds, is one common R or (N,)
-    one R_i per client; a `cohort` is B clients per round; the `law` is one of `CHAIN_LAWS`, or ``poisson``, whose
-    closed form takes any separations. The `method` is one of `METHODS`; ``auto`` takes the closed form where there is
+    one R_i per client; a `cohort` is B clients per round; the `law` is a rule of selection, or the name of a
+    built-in one. The `method` is one of `METHODS`; ``auto`` takes the closed form where there is
     one; else exact up to 20,000 states; else the mean field if it expects a relative error of at most 2 %; else Monte
     Carlo, which alone has a `seed`.
 
@@ -45,22 +47,24 @@ def stationary(
     if method not in METHODS:
         raise ChainError(f"there is no method {method!r}: choose one of {', '.join(METHODS)}")
     if method == "auto":
-        found = without_draws(weights, separation, cohort, law)
-        if found.method != "mean-field" or (found.error_bound is not None and found.error_bound <= _GOOD_ENOUGH):
-            return found
+        with suppress(CannotAnswerError):
+            found = without_draws(weights, separation, cohort, law)
+            if found.method != "mean-field" or (found.error_bound is not None and found.error_bound <= _GOOD_ENOUGH):
+                return found
     elif method != "monte-carlo":
         of_method = {"closed-form": closed_form, "exact": exact, "mean-field": mean_field}[method]
         return of_method(weights, separation, cohort, law)
     return monte_carlo(weights, separation, cohort, law, seed=seed)
 
 
-def without_draws(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: str = "midzuno") -> Stationary:
+def without_draws(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: AnyRule = MIDZUNO) -> Stationary:
     """Return the answer of the closed form, else of up to 20,000 states, else of the mean field, however good it is."""
-    if law == POISSON or has_closed_form(ask(weights, separation, cohort, law)):
+    question = ask(weights, separation, cohort, law, constant=True)
+    if question.rule.says("constant") or has_closed_form(question):
         return closed_form(weights, separation, cohort, law)
     try:
         return exact(weights, separation, cohort, law, limit=EXACT_UP_TO)
-    except ChainTooLargeError:
+    except CannotAnswerError:
         return mean_field(weights, separation, cohort, law)
 
 

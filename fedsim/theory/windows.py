@@ -6,7 +6,6 @@ vector. It starts at zero, all ready, and a round takes it to R_i for the chosen
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations
 from math import log, log10
 from typing import NamedTuple
 
@@ -14,15 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.common.arrays import Bools, Floats
-from fedsim.common.errors import ChainError
+from fedsim.common.errors import CannotAnswerError, ChainError
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.later import sparse, special
-from fedsim.selection.built_in import bernoulli_chances
-from fedsim.theory.question import ChainTooLargeError, Question
+from fedsim.selection.rules import rule_of
+from fedsim.theory.question import AnyRule, Question
 
 LARGEST = 100_000  # states
-_LARGEST_ORDERED = 12  # successive draws: 2^B partial cohorts
-_LARGEST_FREE = 16  # bernoulli: 2^n cohorts
 _TRANSITIONS_PER_STATE = 20  # on average
 _INSTEAD = (
     "use the method 'mean-field' (many clients) or 'monte-carlo' (any), or 'closed-form' where the separation is common"
@@ -66,14 +63,14 @@ class Windows:
 
 
 def enumerate_windows(question: Question, limit: int = LARGEST) -> Windows:
-    """Visit every state that can follow from "all ready", under law ``midzuno``, ``successive`` or ``bernoulli``.
+    """Visit every state that can follow from "all ready"; the question is a reduced one.
 
     Raises a `ChainError` if there are more states than `limit` (or more than 20 times as many transitions), or the
-    chain can stall: a state can be reached in which fewer than B clients are ready. Law ``bernoulli`` takes all that
-    are ready, and never stalls.
+    chain can stall: a state can be reached in which fewer than B clients are ready. A rule of no fixed size takes all
+    that are ready, and never stalls.
     """
     _refuse_above(limit, "states", _log_windows(question, limit))
-    if question.law != "bernoulli":  # all are ready at first: before anything of 10^6 clients is sorted
+    if question.rule.fixed_size:  # all are ready at first: before anything of 10^6 clients is sorted
         first_cohorts = _log_cohorts(question.clients, question.cohort)
         _refuse_above(limit * _TRANSITIONS_PER_STATE, "transitions", first_cohorts)
     keys = stream(0, 0, Purpose.CHAIN).bits(np.arange(question.clients), 0)
@@ -114,9 +111,9 @@ def _alike(ready: Bools) -> Iterator[tuple[NDArray[np.intp], bytes]]:
 def _choice(question: Question, waits: NDArray[np.int32], known: dict[bytes, _Choice], limit: int) -> _Choice:
     ready = np.flatnonzero(waits == 0)
     _refuse_stall(question, ready, waits)
-    if question.law != "bernoulli":
+    if question.rule.fixed_size:
         _refuse_above(limit * _TRANSITIONS_PER_STATE, "transitions", _log_cohorts(ready.size, question.cohort))
-    among, chances = cohorts(question.law, question.weights[ready], question.cohort)
+    among, chances = cohorts(question.rule, question.weights[ready], question.cohort)
     members = np.zeros((len(among), question.clients), dtype=np.bool_)
     members[:, ready] = among
     waits_after = np.where(members, question.separations, 0).astype(np.int32)
@@ -149,10 +146,10 @@ def _log_cohorts(clients: int, size: int) -> float:
 def _log_windows(question: Question, limit: int) -> float:
     """Return log10 of the number of windows of R disjoint cohorts, or of enough of them to exceed the limit.
 
-    Zero where the separation is not common, and for ``bernoulli``: those are counted on the way.
+    Zero where the separation is not common, and where cohorts have no fixed size: those are counted on the way.
     """
     total = 0.0
-    if isinstance(question.separation, int) and question.law != "bernoulli":
+    if isinstance(question.separation, int) and question.rule.fixed_size:
         for k in range(question.separation):
             total += _log_cohorts(question.clients - k * question.cohort, question.cohort)
             if total > 2.0 * log10(limit) + 12.0:
@@ -163,13 +160,13 @@ def _log_windows(question: Question, limit: int) -> float:
 def _refuse_above(most: int, what: str, log_count: float) -> None:
     if log_count > log10(most) + 1e-9:
         count = f"{10.0**log_count:.6g}" if log_count < 300.0 else f"10^{log_count:.0f}"
-        raise ChainTooLargeError(
+        raise CannotAnswerError(
             f"the chain has {count} {what} or more, and {most} is the limit of the exact method: {_INSTEAD}"
         )
 
 
 def _refuse_stall(question: Question, ready: NDArray[np.intp], waits: NDArray[np.int32]) -> None:
-    if ready.size >= question.cohort or question.law == "bernoulli":
+    if ready.size >= question.cohort or not question.rule.fixed_size:
         return
     waiting = np.flatnonzero(waits)
     listed = ", ".join(f"client {i} for {waits[i]}" for i in waiting[:8]) + (", ..." if waiting.size > 8 else "")
@@ -180,58 +177,12 @@ def _refuse_stall(question: Question, ready: NDArray[np.intp], waits: NDArray[np
     )
 
 
-def cohorts(law: str, weights: Floats, size: int) -> tuple[Bools, Floats]:
+def cohorts(law: AnyRule, weights: Floats, size: int) -> tuple[Bools, Floats]:
     """Return which ready clients each cohort of a round holds, (cohorts, n), and the cohorts' probabilities, of sum 1.
 
-    Midzuno: P(S) proportional to the sum of its weights, abs(S) = B (Sun et al. 2025, section 3). Successive
-    (Plackett-Luce): B draws without replacement, each proportional to weight among those left. Bernoulli: each ready
-    client independently, client i with probability min(1, s p_i), s such that B are expected; all of them when at most
-    B are ready.
-
-    Weights, (n,), are those of the ready clients; n is at least B, the `size`, unless the law is ``bernoulli``.
-
-    Raises a `ChainTooLargeError` if there are too many cohorts to enumerate.
+    Weights, (n,), are those of the ready clients; n is at least B, the `size`, where cohorts have a fixed one. Raises a
+    `CannotAnswerError` if there are too many cohorts to enumerate, or the rule does not say.
     """
-    if law == "bernoulli":
-        members, chances = _bernoulli(weights, size)
-    else:
-        chosen = np.array(list(combinations(range(weights.size), size)), dtype=np.intp).reshape(-1, size)
-        members = np.zeros((len(chosen), weights.size), dtype=np.bool_)
-        np.put_along_axis(members, chosen, values=True, axis=1)
-        chances = weights[chosen].sum(axis=1) if law == "midzuno" else _plackett_luce(weights[chosen], members, weights)
+    members, chances = rule_of(law).cohorts(weights, size)
     possible = chances > 0.0  # a product of tiny weights can underflow
     return members[possible], chances[possible] / chances.sum()
-
-
-def _plackett_luce(own: Floats, members: Bools, weights: Floats) -> Floats:
-    """P(S) by recursion over the sets of members drawn first; the mass left is summed, never subtracted."""
-    size = own.shape[1]
-    if size > _LARGEST_ORDERED:
-        raise ChainTooLargeError(
-            f"a cohort of {size} can be drawn in too many orders: the exact law of successive draws goes up "
-            f"to {_LARGEST_ORDERED}; use the method 'mean-field' or 'monte-carlo'"
-        )
-    outside = np.where(members, 0.0, weights).sum(axis=1)
-    drawn = [np.ones(len(own))]
-    for first in range(1, 1 << size):
-        total = np.zeros(len(own))
-        for last in range(size):
-            if first >> last & 1:
-                before = first ^ 1 << last
-                left = outside + sum(own[:, k] for k in range(size) if not before >> k & 1)
-                total += drawn[before] * own[:, last] / left
-        drawn.append(total)
-    return drawn[-1]
-
-
-def _bernoulli(weights: Floats, size: int) -> tuple[Bools, Floats]:
-    chances = bernoulli_chances(weights, size)
-    free = np.flatnonzero(chances < 1.0)
-    if free.size > _LARGEST_FREE:
-        raise ChainTooLargeError(
-            f"with {free.size} clients that may or may not take part there are 2^{free.size} cohorts a round: "
-            f"the exact method goes up to 2^{_LARGEST_FREE}; use the method 'mean-field' or 'monte-carlo'"
-        )
-    members = np.ones((1 << free.size, weights.size), dtype=np.bool_)
-    members[:, free] = (np.arange(1 << free.size)[:, None] >> np.arange(free.size)) & 1
-    return members, np.where(members, chances, 1.0 - chances).prod(axis=1)

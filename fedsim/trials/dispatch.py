@@ -10,11 +10,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from dataclasses import dataclass, field
-from functools import partial
+from multiprocessing import active_children
 
 from fedsim.common.errors import FedsimError, RunError, SweepError, told
 from fedsim.trials.executors import Backend, ClusterExecutor, SweepExecutor
-from fedsim.trials.executors.local import leaving_no_process
 from fedsim.trials.plan import PlannedRun
 from fedsim.trials.worker import RunOutcome, Task, check_inputs, work
 
@@ -69,7 +68,8 @@ class Dispatcher:
         processes that were started. It is a `SweepError` if the executor cannot be opened, breaks again and again, or
         has no workers for a minute.
         """
-        with leaving_no_process(partial(self._close, at_once=True)):
+        before = set(active_children())
+        try:
             while self.waiting or self._suspects or self._in_flight:
                 self._hand_out()
                 done, _ = wait(self._in_flight, timeout=_LOOK_EVERY_S, return_when=FIRST_COMPLETED)
@@ -80,6 +80,12 @@ class Dispatcher:
                     self._look_for_workers()
                 yield from self._end_overdue()
             self._close(at_once=self._left_behind)
+        except BaseException:
+            self._close(at_once=True)
+            for child in set(active_children()) - before:
+                child.kill()
+                child.join()
+            raise
 
     def _close(self, *, at_once: bool = False) -> None:
         if at_once:
@@ -87,7 +93,7 @@ class Dispatcher:
                 future.cancel()
                 self.forget(run)
         executor, self._executor = self._executor, None
-        if executor is None:
+        if executor is None or self.backend.lent:
             return
         # Of others no more is asked than of every executor: not all know how to cancel, and all futures are here.
         more = {"cancel_futures": at_once} if isinstance(executor, SweepExecutor) else {}

@@ -23,7 +23,7 @@ from fedsim.run.federation import PreparedFederation
 from fedsim.run.preflight import preflight
 from fedsim.run.simulate import simulate
 from fedsim.scenario import Scenario
-from fedsim.scenario.stop import Stop
+from fedsim.scenario.stop import Counts, Stop
 from fedsim.simulation import Enough, simulate_log
 
 _FEWEST_ROUNDS = 4
@@ -71,22 +71,22 @@ def pilot(scenario: Scenario, budget_s: float) -> Estimate | None:
 def warm_up(scenario: Scenario) -> None:
     """Do one round of a run, so that what is imported and compiled once is not counted as the runs' own time."""
     with suppress(FedsimError, ArithmeticError, MemoryError):
-        simulate(scenario.model_copy(update={"stop": scenario.stop.model_copy(update={"rounds": 1})}))
+        simulate(scenario.model_copy(update={"stop": scenario.stop.cut(1)}))
 
 
 def _pilot(scenario: Scenario, budget_s: float) -> Estimate:
     began = time.process_time()
     daily, federation = by_day(scenario), preflight(scenario)
     check_log_size(scenario)
-    seen: list[tuple[float, float, float]] = []  # rounds, simulated time, processor time
+    seen: list[tuple[float, ...]] = []  # counts, rounds first; simulated time, processor time
 
-    def look(rounds: int, now_s: float) -> None:
-        now = time.process_time()
+    def look(counts: Counts, now_s: float) -> None:
+        now, rounds = time.process_time(), counts.rounds
         if not seen or rounds > seen[-1][0]:
-            seen.append((rounds, now_s, now))
+            seen.append((*counts, now_s, now))
         if rounds <= 1:  # the first round also sets up devices, so it says nothing about the pace
             return
-        first, begun_s, begun = seen[min(1, len(seen) - 1)]
+        first, *_, begun_s, begun = seen[min(1, len(seen) - 1)]
         spent, longest_s = now - begun, max(_WHOLE_DAY * budget_s, begun - began)
         if spent < budget_s or (rounds - first < _FEWEST_ROUNDS and spent < longest_s):
             return
@@ -95,14 +95,15 @@ def _pilot(scenario: Scenario, budget_s: float) -> Estimate:
 
     log = simulate_log(scenario, federation.population, 0, look, federation.devices, learner_of(federation))
     simulated = time.process_time() - began
-    whole = scenario.stop.share(len(log.rounds), log.ended_s) >= 1.0
-    fixed, of_a_round = _evaluation(federation, log, budget_s)
     rounds = len(log.rounds)
+    counts = Counts(rounds, len(log.participations), int(log.rounds["reported"].sum()))
+    whole = scenario.stop.share(counts, log.ended_s) >= 1.0
+    fixed, of_a_round = _evaluation(federation, log, budget_s)
     if whole:
         seconds = simulated + fixed + of_a_round * rounds
         return Estimate(seconds, seconds / _NOISE, seconds * _NOISE)
     points = np.array(seen[1:] if len(seen) > 2 else seen, dtype=np.float64)
-    place, day = _window(points[:, 1])
+    place, day = _window(points[:, -2])
     guesses = []
     for since in (place, 0):
         more_s, more_rounds = _rest(points[since], points[-1], scenario.stop)
@@ -126,9 +127,10 @@ def _window(instants: Floats) -> tuple[int, bool]:
 
 def _rest(since: NDArray[np.float64], last: NDArray[np.float64], stop: Stop) -> tuple[float, float]:
     """Return processor seconds and rounds until the stop, at the pace between two points of a pilot."""
-    rounds, simulated_s, seconds = (last - since).tolist()
-    ends = ((stop.rounds or np.inf, last[0], rounds), (stop.most_s, last[1], simulated_s))
-    more = min((max(0.0, end - done) / pace for end, done, pace in ends if pace > 0), default=np.inf)
+    rounds, *_, seconds = (last - since).tolist()
+    before, now = (stop.shares(Counts(*map(int, each[:-2])), each[-2]) for each in (since, last))
+    paces = zip(now, np.subtract(now, before).tolist(), strict=True)
+    more = min((max(0.0, 1.0 - done) / pace for done, pace in paces if pace > 0), default=np.inf)
     return (more * seconds, more * rounds) if np.isfinite(more) else (0.0, 0.0)
 
 
@@ -174,7 +176,7 @@ def _evaluated(federation: PreparedFederation, log: InMemoryLog, rounds: int) ->
     scenario = federation.scenario
     late = pl.col("staleness").fill_null(0) if scenario.server.staleness is None else 0
     participations = log.participations.filter(pl.col("round") + late < rounds)
-    stop = scenario.stop.model_copy(update={"rounds": max(1, rounds)})
+    stop = scenario.stop.cut(max(1, rounds))
     began = time.process_time()
     short = InMemoryLog((log.rounds.head(rounds), participations, log.gauges), ended_s=ended_s)
     evaluate(replace(federation, scenario=scenario.model_copy(update={"stop": stop})), short)

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from fedsim.run.preflight import checked
 from fedsim.scenario import Scenario
 from fedsim.scenario.sweep import Sweep
 from fedsim.trials.executors import default_workers
-from fedsim.trials.executors.local import LocalProcesses, WorkerLostError, leaving_no_process
+from fedsim.trials.executors.local import LocalProcesses, WorkerLostError
 from fedsim.trials.own_modules import file_of
 from fedsim.trials.pilot import Estimate, pilot, total_estimate, warm_up
 from fedsim.trials.store import SWEEP_FILE, complete_runs, stalled_runs
@@ -196,8 +196,7 @@ def estimated_times(plan: Plan, report: Report = silent) -> list[Estimate | None
     found: dict[int, Estimate | None] = {}
     began, longest_s = time.monotonic(), 0.0
     while waiting and (len(found) < fewest or time.monotonic() - began + longest_s < _PATIENCE_S):
-        pilots = LocalProcesses(1)
-        with suppress(TimeoutError), leaving_no_process(partial(pilots.shutdown, wait=False, cancel_futures=True)):
+        with suppress(TimeoutError), LocalProcesses(1) as pilots:
             first = plan.points[waiting[0]].with_seed(plan.seeds[0])
             if first.devices <= _QUICK:
                 with suppress(WorkerLostError):
@@ -211,7 +210,6 @@ def estimated_times(plan: Plan, report: Report = silent) -> list[Estimate | None
                     trial = pilots.submit(pilot, plan.points[index].with_seed(plan.seeds[0]), budget_s)
                     found[index] = trial.result(_LONGEST_S)
                 longest_s = max(longest_s, time.monotonic() - since)
-            pilots.shutdown()
     report("trying", 1.0, f"{len(found)} of {among} points")
     return [found[min(found, key=lambda k: (trained[k] != own, abs(k - at)))] for at, own in enumerate(trained)]
 

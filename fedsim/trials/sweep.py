@@ -5,10 +5,11 @@ import platform
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -28,6 +29,9 @@ from fedsim.trials.plan import LEAST_S, Plan, PlannedRun, default_limit, plan_sw
 from fedsim.trials.results import FIXED, read_results
 from fedsim.trials.trials import Trials
 from fedsim.trials.worker import RunOutcome, Task, work
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 _Tell = Callable[[str], None]
 
@@ -64,7 +68,7 @@ def sweep(
     scenario: Scenario | str | os.PathLike[str],
     directory: str | os.PathLike[str] | None = None,
     *,
-    executor: str = "process",
+    executor: "str | Executor | Client" = "process",
     workers: int | None = None,
     retries: int = 2,
     timeout: float | None = None,
@@ -81,9 +85,10 @@ def sweep(
         Where the results are kept; by default ``sweeps/NAME``.
     executor
         ``process`` (a script must then sweep under ``if __name__ == "__main__":``), ``dask=ADDRESS``, ``ray=ADDRESS``,
-        or ``package.module:function`` that returns a `concurrent.futures.Executor`.
+        or ``package.module:function`` that returns a `concurrent.futures.Executor`; or such an executor, or a Dask
+        client, which is left open.
     workers
-        Runs at once; by default one for each processor.
+        Runs at once; by default one for each processor, or thread of the Dask cluster.
     retries
         Further attempts for a run that is lost.
     timeout

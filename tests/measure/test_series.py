@@ -109,6 +109,15 @@ def test_clients_of_one_weight_are_in_one_class(clients: int, levels: int) -> No
         assert len(of_weight) == found.max() + 1
 
 
+@pytest.mark.parametrize("weight", [[5, 1, 1], [5, 5, 1], [5, 1, 1, 2, 2], [1, 2, 3]])
+def test_a_few_clients_some_of_one_weight_have_a_share_for_each_weight(weight: list[int]) -> None:
+    """Also where the heaviest is alone in its class, and the sizes of classes differ by one."""
+    run = simulate(Scenario.model_validate(PLAIN | {"population": [{"devices": len(weight), "weight": weight}]}))
+    shares = run.series["shares"].filter(kind="weight")
+    assert shares["size"].to_list() == [weight.count(each) / len(weight) for each in sorted(set(weight), reverse=True)]
+    assert set(shares["noun"]) == {"client" if len(set(weight)) == len(weight) else "class"}
+
+
 def test_spans_are_of_rounds_or_of_whole_days() -> None:
     assert [EqualSpans(rounds).number for rounds in (199, 200, 5000)] == [1, 20, 20]
     assert [EqualSpans(5000, days).number for days in (0, 4, 5, 20, 21, 60)] == [1, 1, 5, 20, 10, 20]

@@ -10,6 +10,7 @@ from polars.testing import assert_frame_equal
 
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
+from fedsim.scenario.stop import Counts
 from fedsim.simulation import Enough, engine, simulate_log
 from fedsim.simulation.arrays.world import ArrayWorld
 from fedsim.simulation.world import Clock
@@ -78,8 +79,8 @@ def test_enough_ends_a_run_as_its_duration_does(small: Load, kind: str, server: 
     run = small(f"engine={kind}", "stop={rounds: 500}", f"server={server}")
     population = build_population(run)
 
-    def look(rounds: int, _now_s: float) -> None:
-        if rounds >= 20:
+    def look(counts: Counts, _now_s: float) -> None:
+        if counts.rounds >= 20:
             raise Enough
 
     log, whole = simulate_log(run, population, 0, look), simulate_log(run, population)

@@ -20,6 +20,8 @@ from fedsim.simulation import simulate_log
 from fedsim.simulation.processes.roster import Roster
 from fedsim.simulation.processes.world import departures
 from fedsim.simulation.world import Clock, Turn
+from tests import worlds
+from tests.worlds import with_fleet
 
 NO_TIME = {"download": "0s", "train": "0s", "upload": "0s"}
 
@@ -232,3 +234,16 @@ def test_faster_devices_take_less_time() -> None:
         assert taken.filter(client=client)["length"].to_list() == pytest.approx(
             [length] * taken.filter(client=client).height
         )
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_sessions_end_in_no_way_that_the_scenario_does_not_name(number: int) -> None:
+    """Other than by the end of the run, which aborts those that still run."""
+    data = with_fleet(worlds.world(number, always=number % 4 == 0, buffered=number % 3 == 0), number)
+    case = worlds.scenario(data, seed=number, engine="vectorized")
+    try:
+        log = simulate_log(case, build_population(case))
+    except StalledError as error:
+        pytest.skip(str(error))
+    ended = log.participations.filter(pl.col("ended_s") < log.ended_s)["outcome"]
+    assert set(ended) <= {"reported", *case.losses}

@@ -1,13 +1,20 @@
 """When a run ends, and that a criterion which nothing in the package knows ends runs as the built-in ones do."""
 
+import ast
+
 import polars as pl
 import pytest
 
+from fedsim import simulate
 from fedsim.log.recorder import InMemoryLog
 from fedsim.population import build_population
+from fedsim.run.budget import check_log_size
 from fedsim.scenario import Scenario
 from fedsim.scenario.stop import Counts, Stop
 from fedsim.simulation import simulate_log
+from fedsim.trials.pilot import pilot
+from tests.conftest import Write
+from tests.test_layers import modules
 
 _DAY_S = 86_400.0
 ENGINES = ["process", "vectorized"]
@@ -18,9 +25,6 @@ class ParticipationStop(Stop):
     """Ends a run when enough participations have begun."""
 
     participations: int
-
-    def reached(self, counts: Counts) -> bool:
-        return super().reached(counts) or counts.participations >= self.participations
 
 
 def log_of(server: str, engine: str, stop: Stop) -> InMemoryLog:
@@ -58,10 +62,47 @@ def test_whichever_comes_first(server: str, engine: str, stop: dict[str, object]
 def test_what_follows_from_the_criteria() -> None:
     """A stop answers what others ask of it."""
     rounds, duration, both = Stop(rounds=200), Stop(duration=7200.0), Stop(rounds=200, duration=7200.0)
-    assert [each.at_most(300) for each in (rounds, duration, both)] == [200, 300, 200]
+    assert [each.most_rounds for each in (rounds, duration, both)] == [200, float("inf"), 200]
+    assert [each.sure_rounds(60.0, 3) for each in (rounds, duration, both)] == [200, 120, 120]
+    assert [each.sure_rounds(float("inf"), 3) for each in (rounds, duration, both)] == [200, 0, 0]
+    assert both.times(3) == {"rounds": 600, "duration": "6h"}
+    assert both.within(Stop(duration=60.0)) == {"rounds": 200, "duration": "1m"}
+    assert both.cut(7) == Stop(rounds=7, duration=7200.0)
     assert [each.most_s for each in (rounds, duration, both)] == [float("inf"), 7200, 7200]
-    assert [each.share(50, 3600) for each in (rounds, duration, both)] == [0.25, 0.5, 0.5]
-    assert both.share(400, 0) == 1
+    half = Counts(50, 0, 0)
+    assert [each.share(half, 3600) for each in (rounds, duration, both)] == [0.25, 0.5, 0.5]
+    assert both.share(Counts(400, 0, 0), 0) == 1
     assert [each.key for each in (rounds, duration, both)] == ["rounds", "duration", "rounds"]
     assert [each.in_words() for each in (rounds, duration, both)] == ["200 rounds", "2h", "200 rounds or 2h"]
     assert both.horizon == 7_200_000
+    assert both.model_dump() == {"rounds": 200, "duration": "2h"}  # as before there was a limit on reports
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("server", SERVERS)
+def test_enough_reports_end_a_run(server: str, engine: str, write: Write) -> None:
+    """At the close of the round or version in which they are reached; budget, progress and pilot know of them."""
+    stop = Stop(rounds=10**9, reports=100)
+    log = log_of(server, engine, stop)
+    reports = log.rounds["reported"].cum_sum().to_list()
+    assert reports[-1] >= 100 > reports[-2]
+    assert stop.share(Counts(34, 110, 75), 0.0) == 0.75
+    assert stop.in_words() == "1,000,000,000 rounds or 100 reports"
+    text = f"stop: {{rounds: 1000000000, reports: 30}}\npopulation: [{{devices: 9}}]\nserver: {SERVERS[server]}\n"
+    scenario = Scenario.load(write(text))
+    check_log_size(scenario)
+    found = pilot(scenario, 60.0)
+    assert found is not None
+    assert found.seconds < 60.0
+    said: list[float] = []
+    simulate(scenario, report=lambda what, share, _="": said.append(share) if what == "simulating" else None)
+    assert max(said) > 0.5
+
+
+def test_nobody_else_knows_the_criteria() -> None:
+    """No other module reads `stop.rounds` or `stop.duration`: it asks what follows from them."""
+    for name, file in modules().items():
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and node.attr in Stop.model_fields and name != "fedsim.scenario.stop":
+                owner = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
+                assert owner != "stop", f"{file}:{node.lineno}"

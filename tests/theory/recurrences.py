@@ -1,4 +1,4 @@
-"""Distances of all separations at once, by recurrences over sample sizes: independent of `fedsim.theory.poisson`."""
+"""Distances of all separations at once, by recurrences over sample sizes: independent of `poisson_sampling`."""
 
 import numpy as np
 

@@ -16,6 +16,7 @@ from fedsim.learning.optimizers.debiased_fedavg import OracleWeighted
 from fedsim.measure.participation import available_time
 from fedsim.population import Population
 from fedsim.run.preflight import preflight
+from fedsim.selection import RULES
 from fedsim.theory import available_prediction, stationary
 from fedsim.theory.available_prediction import Selections, by_weights, expected_reports, why_not
 from tests.conftest import Write
@@ -191,7 +192,7 @@ def test_a_device_is_chosen_at_most_once_while_it_rests() -> None:
         weights=np.full(3, 1 / 3),
         separation=np.array([0, 0, 1]),
         cooldown_s=np.zeros(3),
-        law="bernoulli",
+        rule=RULES["bernoulli"],
         selections=Selections(rounds, np.arange(3.0), np.ones_like(rounds)),
         reporting=lambda t: (there[t], np.ones(len(there[t]))),
     )
@@ -318,7 +319,7 @@ def test_a_late_session_keeps_its_device_busy(write: Write) -> None:
     ("change", "told"),
     [
         ("server={mode: buffered, concurrency: 5, buffer: 2}", "a buffered server; it is for synchronous rounds"),
-        ("server.selection=age", "the selection law 'age'; it knows uniform, bernoulli, midzuno, successive"),
+        ("server.selection=age", "the selection law 'age'; it knows midzuno, uniform, successive, bernoulli"),
         ("server.over_select=1.5", r"server\.over_select above 1"),
         ("server.cooldown_from=reported", "cool-downs that only a report starts"),
         ("population.0.participations={most: 3}", "a cap on participations that can be reached"),

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.common.errors import ChainError
-from fedsim.selection.built_in import bernoulli_chances
+from fedsim.selection.rules import bernoulli_chances
 from fedsim.theory import closed_form, exact
 from fedsim.theory.question import ask
 from fedsim.theory.windows import cohorts, enumerate_windows

@@ -18,11 +18,13 @@ from polars.testing import assert_frame_equal
 
 from fedsim.scenario import Scenario
 from fedsim.trials.results import read_results
+from fedsim.trials.sweep import sweep
 from tests.command import fedsim as fedsim_here
 from tests.command import fedsim_process as fedsim
 from tests.conftest import LIMIT_S, Write
 from tests.trials.sweeping import (
     SLOW,
+    SWEPT,
     THREADS,
     alive,
     children,
@@ -219,6 +221,17 @@ def check_decision(cluster: Cluster, file: Path, folder: Path) -> None:
 def test_dask_with_a_worker_killed(dask: Cluster, write: Write, tmp_path: Path, local: Path) -> None:
     check_sweep(dask, write(SLOW, "slow.fedsim.yaml"), tmp_path / "s", local)
     assert len(dask.workers()) == 1
+
+
+@needs_dask
+def test_a_client_of_dask_is_left_open(dask: Cluster, write: Write, tmp_path: Path) -> None:
+    from distributed import Client
+
+    file = write(SWEPT)
+    with Client(dask.executor.removeprefix("dask="), set_as_default=False) as client:
+        assert sweep(file, tmp_path / "s", executor=client).crashed == {}
+        assert client.submit(os.getpid).result() in dask.workers()
+    assert_frame_equal(results(tmp_path / "s"), done_here(Scenario.load(file)))
 
 
 @needs_dask

@@ -14,6 +14,7 @@ from fedsim.common.progress import silent
 from fedsim.run.evaluate import evaluate
 from fedsim.run.simulate import simulate
 from fedsim.scenario import Scenario
+from fedsim.scenario.stop import Counts
 from fedsim.simulation import simulate_log
 from fedsim.trials import plan as planning
 from fedsim.trials.pilot import Estimate, pilot, total_estimate
@@ -40,10 +41,10 @@ class Work:
         monkeypatch.setattr("time.process_time", lambda: self.now)
 
         def simulated(scenario, population, replicate, look, devices, learner):  # type: ignore[no-untyped-def]
-            def working(rounds: int, now_s: float) -> None:
-                self.now += (rounds - self.rounds) * round_s + setup_s * (self.rounds == 0 < rounds)
-                self.rounds = rounds
-                look(rounds, now_s)
+            def working(counts: Counts, now_s: float) -> None:
+                self.now += (counts.rounds - self.rounds) * round_s + setup_s * (self.rounds == 0 < counts.rounds)
+                self.rounds = counts.rounds
+                look(counts, now_s)
 
             return simulate_log(scenario, population, replicate, working, devices, learner)
 

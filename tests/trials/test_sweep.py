@@ -6,9 +6,11 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import polars as pl
 import pytest
@@ -489,6 +491,21 @@ def test_from_python_a_sweep_is_that_of_the_command(swept: Path, tmp_path: Path)
     trials = Trials.read(tmp_path / "made")
     assert_frame_equal(found[0].differences(metric), differences(trials, trials.beside(), metric))
     assert sweep(made, tmp_path / "file", executor=THREADS).kept == 9
+
+
+def test_an_executor_that_is_lent_is_left_open(swept: Path, tmp_path: Path) -> None:
+    """One that is broken ends the sweep in words, since it cannot be opened again."""
+    with ThreadPoolExecutor(2) as executor:
+        assert sweep(swept, tmp_path / "s", executor=executor).crashed == {}
+        assert executor.submit(int).result() == 0
+    assert_frame_equal(results(tmp_path / "s"), done_here(Scenario.load(swept)))
+
+    class Broken(ThreadPoolExecutor):
+        def submit(self, *_: Any, **__: Any) -> Any:
+            raise BrokenExecutor("a process was killed")
+
+    with pytest.raises(SweepError, match="the executor Broken broke 6 times in a row"):
+        sweep(swept, tmp_path / "other", executor=Broken())
 
 
 def test_a_notebook_shows_the_progress_of_a_sweep(swept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ app returns. Versions of a buffered server take the place of rounds: each goes t
 buffer, with the models that they had downloaded, and what a report adds to such a model is added to the newest one.
 """
 
+import math
 import os
 from collections.abc import Iterable
 from typing import Any
@@ -54,13 +55,14 @@ class Live(Replay):
 
     def start(self, grid: Grid, initial_arrays: ArrayRecord, num_rounds: int | None = None, **kwargs: Any) -> Result:
         """Run as Flower does, for the rounds of the scenario unless there is a number of them."""
-        rounds = num_rounds or self.fleet.scenario.stop.rounds
-        if rounds is None:
+        most = self.fleet.scenario.stop.most_rounds
+        if num_rounds is None and most == math.inf:
             raise RunError(
                 "Flower wants to know how many rounds there are: give the scenario stop.rounds, or num_rounds"
             )
+        rounds = int(num_rounds or most)
         result = super().start(grid, initial_arrays, rounds, **kwargs)
-        if rounds == self.fleet.scenario.stop.rounds:
+        if rounds == most:
             next(self.fleet, None)  # there is none: the run ends
         return result
 

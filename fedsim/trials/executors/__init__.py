@@ -1,17 +1,21 @@
 """Where runs are done: any `concurrent.futures.Executor`, which a word such as ``dask=tcp://127.0.0.1:8786`` names."""
 
 import os
+import sys
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from pkgutil import resolve_name
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedsim._version import __version__
 from fedsim.common.arguments import short_repr
 from fedsim.common.errors import RunError, SweepError
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 _KNOWN = "process, dask=ADDRESS, ray=ADDRESS, or package.module:function of your own"
 _CLUSTERS = {"dask": ("dask_cluster:connect_to_dask", "distributed"), "ray": ("ray_cluster:connect_to_ray", "ray")}
@@ -105,24 +109,36 @@ def _listed(wrong: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True)
 class Backend:
-    """An executor to be opened, and opened again should it break; `workers` returns how many runs it does at once."""
+    """An executor to be opened, and opened again should it break; `workers` returns how many runs it does at once.
+
+    One that is `lent` is left open.
+    """
 
     name: str
     open: Callable[[], Executor]
     workers: Callable[[Any], int]
+    lent: bool = False
 
 
-def backend_of(name: str, workers: int | None = None) -> Backend:
-    """Return the backend that a name stands for, by default with as many workers as there are processors.
+def backend_of(executor: "str | Executor | Client", workers: int | None = None) -> Backend:
+    """Return the backend that is meant, by default with as many workers as there are processors.
 
-    It is ``process``; ``dask=ADDRESS`` of a scheduler; ``ray=ADDRESS`` of a cluster (``ray=local`` starts one); or
-    ``package.module:function``, called with the number of workers, which returns an executor. A `RunError` says that
-    the name is unknown, or what it needs is not installed.
+    It is an executor or a Dask client, which are left open; ``process``; ``dask=ADDRESS`` of a scheduler;
+    ``ray=ADDRESS`` of a cluster (``ray=local`` starts one); or ``package.module:function``, called with the number of
+    workers, which returns an executor. A `RunError` says that the name is unknown, or what it needs is not installed.
     """
-    if not isinstance(name, str):
-        raise TypeError(f"executor must be one of {_KNOWN}; not {short_repr(name)}")
+    here, dask = workers or default_workers(), sys.modules.get("distributed")
+    if isinstance(executor, Executor):
+        return Backend(type(executor).__name__, lambda: executor, lambda _: here, lent=True)
+    if dask is not None and isinstance(executor, dask.Client):
+        from fedsim.trials.executors.dask_cluster import executor_of
+
+        client, its_name = executor, f"dask={executor.scheduler.address}"
+        return Backend(its_name, lambda: executor_of(client), lambda each: workers or each.worker_count(), lent=True)
+    if not isinstance(executor, str):
+        raise TypeError(f"executor must be an Executor, a Dask Client, or one of {_KNOWN}; not {short_repr(executor)}")
+    name = executor
     kind, equals, address = name.partition("=")
-    here = workers or default_workers()
     if name == "process":
         from fedsim.trials.executors.local import LocalProcesses
 

@@ -103,8 +103,17 @@ def connect_to_dask(address: str, _workers: int | None) -> DaskExecutor:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     client = Client(address, timeout=_CONNECT_S, set_as_default=False)
     try:
+        return executor_of(client)
+    except SweepError:
+        client.close()
+        raise
+
+
+def executor_of(client: Client) -> DaskExecutor:
+    """Return the executor of a client, once its scheduler has been found to have fedsim."""
+    try:
         client.run_on_scheduler(resolve_name, ASKED)  # it reads what it passes on
     except (ImportError, AttributeError) as error:
-        client.close()
-        raise SweepError(f"the Dask scheduler at {address} cannot import fedsim ({error}); install it there") from None
+        where = client.scheduler.address
+        raise SweepError(f"the Dask scheduler at {where} cannot import fedsim ({error}); install it there") from None
     return DaskExecutor(client)

@@ -1,21 +1,19 @@
-"""Processes on this machine, each on a pipe of its own, so that one that dies takes only its own run along.
+"""Processes on this machine, each a pool of its own, so that one that dies takes only its own run along.
 
-`concurrent.futures.ProcessPoolExecutor` shares its queues between workers: when one is killed, all are lost.
+A `concurrent.futures.ProcessPoolExecutor` is lost as a whole when one of its processes is killed.
 """
 
 import multiprocessing
 import os
-import pickle
 import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import resource_tracker
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
+from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -40,24 +38,11 @@ class WorkerLostError(Exception):
     """The process that did this task died; the executor goes on."""
 
 
-@contextmanager
-def leaving_no_process(stop: Callable[[], None]) -> Iterator[None]:
-    """If the block raises or is interrupted, call `stop` and end the processes that were started in it."""
-    before = set(multiprocessing.active_children())
-    try:
-        yield
-    except BaseException:
-        stop()
-        for child in set(multiprocessing.active_children()) - before:
-            child.kill()
-            child.join()
-        raise
-
-
 class LocalProcesses(SweepExecutor):
     """An executor over processes started afresh (``spawn``), one task at a time each.
 
-    It is a `SweepError` if Python was started so that workers would import modules from the working folder.
+    As a context it waits for its tasks, or ends them where the block raises or is interrupted. It is a `SweepError` if
+    Python was started so that workers would import modules from the working folder.
     """
 
     def __init__(self, workers: int) -> None:
@@ -66,7 +51,7 @@ class LocalProcesses(SweepExecutor):
                 "with -E workers would import modules from the working folder; start Python with -P as well"
             )
         self._threads = ThreadPoolExecutor(workers, "fedsim-worker", initializer=_hold_interrupts)
-        self._idle: deque[_Worker] = deque()
+        self._workers, self._idle = set[_Worker](), deque[_Worker]()
         self._at: WeakKeyDictionary[Future[Any], list[_Worker]] = WeakKeyDictionary()
         self._starting = threading.Lock()
         self._failed_starts = 0
@@ -91,13 +76,15 @@ class LocalProcesses(SweepExecutor):
             worker.process.kill()
         return "its process was ended"
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Let the workers go once they are done."""
-        self._closing = self._closing or cancel_futures
-        self._threads.shutdown(wait=wait, cancel_futures=cancel_futures)
-        self._closing = True
-        while self._idle:
-            self._idle.pop().let_go(wait)
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002
+        """Let the workers go once they are done, or at once with `cancel_futures`; waits in either case."""
+        with self._starting:
+            self._closing |= cancel_futures
+        for worker in [*self._workers] * cancel_futures:
+            worker.process.kill()
+        self._threads.shutdown(cancel_futures=cancel_futures)
+        while self._workers:
+            self._workers.pop().pool.shutdown()
         for name, value in self._before.items():
             if value is None:
                 os.environ.pop(name, None)
@@ -105,82 +92,64 @@ class LocalProcesses(SweepExecutor):
                 os.environ[name] = value
         self._before = {}
 
+    def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
+        """Shut down; at once if the block raises."""
+        self.shutdown(cancel_futures=kind is not None)
+
     def _on_a_worker(self, at: "list[_Worker]", fn: Callable[..., _T], args: Any, kwargs: Any) -> _T:
-        payload = pickle.dumps((fn, args, kwargs))
         worker = self._take()
         at.append(worker)
-        if self._closing:
-            worker.let_go()
-            raise WorkerLostError("the executor was closed")
         try:
-            succeeded, answer = worker.ask(payload)
-        except (EOFError, OSError):
-            worker.process.kill()
-            worker.let_go()
-            raise WorkerLostError(f"its worker process died ({worker.exit})") from None
-        at.clear()  # the worker is another task's from here on
-        if self._closing:
-            worker.let_go()
-        else:
+            result: _T = worker.do(fn, *args, **kwargs)
+        except WorkerLostError:
+            self._workers.discard(worker)
+            raise
+        finally:
+            at.clear()  # the worker is another task's from here on
             self._idle.append(worker)
-        if not succeeded:
-            raise answer
-        result: _T = answer
         return result
 
     def _take(self) -> "_Worker":
-        while True:
-            try:
-                worker = self._idle.pop()
-            except IndexError:
-                return self._start()
+        while self._idle:
+            worker = self._idle.pop()
             if worker.process.is_alive():
                 return worker
-            worker.let_go()
-
-    def _start(self) -> "_Worker":
-        while not self._closing:
+            self._workers.discard(worker)
+        while True:
             with self._starting:
+                if self._closing:
+                    raise WorkerLostError("the executor was closed")
                 worker = _Worker()
+                self._workers.add(worker)
             try:
-                worker.wait_until_ready()
-            except (EOFError, OSError):
-                worker.process.kill()
-                worker.let_go()
+                worker.do(os.getpid)
+            except WorkerLostError as error:
+                self._workers.discard(worker)
                 self._failed_starts += 1
                 if self._failed_starts >= _MOST_FAILED_STARTS:
                     raise SweepError(
                         f"worker processes cannot start ({worker.exit}); a script that sweeps must do so "
                         "under `if __name__ == '__main__':`"
-                    ) from None
+                    ) from error
             else:
                 self._failed_starts = 0
                 return worker
-        raise WorkerLostError("the executor was closed")
 
 
 class _Worker:
-    """A process and the driver's end of its pipe."""
+    """A process, and the pool that it is alone in."""
 
     def __init__(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self.process: BaseProcess = context.Process(target=_serve, args=(theirs,), daemon=True)
-        self.process.start()
-        theirs.close()
+        self.pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin)
+        self.pool.submit(os.getpid)  # which starts it
+        (self.process,) = self.pool._processes.values()
 
-    def wait_until_ready(self) -> None:
-        self._pipe.recv_bytes()
-
-    def ask(self, payload: bytes) -> tuple[bool, Any]:
-        self._pipe.send_bytes(payload)
-        answer: tuple[bool, Any] = pickle.loads(self._pipe.recv_bytes())
-        return answer
-
-    def let_go(self, wait: bool = True) -> None:
-        self._pipe.close()
-        if wait:
-            self.process.join()
+    def do(self, fn: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
+        try:
+            return self.pool.submit(fn, *args, **kwargs).result()
+        except BrokenProcessPool:
+            self.pool.shutdown()  # which knows how it ended
+            raise WorkerLostError(f"its worker process died ({self.exit})") from None
 
     @property
     def exit(self) -> str:
@@ -188,24 +157,9 @@ class _Worker:
         return signal.Signals(-code).name if code is not None and code < 0 else f"exit code {code}"
 
 
-def _serve(pipe: Connection) -> None:
-    """Do one task after the other until the pipe is closed."""
+def _begin() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the driver's to handle
     threading.Thread(target=_die_with_parent, daemon=True).start()
-    pipe.send_bytes(b"ready")
-    while True:
-        try:
-            payload = pipe.recv_bytes()
-        except (EOFError, OSError):
-            return
-        try:
-            fn, args, kwargs = pickle.loads(payload)
-            answer = pickle.dumps((True, fn(*args, **kwargs)))
-        except BaseException as error:  # noqa: BLE001  it is raised again in the driver
-            interrupt = isinstance(error, KeyboardInterrupt)
-            told = KeyboardInterrupt() if interrupt else RuntimeError(f"{type(error).__name__}: {error}")
-            answer = pickle.dumps((False, told))
-        pipe.send_bytes(answer)
 
 
 def _die_with_parent() -> None:

@@ -4,8 +4,8 @@ from itertools import product
 
 import numpy as np
 
+from fedsim.selection.eligible_weight import competing_weight
 from fedsim.theory import exact
-from fedsim.theory.eligible_weight import competing_weight
 
 
 def test_it_is_that_of_enumeration() -> None:
