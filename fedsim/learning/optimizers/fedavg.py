@@ -22,6 +22,7 @@ Source: Li, Sahu, Zaheer, Sanjabi, Talwalkar and Smith, *Federated Optimization 
 arXiv:1812.06127, Algorithm 2, with K gradient steps for the inexact solution.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Generic
 
@@ -47,6 +48,10 @@ class MeanChange(Generic[State]):
 class FedAvg(Stateless, PlainSteps[None], MeanChange[None]):
     """FedAvg, which has no options and no state."""
 
+    @staticmethod
+    def ignores_schedule(_options: Mapping[str, object]) -> bool:
+        return True
+
     def long_run(self, pi: Floats) -> LongRun:
         return LongRun.by_frequency(pi)
 
@@ -56,6 +61,10 @@ class FedProx(Stateless, MeanChange[None]):
     """FedProx, which has no state."""
 
     mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1  # weight of the proximal term; 0 is FedAvg
+
+    @staticmethod
+    def ignores_schedule(_options: Mapping[str, object]) -> bool:
+        return True
 
     def prepare(self, state: None, _cohort: Cohort) -> tuple[None, LocalSteps]:
         return state, LocalSteps(proximal=self.mu)
