@@ -33,7 +33,7 @@ from fedsim.learning.optimizers.optimizer import Cohort, Footprint, LocalSteps, 
 from fedsim.learning.server_updates import Composed
 from fedsim.population import Population
 from fedsim.privacy.bounds import ParticipationBounds, enforced_bounds
-from fedsim.privacy.epsilon import epsilon_of, noise_for
+from fedsim.privacy.epsilon import epsilon_of, epsilon_of_best, noise_for
 from fedsim.privacy.mechanisms import MECHANISMS
 from fedsim.privacy.mechanisms.mechanism import Mechanism, convolved_rows, correlated_rows, rows_kept
 from fedsim.privacy.sensitivity import inverse
@@ -41,7 +41,7 @@ from fedsim.scenario import Scenario
 from fedsim.scenario.learning import Learning
 from fedsim.scenario.privacy import AdaptiveClip, Privacy
 
-_COMPARED, _SAME = 8, 1e-6  # coordinates of each row of the noise, and by how much they may differ
+_SAME = 1e-6  # by how much each row of the noise may differ from what it should be
 
 
 @dataclass(frozen=True)
@@ -62,17 +62,30 @@ class Noise:
                 f"the noise keeps {kept:,} rows of {dimension:,} parameters, {readable_bytes(8 * kept * dimension)}, "
                 f"and {readable_bytes(free)} are free; blt keeps one for each of its buffers"
             )
+        if hasattr(self.mechanism, "correlate"):
+            return self._checked(dimension)
         z = (self.scale * _normals(self.draws, dimension, t) for t in range(self.bounds.rounds))
-        made = correlated_rows(self.mechanism, z, self.bounds)
-        return self._checked(made, dimension) if hasattr(self.mechanism, "correlate") else made
+        return correlated_rows(self.mechanism, z, self.bounds)
 
-    def _checked(self, made: Iterator[Floats], dimension: int) -> Iterator[Floats]:
-        """Yield the rows that a mechanism's ``correlate`` makes, if they are those of C^{-1} Z in a few coordinates."""
-        some = np.unique(np.linspace(0, dimension - 1, min(dimension, _COMPARED)).astype(np.int64))
-        z = (self.scale * self.draws.normals(some, t) for t in range(self.bounds.rounds))
+    def _checked(self, dimension: int) -> Iterator[Floats]:
+        """Yield the rows that ``correlate`` makes, if they are those of C^{-1} Z along a random direction.
+
+        All coordinates have a part in that, so that rows which are wrong in any of them are found.
+        """
+        direction, seen = self.draws.normals(np.arange(dimension), self.bounds.rounds), list[Floats]()
+
+        def drawn() -> Iterator[Floats]:
+            for t in range(self.bounds.rounds):
+                z = self.scale * _normals(self.draws, dimension, t)
+                seen.append(np.array([direction @ z]))
+                yield z
+
         known = inverse(np.asarray(self.mechanism.coefficients(self.bounds)), self.bounds.rounds)
-        for t, (row, wanted) in enumerate(zip(made, convolved_rows(known, z), strict=False)):
-            if np.shape(row) != (dimension,) or not np.abs(row[some] - wanted).max() <= _SAME * self.scale:
+        wanted = convolved_rows(known, (seen[t] for t in range(self.bounds.rounds)))
+        unit = self.scale * float(np.linalg.norm(direction))
+        for t, row in enumerate(correlated_rows(self.mechanism, drawn(), self.bounds)):
+            right = np.shape(row) == (dimension,) and len(seen) > t
+            if not (right and abs(direction @ row - next(wanted)[0]) <= _SAME * unit):
                 name = type(self.mechanism).__name__
                 raise LearningError(f"row {t:,} of the noise that {name} makes is not that of its coefficients")
             yield row
@@ -212,7 +225,7 @@ def caveats_of(scenario: Scenario, bounds: ParticipationBounds, *, clocked: bool
             found.append(f"the cap of {bounds.most} binds, and b bands make little of it: blt needs less noise then")
     training = "none" if privacy is None else privacy.training
     if privacy is not None and training == "noise" and scenario.learning is not None:
-        found += _of_releases(privacy, scenario.learning)
+        found += _of_releases(scenario, privacy, scenario.learning)
     if privacy is not None and (adaptive := privacy.adaptive_clip) is not None:
         found.append(
             f"the clip adapts: the noise on updates is {1 / math.sqrt(1 - adaptive.share):.3g} times the stated one, "
@@ -233,19 +246,41 @@ def caveats_of(scenario: Scenario, bounds: ParticipationBounds, *, clocked: bool
     return found
 
 
-def _of_releases(privacy: Privacy, learning: Learning) -> Iterator[str]:
+def _of_releases(scenario: Scenario, privacy: Privacy, learning: Learning) -> Iterator[str]:
     """Say which models a guarantee covers where noise is added in training."""
+    counted, sigma = privacy.amplification == "none", privacy.noise_multiplier
+    sigma = sigma or noise_for(privacy.epsilon or 0.0, privacy.delta)
+
+    def cost(count: int) -> str:
+        epsilon = epsilon_of(sigma / math.sqrt(count), privacy.delta)
+        return f"cost{'' if counted else 's'} {f'epsilon = {epsilon:.4g}' if counted else 'more'}"
+
+    yield (
+        "the noise is simulated: it follows from the seed, by SplitMix64, and all runs with that seed share it, so "
+        "that it must protect nobody"
+    )
     released = [each.label for each in learning.optimizers]
     if (count := len(released)) > 1:
-        cost = "costs more"
-        if privacy.amplification == "none":
-            sigma = privacy.noise_multiplier or noise_for(privacy.epsilon or 0.0, privacy.delta)
-            cost = f"would cost epsilon = {epsilon_of(sigma / math.sqrt(count), privacy.delta):.4g}"
         yield (
             f"it covers the models of one of {', '.join(released)}: they are trained with the same noise to be "
-            f"compared, so that the difference of two can be free of it; releasing all {count} {cost}, with noise of "
-            "their own for each"
+            f"compared, so that the difference of two can be free of it; releasing all {count} "
+            f"{'would ' * counted}{cost(count)}, with noise of their own for each"
         )
+    swept = scenario.sweep.count if scenario.sweep is not None else 1
+    if (settings := max(swept, math.prod(map(len, scenario.choose.values())))) > 1:
+        best = f"epsilon = {epsilon_of_best(sigma, privacy.delta, settings):.4g}" if counted else "more"
+        yield (
+            f"it covers the model of one of {settings:,} settings, chosen without their losses: with noise of their "
+            f"own for each all {'would ' * counted}{cost(settings)}, and the best of a geometric number of runs, "
+            f"{settings:,} on average, {best} (arXiv:2110.03620); what tunes each setting counts as runs too"
+        )
+    if learning.start is not None:
+        yield (
+            "it covers what is trained here, from a model (learning.start) that was perhaps trained on the same "
+            f"clients: if as much was promised for that, both {'would ' * counted}{cost(2)}"
+        )
+    if learning.stop_at_target:
+        yield "training stops by losses that no noise hides (stop_at_target), which how many models there are shows"
     for each in learning.optimizers:
         if is_own(each.kind):
             yield (

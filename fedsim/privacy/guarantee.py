@@ -53,6 +53,10 @@ class Guarantee:
         """What stands beside epsilon: to whom the promise is made, and what it counts on."""
         return scope_of(self.amplified is not None)
 
+    def noise_std(self, privacy: Privacy) -> float:
+        """Return the standard deviation of the rows of Z as training has them, for a clip of 1."""
+        return self.noise_multiplier * self.sensitivity / (privacy.stands_for or 1.0)
+
     @property
     def shown(self) -> dict[str, float]:
         """Its figures for a table, by column."""

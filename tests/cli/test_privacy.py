@@ -254,6 +254,19 @@ def test_what_is_exported_makes_the_same_noise(write: Write, tmp_path: Path, mec
     assert "one mechanism is exported; give one separation" in " ".join(done.stderr.split())
 
 
+def test_noise_is_that_of_training_where_a_small_federation_stands_for_a_large_one(
+    write: Write, tmp_path: Path
+) -> None:
+    file, stands, out = write(CASE), ["--set", "privacy.stands_for=100", "--export"], tmp_path / "mechanism.json"
+    for clip in ([], ["--set", "privacy.clip=0.5"]):
+        (large,), (small,) = results(file, *clip), results(file, *clip, *stands, out)
+        assert small["noise_mean"] == pytest.approx(large["noise_mean"] / 100)
+        assert (small["epsilon"], small["sensitivity"]) == (large["epsilon"], large["sensitivity"])
+    exported = json.loads(out.read_text())
+    assert exported["noise_std"] == small["noise_std"] == pytest.approx(large["noise_std"] / 100)
+    assert exported["stands_for"] == 100
+
+
 def test_an_audit_refutes_with_exit_code_1(write: Write, tmp_path: Path) -> None:
     learning = "learning: {problem: {kind: quadratic}, optimizers: [fedavg], step_size: 0.1}\n"
     file = write(CASE.replace("delta: 1.0e-6", "delta: 1.0e-6, clip: 1, training: noise") + learning)
