@@ -35,13 +35,10 @@ from fedsim.population import Population
 from fedsim.privacy.bounds import ParticipationBounds, enforced_bounds
 from fedsim.privacy.epsilon import epsilon_of, epsilon_of_best, noise_for
 from fedsim.privacy.mechanisms import MECHANISMS
-from fedsim.privacy.mechanisms.mechanism import Mechanism, convolved_rows, correlated_rows, rows_kept
-from fedsim.privacy.sensitivity import inverse
+from fedsim.privacy.mechanisms.mechanism import Mechanism, checked_rows, correlated_rows, rows_kept
 from fedsim.scenario import Scenario
 from fedsim.scenario.learning import Learning
 from fedsim.scenario.privacy import AdaptiveClip, Privacy
-
-_SAME = 1e-6  # by how much each row of the noise may differ from what it should be
 
 
 @dataclass(frozen=True)
@@ -62,33 +59,11 @@ class Noise:
                 f"the noise keeps {kept:,} rows of {dimension:,} parameters, {readable_bytes(8 * kept * dimension)}, "
                 f"and {readable_bytes(free)} are free; blt keeps one for each of its buffers"
             )
-        if hasattr(self.mechanism, "correlate"):
-            return self._checked(dimension)
         z = (self.scale * _normals(self.draws, dimension, t) for t in range(self.bounds.rounds))
-        return correlated_rows(self.mechanism, z, self.bounds)
-
-    def _checked(self, dimension: int) -> Iterator[Floats]:
-        """Yield the rows that ``correlate`` makes, if they are those of C^{-1} Z along a random direction.
-
-        All coordinates have a part in that, so that rows which are wrong in any of them are found.
-        """
-        direction, seen = self.draws.normals(np.arange(dimension), self.bounds.rounds), list[Floats]()
-
-        def drawn() -> Iterator[Floats]:
-            for t in range(self.bounds.rounds):
-                z = self.scale * _normals(self.draws, dimension, t)
-                seen.append(np.array([direction @ z]))
-                yield z
-
-        known = inverse(np.asarray(self.mechanism.coefficients(self.bounds)), self.bounds.rounds)
-        wanted = convolved_rows(known, (seen[t] for t in range(self.bounds.rounds)))
-        unit = self.scale * float(np.linalg.norm(direction))
-        for t, row in enumerate(correlated_rows(self.mechanism, drawn(), self.bounds)):
-            right = np.shape(row) == (dimension,) and len(seen) > t
-            if not (right and abs(direction @ row - next(wanted)[0]) <= _SAME * unit):
-                name = type(self.mechanism).__name__
-                raise LearningError(f"row {t:,} of the noise that {name} makes is not that of its coefficients")
-            yield row
+        if not hasattr(self.mechanism, "correlate"):
+            return correlated_rows(self.mechanism, z, self.bounds)
+        direction = self.draws.normals(np.arange(dimension), self.bounds.rounds)
+        return checked_rows(self.mechanism, z, self.bounds, direction)
 
 
 @lru_cache(1)  # the optimizers of a log take the same draws one after the other
@@ -248,36 +223,34 @@ def caveats_of(scenario: Scenario, bounds: ParticipationBounds, *, clocked: bool
 
 def _of_releases(scenario: Scenario, privacy: Privacy, learning: Learning) -> Iterator[str]:
     """Say which models a guarantee covers where noise is added in training."""
-    counted, sigma = privacy.amplification == "none", privacy.noise_multiplier
-    sigma = sigma or noise_for(privacy.epsilon or 0.0, privacy.delta)
+    sigma = privacy.noise_multiplier or noise_for(privacy.epsilon or 0.0, privacy.delta)
+    swept = 1 if scenario.sweep is None else scenario.sweep.count
+    count, settings = len(learning.optimizers), max(swept, math.prod(map(len, scenario.choose.values())))
 
-    def cost(count: int) -> str:
-        epsilon = epsilon_of(sigma / math.sqrt(count), privacy.delta)
-        return f"cost{'' if counted else 's'} {f'epsilon = {epsilon:.4g}' if counted else 'more'}"
+    def cost(epsilon: Callable[[], float]) -> str:
+        return f"would cost {'more' if privacy.amplification != 'none' else f'epsilon = {epsilon():.4g}'}"
 
-    yield (
-        "the noise is simulated: it follows from the seed, by SplitMix64, and all runs with that seed share it, so "
-        "that it must protect nobody"
-    )
-    released = [each.label for each in learning.optimizers]
-    if (count := len(released)) > 1:
+    def together(count: int) -> str:
+        return cost(lambda: epsilon_of(sigma / math.sqrt(count), privacy.delta))
+
+    yield "the noise is simulated: it follows from the seed (SplitMix64), as in all runs with it, and protects nobody"
+    if count > 1:
         yield (
-            f"it covers the models of one of {', '.join(released)}: they are trained with the same noise to be "
-            f"compared, so that the difference of two can be free of it; releasing all {count} "
-            f"{'would ' * counted}{cost(count)}, with noise of their own for each"
+            f"it covers the models of one of {', '.join(each.label for each in learning.optimizers)}: they are trained "
+            "with the same noise to be compared, so that the difference of two can be free of it; releasing all "
+            f"{count} {together(count)}, with noise of their own for each"
         )
-    swept = scenario.sweep.count if scenario.sweep is not None else 1
-    if (settings := max(swept, math.prod(map(len, scenario.choose.values())))) > 1:
-        best = f"epsilon = {epsilon_of_best(sigma, privacy.delta, settings):.4g}" if counted else "more"
+    if settings > 1:
+        best = cost(lambda: epsilon_of_best(sigma, privacy.delta, settings))
         yield (
             f"it covers the model of one of {settings:,} settings, chosen without their losses: with noise of their "
-            f"own for each all {'would ' * counted}{cost(settings)}, and the best of a geometric number of runs, "
-            f"{settings:,} on average, {best} (arXiv:2110.03620); what tunes each setting counts as runs too"
+            f"own for each, all {together(settings)}, and the best of a geometric number of runs, {settings:,} on "
+            f"average, {best} (arXiv:2110.03620); runs that tune a setting count too"
         )
     if learning.start is not None:
         yield (
-            "it covers what is trained here, from a model (learning.start) that was perhaps trained on the same "
-            f"clients: if as much was promised for that, both {'would ' * counted}{cost(2)}"
+            "it covers what is trained from learning.start on: if as much was promised for that model, to the same "
+            f"clients, both {together(2)}"
         )
     if learning.stop_at_target:
         yield "training stops by losses that no noise hides (stop_at_target), which how many models there are shows"

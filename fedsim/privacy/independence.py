@@ -11,7 +11,7 @@ keys of a model that is not listed are what the key is under which it stands; un
 schedule is secret.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -22,8 +22,9 @@ from fedsim.common.registry import registry_of
 from fedsim.population import Population
 from fedsim.population.sessions import longest_sessions
 from fedsim.scenario import Scenario
+from fedsim.scenario.component import Choice
 from fedsim.scenario.server import COIN_LAWS
-from fedsim.selection import reads_data
+from fedsim.selection import LAWS, needs_feedback
 
 _KEYS = {
     "fixed": """Scenario schema_version seed start engine population server starts job learning privacy stop
@@ -53,42 +54,85 @@ KEYS: Final = {
     for key in keys
 }
 """What each key is, by its model and name."""
-_At = Callable[[Scenario, Population], Iterable[KeyPath]]
 
 
 class Rule(NamedTuple):
     """Where a key lets a released model depend on more than it may."""
 
     keys: str  # by model and name, with spaces between them
+    path: str  # where it stands in a scenario
     why: str
     instead: str  # what is accepted
-    at: _At  # the places in a scenario where it does
+
+
+def _rules(table: str) -> tuple[Rule, ...]:
+    """Read rules, of which each begins a line."""
+    return tuple(Rule(*line.split(" | ")) for line in " ".join(table.split("\n     ")).strip().split("\n"))
+
+
+PUBLIC: Final = _rules("""
+Stop.rounds | stop | privacy needs stop.rounds: how many rounds there are is part of the promise, and with a duration
+     alone it is luck | give it
+SyncServer.selection BufferedServer.selection | server.selection | this law goes by what clients tell of their data,
+     which no noise hides, and who takes part shows it | take a law that does not
+BufferedServer.cooldown_from | server.cooldown_from | nothing is promised to privacy where cool-downs begin with the
+     selection: two late reports of a client can be taken in one version | set cooldown_from: reported, or a
+     max_staleness that is no larger than the smallest separation
+""")
+SECRET: Final = _rules("""
+BufferedServer.mode | server.mode | a buffer is full by what all send | mode: sync
+SyncServer.selection BufferedServer.selection | server.selection | this law fills a cohort, so that each client's
+     chance depends on who else is there | selection: poisson or cyclic_poisson
+Group.availability | population.*.availability | availability decides who takes part | availability: always
+Group.joins | population.*.joins | the time decides who takes part | devices that are there from the beginning
+Group.leaves | population.*.leaves | the time decides who takes part | devices that stay
+Group.cooldown SharedJob.cooldown | population.*.cooldown | cool-downs by the clock decide who can be drawn, and how
+     long rounds take shows who takes part | a separation in rounds
+Scenario.shocks | shocks | a shock decides who takes part | no shocks
+Scenario.most_a_day | most_a_day | the day decides who takes part | participations.most
+Scenario.beside Scenario.jobs Scenario.matching Scenario.alone | beside | what other jobs do decides who takes part |
+     one job on the fleet
+SyncServer.check_ins | server.check_ins | who has checked in decides who takes part | no check_ins
+SyncServer.minimum_reports | server.minimum_reports | a round fails or not by a single client's coin | 1 at most
+SyncServer.secure_aggregation | server.secure_aggregation | a round fails or not by a single client's coin | none
+SyncServer.uplink | server.uplink | the uploads of a round slow each other | no uplink
+SyncServer.deadline | server.deadline | here late sessions may keep devices away, for a time that depends on who else
+     takes part | no deadline, or a deadline and a pause that no session outlasts
+SyncServer.patience | server.patience | a session may outlast the server's patience, which ends the run | a deadline,
+     or more patience
+Stop.duration | stop.duration | the duration may end the run, so that the number of models shows who took part |
+     stop.rounds alone, or a duration above that of as many of the longest rounds (deadline and pause)
+Learning.stop_at_target | learning.stop_at_target | the number of models goes by losses, which show who took part |
+     stop_at_target: false
+Learning.optimizers OracleWeightedOptimizer.source | learning.optimizers.* | the weight that this optimizer gives a
+     client may depend on who else takes part | fedavg, fedprox, oracle_weighted with source: theory, or a class of
+     your own with ignores_schedule
+Privacy.mechanism | privacy.mechanism | two participations of a client may overlap in the noise | as many coefficients
+     of C as rounds pass from one in which a client may be drawn to its next
+""")
 
 
 def broken(scenario: Scenario, population: Population) -> list[Mistake]:
     """Return where a scenario breaks the rules: those of a secret schedule too, where it counts on amplification."""
     found, at = list[Mistake](), "amplification by sampling lets a coin of the server alone decide, and "
     secret = scenario.privacy is not None and scenario.privacy.amplification != "none"
-    for rules, begin, accepts in ((PUBLIC, "", ""), (SECRET if secret else (), at, "it takes ")):
+    for rules, tests, begin, accepts in ((PUBLIC, _PUBLIC, "", ""), (SECRET * secret, _SECRET, at, "it takes ")):
         for rule in rules:
-            said = f"{begin}{rule.why}: {accepts}{rule.instead}"
-            found += [scenario.mistake(path, said) for path in rule.at(scenario, population)]
+            said, breaks = (f"{begin}{rule.why}: {accepts}{rule.instead}", tests.get(rule.path, _given))
+            for path, value in _values(scenario, (), rule.path.split(".")):
+                found += [scenario.mistake(path, said)] if breaks(scenario, population, value) else []
     return found
 
 
-def _given(*written: str, breaks: Callable[[Any], bool] = bool) -> _At:
-    """Return where the scenario has values, at some paths, that break a rule."""
-
-    def values(part: Any, path: KeyPath, keys: list[str]) -> Iterator[KeyPath]:
-        if not keys:
-            yield from [path] if breaks(part) else []
-        elif keys[0] == "*":
-            for index, each in enumerate(part):
-                yield from values(each, (*path, index), keys[1:])
-        elif hasattr(part, keys[0]):
-            yield from values(getattr(part, keys[0]), (*path, keys[0]), keys[1:])
-
-    return lambda scenario, _: [path for each in written for path in values(scenario, (), each.split("."))]
+def _values(part: Any, path: KeyPath, keys: list[str]) -> Iterator[tuple[KeyPath, Any]]:
+    """Yield what the scenario has at some keys, of which * stands for each of several."""
+    if not keys:
+        yield path, part
+    elif keys[0] == "*":
+        for index, each in enumerate(part):
+            yield from _values(each, (*path, index), keys[1:])
+    elif hasattr(part, keys[0]):
+        yield from _values(getattr(part, keys[0]), (*path, keys[0]), keys[1:])
 
 
 def _longest_s(scenario: Scenario, population: Population) -> Floats:
@@ -99,162 +143,60 @@ def _longest_s(scenario: Scenario, population: Population) -> Floats:
     return found if population.most is None else np.where(population.most > 0, found, 0.0)
 
 
-def _duration(scenario: Scenario, population: Population) -> Iterator[KeyPath]:
-    stop, server = scenario.stop, scenario.server
-    round_s = min(server.deadline or np.inf, float(_longest_s(scenario, population).max())) + server.pause
-    if (
-        stop.duration is not None
-        and stop.rounds is not None
-        and stop.duration <= (scenario.starts or 0.0) + stop.rounds * round_s
-    ):
-        yield "stop", "duration"
+def _duration(scenario: Scenario, population: Population, duration: float | None) -> bool:
+    round_s = min(scenario.server.deadline or np.inf, float(_longest_s(scenario, population).max()))
+    rounds_s = (scenario.stop.rounds or 0) * (round_s + scenario.server.pause)
+    return duration is not None and duration <= (scenario.starts or 0.0) + rounds_s
 
 
-def _patience(scenario: Scenario, population: Population) -> Iterator[KeyPath]:
+def _patience(scenario: Scenario, population: Population, patience: float) -> bool:
     waits = scenario.server.deadline is None and scenario.stop.duration is None
-    if waits and float(_longest_s(scenario, population).max()) > scenario.server.patience:
-        yield "server", "patience"
+    return waits and float(_longest_s(scenario, population).max()) > patience
 
 
-def _late(scenario: Scenario, population: Population) -> Iterator[KeyPath]:
-    """Yield the deadline where a session may go on when its client can be drawn again: rounds may end at once."""
+def _late(scenario: Scenario, population: Population, deadline: float | None) -> bool:
+    """Say whether a session may go on when its client can be drawn again: rounds may end at once."""
     server = scenario.server
     rests = population.separation if server.cooldown_from == "selected" else 0  # late clients do not rest
-    free_s = (server.deadline or np.inf) + server.pause * (1 + rests)
-    if server.selects_once and (_longest_s(scenario, population) > free_s).any():
-        yield "server", "deadline"
+    free_s = (deadline or np.inf) + server.pause * (1 + rests)
+    return server.selects_once and bool((_longest_s(scenario, population) > free_s).any())
 
 
-def _two_in_one(scenario: Scenario, population: Population) -> Iterator[KeyPath]:
+def _two_in_one(scenario: Scenario, population: Population, cooldown_from: str) -> bool:
     server, least = scenario.server, int(population.separation.min())
-    buffered = server.staleness is None and server.cooldown_from == "selected"
-    if buffered and (server.max_staleness is None or least < server.max_staleness):
-        yield "server", "cooldown_from"
+    near = server.max_staleness is None or least < server.max_staleness
+    return server.staleness is None and cooldown_from == "selected" and near
 
 
-def _weights(scenario: Scenario, _population: Population) -> Iterator[KeyPath]:
-    """Yield the optimizers whose class does not say, for itself, that its weights ignore the schedule."""
+def _weights(_scenario: Scenario, _population: Population, optimizer: Choice) -> bool:
+    """Say whether the class of an optimizer does not say, for itself, that its weights ignore the schedule."""
     registry = registry_of("optimizer")
-    for index, choice in enumerate(scenario.learning.optimizers if scenario.learning is not None else ()):
-        try:
-            kind: Any = registry.find(choice.kind)
-        except FedsimError:  # which is told elsewhere
-            continue
-        with registry.reraise_as_plugin_error(f"optimizer {choice.kind!r}, ignores_schedule", kind):
-            ignores = "ignores_schedule" in vars(kind) and kind.ignores_schedule(choice.options)
-        if not ignores:
-            yield "learning", "optimizers", index
+    try:
+        kind: Any = registry.find(optimizer.kind)
+    except FedsimError:  # which is told elsewhere
+        return False
+    with registry.reraise_as_plugin_error(f"optimizer {optimizer.kind!r}, ignores_schedule", kind):
+        return not ("ignores_schedule" in vars(kind) and kind.ignores_schedule(optimizer.options))
 
 
-PUBLIC: Final = (
-    Rule(
-        "Stop.rounds",
-        "privacy needs stop.rounds: how many there are is part of the promise, and with a duration alone it is luck",
-        "give it",
-        lambda scenario, _: [("stop",)] if scenario.stop.rounds is None else [],
+_Test = Callable[[Scenario, Population, Any], bool]
+_given: _Test = lambda _scenario, _population, value: bool(value)  # noqa: E731
+_PUBLIC: Mapping[str, _Test] = {
+    "stop": lambda _scenario, _population, stop: stop.rounds is None,
+    "server.selection": lambda _scenario, _population, law: (
+        needs_feedback(law) and getattr(LAWS.find(law.kind), "reads_data", True)
     ),
-    Rule(
-        "SyncServer.selection BufferedServer.selection",
-        "this law goes by what clients tell of their data, which no noise hides, and who takes part shows it",
-        "take a law that does not",
-        _given("server.selection", breaks=reads_data),
-    ),
-    Rule(
-        "BufferedServer.cooldown_from",
-        "nothing is promised to privacy where cool-downs begin with the selection: two late reports of a client can be "
-        "taken in one version",
-        "set cooldown_from: reported, or a max_staleness that is no larger than the smallest separation",
-        _two_in_one,
-    ),
-)
-_WHO = "decides who takes part"
-SECRET: Final = (
-    Rule(
-        "BufferedServer.mode",
-        "a buffered server fills places",
-        "mode: sync",
-        _given("server.mode", breaks="sync".__ne__),
-    ),
-    Rule(
-        "SyncServer.selection BufferedServer.selection",
-        "this law fills a cohort, so that each client's chance depends on who else is there",
-        "selection: poisson or cyclic_poisson",
-        _given("server.selection", breaks=lambda law: law.kind not in COIN_LAWS),
-    ),
-    Rule(
-        "Group.availability",
-        f"availability {_WHO}",
-        "availability: always",
-        _given("population.*.availability", breaks=lambda model: model.kind != "always"),
-    ),
-    Rule(
-        "Group.joins Group.leaves",
-        f"the time {_WHO}",
-        "devices that are there from beginning to end",
-        _given("population.*.joins", "population.*.leaves"),
-    ),
-    Rule(
-        "Group.cooldown SharedJob.cooldown",
-        "cool-downs by the clock decide who can be drawn, and how long rounds take shows who takes part",
-        "a separation in rounds",
-        _given("population.*.cooldown", breaks=lambda law: law.kind != "constant" or law.value > 0),
-    ),
-    Rule("Scenario.shocks", f"a shock {_WHO}", "no shocks", _given("shocks")),
-    Rule("Scenario.most_a_day", f"the day {_WHO}", "participations.most", _given("most_a_day")),
-    Rule(
-        "Scenario.beside Scenario.jobs Scenario.matching Scenario.alone",
-        f"what other jobs do {_WHO}",
-        "one job on the fleet",
-        _given("beside"),
-    ),
-    Rule("SyncServer.check_ins", f"who has checked in {_WHO}", "no check_ins", _given("server.check_ins")),
-    Rule(
-        "SyncServer.minimum_reports",
-        "a round fails or not by a single client's coin",
-        "minimum_reports of 1 at most",
-        _given("server.minimum_reports", breaks=lambda least: least > 1),
-    ),
-    Rule(
-        "SyncServer.secure_aggregation",
-        "a round fails or not by a single client's coin",
-        "no secure_aggregation",
-        _given("server.secure_aggregation"),
-    ),
-    Rule("SyncServer.uplink", "the uploads of a round slow each other", "no uplink", _given("server.uplink")),
-    Rule(
-        "SyncServer.deadline",
-        "here late sessions may keep devices away, for a time that depends on who else takes part",
-        "no deadline, or a deadline and a pause that no session outlasts",
-        _late,
-    ),
-    Rule(
-        "SyncServer.patience",
-        "a session may outlast the server's patience, which ends the run",
-        "a deadline, or more patience",
-        _patience,
-    ),
-    Rule(
-        "Stop.duration",
-        "the duration may end the run, so that the number of models shows who took part",
-        "stop.rounds alone, or a duration above that of as many of the longest rounds (deadline and pause)",
-        _duration,
-    ),
-    Rule(
-        "Learning.stop_at_target",
-        "the number of models goes by losses, which show who took part",
-        "stop_at_target: false",
-        _given("learning.stop_at_target"),
-    ),
-    Rule(
-        "Learning.optimizers OracleWeightedOptimizer.source",
-        "the weight that this optimizer gives a client may depend on who else takes part",
-        "fedavg, fedprox, oracle_weighted with source: theory, or a class of your own with ignores_schedule",
-        _weights,
-    ),
-    Rule(
-        "Privacy.mechanism",
-        "two participations of a client may overlap in the noise",
-        "as many coefficients of C as rounds pass from one in which a client may be drawn to its next",
-        lambda *_: [],  # `fedsim.privacy.guarantee` knows the coefficients
-    ),
-)
+    "server.cooldown_from": _two_in_one,
+}
+_SECRET: Mapping[str, _Test] = {
+    "server.mode": lambda _scenario, _population, mode: mode != "sync",
+    "server.selection": lambda _scenario, _population, law: law.kind not in COIN_LAWS,
+    "population.*.availability": lambda _scenario, _population, model: model.kind != "always",
+    "population.*.cooldown": lambda _scenario, _population, law: law.kind != "constant" or law.value > 0,
+    "server.minimum_reports": lambda _scenario, _population, least: least > 1,
+    "server.deadline": _late,
+    "server.patience": _patience,
+    "stop.duration": _duration,
+    "learning.optimizers.*": _weights,
+    "privacy.mechanism": lambda *_: False,  # `fedsim.privacy.guarantee` knows the coefficients
+}

@@ -30,6 +30,8 @@ from fedsim.scenario import Scenario
 
 _DIRECTIONS, _LEAST, _NUMBERS = 2_000, 200, 1 << 21  # in which the noise is measured, with an error of 1.6 % to 5 %
 _OTHERS = 16  # rounds in which others send too, to see whether their weights go by the canary's coin
+_NOT_FINITE = "an update that is not finite changes its models"
+_READS_COINS = "the weights of other clients follow the coin of one, and its class says that they do not"
 _SURE = 3.1  # standard errors that are taken off: a bound is too high in one of 1,000 audits
 _TRIED = 200  # clients of a log that are tried as canaries, those that contributed most
 
@@ -73,8 +75,10 @@ def audit(scenario: Scenario, run: Run | None = None) -> list[Audited]:
     sizes = np.full(len(steps), scenario.divisor)
     if run is not None:
         sizes = np.bincount(reports(run.participations).collect()["at"].to_numpy())[steps]
-    world_of = partial(_released, steps=steps, pattern=pattern, sizes=sizes)
+    directions = max(_LEAST, min(_DIRECTIONS, _NUMBERS // int(sizes.max())))
+    world_of = partial(_released, steps=steps, pattern=pattern, sizes=sizes, directions=directions)
     stated = promised.epsilon if promised.amplified is None else promised.amplified.epsilon_if_known
+    few, begun = steps[:_OTHERS], steps[: int(np.searchsorted(steps, pattern[0])) + 2]
     quiet = {name: world_of(each, 0.0) for name, each in optimizers.items()}
     found = []
     for name, each in optimizers.items():
@@ -82,29 +86,24 @@ def audit(scenario: Scenario, run: Run | None = None) -> list[Audited]:
         signal = np.zeros(len(c))
         signal[steps] = change
         weights = correlation(product(c, signal, len(c)), c)[steps]
-        sure = 1 + _SURE / math.sqrt(2 * quiet[name].shape[1])
+        sure = 1 + _SURE / math.sqrt(2 * directions)
         deviation = float(np.sqrt(np.square(weights @ quiet[name]).mean())) * sure
-        fault = ""
-        begun = steps[: int(np.searchsorted(steps, pattern[0])) + 2]  # the canary's first round, and one more
         odd = (world_of(each, value, steps=begun) for value in (math.nan, math.inf))
-        if not all(np.array_equal(moved, quiet[name][: len(begun)]) for moved in odd):
-            fault = "an update that is not finite changes its models"
-        elif each.steps_alone and not np.allclose(*(_others(each, sizes, joins) for joins in (0, 1)), rtol=1e-9):
-            fault = "the weights of other clients follow the coin of one, and its class says that they do not"
+        fault = "" if all(np.array_equal(moved, quiet[name][: len(begun)]) for moved in odd) else _NOT_FINITE
+        if each.steps_alone:  # others send, and the canary, which sends zeros, is there or not
+            coins = ((few, sizes), (few[:0], sizes - 1))
+            models = [world_of(each, 0.0, steps=few, pattern=own, sizes=n, others=each.clip) for own, n in coins]
+            fault = fault if np.allclose(*models, rtol=1e-9, atol=1e-9 * each.clip) else _READS_COINS
         at_least = _epsilon(abs(float(weights @ change)), deviation, privacy.delta)
         found.append(Audited(name, stated, at_least, fault))
     for one, other in combinations(optimizers, 2):
         ratio = optimizers[other].clip / optimizers[one].clip
         same = np.allclose(quiet[one] * ratio, quiet[other], rtol=1e-9, atol=0)
         found += [Audited(f"{one} and {other}", None, math.inf)] if same else []
-    draws = next(iter(optimizers.values())).noise
+    noise = next(iter(optimizers.values())).noise
     for words, changed in _beside(scenario):
-        there = replace(world, scenario=changed)
-        assert changed.learning is not None
-        shared = draws is not None and any(
-            each.noise is not None and each.noise.draws == draws.draws
-            for each in private_optimizers(there, changed.learning).values()
-        )
+        there = private_optimizers(replace(world, scenario=changed), changed.learning or scenario.learning)
+        shared = any(noise and each.noise and each.noise.draws == noise.draws for each in there.values())
         found += [Audited(words, None, math.inf)] if shared else []
     if len(steps) < promised.bounds.rounds and run is not None:
         worst = float(np.linalg.norm(product(c, np.isin(steps, pattern).astype(float), len(steps))))
@@ -133,46 +132,34 @@ def _as_in(run: Run, c: Floats) -> tuple[Ints, Ints]:
 
 def _beside(scenario: Scenario) -> Iterator[tuple[str, Scenario]]:
     """Yield what may be released beside the models of a scenario: that at which it starts, another of its settings."""
-    assert scenario.learning is not None
-    if scenario.learning.start is not None:
+    if scenario.learning is not None and scenario.learning.start is not None:
         yield "the models and that at which they start", scenario.with_values({"learning.start": None})
     swept = {} if scenario.sweep is None else scenario.sweep.grid | scenario.sweep.zip
-    values = {path: each[-1] for path, each in (swept | scenario.choose).items()}
-    if values:
+    if values := {path: each[-1] for path, each in (swept | scenario.choose).items()}:
         yield "the models of two settings", scenario.with_values({"sweep": None, "choose": {}, **values})
 
 
-def _released(optimizer: Private, value: float, steps: Ints, pattern: Ints, sizes: Ints) -> Floats:
-    """Return what each step adds to the sum of the updates, (steps, directions); the canary sends a `value`."""
-    most = int(sizes.max())
-    directions = max(_LEAST, min(_DIRECTIONS, _NUMBERS // most))
-    state, model = optimizer.init(most + 1, directions), np.zeros(directions)
+def _released(
+    optimizer: Private, value: float, steps: Ints, pattern: Ints, sizes: Ints, directions: int, others: float = 0.0
+) -> Floats:
+    """Return what each step adds to the sum of the updates, (steps, directions).
+
+    In its rounds the canary is client 0, and sends a `value`; those beside it send updates of the length of `others`.
+    """
+    state, model = optimizer.init(int(sizes.max()) + 1, directions), np.zeros(directions)
     found = np.empty((len(steps), directions))
     for row, (number, size) in enumerate(zip(steps.tolist(), sizes.tolist(), strict=False)):
         there = number in pattern
         clients, deltas = np.arange(size) + (not there), np.zeros((size, directions))
-        deltas[0, 0] = value * there
-        cohort = Cohort(number, clients, downloaded=model)
-        state, _ = optimizer.prepare(state, cohort)
-        state, moved = optimizer.apply(state, model, cohort, deltas)
-        found[row], model = (moved - model) * optimizer.divisor, moved
-    return found
-
-
-def _others(optimizer: Private, sizes: Ints, joins: int) -> Floats:
-    """Return the models of some rounds to which others send updates, and a client that `joins` them sends zeros."""
-    most = int(sizes.max())
-    state, model, found = optimizer.init(most + 1, _OTHERS), np.zeros(_OTHERS), list[Floats]()
-    for number, size in enumerate(sizes[:_OTHERS].tolist()):
-        clients = np.arange(1 - joins, size + 1)
         cohort = Cohort(number, clients, downloaded=model)
         state, local = optimizer.prepare(state, cohort)
         scales = local.scales if isinstance(local, LocalSteps) else local
-        deltas = np.cos(np.outer(clients, np.arange(_OTHERS))) * (clients > 0)[:, None] * optimizer.clip / _OTHERS
-        deltas *= 1.0 if scales is None else scales[:, None]
-        state, model = optimizer.apply(state, model, cohort, deltas)
-        found.append(model)
-    return np.array(found)
+        deltas[np.arange(size), clients % directions] = others * (1.0 if scales is None else scales)
+        if there:
+            deltas[0, 0] = value
+        state, moved = optimizer.apply(state, model, cohort, deltas)
+        found[row], model = (moved - model) * optimizer.divisor, moved
+    return found
 
 
 def _epsilon(shift: float, deviation: float, delta: float) -> float:

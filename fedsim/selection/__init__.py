@@ -4,7 +4,7 @@ To add one, write the class and name it in `fedsim.selection.laws`; the argument
 """
 
 from fedsim.selection.law import Candidates, Eligibility, Feedback, Informed, Law, Remembering, Request
-from fedsim.selection.laws import LAWS, check_law, needs_feedback, reads_data, selection_law, theory_of
+from fedsim.selection.laws import LAWS, check_law, needs_feedback, selection_law, theory_of
 
 __all__ = [
     "LAWS",
@@ -17,7 +17,6 @@ __all__ = [
     "Request",
     "check_law",
     "needs_feedback",
-    "reads_data",
     "selection_law",
     "theory_of",
 ]

@@ -63,11 +63,6 @@ def needs_feedback(choice: Choice) -> bool:
     return hasattr(LAWS.find(choice.kind), "take_feedback")
 
 
-def reads_data(choice: Choice) -> bool:
-    """Say whether what clients tell of their data may decide whom the law that a scenario chooses selects."""
-    return needs_feedback(choice) and getattr(LAWS.find(choice.kind), "reads_data", True)
-
-
 def law_of(server: Server) -> str:
     """Return the name by which theory knows a server's selection law.
 

@@ -7,7 +7,7 @@ import pytest
 
 from fedsim import Scenario, simulate
 from fedsim.common.arrays import Floats
-from fedsim.common.errors import ScenarioError
+from fedsim.common.errors import PluginError, ScenarioError
 from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import FedAvg, LearningError
 from fedsim.learning.optimizers.optimizer import Cohort
@@ -110,7 +110,7 @@ def test_what_no_epsilon_covers_is_said(small: Load) -> None:
     """Simulated noise, several settings, a target that ends training: each where it is so, and nowhere else."""
     plain = [LEARNING % "fedprox", PRIVATE % (1, "noise")]
     cases = {
-        "by SplitMix64, and all runs with that seed share it": ([], [PRIVATE % (1, "clip")]),
+        "it follows from the seed (SplitMix64), as in all runs with it": ([], [PRIVATE % (1, "clip")]),
         "it covers the model of one of 6 settings": (
             ["choose={population.*.separation: [0, 1, 2], server.cohort: [2, 3]}"],
             ["sweep={grid: {population.*.separation: [0]}, seeds: 6}"],
@@ -127,7 +127,7 @@ def test_what_no_epsilon_covers_is_said(small: Load) -> None:
     chosen = small(*plain, *cases["it covers the model of one of 6 settings"][0])
     (said,) = [each for each in caveats(chosen, build_population(chosen)) if "of 6 settings" in each]
     assert f"all would cost epsilon = {epsilon_of(1 / np.sqrt(6), 1e-3):.4g}" in said
-    assert f"6 on average, epsilon = {epsilon_of_best(1, 1e-3, 6):.4g} (arXiv:2110.03620)" in said
+    assert f"6 on average, would cost epsilon = {epsilon_of_best(1, 1e-3, 6):.4g} (arXiv:2110.03620)" in said
 
 
 class Louder(FedAvg):
@@ -333,7 +333,7 @@ class Sly:
 def test_noise_is_checked_as_it_is_added(quiet_from: int) -> None:
     made = Noise(Sly(quiet_from), BOUNDS, 2.0, stream(5, 0, Purpose.NOISE))
     assert len(list(made.rows(39))) == 8
-    with pytest.raises(LearningError, match=f"row {quiet_from} of the noise that Sly makes is not that of its coeff"):
+    with pytest.raises(PluginError, match=rf"row {quiet_from} of its correlate is not that of C\^-1 Z"):
         list(made.rows(40))
 
 

@@ -22,7 +22,6 @@ Source: Li, Sahu, Zaheer, Sanjabi, Talwalkar and Smith, *Federated Optimization 
 arXiv:1812.06127, Algorithm 2, with K gradient steps for the inexact solution.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Generic
 
@@ -48,9 +47,7 @@ class MeanChange(Generic[State]):
 class FedAvg(Stateless, PlainSteps[None], MeanChange[None]):
     """FedAvg, which has no options and no state."""
 
-    @staticmethod
-    def ignores_schedule(_options: Mapping[str, object]) -> bool:
-        return True
+    ignores_schedule = staticmethod(lambda _options: True)
 
     def long_run(self, pi: Floats) -> LongRun:
         return LongRun.by_frequency(pi)
@@ -62,9 +59,7 @@ class FedProx(Stateless, MeanChange[None]):
 
     mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1  # weight of the proximal term; 0 is FedAvg
 
-    @staticmethod
-    def ignores_schedule(_options: Mapping[str, object]) -> bool:
-        return True
+    ignores_schedule = staticmethod(lambda _options: True)
 
     def prepare(self, state: None, _cohort: Cohort) -> tuple[None, LocalSteps]:
         return state, LocalSteps(proximal=self.mu)
