@@ -56,7 +56,7 @@ KEYS: Final = {
 """What each key is, by its model and name."""
 
 
-class Rule(NamedTuple):
+class Restriction(NamedTuple):
     """Where a key lets a released model depend on more than it may."""
 
     keys: str  # by model and name, with spaces between them
@@ -65,12 +65,12 @@ class Rule(NamedTuple):
     instead: str  # what is accepted
 
 
-def _rules(table: str) -> tuple[Rule, ...]:
+def _rules(table: str) -> tuple[Restriction, ...]:
     """Read rules, of which each begins a line."""
-    return tuple(Rule(*line.split(" | ")) for line in " ".join(table.split("\n     ")).strip().split("\n"))
+    return tuple(Restriction(*line.split(" | ")) for line in " ".join(table.split("\n     ")).strip().split("\n"))
 
 
-PUBLIC: Final = _rules("""
+PUBLIC_RULES: Final = _rules("""
 Stop.rounds | stop | privacy needs stop.rounds: how many rounds there are is part of the promise, and with a duration
      alone it is luck | give it
 SyncServer.selection BufferedServer.selection | server.selection | this law goes by what clients tell of their data,
@@ -79,7 +79,7 @@ BufferedServer.cooldown_from | server.cooldown_from | nothing is promised to pri
      selection: two late reports of a client can be taken in one version | set cooldown_from: reported, or a
      max_staleness that is no larger than the smallest separation
 """)
-SECRET: Final = _rules("""
+SECRET_RULES: Final = _rules("""
 BufferedServer.mode | server.mode | a buffer is full by what all send | mode: sync
 SyncServer.selection BufferedServer.selection | server.selection | this law fills a cohort, so that each client's
      chance depends on who else is there | selection: poisson or cyclic_poisson
@@ -116,7 +116,10 @@ def broken(scenario: Scenario, population: Population) -> list[Mistake]:
     """Return where a scenario breaks the rules: those of a secret schedule too, where it counts on amplification."""
     found, at = list[Mistake](), "amplification by sampling lets a coin of the server alone decide, and "
     secret = scenario.privacy is not None and scenario.privacy.amplification != "none"
-    for rules, tests, begin, accepts in ((PUBLIC, _PUBLIC, "", ""), (SECRET * secret, _SECRET, at, "it takes ")):
+    for rules, tests, begin, accepts in (
+        (PUBLIC_RULES, _PUBLIC, "", ""),
+        (SECRET_RULES * secret, _SECRET, at, "it takes "),
+    ):
         for rule in rules:
             said, breaks = (f"{begin}{rule.why}: {accepts}{rule.instead}", tests.get(rule.path, _given))
             for path, value in _values(scenario, (), rule.path.split(".")):

@@ -15,7 +15,7 @@ from fedsim.common.registry import registry_of
 from fedsim.learning import FedAvg
 from fedsim.learning.optimizers.debiased_fedavg import OracleWeighted
 from fedsim.population import build_population
-from fedsim.privacy.independence import KEYS, PUBLIC, SECRET, broken
+from fedsim.privacy.independence import KEYS, PUBLIC_RULES, SECRET_RULES, broken
 from fedsim.run.preflight import preflight
 from fedsim.scenario.server import COIN_LAWS
 
@@ -58,13 +58,13 @@ def test_every_key_of_the_scenario_is_classified() -> None:
 
 
 def test_each_rule_is_of_keys_that_have_one() -> None:
-    ruled = {key for rule in (*PUBLIC, *SECRET) for key in rule.keys.split()}
+    ruled = {key for rule in (*PUBLIC_RULES, *SECRET_RULES) for key in rule.keys.split()}
     assert ruled == {key for key, kind in KEYS.items() if kind == "rule"}
 
 
 def test_the_page_lists_the_rules() -> None:
     page = (_ROOT / "docs" / "independence.md").read_text(encoding="utf-8")
-    for rule in (*PUBLIC, *SECRET):
+    for rule in (*PUBLIC_RULES, *SECRET_RULES):
         keys = ", ".join(f"`{each}`" for each in rule.keys.split())
         assert f"| {keys} | {rule.why} | {rule.instead} |" in page
     for kind in ("fixed", "own", "shown"):
