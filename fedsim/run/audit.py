@@ -91,9 +91,9 @@ def audit(scenario: Scenario, run: Run | None = None) -> list[Audited]:
         odd = (world_of(each, value, steps=begun) for value in (math.nan, math.inf))
         fault = "" if all(np.array_equal(moved, quiet[name][: len(begun)]) for moved in odd) else _NOT_FINITE
         if each.steps_alone:  # others send, and the canary, which sends zeros, is there or not
-            coins = ((few, sizes), (few[:0], sizes - 1))
-            models = [world_of(each, 0.0, steps=few, pattern=own, sizes=n, others=each.clip) for own, n in coins]
-            fault = fault if np.allclose(*models, rtol=1e-9, atol=1e-9 * each.clip) else _READS_COINS
+            among = partial(world_of, each, 0.0, steps=few, others=each.clip)
+            joins, leaves = among(pattern=few), among(pattern=few[:0], sizes=sizes - 1)
+            fault = fault if np.allclose(joins, leaves, rtol=1e-9, atol=1e-9 * each.clip) else _READS_COINS
         at_least = _epsilon(abs(float(weights @ change)), deviation, privacy.delta)
         found.append(Audited(name, stated, at_least, fault))
     for one, other in combinations(optimizers, 2):
