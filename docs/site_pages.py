@@ -32,7 +32,7 @@ GUIDES = {
         "simultaneous-events",
     ),
     "Ask and read": ("report", "run-directory", "sweeps", "chain", "expectations", "ci", "scaling"),
-    "Learning and privacy": ("learning", "privacy", "schedules", "frameworks"),
+    "Learning and privacy": ("learning", "privacy", "independence", "schedules", "frameworks"),
     "Extend": ("api", "notebooks", "extending", "own-learning", "untrusted-files"),
 }
 BACKGROUND = ("theory/README", "studies", "paper-results", "validation", "design", "promises", "releasing")

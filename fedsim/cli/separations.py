@@ -305,7 +305,9 @@ def _show_audit(found: "Sequence[Audited]", as_json: bool) -> None:
         say(text_table("<>>", [("released", "epsilon stated", "at least (99.9 %)"), *rows]))
         say(f"at the scenario's delta, to whom knows the schedule; {UNIT}")
     for each in found:
-        if each.refuted:
+        if each.fault:
+            complain(f"refuted: epsilon of {each.released}: {each.fault}")
+        elif each.refuted:
             stated = f"stated as {each.stated:.5g}, and at least {each.at_least:.5g}"
             complain(f"refuted: epsilon of {each.released} is {stated}")
         elif math.isinf(each.at_least):

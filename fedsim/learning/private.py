@@ -33,15 +33,12 @@ from fedsim.learning.optimizers.optimizer import Cohort, Footprint, LocalSteps, 
 from fedsim.learning.server_updates import Composed
 from fedsim.population import Population
 from fedsim.privacy.bounds import ParticipationBounds, enforced_bounds
-from fedsim.privacy.epsilon import epsilon_of, noise_for
+from fedsim.privacy.epsilon import epsilon_of, epsilon_of_best, noise_for
 from fedsim.privacy.mechanisms import MECHANISMS
-from fedsim.privacy.mechanisms.mechanism import Mechanism, convolved_rows, correlated_rows, rows_kept
-from fedsim.privacy.sensitivity import inverse
+from fedsim.privacy.mechanisms.mechanism import Mechanism, checked_rows, correlated_rows, rows_kept
 from fedsim.scenario import Scenario
 from fedsim.scenario.learning import Learning
 from fedsim.scenario.privacy import AdaptiveClip, Privacy
-
-_COMPARED, _SAME = 8, 1e-6  # coordinates of each row of the noise, and by how much they may differ
 
 
 @dataclass(frozen=True)
@@ -63,19 +60,10 @@ class Noise:
                 f"and {readable_bytes(free)} are free; blt keeps one for each of its buffers"
             )
         z = (self.scale * _normals(self.draws, dimension, t) for t in range(self.bounds.rounds))
-        made = correlated_rows(self.mechanism, z, self.bounds)
-        return self._checked(made, dimension) if hasattr(self.mechanism, "correlate") else made
-
-    def _checked(self, made: Iterator[Floats], dimension: int) -> Iterator[Floats]:
-        """Yield the rows that a mechanism's ``correlate`` makes, if they are those of C^{-1} Z in a few coordinates."""
-        some = np.unique(np.linspace(0, dimension - 1, min(dimension, _COMPARED)).astype(np.int64))
-        z = (self.scale * self.draws.normals(some, t) for t in range(self.bounds.rounds))
-        known = inverse(np.asarray(self.mechanism.coefficients(self.bounds)), self.bounds.rounds)
-        for t, (row, wanted) in enumerate(zip(made, convolved_rows(known, z), strict=False)):
-            if np.shape(row) != (dimension,) or not np.abs(row[some] - wanted).max() <= _SAME * self.scale:
-                name = type(self.mechanism).__name__
-                raise LearningError(f"row {t:,} of the noise that {name} makes is not that of its coefficients")
-            yield row
+        if not hasattr(self.mechanism, "correlate"):
+            return correlated_rows(self.mechanism, z, self.bounds)
+        direction = self.draws.normals(np.arange(dimension), self.bounds.rounds)
+        return checked_rows(self.mechanism, z, self.bounds, direction)
 
 
 @lru_cache(1)  # the optimizers of a log take the same draws one after the other
@@ -212,7 +200,7 @@ def caveats_of(scenario: Scenario, bounds: ParticipationBounds, *, clocked: bool
             found.append(f"the cap of {bounds.most} binds, and b bands make little of it: blt needs less noise then")
     training = "none" if privacy is None else privacy.training
     if privacy is not None and training == "noise" and scenario.learning is not None:
-        found += _of_releases(privacy, scenario.learning)
+        found += _of_releases(scenario, privacy, scenario.learning)
     if privacy is not None and (adaptive := privacy.adaptive_clip) is not None:
         found.append(
             f"the clip adapts: the noise on updates is {1 / math.sqrt(1 - adaptive.share):.3g} times the stated one, "
@@ -233,19 +221,39 @@ def caveats_of(scenario: Scenario, bounds: ParticipationBounds, *, clocked: bool
     return found
 
 
-def _of_releases(privacy: Privacy, learning: Learning) -> Iterator[str]:
+def _of_releases(scenario: Scenario, privacy: Privacy, learning: Learning) -> Iterator[str]:
     """Say which models a guarantee covers where noise is added in training."""
-    released = [each.label for each in learning.optimizers]
-    if (count := len(released)) > 1:
-        cost = "costs more"
-        if privacy.amplification == "none":
-            sigma = privacy.noise_multiplier or noise_for(privacy.epsilon or 0.0, privacy.delta)
-            cost = f"would cost epsilon = {epsilon_of(sigma / math.sqrt(count), privacy.delta):.4g}"
+    sigma = privacy.noise_multiplier or noise_for(privacy.epsilon or 0.0, privacy.delta)
+    swept = 1 if scenario.sweep is None else scenario.sweep.count
+    count, settings = len(learning.optimizers), max(swept, math.prod(map(len, scenario.choose.values())))
+
+    def cost(epsilon: Callable[[], float]) -> str:
+        return f"would cost {'more' if privacy.amplification != 'none' else f'epsilon = {epsilon():.4g}'}"
+
+    def together(count: int) -> str:
+        return cost(lambda: epsilon_of(sigma / math.sqrt(count), privacy.delta))
+
+    yield "the noise is simulated: it follows from the seed (SplitMix64), as in all runs with it, and protects nobody"
+    if count > 1:
         yield (
-            f"it covers the models of one of {', '.join(released)}: they are trained with the same noise to be "
-            f"compared, so that the difference of two can be free of it; releasing all {count} {cost}, with noise of "
-            "their own for each"
+            f"it covers the models of one of {', '.join(each.label for each in learning.optimizers)}: they are trained "
+            "with the same noise to be compared, so that the difference of two can be free of it; releasing all "
+            f"{count} {together(count)}, with noise of their own for each"
         )
+    if settings > 1:
+        best = cost(lambda: epsilon_of_best(sigma, privacy.delta, settings))
+        yield (
+            f"it covers the model of one of {settings:,} settings, chosen without their losses: with noise of their "
+            f"own for each, all {together(settings)}, and the best of a geometric number of runs, {settings:,} on "
+            f"average, {best} (arXiv:2110.03620); runs that tune a setting count too"
+        )
+    if learning.start is not None:
+        yield (
+            "it covers what is trained from learning.start on: if as much was promised for that model, to the same "
+            f"clients, both {together(2)}"
+        )
+    if learning.stop_at_target:
+        yield "training stops by losses that no noise hides (stop_at_target), which how many models there are shows"
     for each in learning.optimizers:
         if is_own(each.kind):
             yield (

@@ -174,7 +174,8 @@ def privacy_section(run: Run) -> Section:
     )
     std, zcdp = "no clip is given", epsilon_of_rho(known["privacy.rho"], privacy.delta)
     if privacy.clip is not None:
-        std = number(privacy.clip * known["privacy.noise_multiplier"] * known["privacy.sensitivity"], 5)
+        scale = known["privacy.noise_multiplier"] * known["privacy.sensitivity"] / (privacy.stands_for or 1.0)
+        std = number(privacy.clip * scale, 5)
     noise = (
         ("Mechanism", privacy.mechanism.kind),
         ("Delta", f"{privacy.delta:g}"),

@@ -235,6 +235,9 @@ def privacy_table(trials: Trials) -> Table | None:
         "promised, because the server enforces it, counts for epsilon; what was observed is luck where it is better. "
         f"Epsilon is for {scope_of(secret)}{', this page included' * secret}, at the scenario's delta."
     )
+    if trials.scenario.privacy is not None and trials.scenario.privacy.training == "noise":
+        note += " It covers the model of one setting: those of one seed share their noise, and neither choosing among "
+        note += "settings nor tuning them by these losses is in it."
     return setting_table(trials, "What is promised to privacy, and what the runs had", columns, note=note)
 
 

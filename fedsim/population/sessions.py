@@ -7,6 +7,7 @@ import numpy as np
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Stream
+from fedsim.common.later import special
 from fedsim.population.columns import Population
 from fedsim.population.distributions import Constant, Distribution, distribution
 from fedsim.scenario import Scenario
@@ -76,6 +77,24 @@ def _parts(session: AnySession) -> tuple[float, list[_Part]]:
         )
     ]
     return 0.0 if work is None else work.share, [down, (None, 0.0, None), up]
+
+
+def longest_sessions(scenario: Scenario, population: Population, chance: float) -> Floats:
+    """Return lengths (N,), seconds: each phase of a client's session is longer than in them with this chance at most.
+
+    A law of one's own is taken at the largest draw that the simulation makes. How uploads slow each other is left out.
+    """
+    u, z, found = np.array([chance]), special.ndtri(np.array([chance])), np.zeros(len(population))
+    for index, group in enumerate(scenario.population):
+        own = population.group == index
+        for law, bits, other in _parts(group.session)[1]:
+            if law is None:
+                found[own] += 0.0 if population.train_s is None else population.train_s[own]
+            else:
+                laws = [each for each in (law, other) if each is not None]
+                ends = [float(end[0]) for each in laws for end in (each.draw(u), each.of_scores(z), each.of_scores(-z))]
+                found[own] += bits / max(min(ends), _LEAST) if bits else max(ends)
+    return np.asarray(found / population.speed)
 
 
 def session_key(scenario: Scenario, selection: int, instant: int) -> int:

@@ -6,8 +6,9 @@ clip norm times noise multiplier times sensitivity.
 """
 
 from fedsim.privacy.bounds import ParticipationBounds
-from fedsim.privacy.epsilon import epsilon_of, noise_for, rho_of
+from fedsim.privacy.epsilon import epsilon_of, epsilon_of_best, noise_for, rho_of
 from fedsim.privacy.mechanisms import MECHANISMS
 from fedsim.privacy.sensitivity import error, sensitivity
 
-__all__ = ["MECHANISMS", "ParticipationBounds", "epsilon_of", "error", "noise_for", "rho_of", "sensitivity"]
+__all__ = ["MECHANISMS", "ParticipationBounds", "epsilon_of", "epsilon_of_best", "error", "noise_for", "rho_of"]
+__all__ += ["sensitivity"]

@@ -4,7 +4,6 @@ Only what is enforced counts: the most rounds there can be, the smallest separat
 to show better bounds proves nothing; it can only confirm that a promise was kept.
 """
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,12 +14,9 @@ from fedsim.common.arrays import Ints
 from fedsim.common.errors import ScenarioError
 from fedsim.measure.contributions import Contributions, reports
 from fedsim.population import Population
+from fedsim.privacy.independence import broken
 from fedsim.scenario import Scenario
-from fedsim.scenario.server import COIN_LAWS
-from fedsim.selection import needs_feedback
 from fedsim.selection.rules import poisson_chances
-from fedsim.theory.busy import outlasts
-from fedsim.theory.prediction import lengths_of
 
 
 class Sampling(NamedTuple):
@@ -88,62 +84,20 @@ def enforced_bounds(scenario: Scenario, population: Population) -> Participation
     cycle = int(server.selection.options["groups"]) if server.selection.kind == "cyclic_poisson" else 1
     apart = -(-(population.separation + 1) // cycle) * cycle
     least, lag = int(apart.min()), 0
-    if most_rounds == math.inf:
-        message = (
-            "privacy needs stop.rounds: how many rounds there are is part of the promise, and with a duration alone "
-            "it is luck"
-        )
-        raise ScenarioError([scenario.mistake(("stop",), message)])
-    if needs_feedback(server.selection):
-        message = (
-            f"selection by {server.selection.kind!r} goes by what clients tell of their data, which no noise hides, "
-            "and who takes part shows it: no epsilon can be promised"
-        )
-        raise ScenarioError([scenario.mistake(("server", "selection"), message)])
+    if mistakes := broken(scenario, population):
+        raise ScenarioError(mistakes)
+    rounds = int(most_rounds)
     if server.staleness is None and server.cooldown_from == "selected":
-        if server.max_staleness is None or least <= server.max_staleness:
-            message = (
-                "nothing is promised to privacy where cool-downs begin with the selection: two late reports of a "
-                "client can be taken in one version; set cooldown_from: reported, or a max_staleness that is no larger "
-                "than the smallest separation"
-            )
-            raise ScenarioError([scenario.mistake(("server", "cooldown_from"), message)])
-        lag = server.max_staleness
-    sampling, rounds = _sampling(scenario, population, cycle), int(most_rounds)
+        lag = server.max_staleness or 0
+    sampling = None
+    if scenario.privacy is not None and scenario.privacy.amplification != "none":
+        # A client that is drawn may still send nothing: its coin makes no difference to what others send.
+        sampling = Sampling(float(poisson_chances(population.weight, server.wanted * cycle).max()), cycle)
     if population.most is None:
         return ParticipationBounds(rounds, least - lag, sampling=sampling)
     most = np.minimum(-(-rounds // (apart - lag)), population.most)
     own = widest(apart - lag, most)
     return ParticipationBounds(rounds, least - lag, int(most.max()), own if len(own) > 1 else (), sampling)
-
-
-def _sampling(scenario: Scenario, population: Population, cycle: int) -> Sampling | None:
-    """Return what the server's coin decides, if privacy counts on it, or raise the `ScenarioError` of why it may not.
-
-    A client that is drawn may still send nothing; that makes no difference to the bound, as long as its coin makes none
-    to what others send.
-    """
-    server, privacy = scenario.server, scenario.privacy
-    if privacy is None or privacy.amplification == "none":
-        return None
-    if not server.selects_once or server.selection.kind not in COIN_LAWS:
-        why = f"{server.selection.kind!r} fills a cohort, so that each client's chance depends on who else is there"
-    elif not scenario.always_available:
-        why = f"here {scenario.absences} decides who takes part"
-    elif (population.cooldown_s > 0).any():
-        why = "here cool-downs by the clock decide who can be drawn, and how long rounds take shows who takes part"
-    elif server.minimum_reports > 1 or server.secure_aggregation is not None:
-        why = "with minimum_reports or secure_aggregation a round fails or not by a single client's coin"
-    elif outlasts(lengths_of(scenario, population), population.separation, population.cooldown_s, server):
-        why = "here late sessions keep devices away, for a time that depends on who else takes part"
-    else:
-        chances = poisson_chances(population.weight, server.wanted * cycle)
-        return Sampling(float(chances.max()), cycle)
-    message = (
-        f"amplification by sampling holds where a coin of the server alone decides who takes part, and {why}: it takes "
-        "selection: poisson or cyclic_poisson, and devices that are always available"
-    )
-    raise ScenarioError([scenario.mistake(("privacy", "amplification"), message)])
 
 
 def widest(b: Ints, k: Ints) -> tuple[tuple[int, int], ...]:

@@ -6,6 +6,7 @@ inputs that are chosen adaptively included (Denisov, McMahan, Rush, Smith and Th
 Sources:
 Balle and Wang, *Improving the Gaussian Mechanism for Differential Privacy*, ICML 2018, arXiv:1805.06530, Theorem 8.
 Bun and Steinke, *Concentrated Differential Privacy*, TCC 2016, arXiv:1605.02065 (zCDP).
+Papernot and Steinke, *Hyperparameter Tuning with Renyi Differential Privacy*, ICLR 2022, arXiv:2110.03620, Theorem 2.
 Canonne, Kamath and Steinke, *The Discrete Gaussian for Differential Privacy*, 2020, arXiv:2004.00010, Corollary 13.
 """
 
@@ -75,3 +76,14 @@ def epsilon_of_rho(rho: float, delta: float) -> float:
     limits = (around - 10.0, around + 10.0)
     found = optimize.minimize_scalar(at, bounds=limits, method="bounded", options={"xatol": 1e-9})
     return max(0.0, float(found.fun))
+
+
+def epsilon_of_best(sigma: float, delta: float, runs: float) -> float:
+    """Return epsilon of releasing the best of K runs of a multiplier sigma each, K >= 1 being geometric of mean `runs`.
+
+    That is Theorem 2 of Papernot and Steinke with eta = 1: the Renyi divergence of order a is at most
+    rho a + 2 ((1 - 1 / b) rho b + ln(runs) / b) + ln(runs) / (a - 1) for any b >= 1.
+    """
+    rho, tries = rho_of(sigma), math.log(runs)
+    b = max(1.0, math.sqrt(tries / rho))
+    return 2.0 * ((b - 1.0) * rho + tries / b) + epsilon_of_rho(rho, delta / runs)

@@ -27,7 +27,7 @@ from fedsim.common.intervals import bisected
 from fedsim.common.later import fft, optimize, special
 from fedsim.privacy.epsilon import epsilon_of, epsilon_of_rho, noise_for, rho_of
 
-_TOLERANCE = 1e-3  # of epsilon, by the grid
+_TOLERANCE, _SHARE, _SMALL = 1e-3, 1e-3, 0.1  # of epsilon, by the grid; relative to an epsilon that is small
 _CELLS = 1 << 20
 _NODES = 4_001
 _LEAST, _STEP = math.log(1e-2), 0.25  # logarithms of a noise multiplier
@@ -110,11 +110,15 @@ class _Way:
 
     def epsilon(self) -> float:
         """Return the least epsilon by the distribution of the sum of privacy losses."""
+        found = self._epsilon(_TOLERANCE)
+        return found if found >= _SMALL else min(found, self._epsilon(_SHARE * max(found, 1e-6)))
+
+    def _epsilon(self, tolerance: float) -> float:
         sign, steps, (most, t) = self.sign, self.steps, self.renyi
         # 1. The losses of a step: the mass between two edges of the grid goes to both, so that both distributions keep
         # it. Logarithms, since masses can be tiny.
         low, high = self._loss(np.array(self._reach(t))).tolist()
-        cell = max(math.sqrt(8.0 * _TOLERANCE / (steps * t)), (high - low) / _CELLS)
+        cell = max(math.sqrt(8.0 * tolerance / (steps * t)), (high - low) / _CELLS)
         place = np.arange(math.floor(low / cell), math.ceil(high / cell) + 1)
         nobody, drawn = math.log1p(-self.chance), math.log(self.chance)
         above = np.maximum(cell * place - nobody, 1e-300)

@@ -13,7 +13,7 @@ from fedsim.common.arguments import whole
 from fedsim.common.errors import ChainError, ScenarioError
 from fedsim.common.markup import fragment
 from fedsim.common.progress import Report, silent
-from fedsim.learning.private import caveats
+from fedsim.learning.private import caveats_of
 from fedsim.measure.contributions import Contributions, contributions
 from fedsim.population import Population, check_feasible
 from fedsim.privacy.bounds import ParticipationBounds, broken_by_clients, broken_promises, enforced_bounds
@@ -34,15 +34,10 @@ class Row:
     separation: int | None  # R; None where clients have different ones
     cohort: int  # by how much the sum of the updates is divided: the cohort, or the size of a buffer
     guarantee: Guarantee
-    noise_std: float | None  # of the rows of Z, in the units of the clip norm; None without a clip
+    noise_std: float | None  # of the rows of Z in training, in the units of the clip norm; None without a clip
+    noise_mean: float  # that of the rows of Z over the cohort, in the units of the clip norm, or in clip norms
     l1_uniform: float | None  # theory's bias for always available devices; None where no theory applies
     caveats: list[str]  # what the guarantee does not cover
-
-    @property
-    def noise_mean(self) -> float:
-        """Standard deviation of the rows of Z over the cohort, in the units of the clip norm, or in clip norms."""
-        std = self.noise_std or self.guarantee.noise_multiplier * self.guarantee.sensitivity
-        return std / self.cohort
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as ``fedsim privacy --json`` gives it."""
@@ -112,7 +107,7 @@ def promises(
     own = population.separation
     shared = [own] if separation is None else [np.full_like(own, whole("separation", each)) for each in separation]
     sized = [scenario] if cohort is None else [scenario.with_values({"server.cohort": each}) for each in cohort]
-    rows, began = Promises(), time.monotonic()
+    rows, known, began = Promises(), dict[Any, Any](), time.monotonic()
     for values in shared:
         for one in sized:
             if time.monotonic() - began > _SILENT_S:
@@ -120,7 +115,7 @@ def promises(
             changed = replace(population, separation=values)
             if mistakes := check_feasible(one, changed):
                 raise ChainError("\n".join(mistake.message for mistake in mistakes))
-            rows.append(_row(one, changed, privacy))
+            rows.append(_row(one, changed, privacy, known))
     return rows
 
 
@@ -131,7 +126,7 @@ def mechanism_data(scenario: Scenario, row: Row) -> dict[str, Any]:
     """
     assert scenario.privacy is not None
     bounds, mechanism = row.guarantee.bounds, mechanism_of(scenario.privacy)
-    data = row.as_dict() | {"clip": scenario.privacy.clip}
+    data = row.as_dict() | {"clip": scenario.privacy.clip, "stands_for": scenario.privacy.stands_for}
     data["coefficients"] = np.asarray(mechanism.coefficients(bounds), dtype=np.float64).tolist()
     shorter = getattr(mechanism, "exported", None)
     return data if shorter is None else data | shorter(bounds)
@@ -153,16 +148,21 @@ def _asked(scenario: Scenario, noise: float | None, epsilon: float | None) -> Pr
     return asked.privacy
 
 
-def _row(scenario: Scenario, population: Population, privacy: Privacy) -> Row:
-    promised = guarantee(privacy, enforced_bounds(scenario, population))
-    clip = privacy.clip
-    noise_std = None if clip is None else clip * promised.noise_multiplier * promised.sensitivity
+def _row(scenario: Scenario, population: Population, privacy: Privacy, known: dict[Any, Any]) -> Row:
+    """Return a row; `known` is what does not depend on the cohort, by what it depends on."""
+    bounds = enforced_bounds(scenario, population)
+    if bounds not in known:
+        known[bounds] = guarantee(privacy, bounds)
+    promised = known[bounds]
+    std = (privacy.clip or 1.0) * promised.noise_std(privacy)
     bias = None
     if not cap_binds(scenario, population):
         with suppress(ChainError):
             bias = predicted(scenario, population).l1_uniform
     size = scenario.server.cohort if scenario.server.selects_once else scenario.server.buffer
-    return Row(population.common_separation, size, promised, noise_std, bias, caveats(scenario, population))
+    notes = caveats_of(scenario, bounds, clocked=bool((population.cooldown_s > 0).any()))
+    noise_std = None if privacy.clip is None else std
+    return Row(population.common_separation, size, promised, noise_std, std / size, bias, notes)
 
 
 @dataclass(frozen=True)

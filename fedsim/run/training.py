@@ -1,5 +1,6 @@
 """Trains the optimizers of a scenario over the log of its run, and over its unbiased twin; the cost of a target."""
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -266,10 +267,12 @@ def _noise(federation: PreparedFederation) -> Noise | None:
     if privacy is None or privacy.training != "noise":
         return None
     promised = guarantee(privacy, enforced_bounds(scenario, federation.population))
-    scale = promised.noise_multiplier * promised.sensitivity
-    draws = stream(scenario.own_seed, federation.replicate, Purpose.NOISE)
-    scale /= privacy.stands_for or 1.0
-    return Noise(mechanism_of(privacy), promised.bounds, scale, draws)
+    start = None if scenario.learning is None else _start(scenario, scenario.learning)
+    seed = scenario.own_seed
+    if start is not None:  # that model may have this seed's noise already
+        seed = int.from_bytes(hashlib.sha256(f"{seed} ".encode() + start.tobytes()).digest()[:8])
+    draws = stream(seed, federation.replicate, Purpose.NOISE)
+    return Noise(mechanism_of(privacy), promised.bounds, promised.noise_std(privacy), draws)
 
 
 def _clipping(scenario: Scenario, choice: OptimizerChoice) -> tuple[float, int] | None:

@@ -25,6 +25,7 @@ class LeastAvailable(Remembers):
     """The least available first, as the server has seen them at that hour of the day (REFL); it needs feedback."""
 
     remembered = ("_lasts", "_seen", "_selections")
+    reads_data = False  # of feedback it takes how long rounds last
 
     smoothing: float
     """Weight of the earlier rounds in the moving average of how long a round lasts."""

@@ -8,10 +8,13 @@ import numpy as np
 import polars as pl
 import pytest
 
+from fedsim import promises
 from fedsim.common.json_files import as_json, checksum
 from fedsim.log import fingerprint
 from fedsim.privacy import ParticipationBounds, sensitivity
+from fedsim.privacy.guarantee import Guarantee, guarantee
 from fedsim.privacy.mechanisms.fixed import square_root
+from fedsim.scenario.privacy import Privacy
 from tests.command import fedsim, fedsim_process
 from tests.conftest import Write
 
@@ -252,6 +255,32 @@ def test_what_is_exported_makes_the_same_noise(write: Write, tmp_path: Path, mec
     done = fedsim("privacy", file, "--separation", "1,2", "--export", out)
     assert done.returncode == 2
     assert "one mechanism is exported; give one separation" in " ".join(done.stderr.split())
+
+
+def test_what_does_not_depend_on_the_cohort_is_found_once(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[ParticipationBounds]()
+
+    def counted(privacy: Privacy, bounds: ParticipationBounds) -> Guarantee:
+        asked.append(bounds)
+        return guarantee(privacy, bounds)
+
+    monkeypatch.setattr("fedsim.run.privacy.guarantee", counted)
+    rows = promises(write(CASE), separation=[0, 4], cohort=[1, 2, 3])
+    assert len(rows) == 6
+    assert [each.min_separation for each in asked] == [1, 5]
+
+
+def test_noise_is_that_of_training_where_a_small_federation_stands_for_a_large_one(
+    write: Write, tmp_path: Path
+) -> None:
+    file, stands, out = write(CASE), ["--set", "privacy.stands_for=100", "--export"], tmp_path / "mechanism.json"
+    for clip in ([], ["--set", "privacy.clip=0.5"]):
+        (large,), (small,) = results(file, *clip), results(file, *clip, *stands, out)
+        assert small["noise_mean"] == pytest.approx(large["noise_mean"] / 100)
+        assert (small["epsilon"], small["sensitivity"]) == (large["epsilon"], large["sensitivity"])
+    exported = json.loads(out.read_text())
+    assert exported["noise_std"] == small["noise_std"] == pytest.approx(large["noise_std"] / 100)
+    assert exported["stands_for"] == 100
 
 
 def test_an_audit_refutes_with_exit_code_1(write: Write, tmp_path: Path) -> None:

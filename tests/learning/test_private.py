@@ -7,7 +7,7 @@ import pytest
 
 from fedsim import Scenario, simulate
 from fedsim.common.arrays import Floats
-from fedsim.common.errors import ScenarioError
+from fedsim.common.errors import PluginError, ScenarioError
 from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import FedAvg, LearningError
 from fedsim.learning.optimizers.optimizer import Cohort
@@ -16,7 +16,7 @@ from fedsim.learning.server_updates import Composed, Sgd
 from fedsim.population import build_population
 from fedsim.privacy import MECHANISMS, ParticipationBounds
 from fedsim.privacy.bounds import enforced_bounds
-from fedsim.privacy.epsilon import epsilon_of
+from fedsim.privacy.epsilon import epsilon_of, epsilon_of_best
 from fedsim.privacy.guarantee import guarantee
 from fedsim.privacy.mechanisms.fixed import square_root
 from fedsim.run.preflight import preflight
@@ -104,6 +104,30 @@ def test_what_is_released_is_said(small: Load) -> None:
     data["learning"]["optimizers"][1]["kind"] = f"{__name__}:Louder"
     own = Scenario.model_validate(data)
     assert any("it holds for 'other' only if" in each for each in caveats(own, build_population(own)))
+
+
+def test_what_no_epsilon_covers_is_said(small: Load) -> None:
+    """Simulated noise, several settings, a target that ends training: each where it is so, and nowhere else."""
+    plain = [LEARNING % "fedprox", PRIVATE % (1, "noise")]
+    cases = {
+        "it follows from the seed (SplitMix64), as in all runs with it": ([], [PRIVATE % (1, "clip")]),
+        "it covers the model of one of 6 settings": (
+            ["choose={population.*.separation: [0, 1, 2], server.cohort: [2, 3]}"],
+            ["sweep={grid: {population.*.separation: [0]}, seeds: 6}"],
+        ),
+        "training stops by losses that no noise hides": (
+            ["learning.target_loss=0.1", "learning.stop_at_target=true"],
+            ["learning.target_loss=0.1"],
+        ),
+    }
+    for told, (so, not_so) in cases.items():
+        for changes, wanted in ((so, True), (not_so, False)):
+            scenario = small(*plain, *changes)
+            assert any(told in each for each in caveats(scenario, build_population(scenario))) == wanted
+    chosen = small(*plain, *cases["it covers the model of one of 6 settings"][0])
+    (said,) = [each for each in caveats(chosen, build_population(chosen)) if "of 6 settings" in each]
+    assert f"all would cost epsilon = {epsilon_of(1 / np.sqrt(6), 1e-3):.4g}" in said
+    assert f"6 on average, would cost epsilon = {epsilon_of_best(1, 1e-3, 6):.4g} (arXiv:2110.03620)" in said
 
 
 class Louder(FedAvg):
@@ -309,7 +333,7 @@ class Sly:
 def test_noise_is_checked_as_it_is_added(quiet_from: int) -> None:
     made = Noise(Sly(quiet_from), BOUNDS, 2.0, stream(5, 0, Purpose.NOISE))
     assert len(list(made.rows(39))) == 8
-    with pytest.raises(LearningError, match=f"row {quiet_from} of the noise that Sly makes is not that of its coeff"):
+    with pytest.raises(PluginError, match=rf"row {quiet_from} of its correlate is not that of C\^-1 Z"):
         list(made.rows(40))
 
 

@@ -77,6 +77,14 @@ def test_tables_show_parts_times_promises_and_what_was_tuned(tmp_path: Path, mon
     privacy = privacy_table(sweep)
     assert privacy is not None
     assert privacy.rows[1] == ("10", "500", "493", "11", "37", "49", "10", "3.5", "0.75", "8")
+    assert "nor tuning them by these losses is in it" not in privacy.note
+    noise = {"noise_multiplier": 1, "delta": 1e-6, "clip": 1, "training": "noise"}
+    scenario = sweep.scenario.with_values({"privacy": noise})
+    with monkeypatch.context() as patch:
+        patch.setattr(Trials, "scenario", property(lambda _: scenario))
+        noisy = privacy_table(sweep)
+    assert noisy is not None
+    assert "neither choosing among settings nor tuning them by these losses is in it" in noisy.note
     tuned = settings_table(sweep)
     assert {row[0]: row[tuned.header.index("pause (tuned)")] for row in tuned.rows} == {
         "0": "1m",

@@ -3,11 +3,13 @@
 import math
 
 import mpmath
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
-from fedsim.privacy.epsilon import epsilon_of, epsilon_of_rho, log_delta, noise_for, rho_of
+from fedsim.privacy.epsilon import epsilon_of, epsilon_of_best, epsilon_of_rho, log_delta, noise_for, rho_of
 
 SIGMAS = st.floats(math.log(0.3), math.log(20.0)).map(math.exp)
 DELTAS = st.floats(math.log(1e-12), math.log(1e-3)).map(math.exp)
@@ -69,3 +71,17 @@ def test_so_much_noise_that_nothing_is_left_to_tell() -> None:
 def test_another_library_says_the_same(sigma: float, delta: float) -> None:
     judge = pytest.importorskip("dp_accounting", reason="the extra `privacy` is not installed")
     assert epsilon_of(sigma, delta) == pytest.approx(judge.get_epsilon_gaussian(sigma, delta, tol=1e-12), abs=1e-6)
+
+
+@pytest.mark.parametrize(("sigma", "runs"), [(1.0, 6), (4.0, 50), (0.7, 1000)])
+def test_the_best_of_a_geometric_number_of_runs_is_within_its_epsilon(sigma: float, runs: float) -> None:
+    """By the law of the largest of K normal numbers, all shifted by one client or not: the generating function of K."""
+    x, delta = np.linspace(-12, 14, 400_001) * max(1.0, sigma), 1e-4
+    epsilon, densities = epsilon_of_best(sigma, delta, runs), []
+    for mean in (0.0, 1.0):
+        below, within = stats.norm.sf(-x, loc=-mean, scale=sigma), stats.norm.pdf(x, loc=mean, scale=sigma)
+        densities.append(within / runs / np.square(1.0 - (1.0 - 1.0 / runs) * below))
+    for p, q in (densities, densities[::-1]):
+        assert p.sum() * (x[1] - x[0]) == pytest.approx(1.0, abs=1e-3)
+        assert np.maximum(p - math.exp(epsilon) * q, 0.0).sum() * (x[1] - x[0]) <= delta
+    assert epsilon_of_best(sigma, delta, 1.0) == pytest.approx(epsilon_of_rho(rho_of(sigma), delta))

@@ -72,6 +72,14 @@ def test_dp_accounting_says_the_same(seed: int) -> None:
     assert below <= epsilon <= above
 
 
+@pytest.mark.parametrize(("chance", "steps", "sigma", "delta"), [(8e-4, 320, 1.5, 1e-6), (0.02, 50, 20, 1e-4)])
+def test_a_small_epsilon_is_as_tight_as_a_fine_grid(chance: float, steps: int, sigma: float, delta: float) -> None:
+    """By dp-accounting with cells of 1e-5: 0.039847 and 0.0128797; a tolerance of 1e-3 gave 16 % and 7 % more."""
+    accounted = {320: 0.039847, 50: 0.0128797}[steps]
+    found = epsilon_of_sampled(sigma, delta, chance, steps).epsilon
+    assert accounted * 0.999 <= found <= accounted * 1.01
+
+
 @pytest.mark.parametrize(("epsilon", "delta"), [(1e-3, 1e-6), (1e3, 1e-6), (8, 1e-100), (8, 0.5), (1e-3, 0.9)])
 def test_extreme_promises_are_kept(epsilon: float, delta: float) -> None:
     sigma = noise_for_sampled(epsilon, delta, 0.05, 40)
@@ -125,34 +133,6 @@ def test_weights_and_over_selection_make_a_chance_larger() -> None:
     data = [{"name": "a", "devices": 100, "weight": 3}, {"name": "b", "devices": 300, "weight": 1}]
     (row,) = promises(private(population=data, server={"cohort": 9, "selection": "poisson", "over_select": 2}))
     assert row.guarantee.bounds.sampling == pytest.approx((18 * 3 / 600, 1))
-
-
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        ({"server": {"cohort": 9}}, "'midzuno' fills a cohort"),
-        ({"server": {"cohort": 9, "selection": "bernoulli"}}, "'bernoulli' fills a cohort"),
-        (
-            {"server": {"mode": "buffered", "concurrency": 9, "buffer": 3, "cooldown_from": "reported"}},
-            "fills a cohort",
-        ),
-        ({"population": [{"devices": 900, "availability": "habits"}]}, "availability decides who takes part"),
-        ({"population": [{"devices": 900, "cooldown": "6h"}]}, "cool-downs by the clock"),
-        ({"server": {"cohort": 9, "selection": "poisson", "minimum_reports": 2}}, "a round fails or not by a single"),
-        (
-            {
-                "server": {"cohort": 9, "selection": "poisson", "deadline": "10s"},
-                "population": [
-                    {"devices": 900, "session": {"train": {"kind": "lognormal", "median": "60s", "sigma": 1}}}
-                ],
-            },
-            "late sessions keep devices away",
-        ),
-    ],
-)
-def test_it_is_refused_where_more_than_a_coin_decides(change: dict[str, Any], why: str) -> None:
-    with pytest.raises(ScenarioError, match=f"privacy.amplification: amplification .* and .*{why}"):
-        promises(private(**change))
 
 
 @pytest.mark.parametrize("mechanism", ["sqrt", {"kind": "banded", "bands": 13}])
@@ -272,10 +252,10 @@ def test_the_empty_cohort_of_a_server_with_momentum_moves_it_too(small: Load) ->
 def test_no_price_without_amplification_is_told_for_several_models() -> None:
     """It would be of the noise for an epsilon that does not count on sampling."""
     privacy = {"mechanism": "independent", "epsilon": 4, "delta": 1e-5, "clip": 1, "training": "noise"}
-    learning = LEARNING | {"optimizers": ["fedavg", "debiased_fedavg"]}
+    learning = LEARNING | {"optimizers": ["fedavg", "fedprox"]}
     (row,) = promises(private(privacy=privacy | {"amplification": "sampling"}, learning=learning))
     (told,) = [each for each in row.caveats if "releasing all 2" in each]
-    assert "releasing all 2 costs more" in told
+    assert "releasing all 2 would cost more" in told
     assert "releasing all 2 would cost epsilon = " in " ".join(
         promises(private(privacy=privacy, learning=learning))[0].caveats
     )

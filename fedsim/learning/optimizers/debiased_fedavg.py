@@ -31,7 +31,7 @@ curves is the price of estimating them, which no server can know at the start; w
 a model of the devices' availability, not from the log.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
@@ -129,6 +129,10 @@ class OracleWeighted(MeanChange[Floats]):
     frequency_option: ClassVar[FrequencyOption] = FrequencyOption(
         "source", "theory", "log for those of the whole log, or predicted for a mean field's"
     )
+
+    @staticmethod
+    def ignores_schedule(options: Mapping[str, object]) -> bool:
+        return options.get("source", "theory") == "theory"
 
     def __post_init__(self) -> None:
         if self.source == "predicted":

@@ -47,6 +47,8 @@ class MeanChange(Generic[State]):
 class FedAvg(Stateless, PlainSteps[None], MeanChange[None]):
     """FedAvg, which has no options and no state."""
 
+    ignores_schedule = staticmethod(lambda _options: True)
+
     def long_run(self, pi: Floats) -> LongRun:
         return LongRun.by_frequency(pi)
 
@@ -56,6 +58,8 @@ class FedProx(Stateless, MeanChange[None]):
     """FedProx, which has no state."""
 
     mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1  # weight of the proximal term; 0 is FedAvg
+
+    ignores_schedule = staticmethod(lambda _options: True)
 
     def prepare(self, state: None, _cohort: Cohort) -> tuple[None, LocalSteps]:
         return state, LocalSteps(proximal=self.mu)

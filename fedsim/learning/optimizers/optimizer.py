@@ -88,7 +88,9 @@ class Optimizer(Protocol):
 
     A class may also have `memory` (see `SizedState`), `long_run` (see `Foreseeable`), and attributes ``footprint``, a
     `Footprint`, and ``frequency_option``, a `FrequencyOption`. A built-in one that releases what a client sent again in
-    later rounds, which privacy does not cover, has ``reuses_updates = True``.
+    later rounds, which privacy does not cover, has ``reuses_updates = True``. A static method
+    ``ignores_schedule(options)`` of the class itself, not of a base, says whether the weight of a client's update is
+    the same whoever else takes part, in any round; without it privacy cannot count on amplification by sampling.
     """
 
     def init(self, clients: int, dimension: int, /) -> Any:

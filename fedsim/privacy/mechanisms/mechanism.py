@@ -9,10 +9,12 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from fedsim.common.arrays import Floats
+from fedsim.common.errors import PluginError
 from fedsim.privacy.bounds import ParticipationBounds
 from fedsim.privacy.sensitivity import inverse, product
 
 _BLOCK = 64  # rows whose past is summed up together
+_SAME = 1e-6  # by how much rows may differ, over the largest of Z
 
 NoiseRows: TypeAlias = Iterator[Floats]
 
@@ -47,6 +49,27 @@ def correlated_rows(mechanism: Mechanism, rows: NoiseRows, bounds: Participation
     if own is not None:
         return own(rows, bounds)
     return convolved_rows(inverse(mechanism.coefficients(bounds), bounds.rounds), rows)
+
+
+def checked_rows(mechanism: Mechanism, rows: NoiseRows, bounds: ParticipationBounds, direction: Floats) -> NoiseRows:
+    """Yield what `correlated_rows` returns, if that is C^{-1} Z along a direction (d,), in which all columns count.
+
+    Raises a `PluginError` that names the first row that is not.
+    """
+    seen, largest = list[Floats](), 0.0
+
+    def taken() -> NoiseRows:
+        for z in rows:
+            seen.append(np.array([direction @ z]))
+            yield z
+
+    wanted = convolved_rows(inverse(np.asarray(mechanism.coefficients(bounds)), bounds.rounds), iter(seen))
+    for t, row in enumerate(correlated_rows(mechanism, taken(), bounds)):
+        known = len(seen) > t and np.shape(row) == direction.shape
+        largest = max(largest, abs(float(seen[t][0]))) if known else largest
+        if not (known and abs(direction @ row - next(wanted)[0]) <= _SAME * largest):
+            raise PluginError(f"row {t:,} of its correlate is not that of C^-1 Z that its coefficients promise")
+        yield row
 
 
 def rows_kept(mechanism: Mechanism, bounds: ParticipationBounds) -> int:
