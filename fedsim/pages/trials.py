@@ -189,12 +189,17 @@ def _tested(found: Contrasts, names: Sequence[str], wording: MetricWording) -> I
 
 def _of_optimizers(optimizers: Trials) -> Iterator[Sentence]:
     """Say by what optimizers are ranked, who was lost, and what the leader sends and keeps."""
-    row, figure = int(ranked(optimizers).order[0]), optimizers.meta["figure"]
-    facts = (f"learning.*.{figure}",)
-    yield Sentence(f"Optimizers are ranked by the {FIGURE_WORDS[figure]}, with each seed in each case.", MODEL, facts)
-    if lost := optimizers.meta["lost"]:
-        text = f"Without a value in some runs, and last there: {listing_of([f'“{name}”' for name in lost], NAMED)}."
-        yield Sentence(text, MODEL, facts)
+    row, known = int(ranked(optimizers).order[0]), optimizers.meta
+    facts, figure = (f"learning.*.{known['figure']}",), FIGURE_WORDS[known["figure"]]
+    some = " that all ranked ones have" if len(known["ranked"]) < len(known["cases"]) else ""
+    yield Sentence(f"Optimizers are ranked by the {figure}, with each seed in each case{some}.", MODEL, facts)
+    why = {
+        "lost": "Diverged, or ended above the first loss or far off, in some runs",
+        "elsewhere": "Without a result in some cases, and not ranked",
+    }
+    for which, words in why.items():
+        if known[which]:
+            yield Sentence(f"{words}: {listing_of([f'“{name}”' for name in known[which]], NAMED)}.", MODEL, facts)
     if (needs := footprint(optimizers.settings["kind"][row])) is not None:
         kept = f"{optimizers.names[row]} sends {count(needs.sent, 'model')} a report"
         yield Sentence(f"{kept}, and keeps {needs.per_participant + needs.client} per client.", COST)
