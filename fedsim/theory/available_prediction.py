@@ -134,8 +134,9 @@ def why_not(scenario: Scenario, population: Population) -> str | None:
         return "server.over_select above 1, where the slowest reports are not taken"
     if server.check_ins is not None:
         return "server.check_ins, by which only connected devices are seen"
-    if server.secure_aggregation is not None:
-        return "server.secure_aggregation, by which rounds fail"
+    if server.secure_aggregation is not None or server.minimum_reports > 1:
+        key = "minimum_reports" if server.secure_aggregation is None else "secure_aggregation"
+        return f"server.{key}, by which rounds fail"
     if server.cooldown_from == "reported" and rests:
         return "cool-downs that only a report starts (server.cooldown_from)"
     try:
