@@ -278,7 +278,7 @@ def winners_table(optimizers: Trials) -> Table | None:
     or_loss = ", or the loss where no optimum is known" if optimizers.meta["figure"] == "bias" else ""
     note = (
         "Paired tests over the seeds, 5\N{NARROW NO-BREAK SPACE}% for the whole table: what a cell does not name, and "
-        "its column allows, is significantly worse, or diverged, was made worse, or is far off with some seed. By the "
+        "its column allows, is significantly worse, or diverged or is far off with some seed. By the "
         f"{figure}{or_loss}; costs are medians until the target. Memory is what an optimizer says of itself."
     )
     caption, head = "Which optimizer, by case and by the memory that there is", ("Case", *MEMORY)

@@ -217,7 +217,7 @@ def _of_optimizers(optimizers: Trials) -> Iterator[Sentence]:
     some = " that all ranked ones have" if len(known["ranked"]) < len(known["cases"]) else ""
     yield Sentence(f"Optimizers are ranked by the {figure}, with each seed in each case{some}.", MODEL, facts)
     why = {
-        "lost": "Diverged, or ended above the first loss or far off, in some runs",
+        "lost": "Diverged or far off in some runs, and not compared",
         "elsewhere": "Without a result in some cases, and not ranked",
     }
     for which, words in why.items():

@@ -47,9 +47,8 @@ def by_optimizer(trials: Trials) -> Trials | None:
     """Return the trials of the optimizers of a sweep over optimizers, or whose runs train several; None of others.
 
     Their facts are `RANK` and, in each case, the figure that they are compared by and `COSTS`. `meta` has the
-    ``figure``, the ``cases``, those that are ``ranked``, the optimizers that are ``lost`` in some runs, and those that
-    are ``elsewhere``: in too few cases to be ranked. In a run that diverged, or ended above its first loss, an
-    optimizer is last.
+    ``figure``, the ``cases``, those that are ``ranked``, the optimizers that are ``lost`` in some runs, where they are
+    last or far off, and those that are ``elsewhere``: in too few cases to be ranked.
     """
     for figure in FIGURES:
         if names := [name for name in metrics_of(trials, figure) if not name.endswith("_uniform")]:
@@ -63,10 +62,7 @@ def by_optimizer(trials: Trials) -> Trials | None:
     values = table(figure)
     if figure == "bias":  # where no optimum is known, models are compared by their losses
         values = np.where(np.isnan(values).all(axis=(0, 2), keepdims=True), table("average_loss"), values)
-    descent = table("late_descent")  # which a model that was made worse has not
-    worse = np.isnan(descent) & (table("moved") == 1) & ~np.isnan(values) & np.isfinite(descent).any()
-    values = np.where((table("diverged") == 1) | worse, np.inf, values)
-    tables = {figure: values} | {what: table(what) for what in COSTS}
+    tables = {figure: np.where(table("diverged") == 1, np.inf, values)} | {what: table(what) for what in COSTS}
     known = ~np.isnan(tables[figure])
     others = [name for name in trials.parameters if not _of_optimizers((name,))]
     cases = trials.setting_names([name for name in others if len(set(trials.texts(name))) > 1])
