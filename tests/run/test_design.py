@@ -82,7 +82,7 @@ def drawn_world(number: int, seed: int) -> Scenario:
 @pytest.mark.campaign
 @pytest.mark.timeout(0)  # a campaign takes as long as it takes
 def test_designs_of_drawn_waits_come_as_close_as_they_say() -> None:
-    """With three seeds each: what `fedsim design` writes is run with a third seed, six times as long if all are always there.
+    """With three seeds each: what `fedsim design` writes is run with another, longer where all are always there.
 
     Stated is the error of the chain's mean field, and chance beside it; or else how far another seed was.
     """

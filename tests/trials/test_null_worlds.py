@@ -107,3 +107,25 @@ def test_a_difference_that_should_be_seen_is(settings: int, fact: str) -> None:
     print(f"power, {settings} settings, {fact}: {np.mean(found):.3f}; kept {kept} of {DRAWS // 5}")  # noqa: T201
     assert np.mean(found) >= 0.6
     assert kept >= 0.95 * (DRAWS // 5)
+
+
+def test_single_runs_that_are_equally_uneven_seldom_differ() -> None:
+    """By the intervals of distances without noise: of one world, and of two in which chance makes another distance."""
+    clean, found = "participation.l1_uniform_corrected", list[Floats]()
+    for weight, separation in ((1.0, 0), (1.0, 4), ({"kind": "zipf", "exponent": 0.5}, 2)):
+        group = {"devices": 20, "weight": weight, "separation": separation}
+        world = WORLD | {"stop": {"rounds": 300}, "population": [group], "server": {"cohort": 3}, "learning": None}
+        every = [
+            Trials.of_run(simulate(Scenario.model_validate({**world, "seed": seed}))) for seed in range(POOL // 30)
+        ]
+        errors = [each.errors(clean) for each in every]
+        own = [(each.samples(clean)[0, 0], *np.ravel(error)) for each, error in zip(every, errors, strict=True)]
+        found.append(np.array(own))
+    for one, other in ((0, 0), (1, 1), (2, 2), (0, 1)):
+        draws, wrong = np.random.default_rng([one, other]), 0
+        for _ in range(DRAWS):
+            first, second = draws.choice(POOL // 30, 2, replace=False)
+            pair = np.stack([found[one][first], found[other][second]])
+            wrong += bool(contrasts_of(pair[:, :1], errors=pair[:, 1]).differs.any())
+        print(f"single runs, worlds {one} and {other}: {wrong} of {DRAWS}, at most {MOST}")  # noqa: T201
+        assert wrong <= MOST
