@@ -118,7 +118,7 @@ def of_optimizers(
 
 def _comparable(values: Floats) -> tuple[Bools, Bools]:
     """Say which optimizers are ranked, those that have the most cases, and over which: those that all of them have."""
-    there = ~np.isnan(values).all(axis=2)
+    there: Bools = np.asarray(~np.isnan(values).all(axis=2))
     number = there.sum(axis=1)
     cases = there[number == number.max()].all(axis=0)
     return np.asarray(there[:, cases].all(axis=1) & cases.any()), cases
@@ -130,7 +130,8 @@ def _steady(values: Floats) -> Bools:
     One is far off where the mean is more than ten times the geometric mean, and the median of the case.
     """
     values = values[:, np.isfinite(values).any(axis=0)]
-    found, logs = np.isfinite(values).all(axis=1), _logs(values)
+    found: Bools = np.asarray(np.isfinite(values).all(axis=1))
+    logs = _logs(values)
     if logs is not None:
         usual = np.exp(np.maximum(logs[found].mean(axis=1), np.median(logs[np.isfinite(logs)])))
         found[found] = values[found].mean(axis=1) <= FAR * usual
