@@ -110,7 +110,11 @@ def test_a_difference_that_should_be_seen_is(settings: int, fact: str) -> None:
 
 
 def test_single_runs_that_are_equally_uneven_seldom_differ() -> None:
-    """By the intervals of distances without noise: of one world, and of two in which chance makes another distance."""
+    """By the intervals of distances without noise: of one world, and of two in which chance makes another distance.
+
+    Both of these are uniform. Of so short runs 7 to 11 % have an interval that leaves out 0, so that twice as many are
+    allowed; by distances with noise 19 of 20 pairs differ.
+    """
     clean, found = "participation.l1_uniform_corrected", list[Floats]()
     for weight, separation in ((1.0, 0), (1.0, 4), ({"kind": "zipf", "exponent": 0.5}, 2)):
         group = {"devices": 20, "weight": weight, "separation": separation}
@@ -127,5 +131,6 @@ def test_single_runs_that_are_equally_uneven_seldom_differ() -> None:
             first, second = draws.choice(POOL // 30, 2, replace=False)
             pair = np.stack([found[one][first], found[other][second]])
             wrong += bool(contrasts_of(pair[:, :1], errors=pair[:, 1]).differs.any())
-        print(f"single runs, worlds {one} and {other}: {wrong} of {DRAWS}, at most {MOST}")  # noqa: T201
-        assert wrong <= MOST
+        most = MOST if one == other else 2 * MOST
+        print(f"single runs, worlds {one} and {other}: {wrong} of {DRAWS}, at most {most}")  # noqa: T201
+        assert wrong <= most
