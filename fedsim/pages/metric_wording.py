@@ -10,7 +10,7 @@ from fedsim.common.formatting import SCALED, duration, fixed, number, percent, q
 from fedsim.measure.grammar import ConditionError, MetricCondition, parse_condition
 from fedsim.measure.metrics import split
 from fedsim.trials.contrasts import Contrasts, Standing
-from fedsim.trials.decision import TAKEN, UPDATES
+from fedsim.trials.decision import TAKEN, UPDATES, without_noise
 
 _DAILY = {UPDATES: "pace", TAKEN: "pace in reports", "rounds.per_day": "rounds per simulated day"}
 _EVEN = {f"participation.{of}{kind}_uniform" for of in ("", "reported_", "pull_") for kind in ("l1", "tv")}
@@ -57,13 +57,14 @@ class MetricWording:
         return f"{self.write(value)} ± {self.apart(half)}{self.unit}"
 
     @property
-    def is_distance(self) -> bool:
-        """Whether it is a distance of participation from uniform."""
-        return self.metric in _EVEN
+    def from_uniform(self) -> str:
+        """What is written behind a distance of participation from uniform; "" of others."""
+        noise = " without noise" if self.metric.endswith(without_noise("")) else ""
+        return f" from uniform{noise}" if self.metric.removesuffix(without_noise("")) in _EVEN else ""
 
     def extreme(self, found: Contrasts) -> str:
         """Name what the best of the compared settings has."""
-        if found.less_is_better and self.is_distance:
+        if found.less_is_better and self.from_uniform:
             return "the most even participation"
         return f"the {'lowest' if found.less_is_better else 'highest'} {self.words}"
 

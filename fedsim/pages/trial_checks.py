@@ -32,6 +32,7 @@ from fedsim.trials.decision import (
     keeping,
     pace_metric,
     trade_off,
+    without_noise,
 )
 from fedsim.trials.optimizers import by_optimizer, metrics_of
 from fedsim.trials.trials import COMPARED, CRASHED, Axis, Trials
@@ -65,7 +66,8 @@ def losses_of(trials: Trials) -> list[str]:
     found = dict[str, str]()
     for figure in ("loss", "excess_loss", "above_optimum"):
         found |= metrics_of(trials, figure)
-    plain = [name for name in found if not (name.endswith("_uniform") and name.removesuffix("_uniform") in found)]
+    own = {*found, *metrics_of(trials, "diverged")}  # a model that diverged has no loss, and its twin may have one
+    plain = [name for name in found if not (name.endswith("_uniform") and name.removesuffix("_uniform") in own)]
     return [found[name] for name in plain[:NAMED]]
 
 
@@ -75,7 +77,8 @@ def reports_and_chance(trials: Trials) -> tuple[Floats, Floats]:
     reports = np.nan_to_num(taken).mean(axis=1)
     if any("devices" in name or name == "population" for name in trials.swept):
         return reports, np.full(len(reports), np.nan)
-    known = interval(trials.samples(f"participation.{'reported_' * (bias_metric(trials) == REPORTED)}l1_fair")).mean
+    of = "reported_" * (bias_metric(trials) in {REPORTED, without_noise(REPORTED)})
+    known = interval(trials.samples(f"participation.{of}l1_fair")).mean
     drawn = np.array([by_chance(round(each), trials.scenario.devices) for each in reports.tolist()])
     return reports, np.where(np.isfinite(known), known, drawn)
 
@@ -281,6 +284,9 @@ def _seeds(trials: Trials) -> Iterator[Check]:
 def _chance(trials: Trials) -> Iterator[Check]:
     """Say where chance alone would give at least half of the distance from uniform, since reports are few."""
     metric = bias_metric(trials)
+    if metric.endswith(without_noise("")):
+        yield Check("chance", Grade.OK, "What chance adds to the distances is taken off them.", "", (metric,))
+        return
     bias, row = interval(trials.samples(metric)).mean, chosen(trials)
     reports, fair = reports_and_chance(trials)
     known = (bias > 0) & (reports > 0) & np.isfinite(fair)

@@ -72,7 +72,7 @@ def ranking_of(trials: Trials) -> Ranking:
     """Return settings compared by what is chosen by; or the optimizers of trials of these, by their mean rank."""
     if (optimizers := by_optimizer(trials)) is None:
         return Ranking(compared(trials), trials.names, wording_of(aim_of(trials).metric))
-    words, write = f"mean rank over {count(len(optimizers.meta['cases']), 'case')}", partial(number, digits=2)
+    words, write = f"mean rank over {count(len(optimizers.meta['ranked']), 'case')}", partial(number, digits=2)
     return Ranking(ranked(optimizers), optimizers.names, MetricWording(RANK, words, words, write=write, apart=write))
 
 
@@ -265,7 +265,7 @@ def optimizer_table(optimizers: Trials) -> Table:
     values = [cells(interval(optimizers.samples(in_case(figure, case)))) for case in cases]
     ranks = cells(Interval(found.mean, found.margin))
     names = optimizers.settings["optimizer"]
-    rows = tuple((names[row], ranks[row], *(each[row] for each in values)) for row in found.order.tolist())
+    rows = tuple((names[row], ranks[row], *(each[row] for each in values)) for row in order_of(found))
     header = ("Optimizer", "Mean rank", *(case or "Value" for case in cases))
     return Table(f"Optimizers by mean rank, and {FIGURE_WORDS[figure]}: {_INTERVAL}", header, rows)
 
@@ -277,11 +277,12 @@ def winners_table(optimizers: Trials) -> Table | None:
         return None
     won = zip(cases, winners(optimizers), strict=True)
     rows = tuple((case, *(_won(optimizers, case, best) for best in cells)) for case, cells in won)
+    figure = FIGURE_WORDS[optimizers.meta["figure"]]
     or_loss = ", or the loss where no optimum is known" if optimizers.meta["figure"] == "bias" else ""
     note = (
         "Paired tests over the seeds, 5\N{NARROW NO-BREAK SPACE}% for the whole table: what a cell does not name, and "
-        f"its column allows, is worse. By the {FIGURE_WORDS[optimizers.meta['figure']]}{or_loss}; costs are medians "
-        "until the target. Memory is what an optimizer says of itself."
+        "its column allows, is significantly worse, or diverged or is far off with some seed. By the "
+        f"{figure}{or_loss}; costs are medians until the target. Memory is what an optimizer says of itself."
     )
     caption, head = "Which optimizer, by case and by the memory that there is", ("Case", *MEMORY)
     return Table(caption, head, rows, len(head), note)

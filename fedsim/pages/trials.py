@@ -19,13 +19,25 @@ from fedsim.pages.trial_checks import NAMED, OF_EACH_JOB, checks_of_trials, loss
 from fedsim.pages.trial_tables import FIGURE_WORDS, headlines, loss_parts, means, moves, ranking_of
 from fedsim.scenario.server import SyncServer
 from fedsim.trials.contrasts import Contrasts, Standing, contrasts, interval
-from fedsim.trials.decision import L1, PULL, UNDECIDED, aim_of, bias_metric, chosen, compared, is_open, pace_metric
+from fedsim.trials.decision import (
+    L1,
+    PULL,
+    UNDECIDED,
+    aim_of,
+    bias_metric,
+    chosen,
+    compared,
+    is_open,
+    lengths_differ,
+    pace_metric,
+    without_noise,
+)
 from fedsim.trials.optimizers import by_optimizer, footprint, ranked
 from fedsim.trials.trials import COMPARED, COMPLETE, SIDE, Trials
 
 _TRENDS = 8  # metrics with charts of their own at most
 _ROWS = 24  # settings in a picture at most
-_HOURS = "sessions.device_hours"
+_HOURS, _SESSIONS = "sessions.device_hours", "sessions.count"
 _PICTURE = "settings"
 _FIGURES = (_PICTURE, "distance", TRADE_OFF, "ranks", "parts-*", "trend-*")
 
@@ -86,7 +98,7 @@ def _choice(trials: Trials) -> str:
         return _leading(found, names, wording, "Choose " * (trials.scenario.decide is not None), kept)
     value = wording.write(float(found.mean[row]))
     slower = f"{percent(1 - paces[row] / paces[fast])} slower than {names[fast]}"
-    return f"{names[row]} is the most even ({value} from uniform) and {slower}{_untested(found)}"
+    return f"{names[row]} is the most even ({value}{wording.from_uniform}) and {slower}{_untested(found)}"
 
 
 def _untested(found: Contrasts) -> str:
@@ -99,7 +111,7 @@ def _leading(found: Contrasts, names: Sequence[str], wording: MetricWording, cho
     value = wording.mean(float(found.mean[best]), float(found.margin[best]))
     if len(names) == 1:
         return f"{wording.words}: {value}"
-    value = f"({value}{' from uniform' if wording.is_distance else ''})"
+    value = f"({value}{wording.from_uniform})"
     text = f"{choose}{names[best]}{':' if choose else ''} {'it ' if choose else ''}has {wording.extreme(found)} {value}"
     few, tied = found.rows(Standing.FEW), found.rows(*UNDECIDED)
     others = listing_of([names[row] for row in few or tied], NAMED)
@@ -119,10 +131,15 @@ def _leading(found: Contrasts, names: Sequence[str], wording: MetricWording, cho
 def _sentences(trials: Trials, optimizers: Trials | None) -> Iterator[Sentence]:
     """Say between which ends bias, losses and costs lie, and what is tested."""
     bias, row = bias_metric(trials), chosen(trials) if optimizers is None else None
-    own = means(trials, bias)
-    apart = [each for each in (L1, PULL) if (np.nan_to_num(np.abs(means(trials, each) - own)) > 0.01 * own).any()]
-    costs = [pace_metric(trials), *([_HOURS] if moves(trials, _HOURS) else [])]
-    parts = {BIAS: [bias, *apart], MODEL: losses_of(trials) if optimizers is None else [], COST: costs}
+    raw = bias.removesuffix(without_noise(""))
+    others = [each for each in (L1, PULL, without_noise(raw)) if _apart(trials, raw, each)]
+    spent = (_HOURS, *([_SESSIONS] if lengths_differ(trials) else []))
+    costs = [pace_metric(trials), *(each for each in spent if moves(trials, each))]
+    parts = {
+        BIAS: dict.fromkeys((bias, raw, *others)),
+        MODEL: losses_of(trials) if optimizers is None else [],
+        COST: costs,
+    }
     for about, metrics in parts.items():
         known = [each for each in metrics if np.isfinite(trials.samples(each)).any()]
         for metric in known:
@@ -134,6 +151,12 @@ def _sentences(trials: Trials, optimizers: Trials | None) -> Iterator[Sentence]:
     yield from _tested(*ranking_of(trials))
     if command_of(trials.meta, "decide"):
         yield Sentence(_tuned(trials), TRUST)
+
+
+def _apart(trials: Trials, distance: str, other: str) -> bool:
+    """Say whether another distance is more than 1 % off from one, at some setting."""
+    own = means(trials, distance)
+    return bool((np.nan_to_num(np.abs(means(trials, other) - own)) > 0.01 * own).any())
 
 
 def _tuned(trials: Trials) -> str:
@@ -189,12 +212,17 @@ def _tested(found: Contrasts, names: Sequence[str], wording: MetricWording) -> I
 
 def _of_optimizers(optimizers: Trials) -> Iterator[Sentence]:
     """Say by what optimizers are ranked, who was lost, and what the leader sends and keeps."""
-    row, figure = int(ranked(optimizers).order[0]), optimizers.meta["figure"]
-    facts = (f"learning.*.{figure}",)
-    yield Sentence(f"Optimizers are ranked by the {FIGURE_WORDS[figure]}, with each seed in each case.", MODEL, facts)
-    if lost := optimizers.meta["lost"]:
-        text = f"Without a value in some runs, and last there: {listing_of([f'“{name}”' for name in lost], NAMED)}."
-        yield Sentence(text, MODEL, facts)
+    row, known = int(ranked(optimizers).order[0]), optimizers.meta
+    facts, figure = (f"learning.*.{known['figure']}",), FIGURE_WORDS[known["figure"]]
+    some = " that all ranked ones have" if len(known["ranked"]) < len(known["cases"]) else ""
+    yield Sentence(f"Optimizers are ranked by the {figure}, with each seed in each case{some}.", MODEL, facts)
+    why = {
+        "lost": "Diverged or far off in some runs, and not compared",
+        "elsewhere": "Without a result in some cases, and not ranked",
+    }
+    for which, words in why.items():
+        if known[which]:
+            yield Sentence(f"{words}: {listing_of([f'“{name}”' for name in known[which]], NAMED)}.", MODEL, facts)
     if (needs := footprint(optimizers.settings["kind"][row])) is not None:
         kept = f"{optimizers.names[row]} sends {count(needs.sent, 'model')} a report"
         yield Sentence(f"{kept}, and keeps {needs.per_participant + needs.client} per client.", COST)

@@ -165,7 +165,7 @@ def measured(run: Run, key: str) -> Sentence | None:
     bias, wording, fact = bias_of(run), wording_of(key), run.fact(key)
     if (own := next((part for part in bias.parts if part.key == key), None)) is not None:
         return share(own)
-    if wording.is_distance and key in {key_of(run, "l1_uniform"), key_of(run, "tv_uniform")}:
+    if key in {key_of(run, "l1_uniform"), key_of(run, "tv_uniform")}:
         return how_even(run, bias)
     if key in map(_loss, optimizers(run)):
         return losses(run)

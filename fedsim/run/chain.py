@@ -23,7 +23,7 @@ from fedsim.theory.available_prediction import by_weights
 from fedsim.theory.buffered import Flow
 from fedsim.theory.busy import is_busy
 from fedsim.theory.prediction import flow_of, predicted
-from fedsim.theory.question import separations
+from fedsim.theory.question import ChainTooLargeError, separations
 
 _CONFIDENCE = 0.95
 
@@ -130,7 +130,10 @@ def chain(
     if given:
         results = [theory.smallest_separation(population.weight, server.wanted, law or law_of(server), **targets)]
     else:
-        results = [predicted(scenario, population, each, method, law) for each in asked]
+        try:
+            results = [predicted(scenario, population, each, method, law) for each in asked]
+        except ChainTooLargeError as error:
+            raise ChainError(f"{error}; and leave mixing out, which is exact too") if mixing else error from None
     return Answers(_answer(each, _more(scenario.seed, each, precision, convergence, mixing)) for each in results)
 
 

@@ -427,7 +427,11 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
             raise TypeError(f"overrides must be a list of PATH=VALUE, not {short_repr(overrides)}")
         seed = None if seed is None else whole("seed", seed)
         document, mistakes = load_document(file, overrides, seed, Permissions(allow_plugins, allow_outside))
-        return cls.of_document(document, mistakes)
+        scenario = cls.of_document(document, mistakes)
+        if scenario.decide is not None and scenario.decide.tune and "choose" not in document.data:
+            message = "tunes what `fedsim decide` chooses among, and there is no `choose`"
+            raise ScenarioError([scenario.mistake(("decide", "tune"), message)])
+        return scenario
 
     @classmethod
     def of_document(cls, document: Document, mistakes: Sequence[Mistake] = ()) -> Self:

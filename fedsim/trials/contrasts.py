@@ -12,17 +12,19 @@ cancels. A difference has a 95 % interval by Student's t, one at a time, for the
 
 Two equal settings or more are called different, somewhere, in at most 5 % of answers.
 
-The test is Student's, of differences of values; of their logarithms where all values are positive, and the largest of
-some setting is more than ten times its smallest.
+The test is Student's, of differences of values, or of logarithms where values are far apart. If all are positive, that
+is where the largest of some setting is more than ten times its smallest; else where one is a hundred times as large as
+s, the median size at the setting where that is least, and logarithms are signed, sign(x) log(1 + |x| / s). A difference
+that has one sign in values and the other in logarithms is not significant.
 
 Differences that are the same for all seeds, unless of two values alone, have no chance in them: they are the same, or
-they differ, and no correction counts them. So few seeds that three standard deviations of the
-differences would not show are *too few*, which is not a tie. One run each is judged by the standard errors that the
-facts themselves have; without them it is not tested.
+they differ, and no correction counts them. So few seeds that three standard deviations of the differences would not
+show are *too few*, which is not a tie; so are those of logarithms where one mean is ten times the other. One run each
+is judged by the standard errors that the facts themselves have; without them it is not tested.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
@@ -41,7 +43,8 @@ _ROUNDING = 1e-12
 _POWER = 0.8
 _MOST_SEEDS = 1000
 _ALL_PAIRS = 300  # settings of which all pairs are tested
-_FAR = 10.0  # times the least of a setting's values
+FAR = 10.0
+"""So many times as large as others is far off."""
 _VISIBLE = 3.0  # standard deviations that enough seeds tell
 
 
@@ -97,7 +100,7 @@ class Contrasts:
     may_be_best: Bools
     seeds: Ints  # in common with the reference
     tests: int  # how many are corrected for
-    logs: bool = False  # whether differences of logarithms are tested
+    scale: str = ""  # what differences are tested of, where it is not the values: "logarithms"
 
     @property
     def best(self) -> int | None:
@@ -129,7 +132,8 @@ class Contrasts:
         if self.seeds.max(initial=0) < 2:
             return "t test of single runs, by the intervals that they state, 5\N{NARROW NO-BREAK SPACE}%"
         of = f" with Holm's correction for {self.tests:,} differences" if self.tests > 1 else ""
-        return f"paired t test{' of logarithms' if self.logs else ''} over seeds, 5\N{NARROW NO-BREAK SPACE}%{of}"
+        on = f" of {self.scale}" if self.scale else ""
+        return f"paired t test{on} over seeds, 5\N{NARROW NO-BREAK SPACE}%{of}"
 
 
 def interval(values: Floats) -> Interval:
@@ -141,15 +145,32 @@ def interval(values: Floats) -> Interval:
     return Interval(np.where(number > 0, mean, np.nan), half)
 
 
-def in_logarithms(values: Floats) -> bool:
-    """Say whether the logarithms of settings' values, (settings, seeds), are tested: see above."""
-    known = np.isfinite(values)
-    low, high = np.where(known, values, np.inf), np.where(known, values, -np.inf)
-    return bool((low > 0).all() and (high.max(axis=-1, initial=0) > _FAR * low.min(axis=-1, initial=np.inf)).any())
+def scale_of(values: Floats) -> tuple[str, float]:
+    """Return the scale on which settings' values, (settings, seeds), are tested, "" for their own, and its unit."""
+    known = np.where(np.isfinite(values), values, np.nan)
+    known = known[~np.isnan(known).all(axis=-1)]
+    size, low = np.abs(known), np.min(known, where=~np.isnan(known), initial=np.inf)
+    if low > 0:
+        far = known.size > 0 and (np.nanmax(known, axis=-1) > FAR * np.nanmin(known, axis=-1)).any()
+        return "logarithms" if far else "", 1.0
+    number, most = (~np.isnan(size)).sum(axis=-1), float(np.nanmax(size))
+    middle = np.take_along_axis(np.sort(size, axis=-1), (number[:, None] - 1) // 2, axis=-1)
+    unit = float(np.min(middle, where=middle > 0, initial=most))
+    return "signed logarithms" if most > FAR**2 * unit else "", unit
 
 
-def paired(one: Floats, other: Floats | float, logs: bool = False, errors: Floats | None = None) -> Paired:
-    """Return `one` less `other`, each (..., seeds); `errors` are standard errors of differences of one run each."""
+def _on(scale: str, unit: float, values: Floats) -> Floats:
+    """Return values on such a scale; NaN where they are not on it."""
+    if scale == "logarithms":
+        return np.log(np.where(values > 0, values, np.nan))
+    return np.asarray(np.sign(values) * np.log1p(np.abs(values) / unit)) if scale else values
+
+
+def paired(one: Floats, other: Floats | float, errors: Floats | None = None, tested: Floats | None = None) -> Paired:
+    """Return `one` less `other`, each (..., seeds); `errors` are standard errors of differences of one run each.
+
+    `tested` are the same differences on the scale on which they are tested; by default that of the values.
+    """
     apart = one - other
     known = np.isfinite(apart)
     seeds = known.sum(axis=-1)
@@ -159,13 +180,11 @@ def paired(one: Floats, other: Floats | float, logs: bool = False, errors: Float
     size = np.abs(np.where(known, one, 0.0)).sum(axis=-1) / divisor
     mean = np.where(np.abs(mean) > _ROUNDING * np.maximum(size, 1e-300), mean, 0.0)
     exact &= _plain(np.broadcast_to(one, apart.shape), known) & (seeds > 1)
-    if logs:
-        positive = known & (np.minimum(one, other) > 0)
-        ratios = np.log(np.where(positive, one, 1.0)) - np.log(np.where(positive, other, 1.0))
-        middle = ratios.sum(axis=-1) / divisor
-        p = _p_of_t(middle, _error(np.where(known, ratios, np.nan), middle, seeds)[0], seeds)
-    else:
-        p = _p_of_t(mean, error, seeds)
+    p = _p_of_t(mean, error, seeds)
+    if tested is not None:
+        middle = np.where(known, tested, 0.0).sum(axis=-1) / divisor
+        p = _p_of_t(middle, _error(np.where(known, tested, np.nan), middle, seeds)[0], seeds)
+        p = np.where(np.isfinite(p) & (middle * mean < 0), 1.0, p)
     p = np.where(exact, np.where(mean == 0, 1.0, 0.0), p)
     error = np.where(exact, 0.0, error)
     draws = seeds
@@ -241,20 +260,25 @@ def contrasts_of(
     eligible: Bools | None = None,
     level: float = LEVEL,
     errors: Floats | None = None,
-    logs: bool | None = None,
+    logs: bool = True,
 ) -> Contrasts:
     """Compare settings by values, (settings, seeds), NaN where a run has none; else as `contrasts`.
 
-    `errors`, (settings,), are standard errors of single runs. `logs` says whether logarithms are tested.
+    `errors`, (settings,), are standard errors of single runs. Without `logs` the values are tested as they are.
     """
     mean, margin = interval(values)
     count, sign = len(values), 1.0 if less_is_better else -1.0
     rows = np.flatnonzero(np.isfinite(mean) if eligible is None else eligible & np.isfinite(mean))
     order = rows[np.argsort(sign * mean[rows], kind="stable")]
     at = reference if reference is not None else int(order[0]) if len(order) else None
-    logs = in_logarithms(values[rows]) if logs is None else logs
-    beside, its_error = (np.nan, np.nan) if at is None else (values[at], np.nan if errors is None else errors[at])
-    found = paired(values, beside, logs, None if errors is None else np.hypot(errors, its_error))
+    scale, unit = scale_of(values[rows]) if logs else ("", 1.0)
+    on_scale = _on(scale, unit, values)
+
+    def less(one: Ints | slice, other: int) -> Paired:
+        both = None if errors is None else np.hypot(errors[one], errors[other])
+        return paired(values[one], values[other], both, on_scale[one] - on_scale[other] if scale else None)
+
+    found = paired(values, np.nan) if at is None else less(slice(None), at)
     asked = np.isin(np.arange(count), rows[rows != at])
     p = np.where(asked & ~found.exact, found.p, np.nan)
     tests = int(np.isfinite(p).sum())
@@ -265,15 +289,18 @@ def contrasts_of(
         tests = len(rows) * (len(rows) - 1) // 2
         own = np.where(np.isfinite(p), np.float64(level / tests), np.nan)
     else:
-        own, tests, beaten = _all_pairs(values, rows, at, sign, logs, errors, level)
+        own, tests, beaten = _all_pairs(less, rows, at, sign, count, level)
     may_be_best = np.isin(np.arange(count), rows) & ~beaten
     of_each = (found.mean, found.half, found.p, found.exact, (), may_be_best, found.seeds)
-    return _judged(Contrasts(less_is_better, mean, margin, order, at, *of_each, tests, logs), own, tests)
+    return _judged(Contrasts(less_is_better, mean, margin, order, at, *of_each, tests, scale), own, tests)
 
 
 def _judged(compared: Contrasts, levels: Floats, tests: int) -> Contrasts:
     """Judge each setting at its level, (settings,), NaN where nothing is tested."""
     few = _too_few(compared.seeds, levels)
+    if compared.scale and compared.reference is not None:  # what differs by outliers alone is not tied
+        size, own = np.abs(compared.mean), abs(float(compared.mean[compared.reference]))
+        few |= (size > FAR * own) | (own > FAR * size)
     states = [Standing.NO_VALUE] * len(levels)
     for row in compared.order.tolist():
         if compared.exact[row]:
@@ -290,17 +317,16 @@ def _judged(compared: Contrasts, levels: Floats, tests: int) -> Contrasts:
 
 
 def _all_pairs(
-    values: Floats, rows: Ints, at: int, sign: float, logs: bool, errors: Floats | None, level: float
+    less: Callable[[Ints, int], Paired], rows: Ints, at: int, sign: float, count: int, level: float
 ) -> tuple[Floats, int, Bools]:
     """Return the level at which each setting is judged beside one, the number of tests, and which another beats."""
-    count, beaten, ps = len(values), np.zeros(len(values), dtype=bool), list[Floats]()
+    beaten, ps = np.zeros(count, dtype=bool), list[Floats]()
     firsts, seconds = list[Ints](), list[Ints]()
     for place, row in enumerate(rows.tolist()):
         before = rows[:place]
         if not place:
             continue
-        single = None if errors is None else np.hypot(errors[before], errors[row])
-        found, over = paired(values[before], values[row], logs, single), level / max(2, count - 1)
+        found, over = less(before, row), level / max(2, count - 1)
         beaten[before] |= _worse(sign * found.mean, found.p, over)
         beaten[row] |= bool(_worse(-sign * found.mean, found.p, over).any())
         ps.append(np.where(found.exact, np.nan, found.p))

@@ -2,7 +2,7 @@
 
 Participation does not depend on training, so one run of a setting trains every variant (step size, clip) over its log.
 After each tuning seed the best third of the variants goes on. The settings, each with its best variant, are then run
-with seeds that tuned nothing, a few at first; those that are significantly worse, or surely miss a condition, stop.
+with seeds that tuned nothing, a few at first; those that can hardly be the best, or surely miss a condition, stop.
 Every stage is a sweep in a folder of its own, which a second call finds done.
 """
 
@@ -281,7 +281,7 @@ def _optimizers(scenario: Scenario, setting: Mapping[str, Any] | None = None) ->
 
 
 def _compare(scenario: Scenario, settings: list[dict[str, Any]], tuned: Sequence[Mapping[str, float]], do: _Do) -> None:
-    """Run the settings, each as it was tuned, on fresh seeds, and give those that are significantly worse no more."""
+    """Run the settings, each as it was tuned, on fresh seeds, and give those that can hardly be the best no more."""
     decide, tuning, values = scenario.decide, _tuning(scenario), _columns(settings)
     assert decide is not None
     changes: dict[str, Any] = {"decide": {"minimize" if decide.minimize else "maximize": decide.metric}}

@@ -12,7 +12,7 @@ from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.errors import RunError
 from fedsim.measure.grammar import ConditionError, MetricCondition, parse_condition
 from fedsim.trials.contrasts import Contrasts, Standing, contrasts, interval
-from fedsim.trials.trials import COMPLETE, Trials
+from fedsim.trials.trials import COMPLETE, SIDE, Trials
 
 L1, REPORTED, PULL = (f"participation.{of}l1_uniform" for of in ("", "reported_", "pull_"))
 UPDATES, TAKEN = "updates.per_day", "reports.per_day"
@@ -22,11 +22,27 @@ _KEPT = 8  # trials whose answers are kept, since many sentences ask for the sam
 
 @lru_cache(_KEPT)
 def bias_metric(trials: Trials) -> str:
-    """Return the L1 distance of reports from uniform, which reached the model; of selections, where all reported."""
+    """Return the L1 distance of reports from uniform, which reached the model; of selections, where all reported.
+
+    Between runs that need not be as long as one another, or have as much noise in other ways, it is without noise.
+    """
     reported, selected = trials.samples(REPORTED), trials.samples(L1)
     known = np.isfinite(reported)
     both = known & np.isfinite(selected)
-    return REPORTED if known.any() and (np.abs(reported - selected)[both] > 1e-9).any() else L1
+    metric = REPORTED if known.any() and (np.abs(reported - selected)[both] > 1e-9).any() else L1
+    clean = without_noise(metric)
+    known = np.isfinite(trials.samples(metric)) == np.isfinite(trials.samples(clean))
+    return clean if (SIDE in trials.parameters or lengths_differ(trials)) and known.all() else metric
+
+
+def without_noise(distance: str) -> str:
+    """Return the metric of a distance from uniform without what noise adds to it."""
+    return f"{distance}_corrected"
+
+
+def lengths_differ(trials: Trials) -> bool:
+    """Say whether settings differ in when a run stops."""
+    return any(name.partition(".")[0] == "stop" for name in trials.swept)
 
 
 @lru_cache(_KEPT)

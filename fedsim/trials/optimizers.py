@@ -12,7 +12,7 @@ import polars as pl
 
 from fedsim.common.arrays import Bools, Floats
 from fedsim.measure.metrics import split
-from fedsim.trials.contrasts import LEVEL, Contrasts, Standing, contrasts, contrasts_of
+from fedsim.trials.contrasts import FAR, LEVEL, Contrasts, Standing, contrasts, contrasts_of
 from fedsim.trials.trials import Trials
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ def by_optimizer(trials: Trials) -> Trials | None:
     """Return the trials of the optimizers of a sweep over optimizers, or whose runs train several; None of others.
 
     Their facts are `RANK` and, in each case, the figure that they are compared by and `COSTS`. `meta` has the
-    ``figure``, the ``cases``, and the optimizers that are ``lost`` in some runs, where they rank last.
+    ``figure``, the ``cases``, those that are ``ranked``, the optimizers that are ``lost`` in some runs, where they are
+    last or far off, and those that are ``elsewhere``: in too few cases to be ranked.
     """
     for figure in FIGURES:
         if names := [name for name in metrics_of(trials, figure) if not name.endswith("_uniform")]:
@@ -76,7 +77,7 @@ def by_optimizer(trials: Trials) -> Trials | None:
         cases = tuple(every)
     elif len(names) < _FEWEST or trials.scenario.decide is not None or not _WORLDS & {*trials.parameters}:
         return None
-    if len(names) < 2:
+    if _comparable(tables[figure])[0].sum() < 2:
         return None
     kinds = _kinds(trials)
     return of_optimizers(trials.meta, {name: kinds.get(name, name) for name in names}, figure, cases, tables)
@@ -91,41 +92,72 @@ def of_optimizers(
     infinite where it diverged.
     """
     figures, values = dict[tuple[int, int], dict[str, float | None]](), tables[figure]
-    by_seed = _ranks(values)
+    able, of_all = _comparable(values)
+    by_seed = np.full(values.shape[::2], np.nan)
+    by_seed[able] = _ranks(values[able][:, of_all])
     for row in range(len(kinds)):
         for place in range(values.shape[2]):
             own: dict[str, float | None] = {RANK: float(by_seed[row, place])}
             for what, each in tables.items():
                 own |= {in_case(what, case): float(each[row, k, place]) for k, case in enumerate(cases)}
             figures[row, place] = own
-    there = ~np.isnan(values).all(axis=2, keepdims=True)
-    lost = np.asarray((~np.isfinite(values) & there).any(axis=(1, 2))).tolist()
+    steady = np.stack([_steady(each) for each in values.swapaxes(0, 1)], axis=1)
+    lost = (~np.isnan(values).all(axis=2) & ~steady).any(axis=1)
+    names = np.array([*kinds])
     known = {
         "figure": figure,
         "cases": [*cases],
-        "lost": [name for name, each in zip(kinds, lost, strict=True) if each],
+        "ranked": np.array(cases)[of_all].tolist(),
+        "lost": names[able & lost].tolist(),
+        "elsewhere": names[~able].tolist(),
     }
     made = Trials.in_memory("optimizers", {**meta, **known}, figures)
     columns = {"optimizer": pl.Series([*kinds]), "kind": pl.Series([*kinds.values()])}
     return replace(made, parameters=("optimizer",), settings=made.settings.with_columns(**columns))
 
 
-def _ranks(values: Floats) -> Floats:
-    """Return the mean rank of each optimizer over the cases that it has, by seed: 1 is the least.
+def _comparable(values: Floats) -> tuple[Bools, Bools]:
+    """Say which optimizers are ranked, those that have the most cases, and over which: those that all of them have."""
+    there: Bools = np.asarray(~np.isnan(values).all(axis=2))
+    number = there.sum(axis=1)
+    cases = there[number == number.max()].all(axis=0)
+    return np.asarray(there[:, cases].all(axis=1) & cases.any()), cases
 
-    An optimizer without a value is last, and has no rank in a case for which it is NaN with all seeds.
+
+def _steady(values: Floats) -> Bools:
+    """Say which rows of a case's figures, (optimizers, seeds), have all of the seeds that any has, and none far off.
+
+    One is far off where the mean is more than ten times the geometric mean, and the median of the case.
     """
-    there: Bools = np.asarray(~np.isnan(values).all(axis=2, keepdims=True))
-    own = np.where(np.isfinite(values), values, np.inf)
-    less, equal = ((compare(own[None], own[:, None]) & there[None]).sum(axis=1) for compare in (np.less, np.equal))
-    found: Floats = np.where(there, less + (equal + 1) / 2, 0).sum(axis=1) / np.maximum(1, there.sum(axis=1))
+    values = values[:, np.isfinite(values).any(axis=0)]
+    found: Bools = np.asarray(np.isfinite(values).all(axis=1))
+    logs = _logs(values)
+    if logs is not None:
+        usual = np.exp(np.maximum(logs[found].mean(axis=1), np.median(logs[np.isfinite(logs)])))
+        found[found] = values[found].mean(axis=1) <= FAR * usual
     return found
+
+
+def _logs(values: Floats) -> Floats | None:
+    """Return logarithms of figures, those below a millionth of the median being equal; None where one is below 0."""
+    known = values[np.isfinite(values)]
+    if not len(known) or (known < 0).any():
+        return None
+    return np.asarray(np.log(np.maximum(values, max(1e-6 * float(np.median(known)), 1e-300))))
+
+
+def _ranks(values: Floats) -> Floats:
+    """Return the mean rank of each optimizer over the cases, by seed: 1 is the least; without a value it is last."""
+    own = np.where(np.isfinite(values), values, np.inf)
+    less, equal = (compare(own[None], own[:, None]).sum(axis=1) for compare in (np.less, np.equal))
+    return np.asarray((less + (equal + 1) / 2).mean(axis=1))
 
 
 @lru_cache(8)
 def ranked(optimizers: Trials) -> Contrasts:
-    """Compare optimizers by their mean ranks over the cases."""
-    return contrasts(optimizers, RANK, less_is_better=True)
+    """Compare optimizers by their mean ranks: those that are lost nowhere, where there are any."""
+    safe = ~np.isin(optimizers.settings["optimizer"].to_numpy(), optimizers.meta["lost"])
+    return contrasts(optimizers, RANK, less_is_better=True, eligible=safe if safe.any() else None)
 
 
 MEMORY = ("Any memory", "Nothing kept on the device", "A few numbers kept of each client")
@@ -150,19 +182,17 @@ def winners(optimizers: Trials) -> list[list[list[int]]]:
     """Return by case, and in it for each of `MEMORY`, the best optimizer, and those without a significant difference.
 
     The best has the least geometric mean. The 5 % are of the whole table, shared by its cells. Figures below a
-    millionth of the case's median count as equal; some that are not positive are compared as they are. An optimizer
-    without a value for some seed is none of them.
+    millionth of the case's median count as equal; some that are below 0 are compared as they are. An optimizer that is
+    lost with some seed, or far off, is none of them.
     """
     columns, cases, found = allowed(optimizers), optimizers.meta["cases"], list[list[list[int]]]()
     level = LEVEL / max(1, len(cases) * len({column.tobytes() for column in columns}))
     for case in cases:
         own = optimizers.samples(in_case(optimizers.meta["figure"], case))
-        whole, known = np.isfinite(own).all(axis=1), own[np.isfinite(own)]
-        if len(known) and (known >= 0).all():
-            own = np.log(np.maximum(own, max(1e-6 * float(np.median(known)), 1e-300)))
-        cells = list[list[int]]()
+        own = own[:, np.isfinite(own).any(axis=0)]
+        steady, logs, cells = _steady(own), _logs(own), list[list[int]]()
         for column in columns:
-            each = contrasts_of(own, eligible=column & whole, level=level, logs=False)
+            each = contrasts_of(own if logs is None else logs, eligible=column & steady, level=level, logs=False)
             cells.append([row for row in each.order.tolist() if each.states[row] is not Standing.DIFFERS])
         found.append(cells)
     return found

@@ -154,10 +154,14 @@ class Trials:
 
     @classmethod
     def of_run(cls, run: Run) -> Self:
-        """Make trials of one setting, without a name, of a run and the intervals of its facts."""
+        """Make trials of one setting, without a name, of a run and the longer halves of the intervals of its facts.
+
+        An interval that ends at 0 is short on that side, however little is known.
+        """
         meta = run.manifest or {"scenario": run.scenario.model_dump(mode="json")}
         made = cls.in_memory(run.scenario.name, meta, {(0, run.scenario.seed): finite(run.metrics)})
-        halves = run.facts.select(fact="key", half=(pl.col("high") - pl.col("low")) / 2)
+        sides = (pl.col("high") - pl.col("value"), pl.col("value") - pl.col("low"))
+        halves = run.facts.select(fact="key", half=pl.max_horizontal(*sides))
         facts = made.facts.drop("half").join(halves, on="fact", how="left", maintain_order="left")
         return replace(made, facts=facts.select(*FACT_COLUMNS))
 

@@ -1,5 +1,8 @@
 """How fast a server is: by the updates of the model and the reports taken, not by rounds in which nothing came."""
 
+import random
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -63,3 +66,24 @@ def test_a_larger_cohort_that_is_seldom_there_is_not_faster(write: Write) -> Non
 def test_reports_decide_between_updates_of_different_sizes(wanted: tuple[float, float], metric: str) -> None:
     figures = {(row, 1): {"reports.wanted": each, UPDATES: 10.0, TAKEN: 50.0} for row, each in enumerate(wanted)}
     assert pace_metric(Trials.in_memory("made", {}, figures)) == metric
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(0)  # a campaign takes as long as it takes
+def test_the_order_by_pace_is_that_of_what_the_tables_show(write: Write) -> None:
+    """Forty sweeps: of updates, or of reports where cohorts differ."""
+    for number in range(40):
+        draws = random.Random(number)
+        shown = {"shortage": draws.choice(["skip", "proceed", "wait"]), "pause": f"{draws.randint(20, 90)}s"}
+        shown["selection"] = draws.choice(["midzuno", "poisson"])
+        changes: list[dict[str, Any]] = [{"cohort": each} for each in sorted(draws.sample(range(1, 16), 3))]
+        if number % 2:
+            least = sorted(draws.sample(range(1, 9), 3))
+            changes = [
+                {"cohort": 8, "minimum_reports": each, "deadline": f"{draws.randint(80, 180)}s"} for each in least
+            ]
+        runs = [run_of(write, ", ".join(f"{k}: {v}" for k, v in (shown | each).items())) for each in changes]
+        figures = {(row, 1): run.metrics for row, run in enumerate(runs)}
+        trials = Trials.in_memory("made", {"scenario": runs[0].scenario.model_dump(mode="json")}, figures)
+        daily = [counted(run)[1 - number % 2] * 86_400 / run.simulated_s for run in runs]
+        assert trials.samples(pace_metric(trials))[:, 0].tolist() == pytest.approx(daily), (number, shown, changes)

@@ -1,5 +1,6 @@
 """What a comparison says beyond what all trials say: each sentence with data in which it would be false."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -97,6 +98,31 @@ def test_a_and_b_are_spoken_of_as_settings_of_a_sweep_are() -> None:
     assert text[0] == "B is the most even (20.0 % from uniform) and 22.2 % slower than A."
     assert "Distance of participation from uniform (TV): lowest at B (20.0 %), highest at A (40.0 %)." in text
     assert not [each for each in text[1:] if text[0] in each]
+
+
+def test_distances_are_those_of_the_runs_own_pages_with_noise_and_without() -> None:
+    """They were compared with noise, 29.9 against 23.0 %, where the pages of the runs say 27.8 and 18.6 % too."""
+    text = said(comparison_answer(comparison({L1: (0.598, 0.46), f"{L1}_corrected": (0.556, 0.372)}, seeds=3)))
+    without = "Distance of participation from uniform without noise (TV): lowest at B (18.6 %), highest at A (27.8 %)."
+    assert text[0].startswith("B has the most even participation (18.6 % from uniform without noise)")
+    assert [each for each in text if "lowest at" in each] == [
+        without,
+        "Distance of participation from uniform (TV): lowest at B (23.0 %), highest at A (29.9 %).",
+    ]
+    one = said(comparison_answer(comparison({L1: (0.598, 0.46), f"{L1}_corrected": (0.556, math.nan)}, seeds=3)))
+    assert one[0].startswith("B has the most even participation (23.0 % from uniform)")
+
+
+@pytest.mark.parametrize("gone", [(1.0, 1.0), (0.0, 1.0), (0.0, 0.0)])
+def test_the_line_on_the_model_is_never_that_of_unbiased_training(gone: tuple[float, float]) -> None:
+    """Where both models had diverged, it said that the loss of “fedavg_uniform” is the same in both."""
+    figures = {L1: (0.8, 0.4), "learning.fedavg_uniform.loss": (9.773, 9.773), "learning.fedavg.diverged": gone}
+    figures["learning.fedavg.diverged_round"] = tuple(7.0 if each else math.nan for each in gone)
+    figures["learning.fedavg.loss"] = tuple(math.nan if each else 9.9 for each in gone)
+    text = " ".join(said(comparison_answer(comparison(figures))))
+    assert "fedavg_uniform" not in text
+    assert ("Training diverged, so no loss can be compared." in text) == (gone == (1.0, 1.0))
+    assert ("Loss of “fedavg”: 9.9" in text) == (gone != (1.0, 1.0))
 
 
 def test_that_single_runs_are_not_tested_is_said_once_for_all() -> None:

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fedsim.common.errors import RunError
@@ -84,6 +85,26 @@ def test_at_the_same_pace_the_most_even_is_the_best(tmp_path: Path) -> None:
     assert title == f"{best}; every other is significantly worse."
     assert "Compared with R = 1: R = 2 (+10.0 ± 0.1 points, significant) and R = 0 (+20.0 ± 0.1 points" in text
     assert "Pace: 960 updates per day at every setting." in text
+
+
+def test_runs_of_unequal_length_are_compared_without_noise_and_cost_sessions(tmp_path: Path) -> None:
+    """Chance adds less to a longer run, which was called more even, and its pace, the same, was all that it costs."""
+
+    def measure(index: int, seed: int) -> dict[str, float]:
+        noise = 0.01 * np.random.default_rng([index, seed]).normal()
+        found = {L1: (0.214, 0.148)[index], f"{L1}_corrected": 0.1 + noise, UPDATES: 576.0}
+        excess = {"learning.debiased_fedavg.excess_loss": (0.017, -0.038)[index] + noise}
+        return found | excess | {"sessions.count": (800.0, 6400.0)[index]}
+
+    sweep = write_points(tmp_path / "s", [{"stop.rounds": k} for k in (200, 1600)], measure)
+    title, text = said(Trials.read(sweep))
+    assert title.startswith("Rounds = 1,600 has the most even participation (4.9 % ± ")
+    assert title.endswith("from uniform without noise); rounds = 200 ties with it.")
+    assert "Sessions: lowest at rounds = 200 (800), highest at rounds = 1,600 (6,400)." in text
+    assert "above the one under uniform participation: lowest at rounds = 1,600 (-0.0" in text
+    assert "Chance is a large part" not in text
+    _, text = said(Trials.read(write_points(tmp_path / "r", [{SEPARATION: k} for k in (0, 4)], measure)))
+    assert "Sessions:" not in text
 
 
 @pytest.mark.parametrize(

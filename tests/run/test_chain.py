@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fedsim
+from fedsim.common.errors import ChainError
 from fedsim.learning import frequencies
 from tests.command import fedsim as fedsim_command
 from tests.conftest import LIMIT_S, SMALL, Load, Write
@@ -55,6 +56,15 @@ def test_a_target_finds_the_separation(small: Load) -> None:
     assert isinstance(answer.separation, int)
     (before,) = fedsim.chain(small(), separation=answer.separation - 1)
     assert before.l1_uniform > 0.05
+
+
+def test_a_remedy_of_what_is_too_large_is_none_for_mixing_alone(write: Write) -> None:
+    """Another method, as was said, led to the next error: the mixing time is exact, whatever the method."""
+    large = write(SMALL.replace("devices: 12", "devices: 300"))
+    with pytest.raises(ChainError, match=r"use the method 'mean-field' .*; and leave mixing out, which is exact too"):
+        fedsim.chain(large, separation=2, method="exact", mixing=True)
+    with pytest.raises(ChainError, match=r"common$"):
+        fedsim.chain(large, separation=2, method="exact")
 
 
 def test_a_question_without_an_answer_is_an_error(small: Load) -> None:

@@ -322,6 +322,7 @@ def test_a_late_session_keeps_its_device_busy(write: Write) -> None:
         ("server.selection=age", "the selection law 'age'; it knows midzuno, uniform, successive, bernoulli"),
         ("server.over_select=1.5", r"server\.over_select above 1"),
         ("server.cooldown_from=reported", "cool-downs that only a report starts"),
+        ("server.minimum_reports=2", r"server\.minimum_reports, by which rounds fail"),
         ("population.0.participations={most: 3}", "a cap on participations that can be reached"),
     ],
 )

@@ -7,12 +7,14 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from fedsim.common.errors import RunError
+from fedsim.common.intervals import NORMAL
 from fedsim.run.files import ABSENT, changes
 from fedsim.run.simulate import simulate
 from fedsim.scenario import Scenario
 from fedsim.trials import store
 from fedsim.trials.compare import compare
 from fedsim.trials.contrasts import Standing, contrasts, differences
+from fedsim.trials.decision import bias_metric, compared
 from fedsim.trials.executors import backend_of
 from fedsim.trials.plan import plan_sweep
 from fedsim.trials.results import read_results
@@ -206,6 +208,21 @@ def test_the_intervals_that_single_runs_state_judge_their_differences(tmp_path: 
     assert errors is not None
     assert errors[0] == pytest.approx(one.metrics["participation.l1_uniform_se"])
     assert contrasts(trials, "rounds.per_day", less_is_better=False).untested
+
+
+def test_single_runs_that_differ_in_chance_alone_do_not_differ() -> None:
+    """Participation is uniform, and more regular with a wait: called significantly more even in 47 of 50 pairs."""
+    group = {"devices": 20, "separation": 0}
+    data = {"seed": 1, "stop": {"rounds": 300}, "population": [group], "server": {"cohort": 3}, "engine": "vectorized"}
+    one = simulate(Scenario.model_validate(data))
+    trials = compare(one, simulate(one.scenario.with_values({"population.*.separation": 4}))).trials
+    assert contrasts(trials, "participation.l1_uniform", less_is_better=True).differs.any()
+    assert bias_metric(trials) == "participation.l1_uniform_corrected"
+    assert not compared(trials).differs.any()
+    known, halves = one.facts.filter(key=bias_metric(trials)).row(0, named=True), trials.errors(bias_metric(trials))
+    assert halves is not None
+    assert halves[0] == pytest.approx((known["high"] - known["value"]) / NORMAL)
+    assert known["high"] - known["value"] > known["value"] - known["low"]
 
 
 def test_a_run_that_crashed_is_in_no_pair(tmp_path: Path) -> None:

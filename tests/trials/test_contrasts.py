@@ -15,10 +15,10 @@ from fedsim.trials.contrasts import (
     contrasts_of,
     detectable,
     differences,
-    in_logarithms,
     interval,
     paired,
     rejected,
+    scale_of,
     seeds_needed,
     spent,
 )
@@ -56,10 +56,39 @@ def test_pairs_are_judged_as_by_scipy(figures: list[tuple[float, float]]) -> Non
 
 
 def test_what_is_tested_follows_from_the_values() -> None:
-    assert not in_logarithms(np.array([[1.0, 2.0, 5.0], [3.0, 4.0, 4.5]]))
-    assert in_logarithms(np.array([[1.0, 2.0, 50.0], [3.0, 4.0, 4.5]]))
-    assert not in_logarithms(np.array([[-1.0, 2.0, 50.0], [3.0, 4.0, 4.5]]))
-    assert not in_logarithms(np.full((2, 3), NAN))
+    assert scale_of(np.array([[1.0, 2.0, 5.0], [3.0, 4.0, 4.5]]))[0] == ""
+    assert scale_of(np.array([[1.0, 2.0, 50.0], [3.0, 4.0, 4.5]]))[0] == "logarithms"
+    assert scale_of(np.array([[-1.0, 2.0, 50.0], [3.0, 4.0, 4.5]]))[0] == ""
+    assert scale_of(np.array([[-1.0, 2.0, 500.0], [3.0, 4.0, NAN]])) == ("signed logarithms", 2.0)
+    assert scale_of(np.array([[-1.0, 0.5, 0.8], [300.0, 400.0, 450.0]])) == ("signed logarithms", 0.8)
+    assert scale_of(np.array([[0.0, 0.0, 0.0, 7.0], [NAN] * 4]))[0] == ""
+    assert scale_of(np.full((2, 3), NAN)) == scale_of(np.empty((0, 0))) == ("", 1.0)
+
+
+BLOWN = [29.0, 857.0, 31.0, 44.0, 35.0, 120.0, 52.0, 61.0]
+OTHERS = np.array([[0.17, 0.76, 0.33, 0.24, 0.41, 0.52, 0.29, 0.6], [0.2, 0.7, 0.3, 0.3, 0.4, 0.5, 0.3, 0.5]])
+
+
+@pytest.mark.parametrize("settings", [2, 5, 12])
+@pytest.mark.parametrize("shift", [0.0, 0.3, 0.7])  # excess losses may be below 0
+def test_what_is_worse_with_every_seed_by_far_is_no_tie(settings: int, shift: float) -> None:
+    """By a t test of values p = 0.1 before Holm, since one of eight is far out."""
+    noise = np.random.default_rng(1).normal(0, 0.02, (settings - 1, 8))
+    values = np.vstack([OTHERS[np.arange(settings - 1) % 2] + noise - shift, BLOWN])
+    found = contrasts_of(values)
+    assert found.states[-1] is Standing.DIFFERS
+    assert ("signed logarithms" if shift else "t test of logarithms") in found.test
+    assert not found.may_be_best[-1]
+
+
+def test_a_difference_by_outliers_alone_is_neither_significant_nor_a_tie() -> None:
+    """The first has the lower mean, the second is lower with 11 of 12 seeds: "significantly worse" would be wrong."""
+    steady, wild = np.linspace(9.9, 10.1, 12), np.r_[np.linspace(0.5, 1.5, 11), 150.0]
+    found = contrasts_of(np.array([steady, wild]))
+    assert stats.ttest_rel(np.log(wild), np.log(steady)).pvalue < 0.05
+    assert (found.best, found.states[1], bool(found.may_be_best[1])) == (0, Standing.TIED, True)
+    low = np.r_[np.linspace(0.5, 1.5, 6), 300.0, 500.0]
+    assert contrasts_of(np.array([np.linspace(0.9, 1.1, 8), low])).states[1] is Standing.FEW
 
 
 def test_the_best_is_the_least_of_those_that_are_eligible() -> None:

@@ -244,6 +244,18 @@ def test_what_cannot_be_tuned_is_refused_at_its_place(write: Write, case: str) -
         assert said in done.stderr
 
 
+def test_nothing_is_tuned_where_nothing_is_chosen(write: Write) -> None:
+    """Every command took no notice of `tune` in such a file."""
+    text = TRAINED.replace("decide: {", "decide: {tune: {local_step_size: [0.1, 0.2]}, ")
+    file = write("".join(line for line in text.splitlines(keepends=True) if not line.startswith("choose")))
+    for verb in ("validate", "decide", "run"):
+        done = fedsim(verb, file)
+        assert done.returncode == 2
+        assert f"{file}:11:" in done.stderr
+        assert "decide.tune: tunes what `fedsim decide` chooses among, and there is no `choose`" in done.stderr
+    assert Scenario.load(write(text), ["choose=null"]).choose == {}
+
+
 def test_what_choose_gives_is_not_tuned_by_default(write: Write) -> None:
     chosen = "learning.step_size: [0.1, 0.2]"
     plan = planned_decision(Scenario.load(write(TRAINED.replace("server.cohort: [2, 3]", chosen))))

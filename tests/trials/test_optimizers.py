@@ -30,15 +30,42 @@ def test_ranks_are_means_of_average_ranks() -> None:
     assert ranks(values).tolist() == [[1, 2.5], [2, 2.5], [3, 1]]
 
 
-def test_a_case_that_an_optimizer_has_not_ranks_it_nowhere() -> None:
-    """With NaN as last, the third would have the mean rank 2; where all its runs diverged, it is last."""
+def test_ranks_are_over_cases_that_all_have() -> None:
+    """The third had the mean rank of its one case, an easy one for it; where all its runs diverged, it is last."""
     values = np.array([[[2.0], [1.0]], [[3.0], [2.0]], [[1.0], [np.nan]]])
-    assert ranks(values).ravel().tolist() == [1.5, 2.5, 1]
-    assert ranks(np.where(np.isnan(values), np.inf, values)).ravel().tolist() == [1.5, 2.5, 2]
+    names = dict.fromkeys("abc", "fedavg")
+    some = of_optimizers({}, names, "loss", ("x", "y"), {"loss": values})
+    assert some.samples(RANK).ravel().tolist() == pytest.approx([1, 2, np.nan], nan_ok=True)
+    assert (some.meta["elsewhere"], some.meta["ranked"]) == (["c"], ["x", "y"])
+    every = of_optimizers({}, names, "loss", ("x", "y"), {"loss": np.where(np.isnan(values), np.inf, values)})
+    assert every.samples(RANK).ravel().tolist() == [1.5, 2.5, 2]
+    assert (every.meta["elsewhere"], every.meta["lost"]) == ([], ["c"])
+    values[0, 1] = np.nan  # each of two has a case of its own, and nothing can be ranked but the second
+    apart = of_optimizers({}, names, "loss", ("x", "y"), {"loss": values})
+    assert (apart.meta["elsewhere"], apart.meta["ranked"]) == (["a", "c"], ["x", "y"])
 
 
-@pytest.mark.parametrize(("diverged", "mean"), [(True, 2.0), (False, 1.0)])
-def test_divergence_is_told_from_absence(tmp_path: Path, diverged: bool, mean: float) -> None:
+@pytest.mark.parametrize("far", [[69_200.0, 480_000.0], [150.0, 150.0]])
+def test_what_is_far_off_with_some_seeds_is_no_tie(tmp_path: Path, far: list[float]) -> None:
+    """One had 69,200 ± 160,000, and the page said to take either."""
+
+    def figures(index: int, seed: int) -> dict[str, float]:
+        own = losses(index, seed, scaffold=1.0, fedavg=2.0, mifa=1.0)
+        return own | ({"learning.mifa.loss": far[seed - 7]} if seed > 6 else {})
+
+    folder = write_points(tmp_path / "s", LAWS[:2], figures, seeds=range(1, 9))
+    found = by_optimizer(Trials.read(folder))
+    assert found is not None
+    assert found.meta["lost"] == ["mifa"]
+    assert {name for cells in named(found) for cell in cells for name in cell} == {"scaffold", "fedavg"}
+    page = write_report(folder).read_text(encoding="utf-8")
+    assert "every other that is compared is significantly worse" in page
+    assert "Diverged or far off in some runs, and not compared: “mifa”." in page
+    assert "tied" not in page.partition("Which optimizer, by case")[2].partition("</table>")[0]
+
+
+@pytest.mark.parametrize("diverged", [True, False])
+def test_divergence_is_told_from_absence(tmp_path: Path, diverged: bool) -> None:
     def figures(index: int, seed: int) -> dict[str, float]:
         found = losses(index, seed, fedau=2.0, fedavg=3.0, **({} if index else {"mifa": 1.0}))
         return found | ({"learning.mifa.diverged": 1.0} if diverged and index else {})
@@ -47,10 +74,11 @@ def test_divergence_is_told_from_absence(tmp_path: Path, diverged: bool, mean: f
     found = by_optimizer(Trials.read(folder))
     assert found is not None
     page = write_report(folder).read_text(encoding="utf-8")
-    assert ("Without a value in some runs, and last there: “mifa”." in page) == diverged
+    assert ("Diverged or far off in some runs, and not compared: “mifa”." in page) == diverged
+    assert ("Without a result in some cases, and not ranked: “mifa”." in page) != diverged
     assert "inf ±" not in page
     row = found.settings["optimizer"].to_list().index("mifa")
-    assert found.samples(RANK)[row].tolist() == [mean] * 3
+    assert found.samples(RANK)[row].tolist() == pytest.approx([2.0 if diverged else np.nan] * 3, nan_ok=True)
 
 
 def test_several_optimizers_over_worlds_are_ranked(tmp_path: Path) -> None:

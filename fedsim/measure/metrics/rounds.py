@@ -67,7 +67,7 @@ class Sessions:
     """What is said of sessions."""
 
     metrics = described("""
-        sessions.count | | Sessions, which is to say participations.
+        sessions.count | | Sessions, which is to say participations. # label: sessions
         sessions.device_hours | h | Time that devices spent in sessions, useful or not. # better: lower; label: device-hours
         sessions.reported_share | share | Sessions whose report was taken. # better: higher
         sessions.dropped_share | share | Sessions whose device became unavailable. # better: lower
