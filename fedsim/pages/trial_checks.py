@@ -344,7 +344,7 @@ def _has_less(trials: Trials, axis: Axis | None, least: float) -> bool:
 
 
 def _is(path: str, key: object) -> bool:
-    return path.endswith(f".{key}")
+    return path == key or path.endswith(f".{key}")
 
 
 def _grid(trials: Trials, along: Axis, values: Floats, *, highest: bool) -> str:

@@ -163,10 +163,15 @@ def _tuned(trials: Trials) -> str:
     """Say what a decision tuned at each setting, and on how many seeds of its own."""
     if not trials.tuned or (learning := trials.scenario.learning) is None:
         return "Nothing was tuned: settings are compared as they are written."
-    _, _, index, key = trials.tuned[0].split(".", 3)
-    keys = listing([f"`{key}`", *(f"`{each.split('.', 3)[3]}`" for each in trials.tuned[1:])])
+    own, elsewhere = list[str](), list[str]()
+    for path in trials.tuned:
+        parts = path.split(".", 3)
+        if parts[:2] == ["learning", "optimizers"]:
+            own.append(f"`{parts[3]}` of “{learning.optimizers[int(parts[2])].label}”")
+        else:
+            elsewhere.append(f"`{path}`")
     seeds = count(trials.facts.filter(pl.col("stage") != COMPARED)["stage"].n_unique(), "other seed")
-    return f"Each setting was tuned on {seeds}: {keys} of “{learning.optimizers[int(index)].label}”."
+    return f"Each setting was tuned on {seeds}: {listing([*own, *elsewhere])}."
 
 
 def _why_nothing(trials: Trials, about: str) -> str:

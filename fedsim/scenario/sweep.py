@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, fie
 
 from fedsim.common.hints import did_you_mean
 from fedsim.scenario.learning import MAX_OPTIMIZERS
-from fedsim.scenario.model import Model, Positive, SparseModel, each_once, word_as
+from fedsim.scenario.model import Model, SparseModel, each_once, word_as
 
 MAX_POINTS = 100_000
 MAX_SEEDS = 100_000
@@ -204,9 +204,6 @@ class Drift(Model):
         return self
 
 
-Tuned = Literal["local_step_size", "server.step_size", "update_clip"]
-
-
 class Decide(SparseModel):
     """Which setting of a sweep is the best: that with the least or most of a metric where all conditions hold."""
 
@@ -220,10 +217,11 @@ class Decide(SparseModel):
         default_factory=list
     )
     """Conditions as in `expect`, such as ``rounds.per_day >= 200``: the mean over the seeds must keep them."""
-    tune: Annotated[dict[Tuned, Annotated[list[Positive], Field(min_length=1)]], Field(max_length=3)] | None = None
-    """`fedsim decide` tries these values of the optimizer that the metric names at every setting, each with each (200
-    at most); by default five around the scenario's step and, with privacy in training, five around its clip. {} tunes
-    nothing."""
+    tune: Annotated[dict[str, Values], Field(max_length=20)] | None = None
+    """`fedsim decide` tries these values at every setting, each with each (200 at most): of keys of the optimizer that
+    the metric names (``local_step_size``, ``server.step_size``, ``update_clip``, its own), or of whole paths, such as
+    ``learning.local_steps``; ``server`` is that of the optimizer. By default five around the scenario's step and, with
+    privacy in training, five around its clip. {} tunes nothing."""
     seeds: Annotated[int, Field(ge=1, le=MAX_SEEDS)] | None = None
     """With how many seeds `fedsim decide` compares settings at most; 8, where it is not given."""
     tuning_seeds: Annotated[int, Field(ge=1, le=1_000)] | None = None
@@ -231,7 +229,7 @@ class Decide(SparseModel):
 
     @field_validator("tune")
     @classmethod
-    def _few_variants(cls, tune: dict[Tuned, list[float]] | None) -> dict[Tuned, list[float]] | None:
+    def _few_variants(cls, tune: dict[str, list[Any]] | None) -> dict[str, list[Any]] | None:
         if (count := math.prod(map(len, (tune or {}).values()))) > MAX_OPTIMIZERS:
             raise ValueError(f"has {count:,} variants of the optimizer; at most {MAX_OPTIMIZERS:,} are possible")
         return tune

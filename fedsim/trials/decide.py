@@ -8,13 +8,14 @@ Every stage is a sweep in a folder of its own, which a second call finds done.
 
 import copy
 import itertools
+import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
@@ -23,12 +24,12 @@ from fedsim.common.arrays import Bools, Floats
 from fedsim.common.errors import ScenarioError
 from fedsim.common.files import name_of_file, pasteable, sole_writer
 from fedsim.common.progress import Report, silent
+from fedsim.learning.components import check_optimizer
 from fedsim.measure.grammar import parse_condition
 from fedsim.run.files import Provenance
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
 from fedsim.scenario.learning import OptimizerChoice
-from fedsim.scenario.sweep import Tuned
 from fedsim.trials.contrasts import contrasts, spent
 from fedsim.trials.decision import feasible, reached
 from fedsim.trials.executors import Backend
@@ -71,12 +72,31 @@ class _Tuning:
 
     index: int  # of the optimizer
     figure: str  # the last part of the metric's name
-    grid: dict[str, list[float]]  # by key: ``local_step_size``, ``server.step_size``, ``update_clip``
+    grid: dict[
+        str, list[Any]
+    ]  # by key of the optimizer, as ``server.step_size``, or by path, as ``learning.local_steps``
 
     @cached_property
-    def variants(self) -> list[dict[str, float]]:
+    def variants(self) -> list[dict[str, Any]]:
         """Every combination of the values."""
         return [dict(zip(self.grid, row, strict=True)) for row in itertools.product(*self.grid.values())]
+
+    def elsewhere(self, k: int) -> dict[str, Any]:
+        """Return the values by path of a variant, outside its optimizer."""
+        return {key: value for key, value in self.variants[k].items() if _is_path(key)}
+
+    def run_of(self, k: int) -> str:
+        """Name the run that trains a variant: those that differ in the optimizer alone share it."""
+        return json.dumps(self.elsewhere(k))
+
+    def path(self, key: str) -> str:
+        """Return the path of a key in the scenario."""
+        return key if _is_path(key) else f"learning.optimizers.{self.index}.{key}"
+
+
+def _is_path(key: str) -> bool:
+    """Say whether what is tuned stands outside the optimizer; ``server`` is its update: who takes part is chosen."""
+    return key.partition(".")[0] in {*Scenario.model_fields} - {"server"}
 
 
 _Do = Callable[[Plan, str, str], Trials]
@@ -152,9 +172,11 @@ def default_decision_directory(scenario: Scenario) -> Path:
     return Path("decisions") / name_of_file(scenario.name, "decision")
 
 
-def _swept(scenario: Scenario, values: Mapping[str, list[Any]], seeds: list[int], **changes: Any) -> Scenario:
-    """Return the scenario with a sweep over settings, whose values by path go together; what is not chosen is tuned."""
-    sweep = {"zip": values, "tuned": [path for path in values if path not in scenario.choose], "seeds": seeds}
+def _swept(
+    scenario: Scenario, values: Mapping[str, list[Any]], tuned: Sequence[str], seeds: list[int], **changes: Any
+) -> Scenario:
+    """Return the scenario with a sweep over settings, whose values by path go together; some of these are tuned."""
+    sweep = {"zip": values, "tuned": tuned, "seeds": seeds}
     place = scenario.mistake(("choose",), "").place
     changes = {"choose": {}, "sweep": sweep, "expect": [], "drift": None, "charts": [], **changes}
     return scenario.with_values(changes, dict.fromkeys(changes, place))
@@ -164,7 +186,7 @@ def _columns(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {path: [each[path] for each in settings] for path in settings[0]}
 
 
-def _tune(scenario: Scenario, settings: list[dict[str, Any]], do: _Do) -> list[dict[str, float]]:
+def _tune(scenario: Scenario, settings: list[dict[str, Any]], do: _Do) -> list[dict[str, Any]]:
     """Return the best variant at each setting; nothing, where nothing is to be tuned."""
     tuning = _tuning(scenario)
     if tuning is None:
@@ -173,18 +195,24 @@ def _tune(scenario: Scenario, settings: list[dict[str, Any]], do: _Do) -> list[d
     alive = [list(range(len(tuning.variants))) for _ in settings]
     scores = np.full((len(settings), len(tuning.variants), scenario.decide.tuning_seeds or _TUNING_SEEDS), np.nan)
     for stage in range(scores.shape[2]):
-        values = _columns(settings)
-        written = (_optimizers(scenario, setting)[tuning.index] for setting in settings)
+        points = list[tuple[int, dict[str, Any], list[int]]]()  # setting, values elsewhere, variants
+        for row, own in enumerate(alive):
+            for _, together in itertools.groupby(sorted(own, key=tuning.run_of), key=tuning.run_of):
+                alike = list(together)
+                points.append((row, settings[row] | tuning.elsewhere(alike[0]), alike))
+        values = _columns([each for _, each, _ in points])
+        written = (_optimizers(scenario, each)[tuning.index] for _, each, _ in points)
         values["learning.optimizers"] = [
-            [_variant(each, tuning.variants[k], k) for k in own] for each, own in zip(written, alive, strict=True)
+            [_variant(each, tuning.variants[k], k) for k in alike]
+            for each, (_, _, alike) in zip(written, points, strict=True)
         ]
         quiet = {"decide": None, "learning.reference": "none", "learning.loss_parts": False, "records.gauges": None}
         seed = (scenario.seed + _APART + stage) % 2**63
         words = f"tuning {stage + 1} of {scores.shape[2]}, {max(map(len, alive))} variants at {len(settings)} settings"
         name = f"tuning-{stage + 1}"
-        found = do(plan_sweep(_swept(scenario, values, [seed], **quiet)), name, words)
-        for row, variant, _, value in found.scores(name, f"learning.{tuning.figure}").iter_rows():
-            scores[row, int(variant[1:]), stage] = math.nan if value is None else value
+        found = do(plan_sweep(_swept(scenario, values, ["learning.optimizers"], [seed], **quiet)), name, words)
+        for point, variant, _, value in found.scores(name, f"learning.{tuning.figure}").iter_rows():
+            scores[points[point][0], int(variant[1:]), stage] = math.nan if value is None else value
         for row, own in enumerate(alive):
             order = _best_first(scores[row, own, : stage + 1], maximize=tuning.figure in _RISING)
             alive[row] = [own[at] for at in order[: max(1, -(-len(own) // _KEPT))]]
@@ -217,7 +245,10 @@ def _tuning(scenario: Scenario) -> _Tuning | None:
     name, figure = trained[0]
     index, figure = labels.index(name), _ALIKE.get(figure, figure)
     optimizer, privacy = learning.optimizers[index], scenario.privacy
-    given = {key: [path for path in scenario.choose if _gives(path, key, index)] for key in get_args(Tuned)}
+    default = _default_grid(scenario, optimizer)
+    given = {
+        key: [path for path in scenario.choose if _gives(path, key, index)] for key in (*default, *(decide.tune or {}))
+    }
     if decide.tune:
         unfit = {key: f"`choose` gives it by {paths[0]}" for key, paths in given.items() if paths}
         if optimizer.server is None:
@@ -232,18 +263,41 @@ def _tuning(scenario: Scenario) -> _Tuning | None:
         if math.prod(map(len, decide.tune.values())) < 2:
             message = "one value leaves nothing to tune: write it into `learning`, or give two"
             wrong.append(scenario.mistake(("decide", "tune"), message))
+        wrong = wrong or [
+            scenario.mistake(("decide", "tune", key), message)
+            for key, values in decide.tune.items()
+            for message in _mistakes(scenario, index, key, values)
+        ]
         if wrong:
             raise ScenarioError(wrong)
-    grid: Mapping[Any, list[float]] = decide.tune or {}
+    grid = decide.tune or {}
     if decide.tune is None:
-        grid = {key: values for key, values in _default_grid(scenario, optimizer).items() if not given[key]}
-    return _Tuning(index, figure, {str(key): list(values) for key, values in grid.items()}) if grid else None
+        grid = {key: values for key, values in default.items() if not given[key]}
+    return _Tuning(index, figure, {key: list(values) for key, values in grid.items()}) if grid else None
+
+
+def _mistakes(scenario: Scenario, index: int, key: str, values: Sequence[Any]) -> list[str]:
+    """Return what is wrong with the first value of a key that makes no scenario."""
+    tries: list[dict[str, Any]] = [{key: value} for value in values]
+    if not _is_path(key):
+        own = _optimizers(scenario)[index]
+        variants = [_variant(own, each, k) for k, each in enumerate(tries)]
+        tries = [{"learning.optimizers": variants, "choose": {}, "decide": None}]
+    for each in tries:
+        try:
+            learning = scenario.with_values(each).learning
+        except ScenarioError as error:
+            return [one.message for one in error.mistakes[:1]]
+        found = [check_optimizer(own.kind, own.options) for own in (learning.optimizers if learning else ())]
+        if wrong := [message for findings in found for _, message in findings]:
+            return wrong[:1]
+    return []
 
 
 def _gives(chosen: str, key: str, index: int) -> bool:
-    """Say whether a path of `choose` is that of a value of an optimizer, of what holds it, or stands in its place."""
+    """Say whether a path of `choose` is that of a value that is tuned, of what holds it, or stands in its place."""
     parts = chosen.replace("[", ".").replace("]", "").split(".")
-    paths = [f"learning.optimizers.{index}.{key}", *_FOR_ALL.get(key, ())]
+    paths = [key] if _is_path(key) else [f"learning.optimizers.{index}.{key}", *_FOR_ALL.get(key, ())]
     return any(all(a in {b, "*"} for a, b in zip(parts, path.split("."), strict=False)) for path in paths)
 
 
@@ -262,11 +316,12 @@ def _default_grid(scenario: Scenario, optimizer: OptimizerChoice) -> dict[str, l
     return found
 
 
-def _variant(optimizer: Mapping[str, Any], values: Mapping[str, float], k: int) -> dict[str, Any]:
+def _variant(optimizer: Mapping[str, Any], values: Mapping[str, Any], k: int) -> dict[str, Any]:
     """Return what a setting's `learning.optimizers` has for a variant of an optimizer, called ``v`` and its number."""
     written = Document({**copy.deepcopy(dict(optimizer)), "name": f"v{k}"})
     for path, value in values.items():
-        written.put(path, value, path)
+        if not _is_path(path):
+            written.put(path, value, path)
     return dict(written.data)
 
 
@@ -280,7 +335,7 @@ def _optimizers(scenario: Scenario, setting: Mapping[str, Any] | None = None) ->
     return found
 
 
-def _compare(scenario: Scenario, settings: list[dict[str, Any]], tuned: Sequence[Mapping[str, float]], do: _Do) -> None:
+def _compare(scenario: Scenario, settings: list[dict[str, Any]], tuned: Sequence[Mapping[str, Any]], do: _Do) -> None:
     """Run the settings, each as it was tuned, on fresh seeds, and give those that can hardly be the best no more."""
     decide, tuning, values = scenario.decide, _tuning(scenario), _columns(settings)
     assert decide is not None
@@ -289,10 +344,10 @@ def _compare(scenario: Scenario, settings: list[dict[str, Any]], tuned: Sequence
     if tuning is not None:
         changes["learning.optimizers"] = _optimizers(scenario)
         changes["decide"]["tune"] = tuning.grid
-        for key in tuned[0]:
-            values[f"learning.optimizers.{tuning.index}.{key}"] = [each[key] for each in tuned]
+        values |= {tuning.path(key): [each[key] for each in tuned] for key in tuned[0]}
     count = decide.seeds or _SEEDS
-    plan = plan_sweep(_swept(scenario, values, [(scenario.seed + k) % 2**63 for k in range(count)], **changes))
+    seeds = [(scenario.seed + k) % 2**63 for k in range(count)]
+    plan = plan_sweep(_swept(scenario, values, [*values][len(scenario.choose) :], seeds, **changes))
     given = np.full(len(settings), min(_FIRST, count))  # seeds of each setting
     looks = [*range(int(given[0]), count, _MORE), count]  # seeds at each
     while True:

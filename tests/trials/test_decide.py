@@ -1,6 +1,7 @@
 """Decisions: tuned on seeds of their own, compared on others; the known best is found, and a kill changes nothing."""
 
 import json
+import math
 import os
 import re
 import shlex
@@ -244,6 +245,28 @@ def test_what_cannot_be_tuned_is_refused_at_its_place(write: Write, case: str) -
         assert said in done.stderr
 
 
+def test_anything_is_tuned_and_variants_of_one_optimizer_share_their_runs(write: Write, tmp_path: Path) -> None:
+    """Local steps need runs of their own, step sizes do not."""
+    tune = "tune: {learning.local_steps: [1, 4], local_step_size: [0.01, 0.05]}, "
+    path = write(TRAINED.replace("decide: {", f"decide: {{{tune}").replace("rounds: 30", "rounds: 10"))
+    done = fedsim("decide", path, "--out", tmp_path / "d", "--executor", THREADS)
+    assert done.returncode == 0, done.stderr
+    known = "Each setting was tuned on 2 other seeds: `local_step_size` of “plain” and `learning.local_steps`."
+    assert known in {each.text for each in trials_answer(Trials.read(tmp_path / "d")).sentences}
+    first, last = (Trials.read(tmp_path / "d" / name, name) for name in ("tuning-1", "tuning-2"))
+    settings = math.prod(map(len, Scenario.load(path).choose.values()))
+    assert len(first.settings) == 2 * settings  # local steps
+    losses = first.scores("tuning-1", "learning.loss")
+    assert losses.group_by("setting").len()["len"].to_list() == [2] * len(first.settings)
+    assert losses["variant"].n_unique() == 4
+    final = Trials.read(tmp_path / "d")
+    assert final.tuned == ("learning.local_steps", "learning.optimizers.0.local_step_size")
+    chosen = set(final.settings.select("learning.local_steps", "population.*.separation", "server.cohort").iter_rows())
+    assert len(chosen) == settings
+    tried = last.settings.select("learning.local_steps", "population.*.separation", "server.cohort")
+    assert chosen <= set(tried.iter_rows())
+
+
 def test_nothing_is_tuned_where_nothing_is_chosen(write: Write) -> None:
     """Every command took no notice of `tune` in such a file."""
     text = TRAINED.replace("decide: {", "decide: {tune: {local_step_size: [0.1, 0.2]}, ")
@@ -407,7 +430,8 @@ def test_a_decision_that_is_killed_and_repeated_is_the_same(write: Write, tmp_pa
         (("server.cohort: [2, 3]", "server.cohort: [2, 2]"), "has 2 twice for 'server.cohort'"),
         (("server.cohort: [2, 3]", "server.cohort: [2, 99]"), "cohort"),
         (("server.cohort: [2, 3]", "seed: [2, 3]"), "'seed' cannot be swept"),
-        (("seeds: 4", "tune: {step: [1]}"), "local_step_size"),
+        (("seeds: 4", "tune: {step: [1, 2]}"), "decide.tune.step: unknown option 'step'"),
+        (("seeds: 4", "tune: {learning.local_steps: [1, 0]}"), "decide.tune.learning.local_steps: "),
         (
             ("seeds: 4", f"tune: {{local_step_size: {[*range(1, 102)]}, update_clip: [1, 2]}}"),
             "error: decide.tune: has 202 variants of the optimizer; at most 200 are possible",
