@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Protocol
 
 from fedsim.common.interrupts import look_for_interrupt
@@ -14,6 +15,7 @@ from fedsim.common.printable import printable
 
 _SECONDS_BETWEEN_LINES = 30.0
 _STEPS = 1_000_000  # of a bar
+_BAR, _OTHERS = 10, 28  # cells of a bar at least, and of what stands around it but for the text beside it
 _SOON = 1.0  # seconds after which the pace tells something about the time that is left
 
 
@@ -56,7 +58,8 @@ def on_stderr(*, quiet: bool = False) -> Iterator[Report]:
 def in_notebooks() -> Iterator[Report]:
     """Report progress below a cell, if this process is the kernel of a notebook; nothing elsewhere."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    with nullcontext(silent) if getattr(shell, "kernel", None) is None else _bar() as report:
+    bars = _bar() if find_spec("ipywidgets") else nullcontext(_lines())  # rich warns where it lacks them
+    with nullcontext(silent) if getattr(shell, "kernel", None) is None else bars as report:
         yield report
 
 
@@ -64,11 +67,16 @@ def in_notebooks() -> Iterator[Report]:
 def _bar() -> Iterator[Report]:
     from rich.console import Console
     from rich.markup import escape
-    from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.table import Column
 
     tasks: dict[str, TaskID] = {}
-    columns = "{task.description}", BarColumn(), TaskProgressColumn(), "{task.fields[beside]}", TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True)
+    width = min(40, max(_BAR, console.width - 70))
+    room = Column(no_wrap=True, overflow="ellipsis", max_width=max(1, console.width - width - _OTHERS))
+    beside_it = TextColumn("{task.fields[beside]}", table_column=room)
+    columns = "{task.description}", BarColumn(width), TaskProgressColumn(), beside_it, TimeRemainingColumn()
+    with Progress(*columns, console=console, transient=True) as progress:
 
         def report(what: str, share: float, beside: str = "", /) -> None:
             done = int(_STEPS * share)
