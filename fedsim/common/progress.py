@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar on a terminal; off one, a line per 10 % or 30 s."""
+"""Progress on stderr: a bar on a terminal; off one, a line per 10 % or 30 s, and once the time left is known."""
 
 import sys
 import time
@@ -95,6 +95,7 @@ class _Task:
     first: float
     tenth: int
     said: float
+    foreseen: bool = False  # whether the time that is left was said
 
 
 def _lines() -> Report:
@@ -105,10 +106,10 @@ def _lines() -> Report:
     def report(what: str, share: float, beside: str = "", /) -> None:
         now, tenth = time.monotonic(), int(share * 10)
         task = tasks.setdefault(what, _Task(now, share, -1, now))
-        if tenth > task.tenth or now - task.said >= _SECONDS_BETWEEN_LINES:
-            task.tenth, task.said = tenth, now
-            left = ""
-            if task.first < share < 1.0 and now - task.began >= _SOON:
+        foreseen, left = task.first < share < 1.0 and now - task.began >= _SOON, ""
+        if tenth > task.tenth or now - task.said >= _SECONDS_BETWEEN_LINES or foreseen > task.foreseen:
+            task.tenth, task.said, task.foreseen = tenth, now, foreseen
+            if foreseen:
                 left_s = (1.0 - share) * (now - task.began) / (share - task.first)
                 left = f"{readable_time(max(left_s, 1.0))} left"
             parts = [f"{share:.0%}", beside, left]
