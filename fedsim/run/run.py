@@ -47,13 +47,13 @@ if TYPE_CHECKING:
 _MOST_SHOWN = 15
 _FIRST = (
     ("rounds", "rounds.count", "{:,.0f}"),
-    ("L1 distance from uniform, reports", "participation.reported_l1_uniform", "{:.6f}"),
-    ("L1 distance from uniform, pull", "participation.pull_l1_uniform", "{:.6f}"),
-    ("L1 distance from uniform, measured", "participation.l1_uniform", "{:.6f}"),
-    ("... that independent draws would give", "participation.l1_chance", "{:.6f}"),
-    ("L1 distance from uniform, theory", "participation.l1_uniform_theory", "{:.6f}"),
-    ("L1 distance between the two", "participation.l1_chain", "{:.6f}"),
-    ("... that sampling noise alone would give", "participation.l1_noise", "{:.6f}"),
+    ("distance from uniform (TV), reports", "participation.reported_l1_uniform", "{:.1%}"),
+    ("distance from uniform (TV), pull", "participation.pull_l1_uniform", "{:.1%}"),
+    ("distance from uniform (TV), measured", "participation.l1_uniform", "{:.1%}"),
+    ("... that independent draws would give", "participation.l1_chance", "{:.1%}"),
+    ("distance from uniform (TV), theory", "participation.l1_uniform_theory", "{:.1%}"),
+    ("distance between the two (TV)", "participation.l1_chain", "{:.1%}"),
+    ("... that sampling noise alone would give", "participation.l1_noise", "{:.1%}"),
     ("time that rounds waited for clients", "rounds.waiting_share", "{:.1%}"),
 )
 _UNDER = {"participation.l1_chance": "participation.l1_uniform", "participation.l1_noise": "participation.l1_chain"}
@@ -267,7 +267,8 @@ def figure_lines(metrics: Mapping[str, float]) -> list[str]:
         same = name in _REACHED and not abs(metrics.get(name, math.nan) - selected) > _SAME
         second = name == "participation.l1_uniform" and len(shown) > 1
         if name in metrics and _UNDER.get(name, name) in metrics and not idle and not same:
-            shown.append(("... selections" if second else words, form.format(metrics[name])))
+            value = metrics[name] / (2 if name.startswith("participation.") else 1)  # L1 as TV
+            shown.append(("... selections" if second else words, form.format(value)))
     for name, loss in metrics.items():
         if name.startswith("learning.") and name.endswith(".loss"):
             settled, diverged = (
