@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from traceback import format_exception, walk_tb
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
 
 from typer import Abort, Argument, Exit, Option, Typer
 
@@ -101,11 +101,11 @@ def _told(error: BaseException) -> int:
         complain(f"error: {error.filename}: {error.strerror}")
     elif isinstance(error, RuntimeError) and re.search("Symlink loop|home directory", str(error)):  # of pathlib
         complain(f"error: {error}")
-    elif (show := getattr(error, "show", None)) is not None:  # click's usage errors know how to show themselves
-        if known := getattr(error, "possibilities", None):  # without the hyphens that all options have
-            near = get_close_matches(error.option_name.strip("-"), [each.strip("-") for each in known])
-            error.possibilities = [each for each in known if each.strip("-") in near]
-        show()
+    elif hasattr(usage := cast("Any", error), "show"):  # click's usage errors know how to show themselves
+        if known := getattr(usage, "possibilities", None):  # without the hyphens that all options have
+            near = get_close_matches(usage.option_name.strip("-"), [each.strip("-") for each in known])
+            usage.possibilities = [each for each in known if each.strip("-") in near]
+        usage.show()
     else:
         complain("".join(format_exception(error)).rstrip())
         return UNFORESEEN
