@@ -23,7 +23,7 @@ from fedsim.pages.trial_checks import COVERED, LONGER, LOWER_STEP, settled_losse
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises
 from fedsim.run.cautions import OTHER_SEEDS, of_separation, of_shocks
 from fedsim.run.check import LENGTH, SEEDS, STEP, Check, Grade
-from fedsim.run.run import Run
+from fedsim.run.run import Run, nothing_of
 from fedsim.scenario.learning import ConstantSchedule
 from fedsim.theory.prediction import before_the_chain
 from fedsim.trials.trials import Trials
@@ -55,7 +55,7 @@ def reports_taken(run: Run) -> Iterator[Check]:
     bad = partial(Check, "reports", Grade.BAD)
     if run.rounds.is_empty():
         return
-    if nothing := run.nothing:
+    if nothing := nothing_of(run):
         remedy = "See how sessions ended, and why no report was taken."
         if not run.scenario.jobs and run.scenario.server.deadline is not None and run.known.get("sessions.late_share"):
             remedy = "Set a longer `deadline`."

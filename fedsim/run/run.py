@@ -85,7 +85,7 @@ class Run:
 
     def __repr__(self) -> str:
         """Return some lines with what was run and its key figures."""
-        figures, nothing = figure_lines(self.metrics), self.nothing
+        figures, nothing = figure_lines(self.metrics), nothing_of(self)
         lines = [f"  error: {nothing}"] if nothing else []
         lines += [f"  {line}" for line in figures[:_MOST_SHOWN]]
         lines += [f"  and {len(figures) - _MOST_SHOWN} more"] if len(figures) > _MOST_SHOWN else []
@@ -147,12 +147,7 @@ class Run:
     def failure(self) -> str:
         """Why the run is no success although it ended, because it stalled or took no report; "" where it is one."""
         stalled = self.manifest.get("stalled")
-        return f"{stalled}. The log until then is kept" if stalled else self.nothing
-
-    @property
-    def nothing(self) -> str:
-        """Why no report was taken; "" where one was."""
-        return why_nothing(self.metrics, None if self.scenario.jobs else self.scenario.server.deadline)
+        return f"{stalled}. The log until then is kept" if stalled else nothing_of(self)
 
     def model(self, name: str, which: Literal["average", "last"] = "average") -> Floats:
         """Return a model that an optimizer left behind, shape (d,): the mean over the last half, or the last one.
@@ -253,6 +248,11 @@ def with_manifest(
 
 Result = Run
 """What `fedsim.simulate` returns, by the name under which people know it."""
+
+
+def nothing_of(run: Run) -> str:
+    """Say why no report of a run was taken; "" where one was."""
+    return why_nothing(run.metrics, None if run.scenario.jobs else run.scenario.server.deadline)
 
 
 def figure_lines(metrics: Mapping[str, float]) -> list[str]:

@@ -198,14 +198,15 @@ def test_a_curve_of_many_clients_has_few_points_of_all(run: Run) -> None:
 
 def test_shares_of_groups_over_time_are_those_of_each_span(run: Run) -> None:
     two = living(run, group=pl.when(pl.col("client") < 60).then(pl.lit("a")).otherwise(pl.lit("b")))
-    chart = over_time_chart(two)
+    chart = over_time_chart(two, bias_of(two))
     assert chart is not None
     axes = Figure().subplots()
     chart.draw(axes)
     spans = two.series["reports"]["len"].to_numpy().reshape(20, 2)
     for line, count, size in zip(axes.get_lines(), spans.T, (0.6, 0.4), strict=False):
         np.testing.assert_allclose(line.get_ydata(), count / spans.sum(axis=1) / size)
-    assert over_time_chart(living(run, group=pl.lit("one"))) is None
+    one = living(run, group=pl.lit("one"))
+    assert over_time_chart(one, bias_of(one)) is None
 
 
 def test_clients_are_reached_as_they_first_take_part(small: Load) -> None:

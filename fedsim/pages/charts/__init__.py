@@ -101,7 +101,7 @@ def run_charts(run: Run, bias: Bias) -> dict[str, tuple[Chart | Absent, ...]]:
 
     made = {
         "bias": [
-            *(*who.who_charts(run, bias), who.over_time_chart(run), who.reached_chart(run)),
+            *(*who.who_charts(run, bias), who.over_time_chart(run, bias), who.reached_chart(run)),
             *(distance.distance_chart(run), distance.convergence_chart(run)),
         ],
         "devices": [availability.local_chart(run), availability.hour_chart(run), availability.eligible_chart(run)],

@@ -102,10 +102,12 @@ def _lorenz(name: str, counts: Ints, color: str) -> Series:
     return Series(name, at / len(counts), sums / sums[-1], color)
 
 
-def over_time_chart(run: Run) -> Chart | None:
-    """Draw the participation share of every group by spans of the run; None of one group, or without spans."""
+def over_time_chart(run: Run, bias: Bias) -> Chart | None:
+    """Draw the participation share of every group by spans of the run; None without spans, or if no group's differs."""
     table, sizes = run.series.get("reports"), dict(run.clients.group_by("group", maintain_order=True).len().iter_rows())
-    if table is None or not 1 < len(sizes) <= len(marks.SERIES) or (spans := 1 + int(table["span"].max())) < 2:  # type: ignore[arg-type]
+    if table is None or len(sizes) > len(marks.SERIES) or not any(part.told for part in bias.of("group")):
+        return None
+    if (spans := table["span"].n_unique()) < 2:
         return None
     totals, at = table.group_by("span").agg(pl.col("len").sum()).sort("span")["len"].to_numpy(), np.arange(spans) + 0.5
     if not totals.all():
