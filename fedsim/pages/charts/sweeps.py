@@ -53,11 +53,9 @@ def _along(axis: Axis) -> AxisLook:
 
 def _series(axis: Axis, lines: Mapping[str, Line], chosen: int | None, scale: float = 1.0) -> list[Series]:
     """Draw lines with their intervals, dots where values have no order, and mark the choice on the first with it."""
+    look: LineLook = "marked" if axis.ordered else "dots"
     series = [
-        Series(
-            *(name, line.x, scale * line.mean, marks.series_color(index), "marked" if axis.ordered else "dots"),
-            margin=scale * line.half,
-        )
+        Series(name, line.x, scale * line.mean, marks.series_color(index), look, scale * line.half)
         for index, (name, line) in enumerate(lines.items())
     ]
     at = [(line, line.points == chosen) for line in lines.values() if chosen in line.points]
@@ -73,11 +71,9 @@ def line_chart(
         return None
     series = _series(trials.axis, {line.name or "measured": line for line in lines[:_LINES]}, chosen, wording.scale)
     predicted = np.full(len(trials.names), np.nan) if theory is None else wording.scale * means(trials, theory)
+    look: LineLook = "dashed" if trials.axis.ordered else "hollow"
     series += [
-        Series(
-            *(f"theory{f', {line.name}' * bool(line.name)}", line.x, predicted[line.points], each.color),
-            "dashed" if trials.axis.ordered else "hollow",
-        )
+        Series(f"theory{f', {line.name}' * bool(line.name)}", line.x, predicted[line.points], each.color, look)
         for line, each in zip(lines[:_LINES], series, strict=False)
         if np.isfinite(predicted[line.points]).all()
     ]
