@@ -38,11 +38,12 @@ def ended(run: Run) -> Iterator[Check]:
     """Whether the run reached its end."""
     if stalled := run.manifest.get("stalled"):
         place = "" if run.scenario.jobs else f" in {run.noun} {len(run.rounds) - 1:,}"
-        text = f"The run stalled{place} and ended there: {stalled}."
+        text = f"The run stalled{place} and ended there{'' if place else f': {stalled}'}."
         remedy = "Lower the separation or the buffer."
         if run.scenario.jobs or run.scenario.server.selects_once:
             remedy = "Lower the separation or the cohort, or let rounds go on with fewer clients (`shortage`)."
         yield Check("ended", Grade.BAD, text, facts=("rounds.count",) if place else (), remedy=remedy)
+        yield from [Check("ended", Grade.BAD, f"{capitalized(stalled)}.")] if place else []
     elif run.rounds.is_empty():
         yield Check("ended", Grade.BAD, "Nothing was simulated: the run has no rounds.")
     elif not run.scenario.jobs:

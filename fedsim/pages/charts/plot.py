@@ -29,7 +29,7 @@ from fedsim.pages.tables import Table, thinned
 
 POINTS = 160  # at most so many points of one line: about three pixels each in the page
 _ROUNDING = 1e-12  # of the largest value of a chart: smaller ones are 0
-_ROW_ENTRY = 0.03  # of the height, what each entry of the legend of rows takes
+_ROW_ENTRY = 0.05  # of the height, what each entry of the legend of rows takes
 _ENTRIES, _ENTRY = 8, 0.04  # of a legend that fits, and the height that each more takes
 _SAID = 8  # lines or rows described at most
 _ROW_NAME = 28  # characters of a name that fit to the left of a row
