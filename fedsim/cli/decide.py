@@ -53,10 +53,10 @@ def decide_command(
     except KeyboardInterrupt:
         complain("interrupted: the same command does the rest")
         raise
-    answer = trials_answer(Trials.read(done.directory))
+    answer = trials_answer(trials := Trials.read(done.directory))
     page = write_answer(answer, directory / PAGE)
     if as_json:
-        say_json({"directory": str(directory), "report": str(page), **with_settings(answer)})
+        say_json({"directory": str(directory), "report": str(page), **with_settings(answer, trials)})
     else:
         if not quiet:
             show_answer(answer)

@@ -5,9 +5,11 @@ import gc
 import re
 import shlex
 import sys
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from pathlib import Path
 from traceback import format_exception, walk_tb
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
 
 from typer import Abort, Argument, Exit, Option, Typer
 
@@ -36,6 +38,7 @@ Template = Literal["phones", "paper", "buffered", "privacy", "trace", "fleet", "
 UNFORESEEN, BAD_USAGE, CRASHED = 1, 2, 3
 
 app = Typer(
+    cls=options.CommandGroup,
     help="Simulate who takes part, and when, in cross-device federated learning, and what that does to the model.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -89,17 +92,20 @@ def _told(error: BaseException) -> int:
         return INTERRUPTED
     if isinstance(error, FedsimError):
         words = str(error) if isinstance(error, ScenarioError) else f"error: {error}"
-        complain("\n".join([words, *getattr(error, "__notes__", [])]))
+        complain("\n".join([words, *getattr(error, "__notes__", [])]), red=True)
         return BAD_USAGE if isinstance(error, ScenarioError | ChainError | RunError) else CRASHED
     if users_line(error) or isinstance(error, SystemExit):
-        complain(f"error: {told(error)}")
+        complain(f"error: {told(error)}", red=True)
         return CRASHED
     if isinstance(error, OSError) and error.filename:  # a name that is too long, a folder that cannot be searched
         complain(f"error: {error.filename}: {error.strerror}")
     elif isinstance(error, RuntimeError) and re.search("Symlink loop|home directory", str(error)):  # of pathlib
         complain(f"error: {error}")
-    elif (show := getattr(error, "show", None)) is not None:  # click's usage errors know how to show themselves
-        show()
+    elif hasattr(usage := cast("Any", error), "show"):  # click's usage errors know how to show themselves
+        if known := getattr(usage, "possibilities", None):  # without the hyphens that all options have
+            near = get_close_matches(usage.option_name.strip("-"), [each.strip("-") for each in known])
+            usage.possibilities = [each for each in known if each.strip("-") in near]
+        usage.show()
     else:
         complain("".join(format_exception(error)).rstrip())
         return UNFORESEEN
@@ -196,19 +202,27 @@ def schema_command(out: Annotated[Path | None, Option(metavar="FILE", help="Writ
 
 def metrics_command(
     file: Annotated[
-        Path | None, Argument(metavar="FILE", help="A scenario file, for metrics of its own.", callback=options.meant)
+        Path | None,
+        Argument(
+            metavar="FILE|NAME",
+            help="A scenario file, for metrics of its own; or a name, such as fleet.cost or 'rounds.*', to list these.",
+            callback=options.meant,
+        ),
     ] = None,
     override: options.Overrides = None,
     allow_plugins: options.AllowPlugins = False,
     allow_outside: options.AllowOutside = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """List the names of all metrics, with their units and meanings; those of a scenario's own last."""
-    from fedsim.measure.metrics import listed
+    """List metrics: their names, units and meanings; those of a scenario's own last."""
+    from fedsim.measure.metrics import describe, listed
     from fedsim.measure.metrics.own import made_metrics
 
     known = list(listed())
-    if file is not None:
+    asked = [each for each in known if fnmatchcase(each.name, str(file)) or each is describe(str(file))]
+    if asked and file is not None and not file.exists():
+        known = asked
+    elif file is not None:
         scenario = options.load_scenario(file, override, None, allow_plugins, allow_outside, jobs=True)
         own, mistakes = made_metrics(scenario)
         if mistakes:
@@ -280,7 +294,7 @@ def run_command(
     answers = answers or [answer_of(done)]  # without a page, or of a run that was complete before
     verdict, written = judge(scenario, [done.metrics], done.own), directory / PAGE
     if done.failure:
-        complain(f"error: {done.failure}")
+        complain(f"error: {done.failure}", red=True)
     if as_json:
         judged = [judgement.as_dict() for judgement in verdict]
         report_file = str(written) if written.exists() else None
@@ -307,18 +321,20 @@ def _check_charts(scenario: "Scenario") -> None:
         raise ScenarioError(mistakes)
 
 
-_COMMANDS = (
-    *(chain_command, playground_command, privacy_command, design_command),
-    *(plan_command, sweep_command, compare_command),
-    *(init_command, validate_command, schema_command, metrics_command, run_command, replay_command, report_command),
-    decide_command,
-    calibrate_command,
-)
-for _command in _COMMANDS:
-    app.command(_command.__name__.removesuffix("_command"))(_command)
-app.add_typer(plugin_app, name="plugin")
-app.add_typer(trace_app, name="trace")
-app.add_typer(export_app, name="export")
+_COMMANDS = {
+    "Start": (init_command, validate_command, playground_command),
+    "Simulate": (run_command, report_command, compare_command, metrics_command),
+    "Choose": (plan_command, sweep_command, decide_command, design_command),
+    "Theory": (chain_command, privacy_command),
+    "Continuous integration and plug-ins": (replay_command, schema_command, plugin_app),
+    "Data": (calibrate_command, trace_app, export_app),
+}
+for _panel, _commands in _COMMANDS.items():
+    for _command in _commands:
+        if isinstance(_command, Typer):
+            app.add_typer(_command, rich_help_panel=_panel)
+        else:
+            app.command(_command.__name__.removesuffix("_command"), rich_help_panel=_panel)(_command)
 for _typer in (app, plugin_app, trace_app, export_app):
     for _registered in _typer.registered_commands:
         if _registered.callback is not None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from typer import Argument, BadParameter, Option
+from typer.core import TyperGroup
 
 if TYPE_CHECKING:
     from fedsim.pages import FigureStyle
@@ -75,6 +76,21 @@ def asked_style(figures: Path | None, form: str | None, width: str | None, dpi: 
         if figures is None and None not in given.values():
             raise BadParameter("is of figures; name a folder for them with --figures", param_hint=option)
     return parse_option(lambda each: figure_style(*each), (form, width, dpi), "--dpi")  # whether they go together
+
+
+class CommandGroup(TyperGroup):
+    """Lists commands by what they are for, each with the whole first sentence of its help."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        """Write the sections of the list."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name, command in self.commands.items():
+            panel = getattr(command, "rich_help_panel", None)
+            help_ = (command.help or "").partition("\n\n")[0]
+            panels.setdefault(panel or "Commands", []).append((name, " ".join(help_.split())))
+        for panel, rows in panels.items():
+            with formatter.section(panel):
+                formatter.write_dl(rows)
 
 
 def on_local_files(command: Callable[..., _T]) -> Callable[..., _T]:

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Argument, BadParameter, Option, Typer
-from typer.core import TyperGroup
 
 from fedsim.cli import options
 from fedsim.common.messages import complain, say
@@ -65,7 +64,7 @@ def playground_command(
     say(str(out))
 
 
-class _ExportGroup(TyperGroup):
+class _ExportGroup(options.CommandGroup):
     """Takes ``export DIR --perfetto FILE`` for ``export perfetto DIR --out FILE``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -74,7 +73,9 @@ class _ExportGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-export_app = Typer(cls=_ExportGroup, help="Export a run to the format of another tool.", no_args_is_help=True)
+export_app = Typer(
+    name="export", cls=_ExportGroup, help="Export a run to the format of another tool.", no_args_is_help=True
+)
 _RunDirectory = Annotated[Path, Argument(metavar="RUN", help="A run directory.")]
 
 

@@ -12,7 +12,9 @@ from fedsim.common.errors import PluginError
 from fedsim.common.messages import complain, keep_quiet, say, say_json
 from fedsim.common.registry import registry_of
 
-plugin_app = Typer(help="Classes of your own: begin one, and check it.", no_args_is_help=True)
+plugin_app = Typer(
+    name="plugin", cls=options.CommandGroup, help="Classes of your own: begin one, and check it.", no_args_is_help=True
+)
 _ROLE_NAMES = ", ".join(role.replace(" ", "-") for role in _ROLES)
 
 

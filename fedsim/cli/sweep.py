@@ -1,6 +1,7 @@
 """The commands ``fedsim plan | sweep | compare``: what would be run, running it, and what differs."""
 
 import json
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, BadParameter, Exit, Option
 
 from fedsim.cli import options
-from fedsim.common.messages import complain, keep_quiet, plain, say, say_json, text_table
+from fedsim.common.messages import complain, fitted_table, keep_quiet, plain, say, say_json, text_table
 from fedsim.common.progress import on_stderr
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from fedsim.run.files import Change
     from fedsim.scenario import Scenario
     from fedsim.trials.plan import Plan
+    from fedsim.trials.trials import Trials
 
 _RETRIES = 2
 _ROWS = 30
@@ -206,7 +208,7 @@ def sweep_command(
         raise
     if compact:
         store.compact(directory)
-    answer = trials_answer(Trials.read(directory))
+    answer = trials_answer(trials := Trials.read(directory))
     written = _page(answer, directory) if page else None
     if as_json:
         say_json(
@@ -218,7 +220,7 @@ def sweep_command(
                 "kept": swept.kept,
                 "crashed": [{**vars(run), "error": error} for run, error in swept.crashed.items()],
                 "wall_time_s": round(swept.seconds, 3),
-                **with_settings(answer),
+                **with_settings(answer, trials),
             }
         )
     else:
@@ -325,24 +327,34 @@ def _planned(scenario: "Scenario", override: list[str] | None, out: Path | None)
 
 
 def show_answer(answer: "Answer") -> None:
-    """Print what trials answer: the tables of the settings, and what the answer says."""
+    """Print what trials answer: the tables of the settings, the headline, what is not right, and what to do next."""
     from fedsim.pages.terminal import spoken
 
     for table in filter(None, (each for section in answer.sections[:2] for each in section.tables)):
         complain(plain(f"{table.caption}:"))
         sides = "<" * table.words + ">" * (len(table.header) - table.words)
-        complain(plain(text_table(sides, [table.header, *table.rows[:_ROWS]])))
-        if len(table.rows) > _ROWS:
-            complain(f"... and {_count(len(table.rows) - _ROWS, 'setting')} more in the report")
-    for line in spoken(answer):
+        shown, left = fitted_table(sides, *([*map(plain, row)] for row in (table.header, *table.rows[:_ROWS])))
+        complain(shown)
+        more = [_count(len(table.rows) - _ROWS, "setting")] if len(table.rows) > _ROWS else []
+        if more := [*more, *([_count(left, "column")] if left else [])]:
+            complain(f"... and {' and '.join(more)} more in the report")
+    for line in spoken(replace(answer, sentences=())):
         complain(plain(line))
 
 
-def with_settings(answer: "Answer") -> dict[str, Any]:
-    """Return an answer for JSON, with the rows of its table of settings."""
+def with_settings(answer: "Answer", trials: "Trials") -> dict[str, Any]:
+    """Return an answer for JSON, with the rows of its table of settings, and their means and intervals as numbers."""
+    from fedsim.pages.trial_tables import shown_metrics
+    from fedsim.trials.contrasts import interval
+
     tables = [each for section in answer.sections if section.name == "points" for each in section.tables]
     rows = [dict(zip(table.header, row, strict=True)) for table in tables if table is not None for row in table.rows]
-    return {**answer.json(), "settings": rows}
+    found = {metric: interval(trials.samples(metric)) for metric in shown_metrics(trials)}
+    means = [
+        {"setting": name, **{metric: {"mean": own.mean[row], "half": own.half[row]} for metric, own in found.items()}}
+        for row, name in enumerate(trials.names)
+    ]
+    return {**answer.json(), "settings": rows, "means": means}
 
 
 def _page(answer: "Answer", directory: Path) -> Path | None:

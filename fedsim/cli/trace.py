@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from typer import Argument, BadParameter, Option, Typer
 
+from fedsim.cli import options
 from fedsim.cli.options import AsJson, check_not_read, duration_option, parse_option
 from fedsim.common.errors import Mistake, ScenarioError
 from fedsim.common.messages import as_yaml, complain, say, say_json
@@ -17,7 +18,12 @@ if TYPE_CHECKING:
     from fedsim.availability.trace import CleanTrace, Pattern
     from fedsim.traces.fit import Fit
 
-trace_app = Typer(help="Recorded availability: import it, look at it, fit a model to it.", no_args_is_help=True)
+trace_app = Typer(
+    name="trace",
+    cls=options.CommandGroup,
+    help="Recorded availability: import it, look at it, fit a model to it.",
+    no_args_is_help=True,
+)
 
 _TraceFile = Annotated[Path, Argument(metavar="TRACE", help="A trace: CSV or Parquet.")]
 _Base = Annotated[str | None, Option(metavar="INSTANT", help="The instant of second 0, such as 2020-01-31T00:00:00Z.")]

@@ -11,11 +11,15 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import Any
 
 from fedsim.common.printable import printable, printable_lines
 
 _HIDDEN_IN_JSON = re.compile(r"[^\n\x20-\x7e]")
+_ENDLESS = 1 << 20  # columns where there is no terminal
 _MOST = 1 << 20  # bytes that wait for a reader of stderr; beyond them, what comes is left out
 _PATIENCE_S = 3.0  # how long a process that ends waits for somebody to read on
 
@@ -63,9 +67,35 @@ def text_table(sides: str, rows: Iterable[Sequence[object]]) -> str:
     return "\n".join(lines)
 
 
-def complain(text: str) -> None:
-    """Tell a person something."""
-    sys.stderr.write(printable_lines(text) + "\n")
+def fitted_table(sides: str, header: Sequence[str], *rows: Sequence[str]) -> tuple[str, int]:
+    """Return a table that fits a terminal, and how many of its last columns are left out.
+
+    Heads take several lines where they are wider than what stands below them. Off a terminal all is shown.
+    """
+    width = get_terminal_size((_ENDLESS, 0)).columns
+    whole = text_table(sides, [header, *rows])
+    if len(whole.partition("\n")[0]) <= width:
+        return whole, 0
+    room = [max(map(len, (*head.split(), *column))) for head, *column in zip(header, *rows, strict=True)]
+    kept = max(1, sum(total <= width + 2 for total in accumulate(each + 2 for each in room)))
+    heads = [wrap(head, own) for head, own in zip(header[:kept], room, strict=False)]
+    lines = [[each[at] if at < len(each) else "" for each in heads] for at in range(max(map(len, heads)))]
+    return text_table(sides[:kept], [*lines, *(row[:kept] for row in rows)]), len(header) - kept
+
+
+def folded(text: str) -> str:
+    """Break a line between words where a terminal would break it anywhere."""
+    width = get_terminal_size((_ENDLESS, 0)).columns
+    lines = wrap(text, width - 2, break_long_words=False, break_on_hyphens=False)
+    return "\n  ".join(lines) if len(text) > width else text
+
+
+def complain(text: str, *, red: bool = False) -> None:
+    """Tell a person something; `red` is for errors, and means something on terminals alone."""
+    shown = printable_lines(text)
+    if red and sys.stderr.isatty() and "NO_COLOR" not in os.environ:
+        shown = f"\x1b[31m{shown}\x1b[0m"
+    sys.stderr.write(shown + "\n")
 
 
 def keep_quiet(_text: str) -> None:

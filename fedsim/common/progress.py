@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar on a terminal; off one, a line per 10 % or 30 s."""
+"""Progress on stderr: a bar on a terminal; off one, a line per 10 % or 30 s, and once the time left is known."""
 
 import sys
 import time
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Protocol
 
 from fedsim.common.interrupts import look_for_interrupt
@@ -14,6 +15,7 @@ from fedsim.common.printable import printable
 
 _SECONDS_BETWEEN_LINES = 30.0
 _STEPS = 1_000_000  # of a bar
+_BAR, _OTHERS = 10, 28  # cells of a bar at least, and of what stands around it but for the text beside it
 _SOON = 1.0  # seconds after which the pace tells something about the time that is left
 
 
@@ -56,7 +58,8 @@ def on_stderr(*, quiet: bool = False) -> Iterator[Report]:
 def in_notebooks() -> Iterator[Report]:
     """Report progress below a cell, if this process is the kernel of a notebook; nothing elsewhere."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    with nullcontext(silent) if getattr(shell, "kernel", None) is None else _bar() as report:
+    bars = _bar() if find_spec("ipywidgets") else nullcontext(_lines())  # rich warns where it lacks them
+    with nullcontext(silent) if getattr(shell, "kernel", None) is None else bars as report:
         yield report
 
 
@@ -64,11 +67,16 @@ def in_notebooks() -> Iterator[Report]:
 def _bar() -> Iterator[Report]:
     from rich.console import Console
     from rich.markup import escape
-    from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.table import Column
 
     tasks: dict[str, TaskID] = {}
-    columns = "{task.description}", BarColumn(), TaskProgressColumn(), "{task.fields[beside]}", TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True)
+    width = min(40, max(_BAR, console.width - 70))
+    room = Column(no_wrap=True, overflow="ellipsis", max_width=max(1, console.width - width - _OTHERS))
+    beside_it = TextColumn("{task.fields[beside]}", table_column=room)
+    columns = "{task.description}", BarColumn(width), TaskProgressColumn(), beside_it, TimeRemainingColumn()
+    with Progress(*columns, console=console, transient=True) as progress:
 
         def report(what: str, share: float, beside: str = "", /) -> None:
             done = int(_STEPS * share)
@@ -87,6 +95,7 @@ class _Task:
     first: float
     tenth: int
     said: float
+    foreseen: bool = False  # whether the time that is left was said
 
 
 def _lines() -> Report:
@@ -97,10 +106,10 @@ def _lines() -> Report:
     def report(what: str, share: float, beside: str = "", /) -> None:
         now, tenth = time.monotonic(), int(share * 10)
         task = tasks.setdefault(what, _Task(now, share, -1, now))
-        if tenth > task.tenth or now - task.said >= _SECONDS_BETWEEN_LINES:
-            task.tenth, task.said = tenth, now
-            left = ""
-            if task.first < share < 1.0 and now - task.began >= _SOON:
+        foreseen, left = task.first < share < 1.0 and now - task.began >= _SOON, ""
+        if tenth > task.tenth or now - task.said >= _SECONDS_BETWEEN_LINES or foreseen > task.foreseen:
+            task.tenth, task.said, task.foreseen = tenth, now, foreseen
+            if foreseen:
                 left_s = (1.0 - share) * (now - task.began) / (share - task.first)
                 left = f"{readable_time(max(left_s, 1.0))} left"
             parts = [f"{share:.0%}", beside, left]

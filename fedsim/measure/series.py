@@ -3,8 +3,8 @@
 ``starts`` are sessions begun, by ``time_zone`` and ``slot`` (quarters of an hour); ``reports`` and ``weights`` are the
 reports that were taken by ``span`` of the run, of each ``group`` and ``time_zone`` and of each class of clients by
 weight, ``part``; ``staleness`` are the reports of a buffered server by ``group``, by how many versions they were late,
-and by ``outcome``. Each has a column ``len``. What nobody can ask is not there: homes that are too many, classes where
-all weigh the same, the staleness of rounds.
+and by ``outcome``; ``reached`` is by when, ``time_s``, how many clients had taken part. Each has a column ``len``. What
+nobody can ask is not there: homes that are too many, classes where all weigh the same, the staleness of rounds.
 """
 
 from collections.abc import Mapping
@@ -24,6 +24,7 @@ SLOT_S = 900.0
 """Seconds into which the starts of sessions are gathered: the offset of every time zone is a multiple of it."""
 
 _HOME = ("group", "time_zone")
+_POINTS = 160  # of a curve
 _MOST_HELD = 16  # tables of counts, which are then summed
 SPANS = 20  # equal spans of a run in which reports are counted
 FEWEST_ROUNDS, FEWEST_DAYS = 10 * SPANS, 5  # of a run that has spans
@@ -117,8 +118,8 @@ def series_of(
     return counter.series()
 
 
-_NEEDED = ("client", "round", "selected_s", "outcome")
-_EMPTY = pl.DataFrame(schema=dict(zip(_NEEDED, (pl.Int32, pl.Int32, pl.Float64, pl.String), strict=True)))
+_NEEDED = ("client", "round", "selected_s", "outcome", "gap")
+_EMPTY = pl.DataFrame(schema=dict(zip(_NEEDED, (pl.Int32, pl.Int32, pl.Float64, pl.String, pl.Int32), strict=True)))
 
 
 class SeriesCounter:
@@ -138,12 +139,14 @@ class SeriesCounter:
             for name, kind in self._kinds.items()
         }
         self._tables: dict[str, list[pl.DataFrame]] = {}
+        self._firsts = list[Floats]()
         self.add(_EMPTY.with_columns(staleness=pl.lit(None, pl.Int32)))  # tables have their types without any row
 
     def add(self, part: pl.DataFrame) -> None:
         """Take the next participations."""
         home = pl.Series(self._homes.of_client[part["client"].to_numpy()], dtype=pl.Int64)
         part = part.with_columns(home=home, outcome=pl.col("outcome").cast(pl.String))
+        self._firsts.append(part.filter(pl.col("gap").is_null())["selected_s"].drop_nulls().to_numpy())
         slot = (pl.col("selected_s") / SLOT_S).floor().cast(pl.Int64)
         self._count("starts", part.select("home", slot=slot).drop_nulls(), "home", "slot")
         taken = part.filter(outcome="reported")
@@ -168,7 +171,10 @@ class SeriesCounter:
 
     def series(self) -> dict[str, pl.DataFrame]:
         """Return what was counted."""
+        firsts_s = np.sort(np.concatenate(self._firsts))
+        number = np.unique(np.linspace(1, len(firsts_s), min(len(firsts_s), _POINTS)).astype(np.int64))
         found = {"starts": self._counted("starts", "time_zone", "slot")}
+        found["reached"] = pl.DataFrame({"time_s": firsts_s[number - 1], "len": number})
         if self._buffered:
             found["staleness"] = self._counted("staleness", "group", "staleness", "outcome")
         for name, counts in self._counts.items():

@@ -37,6 +37,7 @@ class Tile:
     value: str
     label: str
     detail: str = ""
+    facts: tuple[str, ...] = ()  # keys of the facts of which it says all, so that no sentence need
 
 
 @dataclass(frozen=True)

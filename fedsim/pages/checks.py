@@ -21,9 +21,9 @@ from fedsim.pages.expectations import verdict
 from fedsim.pages.methods import compare_losses, compared_with, made_worse, optimizer_figures, optimizers, references
 from fedsim.pages.trial_checks import COVERED, LONGER, LOWER_STEP, settled_losses, theory_check
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises
-from fedsim.run.cautions import OTHER_SEEDS, of_separation, of_shocks, why_nothing
+from fedsim.run.cautions import OTHER_SEEDS, of_separation, of_shocks
 from fedsim.run.check import LENGTH, SEEDS, STEP, Check, Grade
-from fedsim.run.run import Run
+from fedsim.run.run import Run, nothing_of
 from fedsim.scenario.learning import ConstantSchedule
 from fedsim.theory.prediction import before_the_chain
 from fedsim.trials.trials import Trials
@@ -38,11 +38,12 @@ def ended(run: Run) -> Iterator[Check]:
     """Whether the run reached its end."""
     if stalled := run.manifest.get("stalled"):
         place = "" if run.scenario.jobs else f" in {run.noun} {len(run.rounds) - 1:,}"
-        text = f"The run stalled{place} and ended there: {stalled}."
+        text = f"The run stalled{place} and ended there{'' if place else f': {stalled}'}."
         remedy = "Lower the separation or the buffer."
         if run.scenario.jobs or run.scenario.server.selects_once:
             remedy = "Lower the separation or the cohort, or let rounds go on with fewer clients (`shortage`)."
         yield Check("ended", Grade.BAD, text, facts=("rounds.count",) if place else (), remedy=remedy)
+        yield from [Check("ended", Grade.BAD, f"{capitalized(stalled)}.")] if place else []
     elif run.rounds.is_empty():
         yield Check("ended", Grade.BAD, "Nothing was simulated: the run has no rounds.")
     elif not run.scenario.jobs:
@@ -55,9 +56,12 @@ def reports_taken(run: Run) -> Iterator[Check]:
     bad = partial(Check, "reports", Grade.BAD)
     if run.rounds.is_empty():
         return
-    if nothing := why_nothing(run.known):
-        late = run.known.get("sessions.late_share") and run.scenario.server.deadline is not None
-        remedy = "Set a longer `deadline`." if late else "See how sessions ended, and why no report was taken."
+    if nothing := nothing_of(run):
+        remedy = "See how sessions ended, and why no report was taken."
+        if not run.scenario.jobs and run.scenario.server.deadline is not None and run.known.get("sessions.late_share"):
+            remedy = "Set a longer `deadline`."
+        elif run.known.get("rounds.shortage_share") and not run.known.get("sessions.count"):
+            remedy = "Lower `cohort`: too few clients were eligible at a time."
         facts = () if run.scenario.jobs else ("rounds.count", "sessions.count")
         yield bad(f"{capitalized(nothing)}.", facts=facts, remedy=remedy)
     elif not run.clients["reported"].sum():
@@ -103,7 +107,6 @@ def expectations(run: Run) -> Iterator[Check]:
 
 
 _FAULTS: Mapping[str, tuple[Callable[[float], bool], Grade, str]] = {
-    "diverged_round": (lambda _: True, Grade.BAD, "Training with “{}” diverged at round {:,.0f}."),
     "dropped_updates": (bool, Grade.CAUTION, "Updates of “{}” that were not finite, and counted as zero: {:,.0f}."),
     "moved": (lambda value: not value, Grade.BAD, "The model of “{}” never moved: no step, or only steps of zero."),
 }
@@ -117,6 +120,14 @@ def trained(run: Run) -> Iterator[Check]:
         return
     faults, twins = list[Check](), {own: twin for twin, own in references(tuple(ends)).items()}
     worse = {name for name in ends if run.known.get(f"learning.{name}.moved") != 0 and made_worse(run, name)}
+    if diverged := optimizer_figures(run, "diverged_round"):
+        who = f"Training with {listing([f'“{name}”' for name in diverged])}"
+        if len(diverged) == len(optimizers(run)) > 1:
+            who = f"All {count(len(diverged), 'training')}"
+        first, last = min(diverged.values()), max(diverged.values())
+        when = f"at round {count(first)}" if first == last else f"between rounds {count(first)} and {count(last)}"
+        keys, by = tuple(f"learning.{name}.diverged_round" for name in diverged), _lower_step(run, next(iter(diverged)))
+        faults.append(Check("trained", Grade.BAD, f"{who} diverged {when}.", facts=keys, **by))
     for name in optimizers(run):
         fault = partial(Check, "trained", of=name)
         for figure, (wrong, state, text) in _FAULTS.items():

@@ -12,7 +12,7 @@ import polars as pl
 from fedsim.common.formatting import capitalized, count, cut, equation
 from fedsim.pages.answer import Answer, Check, Grade, Section
 from fedsim.pages.charts.learning import loss_chart
-from fedsim.pages.charts.who import clients_chart
+from fedsim.pages.charts.who import lorenz_chart
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.provenance import ReportProvenance, run_provenance, sweep_provenance
 from fedsim.pages.tables import Table
@@ -63,7 +63,7 @@ def comparison_answer(found: Comparison, sides: Sequence[Side] = ()) -> Answer:
     """Return what is said of a comparison; with its two sides, what they are and how they look too."""
     answer, names = trials_answer(found.trials, tuple(_checks(found))), [side.name for side in sides]
     runs = {letter: side.run for letter, side in zip("AB", sides, strict=False) if side.run is not None}
-    charts = [clients_chart(runs, "frequencies"), loss_chart(runs)] if len(runs) == 2 else []
+    charts = [lorenz_chart(runs, "frequencies"), loss_chart(runs)] if len(runs) == 2 else []
     return replace(
         answer,
         kind="comparison",

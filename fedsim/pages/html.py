@@ -20,7 +20,7 @@ from fedsim.pages.render import picture
 MOST_CHECKS = 8
 """Checks of the strip: the alarms first."""
 _OWN = {"index", "playground"}  # kinds of pages that have a template of their own
-_WIDE = 6  # columns of a table that takes a row of the grid
+_WIDE = 4  # columns of a table that takes a row of the grid
 _DIGITS = 16  # of the hashes that tell a page that is out of date
 
 
@@ -84,8 +84,11 @@ def render(answer: Answer, **context: object) -> str:
 def _first_screen(answer: Answer) -> dict[str, object]:
     """Return what a page and a notebook show first: checks, sentences by question, and the picture."""
     said, first = dict[str, list[Sentence]](), answer.first_picture
+    shown_once = {fact for tile in answer.tiles for fact in tile.facts}
+    shown_once |= {fact for section in answer.sections for table in section.tables if table for fact in table.facts}
     for each in (*answer.sentences, *answer.remedies):
-        said.setdefault(each.about, []).append(each)
+        if not each.facts or each.command or not shown_once.issuperset(each.facts):
+            said.setdefault(each.about, []).append(each)
     shown = None if first is None else (first, picture(first))
     return {"answer": answer, "chips": strip(answer), "said": said, "picture": shown}
 

@@ -65,7 +65,7 @@ def jobs_answer(run: Run) -> Answer:
         checks=checks,
         sentences=[each for each in said if each.text != headline],
         tiles=tuple(_tiles(run)),
-        sections=(Section("jobs", "The jobs", (_chart(trials, alone),), [_table(trials)]),),
+        sections=(Section("side-by-side", "The jobs", (_chart(trials, alone),), [_table(trials)]),),
         figures=(JOBS,),
         origins={"": run_provenance(run.manifest)},
     )

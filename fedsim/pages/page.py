@@ -16,6 +16,7 @@ from fedsim.pages.summary import json_summary, markdown_summary
 from fedsim.run.load import load
 from fedsim.run.run import Run
 from fedsim.trials.store import SWEEP_FILE
+from fedsim.trials.trials import FINAL, Trials
 
 PAGE, INDEX = "report.html", "index.html"
 
@@ -28,9 +29,8 @@ def answer_of(what: Path | Run, plugins: bool = False) -> Answer:
     RunError
         The directory lacks a file or has one that is unreadable, or not the one that the run wrote.
     """
-    if isinstance(what, Path) and (what / SWEEP_FILE).exists():
+    if isinstance(what, Path) and ((what / SWEEP_FILE).exists() or (what / FINAL / SWEEP_FILE).exists()):
         from fedsim.pages.trials import trials_answer
-        from fedsim.trials.trials import Trials
 
         return trials_answer(Trials.read(what))
     from fedsim.pages.run import run_answer

@@ -89,7 +89,7 @@ def figure_file(chart: Chart, form: str, width: float, dpi: int) -> bytes:
     }[form]
     file = io.BytesIO()
     with _style(scale):
-        title = textwrap.wrap(chart.title, characters(width, 1.18 * _TITLE * scale), max_lines=2, placeholder="…")
+        title = textwrap.wrap(chart.title, characters(width, 1.18 * _TITLE * scale), max_lines=4, placeholder="…")
         _laid_out(chart, width, title).savefig(file, format=form, dpi=dpi, metadata=metadata)
     return _readable(file) if form == "svg" else file.getvalue()
 

@@ -125,7 +125,8 @@ def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
         best = min(losses, key=lambda name: losses[name])
         yield Tile(number(losses[best]), "loss" if len(losses) == 1 else "lowest loss", best)
     noun, daily = f"{run.noun}{'s' if len(run.rounds) != 1 else ''}", run.known.get("updates.per_day")
-    yield Tile(count(len(run.rounds)), noun, "" if daily is None else wording_of("updates.per_day").write(daily))
+    pace = "" if daily is None else wording_of("updates.per_day").write(daily)
+    yield Tile(count(len(run.rounds)), noun, pace, ("updates.per_day",))
     paid = [
         f"{wording_of(f'fleet.{name}').write(run.known[f'fleet.{name}'])}{way}"
         for name, way in _PAID.items()
@@ -136,7 +137,10 @@ def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
     elif paid:
         yield Tile(paid[0], "what sessions took", ", ".join(paid[1:]))
     elif (hours := run.known.get("sessions.device_hours")) is not None:
-        yield Tile(f"{number(hours, 3)}\N{NARROW NO-BREAK SPACE}h", "of device time")
+        wasted = run.known.get("sessions.wasted_share")
+        detail = "" if wasted is None else f"{percent(wasted)} of it wasted"
+        facts = ("sessions.device_hours", "sessions.wasted_share")
+        yield Tile(f"{number(hours, 3)}\N{NARROW NO-BREAK SPACE}h", "of device time", detail, facts)
 
 
 _PAID = {"bytes_down": " down", "bytes_up": " up", "energy": "", "carbon": " CO2"}

@@ -40,6 +40,7 @@ class Table:
     # How many of the first columns hold words, set to the left; the others hold numbers, set to the right
     words: int = 1
     note: str = ""  # what was left out; empty where nothing was
+    facts: tuple[str, ...] = ()  # keys of the facts of which it says all, so that no sentence need
     places: tuple[float, ...] = ()  # of a chart's data: where each row stands along x, or along y; empty if nowhere
     along: Literal["x", "y"] = "x"
 
@@ -83,7 +84,8 @@ def bias_table(run: Run, bias: Bias) -> Table | None:
         "L1 is the sum over all clients of |frequency - 1/N|, as papers give it; half of it is the total variation "
         "distance (TV): the share of reports that would have to come from other clients for all to give equally many."
     )
-    return Table("How far frequencies lie from each other", ("Distance", "TV", "L1"), rows, note=note)
+    said = tuple(f"participation.{name}" for name in ("l1_uniform", "pull_l1_uniform", "l1_uniform_theory"))
+    return Table("How far frequencies lie from each other", ("Distance", "TV", "L1"), rows, note=note, facts=said)
 
 
 def ending_table(what: str, endings: pl.DataFrame) -> Table:
@@ -142,7 +144,7 @@ def cost_table(run: Run) -> Table | None:
         (capitalized(of.words), of.write(value), of.write(value / updates) if updates else NO_VALUE)
         for of, value in known.items()
     )
-    return Table("What it costs", ("Of", "In all", "For each update"), rows)
+    return Table("What it costs", ("Of", "In all", "For each update"), rows, facts=_COSTS)
 
 
 def who_pays_table(run: Run) -> Table | None:

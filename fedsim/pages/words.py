@@ -58,7 +58,7 @@ def how_even(run: Run, bias: Bias) -> Sentence | None:
     if bias.fair is not None:
         chance += f" ({percent(bias.fair)})"
     if bias.seen in {Seen.EVEN, Seen.ONCE, Seen.UNTESTED}:
-        judged = bias.why if bias.seen is Seen.UNTESTED else bias.seen.value
+        judged = f"not tested, {bias.why}" if bias.seen is Seen.UNTESTED else bias.seen.value
     elif bias.more_even:
         judged = f"more even than {chance}"
     else:
@@ -92,13 +92,18 @@ def contrast(bias: Bias) -> Sentence | None:
         return share(high if high.told else low)
     text = f"Participation of {high.words} is {number(high.times, 3)} times a fair share, and of {low.words} "
     text += f"{number(low.times, 3)} times: a significant difference."
+    if not low.times:
+        text = f"{capitalized(low.words)} never reported, and {high.words} reported {number(high.times, 3)} times its "
+        text += "fair share."
     return Sentence(text, BIAS, tuple(dict.fromkeys((*high.facts, *low.facts))))
 
 
 def who_takes_part(run: Run, bias: Bias) -> Sentence | None:
-    """Say who takes part: the widest significant contrast, or else how even participation is."""
+    """Say who takes part: the widest significant contrast, or that no bias was found, or how even participation is."""
     if bias.seen is Seen.ALONE:
         return Sentence("The one client takes part every time.", BIAS)
+    if bias.seen is Seen.NONE and not bias.more_even:
+        return Sentence(f"No bias found{bias.could_see}.", BIAS, ("bias", "shares"))
     return (contrast(bias) if bias.seen is Seen.BIAS else None) or how_even(run, bias)
 
 

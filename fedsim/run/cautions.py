@@ -117,10 +117,10 @@ def before(federation: PreparedFederation) -> Iterator[Check]:
     yield from of_memory(federation)
 
 
-def why_nothing(metrics: Mapping[str, float]) -> str:
+def why_nothing(metrics: Mapping[str, float], deadline_s: float | None = None) -> str:
     """Say that no report was taken, and what became of the sessions; "" where one was, or if that is not known.
 
-    Of several jobs it says that of the first one without a report.
+    Of several jobs it says that of the first one without a report. The deadline is named where it is given.
     """
     for job, own in of_jobs(metrics).items():
         if nothing := why_nothing(own):
@@ -129,6 +129,10 @@ def why_nothing(metrics: Mapping[str, float]) -> str:
     if sessions < 0 or "rounds.count" not in metrics or metrics.get("sessions.reported_share", 0.0) > 0:
         return ""
     ends = {name: round(metrics.get(f"sessions.{name}_share", 0.0) * sessions) for name in SESSION_OUTCOMES}
+    if not sessions:
+        return f"nobody was selected in {count(metrics['rounds.count'], 'round')}"
+    if sessions == ends["late"]:
+        limit = "" if deadline_s is None else f"{readable_time(deadline_s)} "
+        return f"all {count(sessions, 'session')} missed the {limit}deadline"
     ended = ", ".join(f"{number:,} {name}" for name, number in ends.items() if number)
-    what = f"sessions: {ended}" if ended else "nobody was selected"
-    return f"no report was taken in {count(metrics['rounds.count'], 'round')} ({what})"
+    return f"no report was taken of {count(sessions, 'session')} in {count(metrics['rounds.count'], 'round')} ({ended})"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from fedsim import theory
 from fedsim.common.arguments import whole
@@ -28,11 +29,17 @@ from fedsim.theory.question import ChainTooLargeError, separations
 _CONFIDENCE = 0.95
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ChainAnswer(theory.Stationary):
     """The long-run participation under one separation; `as_json` is the whole answer of ``fedsim chain --json``."""
 
     as_json: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return a row for each client: `client`, `weight`, `pi`, and where they are known `standard_error`, `pull`."""
+        columns = {"weight": self.weights, "pi": self.pi, "standard_error": self.standard_error, "pull": self.pull}
+        known = {name: values for name, values in columns.items() if values is not None}
+        return pl.DataFrame(known).with_row_index("client")
 
     def _repr_html_(self) -> str:
         return Answers([self])._repr_html_()
@@ -40,6 +47,13 @@ class ChainAnswer(theory.Stationary):
 
 class Answers(list[ChainAnswer]):
     """The answers to one question, by separation: a list that a notebook shows as a table."""
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return a row for each separation, null where clients have different ones, with its distances from uniform."""
+        figures = ("method", "l1_uniform", "tv_uniform", "ratio")
+        separations = [each.separation if isinstance(each.separation, int) else None for each in self]
+        columns = {name: [getattr(each, name) for each in self] for name in figures}
+        return pl.DataFrame({"separation": separations, **columns})
 
     def _repr_html_(self) -> str:
         header = ("R", "method", "L1 from uniform", "TV from uniform", "max/min pi")

@@ -1,7 +1,7 @@
 """Weights of the server under which participation is a wanted one, and what they cost, tried by simulating."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -46,9 +46,9 @@ class SimulatedShares:
 class Design:
     """Weights for a wanted participation. Shares are of the pull on the model; arrays are (N,)."""
 
-    weights: Floats  # mean 1
-    wanted: Floats  # sum 1
-    expected: Floats  # what theory expects under the weights, sum 1
+    weights: Floats = field(repr=False)  # mean 1
+    wanted: Floats = field(repr=False)  # sum 1
+    expected: Floats = field(repr=False)  # what theory expects under the weights, sum 1
     method: str  # which theory that is
     before: SimulatedShares  # with the scenario's own weights
     after: SimulatedShares

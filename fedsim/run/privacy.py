@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from fedsim.common.arguments import whole
 from fedsim.common.errors import ChainError, ScenarioError
@@ -48,6 +49,10 @@ class Row:
 
 class Promises(list[Row]):
     """What several separations promise: a list that a notebook shows as a table."""
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return a row for each separation, with the columns of ``fedsim privacy --json``."""
+        return pl.DataFrame([row.as_dict() for row in self])
 
     def _repr_html_(self) -> str:
         header = ("R", "cohort", "b", "k", *self[0].guarantee.shown, "noise of the mean", "L1 from uniform, theory")

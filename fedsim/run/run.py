@@ -47,13 +47,13 @@ if TYPE_CHECKING:
 _MOST_SHOWN = 15
 _FIRST = (
     ("rounds", "rounds.count", "{:,.0f}"),
-    ("L1 distance from uniform, reports", "participation.reported_l1_uniform", "{:.6f}"),
-    ("L1 distance from uniform, pull", "participation.pull_l1_uniform", "{:.6f}"),
-    ("L1 distance from uniform, measured", "participation.l1_uniform", "{:.6f}"),
-    ("... that independent draws would give", "participation.l1_chance", "{:.6f}"),
-    ("L1 distance from uniform, theory", "participation.l1_uniform_theory", "{:.6f}"),
-    ("L1 distance between the two", "participation.l1_chain", "{:.6f}"),
-    ("... that sampling noise alone would give", "participation.l1_noise", "{:.6f}"),
+    ("distance from uniform (TV), reports", "participation.reported_l1_uniform", "{:.1%}"),
+    ("distance from uniform (TV), pull", "participation.pull_l1_uniform", "{:.1%}"),
+    ("distance from uniform (TV), measured", "participation.l1_uniform", "{:.1%}"),
+    ("... that independent draws would give", "participation.l1_chance", "{:.1%}"),
+    ("distance from uniform (TV), theory", "participation.l1_uniform_theory", "{:.1%}"),
+    ("distance between the two (TV)", "participation.l1_chain", "{:.1%}"),
+    ("... that sampling noise alone would give", "participation.l1_noise", "{:.1%}"),
     ("time that rounds waited for clients", "rounds.waiting_share", "{:.1%}"),
 )
 _UNDER = {"participation.l1_chance": "participation.l1_uniform", "participation.l1_noise": "participation.l1_chain"}
@@ -85,7 +85,7 @@ class Run:
 
     def __repr__(self) -> str:
         """Return some lines with what was run and its key figures."""
-        figures, nothing = figure_lines(self.metrics), why_nothing(self.metrics)
+        figures, nothing = figure_lines(self.metrics), nothing_of(self)
         lines = [f"  error: {nothing}"] if nothing else []
         lines += [f"  {line}" for line in figures[:_MOST_SHOWN]]
         lines += [f"  and {len(figures) - _MOST_SHOWN} more"] if len(figures) > _MOST_SHOWN else []
@@ -147,7 +147,7 @@ class Run:
     def failure(self) -> str:
         """Why the run is no success although it ended, because it stalled or took no report; "" where it is one."""
         stalled = self.manifest.get("stalled")
-        return f"{stalled}. The log until then is kept" if stalled else why_nothing(self.metrics)
+        return f"{stalled}. The log until then is kept" if stalled else nothing_of(self)
 
     def model(self, name: str, which: Literal["average", "last"] = "average") -> Floats:
         """Return a model that an optimizer left behind, shape (d,): the mean over the last half, or the last one.
@@ -250,6 +250,11 @@ Result = Run
 """What `fedsim.simulate` returns, by the name under which people know it."""
 
 
+def nothing_of(run: Run) -> str:
+    """Say why no report of a run was taken; "" where one was."""
+    return why_nothing(run.metrics, None if run.scenario.jobs else run.scenario.server.deadline)
+
+
 def figure_lines(metrics: Mapping[str, float]) -> list[str]:
     """Return the figures to be read first, one per line: rounds, distances, waits, losses, the user's own metrics."""
     metrics = {name: value for name, value in metrics.items() if ".alone." not in name}
@@ -262,7 +267,8 @@ def figure_lines(metrics: Mapping[str, float]) -> list[str]:
         same = name in _REACHED and not abs(metrics.get(name, math.nan) - selected) > _SAME
         second = name == "participation.l1_uniform" and len(shown) > 1
         if name in metrics and _UNDER.get(name, name) in metrics and not idle and not same:
-            shown.append(("... selections" if second else words, form.format(metrics[name])))
+            value = metrics[name] / (2 if name.startswith("participation.") else 1)  # L1 as TV
+            shown.append(("... selections" if second else words, form.format(value)))
     for name, loss in metrics.items():
         if name.startswith("learning.") and name.endswith(".loss"):
             settled, diverged = (

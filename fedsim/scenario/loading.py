@@ -197,9 +197,11 @@ def _in_order(mistakes: Sequence[Mistake], more: int = 0) -> list[Mistake]:
         found = _POSITION.search(mistake.place)
         return (int(found[1]), int(found[2])) if found else (0, 0)
 
-    unique = list(dict.fromkeys(mistakes))
-    shown = sorted(unique, key=position)[:_MOST_MISTAKES]
-    more += len(unique) - len(shown)
+    once = dict[object, Mistake]()
+    for each in mistakes:  # what an override with * put in many places is wrong once
+        once.setdefault(each if each.path == () or _POSITION.search(each.place) else (each.place, each.path[-1]), each)
+    more = 0 if more and len(once) == 1 else more + max(0, len(once) - _MOST_MISTAKES)
+    shown = sorted(once.values(), key=position)[:_MOST_MISTAKES]
     return [*shown, Mistake("", (), f"there are {more:,} more mistakes")] if more else shown
 
 

@@ -1,7 +1,7 @@
 """From a stated start to stationarity: the law of the participants of each round, and frequencies counted so far."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 import numpy as np
@@ -22,14 +22,14 @@ _METHODS = ("auto", "exact", "monte-carlo")
 class Convergence:
     """The law of a participant of round t, and its distance from the stationary one."""
 
-    eta: Floats  # (T, N) eta_R(t)[i] = P(i in S_t) / E abs(S_t), rows t = 0..T-1, or its estimate
+    eta: Floats = field(repr=False)  # (T, N) eta_R(t)[i] = P(i in S_t) / E abs(S_t), rows t = 0..T-1, or its estimate
     # (T,) TV distance between eta_R(t) and `limit`. This is the distance of the law of *participants* from one start,
     # not of the chain's state from the worst start: see `fedsim.theory.mixing` for that.
-    tv: Floats
+    tv: Floats = field(repr=False)
     # (T,) TV distance that sampling noise alone would give at that round, on average; ``None`` when exact. A measured
     # `tv` near it says only that the distance is no larger.
-    noise_floor: Floats | None
-    start: Ints  # (N,) rounds that each client still had to wait at round 0
+    noise_floor: Floats | None = field(repr=False)
+    start: Ints = field(repr=False)  # (N,) rounds that each client still had to wait at round 0
     # The stationary law compared with; its `separation`, `cohort` and `law` are those of the question
     limit: Stationary
     method: str  # ``exact`` or ``monte-carlo``
@@ -93,8 +93,8 @@ class RunningFrequencies:
     (T,), is that of the estimate over so many replicas, and `limit` the stationary law compared with.
     """
 
-    l1: Floats
-    standard_error: Floats
+    l1: Floats = field(repr=False)
+    standard_error: Floats = field(repr=False)
     limit: Stationary
     replicas: int
 

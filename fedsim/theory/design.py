@@ -7,7 +7,7 @@ Midzuno, none can have less than its chance in the second draws, which are unifo
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,10 +37,10 @@ _FAR, _CLOSE = 800.0, 2.0**-49  # logarithms of a common factor: the most, and h
 class Designed:
     """Weights for a wanted participation."""
 
-    weights: Floats  # (N,), mean 1
-    shares: Floats  # (N,) that theory expects under them, sum 1
-    target: Floats  # (N,) shares that were aimed at, sum 1: those wanted, as far as they can be had
-    cut: Bools  # (N,) clients that cannot have what was wanted
+    weights: Floats = field(repr=False)  # (N,), mean 1
+    shares: Floats = field(repr=False)  # (N,) that theory expects under them, sum 1
+    target: Floats = field(repr=False)  # (N,) shares that were aimed at, sum 1: those wanted, as far as they can be had
+    cut: Bools = field(repr=False)  # (N,) clients that cannot have what was wanted
     method: str  # of `fedsim.theory.stationary`
     error: float  # of a share, relative, at most; of the mean field an estimate
 

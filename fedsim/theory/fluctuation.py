@@ -6,7 +6,7 @@ debiasing weights of Sun et al. (2025, algorithm 1) are 1 / (N lambda_i), so to 
 of lambda_i, and that of the count itself: sigma_i / (pi_i sqrt T).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import log
 
 import numpy as np
@@ -37,10 +37,10 @@ class Fluctuation:
     1,500 clients.
     """
 
-    pi: Floats
-    variance: Floats
+    pi: Floats = field(repr=False)
+    variance: Floats = field(repr=False)
     method: str
-    covariance: Floats | None = None
+    covariance: Floats | None = field(default=None, repr=False)
 
 
 def asymptotic_variance(

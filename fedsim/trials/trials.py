@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +26,7 @@ COMPARED, FINAL = "compared", "final"
 """The stage of the runs that are compared, others having tuned them; and the folder of that stage of a decision."""
 SIDE = "side"
 """The parameter of a comparison, whose values are A and B."""
+_BLOCK = 36  # characters of a block of a scenario that names a setting
 _TUNING = r"^learning\.(v\d+)\.([a-z_]+)$"
 _NUMBERS, _WORDS = ("setting", "seed"), ("variant", "stage", "status", "fact")
 _VALUES = ("value", "half")
@@ -36,6 +38,16 @@ def value_text(value: object) -> str:
     if isinstance(value, bool) or value is None:
         return json.dumps(value)
     return number(value) if isinstance(value, int | float) else str(value)
+
+
+def _block_text(value: object) -> str:
+    """Write a block of a scenario by its kinds and options: ``fedprox mu 0.1``."""
+    if isinstance(value, list):
+        return " + ".join(map(_block_text, value))
+    if isinstance(value, dict):
+        options = [f"{key} {_block_text(each)}" for key, each in value.items() if key != "kind"]
+        return " ".join([*([str(value["kind"])] if "kind" in value else []), *options])
+    return value_text(value)
 
 
 def short_name(parameter: str) -> str:
@@ -69,6 +81,7 @@ class Axis:
     x: Floats  # where each setting lies: the value of a number, else the place of its value in the order of all
     ticks: tuple[str, ...]  # the values in that order, where they are no numbers; empty for numbers
     marks: tuple[str, ...] = ()  # the same without names, as they stand under a chart
+    ordered: bool = True  # whether its values have an order of their own: numbers, durations
 
     @property
     def name(self) -> str:
@@ -267,9 +280,13 @@ class Trials:
         found = {}
         for name in (*self.parameters, *self.tuned):
             values = [value_text(value) for value in self.settings[name].to_list()]
-            # Whole blocks of a scenario are numbered: written out they would name nothing.
-            blocks = list(dict.fromkeys(value for value in values if value[:1] in {"[", "{"}))
-            found[name] = tuple(f"no. {blocks.index(value) + 1}" if value in blocks else value for value in values)
+            blocks = dict.fromkeys(value for value in values if value[:1] in {"[", "{"})
+            with suppress(ValueError):
+                blocks |= {value: _block_text(json.loads(value)) for value in blocks}
+            # Blocks that are long, or look alike, are numbered: written out they would name nothing.
+            if len(set(blocks.values())) < len(blocks) or any(len(text or "") > _BLOCK for text in blocks.values()):
+                blocks = {value: f"no. {at}" for at, value in enumerate(blocks, start=1)}
+            found[name] = tuple(blocks.get(value) or value for value in values)
         return found
 
     def texts(self, parameter: str) -> tuple[str, ...]:
@@ -339,7 +356,8 @@ class Trials:
         x = np.array([ticks.index(value) for value in values], dtype=np.float64)
         bare = [", ".join(row) for row in zip(*(self.texts(name) for name in varying), strict=True)]
         marks = tuple(bare[values.index(tick)] for tick in ticks)
-        return Axis(parameters, names, written, x, ticks, marks)
+        ordered = any(self._lengths(name) is not None for name in varying)
+        return Axis(parameters, names, written, x, ticks, marks, ordered)
 
     def _in_order(self, varying: Sequence[str], values: Sequence[str]) -> tuple[str, ...]:
         """Sort values by the numbers and durations in them, that with the most values first; else as they come."""

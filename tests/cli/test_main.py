@@ -1,12 +1,15 @@
 """The command line as a person types it: what is printed where, and the exit codes."""
 
 import json
+import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+import typer.main
 
+from fedsim.cli import app
 from fedsim.cli.main import Template
 from fedsim.measure.metrics import listed
 from tests.command import fedsim, fedsim_process
@@ -19,6 +22,38 @@ def test_help_names_every_command() -> None:
     done = fedsim("--help")
     assert done.returncode == 0
     assert all(name in done.stdout for name in ("init", "validate", "schema", "run", "chain", "metrics"))
+
+
+def test_help_has_groups_and_whole_sentences() -> None:
+    shown = fedsim("--help", COLUMNS="80").stdout
+    sections = re.findall(r"^(\S.*):$", shown, re.MULTILINE)
+    assert sections[1:] == ["Start", "Simulate", "Choose", "Theory", "Continuous integration and plug-ins", "Data"]
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "..." not in shown.partition("Start:")[2]
+    assert all(f"  {name} " in shown for name in typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    assert "..." not in fedsim("trace", "--help", COLUMNS="80").stdout.partition("Commands:")[2]
+
+
+def test_metrics_are_found_by_name_or_pattern(tmp_path: Path) -> None:
+    assert fedsim("metrics", "fleet.cost").stdout.split()[0] == "fleet.cost"
+    assert fedsim("metrics", "learning.fedavg.loss").stdout.split()[0] == "learning.OPTIMIZER.loss"
+    names = [line.split()[0] for line in fedsim("metrics", "rounds.*").stdout.splitlines()]
+    assert names == [metric.name for metric in listed() if metric.name.startswith("rounds.")]
+    assert fedsim("metrics", tmp_path / "none.yaml").returncode == 2
+
+
+def test_an_option_is_answered_by_one_that_is_like_it() -> None:
+    assert "--out" not in fedsim("run", SYNTHETIC, "--bogus").stderr
+    assert "Possible options: --out)" in fedsim("run", SYNTHETIC, "--outt", "x").stderr
+
+
+def test_a_typo_below_a_wildcard_is_one_mistake(write: Write) -> None:
+    many = write("stop: {rounds: 9}\npopulation:\n" + "  - {devices: 2}\n" * 300 + "server: {cohort: 3}\n")
+    done = fedsim("run", many, "--set", "population.*.seperation=8", "--set", "population.*.wieght=1")
+    assert done.stderr.splitlines() == [
+        "--set population.*.seperation=8: error: population[0].seperation: unknown key; did you mean 'separation'?",
+        "--set population.*.wieght=1: error: population[0].wieght: unknown key; did you mean 'weight'?",
+    ]
 
 
 def test_version() -> None:
@@ -135,8 +170,8 @@ def test_a_run_says_what_equal_chances_and_sampling_noise_would_give(write: Writ
     known = fedsim("run", path, *out, "--set", "stop.rounds=300").stderr.splitlines()
     fair = next(k for k, line in enumerate(known) if line.startswith("... that independent draws would give"))
     noise = next(k for k, line in enumerate(known) if line.startswith("... that sampling noise alone would give"))
-    assert known[fair - 1].startswith("L1 distance from uniform, measured")
-    assert known[noise - 1].startswith("L1 distance between the two")
+    assert known[fair - 1].startswith("distance from uniform (TV), measured")
+    assert known[noise - 1].startswith("distance between the two (TV)")
     assert not any("too short" in line for line in known)
     renewal = "population.0.availability={kind: renewal, on: 30m, off: 10m}"
     without = fedsim("run", path, *out, "--set", renewal, "--set", "stop.rounds=300").stderr

@@ -77,6 +77,19 @@ def test_answers_of_theory(small: Load) -> None:
     assert field[0].caveats[0] in unescape(field._repr_html_())
 
 
+def test_answers_are_short_in_a_line_and_whole_as_a_frame(small: Load) -> None:
+    answers = fedsim.chain(small(), separation=[0, 2])
+    assert "array" not in repr(answers)
+    assert len(repr(answers[0])) < 200
+    frame = answers.to_frame()
+    assert frame["separation"].to_list() == [0, 2]
+    assert frame["tv_uniform"].to_list() == [each.tv_uniform for each in answers]
+    assert answers[1].to_frame()["pi"].to_list() == answers[1].pi.tolist()
+    assert fedsim.chain(small("population.0.separation=[0,0,0,0,0,0,1,1,1,1,1,1]")).to_frame()["separation"][0] is None
+    promised = fedsim.promises(small("privacy={epsilon: 8, delta: 1.0e-8}"), separation=[0, 2])
+    assert promised.to_frame()["epsilon"].to_list() == [row.as_dict()["epsilon"] for row in promised]
+
+
 def test_promises(small: Load) -> None:
     private = small("privacy={epsilon: 8, delta: 1.0e-8}")
     promised = fedsim.promises(private, separation=[0, 2])

@@ -43,6 +43,19 @@ def test_a_line_for_each_tenth_or_half_minute(clock: list[float], capsys: pytest
     ]
 
 
+def test_the_time_that_is_left_is_said_as_soon_as_it_is_known(
+    clock: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first of 100 runs takes 6 s."""
+    with on_stderr() as report:
+        report("sweeping", 0.0)
+        clock[0] += 6.0
+        report("sweeping", 0.01)
+        clock[0] += 6.0
+        report("sweeping", 0.02)
+    assert capsys.readouterr().err.splitlines() == ["sweeping: 0%", "sweeping: 1%, 9.9 min left"]
+
+
 def test_the_time_that_is_left_goes_by_what_was_done_here(
     clock: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:

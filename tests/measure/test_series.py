@@ -37,13 +37,15 @@ def test_what_is_counted_is_what_a_join_finds(clients: int, few: bool, monkeypat
             "selected_s": [None if late else 400.0 * at for at, late in enumerate(rng.random(rows) < 0.1)],
             "outcome": rng.choice(["reported", "dropped"], rows),
         }
-    )
+    ).with_columns(gap=pl.when(pl.col("client").is_first_distinct()).then(None).otherwise(1))
     rounds = pl.DataFrame({"round": np.arange(rows)})
     found = series_of(taken.lazy(), table, SCENARIO, rounds, 400.0 * rows)
     known = taken.join(table, on="client")
     slot = (pl.col("selected_s") / SLOT_S).floor().cast(pl.Int64).alias("slot")
     starts = known.drop_nulls("selected_s").group_by("time_zone", slot).len().sort("time_zone", "slot")
     assert_frame_equal(found["starts"], starts)
+    firsts = known.drop_nulls("selected_s").filter(pl.col("gap").is_null())["selected_s"].sort()
+    assert_frame_equal(found["reached"], pl.DataFrame({"time_s": firsts, "len": np.arange(1, len(firsts) + 1)}))
     span = (pl.col("round") * 20 // rows).alias("span")
     homes = known.filter(outcome="reported").group_by(span, "group", "time_zone").len()
     counted = found["reports"].filter(pl.col("len") > 0)
@@ -130,6 +132,6 @@ def test_a_run_of_less_than_a_day_has_one_span() -> None:
     habits = Scenario.model_validate({**PLAIN, "population": [{"devices": 2, "availability": {"kind": "habits"}}]})
     found = SeriesCounter(Homes.of_table(clients), habits, taken, 240.0)
     with np.errstate(all="raise"):
-        found.add(taken.with_columns(outcome=pl.lit("reported")))
+        found.add(taken.with_columns(outcome=pl.lit("reported"), gap=pl.Series([None, None, 0])))
     counts = [by_span(found.series(), name) for name in ("reports", "weights")]
     assert [None if each is None else each.tolist() for each in counts] == [[[3]], [[2, 1]]]

@@ -9,7 +9,7 @@ from fedsim.run.check import Check, Grade
 WHOLE = {*("version", "kind", "name", "question", "setup", "answer"), *("expectations", "checks", "sentences", "tiles")}
 CHECK = {"name": str, "state": str, "text": str, "of": str, "facts": tuple, "remedy": str, "command": str}
 SENTENCE = {"text": str, "about": str, "facts": tuple, "command": str}
-TILE = {"value": str, "label": str, "detail": str}
+TILE = {"value": str, "label": str, "detail": str, "facts": tuple}
 
 
 def test_the_json_form_has_its_keys_and_types(written: Path) -> None:

@@ -11,7 +11,7 @@ from fedsim import simulate
 from fedsim.common.formatting import percent
 from fedsim.measure.noise import by_chance
 from fedsim.pages.bias import ClientShare, Seen, bias_of
-from fedsim.pages.words import how_even, share, who_takes_part
+from fedsim.pages.words import contrast, how_even, share, who_takes_part
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
 from fedsim.scenario.component import Choice
@@ -58,8 +58,7 @@ CLIENT = pl.col("client")
         (
             pl.when(CLIENT < 50).then(190).otherwise(210) + CLIENT % 5 * 5 - 10,
             Seen.NONE,
-            "Participation is 2.5 % from uniform (TV): not significantly more than equal chances would give (2.8 %): "
-            "no bias found; one above 1.7 % (TV) beyond chance would have been.",
+            "No bias found; one above 1.7 % (TV) beyond chance would have been.",
         ),
         (pl.when(CLIENT < 50).then(1997).otherwise(2001), Seen.NONE, "more even than equal chances would give"),
         (pl.when(CLIENT < 50).then(180).otherwise(220), Seen.BIAS, "significantly"),
@@ -71,7 +70,7 @@ def test_what_there_is_to_be_seen(run: Run, counts: pl.Expr, seen: Seen, words: 
     given = flat(run, counts)
     assert bias_of(given).seen is seen
     assert words in plain(given)
-    assert ("not significantly" in plain(given)) == (seen is Seen.NONE and not bias_of(given).more_even)
+    assert ("No bias found" in plain(given)) == (seen is Seen.NONE and not bias_of(given).more_even)
 
 
 def test_a_distance_of_twice_that_of_chance_is_no_chance(run: Run) -> None:
@@ -125,6 +124,16 @@ def test_parts_are_said_with_what_the_test_says() -> None:
     assert same.replace("\N{NARROW NO-BREAK SPACE}", " ").endswith(would)
     untested = share(ClientShare("weight", "heaviest tenth", 0.1, 3, 1.5)).text
     assert untested == "Participation of the heaviest tenth is 1.5 times a fair share (not tested)."
+
+
+def test_who_never_reported_is_said_to_have_never(run: Run) -> None:
+    counts = pl.when(CLIENT < 50).then(0).otherwise(400)
+    halves = pl.when(CLIENT < 50).then(pl.lit("a")).otherwise(pl.lit("b"))
+    given = flat(run, counts)
+    bias = bias_of(changed(given, clients=given.clients.with_columns(group=halves)))
+    said = contrast(bias)
+    assert said is not None
+    assert said.text == "“a” never reported, and “b” reported 2 times its fair share."
 
 
 @pytest.mark.parametrize("rest", [{"separation": pl.lit(5)}, {"cooldown_s": pl.lit(60.0)}])

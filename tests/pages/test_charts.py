@@ -158,13 +158,24 @@ def test_durations_are_in_a_unit_that_suits_them(run: Run) -> None:
         selected_s=[0.0, 900.0, None, None],
         closed_s=[600.0, 1800.0, 2400.0, None],
     )
-    running, waiting = drawn(chart)
-    np.testing.assert_allclose(running[2], [10, 15])
-    np.testing.assert_array_equal(waiting[1], [1, 2])
-    np.testing.assert_allclose(waiting[2], [5, 10])
+    (_, x, rounds), (_, _, waits) = drawn(chart)
+    assert 0 < x[0] < 1
+    assert 19 < x[-1] < 20
+    np.testing.assert_allclose([rounds.sum(), rounds[-1], waits.sum(), waits[-1]], [1, 1 / 3, 2 / 3, 0])
     assert isinstance(chart, Chart)
     assert chart.table is not None
-    assert "duration (min)" in chart.table.caption
+    assert chart.table.header == ("Duration (min)", "rounds", "waits for clients")
+    assert chart.finding.startswith("Half took at most 10\N{NARROW NO-BREAK SPACE}min")
+
+
+def test_a_histogram_has_what_is_beyond_it_in_its_last_bar(run: Run) -> None:
+    closed = np.append(np.full(99, 60.0), 6000.0)
+    chart = durations(run, round=range(100), opened_s=[0.0] * 100, selected_s=[0.0] * 100, closed_s=closed)
+    ((_, x, share),) = drawn(chart)
+    assert x[-1] < 2
+    np.testing.assert_allclose([share.sum(), share[-1]], [1, 0.01])
+    assert isinstance(chart, Chart)
+    assert chart.notes == ("The last bar has all that is longer.",)
 
 
 def test_waiting_is_left_out_when_no_round_waited(run: Run) -> None:
@@ -205,7 +216,7 @@ def test_names_beside_points_do_not_lie_on_each_other() -> None:
     assert [each.get_text() for each in axes.texts] == ["one", "another"]
 
 
-@pytest.mark.parametrize(("spoil", "drawn"), [(one_client, True), (zero_reports, False), (no_rounds, False)])
+@pytest.mark.parametrize(("spoil", "drawn"), [(one_client, False), (zero_reports, False), (no_rounds, False)])
 def test_who_takes_part_is_drawn_where_somebody_does(
     run_directory: Path, spoil: Callable[[Path], None], drawn: bool
 ) -> None:

@@ -155,6 +155,25 @@ def test_headline_strip_next_and_exit_code_follow_from_the_list(run: Run, fault:
     assert bool(given.failure) == any(each.state is Grade.BAD for each in checks if each.name in {"ended", "reports"})
 
 
+def test_a_stall_is_a_short_headline_and_says_why_below(run: Run) -> None:
+    answer = run_answer(FAULTS["stalled"][0](run))
+    assert answer.headline == f"The run stalled in round {len(run.rounds) - 1} and ended there."
+    assert answer.alarms[1].text[0].isupper()
+    assert len(list(answer.remedies)) == 1
+
+
+def test_all_trainings_that_diverged_are_one_fault(run: Run) -> None:
+    names = [f"learning__{name}__diverged_round" for name in ("fedavg", "debiased_fedavg", "fedavg_uniform")]
+    for rounds, text in {
+        (18.0, 18.0, 18.0): "All 3 trainings diverged at round 18.",
+        (18.0, 21.0, 20.0): "All 3 trainings diverged between rounds 18 and 21.",
+        (18.0, 21.0): "Training with “fedavg” and “debiased_fedavg” diverged between rounds 18 and 21.",
+    }.items():
+        answer = run_answer(known(run, **dict(zip(names, rounds, strict=False))))
+        assert answer.headline == text
+        assert sum("diverged" in each.text for each in answer.checks) == 1
+
+
 def test_one_remedy_is_about_the_step(run: Run) -> None:
     """What diverged is not asked to go on, and what is not settled not to step farther."""
     diverged = known(run, learning__fedavg__loss=math.nan, learning__fedavg__diverged_round=7.0)

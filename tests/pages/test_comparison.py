@@ -65,7 +65,7 @@ def test_curves_are_those_of_each_run(pair: tuple[Path, Path]) -> None:
         axes = Figure().subplots()
         frequencies.draw(axes)
         shown = np.asarray(axes.get_lines()[number].get_ydata())
-        np.testing.assert_allclose(shown, run.clients["frequency"].sort(descending=True) * 100)
+        np.testing.assert_allclose(shown[1:], run.clients["frequency"].sort().cum_sum())
     assert losses.table is not None
     own = [each.name for each in curves(runs[0]) if each.look == "line"]
     assert losses.table.header[1:] == tuple(f"{letter}: {name}" for letter in "AB" for name in own)

@@ -64,15 +64,17 @@ def test_every_chart_of_a_run_keeps_its_texts_large_enough_for_a_column(written:
         assert min(size for _, size in texts(path.read_bytes())) >= LEAST_TEXT, path.name
 
 
-def test_a_long_title_takes_two_lines_at_most(tmp_path: Path) -> None:
+def test_a_long_title_is_whole_on_as_many_lines_as_it_takes(tmp_path: Path) -> None:
     def titled(title: str) -> list[str]:
         svg = figure_file(Chart("name", title, "Seen.", (), None, draw), "svg", 3.25, 200)
         return [text for text, _ in texts(svg) if text != "a line" and re.search("[a-z]{3}", text)]
 
     assert titled("Short enough") == ["Short enough"]
     assert len(titled("A title that says in so many words what is to be seen here")) == 2
+    long = "Participation of the clients that are least available, compared with their fair share, over three seeds"
+    assert " ".join(titled(long)) == long
     endless = titled("and so on " * 40)
-    assert len(endless) == 2
+    assert len(endless) == 4
     assert endless[-1].endswith("…")
 
 

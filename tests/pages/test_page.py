@@ -4,6 +4,8 @@ import re
 import shutil
 from collections import Counter
 from html.parser import HTMLParser
+from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
@@ -26,7 +28,8 @@ from .runs import DEGENERATE, SCENARIO, one_client, rewrite, write_manifest, wri
 VOID = {"meta", "link", "br", "hr", "img", "input", "use"}
 HOSTILE = "<script>alert(1)</script>"
 
-_OTHERS = {"staleness", "optimum", *(f"who-{way}" for way in ("groups", "zones", "availability", "speed"))}
+_WAYS = ("groups", "zones", "availability", "speed", "over-time")
+_OTHERS = {"staleness", "optimum", "hours", *(f"who-{way}" for way in _WAYS)}
 NAMES = tuple(name for name in RUN_CHARTS if name not in _OTHERS)
 """What the report of a run in rounds shows: one time zone, always available, no optimum, time with the rounds."""
 
@@ -87,6 +90,9 @@ def check(text: str) -> Page:
             assert target[1:] in identities
         for name in ("aria-labelledby", "aria-describedby"):
             assert set(attributes.get(name, "").split()) <= set(identities)
+    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert [pair for pair in pairwise(levels) if pair[1] > pair[0] + 1] == []
     style = "".join(page.inside("style"))
     assert "url(" not in style
     assert "@import" not in style
@@ -97,6 +103,23 @@ def check(text: str) -> Page:
     assert len(page.inside("title")) == len(page.find("svg")) + 1
     assert len(text.encode()) < 2_000_000
     return page
+
+
+def test_colours_stand_out_from_what_is_behind_them() -> None:
+    """By the contrast ratio of WCAG 2: 4.5 for text, 3 for lines, by day and by night."""
+    css = (files("fedsim.pages") / "templates" / "report.css").read_text(encoding="utf-8")
+
+    def luminance(color: str) -> float:
+        parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    schemes = [dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6})", part)) for part in css.split("@media screen", 1)]
+    for colors in (schemes[0], schemes[0] | schemes[1]):
+        for front in ("ink", "muted", "link", "warn", "bad", "good", *(f"series-{at}" for at in range(1, 7))):
+            for back in ("paper", "card", "wash"):
+                light, dark = sorted((luminance(colors[each]) for each in (front, back)), reverse=True)
+                assert (light + 0.05) / (dark + 0.05) >= (3 if "series" in front else 4.5), (front, back)
 
 
 def test_the_page_is_self_contained_and_accessible(page: str) -> None:
@@ -166,7 +189,7 @@ def test_the_page_names_no_other_place(page: str) -> None:
 def test_every_chart_has_its_data(page: str) -> None:
     shown = check(page)
     captions = shown.inside("caption")
-    for caption in ("Who takes part, by", "Distance from uniform", "Loss: loss", "How long rounds took: duration"):
+    for caption in ("Who takes part, by", "Distance from uniform", "Loss: loss", "How long rounds took: share"):
         assert any(text.startswith(caption) for text in captions)
     assert [text for text in shown.inside("summary") if text == "Notes and data"] == ["Notes and data"] * len(NAMES)
 

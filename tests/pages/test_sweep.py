@@ -5,8 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from scipy import stats
 
+from fedsim.cli.sweep import with_settings
 from fedsim.common.errors import RunError
 from fedsim.common.formatting import NO_VALUE
 from fedsim.pages import write_report
@@ -113,6 +115,38 @@ def test_where_the_pace_is_the_same_bias_is_drawn_along_the_sweep(tmp_path: Path
     chart = trials_answer(same).charts[0]
     what = "distance of participation from uniform (TV, %)"
     assert chart.description == f"By separation R (rounds), {what}: “measured” from 25 to 20."
+
+
+def test_settings_without_an_order_are_not_joined(tmp_path: Path) -> None:
+    def chart(path: str, values: Sequence[object]) -> Chart:
+        points = [{path: value} for value in values]
+        made = write_points(
+            tmp_path / path, points, lambda index, seed: {L1: 0.5 - index / 10 + seed / 99, UPDATES: 9.0}
+        )
+        (found,) = trials_answer(Trials.read(made)).charts[:1]
+        return found
+
+    for path, values, joined in (
+        ("server.selection", ["uniform", "oort", "refl"], False),
+        ("server.pause", ["10s", "1m", "2m"], True),
+        ("learning.optimizers", [["fedavg"], [{"kind": "fedprox", "mu": 0.1}]], False),
+    ):
+        axes = Figure().subplots()
+        chart(path, values).draw(axes)
+        assert (axes.get_lines()[0].get_linestyle() != "None") == joined
+
+
+def test_numbers_of_settings_are_in_the_json(sweep: Trials) -> None:
+    said = with_settings(trials_answer(sweep), sweep)
+    assert [each["setting"] for each in said["means"]] == list(sweep.names)
+    found = interval(sweep.samples(UPDATES))
+    np.testing.assert_array_equal([each[UPDATES]["mean"] for each in said["means"]], found.mean)
+    np.testing.assert_array_equal([each[UPDATES]["half"] for each in said["means"]], found.half)
+
+
+def test_a_decision_is_reported_by_its_own_folder(tmp_path: Path) -> None:
+    write_sweep(tmp_path / "decisions" / "final")
+    assert answer_of(tmp_path / "decisions").headline == answer_of(tmp_path / "decisions" / "final").headline
 
 
 def test_what_differs_by_chance_alone_has_no_chart(tmp_path: Path) -> None:

@@ -251,14 +251,20 @@ def test_an_objective_that_nobody_wrote_there_is_an_error(tmp_path: Path) -> Non
         trials_answer(sweep)
 
 
-def test_settings_may_have_names_and_blocks_are_numbered(tmp_path: Path) -> None:
+def test_settings_may_have_names_and_long_blocks_are_numbered(tmp_path: Path) -> None:
     points = [{"name": "one server", "server": {"cohort": 5}}, {"name": "another", "server": {"cohort": 6}}]
     zipped = {"sweep": {"zip": {path: [point[path] for point in points] for path in ("name", "server")}}}
     sweep = Trials.read(write_points(tmp_path / "a", points, lambda i, _: {L1: i}, scenario=zipped))
     assert sweep.names == ("“one server”", "“another”")
     blocks = [{"server": each["server"]} for each in points]
     unnamed = Trials.read(write_points(tmp_path / "b", blocks, lambda i, _: {L1: i}))
-    assert [plain(name) for name in unnamed.names] == ["server = no. 1", "server = no. 2"]
+    assert [plain(name) for name in unnamed.names] == ["server = cohort 5", "server = cohort 6"]
+    prox = [{"learning.optimizers": [{"kind": "fedprox", "mu": mu}, "fedavg"]} for mu in (0.1, 0.2)]
+    listed = Trials.read(write_points(tmp_path / "c", prox, lambda i, _: {L1: i}))
+    assert listed.texts("learning.optimizers") == ("fedprox mu 0.1 + fedavg", "fedprox mu 0.2 + fedavg")
+    long = [{"server": {"cohort": each, "selection": "without_replacement", "shortage": "proceed"}} for each in (5, 6)]
+    numbered = Trials.read(write_points(tmp_path / "d", long, lambda i, _: {L1: i}))
+    assert numbered.texts("server") == ("no. 1", "no. 2")
 
 
 WEIGHT = {"kind": "lognormal", "sigma": 1.0, "median": 1.0}

@@ -10,12 +10,12 @@ import pytest
 from matplotlib.figure import Figure
 
 from fedsim.pages.charts import Chart
-from fedsim.pages.charts.availability import ZONES, eligible_chart, hour_chart, hourly, sampled
+from fedsim.pages.charts.availability import ZONES, eligible_chart, hour_chart, hourly, local_chart, sampled
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
 from fedsim.scenario import Scenario
 
-from .runs import GROUPS, SCENARIO, SIZE
+from .runs import GROUPS, SCENARIO, SIZE, changed
 
 DAY = 86_400.0
 
@@ -46,6 +46,22 @@ def test_several_zones_are_shown_by_hours_of_utc(run: Run) -> None:
     living = replace(run, clients=run.clients.with_columns(time_zone=zone), gauges=pl.DataFrame(columns))
     np.testing.assert_array_equal([hourly(living, "available", name)[:2] for name in zones], [[0.5, 0.25], [0, 0.5]])
     np.testing.assert_allclose(hourly(living, "available")[:2], [0.3, 0.35])
+
+
+def test_participation_stands_beside_availability_by_local_hour(run: Run) -> None:
+    """Sessions that begin at 1:00 in UTC do so at 2:00 in Berlin; those of an incomplete day are left out."""
+    starts = {"time_zone": ["UTC", "Europe/Berlin", "UTC"], "slot": [4, 4, 96 + 8], "len": [10, 30, 99]}
+    hours = {f"population.available_share.local.{hour:02d}": 0.1 + 0.02 * hour for hour in range(24)}
+    given = changed(run, metrics={**run.metrics, **hours})
+    given = replace(given, series={**given.series, "starts": pl.DataFrame(starts)})
+    chart = local_chart(with_scenario(given, 1.5 * DAY))
+    assert chart is not None
+    axes = Figure().subplots()
+    chart.draw(axes)
+    available, begun = (np.asarray(line.get_ydata()) for line in axes.get_lines())
+    np.testing.assert_allclose(available, (0.1 + 0.02 * np.arange(24)) / 0.33)
+    np.testing.assert_allclose(begun, 24 / 40 * np.where(np.arange(24) == 1, 10, np.where(np.arange(24) == 2, 30, 0)))
+    assert local_chart(with_scenario(given, 0.5 * DAY)) is None
 
 
 def test_availability_is_left_out_where_nothing_is_to_be_seen(run: Run) -> None:

@@ -1,6 +1,7 @@
 """The picture of the first screen: who takes part, beside what equal chances would do."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -10,15 +11,18 @@ import polars as pl
 import pytest
 from matplotlib.figure import Figure
 
-from fedsim.common.arrays import Ints
+from fedsim import simulate
+from fedsim.common.arrays import Floats, Ints
+from fedsim.measure.participation import gini
 from fedsim.measure.verdict import share_variance
 from fedsim.pages.bias import bias_of
 from fedsim.pages.charts import Chart
-from fedsim.pages.charts.who import who_charts
+from fedsim.pages.charts.who import over_time_chart, reached_chart, who_charts
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
 from fedsim.scenario.component import Choice
 from fedsim.theory import stationary
+from tests.conftest import Load
 
 from .runs import GROUPS, SEPARATION, SIZE, changed
 
@@ -142,7 +146,7 @@ def test_tenths_by_available_time_come_from_the_metrics(run: Run) -> None:
 def test_without_parts_the_picture_is_of_the_clients(run: Run) -> None:
     """Three in four clients take part, a quarter never does: all of one weight."""
     charts = charts_of(with_counts(run, np.repeat([40, 0], [75, 25])))
-    assert [(chart.name, chart.title) for chart in charts] == [("who", "Who takes part, client by client")]
+    assert [(chart.name, chart.title) for chart in charts] == [("who", "Who gave the reports")]
     nobody = charts_of(changed(run, clients=run.clients.with_columns(participations=0)))
     assert nobody == []
 
@@ -153,43 +157,70 @@ def test_what_is_not_told_from_chance_is_shown_only_where_nothing_is(run: Run) -
     charts = charts_of(changed(with_counts(run, fair), metrics=metrics))
     assert [(chart.name, chart.title) for chart in charts] == [
         ("who", "Who takes part, by speed"),
-        ("participation", "Who takes part, client by client"),
+        ("lorenz", "Who gave the reports"),
     ]
 
 
 def test_equal_chances_are_what_a_fair_lottery_draws_in_order(run: Run) -> None:
     counts = np.arange(100) + 1
-    _, drawn = clients_of(with_counts(run, counts))
-    draws = np.random.default_rng(3).multinomial(counts.sum(), np.full(100, 1 / 100), size=200) / counts.mean()
-    np.testing.assert_allclose(drawn["lines"][1][1], -np.sort(-draws, axis=1).mean(axis=0), atol=0.05)
+    fair = drawn_lorenz(with_counts(run, counts))[1][1]
+    draws = np.sort(np.random.default_rng(3).multinomial(counts.sum(), np.full(100, 1 / 100), size=200), axis=1)
+    np.testing.assert_allclose(fair[1:], np.cumsum(draws, axis=1).mean(axis=0) / counts.sum(), atol=0.002)
 
 
-def clients_of(run: Run) -> tuple[Chart, dict[str, Any]]:
-    (chart,) = (each for each in charts_of(run) if each.title.endswith("client by client"))
-    assert isinstance(chart, Chart)
+def drawn_lorenz(run: Run) -> list[tuple[Floats, Floats]]:
+    (chart,) = (each for each in charts_of(run) if each.title == "Who gave the reports")
     axes = Figure(figsize=(3.5, 2.4)).subplots()
     chart.draw(axes)
-    lines = [tuple(map(np.asarray, line.get_data())) for line in axes.get_lines()]
-    return chart, {"lines": lines}
+    return [tuple(map(np.asarray, line.get_data())) for line in axes.get_lines()]  # type: ignore[misc]
 
 
-def test_every_client_is_shown_in_multiples_of_uniform_the_most_frequent_first(run: Run) -> None:
-    _, drawn = clients_of(run)
-    (x, measured), (_, fair) = drawn["lines"]
-    np.testing.assert_allclose(x, (np.arange(100) + 0.5) / 100)
-    assert measured.sum() == pytest.approx(100)
-    assert (np.diff(measured) <= 0).all()
-    assert (np.diff(fair) <= 0).all()
-    assert fair.mean() == pytest.approx(1, abs=0.02)
+def test_the_lorenz_curve_is_of_the_reports_and_encloses_the_gini_coefficient(run: Run) -> None:
+    """Twice the area between the curve and the diagonal is the coefficient, but for 1/N."""
+    counts = np.random.default_rng(4).permutation(np.arange(100) ** 2)
+    (x, y), (_, fair), diagonal = drawn_lorenz(with_counts(run, counts))
+    np.testing.assert_allclose(y, np.concatenate([[0], np.cumsum(np.sort(counts)) / counts.sum()]))
+    assert 1 - 2 * np.trapezoid(y, x) == pytest.approx(gini(counts))
+    assert (y <= fair + 1e-12).all()
+    np.testing.assert_array_equal(diagonal, [[0, 1], [0, 1]])
+    half = f"{100 * np.sort(counts)[:50].sum() / counts.sum():.1f}\N{NARROW NO-BREAK SPACE}%"
+    chart = charts_of(with_counts(run, counts))[-1]
+    assert chart.finding == f"The half that reported least gave {half} of the reports (Gini {gini(counts):.2g})."
 
 
-def test_many_clients_are_binned_without_losing_any(run: Run) -> None:
+def test_a_curve_of_many_clients_has_few_points_of_all(run: Run) -> None:
     clients = 10_000
-    chart, drawn = clients_of(with_counts(run, np.arange(clients) % 2, weight=pl.Series(np.arange(clients, 0, -1.0))))
-    (x, measured), _ = drawn["lines"]
-    assert len(x) <= 160
-    assert measured.mean() == pytest.approx(1, abs=0.02)
-    assert any("means over up to 63 neighbours" in note for note in chart.notes)
+    many = with_counts(run, np.arange(clients) % 2, weight=pl.Series(np.arange(clients, 0, -1.0)))
+    (x, y), *_ = drawn_lorenz(many)
+    assert len(x) <= 161
+    np.testing.assert_allclose(y, np.maximum(0, 2 * x - 1), atol=1e-9)
+
+
+def test_shares_of_groups_over_time_are_those_of_each_span(run: Run) -> None:
+    two = living(run, group=pl.when(pl.col("client") < 60).then(pl.lit("a")).otherwise(pl.lit("b")))
+    chart = over_time_chart(two, bias_of(two))
+    assert chart is not None
+    axes = Figure().subplots()
+    chart.draw(axes)
+    spans = two.series["reports"]["len"].to_numpy().reshape(20, 2)
+    for line, count, size in zip(axes.get_lines(), spans.T, (0.6, 0.4), strict=False):
+        np.testing.assert_allclose(line.get_ydata(), count / spans.sum(axis=1) / size)
+    one = living(run, group=pl.lit("one"))
+    assert over_time_chart(one, bias_of(one)) is None
+
+
+def test_clients_are_reached_as_they_first_take_part(small: Load) -> None:
+    run = simulate(small("stop.rounds=30"))
+    table = run.series["reached"]
+    first = run.participations.group_by("client").agg(pl.col("selected_s").min())["selected_s"].sort()
+    assert table["len"][-1] == len(first)
+    for at, number in table.iter_rows():
+        assert (first <= at).sum() >= number
+        assert (first < at).sum() < number
+    chart = reached_chart(run)
+    assert chart is not None
+    assert chart.finding.startswith("100\N{NARROW NO-BREAK SPACE}% took part at least once, half of them all within ")
+    assert reached_chart(replace(run, series={})) is None
 
 
 def test_many_groups_are_shown_at_both_ends(run: Run) -> None:

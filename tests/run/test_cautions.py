@@ -5,6 +5,7 @@ import pytest
 from fedsim import simulate
 from fedsim.run.cautions import of_deadline, of_separation, of_shortage, why_nothing
 from fedsim.run.preflight import preflight
+from fedsim.run.run import nothing_of
 from fedsim.scenario import Scenario
 from tests.conftest import Load
 
@@ -83,8 +84,11 @@ def test_a_deadline_that_the_median_session_misses_is_told(small: Load) -> None:
 
 def test_a_run_without_a_report_is_told_with_what_became_of_its_sessions(small: Load) -> None:
     late = simulate(small(*LATE, QUADRATIC))
-    assert why_nothing(late.metrics) == "no report was taken in 60 rounds (sessions: 180 late)"
+    assert nothing_of(late) == "all 180 sessions missed the 10 min deadline"
+    assert why_nothing(late.metrics) == "all 180 sessions missed the deadline"
+    some = late.metrics | {"sessions.late_share": 0.5, "sessions.dropped_share": 0.5}
+    assert why_nothing(some) == "no report was taken of 180 sessions in 60 rounds (90 dropped, 90 late)"
     assert late.metrics["learning.fedavg.converged"] == 0
     failed = simulate(small(QUADRATIC, "server.deadline=10m", "server.minimum_reports=3", "server.cohort=3"))
     assert why_nothing(failed.metrics) == ""
-    assert why_nothing({"sessions.count": 0.0, "rounds.count": 4.0}).endswith("in 4 rounds (nobody was selected)")
+    assert why_nothing({"sessions.count": 0.0, "rounds.count": 4.0}) == "nobody was selected in 4 rounds"

@@ -174,7 +174,7 @@ def test_a_result_is_shown_on_a_screen(small: Load) -> None:
 def test_a_result_without_a_report_says_so_first(small: Load) -> None:
     sessions = "population=[{devices: 12, session: {train: 20m}}]"
     shown = repr(fedsim.simulate(small("server={cohort: 3, deadline: 10m}", sessions))).splitlines()
-    assert shown[1] == "  error: no report was taken in 60 rounds (sessions: 180 late)"
+    assert shown[1] == "  error: all 180 sessions missed the 10 min deadline"
 
 
 @pytest.mark.long

@@ -30,6 +30,7 @@ class Chart:
     table: Table | None  # its data; None where it has none to show
     draw: Callable[[Axes], None]  # draws it on empty axes
     height: float = 1.0  # how tall it is, relative to the usual height
+    finding: str = ""  # what is to be seen, in a sentence below the title; empty where the title says it
 
 
 @dataclass(frozen=True)
@@ -82,8 +83,9 @@ def _part_of(kind: RunChart, what: str, otherwise: Any, data: object) -> Any:
 
 
 RUN_CHARTS: Final = (
-    *("who", "who-groups", "who-zones", "who-weights", "who-availability", "who-speed", "participation"),
-    *("distance", "convergence", "availability", "eligible", "durations", "staleness", "loss", "optimum"),
+    *("who", "who-groups", "who-zones", "who-weights", "who-availability", "who-speed", "who-over-time", "lorenz"),
+    *("reached", "distance", "convergence", "hours", "availability", "eligible", "durations", "staleness"),
+    *("loss", "optimum"),
 )
 """Every chart that the report of a run can have, by the anchor in its page."""
 CHARTS: Final = Registry[RunChart](
@@ -98,8 +100,11 @@ def run_charts(run: Run, bias: Bias) -> dict[str, tuple[Chart | Absent, ...]]:
     from fedsim.pages.charts import availability, distance, learning, rounds, who
 
     made = {
-        "bias": [*who.who_charts(run, bias), distance.distance_chart(run), distance.convergence_chart(run)],
-        "devices": [availability.hour_chart(run), availability.eligible_chart(run)],
+        "bias": [
+            *(*who.who_charts(run, bias), who.over_time_chart(run, bias), who.reached_chart(run)),
+            *(distance.distance_chart(run), distance.convergence_chart(run)),
+        ],
+        "devices": [availability.local_chart(run), availability.hour_chart(run), availability.eligible_chart(run)],
         "rounds": [rounds.duration_chart(run), rounds.staleness_chart(run)],
         "learning": [learning.training_chart(run, column) for column in ("loss", "distance")],
         OWN: [],

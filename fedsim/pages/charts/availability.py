@@ -1,14 +1,16 @@
 """When devices are there: the share available by hour of the day, and over time how many clients could be selected."""
 
+from datetime import UTC
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Floats
-from fedsim.common.formatting import count
-from fedsim.common.instants import time_unit
+from fedsim.common.formatting import count, percent
+from fedsim.common.instants import DAY_S, time_unit
 from fedsim.measure.metrics.population import hours_of
+from fedsim.measure.series import SLOT_S
 from fedsim.pages.charts import Chart, marks
 from fedsim.pages.charts.plot import AxisLook, Rule, Series, line_plot
 from fedsim.run.run import Run
@@ -23,7 +25,7 @@ _REASONS = {
     "shock": "out in a shock",
     "cooling_down": "cooling down",
     "in_session": "in a session",
-    "spent": "spent",
+    "spent": "out for good",
 }
 """Columns of the gauges that tell why clients are not eligible, and their names."""
 _HOURS = {float(hour): f"{hour:02d}" for hour in range(0, 25, 3)}
@@ -66,6 +68,35 @@ def hour_chart(run: Run) -> Chart | None:
     x = AxisLook(f"hour of the day ({clock_of(run.clients)})", ticks=_HOURS)
     y = AxisLook("share of the devices", "percent")
     return line_plot("availability", "Available devices, by hour of the day", series, x, y, notes=notes)
+
+
+def local_chart(run: Run) -> Chart | None:
+    """Draw when sessions begin and when devices are available, by hour of their own day; None within one day."""
+    days, starts = int(run.simulated_s // DAY_S), run.series.get("starts")
+    shares = np.array([run.known.get(f"population.available_share.local.{h:02d}", np.nan) for h in range(24)])
+    if not days or starts is None or not np.isfinite(shares).all() or np.ptp(shares) <= 0:
+        return None
+    begun = np.zeros(24)
+    for (zone,), own in starts.filter(pl.col("slot") < days * DAY_S / SLOT_S).group_by("time_zone"):
+        at = own.select(at=pl.lit(run.scenario.start.astimezone(UTC)) + pl.duration(seconds=pl.col("slot") * SLOT_S))[
+            "at"
+        ]
+        hours = at.dt.convert_time_zone(str(zone or "UTC")).dt.hour()
+        begun += np.bincount(hours.to_numpy(), weights=own["len"].to_numpy(), minlength=24)
+    if not begun.any():
+        return None
+    middle = np.arange(24, dtype=np.float64) + 0.5
+    curves = {"available devices": shares, "sessions begun": begun}
+    series = [
+        Series(name, middle, each / each.mean(), color)
+        for (name, each), color in zip(curves.items(), marks.SERIES, strict=False)
+    ]
+    low, high = int(shares.argmin()), int(shares.argmax())
+    finding = (
+        f"From {percent(shares[low])} of the devices available at {low}:00 to {percent(shares[high])} at {high}:00."
+    )
+    look = AxisLook("local hour", ticks=_HOURS), AxisLook("times the mean of the day")
+    return line_plot("hours", "When devices are available and take part", series, *look, finding=finding)
 
 
 def clock_of(clients: pl.DataFrame) -> str:

@@ -37,8 +37,8 @@ def distance_chart(run: Run) -> Chart | None:
     measured, error = (run.of_reports(f"l1_uniform{which}") for which in ("", "_se"))
     if measured is not None:
         at, tv, half = np.array([[float(table["separation"][0])], [measured / 2], [error or np.nan]])
-        series.append(Series("this run", at, tv, look="dots", margin=half if error else None))
-        notes += ["The bar is two standard errors on either side."] if error else []
+        margin = {"margin": half, "interval": "two standard errors"} if error else {}
+        series.append(Series("this run", at, tv, look="dots", **margin))
     x, y = AxisLook("separation R (rounds)", "whole"), AxisLook("total variation distance from uniform", "percent")
     return line_plot("distance", "Distance from uniform, by separation", series, x, y, notes=notes)
 

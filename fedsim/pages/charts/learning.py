@@ -44,7 +44,10 @@ def _chart(name: str, shown: Sequence[Series], y: str, notes: Sequence[str], rul
 
 def training_chart(run: Run, column: str = "loss") -> Chart | None:
     """Draw the loss of each optimizer, or its distance from the optimum and what was predicted, where that is known."""
-    if run.learning is None or column not in run.learning.columns or not (found := [*curves(run, column)]):
+    if run.learning is None or column not in run.learning.columns:
+        return None
+    found = [*curves(run, column)]
+    if all(len(each.x) < 2 for each in found):  # of training that diverged at once
         return None
     notes = ["Dashed: trained under uniform participation."] if any(each.look == "dashed" for each in found) else []
     if column == "loss":

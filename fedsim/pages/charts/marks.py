@@ -1,6 +1,7 @@
 """What charts are made of: colours, scales with labels that can be read, legends."""
 
 from collections.abc import Mapping, Sequence
+from textwrap import fill
 from typing import Literal, TypeAlias
 
 import matplotlib
@@ -35,6 +36,7 @@ AxisScale: TypeAlias = Literal["linear", "whole", "percent", "log", "auto"]
 """Of an axis; ``auto`` is logarithmic where all values are positive, and far apart."""
 _FAR = 8.0  # how many times the least value the greatest one then is
 _LONGEST_LABEL = 42  # characters of a name that fit into a legend
+_BESIDE_TICKS = 0.85  # of the width of a figure, the room for the names of its axes
 _MARK = 6  # the room of the mark of each entry of a legend, in characters
 
 
@@ -99,14 +101,14 @@ def finish(axes: Axes, x: str, y: str, entries: Sequence[tuple[Artist, str]] = (
 
     The name of the y axis stands above it, where it is read without turning the head.
     """
-    axes.set_xlabel(x, loc="right")
-    axes.set_title(y, loc="left")
     figure = axes.get_figure(root=True)
+    points = FontProperties(size=matplotlib.rcParams["legend.fontsize"]).get_size_in_points()
+    fit = characters(figure.get_figwidth() if figure is not None else np.inf, points)
+    axes.set_xlabel(fill(x, int(_BESIDE_TICKS * fit)), loc="right")
+    axes.set_title(fill(y, int(_BESIDE_TICKS * fit)), loc="left")
     if not entries or figure is None:
         return
     names = [cut(name, _LONGEST_LABEL) for _, name in entries]
-    points = FontProperties(size=matplotlib.rcParams["legend.fontsize"]).get_size_in_points()
-    fit = characters(figure.get_figwidth(), points)
     alone = sum(len(name) + _MARK for name in names) <= fit
     columns = len(names) if alone else max(1, fit // (max(map(len, names)) + _MARK))
     figure.legend([artist for artist, _ in entries], names, loc="outside upper left", ncols=columns)

@@ -29,6 +29,7 @@ from fedsim.pages.tables import Table, thinned
 
 POINTS = 160  # at most so many points of one line: about three pixels each in the page
 _ROUNDING = 1e-12  # of the largest value of a chart: smaller ones are 0
+_ROW_ENTRY = 0.05  # of the height, what each entry of the legend of rows takes
 _ENTRIES, _ENTRY = 8, 0.04  # of a legend that fits, and the height that each more takes
 _SAID = 8  # lines or rows described at most
 _ROW_NAME = 28  # characters of a name that fit to the left of a row
@@ -47,12 +48,13 @@ class AxisLook(NamedTuple):
         return (self.ticks or {}).get(place) or (percent(place) if self.scale == "percent" else number(place, 7))
 
 
-LineLook: TypeAlias = Literal["line", "marked", "dashed", "dotted", "dots", "hollow", "ring"]
+LineLook: TypeAlias = Literal["line", "marked", "dashed", "dotted", "dots", "hollow", "ring", "bars"]
 _LOOKS: Mapping[LineLook, Mapping[str, Any]] = {
     "line": {},
     "marked": {"marker": "o"},
     "dashed": {"linestyle": marks.DASHED},
     "dotted": {"linestyle": marks.DOTTED, "linewidth": 1},
+    "bars": {"drawstyle": "steps-mid"},
     "dots": {"linestyle": "", "marker": "o", "zorder": 4},
     "hollow": {"linestyle": "", "marker": "o", "zorder": 4, "markerfacecolor": marks.PAPER},
     "ring": {"linestyle": "", "marker": "o", "markersize": 12, "markeredgewidth": 2, "markerfacecolor": "none"},
@@ -71,6 +73,7 @@ class Series:
     margin: Floats | None = None  # half of each interval, or (2, n): how far it reaches down and up
     size: int = 1  # how many values each point is the mean of, at most
     names: Sequence[str] = ()  # of the first points, written beside them
+    interval: str = "95\N{NARROW NO-BREAK SPACE}% intervals"  # what the margins are
 
     @classmethod
     def binned(cls, name: str, x: Floats, y: Floats, color: str = marks.SERIES[0], **look: Any) -> Self:
@@ -81,7 +84,16 @@ class Series:
             return cls(name, x, y, color, **look)
         mean, starts = np.add.reduceat(y, cuts[:-1]) / sizes, cuts[:-1]
         ends = np.stack([mean - np.minimum.reduceat(y, starts), np.maximum.reduceat(y, starts) - mean])
-        return cls(name, np.add.reduceat(x, starts) / sizes, mean, color, margin=ends, size=int(sizes.max()), **look)
+        return cls(
+            name,
+            np.add.reduceat(x, starts) / sizes,
+            mean,
+            color,
+            margin=ends,
+            size=int(sizes.max()),
+            interval="least to greatest",
+            **look,
+        )
 
 
 @dataclass(frozen=True)
@@ -102,8 +114,9 @@ def line_plot(
     y: AxisLook,
     rules: Sequence[Rule] = (),
     notes: Sequence[str] = (),
+    finding: str = "",
 ) -> Chart:
-    """Make a chart of lines and dots, with a legend where there are several."""
+    """Make a chart of lines and dots, with a legend where there are several marks."""
     told = [each for each in series if each.name and each.look != "ring"]  # the choice lies on another
     known = [(each.name, each.y[np.isfinite(each.y)]) for each in told]
     ways = [f"“{name}” {from_to(_write(y, own[0]), _write(y, own[-1]))}" for name, own in known if len(own)]
@@ -113,7 +126,7 @@ def line_plot(
     description = f"By {x.title}, {y.title}: {listing_of(ways, _SAID)}."
     draw, table = partial(_draw_lines, series, x, y, rules), _line_table(title, told, x, y)
     height = 1 + _ENTRY * max(0, len(told) + len(rules) - _ENTRIES)  # room for the legend
-    return Chart(name, title, description, tuple(notes), table, draw, height)
+    return Chart(name, title, description, tuple(notes), table, draw, height, finding)
 
 
 def _write(axis: AxisLook, value: float | None, margin: float = np.nan) -> str:
@@ -137,7 +150,7 @@ def _line_table(title: str, series: Sequence[Series], x: AxisLook, y: AxisLook) 
 
 def _draw_lines(series: Sequence[Series], x: AxisLook, y: AxisLook, rules: Sequence[Rule], axes: Axes) -> None:
     """Draw lines and rules on empty axes."""
-    entries = list[tuple[Artist, str]]()
+    entries, margins = list[tuple[Artist, str]](), dict[str, Artist]()
     xs, ys = (np.concatenate([getattr(each, axis) for each in series]) for axis in "xy")
     xs, ys = xs[np.isfinite(xs)], ys[np.isfinite(ys)]
     far = marks.is_log(y.scale, ys)
@@ -147,10 +160,15 @@ def _draw_lines(series: Sequence[Series], x: AxisLook, y: AxisLook, rules: Seque
             below, above = np.broadcast_to(each.margin, (2, len(each.y)))
             low, high = each.y - below, each.y + above
             low = np.maximum(low, 0.1 * np.abs(each.y)) if far else low  # there is no place for less than nothing
+            drawn: Artist
             if single or each.look == "dots":
-                axes.vlines(each.x, low, high, color=each.color, linewidth=1)
+                drawn = axes.vlines(each.x, low, high, color=each.color, linewidth=1)
             else:
-                axes.fill_between(each.x, low, high, color=each.color, alpha=0.16, linewidth=0)
+                drawn = axes.fill_between(each.x, low, high, color=each.color, alpha=0.16, linewidth=0)
+            if (high > low).any():
+                margins.setdefault(each.interval, drawn)
+        if each.look == "bars":
+            axes.fill_between(each.x, 0, each.y, step="mid", color=each.color, alpha=0.25, linewidth=0)
         style: dict[str, Any] = {"markersize": 5 if len(each.x) < 60 else 2.6, "marker": "o" if single else ""}
         (artist,) = axes.plot(each.x, each.y, color=each.color, **{**style, **_LOOKS[each.look]})
         entries.append((artist, each.name))
@@ -161,7 +179,9 @@ def _draw_lines(series: Sequence[Series], x: AxisLook, y: AxisLook, rules: Seque
         axes.margins(0.14, 0.2)
     marks.set_scale(axes, "x", x.scale, xs, x.ticks)
     marks.set_scale(axes, "y", y.scale, ys, y.ticks)
-    named = [(artist, name) for artist, name in entries if name]
+    named = [
+        (artist, name) for artist, name in (*entries, *((artist, name) for name, artist in margins.items())) if name
+    ]
     marks.finish(axes, x.title, y.title, named if len(named) > 1 else ())
     _name_points(axes, series)
 
@@ -210,6 +230,8 @@ def row_plot(data: Rows, name: str, title: str, notes: Sequence[str] = ()) -> Ch
     if data.chance is not None:
         columns["Equal chances"] = [f"{number(data.reference)} ± {number(each, 2)}" for each in data.chance]
     ways = [f"{name} {number(value, 3)}" for name, value in zip(data.names, data.value, strict=True)]
+    marked = (data.margin, data.theory, data.chance, data.chosen)
+    entries = (bool(data.filled.any()), bool((~data.filled).any()), *(each is not None for each in marked))
     return Chart(
         name=name,
         title=title,
@@ -223,7 +245,7 @@ def row_plot(data: Rows, name: str, title: str, notes: Sequence[str] = ()) -> Ch
             along="y",
         ),
         draw=partial(_draw_rows, data),
-        height=float(np.clip(0.33 + 0.07 * len(data.value), 0.55, 1.75)),
+        height=float(np.clip(0.33 + 0.07 * len(data.value), 0.5, 1.75)) + _ROW_ENTRY * sum(entries),
     )
 
 
@@ -253,7 +275,8 @@ def _draw_rows(data: Rows, axes: Axes) -> None:
         below, above = np.broadcast_to(np.nan_to_num(data.margin), (2, len(rows)))
         left, far = axes.get_xlim()[0], axes.get_xscale() != "linear"
         below = np.minimum(below, data.value - left) if far else below  # there is no place for nothing
-        axes.errorbar(data.value, rows, xerr=(below, above), linestyle="", color=color, capsize=3, linewidth=1.2)
+        bars = axes.errorbar(data.value, rows, xerr=(below, above), linestyle="", color=color, capsize=3, linewidth=1.2)
+        entries.append((bars.lines[2][0], "interval"))
         axes.set_xlim(left=left if far else None)
     if data.chance is not None and data.reference is not None:
         left, right = axes.get_xlim()

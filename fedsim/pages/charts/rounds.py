@@ -3,36 +3,50 @@
 import numpy as np
 import polars as pl
 
-from fedsim.common.formatting import number, percent
+from fedsim.common.arrays import Floats
+from fedsim.common.formatting import duration, number, percent
 from fedsim.common.instants import time_unit
 from fedsim.pages.charts import Chart, marks
 from fedsim.pages.charts.plot import AxisLook, Rule, Series, line_plot
 from fedsim.run.run import Run
 
+_BINS, _TIMES = 30, 1.5  # bars of a histogram, up to so many times the 95th percentile
 _SAME = 1e-9  # durations that differ by no more than this part of them are the same
 
 
 def duration_chart(run: Run) -> Chart | None:
-    """Draw how long rounds took, and how much of that was waiting for clients; None where all took equally long."""
+    """Draw how long rounds took, and how long those waited for clients that did; None where all took equally long."""
     noun, buffered = run.noun, "staleness" in run.series
     closed = run.rounds.filter(pl.col("closed_s").is_finite())
     if closed.is_empty():
         return None
     # A version begins when the one before ends, and waits for no client in particular.
     selected = closed["opened_s" if buffered else "selected_s"].fill_nan(None).fill_null(closed["closed_s"])
-    at = closed["round"].cast(pl.Float64).to_numpy()
     whole, waiting = ((end - closed["opened_s"]).to_numpy() for end in (closed["closed_s"], selected))
-    ran, waited = whole > waiting, waiting > 0
     longest = float(whole.max())
     if len(whole) > 1 and not waiting.any() and longest - float(whole.min()) <= _SAME * longest:
         return None
+    middle, top = np.quantile(whole, [0.5, 0.95], method="inverted_cdf").tolist()
     size, unit = time_unit(longest)
-    series, notes = [Series.binned("running", at[ran], (whole - waiting)[ran] / size)], list[str]()
-    if waited.any():
-        series.append(Series.binned("waiting", at[waited], waiting[waited] / size, marks.SERIES[1], look="dots"))
-        notes.append("Waiting: from a round's opening until enough clients were eligible, where that took time.")
-    look = AxisLook(noun, "whole"), AxisLook(f"duration ({unit})", "auto")
-    return line_plot("durations", f"How long {noun}s took", series, *look, notes=notes)
+    kinds = {f"{noun}s": whole} | ({"waits for clients": waiting[waiting > 0]} if (waiting > 0).any() else {})
+    least = min(float(values.min()) for values in kinds.values())
+    edges = np.linspace(least if least > middle / 2 else 0.0, min(longest, _TIMES * top), _BINS + 1)
+    series = [
+        Series(name, (edges[:-1] + edges[1:]) / 2 / size, _shares(values, edges, len(whole)), color, "bars")
+        for (name, values), color in zip(kinds.items(), marks.SERIES, strict=False)
+    ]
+    notes = ["Waits for clients: from a round's opening until enough were eligible, where that took time."]
+    notes = [*notes[: len(series) - 1], *(["The last bar has all that is longer."] if edges[-1] < longest else [])]
+    finding = f"Half took at most {duration(middle)}, and 95\N{NARROW NO-BREAK SPACE}% at most {duration(top)}"
+    if share := run.known.get("rounds.waiting_share"):
+        finding += f"; {percent(share)} of the time, a round waits for clients"
+    look = AxisLook(f"duration ({unit})"), AxisLook(f"share of the {noun}s", "percent")
+    return line_plot("durations", f"How long {noun}s took", series, *look, notes=notes, finding=f"{finding}.")
+
+
+def _shares(values: Floats, edges: Floats, total: int) -> Floats:
+    """Return which share of `total` lies between each two edges, the last bin having what is greater."""
+    return np.histogram(np.minimum(values, edges[-1]), edges)[0] / total
 
 
 def staleness_chart(run: Run) -> Chart | None:

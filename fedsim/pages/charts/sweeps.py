@@ -51,10 +51,11 @@ def _along(axis: Axis) -> AxisLook:
     return AxisLook(title, "auto", {value: number(value) for value in values.tolist()} if few else None)
 
 
-def _series(lines: Mapping[str, Line], chosen: int | None, scale: float = 1.0) -> list[Series]:
-    """Draw lines with their intervals, and mark the choice on the first one that it lies on."""
+def _series(axis: Axis, lines: Mapping[str, Line], chosen: int | None, scale: float = 1.0) -> list[Series]:
+    """Draw lines with their intervals, dots where values have no order, and mark the choice on the first with it."""
+    look: LineLook = "marked" if axis.ordered else "dots"
     series = [
-        Series(name, line.x, scale * line.mean, marks.series_color(index), "marked", scale * line.half)
+        Series(name, line.x, scale * line.mean, marks.series_color(index), look, scale * line.half)
         for index, (name, line) in enumerate(lines.items())
     ]
     at = [(line, line.points == chosen) for line in lines.values() if chosen in line.points]
@@ -68,16 +69,17 @@ def line_chart(
     wording, lines = wording_of(metric), [*lines_of(trials, metric)]
     if trials.axis is None or not lines:
         return None
-    series = _series({line.name or "measured": line for line in lines[:_LINES]}, chosen, wording.scale)
+    series = _series(trials.axis, {line.name or "measured": line for line in lines[:_LINES]}, chosen, wording.scale)
     predicted = np.full(len(trials.names), np.nan) if theory is None else wording.scale * means(trials, theory)
+    look: LineLook = "dashed" if trials.axis.ordered else "hollow"
     series += [
-        Series(f"theory{f', {line.name}' * bool(line.name)}", line.x, predicted[line.points], each.color, "dashed")
+        Series(f"theory{f', {line.name}' * bool(line.name)}", line.x, predicted[line.points], each.color, look)
         for line, each in zip(lines[:_LINES], series, strict=False)
         if np.isfinite(predicted[line.points]).all()
     ]
     sure = any(np.isfinite(line.half).any() for line in lines)
-    bands = "; bands are 95\N{NARROW NO-BREAK SPACE}% confidence intervals of the mean" if sure else ""
-    notes = [f"Points are means over the seeds of {metric}{bands}."]
+    bands = f"; {'bands' if trials.axis.ordered else 'bars'} are 95\N{NARROW NO-BREAK SPACE}% intervals of the mean"
+    notes = [f"Points are means over the seeds{bands if sure else ''}."]
     if (omitted := len(lines) - _LINES) > 0:
         notes.append(f"{count(omitted, 'more line')} in the table of settings.")
     return line_plot(name, title, series, _along(trials.axis), AxisLook(wording.axis), notes=notes)
@@ -91,8 +93,8 @@ def parts_chart(trials: Trials, name: str, parts: Mapping[str, str], chosen: int
     notes = ["Each part is the difference of two runs over the same log, of which one has one thing less."]
     if any((line.mean <= 0).any() for line in lines.values()):
         notes.append("What is zero or less is not on a logarithmic axis; the table has it.")
-    look = _along(trials.axis), AxisLook("loss above the optimum", "log")
-    return line_plot(f"parts-{name}", f"Loss of “{name}” and its parts", _series(lines, chosen), *look, notes=notes)
+    look, title = (_along(trials.axis), AxisLook("loss above the optimum", "log")), f"Loss of “{name}” and its parts"
+    return line_plot(f"parts-{name}", title, _series(trials.axis, lines, chosen), *look, notes=notes)
 
 
 def trade_off_chart(trials: Trials) -> Chart | None:

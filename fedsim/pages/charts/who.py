@@ -6,10 +6,12 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.common.formatting import count
+from fedsim.common.formatting import count, duration, number, percent
+from fedsim.common.instants import time_unit
+from fedsim.measure.participation import gini
 from fedsim.pages.bias import Bias
 from fedsim.pages.charts import Chart, marks
-from fedsim.pages.charts.plot import AxisLook, Rows, Rule, Series, line_plot, row_plot
+from fedsim.pages.charts.plot import POINTS, AxisLook, Rows, Rule, Series, line_plot, row_plot
 from fedsim.pages.tables import GROUP_ROWS
 from fedsim.run.run import Run
 
@@ -30,7 +32,7 @@ def who_charts(run: Run, bias: Bias) -> list[Chart | None]:
     told = [kind for kind in ways if any(part.told for part in bias.of(kind))]
     widest = bias.contrast[0].kind if bias.contrast else ""
     first = widest if widest in told else next(iter([*told, *ways]), None)
-    alone = clients_chart({"measured": run}, "participation" if first else "who")
+    alone = lorenz_chart({"measured": run}, "lorenz" if first else "who")
     if first is None:
         return [alone]
     others = [_row_chart(run, ways[kind], f"who-{_NAMES.get(kind, kind)}") for kind in told if kind != first]
@@ -67,27 +69,71 @@ def _row_chart(run: Run, way: pl.DataFrame, name: str) -> Chart:
     return row_plot(rows, name, f"Who takes part, by {by}", notes)
 
 
-def clients_chart(runs: Mapping[str, Run], name: str) -> Chart | None:
-    """Draw the participation share of every client, the most frequent first; of one run also what equal chances do.
+def lorenz_chart(runs: Mapping[str, Run], name: str) -> Chart | None:
+    """Draw which share of the reports is that of the clients that reported least; of one run also by equal chances.
 
-    None where nobody took part.
+    None where nobody took part, or there is one client.
     """
-    series, rules, notes = list[Series](), [Rule("equal", 1.0)], ["1: as many as with equal shares for all."]
+    series, said = list[Series](), list[str]()
     for (label, run), color in zip(runs.items(), marks.SERIES, strict=False):
-        counts, clients = run.clients["reported"].sort(descending=True).to_numpy(), len(run.clients)
-        if taken := int(counts.sum()):
-            x, share = np.arange(0.5, clients), counts * (clients / taken)
-            series.append(Series.binned(label, np.divide(x, clients, out=x), share, color))
+        counts, clients = run.clients["reported"].sort().to_numpy(), len(run.clients)
+        if clients > 1 and (taken := int(counts.sum())):
+            series.append(_lorenz(label, counts, color))
+            half = percent(counts[: clients // 2].sum() / taken)
+            of = f"In {label} the" if len(runs) > 1 else "The"
+            said.append(f"{of} half that reported least gave {half} of the reports (Gini {number(gini(counts), 2)}).")
     if not series:
         return None
     if len(runs) == 1:
         # Counts of a fair lottery in order are quantiles of the binomial, but for what rounding adds.
         fair, reached = _fair_counts(taken, clients)
-        usual = fair[np.searchsorted(reached, np.clip(1 - series[0].x - 1e-9, 0.0, reached[-1]))]
-        series.append(Series("equal chances", series[0].x, usual * clients / taken, marks.MUTED))
-        rules = []
-    look = AxisLook("clients, most frequent first", "percent"), AxisLook(_SHARE)
-    return line_plot(name, "Who takes part, client by client", series, *look, rules, notes)
+        middle = np.minimum((np.arange(clients) + 0.5) / clients, reached[-1])
+        series.append(_lorenz("equal chances", fair[np.searchsorted(reached, middle)], marks.MUTED))
+    ends = np.array([0.0, 1.0])
+    series.append(Series("all equal", ends, ends, marks.INK, "dotted"))
+    look = AxisLook("clients, fewest reports first", "percent"), AxisLook("share of the reports", "percent")
+    return line_plot(name, "Who gave the reports", series, *look, finding=" ".join(said))
+
+
+def _lorenz(name: str, counts: Ints, color: str) -> Series:
+    """Make the Lorenz curve of counts in ascending order."""
+    at = np.unique(np.linspace(0, len(counts), min(len(counts), POINTS) + 1).astype(np.int64))
+    sums = np.concatenate([[0], np.cumsum(counts)])[at]
+    return Series(name, at / len(counts), sums / sums[-1], color)
+
+
+def over_time_chart(run: Run, bias: Bias) -> Chart | None:
+    """Draw the participation share of every group by spans of the run; None without spans, or if no group's differs."""
+    table, sizes = run.series.get("reports"), dict(run.clients.group_by("group", maintain_order=True).len().iter_rows())
+    if table is None or len(sizes) > len(marks.SERIES) or not any(part.told for part in bias.of("group")):
+        return None
+    if (spans := table["span"].n_unique()) < 2:
+        return None
+    totals, at = table.group_by("span").agg(pl.col("len").sum()).sort("span")["len"].to_numpy(), np.arange(spans) + 0.5
+    if not totals.all():
+        return None
+    series = list[Series]()
+    for (name, size), color in zip(sizes.items(), marks.SERIES, strict=False):
+        own = table.filter(group=name).group_by("span").agg(pl.col("len").sum()).sort("span")["len"].to_numpy()
+        series.append(Series(name, at / spans, own / totals * len(run.clients) / size, color))
+    look = AxisLook("time of the run", "percent"), AxisLook(_SHARE)
+    return line_plot("who-over-time", "Who takes part, over time", series, *look, [Rule("equal", 1.0)])
+
+
+def reached_chart(run: Run) -> Chart | None:
+    """Draw how many clients have taken part, over time; None of one client, where nobody did, or without a count."""
+    table = run.series.get("reached")
+    if table is None or table.is_empty() or len(run.clients) < 2:
+        return None
+    size, unit = time_unit(run.simulated_s)
+    share = table["len"].to_numpy() / len(run.clients)
+    at = np.concatenate([[0.0], table["time_s"].to_numpy(), [run.simulated_s]]) / size
+    series = [Series("taken part", at, np.concatenate([[0.0], share, share[-1:]]))]
+    finding = f"{percent(float(share[-1]))} took part at least once"
+    if half := run.known.get("participation.coverage.t50"):
+        finding += f", half of them all within {duration(half)}"
+    look = AxisLook(f"simulated time ({unit})"), AxisLook("clients that have taken part", "percent")
+    return line_plot("reached", "How many clients were reached", series, *look, finding=f"{finding}.")
 
 
 def _fair_counts(taken: int, clients: int) -> tuple[Ints, Floats]:
