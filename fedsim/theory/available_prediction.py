@@ -132,6 +132,8 @@ def why_not(scenario: Scenario, population: Population) -> str | None:
         return f"the selection law {server.selection.kind!r}; it knows {', '.join(_LAWS)}"
     if server.wanted > server.cohort:
         return "server.over_select above 1, where the slowest reports are not taken"
+    if scenario.sessions_fail:
+        return "session.fails, by which sessions end while their device stays available"
     if server.check_ins is not None:
         return "server.check_ins, by which only connected devices are seen"
     if server.secure_aggregation is not None:
