@@ -261,7 +261,8 @@ def figure_lines(metrics: Mapping[str, float]) -> list[str]:
         idle = name == "rounds.waiting_share" and metrics.get(name) == 0
         same = name in _REACHED and not abs(metrics.get(name, math.nan) - selected) > _SAME
         second = name == "participation.l1_uniform" and len(shown) > 1
-        if name in metrics and _UNDER.get(name, name) in metrics and not idle and not same:
+        unknown = math.isnan(metrics.get(name, math.nan))
+        if not unknown and _UNDER.get(name, name) in metrics and not idle and not same:
             shown.append(("... selections" if second else words, form.format(metrics[name])))
     for name, loss in metrics.items():
         if name.startswith("learning.") and name.endswith(".loss"):

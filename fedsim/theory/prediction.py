@@ -92,6 +92,10 @@ def before_the_chain(
     Of more than `most` clients nothing is asked. The population is built where it is needed and not given.
     """
     server = scenario.server
+    if scenario.log is not None:
+        return "a log does not tell who was eligible"
+    if scenario.sessions_fail:
+        return "sessions fail by themselves (session.fails)"
     if not scenario.always_available:
         return f"devices are not always there ({scenario.absences})"
     population = build_population(scenario) if population is None else population
