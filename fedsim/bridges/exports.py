@@ -1,4 +1,4 @@
-"""Exports of a run: the schedule of who took part in which round, and the trace-event JSON that Perfetto shows."""
+"""Exports of a run: its log as CSV, the schedule of who took part in which round, and trace events for Perfetto."""
 
 import io
 import json
@@ -33,6 +33,29 @@ def export_schedule(directory: Path, out: Path) -> int:
     result = load_one(directory)
     write(out, schedule_of(result), about_run(result))
     return len(result.rounds)
+
+
+def export_csv(directory: Path, out: Path) -> list[Path]:
+    """Write a run as the log that a production has of it: ``log.csv``, ``clients.csv`` and ``rounds.csv``.
+
+    ``fedsim measure`` makes the same facts of them, as far as a log tells them. Raises a `RunError` if the run cannot
+    be read or a file not written.
+    """
+    run = load_one(directory)
+    names = [name for name in _LOG if name in run.participations.columns]
+    clients = [name for name in run.clients.columns if name not in _OF_THE_RUN]
+    tables = {"log": run.participations.select(names), "clients": run.clients.select(clients), "rounds": run.rounds}
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"{out} cannot be written: {error.strerror or error}") from None
+    for name, table in tables.items():
+        write_bytes(out / f"{name}.csv", table.write_csv().encode())
+    return [out / f"{name}.csv" for name in tables]
+
+
+_LOG = ("client", "selected_s", "ended_s", "outcome", "round", "staleness")
+_OF_THE_RUN = {"participations", "frequency", "reported", "pull", "pi", "pi_method", "device"}
 
 
 def schedule_of(result: Run) -> pl.DataFrame:

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from traceback import format_exception, walk_tb
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
+from typing import Annotated, Any, Literal, NoReturn, cast
 
 from typer import Abort, Argument, Exit, Option, Typer
 
@@ -18,20 +18,18 @@ from fedsim.cli import options
 from fedsim.cli.calibrate import calibrate_command
 from fedsim.cli.decide import decide_command
 from fedsim.cli.design import design_command
+from fedsim.cli.measure import measure_command
 from fedsim.cli.pages import export_app, playground_command, report_command
 from fedsim.cli.plugin import plugin_app
-from fedsim.cli.replay import replay_command, show_verdict
+from fedsim.cli.recording import check_charts_of, record_and_tell
+from fedsim.cli.replay import replay_command
 from fedsim.cli.separations import chain_command, privacy_command
 from fedsim.cli.sweep import compare_command, plan_command, sweep_command
 from fedsim.cli.trace import trace_app
 from fedsim.common.errors import ChainError, FedsimError, Mistake, RunError, ScenarioError, told, users_line
 from fedsim.common.interrupts import EXIT_CODE as INTERRUPTED
 from fedsim.common.interrupts import THIS_PROCESS
-from fedsim.common.messages import complain, keep_quiet, never_wait_on_stderr, say, say_json, text_table
-
-if TYPE_CHECKING:
-    from fedsim.pages.answer import Answer
-    from fedsim.scenario import Scenario
+from fedsim.common.messages import complain, never_wait_on_stderr, say, say_json, text_table
 
 Template = Literal["phones", "paper", "buffered", "privacy", "trace", "fleet", "jobs", "decide"]
 
@@ -163,6 +161,7 @@ def validate_command(
     quiet: Annotated[bool, Option("-q", "--quiet", help="Print nothing but mistakes.")] = False,
 ) -> None:
     """Check scenario files without running them; every mistake is shown with its line and column."""
+    from fedsim.run.measured import federation_of_log
     from fedsim.run.preflight import checked, notes_of
     from fedsim.trials.decide import planned_decision
 
@@ -170,8 +169,10 @@ def validate_command(
     for file in files:
         try:
             scenario = options.load_scenario(file, override, None, allow_plugins, allow_outside, jobs=True)
-            _check_charts(scenario)
-            federations = checked(scenario)
+            check_charts_of(scenario)
+            federations = {} if scenario.log is not None else checked(scenario)
+            if scenario.log is not None:
+                federation_of_log(scenario)
             if scenario.choose and scenario.decide is not None:
                 planned_decision(scenario)  # every setting
         except ScenarioError as error:
@@ -256,69 +257,15 @@ def run_command(
     strict: Annotated[bool, Option("--strict", help="Exit with 1 if a chart of your own fails.")] = False,
 ) -> None:
     """Run a scenario: simulate, measure against theory, train, and write the run directory with its report."""
-    from fedsim.common.files import pasteable
-    from fedsim.common.progress import on_stderr
-    from fedsim.measure.limits import judge
-    from fedsim.pages.page import answer_of
-    from fedsim.pages.terminal import spoken
-    from fedsim.run.check import exit_code
-    from fedsim.run.files import PAGE, Provenance, default_directory
-    from fedsim.run.run import figure_lines
-    from fedsim.run.simulate import record
+    from fedsim.run.files import Provenance, default_directory
 
     overrides = [*(override or []), *([f"engine={engine}"] if engine is not None else [])]
     scenario = options.load_scenario(file, overrides, seed, allow_plugins, allow_outside, jobs=True)
-    _check_charts(scenario)
-    hear, failed = keep_quiet if quiet else complain, list[str]()
-    answers: list[Answer] = []
     directory = out if out is not None else default_directory(scenario, changed=bool(overrides) or seed is not None)
     provenance = Provenance(str(file), overrides, seed, permissions=scenario.permissions)
-    try:
-        with on_stderr(quiet=quiet) as report:
-            done = record(
-                scenario,
-                directory,
-                provenance,
-                resume=resume,
-                page=page,
-                report=report,
-                tell=hear,
-                chart_failed=failed.append,
-                found=answers.append,
-            )
-    except KeyboardInterrupt:
-        complain(f"To go on: {provenance.command('run', '--out', pasteable(str(directory)), '--resume')}")
-        raise
-    for failure in failed:
-        complain(failure)
-    answers = answers or [answer_of(done)]  # without a page, or of a run that was complete before
-    verdict, written = judge(scenario, [done.metrics], done.own), directory / PAGE
-    if done.failure:
-        complain(f"error: {done.failure}", red=True)
-    if as_json:
-        judged = [judgement.as_dict() for judgement in verdict]
-        report_file = str(written) if written.exists() else None
-        say_json({"directory": str(directory), "report": report_file, "metrics": done.metrics, "verdict": judged})
-    else:
-        for line in figure_lines(done.metrics):
-            hear(line)
-        for text in (line for answer in answers for line in spoken(answer)):
-            hear(text)
-        if written.exists():
-            hear(f"Report: {written}")
-        say(str(directory))
-    if verdict:
-        show_verdict(verdict, file, quiet=quiet)
-    raise Exit(exit_code(answers[0].checks) or int(strict and bool(failed)))
-
-
-def _check_charts(scenario: "Scenario") -> None:
-    if not scenario.charts:
-        return
-    from fedsim.pages.charts import check_charts
-
-    if mistakes := check_charts(scenario):
-        raise ScenarioError(mistakes)
+    record_and_tell(
+        scenario, directory, provenance, resume=resume, as_json=as_json, quiet=quiet, page=page, strict=strict
+    )
 
 
 _COMMANDS = {
@@ -327,7 +274,7 @@ _COMMANDS = {
     "Choose": (plan_command, sweep_command, decide_command, design_command),
     "Theory": (chain_command, privacy_command),
     "Continuous integration and plug-ins": (replay_command, schema_command, plugin_app),
-    "Data": (calibrate_command, trace_app, export_app),
+    "Data": (measure_command, calibrate_command, trace_app, export_app),
 }
 for _panel, _commands in _COMMANDS.items():
     for _command in _commands:

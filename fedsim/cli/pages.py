@@ -65,11 +65,14 @@ def playground_command(
 
 
 class _ExportGroup(options.CommandGroup):
-    """Takes ``export DIR --perfetto FILE`` for ``export perfetto DIR --out FILE``."""
+    """Takes ``export DIR --perfetto FILE`` for ``export perfetto DIR --out FILE``, and ``export DIR --to FORMAT``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and any(each.partition("=")[0] == "--perfetto" for each in args):
             args = ["perfetto", *args]
+        if args and args[0] not in self.commands and "--to" in args[:-1]:
+            at = args.index("--to")
+            args = [args[at + 1], *args[:at], *args[at + 2 :]]
         return super().parse_args(ctx, args)
 
 
@@ -105,6 +108,18 @@ def schedule_command(
     _check_no_part(out, directory)
     export_schedule(directory, out)
     say(str(out))
+
+
+@export_app.command("csv")
+def csv_command(
+    directory: _RunDirectory,
+    out: Annotated[Path | None, Option("--out", metavar="DIR", help="A folder; by default RUN/csv.")] = None,
+) -> None:
+    """Write log.csv, clients.csv and rounds.csv: what a production log tells, for fedsim measure."""
+    from fedsim.bridges.exports import export_csv
+
+    for path in export_csv(directory, out or directory / "csv"):
+        say(str(path))
 
 
 def _check_no_part(out: Path, directory: Path) -> None:

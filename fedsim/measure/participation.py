@@ -86,10 +86,10 @@ def available_time(
     """Work out for which share of the run each device was available, shocks included.
 
     Of more than 5,000 devices, or 200,000 device-days, evenly spaced ones are followed, 200 at least. None is returned
-    where every device was always available, or no time passed.
+    where every device was always available, no time passed, or a log was measured.
     """
     longest = min(to_ms(ended_s), _LONGEST)
-    if scenario.always_available or longest <= 0:
+    if scenario.log is not None or scenario.always_available or longest <= 0:
         return None
     size = len(population)
     taken = min(size, _MOST, max(_FEWEST, int(_MOST_DEVICE_DAYS * DAY / longest)))

@@ -65,7 +65,9 @@ def drawn_together(scenario: Scenario) -> int:
 
 def by_day(scenario: Scenario) -> bool:
     """Say whether the availability of devices may depend on the time of day, so that chance is judged by whole days."""
-    return any(group.availability.kind not in {"always", "renewal"} for group in scenario.population)
+    return scenario.log is not None or any(
+        group.availability.kind not in {"always", "renewal"} for group in scenario.population
+    )
 
 
 @dataclass(frozen=True)

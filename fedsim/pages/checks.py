@@ -46,9 +46,26 @@ def ended(run: Run) -> Iterator[Check]:
         yield from [Check("ended", Grade.BAD, f"{capitalized(stalled)}.")] if place else []
     elif run.rounds.is_empty():
         yield Check("ended", Grade.BAD, "Nothing was simulated: the run has no rounds.")
-    elif not run.scenario.jobs:
+    elif not run.scenario.jobs and "rounds.count" in run.known:
         text = f"The run ended after {count(len(run.rounds), run.noun)}."
         yield Check("ended", Grade.OK, text, facts=("rounds.count",))
+
+
+_UNKNOWN = {
+    "clients": ("Clients that never came are not known: nothing is measured that needs their number", "--clients FILE"),
+    "rounds": ("The log has no column round: nothing is measured of rounds", "--columns round=NAME"),
+    "opened": ("When rounds opened is not known: nothing is measured of their waits for clients", "--rounds FILE"),
+}
+
+
+def of_log(run: Run) -> Iterator[Check]:
+    """Whether a log of production tells what a run does."""
+    if run.scenario.log is None:
+        return
+    yield Check("log", Grade.CAUTION, "A log does not tell which clients were eligible.")
+    for lacking, (text, option) in _UNKNOWN.items():
+        if lacking in run.scenario.log.unknown:
+            yield Check("log", Grade.CAUTION, f"{text}.", remedy=f"Measure it with `{option}`.", turns=(lacking,))
 
 
 def reports_taken(run: Run) -> Iterator[Check]:
@@ -288,7 +305,7 @@ def seeds(run: Run) -> Iterator[Check]:
 
 
 CHECKS: tuple[Callable[[Run], Iterator[Check]], ...] = (
-    *(ended, reports_taken, privacy, expectations, trained, settled, enough, separation, shocks, budget),
+    *(ended, reports_taken, of_log, privacy, expectations, trained, settled, enough, separation, shocks, budget),
     *(theory, full_cohorts, setting, even, seeds),
 )
 """All checks, the gravest first."""
@@ -296,4 +313,7 @@ CHECKS: tuple[Callable[[Run], Iterator[Check]], ...] = (
 
 def checks_of(run: Run) -> list[Check]:
     """Return what became of every check of a run, in the order of the list; one that does not apply says nothing."""
-    return [found for check in CHECKS for found in check(run)]
+    found = [each for check in CHECKS for each in check(run)]
+    if run.scenario.log is None:
+        return found
+    return [each if each.name == "log" else replace(each, remedy="", command="") for each in found]  # nothing is rerun

@@ -85,13 +85,18 @@ def setup_of(run: Run) -> list[str]:
     cooldown_s = float(run.clients["cooldown_s"].max() or 0.0)  # type: ignore[arg-type]
     ends = count_range(int(separation.min() or 0), int(separation.max() or 0))  # type: ignore[arg-type]
     parts = [count(len(run.clients), "device") + (f" in {count(groups)} groups" if groups > 1 else "")]
-    parts += [equation("R", ends), *([f"cool-down {duration(cooldown_s)}"] if cooldown_s else [])]
-    parts.append(_cohort(run))
+    if run.scenario.log is None:
+        parts += [equation("R", ends), *([f"cool-down {duration(cooldown_s)}"] if cooldown_s else [])]
+    if run.scenario.log is None or "rounds" not in run.scenario.log.unknown:
+        parts.append(_cohort(run))
     if server.deadline is not None:
         parts.append(f"deadline {duration(server.deadline)}")
     if (privacy := run.scenario.privacy) is not None:
         none = "" if privacy.training == "noise" else " (not in training)"
         parts.append(f"{privacy.mechanism.kind} noise{none if run.scenario.learning else ''}")
+    if run.scenario.log is not None:
+        rounds = [] if "rounds" in run.scenario.log.unknown else [count(len(run.rounds), run.noun)]
+        return [*parts, *rounds, duration(run.simulated_s), "a log of production"]
     parts += [count(len(run.rounds), run.noun), duration(run.simulated_s)]
     return [*parts, f"seed\N{NO-BREAK SPACE}{run.manifest.get('seed', run.scenario.seed)}"]
 
@@ -126,7 +131,8 @@ def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
         yield Tile(number(losses[best]), "loss" if len(losses) == 1 else "lowest loss", best)
     noun, daily = f"{run.noun}{'s' if len(run.rounds) != 1 else ''}", run.known.get("updates.per_day")
     pace = "" if daily is None else wording_of("updates.per_day").write(daily)
-    yield Tile(count(len(run.rounds)), noun, pace, ("updates.per_day",))
+    if "rounds.count" in run.known:
+        yield Tile(count(len(run.rounds)), noun, pace, ("updates.per_day",))
     paid = [
         f"{wording_of(f'fleet.{name}').write(run.known[f'fleet.{name}'])}{way}"
         for name, way in _PAID.items()

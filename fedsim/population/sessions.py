@@ -6,6 +6,7 @@ from typing import TypeAlias
 import numpy as np
 
 from fedsim.common.arrays import Floats, Ints
+from fedsim.common.instants import FOREVER, HOUR
 from fedsim.common.keyed import Stream
 from fedsim.common.later import special
 from fedsim.population.columns import Population
@@ -15,9 +16,12 @@ from fedsim.scenario.session import AnySession
 from fedsim.scenario.work import Work
 
 PHASES = 3
+FailureFunction: TypeAlias = Callable[[Ints, Ints | int], Ints]
+"""After how many milliseconds sessions of clients (n,) fail, at least one, in the sessions of that number."""
 PhaseFunction: TypeAlias = Callable[[Ints, Ints | int], Floats]
 """How long the phases of sessions of clients (n,) take at speed 1, in the sessions of that number: seconds (3, n)."""
 _LEAST = 1.0  # bits a second; a law may come close to 0
+_FAILURE = 1 << 61  # from this index on, those of when sessions fail
 _AT_WORK = 1 << 62  # from this index on, the draws of who is at work
 
 
@@ -51,6 +55,25 @@ def session_phases(scenario: Scenario, population: Population, draws: Stream) ->
         return lengths
 
     return phases
+
+
+def session_failures(scenario: Scenario, population: Population, draws: Stream) -> FailureFunction | None:
+    """Return the function for how long sessions go on before they fail, None where none does.
+
+    The draw is keyed by (client, 2 ** 61 + number), so that the lengths of phases are those of a run without failures.
+    """
+    fails = [group.session.fails for group in scenario.population]
+    if not any(fails):
+        return None
+    per_ms = np.array([0.0 if each is None else each.per_hour / HOUR for each in fails])
+
+    def failing(clients: Ints, number: Ints | int) -> Ints:
+        rate = per_ms[population.group[clients]]
+        drawn = draws.exponentials(clients, _FAILURE + number)
+        after = np.divide(drawn, rate, out=np.full(len(clients), float(FOREVER)), where=rate > 0)
+        return np.asarray(np.clip(np.ceil(after), 1.0, float(FOREVER // 4)), dtype=np.int64)
+
+    return failing
 
 
 def upload_bits(scenario: Scenario) -> Floats:

@@ -1,5 +1,6 @@
 """Measures the log of a run, and trains its optimizers over it."""
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from fedsim.log.recorder import TemporaryParticipations
 from fedsim.measure.count import Watch
 from fedsim.measure.facts import facts_of
 from fedsim.measure.fleet import Taken
-from fedsim.measure.metrics import count_of, measure
+from fedsim.measure.metrics import count_of, measure, split
 from fedsim.measure.metrics.metric import Setting
 from fedsim.measure.participation import available_time, clients_table
 from fedsim.measure.series import Homes, SeriesCounter, by_day, drawn_together
@@ -116,6 +117,8 @@ def evaluate(
             shares = reported / max(1, reported.sum())
             learning, of_learning = training.train(report, shares, counted.pull, pull, available)
             metrics |= of_learning
+    unknown = frozenset() if scenario.log is None else scenario.log.unknown
+    metrics |= {key: math.nan for key in metrics if (of := split(key)[0]) is not None and of.needs in unknown}
     series = counter.series()
     if scenario.privacy is not None:
         series["contributions"] = pl.DataFrame([vars(counted.contributions)])

@@ -49,6 +49,9 @@ def preflight(scenario: Scenario, replicate: int = 0, *, live: bool = False) -> 
     """
     if too_much := check_budget(scenario.check_one(), training=not live):
         raise ScenarioError(too_much)
+    if scenario.log is not None:
+        message = "is of a log, which is measured (fedsim run, replay, fedsim.simulate) and cannot be simulated"
+        raise ScenarioError([scenario.mistake(("log",), f"{message}; fedsim calibrate makes a scenario of it")])
     own, of_own = made_metrics(scenario)
     named = [*_check_selection(scenario), *_check_learning(scenario, live=live), *of_own]
     named = named or [*_check_feedback(scenario, live=live)]

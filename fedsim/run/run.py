@@ -266,7 +266,8 @@ def figure_lines(metrics: Mapping[str, float]) -> list[str]:
         idle = name == "rounds.waiting_share" and metrics.get(name) == 0
         same = name in _REACHED and not abs(metrics.get(name, math.nan) - selected) > _SAME
         second = name == "participation.l1_uniform" and len(shown) > 1
-        if name in metrics and _UNDER.get(name, name) in metrics and not idle and not same:
+        unknown = math.isnan(metrics.get(name, math.nan))
+        if not unknown and _UNDER.get(name, name) in metrics and not idle and not same:
             value = metrics[name] / (2 if name.startswith("participation.") else 1)  # L1 as TV
             shown.append(("... selections" if second else words, form.format(value)))
     for name, loss in metrics.items():

@@ -37,6 +37,7 @@ from fedsim.run.files import (
 )
 from fedsim.run.jobs import together
 from fedsim.run.load import load
+from fedsim.run.measured import federation_of_log
 from fedsim.run.preflight import buildable, checked, notes_of
 from fedsim.run.run import Run, write_page, write_run
 from fedsim.scenario import Scenario, as_scenario
@@ -58,7 +59,7 @@ def simulate(
     seed: int | None = None,
     report: Report | None = None,
 ) -> Run:
-    """Simulate a scenario, measure its participation against theory, and train its optimizers.
+    """Simulate a scenario, or measure its log; compare its participation with theory, and train its optimizers.
 
     Parameters
     ----------
@@ -83,6 +84,8 @@ def simulate(
         If a problem or an optimizer fails.
     """
     scenario, replicate = as_scenario(scenario, jobs=True), whole("replicate", replicate)
+    if scenario.log is not None:
+        return measure_log(scenario)[0]
     if seed is not None:
         scenario = scenario.with_values({"seed": whole("seed", seed)})
     with in_notebooks() if report is None else nullcontext(report) as told:
@@ -99,6 +102,13 @@ def simulate(
                 raise error
             runs[name] = evaluate(federations[name], logs[name], told)
         return together(scenario, runs, replicate, told) if scenario.jobs else runs[""]
+
+
+def measure_log(scenario: Scenario) -> tuple[Run, tuple[str, ...]]:
+    """Return the run that the `log` of a scenario is, and how it was read; errors are those of `federation_of_log`."""
+    federation, log, names, notes = federation_of_log(scenario)
+    run = evaluate(federation, log)
+    return replace(run, clients=run.clients.with_columns(device=names)), notes
 
 
 def _run(
@@ -169,6 +179,13 @@ def record(
     resumed is another one or is damaged; an `AfterwardsError`, that something unforeseen fails after the simulation,
     whose tables are kept. Other errors are those of `fedsim.simulate`.
     """
+    if scenario.log is not None:
+        run, notes = measure_log(scenario)
+        for note in notes:
+            tell(note)
+        run = load(run.save(directory, provenance))
+        write_page(run, directory / PAGE, plugins=scenario.permissions.plugins, tell=chart_failed or tell, found=found)
+        return run
     complete = resume and _found_complete(directory, scenario)
     if complete and not (directory / UNFINISHED).exists():
         tell(f"{directory} is complete: there is nothing left to do")

@@ -21,6 +21,7 @@ from fedsim.scenario.habits import Habits
 from fedsim.scenario.jobs import MOST_JOBS, JobName, Matching, ServerOrJobs, SharedJob, document_of_job, server_in_jobs
 from fedsim.scenario.learning import Learning
 from fedsim.scenario.loading import load_document, not_permitted, not_permitted_in, validate
+from fedsim.scenario.log import ProductionLog, with_placeholders
 from fedsim.scenario.model import Model, SparseModel, each_once
 from fedsim.scenario.permissions import TRUSTED, CodeName, FileName, Permissions, locate, modules_of
 from fedsim.scenario.privacy import Privacy
@@ -138,6 +139,9 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
     """The groups of devices."""
     server: ServerOrJobs
     """How the server selects clients and takes their reports: in rounds, or by a buffer."""
+    log: ProductionLog | None = None
+    """A log of production that is measured, instead of a simulation: it tells the population, the server and the end,
+    as far as they are not given."""
     starts: Duration | None = None
     """When the server opens the first round, from the beginning of the run; at once, where it is not given."""
     jobs: Annotated[dict[JobName, SharedJob], Field(max_length=MOST_JOBS)] = Field(default_factory=dict)
@@ -187,7 +191,7 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
     @model_validator(mode="before")
     @classmethod
     def _server_in_jobs(cls, data: Any) -> Any:
-        return server_in_jobs(data)
+        return server_in_jobs(with_placeholders(data))
 
     @field_validator("question")
     @classmethod
@@ -222,6 +226,7 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
             "shocks",
             "prices",
             "server",
+            "log",
             "starts",
         }
         | {"jobs", "job", "beside", "matching", "most_a_day", "alone"}
@@ -254,10 +259,16 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
         habits = any(group.availability.kind != "always" for group in self.population)
         churn = any(group.churns for group in self.population)
         checks = any(server.check_ins is not None for server in self.servers)
-        said = {"availability": habits, "shocks": bool(self.shocks), "churn": churn, "check-ins": checks}
+        said = {"what a log does not tell": self.log is not None}
+        said |= {"availability": habits, "shocks": bool(self.shocks), "churn": churn, "check-ins": checks}
         said["the limit most_a_day"] = self.most_a_day is not None
         said["other jobs on the fleet"] = bool(self.beside) or len(self.jobs) > 1
         return " and ".join(each for each, is_so in said.items() if is_so)
+
+    @property
+    def sessions_fail(self) -> bool:
+        """Whether sessions may fail while their device stays available."""
+        return any(group.session.fails is not None for group in self.population)
 
     @property
     def losses(self) -> dict[str, str]:
@@ -269,7 +280,9 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
         over = server.selects_once and server.wanted > server.cohort
         gated = server.selects_once and server.secure_aggregation is not None
         found = {
-            "dropped": (not self.always_available, f"devices are not always there ({self.absences})"),
+            "dropped": (self.sessions_fail, "sessions fail by themselves (session.fails)")
+            if self.always_available
+            else (True, f"devices are not always there ({self.absences})"),
             "late": (server.deadline is not None, "server.deadline, after which reports are late"),
             "aborted": (over, "server.over_select above 1, where the slowest reports are not taken"),
             "stale": (server.max_staleness is not None, "server.max_staleness, by which reports are discarded"),

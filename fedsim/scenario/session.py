@@ -4,13 +4,15 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
 
-from fedsim.scenario.model import Model
+from fedsim.scenario.model import Model, SparseModel
 from fedsim.scenario.sources import NumberSource, RoundsSource, TimeSource
-from fedsim.scenario.work import Work
+from fedsim.scenario.work import Fails, Work
 
 
-class Session(Model):
+class Session(SparseModel):
     """How long each part of a session takes."""
+
+    unwritten = frozenset({"fails"})
 
     download: TimeSource = Field(default="10s", validate_default=True)
     """From selection until the device holds the model."""
@@ -20,6 +22,8 @@ class Session(Model):
     """Until the server holds the report."""
     speed: NumberSource = Field(default=1, validate_default=True)
     """How fast each device is: all three lengths are divided by it."""
+    fails: Fails | None = None
+    """Sessions that fail while their device stays available; none, where this is not given."""
 
     @property
     def instant(self) -> bool:
@@ -28,7 +32,7 @@ class Session(Model):
 
 
 def _kind_of_session(session: Any) -> str:
-    worked = Work.model_fields.keys() if isinstance(session, dict) else ()
+    worked = Work.model_fields.keys() - Session.model_fields.keys() if isinstance(session, dict) else ()
     return "work" if isinstance(session, Work) or any(key in session for key in worked) else "times"
 
 

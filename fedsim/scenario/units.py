@@ -41,6 +41,7 @@ _ABBREVIATIONS = {
     "JST": "Asia/Tokyo",
     "AEST": "Australia/Sydney",
 }
+_OFFSET = re.compile(r"^(?:UTC|GMT)?([+-])(0?[1-9]|1[0-2])(?::?00)?$")
 _CLOCK = re.compile(r"^([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?$")
 
 
@@ -170,7 +171,7 @@ def format_clock(seconds: float) -> str:
 
 @functools.cache
 def _zones() -> frozenset[str]:
-    return frozenset(available_timezones())
+    return frozenset(available_timezones()) - {"localtime", "posixrules", "Factory"}  # of this machine, or none
 
 
 def check_time_zone(name: str) -> str:
@@ -178,8 +179,11 @@ def check_time_zone(name: str) -> str:
     if name not in _zones():
         city = name.replace(" ", "_")
         of_city = sorted(zone for zone in _zones() if zone.rpartition("/")[2] == city)
+        offset = _OFFSET.match(name.upper())
         likely = _ABBREVIATIONS.get(name.upper()) or (of_city[-1] if of_city else "")
-        hint = did_you_mean(name, _zones()) if name.upper() not in _ABBREVIATIONS else ""
+        if offset is not None:  # the zones of the database count westwards
+            likely = f"Etc/GMT{'-' if offset[1] == '+' else '+'}{int(offset[2])}"
+        hint = did_you_mean(name, _zones()) if not likely else ""
         hint = hint or (f"; did you mean {likely!r}?" if likely else "")
         hint = hint or "; names are those of the IANA database, such as Europe/Berlin, Asia/Kolkata or UTC"
         raise ValueError(f"unknown time zone {name!r}{hint}")

@@ -67,6 +67,13 @@ class Link(SparseModel):
     """Another network, over which some of the sessions go; then `down` and `up` are of the one at home."""
 
 
+class Fails(Model):
+    """Sessions that end as dropped at a random time, by a crash or a lost connection; the device stays available."""
+
+    per_hour: Annotated[float, Field(gt=0, le=3600)]
+    """Failures in an hour of session."""
+
+
 class Work(SparseModel):
     """What a participation has to do; it takes as long as the device and its link need for that."""
 
@@ -74,7 +81,7 @@ class Work(SparseModel):
         ("download", "train", "upload", "speed"),
         "is of a session in plain times; this one follows from work (model, samples, device, link)",
     )
-    unwritten = frozenset({"update", "needs"})
+    unwritten = frozenset({"update", "needs", "fails"})
 
     model: Size
     """Bytes that are downloaded."""
@@ -90,6 +97,8 @@ class Work(SparseModel):
     """Speeds of the network."""
     needs: Size | None = None
     """Bytes of memory that training needs: devices of classes that have less never take part."""
+    fails: Fails | None = None
+    """Sessions that fail while their device stays available; none, where this is not given."""
 
     instant: ClassVar[bool] = False
     """Whether a session surely takes no time."""

@@ -13,14 +13,14 @@ from fedsim.availability.batch import Reasons
 from fedsim.availability.population import PopulationAvailability, Strata
 from fedsim.availability.shocks import server_shocks
 from fedsim.common.arrays import Floats, Ints
-from fedsim.common.instants import DAY, each_to_ms, to_ms, to_seconds
+from fedsim.common.instants import DAY, FOREVER, each_to_ms, to_ms, to_seconds
 from fedsim.common.keyed import Purpose, Stream, stream
 from fedsim.common.reasons import OF_DEVICES, Reason
 from fedsim.common.registry import is_own
 from fedsim.log.columns import Arrays, part_of, with_prefix
 from fedsim.log.recorder import Recorder
 from fedsim.population import Population
-from fedsim.population.sessions import session_phases, upload_bits
+from fedsim.population.sessions import session_failures, session_phases, upload_bits
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import Server
 from fedsim.scenario.units import format_duration
@@ -364,6 +364,7 @@ class World:
         self.connections = connections_of(scenario, self.devices, self.replicate)
         draws = stream(scenario.own_seed, self.replicate, Purpose.SESSION)
         self._phases, self._bits = session_phases(scenario, self.population, draws), upload_bits(scenario)
+        self._failing = session_failures(scenario, self.population, draws)
         self._cooldowns = Cooldowns(scenario.server, self.population)
         self.deadline = to_ms(scenario.server.deadline or math.inf)
         self.planned: list[tuple[Ints, Ints]] | None = None
@@ -397,12 +398,19 @@ class World:
             bits = self._bits[self.population.group[cohort]]
             at_most = np.maximum(phases[2], len(cohort) * bits / uplink)  # if all of them share it all of the time
             until = now + each_to_ms(phases[0] + phases[1] + at_most) + 1
-            phases[2], _ = shared(phases, bits, (self.availability.ends(cohort, now, until) - now) / 1000, uplink)
+            gone = np.minimum(self.availability.ends(cohort, now, until), self.failures(cohort, number))
+            phases[2], _ = shared(phases, bits, (gone - now) / 1000, uplink)
         lengths = whole_lengths(phases, self.population.speed[cohort])
         ends = now + (lengths if self.shared is None else np.maximum(lengths, 1))  # so that nobody serves two at once
         if self.planned is not None:
             self.planned.append((cohort, ends))
         return ends
+
+    def failures(self, cohort: Ints, number: int) -> Ints:
+        """Return the instants (n,) at which sessions that begin now fail, by themselves; parameters of `own_ends`."""
+        if self._failing is None:
+            return np.full(len(cohort), FOREVER)
+        return self.clock.now + self._failing(cohort, number)
 
     def turn(self, since: int, wanted: int) -> Generator[simpy.Event, None, None]:
         """Wait until it is this server's turn to select in this instant; it has wanted devices `since` an instant."""

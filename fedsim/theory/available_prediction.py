@@ -127,6 +127,8 @@ def why_not(scenario: Scenario, population: Population) -> str | None:
         return f"the selection law {server.selection.kind!r}; it knows {known}"
     if unknown := [cause for outcome, cause in scenario.losses.items() if outcome not in {"dropped", "late"}]:
         return unknown[0]
+    if scenario.sessions_fail:
+        return "session.fails, by which sessions end while their device stays available"
     if server.check_ins is not None:
         return "server.check_ins, by which only connected devices are seen"
     if server.minimum_reports > 1:

@@ -94,6 +94,8 @@ def before_the_chain(
     Of more than `most` clients nothing is asked. The population is built where it is needed and not given.
     """
     server = scenario.server
+    if scenario.log is not None:
+        return "a log does not tell who was eligible"
     if (cause := scenario.losses.get("dropped")) is not None:
         return cause
     population = build_population(scenario) if population is None else population

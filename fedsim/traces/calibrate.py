@@ -1,17 +1,15 @@
 """A scenario from the log of a federation: how long sessions take, how they end, when devices can take part.
 
-*Durations*: a session that reported shows its length; one that ended otherwise is censored, as all that is known is
-that it would have taken longer. *Drop-outs* have a rate: how many there are in the time that sessions last.
+*Durations*: a session that reported, in time or late, shows its length; one that ended otherwise is censored, as all
+that is known is that it would have taken longer. *Drop-outs* have two causes: the device became unavailable, where a
+check-in of it ends at the same time, or the session failed; failures have a rate in the time that sessions last.
 *Availability* comes from check-ins, by the model that predicts the hours of held-out days better. What is independent
 is the clients: dealt into twenty groups, their spread gives the intervals (by Student's law, of logarithms).
 """
 
-import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from pathlib import Path
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -20,161 +18,101 @@ import polars as pl
 from fedsim.availability.civil import offset_at
 from fedsim.availability.trace.pattern import Pattern, build_pattern
 from fedsim.availability.trace.rows import CleanTrace, TraceError
-from fedsim.availability.trace.unions import bulk, extent, select
-from fedsim.common.arrays import Bools
-from fedsim.common.files import UNREADABLE
-from fedsim.common.hints import did_you_mean
+from fedsim.availability.trace.unions import extent, intersection, select
+from fedsim.common.arrays import Bools, Floats
+from fedsim.common.formatting import percent
 from fedsim.common.instants import DAY_S, HOUR_S
 from fedsim.common.later import stats
+from fedsim.scenario.log import HOWS
 from fedsim.scenario.sources import TimeSource
-from fedsim.scenario.units import format_duration, format_instant
+from fedsim.scenario.units import format_instant
 from fedsim.traces.fit import FitKind, error_of, fit
-from fedsim.traces.fit_renewal import FITTED, GROUPS, CensoredLengths, distance, fit_laws, interval_of, written_law
-from fedsim.traces.table_form import read_foreign_table, scan_table, since_base
+from fedsim.traces.fit_renewal import FITTED, GROUPS, CensoredLengths, fit_laws, interval_of, written_law
+from fedsim.traces.logs import SessionLog
+from fedsim.traces.rounds import server_of
 
-LOG_ROLES = ("client", "selected", "ended", "outcome", "class", "weight", "round")
-USUAL: Final = {role: f"{role}_s" if role in {"selected", "ended"} else role for role in LOG_ROLES}
-"""The columns of a log, as a run's ``participations.parquet`` calls them."""
-OUTCOMES: Final = {"reported": ("reported", "stale", "failed"), "dropped": ("dropped",), "cut": ("late", "aborted")}
-"""How a session ends, and the words for it: it reported, its device dropped out, or the server ended it."""
 _FEWEST, _MOST_TRIED, _TRAINED = 50, 2_000, 0.8
 _FEWEST_DAYS, _LONGEST_NAME = 4, 200
 _DIGITS = 3  # of a second
 _ALIKE = 1e-3  # the least sigma that is fitted: all lengths are the same
-
-
-@dataclass(frozen=True)
-class SessionLog:
-    """The sessions of a log, in the order of their selection; times in seconds since `base`.
-
-    Columns: ``client``, a number, and its ``name``; ``class``, ``selected_s``, ``length_s``, ``ended``, which is one of
-    `OUTCOMES`; where the log has them ``weight`` and ``round``.
-    """
-
-    base: datetime
-    classes: tuple[str, ...]
-    table: pl.DataFrame
-    left_out: int  # rows without a whole session, or far from all others
+_TOGETHER_S = 2.0  # so near to the end of a check-in, a session ended with it
+_SLACK_S = 0.01  # by which times of two files may differ that are the same
+_OUTSIDE = 0.02  # of the sessions, so many may begin outside of their device's check-ins without a note
+_MOST_COMPARED, _FEWEST_HOUR = 100_000, 20  # sessions of which hours are compared, and those of an hour
 
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A scenario as plain data, and what was found of each class: figures with their intervals, and held-out errors."""
+    """A scenario as plain data; what was found of each class, figures with their intervals; and lines about all."""
 
     scenario: dict[str, Any]
     found: dict[str, dict[str, Any]]
-
-
-def read_sessions(
-    path: Path,
-    columns: Mapping[str, str] | None = None,
-    outcomes: Mapping[str, str] | None = None,
-    base: datetime | None = None,
-) -> SessionLog:
-    """Read a log, CSV or Parquet, one row for each session.
-
-    `columns` names those of `LOG_ROLES`, of which the last three may be missing; `outcomes` says what words mean,
-    beside those of `OUTCOMES`, in upper or lower case. Times are as in `read_foreign_table`. Rows without an outcome,
-    and those far from all others in time, are left out. Raises a `TraceError` with the place of a mistake.
-    """
-    names = USUAL | dict(columns or {})
-    times = {"device": names["client"], "start": names["selected"], "end": names["ended"]}
-    table = read_foreign_table(path, times, says={"device": "client", "start": "selected", "end": "ended"})
-    (rows,), base = since_base([table], base)
-    if base is None:
-        raise TraceError("has times in seconds; --base says from which instant", str(path))
-    scan = scan_table(path)
-    there = scan.collect_schema().names()
-    for role in LOG_ROLES[3:]:
-        if names[role] not in there and (role == "outcome" or role in (columns or {})):
-            hint = did_you_mean(names[role], there)
-            raise TraceError(
-                f"has no column {names[role]!r}{hint}; --columns {role}=NAME says which one it is", str(path)
-            )
-    known = {role: names[role] for role in LOG_ROLES[3:] if names[role] in there}
-    try:
-        more = scan.select(pl.col(name).cast(pl.String).alias(role) for role, name in known.items()).collect()
-        more = more.with_columns(pl.col({"weight", "round"} & {*known}).cast(pl.Float64))
-    except UNREADABLE as error:
-        raise TraceError(str(error).strip().partition("\n")[0], str(path)) from None
-    meant = {word: how for how, words in OUTCOMES.items() for word in words}
-    meant |= {word.lower(): how for word, how in (outcomes or {}).items()}
-    words = more["outcome"].str.to_lowercase()
-    if strange := sorted({*words.drop_nulls().unique()} - {*meant}):
-        asked = f"--outcomes reported={strange[0]},dropped=..."
-        told = f"column {names['outcome']!r} has {', '.join(map(repr, strange[:5]))}"
-        raise TraceError(f"{told}, and a session ends as {', '.join(meant)}; {asked} says what is meant", str(path))
-    sessions = more.select(
-        pl.col({"weight", "round"} & {*known}),
-        pl.col("class").fill_null("") if "class" in known else pl.lit("devices").alias("class"),
-        client=pl.Series(rows.devices),
-        name=pl.Series(rows.names).gather(rows.devices),
-        selected_s=pl.Series(rows.starts),
-        length_s=pl.Series(rows.ends - rows.starts),
-        ended=words.replace_strict(meant, return_dtype=pl.String),
-    )
-    whole = sessions.filter(pl.col("length_s").is_finite(), pl.col("length_s") >= 0, pl.col("ended").is_not_null())
-    if len(whole) < len(sessions) / 2:
-        told = f"{len(sessions) - len(whole):,} of {len(sessions):,} rows lack an outcome, or an end after the begin"
-        raise TraceError(f"{told}; an end is an instant, not a length", str(path))
-    first, last = bulk(whole["selected_s"].to_numpy())
-    whole = whole.filter(pl.col("selected_s").is_between(first, last))
-    if (usual := float(np.median(whole["length_s"].to_numpy()))) > DAY_S:
-        told = f"has sessions of {usual / DAY_S:.3g} days in the median"
-        raise TraceError(f"{told}; times are seconds, not milliseconds, or dates", str(path))
-    whole = whole.with_columns(pl.col("length_s").clip(1e-3)).sort("selected_s", maintain_order=True)
-    return SessionLog(base, tuple(sessions["class"].unique().sort()), whole, len(sessions) - len(whole))
+    said: tuple[str, ...]
 
 
 def calibrate(log: SessionLog, check_ins: CleanTrace | None = None, time_zone: str | None = None) -> Calibrated:
-    """Make a scenario of a log, with a group for each class of devices.
+    """Make a scenario of a log, with a group for each class of devices and each of its time zones.
 
-    `check_ins` are when devices could take part, in seconds since the log's base. Raises a `TraceError` if a class has
-    too few sessions.
+    `check_ins` are when devices could take part, in seconds since the log's base; `time_zone` is that of all devices
+    where the log has none of each. Raises a `TraceError` if a class has too few sessions.
     """
+    offset, table = log.base.tzinfo, with_groups(log, time_zone)
+    table = table.with_columns(
+        length_s=(pl.col("ended_s") - pl.col("selected_s")).clip(1e-3),
+        whole=pl.col("how").is_in(["reported", "late"])
+        & ~((pl.col("how") == "late") & (pl.col("ended_s") >= table["ended_s"].max())),
+        failed=pl.col("how") == "dropped",
+    )
+    server, said = server_of(log)
+    if check_ins is not None:
+        table, notes = _with_causes(table, log, check_ins)
+        said += notes
     groups, found = list[dict[str, Any]](), dict[str, dict[str, Any]]()
-    for name in log.classes:
-        own = log.table.filter(pl.col("class") == name)
-        clients = own["name"].unique()
+    for (name,), own in table.sort("class", maintain_order=True).group_by("class", maintain_order=True):
         try:
-            group, about = _session(own, log.base, time_zone)
+            made, about = _session(own, log.base, offset)
         except ValueError as error:
             raise TraceError(f"class {name!r}: {error}") from None
-        devices, rate = len(clients), about["drop_outs_per_hour"]
-        group["availability"] = "always"
+        found[str(name)] = about
         if check_ins is not None:
-            there = pl.Series(check_ins.names, dtype=pl.String)
-            keep = there.is_in((there if len(log.classes) == 1 else clients).implode()).to_numpy()
-            if not there.is_in(clients.implode()).any():
-                raise TraceError(f"no client of class {name!r} has a check-in; both name devices alike")
-            group["availability"], about["availability"] = _availability(_only(check_ins, keep), log.base, time_zone)
-            devices = max(devices, int(keep.sum()))
-        elif rate:
-            on = format_duration(round(HOUR_S / rate, 3))
-            group["availability"] = {"kind": "renewal", "on": on, "off": "1m"}
-        zone = {} if time_zone is None else {"time_zone": time_zone}
-        groups.append({"name": name[:_LONGEST_NAME] or "unnamed", "devices": devices, **zone, **group})
-        found[name] = about
-    known = log.table.filter(pl.col("round").is_finite()) if "round" in log.table.columns else log.table.clear()
-    cohort = int(np.median(known.group_by("round").len()["len"])) if len(known) else 1
-    over_s = log.table["selected_s"] + log.table["length_s"]
-    first_s = float(log.table["selected_s"][0])
-    days = max(1, round((float(over_s.to_numpy().max()) - first_s) / DAY_S))
+            group_of_all, about["availability"] = _of_class(check_ins, own, log, alone=table["class"].n_unique() == 1)
+        zones = own["time_zone"].unique().sort().to_list()
+        for zone in zones:
+            devices = own.filter(time_zone=zone)["client"].n_unique()
+            if check_ins is not None and len(zones) == 1:
+                devices = max(devices, about["availability"]["devices"])
+            label = own.filter(time_zone=zone)["group"][0]
+            there = {"time_zone": zone} if zone else {}
+            available = {"availability": "always" if check_ins is None else group_of_all}
+            groups.append({"name": label, "devices": devices, **there, **made, **available})
+    first_s, last_s = float(table["selected_s"].min() or 0.0), float(table["ended_s"].max() or 0.0)  # type: ignore[arg-type]
+    most = sum(group["devices"] for group in groups)
+    size = "concurrency" if log.buffered else "cohort"
     scenario = {
         "start": format_instant(log.base + timedelta(days=first_s // DAY_S)),
-        "stop": {"duration": f"{days}d"},
+        "stop": {"duration": f"{max(1, round((last_s - first_s) / DAY_S))}d"},
         "population": groups,
-        "server": {"cohort": min(cohort, sum(group["devices"] for group in groups))},
+        "server": {key: value for key, value in server.items() if key != "deadline_s"}
+        | {size: min(server[size], most)},
     }
-    return Calibrated(scenario, found)
+    return Calibrated(scenario, found, (*log.notes, *said))
+
+
+def with_groups(log: SessionLog, time_zone: str | None) -> pl.DataFrame:
+    """Return the sessions of a log with a class, a time zone, and the group that a scenario makes of both."""
+    missing = {"class": pl.lit("devices"), "time_zone": pl.lit(time_zone or "")}
+    table = log.table.with_columns(**{role: own for role, own in missing.items() if role not in log.table.columns})
+    name = pl.col("class").str.slice(0, _LONGEST_NAME // 2)
+    several = pl.col("time_zone").n_unique().over("class") > 1
+    return table.with_columns(group=pl.when(several).then(pl.format("{} in {}", name, "time_zone")).otherwise(name))
 
 
 def _lengths(sessions: pl.DataFrame) -> CensoredLengths:
-    length, reported = sessions["length_s"].to_numpy(), (sessions["ended"] == "reported").to_numpy()
-    return CensoredLengths(length[reported], length[~reported])
+    length, whole = sessions["length_s"].to_numpy(), sessions["whole"].to_numpy()
+    return CensoredLengths(length[whole], length[~whole])
 
 
-def _session(own: pl.DataFrame, base: datetime, time_zone: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+def _session(own: pl.DataFrame, base: datetime, offset: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the session and the weight of a class as in a scenario, and what was found of it."""
     lengths = _lengths(own)
     if len(lengths.whole) < _FEWEST:
@@ -183,50 +121,47 @@ def _session(own: pl.DataFrame, base: datetime, time_zone: str | None) -> tuple[
     some = CensoredLengths(lengths.whole[::every], lengths.cut[::every])
     kind = fit_laws(some, place=TimeSource, digits=_DIGITS)[0].source["kind"]
 
-    def fitted(sessions: pl.DataFrame) -> tuple[Any, dict[str, float]]:
-        some, lost = _lengths(sessions), len(sessions.filter(ended="dropped"))
+    def fitted(sessions: pl.DataFrame) -> dict[str, float]:
+        some = _lengths(sessions)
         law = FITTED[kind](some, None, float(some.whole.min())) if len(some.whole) > 1 else None
         if law is None:
             raise ValueError(f"a part of its sessions is too few to fit the law {kind} to")
-        figures = {key: value for key, value in law.source.items() if key != "kind"}
-        return law.law, figures | {"per_hour": lost / _hours(some)}
+        return {key: value for key, value in law.source.items() if key != "kind"}
 
-    _, best = fitted(own)
+    best, dealt = fitted(own), own.with_columns(part=pl.col("client").rank("dense") % GROUPS)
     try:  # clients are what is independent
-        parts = [fitted(own.filter(pl.col("client") % GROUPS == number))[1] for number in range(GROUPS)]
-        stated = {
-            name: interval_of([part[name] for part in parts], value, GROUPS**-0.5)
-            for name, value in best.items()
-            if all(part[name] > 0 for part in parts)
-        }
+        parts = [fitted(dealt.filter(part=number)) for number in range(GROUPS)]
+        stated = {n: interval_of([part[n] for part in parts], value, GROUPS**-0.5) for n, value in best.items()}
     except ValueError:
         stated = {}
-    split = np.quantile(own["selected_s"], _TRAINED)
-    (law, early), later = fitted(own.filter(pl.col("selected_s") < split)), own.filter(pl.col("selected_s") >= split)
-    judged = _lengths(later)
+    counted = dealt.drop_nulls("failed").group_by("part").agg(pl.col("failed", "length_s").sum())
+    failures, hours = counted["failed"].to_numpy(), counted["length_s"].to_numpy() / HOUR_S
+    rate = float(failures.sum() / max(hours.sum(), 1e-9))
+    without = (failures.sum() - failures) / (hours.sum() - hours) if len(hours) == GROUPS else np.zeros(1)
+    if (without > 0).all():
+        stated["per_hour"] = interval_of(without.tolist(), rate, (GROUPS - 1) / GROUPS**0.5)
     about: dict[str, Any] = {
         "sessions": len(own),
         "clients": own["client"].n_unique(),
-        "ended": {how: len(own.filter(ended=how)) for how in OUTCOMES},
-        "duration": {"kind": kind, **{name: value for name, value in best.items() if name != "per_hour"}},
-        "drop_outs_per_hour": best["per_hour"],
+        "ended": {how: len(own.filter(how=how)) for how in HOWS},
+        "duration": {"kind": kind, **best},
+        "fails_per_hour": rate,
         "intervals": stated,
-        "held_out": {
-            "ks": distance(judged, law.sf) if len(judged.whole) else None,
-            "drop_outs": len(later.filter(ended="dropped")),
-            "expected": early["per_hour"] * _hours(judged),
-        },
-        "by_hour": _by_hour(own.filter(ended="reported"), base, time_zone),
+        "by_hour": by_hour(own, base, offset),
     }
     train = written_law(about["duration"], _DIGITS)
     if best.get("sigma", 1.0) <= _ALIKE:
         train = train["median"]
     group: dict[str, Any] = {"session": {"download": "0s", "train": train, "upload": "0s"}}
+    if rate > 0:
+        group["session"]["fails"] = {"per_hour": float(f"{min(rate, 3600.0):.4g}")}
     if "weight" not in own.columns:
         return group, about
-    weights = own.filter(pl.col("weight").is_between(1e-300, 1e300)).group_by("client", maintain_order=True)
-    logs = np.log(weights.agg(pl.col("weight").mean())["weight"])
-    if len(logs):
+    mean = own.group_by("client", maintain_order=True).agg(pl.col("weight").mean())["weight"]
+    logs = np.log(mean.filter(mean.is_between(1e-300, 1e300)))
+    if none := int((mean <= 0).sum()):
+        about["weight"] = {"none": none}
+    elif len(logs):
         median, sigma = float(np.exp(logs.mean())), float(logs.std(ddof=0) or 0.0)
         law = {"kind": "lognormal", "median": float(f"{median:.4g}"), "sigma": float(f"{sigma:.4g}")}
         group["weight"] = law if sigma > 1e-9 else law["median"]
@@ -236,25 +171,102 @@ def _session(own: pl.DataFrame, base: datetime, time_zone: str | None) -> tuple[
     return group, about
 
 
-def _hours(lengths: CensoredLengths) -> float:
-    return float(lengths.whole.sum() + lengths.cut.sum()) / HOUR_S
+def by_hour(sessions: pl.DataFrame, base: datetime, offset: Any) -> dict[str, Any]:
+    """Return the median length of sessions in each of the 24 local hours, and the chance of such differences.
+
+    Medians are those of Kaplan and Meier, None where fewer than half of the sessions have ended. The chance is that of
+    the log-rank test, which compares at each length the sessions that still ran: what ends a session before its time
+    may depend on the others. Its variance is that between clients (Lin and Wei, 1989), by Hotelling's law; None where
+    these are too few. Hours with fewer than 20 sessions are left out.
+    """
+    some = sessions.gather_every(max(1, len(sessions) // _MOST_COMPARED)).sort("length_s")
+    since = base.timestamp() + some["selected_s"].to_numpy()
+    civil = since.copy()
+    for zone in some["time_zone"].unique():
+        own, place = (some["time_zone"] == zone).to_numpy(), ZoneInfo(zone) if zone else offset
+        hours, of_hour = np.unique(since[own] // HOUR_S, return_inverse=True)
+        civil[own] += np.array([offset_at(place, hour * HOUR_S) for hour in hours])[of_hour]
+    hours = (civil // HOUR_S % 24).astype(np.int64)
+    length, whole, client = (some[name].to_numpy() for name in ("length_s", "whole", "client"))
+    medians = [_median(length[hours == hour], whole[hours == hour]) for hour in range(24)]
+    kept = np.bincount(hours, minlength=24)[hours] >= _FEWEST_HOUR
+    length, whole, client, hours = (each[kept] for each in (length, whole, client, hours))
+    present, at = np.unique(hours, return_inverse=True)
+    people = np.unique(client, return_inverse=True)[1]
+    clients, degrees = int(people.max(initial=-1)) + 1, len(present) - 1
+    if clients < 2 * degrees + 10 or degrees < 1 or np.ptp(length[whole]) == 0:
+        return {"medians": medians, "p": None}
+    ones = np.eye(len(present))[at][:, :-1]
+    _, first, tied = np.unique(length, return_index=True, return_inverse=True)
+    running = len(length) - first
+    left = np.cumsum(ones[::-1], axis=0)[::-1][first]  # sessions of each hour that ran at each length
+    share = left / running[:, None]
+    hazard = np.bincount(tied, whole) / running
+    expected = np.cumsum(hazard), np.cumsum(share * hazard[:, None], axis=0)
+    score = whole[:, None] * (ones - share[tied]) - (ones * expected[0][tied, None] - expected[1][tied])
+    own = np.zeros((clients, degrees))
+    np.add.at(own, people, score)
+    total = own.sum(axis=0)
+    square = float(total @ np.linalg.pinv(own.T @ own) @ total)
+    ratio = square / max(clients - square, 1e-9) * (clients - degrees) / degrees
+    return {"medians": medians, "p": float(stats.f.sf(ratio, degrees, clients - degrees))}
 
 
-def _by_hour(sessions: pl.DataFrame, base: datetime, time_zone: str | None) -> dict[str, Any]:
-    """Return the median length of sessions in each of the 24 hours, and whether more than chance differs."""
-    zone = base.tzinfo if time_zone is None else ZoneInfo(time_zone)
-    assert zone is not None, "an instant has a zone"
-    since = base.timestamp() + sessions["selected_s"].to_numpy()
-    offsets = np.array([offset_at(zone, instant) for instant in np.unique(since // HOUR_S) * HOUR_S])
-    civil = since + offsets[np.unique(since // HOUR_S, return_inverse=True)[1]]
-    hours, lengths = (civil // HOUR_S % 24).astype(np.int64), sessions["length_s"].to_numpy()
-    parts = [lengths[hours == hour] for hour in range(24)]
-    several = [np.log(part) for part in parts if len(part) > 1]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # lengths that are all alike
-        chance = float(stats.f_oneway(*several).pvalue) if len(several) > 1 else None
-    medians = [float(np.median(part)) if len(part) else None for part in parts]
-    return {"medians": medians, "p": chance if chance is not None and np.isfinite(chance) else None}
+def _median(length: Floats, whole: Bools) -> float | None:
+    if not whole.any():
+        return None
+    found = stats.ecdf(stats.CensoredData(uncensored=length[whole], right=length[~whole])).sf
+    under = np.flatnonzero(found.probabilities <= 0.5)
+    return float(found.quantiles[under[0]]) if len(under) else None
+
+
+def _with_causes(table: pl.DataFrame, log: SessionLog, check_ins: CleanTrace) -> tuple[pl.DataFrame, list[str]]:
+    """Say of each session whether it ``failed`` while its device was there; null where no check-in covers its begin."""
+    spans = intersection([*check_ins.spans.values()])
+    place = pl.Series(check_ins.names, dtype=pl.String)
+    device = log.names.replace_strict(place, pl.int_range(len(place), eager=True), default=-1, return_dtype=pl.Int64)
+    owner = device.gather(table["client"]).to_numpy()
+    begin, end = table["selected_s"].to_numpy(), table["ended_s"].to_numpy()
+    first = min(spans.starts.min(initial=np.inf), begin.min())
+    width = max(spans.ends.max(initial=0.0), end.max()) - first + 1.0  # so that devices follow each other on one axis
+    at = np.searchsorted(spans.devices * width + spans.starts - first, owner * width + begin - first + _SLACK_S) - 1
+    inside = (at >= 0) & (spans.devices[at] == owner) & (spans.ends[at] >= begin - _SLACK_S)
+    gone = inside & (np.abs(spans.ends[at] - end) <= _TOGETHER_S)
+    failed = pl.Series((table["how"] == "dropped").to_numpy() & ~gone).set(pl.Series(~inside), None)
+    outside = 1.0 - float(inside.mean())
+    said = (
+        f"{percent(outside)} of the sessions begin outside of all check-ins of their device: some check-ins are missing"
+    )
+    notes = [f"{said}, and devices are available for longer than they say"] if outside > _OUTSIDE else []
+    return table.with_columns(failed=failed), notes
+
+
+def _of_class(
+    trace: CleanTrace, own: pl.DataFrame, log: SessionLog, *, alone: bool
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Fit the availability of a class by the check-ins of its clients or, where it is `alone`, of all devices.
+
+    Several time zones are laid on one local time, by their offsets in the middle of the log.
+    """
+    first = own.unique("client", keep="first", maintain_order=True)
+    clients = first.select("time_zone", name=log.names.gather(first["client"]))
+    names = pl.DataFrame({"name": pl.Series(trace.names, dtype=pl.String)})
+    zones = names.join(clients, on="name", how="left", maintain_order="left")["time_zone"]
+    if not zones.is_not_null().any():
+        raise TraceError(f"no client of class {own['class'][0]!r} has a check-in; both name devices alike")
+    if own["time_zone"].n_unique() == 1:
+        keep = np.ones(len(names), dtype=np.bool_) if alone else zones.is_not_null().to_numpy()
+        return _availability(_only(trace, keep), log.base, own["time_zone"][0])
+    middle = log.base.timestamp() + float(own["selected_s"].median() or 0.0)  # type: ignore[arg-type]
+    keep = zones.is_not_null().to_numpy()
+    kept, offset = _only(trace, keep), {zone: offset_at(ZoneInfo(zone), middle) for zone in zones.drop_nulls().unique()}
+    later = zones.drop_nulls().replace_strict(offset, return_dtype=pl.Float64).to_numpy()
+    spans = {
+        condition: replace(each, starts=each.starts + later[each.devices], ends=each.ends + later[each.devices])
+        for condition, each in kept.spans.items()
+    }
+    seen = None if kept.seen is None else kept.seen + later[:, None] * [1.0, 1.0, 0.0]
+    return _availability(CleanTrace(kept.names, spans, kept.report, seen), log.base.astimezone(UTC), "")
 
 
 def _only(trace: CleanTrace, keep: Bools) -> CleanTrace:
@@ -263,9 +275,9 @@ def _only(trace: CleanTrace, keep: Bools) -> CleanTrace:
     return CleanTrace(names, spans, trace.report, None if trace.seen is None else trace.seen[keep])
 
 
-def _availability(trace: CleanTrace, base: datetime, time_zone: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+def _availability(trace: CleanTrace, base: datetime, time_zone: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the model that predicts held-out days better, fitted to all, and how far each kind is from these days."""
-    zone = None if time_zone is None else ZoneInfo(time_zone)
+    zone = ZoneInfo(time_zone) if time_zone else None
     first, last, *_ = extent(list(trace.spans.values()), windows=trace.seen)
 
     def part(since: float, until: float) -> Pattern:
@@ -294,6 +306,7 @@ def _availability(trace: CleanTrace, base: datetime, time_zone: str | None) -> t
         "held_out": {kind: error for kind, error in errors.items() if np.isfinite(error)},
         "judged_by": "other devices" if split is None else f"the last {days - round(_TRAINED * days)} days",
         "intervals": found.intervals,
+        "devices": len(trace.names),
         "share": found.hours.of_trace,
         "ends_per_hour": ends / float((on.ends - on.starts).sum()) * HOUR_S,
         "problems": problems,

@@ -193,8 +193,6 @@ def _fit_habits(pattern: Pattern) -> _Fitted:
     notes += [f"the habits of {name} keep their defaults: {problem}" for name, problem in problems.items()]
     if "network" in curves:
         notes.append("the habits of being on a network are not estimated; they keep their defaults")
-    if "charging" in model:
-        notes.append("`spread` of charging, how much persons differ in how often they charge, keeps its default")
     recorded = {name: hourly_shares(spans, pattern.seen) for name, spans in curves.items()}
     return _Fitted(model, habits_shares(Habits.model_validate(model)), {}, recorded, notes)
 

@@ -20,7 +20,7 @@ import numpy as np
 from fedsim.availability.trace.unions import Spans
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.instants import DAY_S, HOUR_S
-from fedsim.common.later import optimize, stats
+from fedsim.common.later import optimize, special, stats
 from fedsim.scenario.units import format_clock, format_duration
 from fedsim.traces.fit_renewal import CensoredLengths, fit_laws, limits
 
@@ -29,7 +29,7 @@ _FEWEST = 10
 _LEAST_OFF = 0.1  # an hour in which nearly all are on the charger says nothing
 _LONGEST_SETTLE, _MINUTE, _LONGEST_USE = 2 * HOUR_S, 60.0, HOUR_S
 _QUIET = 0.05  # share of the uses whose pauses are read as single uses: those at the lowest rates
-_LARGEST_SIGMA = 10.0
+_LARGEST_SIGMA, _MOST_SPREAD = 10.0, 3.0
 
 
 def charging_habits(spans: Spans, seen: Spans, weekday: int) -> dict[str, Any]:
@@ -63,10 +63,13 @@ def charging_habits(spans: Spans, seen: Spans, weekday: int) -> dict[str, Any]:
     plugged = _usual(evening[night], free, devices[night])
     length = _usual(lengths[night], free, devices[night])
     inside = days.has(devices[night], day[night]) & days.has(devices[night], day[night] + 1)
-    nights = np.maximum(days.last - days.first - 1, 0).sum()
+    nights = np.maximum(days.last - days.first - 1, 0).astype(np.int64)
+    taken = np.minimum(np.bincount(devices[night][inside], minlength=len(nights)), nights)
+    chance = float(taken.sum() / nights.sum())
     return {
+        "spread": round(_spread(taken, nights, chance), 2),
         "night": {
-            "chance": round(min(1.0, float(inside.sum() / nights)), 3),
+            "chance": round(chance, 3),
             "plug_in": format_clock(_to_minutes(plugged[0]) % DAY_S),
             "plug_in_weekend": format_clock(_to_minutes(plugged[1]) % DAY_S),
             "length": format_duration(_to_minutes(min(length[0], 16 * HOUR_S))),
@@ -78,6 +81,30 @@ def charging_habits(spans: Spans, seen: Spans, weekday: int) -> dict[str, Any]:
         },
         "top_up": _top_ups(starts[rest], lengths[rest], devices[rest], days, spans, weekday),
     }
+
+
+def _spread(taken: Ints, nights: Ints, chance: float) -> float:
+    """Return how much persons differ in how often they charge, on the probit scale: the likeliest for their nights.
+
+    `taken` and `nights` (persons,) are nights on a charger, and nights observed. A person's chance is that of
+    `fedsim.availability.habits.persons.individual_chance`, whose score is summed over by Gauss and Hermite's rule.
+    """
+    if not 0.0 < chance < 1.0:
+        return 0.0
+    counts, people = np.unique(np.stack([taken, nights]), axis=1, return_counts=True)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+
+    def unlikely(spread: float) -> float:
+        own = special.ndtri(chance) * np.sqrt(1 + spread**2) + spread * nodes
+        there, away = (
+            counts[0][:, None] * special.log_ndtr(own),
+            (counts[1] - counts[0])[:, None] * special.log_ndtr(-own),
+        )
+        likely = np.exp(there + away) @ weights
+        return -float(people @ np.log(np.maximum(likely, 1e-300)))
+
+    found = float(optimize.minimize_scalar(unlikely, bounds=(0.0, _MOST_SPREAD), method="bounded").x)
+    return found if unlikely(found) < unlikely(0.0) else 0.0
 
 
 class _WholeDays(NamedTuple):

@@ -63,8 +63,8 @@ class Cleaning:
         }
         whole = _count(joined.values())
         long = {name: spans.where(spans.ends - spans.starts >= self.min_length) for name, spans in joined.items()}
-        left = {name: spans for name, spans in long.items() if len(spans.starts)}
-        if not left:
+        left = long
+        if not any(len(spans.starts) for spans in left.values()):
             lacking = "is long enough" if inside else "lies in the part that is kept"
             raise TraceError(f"leaves nothing: none of the {inside or before:,} intervals {lacking}")
         has = np.zeros(len(trace.names), dtype=np.bool_)
@@ -253,7 +253,9 @@ def write_trace(path: Path, trace: CleanTrace) -> None:
     table = pl.concat(parts)
     without = names.filter(~names.is_in(table["device"].unique().to_list()))
     bare = pl.DataFrame({"device": without}).with_columns(condition=pl.lit(next(iter(trace.spans))))
-    table = pl.concat([table, bare], how="diagonal")
+    never = [name for name, spans in trace.spans.items() if not len(spans.starts)]  # conditions that are never on
+    named = pl.DataFrame({"device": [trace.names[0]] * len(never), "condition": never}, schema=bare.schema)
+    table = pl.concat([table, bare, named], how="diagonal")
     if set(trace.spans) == {"available"}:
         table = table.drop("condition")
     if trace.seen is not None:

@@ -2,7 +2,8 @@
 
 Events are lines of ``timestamp<TAB>event`` for one device, or ``device<TAB>timestamp<TAB>event`` for many. An event
 sets conditions on or off, and they stay so until the next event that says otherwise. Before its first event a condition
-is off, and after the last line of a device nothing is known, so that its intervals end there.
+is unknown, so that a device counts as observed from when all conditions that it has events of are known; after its last
+line nothing is known, so that its intervals end there. A condition that events only set off is never on.
 
 JSON is ``{device: [[start, end], ...]}``.
 ``{device: {"messages": "..."}}`` holds lines of events, ``{device: {"ready_time": [[start, end], ...]}}`` intervals;
@@ -146,29 +147,44 @@ class Events:
         events = events.with_columns(pl.col("time") - second_0)
         unordered = (events["device"].diff() == 0) & (events["time"].diff() < 0)
         events = events.sort("device", "time", maintain_order=True)
+        events = events.with_columns(last=pl.col("time").last().over("device"))
         seen = np.full((len(self.names), 3), np.nan)
-        observed = events.group_by("device").agg(first=pl.col("time").first(), last=pl.col("time").last())
+        told = {code: events.filter(pl.col("code").is_in([*_states(code)])) for code in range(1, len(CONDITIONS))}
+        firsts = pl.concat([each.group_by("device").agg(first=pl.col("time").first()) for each in told.values()])
+        observed = firsts.group_by("device").agg(pl.col("first").max())
+        observed = observed.join(events.group_by("device").agg(pl.col("last").first()), on="device")
         seen[observed["device"].to_numpy(), :2] = observed.select("first", "last").to_numpy()
         for device, instants in self.stated.items():
             given = [value - (second_0 if kind != "number" else 0.0) for kind, value in instants]
             seen[device, :2] = np.where(np.isnan(given), seen[device, :2], given)
-        held = pl.concat([_holding(events, code) for code in range(1, len(CONDITIONS))])
+        held = pl.concat([_holding(each, code) for code, each in told.items()])
+        known_s = seen[held["device"].to_numpy(), 0]
+        held = held.with_columns(pl.Series("time", np.fmax(held["time"].to_numpy(), known_s))).filter(
+            pl.col("end") > pl.col("time")
+        )
+        none = {"time": pl.lit(np.nan), "end": pl.lit(np.nan)}
+        never = [
+            each.head(1).with_columns(**none, condition=pl.lit(code, pl.Int8))
+            for code, each in told.items()
+            if code not in held["condition"]
+        ]
+        held = pl.concat([held, *never], how="diagonal")
         devices, starts, ends, conditions = (held[name].to_numpy() for name in ("device", "time", "end", "condition"))
         rows = TraceRows(tuple(self.names), devices, starts, ends, conditions, self.source, seen=seen)
         return rows, int(unordered.sum())
 
 
-def _holding(events: pl.DataFrame, condition: int) -> pl.DataFrame:
-    """Return every stretch in which a condition holds; what holds at a device's last event ends there."""
+def _states(condition: int) -> dict[int, bool]:
+    """Return what each event that says something of a condition says, by its code."""
     name = CONDITIONS[condition]
-    states = {_CODES[event]: states[name] for event, states in EVENTS.items() if name in states}
+    return {_CODES[event]: states[name] for event, states in EVENTS.items() if name in states}
+
+
+def _holding(events: pl.DataFrame, condition: int) -> pl.DataFrame:
+    """Return every stretch in which a condition holds, by the events about it; an open one ends with the record."""
     on, by_device = pl.col("on"), "device"
     return (
-        events.with_columns(
-            on=pl.col("code").replace_strict(states, default=None, return_dtype=pl.Boolean),
-            last=pl.col("time").last().over(by_device),
-        )
-        .drop_nulls("on")
+        events.with_columns(on=pl.col("code").replace_strict(_states(condition), return_dtype=pl.Boolean))
         .filter(on.ne_missing(on.shift().over(by_device)))
         .with_columns(end=pl.col("time").shift(-1).over(by_device).fill_null(pl.col("last")))
         .filter("on")

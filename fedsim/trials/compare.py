@@ -73,6 +73,9 @@ def compare(a: str | Path | Run, b: str | Path | Run, *, confidence: float = 0.9
         if {*_keys(one, [name])} != {*_keys(other, [name])}:
             notes.append(f"only the values of {name} that both have are compared")
     configuration = list(changes(one.meta["scenario"], other.meta["scenario"]))
+    if any(each.meta["scenario"].get("log") for each in (one, other)):  # which tells of the server, and of little else
+        configuration = [change for change in configuration if change[0].partition("[")[0] in _OF_A_LOG]
+        notes.append("one is the log of a production: nothing pairs it with another run")
     trials, sides = _beside(one, other, configuration)
     count = len(sides[0].settings)
     metrics = differences(trials, [(row, row + count) for row in range(count)], confidence=confidence)
@@ -82,6 +85,9 @@ def compare(a: str | Path | Run, b: str | Path | Run, *, confidence: float = 0.9
     nothing = tuple(f"{name}: {why}" for name, own in known if (why := why_nothing(dict(own.iter_rows()))))
     metrics = metrics.drop([name for name in trials.swept if name not in one.swept])
     return Comparison(configuration, trials, sides, metrics, notes, nothing)
+
+
+_OF_A_LOG = {"name", "log.file", *(f"server.{key}" for key in ("mode", "cohort", "over_select", "deadline", "pause"))}
 
 
 def _beside(one: Trials, other: Trials, apart: Sequence[Change]) -> tuple[Trials, tuple[Trials, Trials]]:

@@ -249,8 +249,8 @@ def test_every_file_is_hashed(tmp_path: Path) -> None:
     for _, data, at in of_files():
         (tmp_path / "FILE").write_text(at)
         scenario = Scenario.load(put(tmp_path, data))
-        assert list(scenario.files()) == ["FILE"], at
-        assert list(inputs_of(scenario).files) == [str(tmp_path / "FILE")], at
+        assert "FILE" in scenario.files(), at  # a log has another file beside its roster
+        assert str(tmp_path / "FILE") in inputs_of(scenario).files, at
 
 
 def test_options_of_a_class_of_ones_own_are_hashed_where_they_name_something(stranger: Path) -> None:

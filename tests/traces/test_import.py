@@ -167,7 +167,7 @@ EVENTS = """\
 
 @pytest.mark.parametrize("form", ["one device", "device column", "messages"])
 def test_events(tmp_path: Path, form: str) -> None:
-    """The same events in three forms; what holds at the last line ends there."""
+    """The same events in three forms, from when all conditions are known; what holds at the last line ends there."""
     lines = EVENTS.splitlines()
     content = {
         "one device": EVENTS,
@@ -178,11 +178,11 @@ def test_events(tmp_path: Path, form: str) -> None:
     assert found.trace.names == ("t",)
     assert found.base == datetime(2020, 1, 31, tzinfo=UTC)
     minute = 60.0
-    assert spans(found, 0, "charging") == [(480 * minute, 540 * minute), (600 * minute, 660 * minute)]
-    assert spans(found, 0, "network") == [(480 * minute, 530 * minute)]
+    assert spans(found, 0, "charging") == [(490 * minute, 540 * minute), (600 * minute, 660 * minute)]
+    assert spans(found, 0, "network") == [(490 * minute, 530 * minute)]
     assert spans(found, 0, "idle") == [(490 * minute, 510 * minute), (520 * minute, 525 * minute)]
     assert (found.trace.report.unordered_events, found.trace.report.unknown_events) == (1, 1)
-    with pytest.raises(TraceError, match="1 event out of order, sorted; 1 event of unknown meaning"):
+    with pytest.raises(TraceError, match="strict: 1 event out of order, sorted; 1 event of unknown meaning"):
         imported(tmp_path, content, "strict")
 
 

@@ -160,7 +160,7 @@ def build_pattern(
     }
     spans = intersection(list(laid.values()))
     available = np.diff(spans.offsets) > 0
-    if not available.any():
+    if not (available.any() or keep_empty):
         raise TraceError(f"leaves no device that ever has {' and '.join(needed)} within the part that is used")
     names = trace.names
     if not keep_empty and not available.all():

@@ -185,8 +185,8 @@ def clean(
             good &= ends - starts >= RESOLUTION_S
     spans, overlapping, touching = dict[str, Spans](), 0, 0
     for code, condition in enumerate(CONDITIONS):
-        part = good & (rows.conditions == code)
-        if part.any():
+        named, part = rows.conditions == code, good & (rows.conditions == code)
+        if part.any() or (named & missing).any():  # a condition that is never on is not one that nobody asks for
             found, overlapped, touched = union(rows.devices[part], starts[part], ends[part], len(rows.names))
             spans[condition], overlapping, touching = found, overlapping + overlapped, touching + touched
     has = np.zeros(len(rows.names), dtype=np.bool_)
@@ -238,7 +238,7 @@ def read_rows(path: Path) -> TraceRows:
     return rows_of(table, path, 0 if parquet else 2)
 
 
-def check_file(path: Path) -> None:
+def check_file(path: Path, largest: int = LARGEST_FILE) -> None:
     """Refuse a path that is no regular file, is empty, or is larger than can be read in bounded memory."""
     source = str(path)
     try:
@@ -251,8 +251,8 @@ def check_file(path: Path) -> None:
         raise TraceError("is not a file", source)
     if not status.st_size:
         raise TraceError("is empty", source, 1, 1)
-    if status.st_size > LARGEST_FILE:
-        raise TraceError(f"is larger than {LARGEST_FILE // 2**20} MiB", source)
+    if status.st_size > largest:
+        raise TraceError(f"is larger than {largest // 2**20} MiB", source)
     if path.suffix.lower() == ".csv" and (packed := packed_as(path)):
         raise TraceError(f"is compressed ({packed}); unpack it, or write Parquet", source, 1, 1)
 

@@ -116,6 +116,7 @@ class Metric:
     high: str = ""
     error: str = ""
     reference: str = ""
+    needs: str = ""  # what a log must tell for it: ``clients`` that never came, ``rounds``, or when they ``opened``
 
     @property
     def words(self) -> str:

@@ -18,47 +18,47 @@ class Participation:
     """What is said of who took part."""
 
     metrics = described("""
-        participation.l1_uniform | L1 | Distance of the measured frequencies from uniform: sum of |frequency - 1/N|. # better: lower; of: selections; error: participation.l1_uniform_se; reference: participation.l1_chance; label: distance of participation from uniform
-        participation.l1_uniform_se | L1 | Standard error of that distance. # of: selections
-        participation.l1_uniform_corrected | L1 | That distance without what noise adds to it. # better: lower; of: selections; low: participation.l1_uniform_low; high: participation.l1_uniform_high; label: distance of participation from uniform without noise
-        participation.l1_uniform_low | L1 | Lower end of the 95 % interval of the distance without noise. # of: selections
-        participation.l1_uniform_high | L1 | Upper end of that interval. # of: selections
-        participation.tv_uniform | share | Total variation distance of the measured frequencies from uniform: half the L1. # better: lower; of: selections; label: distance of participation from uniform (TV)
-        participation.tv_uniform_corrected | share | That distance without what noise adds to it. # better: lower; of: selections; low: participation.tv_uniform_low; high: participation.tv_uniform_high
-        participation.tv_uniform_low | share | Lower end of the 95 % interval of the distance without noise. # of: selections
-        participation.tv_uniform_high | share | Upper end of that interval. # of: selections
-        participation.pull_l1_uniform | L1 | Distance from uniform of the clients' pulls on the model: the mean of 1{i in S}/|S| over rounds with reports. # better: lower; of: reports; label: distance of the pull on the model from uniform
-        participation.pull_tv_uniform | share | Total variation distance of the pulls from uniform: half the L1. # better: lower; of: reports; label: distance of the pull on the model from uniform (TV)
-        participation.reported_l1_uniform | L1 | L1 distance from uniform counting only the sessions whose report was taken. # better: lower; of: reports; error: participation.reported_l1_uniform_se; label: distance of reports from uniform
-        participation.reported_l1_uniform_se | L1 | Standard error of that distance. # of: reports
-        participation.reported_l1_uniform_corrected | L1 | That distance, as l1_uniform_corrected. # better: lower; of: reports; low: participation.reported_l1_uniform_low; high: participation.reported_l1_uniform_high; label: distance of reports from uniform without noise
-        participation.reported_l1_uniform_low | L1 | Lower end of its 95 % interval. # of: reports
-        participation.reported_l1_uniform_high | L1 | Upper end of that interval. # of: reports
-        participation.reported_tv_uniform | share | Total variation distance of the same: half the L1. # better: lower; of: reports; label: distance of reports from uniform (TV)
-        participation.reported_tv_uniform_corrected | share | Half of reported_l1_uniform_corrected. # better: lower; of: reports; low: participation.reported_tv_uniform_low; high: participation.reported_tv_uniform_high
-        participation.reported_tv_uniform_low | share | Half of reported_l1_uniform_low. # of: reports
-        participation.reported_tv_uniform_high | share | Half of reported_l1_uniform_high. # of: reports
-        participation.reported_coverage | share | Clients with at least one report that was taken. # better: higher; of: reports
-        participation.below_half_fair_share | share | Clients with fewer than half as many reports that were taken as clients have on average. # better: lower; of: reports
-        participation.worst_group_ratio | | Share of all reports over the share of the devices, of the group where it is smallest: 1 is even. # better: higher; of: reports
-        participation.l1_fair | L1 | Distance from uniform that equal long-run frequencies would have, with the noise of this run. # of: selections
-        participation.reported_l1_fair | L1 | Distance of reports from uniform that equal long-run frequencies would have, with the noise of this run. # of: reports
-        participation.l1_noise | L1 | Distance from the long-run frequencies that sampling noise alone would give. # of: selections
-        participation.l1_chance | L1 | Distance from uniform that as many independent draws with equal chances for everybody would have. # of: selections
-        participation.mean | | Participations per client, on average. # of: selections
-        participation.p99 | | Participations that 99 of 100 clients do not exceed. # of: selections
+        participation.l1_uniform | L1 | Distance of the measured frequencies from uniform: sum of |frequency - 1/N|. # better: lower; of: selections; error: participation.l1_uniform_se; reference: participation.l1_chance; label: distance of participation from uniform; needs: clients
+        participation.l1_uniform_se | L1 | Standard error of that distance. # of: selections; needs: clients
+        participation.l1_uniform_corrected | L1 | That distance without what noise adds to it. # better: lower; of: selections; low: participation.l1_uniform_low; high: participation.l1_uniform_high; label: distance of participation from uniform without noise; needs: clients
+        participation.l1_uniform_low | L1 | Lower end of the 95 % interval of the distance without noise. # of: selections; needs: clients
+        participation.l1_uniform_high | L1 | Upper end of that interval. # of: selections; needs: clients
+        participation.tv_uniform | share | Total variation distance of the measured frequencies from uniform: half the L1. # better: lower; of: selections; label: distance of participation from uniform (TV); needs: clients
+        participation.tv_uniform_corrected | share | That distance without what noise adds to it. # better: lower; of: selections; low: participation.tv_uniform_low; high: participation.tv_uniform_high; needs: clients
+        participation.tv_uniform_low | share | Lower end of the 95 % interval of the distance without noise. # of: selections; needs: clients
+        participation.tv_uniform_high | share | Upper end of that interval. # of: selections; needs: clients
+        participation.pull_l1_uniform | L1 | Distance from uniform of the clients' pulls on the model: the mean of 1{i in S}/|S| over rounds with reports. # better: lower; of: reports; label: distance of the pull on the model from uniform; needs: clients
+        participation.pull_tv_uniform | share | Total variation distance of the pulls from uniform: half the L1. # better: lower; of: reports; label: distance of the pull on the model from uniform (TV); needs: clients
+        participation.reported_l1_uniform | L1 | L1 distance from uniform counting only the sessions whose report was taken. # better: lower; of: reports; error: participation.reported_l1_uniform_se; label: distance of reports from uniform; needs: clients
+        participation.reported_l1_uniform_se | L1 | Standard error of that distance. # of: reports; needs: clients
+        participation.reported_l1_uniform_corrected | L1 | That distance, as l1_uniform_corrected. # better: lower; of: reports; low: participation.reported_l1_uniform_low; high: participation.reported_l1_uniform_high; label: distance of reports from uniform without noise; needs: clients
+        participation.reported_l1_uniform_low | L1 | Lower end of its 95 % interval. # of: reports; needs: clients
+        participation.reported_l1_uniform_high | L1 | Upper end of that interval. # of: reports; needs: clients
+        participation.reported_tv_uniform | share | Total variation distance of the same: half the L1. # better: lower; of: reports; label: distance of reports from uniform (TV); needs: clients
+        participation.reported_tv_uniform_corrected | share | Half of reported_l1_uniform_corrected. # better: lower; of: reports; low: participation.reported_tv_uniform_low; high: participation.reported_tv_uniform_high; needs: clients
+        participation.reported_tv_uniform_low | share | Half of reported_l1_uniform_low. # of: reports; needs: clients
+        participation.reported_tv_uniform_high | share | Half of reported_l1_uniform_high. # of: reports; needs: clients
+        participation.reported_coverage | share | Clients with at least one report that was taken. # better: higher; of: reports; needs: clients
+        participation.below_half_fair_share | share | Clients with fewer than half as many reports that were taken as clients have on average. # better: lower; of: reports; needs: clients
+        participation.worst_group_ratio | | Share of all reports over the share of the devices, of the group where it is smallest: 1 is even. # better: higher; of: reports; needs: clients
+        participation.l1_fair | L1 | Distance from uniform that equal long-run frequencies would have, with the noise of this run. # of: selections; needs: clients
+        participation.reported_l1_fair | L1 | Distance of reports from uniform that equal long-run frequencies would have, with the noise of this run. # of: reports; needs: clients
+        participation.l1_noise | L1 | Distance from the long-run frequencies that sampling noise alone would give. # of: selections; needs: clients
+        participation.l1_chance | L1 | Distance from uniform that as many independent draws with equal chances for everybody would have. # of: selections; needs: clients
+        participation.mean | | Participations per client, on average. # of: selections; needs: clients
+        participation.p99 | | Participations that 99 of 100 clients do not exceed. # of: selections; needs: clients
         participation.most | | Participations of the client that took part most. # of: selections
-        participation.never_share | share | Clients that never took part. # better: lower; of: selections
-        participation.once_share | share | Clients that took part exactly once. # of: selections
-        participation.coverage | share | Clients that took part at least once. # better: higher; of: selections
-        participation.coverage.t50 | s | Simulated time until half of the clients had taken part. # better: lower; of: selections
-        participation.coverage.t90 | s | Simulated time until 90 % of the clients had taken part. # better: lower; of: selections
+        participation.never_share | share | Clients that never took part. # better: lower; of: selections; needs: clients
+        participation.once_share | share | Clients that took part exactly once. # of: selections; needs: clients
+        participation.coverage | share | Clients that took part at least once. # better: higher; of: selections; needs: clients
+        participation.coverage.t50 | s | Simulated time until half of the clients had taken part. # better: lower; of: selections; needs: clients
+        participation.coverage.t90 | s | Simulated time until 90 % of the clients had taken part. # better: lower; of: selections; needs: clients
         participation.ratio | | Largest over smallest frequency among clients that took part. # better: lower; of: selections
-        participation.gini | share | Gini coefficient of the participations per client; 0 is even. # better: lower; of: selections
-        participation.jain | share | Jain's fairness index of the participations per client; 1 is even. # better: higher; of: selections
-        participation.gap.min | rounds | Smallest gap between two participations of a client. # of: selections
-        participation.gap.mean | rounds | Mean gap. # of: selections
-        participation.gap.max | rounds | Largest gap. # of: selections
+        participation.gini | share | Gini coefficient of the participations per client; 0 is even. # better: lower; of: selections; needs: clients
+        participation.jain | share | Jain's fairness index of the participations per client; 1 is even. # better: higher; of: selections; needs: clients
+        participation.gap.min | rounds | Smallest gap between two participations of a client. # of: selections; needs: rounds
+        participation.gap.mean | rounds | Mean gap. # of: selections; needs: rounds
+        participation.gap.max | rounds | Largest gap. # of: selections; needs: rounds
     """)  # noqa: E501
     scope = "both"
 
@@ -147,11 +147,11 @@ class GroupShares:
     metrics = described("""
         share | share | Share of all participations that went to the group. # of: selections; label: share of all participations
         share_theory | share | That share as theory predicts it. # of: selections; label: share of all participations by theory
-        ratio | | That share over the group's share of the devices: 1 is even. # of: selections; label: participation in multiples of a fair share
+        ratio | | That share over the group's share of the devices: 1 is even. # of: selections; label: participation in multiples of a fair share; needs: clients
         reported_share | share | Share of all reports that were taken. # of: reports; label: share of all reports
-        pull | share | Share of the pull on the model. # of: reports
-        below_half_fair_share | share | Clients of the group with fewer than half as many reports that were taken as all clients have on average. # better: lower; of: reports
-        reported_ratio | | Share of all reports over the group's share of the devices: 1 is even. # of: reports; label: reports in multiples of a fair share
+        pull | share | Share of the pull on the model. # of: reports; needs: rounds
+        below_half_fair_share | share | Clients of the group with fewer than half as many reports that were taken as all clients have on average. # better: lower; of: reports; needs: clients
+        reported_ratio | | Share of all reports over the group's share of the devices: 1 is even. # of: reports; label: reports in multiples of a fair share; needs: clients
     """)  # noqa: E501
     scope = "groups"
 
@@ -175,7 +175,7 @@ class Separation:
     """How far apart a client's contributions were."""
 
     metrics = described("""
-        participation.separation.least | rounds | Fewest rounds from one report of a client that was taken to its next: b, observed. # of: reports
+        participation.separation.least | rounds | Fewest rounds from one report of a client that was taken to its next: b, observed. # of: reports; needs: rounds
     """)  # noqa: E501
 
     def measure(self, run: RunPart) -> dict[str, float]:
@@ -208,18 +208,18 @@ class Tenths:
     """How often each tenth of the devices takes part, and each time zone, by selections and by reports."""
 
     metrics = described("""
-        participation.by_availability.TENTH | | Participations per device of a tenth of the devices by available time (1: least, 10: most), over the average: 1 is even. # of: selections
-        participation.by_speed.TENTH | | Participations per device of a tenth of the devices by speed (1: slowest, 10: fastest), over the average: 1 is even. # of: selections
-        participation.by_zone.most | | Share of the participations over share of the devices, of the time zone where it is largest. # of: selections
-        participation.by_zone.least | | Share of the participations over share of the devices, of the time zone where it is smallest. # of: selections
-        participation.reported_by_availability.TENTH | | Like by_availability, of the reports that were taken. # of: reports
-        participation.reported_by_weight.TENTH | | Like reported_by_speed, of a tenth of the devices by weight (1: heaviest, 10: lightest). # of: reports
-        zone.ZONE.below_half_fair_share | share | Clients of a time zone with fewer than half as many reports that were taken as all clients have on average. # better: lower; of: reports
-        zone.ZONE.reported_ratio | | Share of all reports over the share of the devices, of a time zone: 1 is even. # of: reports
-        participation.reported_by_speed.TENTH | | Like by_speed, of the reports that were taken. # of: reports
-        participation.reported_by_zone.most | | Like by_zone.most, of the reports that were taken. # of: reports
-        participation.reported_by_zone.least | | Like by_zone.least, of the reports that were taken. # of: reports
-        participation.availability.TENTH | share | Share of the run for which a device of that tenth was available, on average.
+        participation.by_availability.TENTH | | Participations per device of a tenth of the devices by available time (1: least, 10: most), over the average: 1 is even. # of: selections; needs: clients
+        participation.by_speed.TENTH | | Participations per device of a tenth of the devices by speed (1: slowest, 10: fastest), over the average: 1 is even. # of: selections; needs: clients
+        participation.by_zone.most | | Share of the participations over share of the devices, of the time zone where it is largest. # of: selections; needs: clients
+        participation.by_zone.least | | Share of the participations over share of the devices, of the time zone where it is smallest. # of: selections; needs: clients
+        participation.reported_by_availability.TENTH | | Like by_availability, of the reports that were taken. # of: reports; needs: clients
+        participation.reported_by_weight.TENTH | | Like reported_by_speed, of a tenth of the devices by weight (1: heaviest, 10: lightest). # of: reports; needs: clients
+        zone.ZONE.below_half_fair_share | share | Clients of a time zone with fewer than half as many reports that were taken as all clients have on average. # better: lower; of: reports; needs: clients
+        zone.ZONE.reported_ratio | | Share of all reports over the share of the devices, of a time zone: 1 is even. # of: reports; needs: clients
+        participation.reported_by_speed.TENTH | | Like by_speed, of the reports that were taken. # of: reports; needs: clients
+        participation.reported_by_zone.most | | Like by_zone.most, of the reports that were taken. # of: reports; needs: clients
+        participation.reported_by_zone.least | | Like by_zone.least, of the reports that were taken. # of: reports; needs: clients
+        participation.availability.TENTH | share | Share of the run for which a device of that tenth was available, on average. # needs: clients
     """)  # noqa: E501
 
     def measure(self, run: RunPart) -> dict[str, float]:

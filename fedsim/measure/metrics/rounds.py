@@ -12,23 +12,23 @@ class RoundMetrics:
     """What is said of rounds, and of the clients that were eligible when they selected."""
 
     metrics = described("""
-        rounds.count | | Rounds that were opened; with a buffered server, its versions are the rounds.
-        rounds.selected_mean | clients | Clients selected in a round, on average over rounds that selected any.
-        rounds.reported_mean | clients | Reports taken in a round, on average over rounds that selected any.
-        rounds.target_share | share | Rounds that closed because as many as `cohort` had reported. # better: higher; label: rounds with all the reports they wanted
-        rounds.failed_share | share | Rounds that failed: too few reported (minimum_reports) or stayed (secure_aggregation). # better: lower
-        rounds.shortage_share | share | Synchronous rounds that waited, were skipped or went on with fewer clients than wanted. # better: lower; label: rounds short of clients
-        rounds.wait.mean | s | From the opening of a synchronous round until it selects, on average. # better: lower; label: mean wait for clients
-        rounds.wait.p95 | s | From the opening of a synchronous round until it selects, 95th percentile. # better: lower; label: 95th percentile of waits for clients
-        rounds.wait.max | s | The longest time that a synchronous round waited, whether it selected in the end or not. # better: lower
-        rounds.waiting_share | share | Simulated time in which a synchronous round waited for clients, of all simulated time. # better: lower
-        rounds.duration.mean | s | From selection until the close, on average; of a version, from its beginning until its step. # better: lower
-        rounds.duration.p50 | s | From selection until the close, or of a version, median. # better: lower
-        rounds.duration.p95 | s | From selection until the close, or of a version, 95th percentile. # better: lower
-        rounds.per_day | 1/d | Rounds per day of simulated time. # better: higher; label: rounds per simulated day
-        updates.per_day | 1/d | Model updates per day of simulated time: rounds that took a report, or full versions of a buffered server. # better: higher; label: model updates per simulated day
+        rounds.count | | Rounds that were opened; with a buffered server, its versions are the rounds. # needs: rounds
+        rounds.selected_mean | clients | Clients selected in a round, on average over rounds that selected any. # needs: rounds
+        rounds.reported_mean | clients | Reports taken in a round, on average over rounds that selected any. # needs: rounds
+        rounds.target_share | share | Rounds that closed because as many as `cohort` had reported. # better: higher; label: rounds with all the reports they wanted; needs: rounds
+        rounds.failed_share | share | Rounds that failed: too few reported (minimum_reports) or stayed (secure_aggregation). # better: lower; needs: rounds
+        rounds.shortage_share | share | Synchronous rounds that waited, were skipped or went on with fewer clients than wanted. # better: lower; label: rounds short of clients; needs: opened
+        rounds.wait.mean | s | From the opening of a synchronous round until it selects, on average. # better: lower; label: mean wait for clients; needs: opened
+        rounds.wait.p95 | s | From the opening of a synchronous round until it selects, 95th percentile. # better: lower; label: 95th percentile of waits for clients; needs: opened
+        rounds.wait.max | s | The longest time that a synchronous round waited, whether it selected in the end or not. # better: lower; needs: opened
+        rounds.waiting_share | share | Simulated time in which a synchronous round waited for clients, of all simulated time. # better: lower; needs: opened
+        rounds.duration.mean | s | From selection until the close, on average; of a version, from its beginning until its step. # better: lower; needs: rounds
+        rounds.duration.p50 | s | From selection until the close, or of a version, median. # better: lower; needs: rounds
+        rounds.duration.p95 | s | From selection until the close, or of a version, 95th percentile. # better: lower; needs: rounds
+        rounds.per_day | 1/d | Rounds per day of simulated time. # better: higher; label: rounds per simulated day; needs: rounds
+        updates.per_day | 1/d | Model updates per day of simulated time: rounds that took a report, or full versions of a buffered server. # better: higher; label: model updates per simulated day; needs: rounds
         reports.per_day | 1/d | Reports taken per day of simulated time. # better: higher; label: reports taken per simulated day
-        reports.wanted | | Reports that a full round takes, or a version of a buffered server.
+        reports.wanted | | Reports that a full round takes, or a version of a buffered server. # needs: rounds
         selection.eligible.mean | clients | Eligible clients at selection, on average; needs records.eligible.
         selection.eligible.min | clients | The fewest eligible clients at a selection; needs records.eligible.
     """)  # noqa: E501

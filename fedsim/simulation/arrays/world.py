@@ -92,7 +92,7 @@ class ArrayBufferedSessions:
         limit = now + self._world.deadline
         own_ends = self._world.own_ends(cohort, key)
         ends = np.minimum(own_ends, limit)
-        device_ends = self._world.availability.ends(cohort, now, ends)
+        device_ends = np.minimum(self._world.availability.ends(cohort, now, ends), self._world.failures(cohort, key))
         dropped = device_ends <= ends
         outcomes = np.where(dropped, "dropped", np.where(own_ends > limit, "late", "reported"))
         ends = np.where(dropped, device_ends, ends)
@@ -150,7 +150,7 @@ class ArrayWorld(World):
         """Work out how the sessions of a cohort end."""
         clock, now = self.clock, self.clock.now
         own_ends = self.own_ends(cohort, number)
-        device_ends = self.availability.ends(cohort, now, own_ends)
+        device_ends = np.minimum(self.availability.ends(cohort, now, own_ends), self.failures(cohort, number))
         rows = range(row, row + len(cohort))
         round_ = ArrayRound(clock, number, rows, target, own_ends, device_ends, self.deadline)
         ends = round_.ends

@@ -19,6 +19,8 @@ from fedsim.simulation.check_ins import Connections
 from fedsim.simulation.processes.roster import GONE, IN_SESSION, NOT_CONNECTED, SPENT, Roster
 from fedsim.simulation.world import NEVER, Clock, EndedSession, Selector, Turn, World
 
+_OUTCOMES = {code: outcome for outcome, code in CODES.items()}
+
 
 def condition(
     clock: Clock, roster: Roster, client: int, holds: Pieces, without: int, drop_out: Callable[[int], None]
@@ -96,7 +98,7 @@ class SessionProcess:
     the sessions of a buffered server.
     """
 
-    __slots__ = ("_clock", "_on_end", "_outcome", "_process", "client", "ends", "number", "row")
+    __slots__ = ("_clock", "_on_end", "_process", "client", "ends", "number", "outcome", "row")
 
     def __init__(
         self,
@@ -108,7 +110,7 @@ class SessionProcess:
         ends: int,
         outcome: str = "reported",
     ) -> None:
-        self._clock, self._on_end, self._outcome, self.number = clock, on_end, outcome, number
+        self._clock, self._on_end, self.outcome, self.number = clock, on_end, outcome, number
         self.client, self.row, self.ends = client, row, ends
         self._process = clock.process(self._run())
 
@@ -118,7 +120,7 @@ class SessionProcess:
             yield self._clock.at(self.ends, Turn.SESSION)
         except simpy.Interrupt:
             return
-        self._on_end(self, self._outcome)
+        self._on_end(self, self.outcome)
 
     def cut(self, outcome: str) -> None:
         """End the session before its time."""
@@ -193,11 +195,13 @@ class ProcessBufferedSessions:
         """Start sessions; `key` is that of their lengths, `row` the recorder's of the first."""
         now = self._clock.now
         limit = now + self._world.deadline
-        own_ends = self._world.own_ends(cohort, key)
+        own_ends, failures = self._world.own_ends(cohort, key), self._world.failures(cohort, key)
         self._world.take(cohort, own_ends)
-        for place, (client, end) in enumerate(zip(cohort.tolist(), own_ends.tolist(), strict=True), start=row):
-            outcome = "late" if end > limit else "reported"
-            session = SessionProcess(self._clock, self._session_ended, version, client, place, min(end, limit), outcome)
+        ends = zip(cohort.tolist(), own_ends.tolist(), failures.tolist(), strict=True)
+        for place, (client, end, fails) in enumerate(ends, start=row):
+            outcome = "dropped" if fails <= min(end, limit) else "late" if end > limit else "reported"
+            until = min(end, limit, fails)
+            session = SessionProcess(self._clock, self._session_ended, version, client, place, until, outcome)
             self._running[client] = session
 
     def take_ended(self) -> list[EndedSession]:
@@ -257,10 +261,12 @@ class ProcessWorld(World):
     def start(self, number: int, cohort: Ints, row: int, target: int) -> ProcessRound:
         """Start a process for each session of a cohort."""
         round_ = self.last_round = ProcessRound(self.clock, target, self._session_ended)
-        ends = self.own_ends(cohort, number)
+        ends, failures = self.own_ends(cohort, number), self.failures(cohort, number)
         self.take(cohort, ends)
-        for place, (client, end) in enumerate(zip(cohort.tolist(), ends.tolist(), strict=True), start=row):
-            self._run_session(round_, number, client, place, end)
+        for place, (client, end, fails) in enumerate(
+            zip(cohort.tolist(), ends.tolist(), failures.tolist(), strict=True), start=row
+        ):
+            self._run_session(round_, number, client, place, min(end, fails), "dropped" if fails <= end else "reported")
         if self.scenario.server.cooldown_from == "selected":
             self.cool_down(cohort, number)
         if not round_.sessions:
@@ -318,12 +324,14 @@ class ProcessWorld(World):
 
     def state(self) -> Arrays:
         """Return the same, with who is kept out, and the sessions that are late."""
-        late = [(client, each.number, each.row, each.ends) for client, each in self._sessions.items()]
+        late = [
+            (client, each.number, each.row, each.ends, CODES[each.outcome]) for client, each in self._sessions.items()
+        ]
         return {
             **super().state(),
             "separated": np.array(self.roster.separated(), dtype=np.int64).reshape(-1, 2),
             "resting": np.array(list(self.roster.resting.items()), dtype=np.int64).reshape(-1, 2),
-            "sessions": np.array(late, dtype=np.int64).reshape(-1, 4),
+            "sessions": np.array(late, dtype=np.int64).reshape(-1, 5),
         }
 
     def restore(self, state: Arrays) -> None:
@@ -338,12 +346,12 @@ class ProcessWorld(World):
         # Sessions that run while no round is open are late: their rounds have closed.
         closed = ProcessRound(self.clock, 0, self._session_ended)
         closed.open = False
-        for client, number, row, ends in state["sessions"].tolist():
+        for client, number, row, ends, code in state["sessions"].tolist():
             self.roster.hold(client, IN_SESSION)
-            self._run_session(closed, number, client, row, ends)
+            self._run_session(closed, number, client, row, ends, _OUTCOMES[code])
 
-    def _run_session(self, round_: ProcessRound, number: int, client: int, row: int, ends: int) -> None:
-        session = SessionProcess(self.clock, round_.ended, number, client, row, ends)
+    def _run_session(self, round_: ProcessRound, number: int, client: int, row: int, ends: int, outcome: str) -> None:
+        session = SessionProcess(self.clock, round_.ended, number, client, row, ends, outcome)
         round_.sessions[client] = self._sessions[client] = session
 
     def _drop_out(self, client: int) -> None:

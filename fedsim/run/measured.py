@@ -1,0 +1,180 @@
+"""A production log as a run: the same tables, facts and series as those of a simulated one, but for what it lacks."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from fedsim.availability.population import strata
+from fedsim.availability.trace.rows import TraceError
+from fedsim.common.errors import Mistake, ScenarioError
+from fedsim.common.files import UNREADABLE
+from fedsim.log import BUFFERED, GAUGES, PARTICIPATIONS, ROUNDS
+from fedsim.log.recorder import InMemoryLog
+from fedsim.measure.metrics.own import made_metrics
+from fedsim.population import Population
+from fedsim.run.federation import PreparedFederation
+from fedsim.scenario import Scenario
+from fedsim.scenario.units import format_duration, format_instant
+from fedsim.traces.logs import SessionLog, read_log, scan_log
+from fedsim.traces.rounds import numbered, rounds_told, server_of
+
+_OF_CLIENTS = {"group": pl.String, "time_zone": pl.String, "weight": pl.Float64, "separation": pl.Int64}
+_LONGEST_NAME = 200
+_OF_CLIENTS |= {"cooldown_s": pl.Float64, "speed": pl.Float64}
+_DEFAULTS = {"group": "clients", "time_zone": "UTC", "weight": 1.0, "separation": 0, "cooldown_s": 0.0, "speed": 1.0}
+
+
+class Measured(NamedTuple):
+    """A log that was read: what it tells of its federation, its tables, the clients' names, and how it was read."""
+
+    federation: PreparedFederation
+    log: InMemoryLog
+    names: pl.Series
+    notes: tuple[str, ...]
+
+
+def federation_of_log(scenario: Scenario) -> Measured:
+    """Read the `log` of a scenario.
+
+    The scenario of its federation has the population, server, start and end that the log tells, where none are given. A
+    `ScenarioError` says what is wrong with the log, with its place.
+    """
+    asked, given = scenario.log, scenario.as_written
+    assert asked is not None, "whose log is asked for"
+    own, mistakes = made_metrics(scenario)
+    if mistakes:
+        raise ScenarioError(mistakes)
+    try:
+        paths = {key: scenario.locate(name) for key in ("file", "clients", "rounds") if (name := getattr(asked, key))}
+    except ValueError as error:
+        raise ScenarioError([scenario.mistake(("log",), str(error))]) from None
+    try:
+        log = read_log(paths["file"], asked)
+        clients = _clients(log, paths.get("clients"))
+        table = None if "rounds" not in paths else _table(paths["rounds"], ROUNDS, ("round", "opened_s", "closed_s"))
+        (told, said), written = server_of(log), given.get("server", {})
+        if "deadline" in written:
+            told["deadline_s"] = scenario.server.deadline
+        rounds = _rounds(log, told | written, table)
+    except TraceError as error:
+        raise ScenarioError([Mistake(error.place, (), error.message)]) from None
+    ended_s = max(float(log.table["ended_s"].max() or 0.0), float(rounds["closed_s"].max() or 0.0))  # type: ignore[arg-type]
+    groups = clients.group_by("group", maintain_order=True).agg(pl.len(), pl.col("time_zone").unique())
+    population = [
+        {"name": name or "unnamed", "devices": size, **({"time_zone": zones[0]} if len(zones) == 1 else {})}
+        for name, size, zones in groups.iter_rows()
+    ]
+    values: dict[str, Any] = {"log": {**asked.model_dump(mode="json"), "columns": dict(log.columns)}}
+    values |= {"population": population}
+    values["server"] = {key: value for key, value in told.items() if key != "deadline_s"} | written
+    values |= (
+        {} if "stop" in given else {"stop": {"duration": format_duration(math.ceil(max(ended_s, 1e-3) * 1000) / 1000)}}
+    )
+    values |= {} if "start" in given else {"start": format_instant(log.base)}
+    if "stop" in given and scenario.stop.duration is not None:
+        ended_s = scenario.stop.duration
+    scenario = scenario.with_values(values)
+    people = _population(clients)
+    federation = PreparedFederation(scenario, people, strata(scenario, people), own=own)
+    tables = rounds, _participations(log, clients), pl.DataFrame(schema=GAUGES)
+    return Measured(federation, InMemoryLog(tables, ended_s=ended_s), clients["name"], (*log.notes, *said))
+
+
+def _table(path: Path, kinds: Mapping[str, Any], needed: tuple[str, ...]) -> pl.DataFrame:
+    """Read the columns of a table that have a kind here; a `TraceError` says which is missing or cannot be read."""
+    scan, _ = scan_log(path)
+    try:
+        there = scan.collect_schema().names()
+        if missing := [name for name in needed if name not in there]:
+            raise TraceError(f"has no column {missing[0]!r}; it has {', '.join(there)[:200]}", str(path))
+        return scan.select(pl.col(name).cast(kind) for name, kind in kinds.items() if name in there).collect()
+    except UNREADABLE as error:
+        raise TraceError(str(error).strip().partition("\n")[0], str(path)) from None
+
+
+def _clients(log: SessionLog, roster: Path | None) -> pl.DataFrame:
+    """Return all clients that are known, those of one group together: ``name`` and what is known of each."""
+    own = {"class": "group", "time_zone": "time_zone", "weight": "weight"}
+    seen = log.table.group_by("client").agg(
+        *(
+            pl.col(role).first().alias(name)
+            for role, name in own.items()
+            if role in log.table.columns and role != "weight"
+        ),
+        *([pl.col("weight").mean()] if "weight" in log.table.columns else []),
+    )
+    seen = seen.sort("client").with_columns(name=log.names.gather(seen.sort("client")["client"])).drop("client")
+    clients = seen
+    if roster is not None:
+        clients = _table(roster, {"client": pl.String, **_OF_CLIENTS, "class": pl.String}, ("client",))
+        clients = clients.rename(
+            {"class": "group"} if "class" in clients.columns and "group" not in clients.columns else {}
+        )
+        clients = clients.rename({"client": "name"})
+        if clients["name"].is_duplicated().any():
+            twice = clients["name"].filter(clients["name"].is_duplicated())[0]
+            raise TraceError(f"has client {twice!r} twice", str(roster))
+        strange = log.names.filter(~log.names.is_in(clients["name"].implode()))
+        if len(strange):
+            raise TraceError(f"lacks {len(strange):,} clients of the log, such as {strange[0]!r}", str(roster))
+        more = [name for name in seen.columns if name not in clients.columns]
+        clients = clients.join(seen.select("name", *more), on="name", how="left", maintain_order="left")
+    missing = {name: pl.lit(value) for name, value in _DEFAULTS.items() if name not in clients.columns}
+    clients = clients.with_columns(**missing).with_columns(
+        pl.col(name).fill_null(value) for name, value in _DEFAULTS.items()
+    )
+    clients = clients.with_columns(pl.col("group").str.slice(0, _LONGEST_NAME))
+    places = clients["group"].unique(maintain_order=True)
+    return clients.sort(pl.col("group").cast(pl.Enum(places)), maintain_order=True)
+
+
+def _population(clients: pl.DataFrame) -> Population:
+    names = {name: clients[name].unique(maintain_order=True) for name in ("group", "time_zone")}
+    codes = {name: clients[name].cast(pl.Enum(own)).to_physical().to_numpy() for name, own in names.items()}
+    weight = clients["weight"].clip(0.0).to_numpy()
+    return Population(
+        group=codes["group"].astype(np.int64),
+        group_names=tuple(names["group"]),
+        weight=weight / (weight.sum() or 1.0),
+        separation=clients["separation"].to_numpy(),
+        cooldown_s=clients["cooldown_s"].to_numpy(),
+        speed=clients["speed"].to_numpy(),
+        zone=codes["time_zone"].astype(np.int16),
+        zone_names=tuple(names["time_zone"]),
+    )
+
+
+def _rounds(log: SessionLog, server: Mapping[str, Any], known: pl.DataFrame | None) -> pl.DataFrame:
+    """Return the table of rounds, with when they opened and closed where a table says so."""
+    rounds = rounds_told(log, server).drop("aborted")
+    if known is not None:
+        if len(missing := rounds.join(known, on="round", how="anti")):
+            raise TraceError(f"the table of rounds lacks {len(missing):,} of the log, such as {missing['round'][0]}")
+        rounds = known.join(rounds, on="round", how="left", suffix="_told", maintain_order="left")
+        told = [name for name in ROUNDS if f"{name}_told" in rounds.columns]
+        rounds = rounds.with_columns(pl.coalesce(name, f"{name}_told") for name in told)
+        counts = ("selected", *(name for name in ROUNDS if name in {"reported", "dropped", "late"}))
+        rounds = rounds.with_columns(pl.col(name).fill_null(0) for name in counts)
+        rounds = rounds.with_columns(pl.col("outcome").fill_null("skipped"))
+    else:
+        rounds = rounds.with_columns(opened_s=pl.col("selected_s"))
+    lacking = {name: pl.lit(None, dtype) for name, dtype in ROUNDS.items() if name not in rounds.columns}
+    return rounds.with_columns(**lacking).select(pl.col(name).cast(dtype) for name, dtype in ROUNDS.items())
+
+
+def _participations(log: SessionLog, clients: pl.DataFrame) -> pl.DataFrame:
+    """Return the sessions in the order of round and position, with the numbers of the clients."""
+    place = clients.select("name", place=pl.int_range(pl.len(), dtype=pl.Int32))
+    of_client = pl.DataFrame({"name": log.names}).join(place, on="name", how="left", maintain_order="left")["place"]
+    table = numbered(log).with_columns(client=of_client.gather(log.table["client"]))
+    schema = BUFFERED if log.buffered else PARTICIPATIONS
+    before = pl.col("round").shift().over("client")
+    return table.with_columns(
+        position=pl.int_range(pl.len(), dtype=pl.Int32).over("round"),
+        gap=pl.col("round") - before,
+        **({"version": pl.col("round")} if log.buffered else {}),
+    ).select(pl.col(name).cast(dtype) for name, dtype in schema.items())

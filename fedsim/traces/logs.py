@@ -1,0 +1,378 @@
+"""Logs of sessions as teams have them: CSV, also gzipped, Parquet or NDJSON, with columns and words of any name."""
+
+import gzip
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import polars as pl
+
+from fedsim.availability.trace.rows import LONGEST_NAME, LONGEST_S, TraceError, check_file
+from fedsim.availability.trace.unions import bulk
+from fedsim.common.files import UNREADABLE
+from fedsim.common.hints import did_you_mean
+from fedsim.common.instants import DAY_S, HOUR_S
+from fedsim.common.memory import free_bytes, too_much
+from fedsim.common.regular_files import open_regular
+from fedsim.scenario.log import HOWS, LOG_ROLES, ProductionLog
+from fedsim.scenario.units import check_time_zone
+from fedsim.traces.text_forms import read_instant
+
+USUAL = {
+    "selected": ("selected_s", "selected", "selected_ms"),
+    "ended": ("ended_s", "ended", "ended_ms"),
+    "class": ("class", "group"),
+}
+"""Names that columns of a log have where nobody says others, beside those of their roles."""
+WORDS = {
+    **dict.fromkeys(("reported", "stale", "failed"), "reported"),
+    "dropped": "dropped",
+    "late": "late",
+    **dict.fromkeys(("aborted", "cut"), "cut"),
+}
+"""What words of a log mean where nobody says so: those of `fedsim.scenario.log.HOWS`, and those of a run."""
+_OUTCOME_OF = {"cut": "aborted"}
+_LARGEST_LOG, _LARGEST_PACKED = 64 * 2**30, 4 * 2**30
+_BYTES_OF_A_ROW = 150
+_UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+_SINCE_1970 = {"ns": 1e17, "us": 1e14, "ms": 1e11, "s": 5e8}  # numbers at least so large are of that unit since 1970
+_IN_WORDS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+_MOST_ODD = 10_000  # stamps that no form of ISO 8601 with seconds fits
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class SessionLog:
+    """The sessions of a log, in the order of their selection; times in seconds since `base`.
+
+    Columns: ``client``, its place in `names`; ``selected_s``, ``ended_s``, ``outcome``, a word of
+    `fedsim.common.outcomes`, ``how`` it ended, of `fedsim.scenario.log.HOWS`; where the log has them ``class``,
+    ``time_zone``, one of each for a client, ``weight``, ``round`` and ``staleness``.
+    """
+
+    base: datetime
+    names: pl.Series
+    table: pl.DataFrame
+    columns: Mapping[str, str]  # of the file, by role
+    notes: tuple[str, ...] = ()  # how it was read, and what was left out
+    dated: bool = field(default=True)  # whether its times are instants, and `base` is midnight before the first
+
+    @property
+    def buffered(self) -> bool:
+        """Whether it is of a buffered server, which gives late sessions up at the deadline."""
+        return "staleness" in self.table.columns
+
+
+def read_log(path: Path, asked: ProductionLog | None = None) -> SessionLog:
+    """Read a log as `asked`, which names columns and says what words and numbers mean.
+
+    Rows that are there twice count once. Left out are rows without a begin, an end and an outcome in order, and those
+    far from all others in time. A client that has several classes or time zones has the one of most of its sessions.
+    Raises a `TraceError` with the place of what is wrong.
+    """
+    asked = asked or ProductionLog.model_construct(file=str(path))
+    return _Reader(path, asked).read()
+
+
+def scan_log(path: Path) -> tuple[pl.LazyFrame, int]:
+    """Open a table whose columns are read where they are asked for; those of CSV are text.
+
+    Also returned is the line of the first row, 0 where rows are no lines. Raises a `TraceError`.
+    """
+    check_file(path, _LARGEST_LOG)
+    kinds = [each.lower() for each in path.suffixes]
+    packed = kinds[-1:] == [".gz"]
+    kind = next(iter(kinds[-1 - packed :]), "")
+    try:
+        source: Any = _unpacked(path) if packed else path
+        if kind in {".ndjson", ".jsonl"}:
+            lines = pl.read_ndjson(source, infer_schema_length=10_000) if packed else None
+            return (pl.scan_ndjson(path, infer_schema_length=10_000) if lines is None else lines.lazy()), 1
+        if kind in {".parquet", ".pq"}:
+            return pl.scan_parquet(path, glob=False), 0
+        if packed:
+            return pl.read_csv(source, infer_schema=False).lazy(), 2
+        return pl.scan_csv(path, infer_schema=False, glob=False), 2
+    except UNREADABLE as error:
+        raise TraceError(str(error).strip().partition("\n")[0], str(path)) from None
+
+
+def _unpacked(path: Path) -> bytes:
+    """Return what is in a gzipped file, unless that is more than the memory is to hold."""
+    free = free_bytes()
+    most = _LARGEST_PACKED if free is None else min(_LARGEST_PACKED, free // 4)
+    with open_regular(path) as opened, gzip.open(opened) as unpacking:
+        try:
+            data = unpacking.read(most + 1)
+        except (EOFError, gzip.zlib.error) as error:  # type: ignore[attr-defined]
+            raise TraceError(f"is not a whole gzip file: {error}", str(path)) from None
+    if len(data) > most:
+        raise TraceError(f"unpacks to more than {most // 2**20:,} MiB; write Parquet", str(path))
+    return data
+
+
+class _Reader:
+    """Reads one log; `_place` is the number of each row that is held, from 0."""
+
+    def __init__(self, path: Path, asked: ProductionLog) -> None:
+        self._path, self._asked, self._notes = path, asked, list[str]()
+        self._scan, self._first = scan_log(path)
+        try:
+            self._there = self._scan.collect_schema().names()
+        except UNREADABLE as error:
+            raise TraceError(str(error).strip().partition("\n")[0], str(path)) from None
+        self._names = {role: name for role in LOG_ROLES if (name := self._named(role)) is not None}
+
+    def _named(self, role: str) -> str | None:
+        given = self._asked.columns.get(role)
+        if given is not None and given not in self._there:
+            self._lacks(role, given)
+        if given is not None:
+            return given
+        usual = USUAL.get(role, (role,))
+        found = next((name for name in usual if name in self._there), None)
+        if found is None and role in LOG_ROLES[:4]:
+            self._lacks(role, usual[0])
+        return found
+
+    def _lacks(self, role: str, name: str) -> NoReturn:
+        hint, have = did_you_mean(name, self._there), ", ".join(self._there)[:200]
+        message = f"has no column {name!r}{hint}; it has {have}. --columns {role}=NAME says which one it is"
+        raise TraceError(message, str(self._path))
+
+    def read(self) -> SessionLog:
+        """Return the log."""
+        table = self._collected()
+        words = table["outcome"].str.strip_chars().str.to_lowercase()
+        how, (times, base, dated) = self._meant(words), self._times(table.select("selected", "ended"))
+        known = table["client"].unique(maintain_order=True)
+        codes = {"client": table["client"].cast(pl.Enum(known)).to_physical().cast(pl.Int64)}
+        codes |= {"how": how.cast(pl.Enum(HOWS)), "outcome": words.cast(pl.Enum(words.drop_nulls().unique().sort()))}
+        table = table.drop("selected", "ended").with_columns(times, **codes)
+        for role in {"weight", "round", "staleness"} & {*self._names}:
+            table = table.with_columns(self._number(table[role], role, table["_place"]))
+        table = self._sessions(table)
+        for role in ("class", "time_zone"):
+            if role in self._names:
+                table = self._one_each(table, role, known)
+        if "time_zone" in self._names:
+            self._check_zones(table)
+        order = ["round", "selected_s"] if "round" in self._names else ["selected_s"]
+        table = table.drop("_place")
+        if not all(table[name].is_sorted() for name in order):
+            table = table.sort(order, maintain_order=True)
+        return SessionLog(base, known, table, self._names, tuple(self._notes), dated)
+
+    def _collected(self) -> pl.DataFrame:
+        texts = {"client", "outcome", "class", "time_zone"}
+        wanted = [
+            pl.col(name).cast(pl.String).alias(role) if role in texts else pl.col(name).alias(role)
+            for role, name in self._names.items()
+        ]
+        try:
+            rows = int(self._scan.select(pl.len()).collect().item())
+            if why := too_much(_BYTES_OF_A_ROW * rows):
+                raise TraceError(f"has {rows:,} rows, which {why}", str(self._path))
+            schema = self._scan.collect_schema()
+            for role in texts & {*self._names}:
+                if (dtype := schema[self._names[role]]).is_nested() or dtype in (pl.Binary, pl.Object):
+                    message = f"column {self._names[role]!r} holds {dtype}, neither text nor numbers"
+                    raise TraceError(message, str(self._path))
+            table = self._scan.select(wanted).collect()
+        except UNREADABLE as error:
+            raise TraceError(str(error).strip().partition("\n")[0], str(self._path)) from None
+        table = table.with_row_index("_place").filter(~pl.all_horizontal(pl.exclude("_place").is_null()))
+        if not len(table):
+            raise TraceError("has no rows", str(self._path))
+        unnamed = table.filter(pl.col("client").is_null())
+        if len(unnamed):
+            self._refuse(unnamed["_place"][0], "", f"{self._names['client']} must not be empty")
+        longest = table["client"].str.len_bytes().max()
+        if isinstance(longest, int) and longest > LONGEST_NAME:
+            message = f"has a name of a client of {longest:,} bytes; at most {LONGEST_NAME:,} are possible"
+            raise TraceError(message, str(self._path))
+        return table
+
+    def _refuse(self, place: int, text: str, message: str) -> NoReturn:
+        if not self._first:
+            raise TraceError(f"row {place}: {message}", str(self._path))
+        packed, column = self._path.suffix.lower() == ".gz", 1
+        if not packed:
+            with self._path.open(encoding="utf-8-sig", errors="replace") as file:
+                column = max(next(islice(file, place + self._first - 1, None), "").find(text) + 1, 1)
+        raise TraceError(message, str(self._path), self._first + place, column)
+
+    def _meant(self, words: pl.Series) -> pl.Series:
+        meant = WORDS | {word.strip().lower(): how for word, how in self._asked.outcomes.items()}
+        if "staleness" in self._names and "late" not in self._asked.outcomes:
+            meant["late"] = "cut"  # a buffered server has given it up
+        if strange := sorted({*words.drop_nulls().unique()} - {*meant}):
+            told = f"column {self._names['outcome']!r} has {', '.join(map(repr, strange[:5]))}"
+            asked = f"--outcomes reported={strange[0]},dropped=..."
+            message = f"{told}, and a session ends as {', '.join(WORDS)}; {asked} says what is meant"
+            raise TraceError(message, str(self._path))
+        return words.replace_strict(meant, return_dtype=pl.String)
+
+    def _number(self, written: pl.Series, role: str, place: pl.Series) -> pl.Series:
+        found = written.cast(pl.String).str.strip_chars().replace("", None)
+        numbers = found.cast(pl.Float64, strict=False)
+        bad = found.is_not_null() & numbers.is_null()
+        if bad.any():
+            at = int(bad.arg_max() or 0)
+            self._refuse(place[at], found[at], f"{self._names[role]} must be a number, not {found[at][:40]!r}")
+        return numbers.alias(role)
+
+    def _times(self, written: pl.DataFrame) -> tuple[list[pl.Series], datetime, bool]:
+        """Return the two times in seconds since the base, and the base; the first note says how they were read."""
+        read = [self._stamps(written[role], self._names[role]) for role in ("selected", "ended")]
+        kinds = {kind for kind, _ in read if kind}
+        if len(kinds) > 1:
+            told = " and ".join(f"{self._names[r]} as {k}" for r, (k, _) in zip(written.columns, read, strict=True))
+            raise TraceError(f"writes {told}", str(self._path))
+        kind, (selected, ended) = next(iter(kinds), "numbers"), [values for _, values in read]
+        base, dated = self._asked.base, True
+        if kind == "numbers":
+            unit, since_1970, how = self._unit(selected, ended)
+            selected, ended = (values / _UNITS[unit] for values in (selected, ended))
+            if since_1970 and base is not None and base != _EPOCH:
+                message = f"has times in {_IN_WORDS[unit]} since 1970, so that they have no other base; leave it out"
+                raise TraceError(message, str(self._path))
+            if not since_1970 and base is None:
+                message = f"has times in {_IN_WORDS[unit]} from an instant of its own; --base says from which one"
+                raise TraceError(message, str(self._path))
+            self._notes.append(f"times: {_IN_WORDS[unit]} since {'1970' if since_1970 else 'the base'}{how}")
+            dated, second_0 = since_1970, 0.0 if since_1970 else None
+        else:
+            words = {"civil": "dates without a zone, at the offset of the base", "zoned": "dates with a zone"}
+            self._notes.append(f"times: {words[kind]}")
+            second_0 = 0.0
+        for role, values in (("selected", selected), ("ended", ended)):
+            wild = values.is_finite().fill_null(False) & (values.abs() > 2 * LONGEST_S)
+            if wild.any():
+                self._refuse(int(wild.arg_max() or 0), "", f"{self._names[role]} is impossible; is its unit another?")
+        finite = selected.filter(selected.is_finite().fill_null(False)).to_numpy()
+        if not len(finite):
+            raise TraceError("has no session with a time", str(self._path))
+        if second_0 is not None:
+            if base is None or base == _EPOCH:
+                base = _EPOCH + timedelta(days=float(bulk(finite)[0] // DAY_S))
+            second_0 = (base.replace(tzinfo=UTC) if kind == "civil" else base).timestamp()
+        assert base is not None, "numbers that are relative have one"
+        both = {"selected_s": selected - (second_0 or 0.0), "ended_s": ended - (second_0 or 0.0)}
+        return [values.alias(name) for name, values in both.items()], base, dated
+
+    def _unit(self, selected: pl.Series, ended: pl.Series) -> tuple[str, bool, str]:
+        """Return the unit of numbers, whether they count from 1970, and how that is known."""
+        usual = float(selected.drop_nans().median() or 0.0)  # type: ignore[arg-type]
+        given = self._asked.unit or ("ms" if self._names["selected"].endswith("_ms") else None)
+        if given is not None:
+            return given, usual / _UNITS[given] >= _SINCE_1970["s"], ""
+        for unit, least in [*_SINCE_1970.items()][:-1]:
+            if usual >= least:
+                return unit, True, " by their size"
+        times, length = selected.drop_nans(), float((ended - selected).drop_nans().median() or 0.0)  # type: ignore[arg-type]
+        span, whole = float(times.max() or 0.0) - float(times.min() or 0.0), bool((times.drop_nulls() % 1 == 0).all())  # type: ignore[arg-type]
+        if whole and length >= HOUR_S and span >= 30 * DAY_S:
+            said = f"; as seconds, the median session would take {length:,.0f} s (--unit s says that it does)"
+            return "ms", False, said
+        since_1970 = usual >= _SINCE_1970["s"]
+        return "s", since_1970, " by their size" * since_1970
+
+    def _stamps(self, written: pl.Series, name: str) -> tuple[str, pl.Series]:
+        """Return how the times of a column are written (empty where there are none), and their numbers or seconds."""
+        dtype = written.dtype
+        if dtype == pl.Date or isinstance(dtype, pl.Datetime):
+            zoned = getattr(dtype, "time_zone", None) is not None
+            stamps = written.cast(pl.Datetime("us", getattr(dtype, "time_zone", None)))
+            return "zoned" if zoned else "civil", stamps.to_physical().cast(pl.Float64) / 1e6
+        if dtype.is_numeric():
+            return "numbers", written.cast(pl.Float64)
+        if dtype != pl.String:
+            raise TraceError(f"column {name!r} holds {dtype}, not numbers or dates", str(self._path))
+        texts = written.str.strip_chars().replace("", None)
+        numbers = texts.cast(pl.Float64, strict=False)
+        if numbers.null_count() == texts.null_count():
+            return "numbers" if texts.null_count() < len(texts) else "", numbers
+        usual = texts.str.replace(r"\s*(UTC|GMT|Z|z)$", "+00:00").str.replace(r"^(\d{4}-\d\d-\d\d)\s+", "${1}T")
+        zone = usual.str.contains(r"T.*[+-]\d\d:?\d\d$")
+        if not zone.all() and zone.any():
+            at = int((zone != zone.drop_nulls()[0]).arg_max() or 0)
+            told = f"{name} is a date {'with' if zone[at] else 'without'} a zone, and those before are not"
+            self._refuse(at, texts[at], told)
+        form = "%Y-%m-%dT%H:%M:%S%.f"
+        if zone.any():
+            stamps = usual.str.to_datetime(f"{form}%z", time_unit="us", time_zone="UTC", strict=False)
+        else:
+            stamps = usual.str.to_datetime(form, time_unit="us", strict=False)
+        seconds = stamps.to_physical().cast(pl.Float64) / 1e6
+        if (odd := seconds.is_null() & texts.is_not_null()).any():
+            known = dict[str, float]()
+            for text in usual.filter(odd).unique(maintain_order=True).head(_MOST_ODD):
+                kind, known[text] = read_instant(text)
+                if kind not in ({"zoned"} if zone.any() else {"civil"}):
+                    at = int((usual == text).arg_max() or 0)
+                    shown = f"must be a number or a date such as 2020-01-31T08:15:00Z, not {texts[at][:40]!r}"
+                    self._refuse(at, texts[at], f"{name} {shown}")
+            seconds = seconds.set(odd, usual.filter(odd).replace_strict(known, default=None, return_dtype=pl.Float64))
+        return "zoned" if zone.any() else "civil", seconds
+
+    def _sessions(self, table: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows that are sessions, each once."""
+        same = [name for name in ("client", "selected_s", "ended_s", "outcome", "round") if name in table.columns]
+        every = table.select(same).hash_rows().n_unique() == len(
+            table
+        )  # which is faster found than the rows themselves
+        once = table if every else table.unique(same, keep="first", maintain_order=True)
+        if twice := len(table) - len(once):
+            self._notes.append(f"left out {twice:,} rows that repeat others: client, times and outcome are the same")
+        whole = once.filter(
+            pl.col("selected_s").is_finite() & (pl.col("ended_s") >= pl.col("selected_s")) & pl.col("how").is_not_null()
+        )
+        if len(whole) < len(once) / 2:
+            told = f"{len(once) - len(whole):,} of {len(once):,} rows lack an outcome, or an end after the begin"
+            raise TraceError(f"{told}; an end is an instant, not a length", str(self._path))
+        first, last = bulk(whole["selected_s"].to_numpy())
+        whole = whole.filter(pl.col("selected_s").is_between(first, last))
+        if left_out := len(once) - len(whole):
+            self._notes.append(
+                f"left out {left_out:,} rows: no begin, end and outcome in order, or far from all others"
+            )
+        usual = float(np.median((whole["ended_s"] - whole["selected_s"]).to_numpy()))
+        if usual > DAY_S:
+            told = f"has sessions of {usual / DAY_S:.3g} days in the median"
+            raise TraceError(f"{told}; is an end a length, or the unit another?", str(self._path))
+        if "round" in whole.columns:
+            numbers = pl.col("round").is_finite() & pl.col("round").is_between(0, 2**31 - 2)
+            if len(numbered := whole.filter(numbers)) < len(whole):
+                self._notes.append(f"{len(whole) - len(numbered):,} rows have no number of a round: no rounds are told")
+                self._names.pop("round")
+                whole = whole.drop("round")
+        own = [word for word in WORDS if word not in {each.strip().lower() for each in self._asked.outcomes}]
+        whole = whole.with_columns(pl.col("outcome", "how").cast(pl.String))
+        outcome = pl.when(pl.col("outcome").is_in(own)).then("outcome").otherwise("how")
+        return whole.with_columns(outcome=outcome.replace(_OUTCOME_OF))
+
+    def _one_each(self, table: pl.DataFrame, role: str, names: pl.Series) -> pl.DataFrame:
+        """Give each client one class, or one time zone: that of most of its sessions."""
+        table = table.with_columns(pl.col(role).replace("", None).fill_null("unnamed" if role == "class" else "UTC"))
+        counts = table.group_by("client", role).len()
+        most = counts.sort("client", "len", role, descending=[False, True, False])
+        several = int((most.group_by("client").len()["len"] > 1).sum())
+        if several:
+            noun = "class" if role == "class" else "time zone"
+            what = f"{several:,} of {len(names):,} clients have more than one {noun}"
+            self._notes.append(f"{what}: each has the one of most of its sessions")
+        own = most.unique("client", keep="first", maintain_order=True).select("client", role)
+        return table.drop(role).join(own, on="client", how="left", maintain_order="left")
+
+    def _check_zones(self, table: pl.DataFrame) -> None:
+        for zone in table["time_zone"].unique().sort():
+            try:
+                check_time_zone(zone)
+            except ValueError as error:
+                own = table.filter(time_zone=zone)
+                self._refuse(int(own["_place"].min() or 0), zone, f"{self._names['time_zone']}: {error}")  # type: ignore[arg-type]

@@ -1,0 +1,67 @@
+"""A calibrated scenario is judged by days of the log that it was not fitted to, and a change of the fleet is named."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedsim.scenario import Scenario
+from tests.command import Done, fedsim
+from tests.production import COLUMNS, DAY, HOUR, OUTCOMES, Production, log_in
+
+NAMED = ("--columns", f"{COLUMNS},round=round", "--outcomes", OUTCOMES)
+ALWAYS = {
+    "chance": (1.0 - 1e-9, 0.0),
+    "night": (30 * HOUR, 0.0),
+    "zones": ("UTC",),
+    "classes": {"phone": (100, 120.0, 0.5)},
+}
+
+
+def calibrated(folder: Path, *options: object, **planted: Any) -> Done:
+    log_in(folder, Production(**{"days": 3, "pause": 600.0} | ALWAYS | planted).sessions())
+    return fedsim("calibrate", folder / "log.csv", *NAMED, *options)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_days_like_the_fitted_ones_are_as_expected(tmp_path: Path, seed: int) -> None:
+    """All figures of a log at once are within in 90 % of logs; the seeds are fixed."""
+    done = calibrated(tmp_path, "--check", 5, "--json", seed=seed)
+    judged = json.loads(done.stdout)["backtest"]
+    assert [each["name"] for each in judged if not each["within"]] == []
+    assert done.returncode == 0
+    assert {"updates a day", "sessions dropped", "participation, Gini", "clients that never came"} <= {
+        e["name"] for e in judged
+    }
+
+
+@pytest.mark.parametrize(
+    ("planted", "named"),
+    [
+        ({"slower_from": (2 * DAY, 1.5)}, "phone: the median session in seconds was 12"),
+        ({"fails_from": (2 * DAY, 6.0)}, "phone: the rate of failures in an hour was 0."),
+    ],
+)
+def test_a_change_of_the_fleet_is_named(tmp_path: Path, planted: dict[str, Any], named: str) -> None:
+    done = calibrated(tmp_path, "--check", 5, "--out", tmp_path / "made.fedsim.yaml", **planted)
+    assert done.returncode == 1
+    off = [line for line in done.stderr.splitlines() if ": off by " in line]
+    assert off
+    assert all(named in line for line in off)
+    assert Scenario.load(tmp_path / "made.fedsim.yaml").devices == 100
+
+
+def test_a_log_is_compared_with_the_scenario_that_is_replayed(tmp_path: Path) -> None:
+    out = tmp_path / "made.fedsim.yaml"
+    assert calibrated(tmp_path, "--out", out, seed=1).returncode == 0
+    done = calibrated(tmp_path, "--against", out, "--check", 5, seed=2)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count(": within\n") == len(done.stdout.splitlines()) > 10
+    done = calibrated(tmp_path, "--against", out, "--check", 5, seed=2, classes={"phone": (100, 240.0, 0.5)})
+    assert done.returncode == 1
+
+
+def test_two_days_are_too_few(tmp_path: Path) -> None:
+    done = calibrated(tmp_path, "--backtest", days=2)
+    assert (done.returncode, "a backtest needs 3" in done.stderr) == (2, True)
