@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import poisson_binom
 
-from fedsim.theory import closed_form, distances, exact
 from fedsim.selection.poisson_sampling import tilt
+from fedsim.theory import closed_form, distances, exact
 
 Timing = tuple[float, float, float]
 

@@ -1,5 +1,6 @@
 """Fixtures for all tests: scenarios written as a person would write them."""
 
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ settings.register_profile(
 )
 settings.load_profile("fedsim")
 
+os.environ.pop("COLUMNS", None)  # pytest-xdist says how wide a terminal is, where there is none
 if hasattr(signal, "SIGHUP"):  # which nohup would let the processes that tests start ignore
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 

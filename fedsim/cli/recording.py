@@ -23,6 +23,7 @@ def record_and_tell(
     resume: bool = False,
     as_json: bool = False,
     quiet: bool = False,
+    page: bool = True,
     strict: bool = False,
 ) -> None:
     """Write a run directory with its page, tell what came of it, and end with its exit code."""
@@ -46,6 +47,7 @@ def record_and_tell(
                 directory,
                 provenance,
                 resume=resume,
+                page=page,
                 report=report,
                 tell=hear,
                 chart_failed=failed.append,
@@ -56,25 +58,25 @@ def record_and_tell(
         raise
     for failure in failed:
         complain(failure)
-    verdict = judge(scenario, [done.metrics], done.own)
+    answers = answers or [answer_of(done)]  # without a page, or of a run that was complete before
+    verdict, written = judge(scenario, [done.metrics], done.own), directory / PAGE
     if done.failure:
-        complain(f"error: {done.failure}")
+        complain(f"error: {done.failure}", red=True)
     if as_json:
         judged = [judgement.as_dict() for judgement in verdict]
-        say_json(
-            {"directory": str(directory), "report": str(directory / PAGE), "metrics": done.metrics, "verdict": judged}
-        )
+        report_file = str(written) if written.exists() else None
+        say_json({"directory": str(directory), "report": report_file, "metrics": done.metrics, "verdict": judged})
     else:
         for line in figure_lines(done.metrics):
             hear(line)
         for text in (line for answer in answers for line in spoken(answer)):
             hear(text)
-        hear(f"Report: {directory / PAGE}")
+        if written.exists():
+            hear(f"Report: {written}")
         say(str(directory))
     if verdict:
         show_verdict(verdict, Path(provenance.file or directory), quiet=quiet)
-    checks = (answers or [answer_of(done)])[0].checks  # of a run that was complete before, it is not computed yet
-    raise Exit(exit_code(checks) or int(strict and bool(failed)))
+    raise Exit(exit_code(answers[0].checks) or int(strict and bool(failed)))
 
 
 def check_charts_of(scenario: "Scenario") -> None:

@@ -201,7 +201,7 @@ def weight_classes(weight: Floats, together: int) -> NDArray[np.integer] | None:
     few weights that they need no more classes have one each.
     """
     clients = len(weight)
-    if weight.min(initial=np.inf) >= weight.max(initial=-np.inf):
+    if not clients or weight.min() == weight.max():
         return None
     levels, of_client, sizes = np.unique(-weight, return_inverse=True, return_counts=True)
     size = together if together > 1 else 1 if clients < 2 * TENTH else clients // TENTH

@@ -37,15 +37,15 @@ _KEYS = {
         OracleWeightedOptimizer kind name local_step_size server update_clip
         Privacy noise_multiplier epsilon stands_for delta clip adaptive_clip amplification training""",
     "own": """Group separation participations session, SharedJob separation participations session
-        Participations most, SyncServer cooldown_from, Session download train upload speed
-        Work model update samples cost device link needs, Link down up work, WorkLink share down up""",
+        Participations most, SyncServer cooldown_from, Session download train upload speed fails
+        Work model update samples cost device link needs fails, Link down up work, WorkLink share down up""",
     "shown": """Scenario name description question headline theory records prices sweep choose decide expect drift
         Scenario replicates metrics charts
         Learning evaluate_every reference target_loss target_above_optimum loss_parts""",
-    "rule": """Scenario shocks jobs matching most_a_day alone beside, Stop rounds duration, Privacy mechanism
-        Group cooldown joins leaves availability, SharedJob cooldown, BufferedServer mode selection cooldown_from
-        SyncServer selection minimum_reports secure_aggregation deadline check_ins uplink patience
-        Learning optimizers stop_at_target, OracleWeightedOptimizer source""",
+    "rule": """Scenario log shocks jobs matching most_a_day alone beside, Stop rounds duration reports
+        Privacy mechanism, Group cooldown joins leaves availability, SharedJob cooldown
+        BufferedServer mode selection cooldown_from, Learning optimizers stop_at_target, OracleWeightedOptimizer source
+        SyncServer selection minimum_reports secure_aggregation deadline check_ins uplink patience""",
 }
 KEYS: Final = {
     f"{model}.{key}": kind
@@ -75,6 +75,7 @@ Stop.rounds | stop | privacy needs stop.rounds: how many rounds there are is par
      alone it is luck | give it
 SyncServer.selection BufferedServer.selection | server.selection | this law goes by what clients tell of their data,
      which no noise hides, and who takes part shows it | take a law that does not
+Scenario.log | log | who took part is recorded, and nothing enforces separations or caps | a scenario that is simulated
 BufferedServer.cooldown_from | server.cooldown_from | nothing is promised to privacy where cool-downs begin with the
      selection: two late reports of a client can be taken in one version | set cooldown_from: reported, or a
      max_staleness that is no larger than the smallest separation
@@ -102,6 +103,8 @@ SyncServer.patience | server.patience | a session may outlast the server's patie
      or more patience
 Stop.duration | stop.duration | the duration may end the run, so that the number of models shows who took part |
      stop.rounds alone, or a duration above that of as many of the longest rounds (deadline and pause)
+Stop.reports | stop.reports | the number of models goes by how many reported, so that it shows who took part |
+     stop.rounds alone
 Learning.stop_at_target | learning.stop_at_target | the number of models goes by losses, which show who took part |
      stop_at_target: false
 Learning.optimizers OracleWeightedOptimizer.source | learning.optimizers.* | the weight that this optimizer gives a
@@ -138,22 +141,27 @@ def _values(part: Any, path: KeyPath, keys: list[str]) -> Iterator[tuple[KeyPath
         yield from _values(getattr(part, keys[0]), (*path, keys[0]), keys[1:])
 
 
+def _rounds(scenario: Scenario) -> int:
+    """Return the most rounds that there can be; 1 where their number is refused."""
+    return int(scenario.stop.most_rounds) if scenario.stop.most_rounds < np.inf else 1
+
+
 def _longest_s(scenario: Scenario, population: Population) -> Floats:
     """Return what the sessions of each client last at most (N,): all together, but for a chance below delta / 10^29."""
     assert scenario.privacy is not None
-    chance = scenario.privacy.delta * 1e-30 / ((scenario.stop.rounds or 1) * scenario.server.wanted)
+    chance = scenario.privacy.delta * 1e-30 / (_rounds(scenario) * scenario.server.wanted)
     found = longest_sessions(scenario, population, chance)
     return found if population.most is None else np.where(population.most > 0, found, 0.0)
 
 
 def _duration(scenario: Scenario, population: Population, duration: float | None) -> bool:
     round_s = min(scenario.server.deadline or np.inf, float(_longest_s(scenario, population).max()))
-    rounds_s = (scenario.stop.rounds or 0) * (round_s + scenario.server.pause)
+    rounds_s = _rounds(scenario) * (round_s + scenario.server.pause)
     return duration is not None and duration <= (scenario.starts or 0.0) + rounds_s
 
 
 def _patience(scenario: Scenario, population: Population, patience: float) -> bool:
-    waits = scenario.server.deadline is None and scenario.stop.duration is None
+    waits = scenario.server.deadline is None and scenario.stop.most_s == np.inf
     return waits and float(_longest_s(scenario, population).max()) > patience
 
 
@@ -185,7 +193,7 @@ def _weights(_scenario: Scenario, _population: Population, optimizer: Choice) ->
 _Test = Callable[[Scenario, Population, Any], bool]
 _given: _Test = lambda _scenario, _population, value: bool(value)  # noqa: E731
 _PUBLIC: Mapping[str, _Test] = {
-    "stop": lambda _scenario, _population, stop: stop.rounds is None,
+    "stop": lambda _scenario, _population, stop: stop.most_rounds == np.inf,
     "server.selection": lambda _scenario, _population, law: (
         needs_feedback(law) and getattr(LAWS.find(law.kind), "reads_data", True)
     ),

@@ -10,7 +10,7 @@ import polars as pl
 
 from fedsim import theory
 from fedsim.common.arguments import whole
-from fedsim.common.errors import ChainError, ScenarioError
+from fedsim.common.errors import CannotAnswerError, ChainError, ScenarioError
 from fedsim.common.instants import DAY_S, HOUR_S
 from fedsim.common.markup import fragment
 from fedsim.population import Population, build_population
@@ -24,7 +24,7 @@ from fedsim.theory.available_prediction import by_weights
 from fedsim.theory.buffered import Flow
 from fedsim.theory.busy import is_busy
 from fedsim.theory.prediction import flow_of, predicted
-from fedsim.theory.question import ChainTooLargeError, separations
+from fedsim.theory.question import separations
 
 _CONFIDENCE = 0.95
 
@@ -146,7 +146,7 @@ def chain(
     else:
         try:
             results = [predicted(scenario, population, each, method, law) for each in asked]
-        except ChainTooLargeError as error:
+        except CannotAnswerError as error:
             raise ChainError(f"{error}; and leave mixing out, which is exact too") if mixing else error from None
     return Answers(_answer(each, _more(scenario.seed, each, precision, convergence, mixing)) for each in results)
 

@@ -75,8 +75,8 @@ def federation_of_log(scenario: Scenario) -> Measured:
         {} if "stop" in given else {"stop": {"duration": format_duration(math.ceil(max(ended_s, 1e-3) * 1000) / 1000)}}
     )
     values |= {} if "start" in given else {"start": format_instant(log.base)}
-    if "stop" in given and scenario.stop.duration is not None:
-        ended_s = scenario.stop.duration
+    if "stop" in given and scenario.stop.most_s < math.inf:
+        ended_s = scenario.stop.most_s
     scenario = scenario.with_values(values)
     people = _population(clients)
     federation = PreparedFederation(scenario, people, strata(scenario, people), own=own)

@@ -17,6 +17,7 @@ from fedsim.trials.trials import COMPLETE, SIDE, Trials
 L1, REPORTED, PULL = (f"participation.{of}l1_uniform" for of in ("", "reported_", "pull_"))
 UPDATES, TAKEN = "updates.per_day", "reports.per_day"
 _REACHED = re.compile(r"learning\..+_to_target")
+_ROUNDING = 1e-9  # distances that differ by less are the same, however they were summed
 _KEPT = 8  # trials whose answers are kept, since many sentences ask for the same
 
 
@@ -117,7 +118,7 @@ def trade_off(trials: Trials) -> Ints | None:
 def is_open(trials: Trials) -> bool:
     """Say whether the most even setting costs pace, and nothing says what that is worth."""
     found = trade_off(trials) if trials.scenario.decide is None else None
-    return found is not None and len(found) > 1
+    return found is not None and bool(np.ptp(interval(trials.samples(bias_metric(trials))).mean[found]) > _ROUNDING)
 
 
 def chosen(trials: Trials) -> int | None:

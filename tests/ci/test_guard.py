@@ -13,7 +13,7 @@ import pytest
 from fedsim.ci.guard import _inside
 from fedsim.measure.grammar import parse_condition
 from tests.command import Done, fedsim
-from tests.conftest import SMALL
+from tests.conftest import LIMIT_S, SMALL
 
 CASE, LOCK = Path("scenarios/case.fedsim.yaml"), Path("scenarios/case.fedsim.lock.json")
 EXPECT = "expect: [participation.gap.min >= 3, 0.05 < participation.l1_uniform <= 0.9]\n"
@@ -28,7 +28,7 @@ def replay(folder: Path, *arguments: object) -> Done:
 
 def git(folder: Path, *arguments: str) -> None:
     who = ("-c", "user.name=Somebody", "-c", "user.email=somebody@example.org")
-    subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
+    subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True, timeout=LIMIT_S)
 
 
 @pytest.fixture(scope="module")

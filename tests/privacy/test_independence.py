@@ -138,6 +138,7 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("learning.optimizers[0]", learning("debiased_fedavg")),
     ("learning.optimizers[1]", learning("fedavg", {"kind": "oracle_weighted", "source": "log"})),
     ("learning.optimizers[0]", learning(f"{__name__}:Silent")),
+    ("stop.reports", {"stop": {"rounds": 30, "reports": 20}}),
     ("learning.stop_at_target", learning(target_loss=0.1, stop_at_target=True)),
     ("privacy.mechanism", {"privacy": PRIVACY | {"mechanism": "sqrt", "amplification": "sampling"}}),
 ]

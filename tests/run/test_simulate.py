@@ -267,6 +267,7 @@ def test_a_notebook_shows_progress_without_being_asked(
     assert capsys.readouterr().err == ""
     kernel = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=object()))
     monkeypatch.setitem(sys.modules, "IPython", kernel)
+    monkeypatch.setattr(progress, "find_spec", lambda _: kernel)
     seen: list[str] = []
     monkeypatch.setattr(progress, "_bar", lambda: nullcontext(lambda what, *_: seen.append(what)))
     simulate(small("stop.rounds=20"))

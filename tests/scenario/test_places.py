@@ -115,7 +115,7 @@ def test_only_lists_of_a_sweep_hold_what_the_models_do_not_know() -> None:
     }
     assert (anything, opened) == (set(), OWN)
     text = json.dumps(Scenario.model_json_schema())
-    assert text.count('"additionalProperties": {"items": {}') == len(["grid", "zip", "choose"])
+    assert text.count('"additionalProperties": {"items": {}') == len(["grid", "zip", "choose", "tune"])
     assert text.count('"additionalProperties": true') == len(OWN) + len(["exclude", "arguments"])
 
 

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.measure.grammar import parse_condition
-from fedsim.trials.decision import feasible, front
+from fedsim.trials.decision import feasible, front, is_open
+from fedsim.trials.trials import Trials
 
 NAN = float("nan")
 
@@ -36,3 +37,13 @@ def test_a_front_beats_all_that_is_not_on_it(pairs: list[tuple[int, int]]) -> No
     for row in range(len(a)):
         better = [k for k in range(len(a)) if a[k] <= a[row] and b[k] >= b[row] and (a[k], b[k]) != (a[row], b[row])]
         assert (row in on) == (not better)
+
+
+def test_settings_that_are_the_same_leave_nothing_open() -> None:
+    """A comparison of a run with itself said that one side was more even and the same side faster."""
+    figures = {"participation.l1_uniform": 0.4, "updates.per_day": 200.0, "reports.wanted": 20.0}
+    meta = {"scenario": {"stop": {"rounds": 9}, "population": [{"devices": 9}], "server": {"cohort": 3}}}
+    for change, is_so in ((0.0, False), (1e-12, False), (0.1, True)):
+        other = {**figures, "participation.l1_uniform": 0.4 - change, "updates.per_day": 200.0 - change}
+        trials = Trials.in_memory("pair", meta, {(0, 1): figures, (1, 1): other})
+        assert is_open(trials) is is_so

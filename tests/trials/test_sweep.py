@@ -512,6 +512,7 @@ def test_a_notebook_shows_the_progress_of_a_sweep(swept: Path, tmp_path: Path, m
     seen = list[str]()
     kernel = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=object()))
     monkeypatch.setitem(sys.modules, "IPython", kernel)
+    monkeypatch.setattr(progress, "find_spec", lambda _: kernel)
     monkeypatch.setattr(progress, "_bar", lambda: nullcontext(lambda what, *_: seen.append(what)))
     sweep(swept, tmp_path / "s", executor=THREADS)
     assert "sweeping" in seen

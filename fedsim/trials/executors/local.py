@@ -122,7 +122,7 @@ class LocalProcesses(SweepExecutor):
                 worker = _Worker()
                 self._workers.add(worker)
             try:
-                worker.do(os.getpid)
+                worker.do(_nothing)
             except WorkerLostError as error:
                 self._workers.discard(worker)
                 self._failed_starts += 1
@@ -141,7 +141,7 @@ class _Worker:
 
     def __init__(self) -> None:
         self.pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin)
-        self.pool.submit(os.getpid)  # which starts it
+        self.pool.submit(_nothing)  # which starts it
         (self.process,) = self.pool._processes.values()
 
     def do(self, fn: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
@@ -155,6 +155,10 @@ class _Worker:
     def exit(self) -> str:
         code = self.process.exitcode
         return signal.Signals(-code).name if code is not None and code < 0 else f"exit code {code}"
+
+
+def _nothing() -> None:
+    """Do nothing, in a process that has begun."""
 
 
 def _begin() -> None:
