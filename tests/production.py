@@ -4,7 +4,7 @@ Nothing of fedsim is used, so that what is read from these logs can be compared 
 """
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -45,7 +45,9 @@ class Production:
         sizes = [size for size, *_ in self.classes.values()]
         self.kind = np.repeat(np.arange(len(sizes)), sizes)
         self.zone = np.arange(len(self.kind)) % len(self.zones)
-        offsets = np.array([START.astimezone(ZoneInfo(zone)).utcoffset().total_seconds() for zone in self.zones])
+        offsets = np.array(
+            [(START.astimezone(ZoneInfo(zone)).utcoffset() or timedelta()).total_seconds() for zone in self.zones]
+        )
         self.offset = offsets[self.zone]
         self.examples = np.rint(np.exp(draws.normal(5, 0.5, len(self.kind)))).astype(int)
         mean, spread = self.chance

@@ -116,7 +116,11 @@ def test_distances_are_those_of_the_runs_own_pages_with_noise_and_without() -> N
 @pytest.mark.parametrize("gone", [(1.0, 1.0), (0.0, 1.0), (0.0, 0.0)])
 def test_the_line_on_the_model_is_never_that_of_unbiased_training(gone: tuple[float, float]) -> None:
     """Where both models had diverged, it said that the loss of “fedavg_uniform” is the same in both."""
-    figures = {L1: (0.8, 0.4), "learning.fedavg_uniform.loss": (9.773, 9.773), "learning.fedavg.diverged": gone}
+    figures: dict[str, tuple[float, ...]] = {
+        L1: (0.8, 0.4),
+        "learning.fedavg_uniform.loss": (9.773, 9.773),
+        "learning.fedavg.diverged": gone,
+    }
     figures["learning.fedavg.diverged_round"] = tuple(7.0 if each else math.nan for each in gone)
     figures["learning.fedavg.loss"] = tuple(math.nan if each else 9.9 for each in gone)
     text = " ".join(said(comparison_answer(comparison(figures))))

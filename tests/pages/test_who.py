@@ -204,7 +204,7 @@ def test_shares_of_groups_over_time_are_those_of_each_span(run: Run) -> None:
     chart.draw(axes)
     spans = two.series["reports"]["len"].to_numpy().reshape(20, 2)
     for line, count, size in zip(axes.get_lines(), spans.T, (0.6, 0.4), strict=False):
-        np.testing.assert_allclose(line.get_ydata(), count / spans.sum(axis=1) / size)
+        np.testing.assert_allclose(np.asarray(line.get_ydata(), float), count / spans.sum(axis=1) / size)
     one = living(run, group=pl.lit("one"))
     assert over_time_chart(one, bias_of(one)) is None
 

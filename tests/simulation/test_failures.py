@@ -42,7 +42,7 @@ def test_the_rate_is_the_one_that_is_given() -> None:
     own = run.participations.with_columns(length_s=pl.col("ended_s") - pl.col("selected_s")).filter(
         pl.col("client") < 40
     )
-    count, hours = own.filter(outcome="dropped").height, own["length_s"].sum() / 3600
+    count, hours = own.filter(outcome="dropped").height, float(own["length_s"].sum()) / 3600
     assert abs(count / hours - 6.0) < 4 * count**0.5 / hours
     assert run.participations.filter(pl.col("client") >= 40, pl.col("outcome") == "dropped").is_empty()
 

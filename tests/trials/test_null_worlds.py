@@ -66,8 +66,8 @@ def decided(values: Floats) -> tuple[bool, Bools]:
     decide: Any = SimpleNamespace(decide=SimpleNamespace(minimize="m", metric="m", subject_to=[]))
     going, left = np.full(len(values), True), np.full(len(values), True)
     for seeds, level in zip(LOOKS, spent(LOOKS), strict=True):
-        figures = {(p, s): {"m": float(values[p, s])} for p in np.flatnonzero(going) for s in range(seeds)}
-        figures |= {(p, 0): {"m": float(values[p, 0])} for p in np.flatnonzero(~going)}
+        figures = {(p, s): {"m": float(values[p, s])} for p in np.flatnonzero(going).tolist() for s in range(seeds)}
+        figures |= {(p, 0): {"m": float(values[p, 0])} for p in np.flatnonzero(~going).tolist()}
         left = still_open(Trials.in_memory("t", {}, figures), decide, going, float(level))
         if seeds == LOOKS[-1] or left.sum() < 2:
             break
@@ -123,7 +123,9 @@ def test_single_runs_that_are_equally_uneven_seldom_differ() -> None:
             Trials.of_run(simulate(Scenario.model_validate({**world, "seed": seed}))) for seed in range(POOL // 30)
         ]
         errors = [each.errors(clean) for each in every]
-        own = [(each.samples(clean)[0, 0], *np.ravel(error)) for each, error in zip(every, errors, strict=True)]
+        own = [
+            (each.samples(clean)[0, 0], *np.ravel(np.asarray(error))) for each, error in zip(every, errors, strict=True)
+        ]
         found.append(np.array(own))
     for one, other in ((0, 0), (1, 1), (2, 2), (0, 1)):
         draws, wrong = np.random.default_rng([one, other]), 0
