@@ -100,7 +100,8 @@ def _told(error: BaseException) -> int:
     elif isinstance(error, RuntimeError) and re.search("Symlink loop|home directory", str(error)):  # of pathlib
         complain(f"error: {error}")
     elif hasattr(usage := cast("Any", error), "show"):  # click's usage errors know how to show themselves
-        if known := getattr(usage, "possibilities", None):  # without the hyphens that all options have
+        known = getattr(usage, "possibilities", None)
+        if known and hasattr(usage, "option_name"):  # like it without the hyphens that all options have
             near = get_close_matches(usage.option_name.strip("-"), [each.strip("-") for each in known])
             usage.possibilities = [each for each in known if each.strip("-") in near]
         usage.show()
