@@ -76,10 +76,11 @@ def lorenz_chart(runs: Mapping[str, Run], name: str) -> Chart | None:
     """
     series, said = list[Series](), list[str]()
     for (label, run), color in zip(runs.items(), marks.SERIES, strict=False):
-        counts, clients = run.clients["reported"].sort().to_numpy(), len(run.clients)
+        counts, clients = run.clients["reported"].to_numpy(), len(run.clients)
         if clients > 1 and (taken := int(counts.sum())):
-            series.append(_lorenz(label, counts, color))
-            half = percent(counts[: clients // 2].sum() / taken)
+            often = np.bincount(counts)
+            series.append(_lorenz(label, np.arange(len(often)), often, color))
+            half = percent(float(_of_least(np.arange(len(often)), often, clients // 2)) / taken)
             of = f"In {label} the" if len(runs) > 1 else "The"
             said.append(f"{of} half that reported least gave {half} of the reports (Gini {number(gini(counts), 2)}).")
     if not series:
@@ -87,19 +88,25 @@ def lorenz_chart(runs: Mapping[str, Run], name: str) -> Chart | None:
     if len(runs) == 1:
         # Counts of a fair lottery in order are quantiles of the binomial, but for what rounding adds.
         fair, reached = _fair_counts(taken, clients)
-        middle = np.minimum((np.arange(clients) + 0.5) / clients, reached[-1])
-        series.append(_lorenz("equal chances", fair[np.searchsorted(reached, middle)], marks.MUTED))
+        upto = np.append(np.floor(reached[:-1] * clients + 0.5), clients)
+        series.append(_lorenz("equal chances", fair, np.diff(upto, prepend=0.0), marks.MUTED))
     ends = np.array([0.0, 1.0])
     series.append(Series("all equal", ends, ends, marks.INK, "dotted"))
     look = AxisLook("clients, fewest reports first", "percent"), AxisLook("share of the reports", "percent")
     return line_plot(name, "Who gave the reports", series, *look, finding=" ".join(said))
 
 
-def _lorenz(name: str, counts: Ints, color: str) -> Series:
-    """Make the Lorenz curve of counts in ascending order."""
-    at = np.unique(np.linspace(0, len(counts), min(len(counts), POINTS) + 1).astype(np.int64))
-    sums = np.concatenate([[0], np.cumsum(counts)])[at]
-    return Series(name, at / len(counts), sums / sums[-1], color)
+def _lorenz(name: str, counts: Ints, often: Ints | Floats, color: str) -> Series:
+    """Make the Lorenz curve of counts in ascending order, of which each is there so `often`."""
+    clients = int(often.sum())
+    at = np.unique(np.linspace(0, clients, min(clients, POINTS) + 1).astype(np.int64))
+    sums = _of_least(counts, often, at)
+    return Series(name, at / clients, sums / sums[-1], color)
+
+
+def _of_least(counts: Ints, often: Ints | Floats, at: Ints | int) -> Floats:
+    """Return the sum of so many of the least counts; sorted one by one they would take much memory."""
+    return np.asarray(np.interp(at, np.append(0, np.cumsum(often)), np.append(0, np.cumsum(counts * often))))
 
 
 def over_time_chart(run: Run, bias: Bias) -> Chart | None:
