@@ -114,14 +114,16 @@ def series_of(
         The table cannot be read.
     """
     buffered = scenario.server.concurrency is not None
-    counter = SeriesCounter(Homes.of_table(clients), scenario, rounds, ended_s)
-    for part in slices(participations, *_NEEDED, *(("staleness",) if buffered else ())):
-        counter.add(part.filter(pl.col("client") < len(clients)))
-    return counter.series()
+    counter, firsts_s = SeriesCounter(Homes.of_table(clients), scenario, rounds, ended_s), [np.empty(0)]
+    for each in slices(participations, *_NEEDED, "gap", *(("staleness",) if buffered else ())):
+        part = each.filter(pl.col("client") < len(clients))
+        counter.add(part)
+        firsts_s.append(part.filter(pl.col("gap").is_null())["selected_s"].to_numpy())
+    return counter.series() | {"reached": reached_of(np.sort(np.concatenate(firsts_s)))}
 
 
-_NEEDED = ("client", "round", "selected_s", "outcome", "gap")
-_EMPTY = pl.DataFrame(schema=dict(zip(_NEEDED, (pl.Int32, pl.Int32, pl.Float64, pl.String, pl.Int32), strict=True)))
+_NEEDED = ("client", "round", "selected_s", "outcome")
+_EMPTY = pl.DataFrame(schema=dict(zip(_NEEDED, (pl.Int32, pl.Int32, pl.Float64, pl.String), strict=True)))
 
 
 class SeriesCounter:
@@ -141,14 +143,12 @@ class SeriesCounter:
             for name, kind in self._kinds.items()
         }
         self._tables: dict[str, list[pl.DataFrame]] = {}
-        self._firsts = list[Floats]()
         self.add(_EMPTY.with_columns(staleness=pl.lit(None, pl.Int32)))  # tables have their types without any row
 
     def add(self, part: pl.DataFrame) -> None:
         """Take the next participations."""
         home = pl.Series(self._homes.of_client[part["client"].to_numpy()], dtype=pl.Int64)
         part = part.with_columns(home=home, outcome=pl.col("outcome").cast(pl.String))
-        self._firsts.append(part.filter(pl.col("gap").is_null())["selected_s"].drop_nulls().to_numpy())
         slot = (pl.col("selected_s") / SLOT_S).floor().cast(pl.Int64)
         self._count("starts", part.select("home", slot=slot).drop_nulls(), "home", "slot")
         taken = part.filter(outcome="reported")
@@ -173,10 +173,7 @@ class SeriesCounter:
 
     def series(self) -> dict[str, pl.DataFrame]:
         """Return what was counted."""
-        firsts_s = np.sort(np.concatenate(self._firsts))
-        number = np.unique(np.linspace(1, len(firsts_s), min(len(firsts_s), _POINTS)).astype(np.int64))
         found = {"starts": self._counted("starts", "time_zone", "slot")}
-        found["reached"] = pl.DataFrame({"time_s": firsts_s[number - 1], "len": number})
         if self._buffered:
             found["staleness"] = self._counted("staleness", "group", "staleness", "outcome")
         for name, counts in self._counts.items():
@@ -185,6 +182,13 @@ class SeriesCounter:
             repeated = pl.concat([parts] * len(counts)) if len(counts) > 1 else parts
             found[name] = pl.concat([each, repeated], how="horizontal").with_columns(len=counts.ravel())
         return found
+
+
+def reached_of(firsts_s: Floats) -> pl.DataFrame:
+    """Return the series ``reached`` of the times, in order, at which clients took part for the first time."""
+    firsts_s = firsts_s[~np.isnan(firsts_s)]
+    number = np.unique(np.linspace(1, len(firsts_s), min(len(firsts_s), _POINTS)).astype(np.int64))
+    return pl.DataFrame({"time_s": firsts_s[number - 1], "len": number})
 
 
 def by_span(series: Mapping[str, pl.DataFrame], name: str) -> Ints | None:

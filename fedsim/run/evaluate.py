@@ -18,7 +18,7 @@ from fedsim.measure.fleet import Taken
 from fedsim.measure.metrics import count_of, measure, split
 from fedsim.measure.metrics.metric import Setting
 from fedsim.measure.participation import available_time, clients_table
-from fedsim.measure.series import Homes, SeriesCounter, by_day, drawn_together
+from fedsim.measure.series import Homes, SeriesCounter, by_day, drawn_together, reached_of
 from fedsim.measure.shares import judge_shares
 from fedsim.population import residence
 from fedsim.run.federation import PreparedFederation
@@ -117,9 +117,10 @@ def evaluate(
             shares = reported / max(1, reported.sum())
             learning, of_learning = training.train(report, shares, counted.pull, pull, available)
             metrics |= of_learning
-    unknown = frozenset() if scenario.log is None else scenario.log.unknown
-    metrics |= {key: math.nan for key in metrics if (of := split(key)[0]) is not None and of.needs in unknown}
-    series = counter.series()
+    if scenario.log is not None:
+        unknown = scenario.log.unknown
+        metrics |= {key: math.nan for key in metrics if (of := split(key)[0]) is not None and of.needs in unknown}
+    series = counter.series() | {"reached": reached_of(counted.firsts_s)}
     if scenario.privacy is not None:
         series["contributions"] = pl.DataFrame([vars(counted.contributions)])
     series |= judge_shares(scenario, clients, log.rounds, metrics, series)
