@@ -4,12 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import polars as pl
 
-from fedsim.availability.civil import offset_at
 from fedsim.availability.trace.rows import CleanTrace, TraceError
 from fedsim.common.arrays import Ints
 from fedsim.common.formatting import number, percent
@@ -21,7 +19,7 @@ from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
 from fedsim.scenario.units import format_duration, format_instant
 from fedsim.simulation import simulate_log
-from fedsim.traces.calibrate import calibrate, with_groups
+from fedsim.traces.calibrate import calibrate, civil_s, with_groups
 from fedsim.traces.imports import Cleaning
 from fedsim.traces.logs import SessionLog
 from fedsim.traces.rounds import numbered, rounds_told, server_of
@@ -136,13 +134,8 @@ def _figures(
         found[f"length of a round, p{share} (s)"] = float(np.quantile(length, share / 100)) if len(length) else np.nan
     for outcome in ("reported", "dropped", "late", "aborted"):
         found[f"sessions {outcome}"] = int((sessions["outcome"] == outcome).sum()) / max(len(sessions), 1)
-    zones = clients["time_zone"].gather(sessions["client"])
     now = scenario.start.timestamp() + sessions["selected_s"].to_numpy()
-    local = now.copy()
-    for zone in zones.unique():
-        own = (zones == zone).to_numpy()
-        hours, at = np.unique(now[own] // HOUR_S, return_inverse=True)
-        local[own] += np.array([offset_at(ZoneInfo(zone), hour * HOUR_S) for hour in hours])[at]
+    local = civil_s(now, clients["time_zone"].gather(sessions["client"]))
     blocks = np.bincount((local // HOUR_S % 24 // _BLOCK).astype(np.int64), minlength=24 // _BLOCK) / max(len(local), 1)
     found |= {f"sessions from {_BLOCK * at:02}:00": float(share) for at, share in enumerate(blocks)}
     groups = clients["group"].gather(taken["client"])

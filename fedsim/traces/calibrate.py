@@ -180,12 +180,7 @@ def by_hour(sessions: pl.DataFrame, base: datetime, offset: Any) -> dict[str, An
     these are too few. Hours with fewer than 20 sessions are left out.
     """
     some = sessions.gather_every(max(1, len(sessions) // _MOST_COMPARED)).sort("length_s")
-    since = base.timestamp() + some["selected_s"].to_numpy()
-    civil = since.copy()
-    for zone in some["time_zone"].unique():
-        own, place = (some["time_zone"] == zone).to_numpy(), ZoneInfo(zone) if zone else offset
-        hours, of_hour = np.unique(since[own] // HOUR_S, return_inverse=True)
-        civil[own] += np.array([offset_at(place, hour * HOUR_S) for hour in hours])[of_hour]
+    civil = civil_s(base.timestamp() + some["selected_s"].to_numpy(), some["time_zone"], offset)
     hours = (civil // HOUR_S % 24).astype(np.int64)
     length, whole, client = (some[name].to_numpy() for name in ("length_s", "whole", "client"))
     medians = [_median(length[hours == hour], whole[hours == hour]) for hour in range(24)]
@@ -210,6 +205,16 @@ def by_hour(sessions: pl.DataFrame, base: datetime, offset: Any) -> dict[str, An
     square = float(total @ np.linalg.pinv(own.T @ own) @ total)
     ratio = square / max(clients - square, 1e-9) * (clients - degrees) / degrees
     return {"medians": medians, "p": float(stats.f.sf(ratio, degrees, clients - degrees))}
+
+
+def civil_s(since: Floats, zones: pl.Series, offset: Any = UTC) -> Floats:
+    """Return clock times (n,) of instants, seconds since 1970, each in its time zone; where that is "", by `offset`."""
+    found = since.copy()
+    for zone in zones.unique():
+        own, place = (zones == zone).to_numpy(), ZoneInfo(zone) if zone else offset
+        hours, of_hour = np.unique(since[own] // HOUR_S, return_inverse=True)
+        found[own] += np.array([offset_at(place, hour * HOUR_S) for hour in hours])[of_hour]
+    return found
 
 
 def _median(length: Floats, whole: Bools) -> float | None:
