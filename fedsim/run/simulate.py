@@ -179,13 +179,9 @@ def record(
     resumed is another one or is damaged; an `AfterwardsError`, that something unforeseen fails after the simulation,
     whose tables are kept. Other errors are those of `fedsim.simulate`.
     """
+    draw = partial(write_page, plugins=scenario.permissions.plugins, tell=chart_failed or tell)
     if scenario.log is not None:
-        run, notes = measure_log(scenario)
-        for note in notes:
-            tell(note)
-        run = load(run.save(directory, provenance))
-        write_page(run, directory / PAGE, plugins=scenario.permissions.plugins, tell=chart_failed or tell, found=found)
-        return run
+        return _record_log(scenario, directory, provenance, tell, partial(draw, found=found) if page else None)
     complete = resume and _found_complete(directory, scenario)
     if complete and not (directory / UNFINISHED).exists():
         tell(f"{directory} is complete: there is nothing left to do")
@@ -196,7 +192,6 @@ def record(
     for name, federation in federations.items():
         for note in notes_of(federation, name):
             tell(note)
-    draw = partial(write_page, plugins=scenario.permissions.plugins, tell=chart_failed or tell)
     again = provenance.command("run", "--out", pasteable(str(directory)), "--resume")
     with sole_writer(directory, "run"):
         if resume and _found_complete(directory, scenario):  # but for its report
@@ -219,6 +214,19 @@ def record(
         for leftover in directory.glob(".*.partial"):
             remove(leftover)  # of a run that was killed
         remove(directory / UNFINISHED)
+    return run
+
+
+def _record_log(
+    scenario: Scenario, directory: Path, provenance: Provenance, tell: _Tell, draw: Callable[[Run, Path], object] | None
+) -> Run:
+    """Measure the log of a scenario, and write its run directory."""
+    run, notes = measure_log(scenario)
+    for note in notes:
+        tell(note)
+    run = load(run.save(directory, provenance))
+    if draw is not None:
+        draw(run, directory / PAGE)
     return run
 
 

@@ -80,6 +80,8 @@ def test_a_log_is_replayed_with_its_limits_and_its_lock(exported: Path) -> None:
     file = exported / "log.fedsim.yaml"
     file.write_text(text.replace("LIMIT", "> 0.1"))
     assert fedsim("validate", file).returncode == 0
+    assert fedsim("run", file, "--out", exported / "none", "--no-page").returncode == 0
+    assert not (exported / "none" / "report.html").exists()
     assert fedsim("replay", file, "--update").returncode == 0
     assert fedsim("replay", file, "--locked").returncode == 0
     table = pl.read_csv(exported / "log.csv")
