@@ -20,6 +20,10 @@ _SERVER = 0
 _MOST_CLIENTS = 2_000
 _MICROSECONDS = 1e6
 _Event: TypeAlias = dict[str, Any]
+_LOG = ("client", "selected_s", "ended_s", "outcome", "round", "staleness")
+"""Columns of participations that a production log has, too."""
+_OF_THE_RUN = {"participations", "frequency", "reported", "pull", "pi", "pi_method", "device"}
+"""Columns of clients that are measured."""
 
 
 def export_schedule(directory: Path, out: Path) -> int:
@@ -52,10 +56,6 @@ def export_csv(directory: Path, out: Path) -> list[Path]:
     for name, table in tables.items():
         write_bytes(out / f"{name}.csv", table.write_csv().encode())
     return [out / f"{name}.csv" for name in tables]
-
-
-_LOG = ("client", "selected_s", "ended_s", "outcome", "round", "staleness")
-_OF_THE_RUN = {"participations", "frequency", "reported", "pull", "pi", "pi_method", "device"}
 
 
 def schedule_of(result: Run) -> pl.DataFrame:

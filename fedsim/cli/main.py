@@ -171,8 +171,10 @@ def validate_command(
         try:
             scenario = options.load_scenario(file, override, None, allow_plugins, allow_outside, jobs=True)
             check_charts_of(scenario)
-            federations = {} if scenario.log is not None else checked(scenario)
-            if scenario.log is not None:
+            federations = {}
+            if scenario.log is None:
+                federations = checked(scenario)
+            else:
                 federation_of_log(scenario)
             if scenario.choose and scenario.decide is not None:
                 planned_decision(scenario)  # every setting

@@ -22,7 +22,6 @@ from fedsim.scenario.sweep import Expectation
 from fedsim.scenario.units import format_duration
 
 _PLAIN_UNITS = ("s", "rounds", "clients", "1/d", "1/h", "h", "MB", *SCALED)
-_FORMS = {"percentage": "percentage", "duration": "duration"}
 _MOST_SUGGESTED = 5_000
 Metrics = Mapping[str, float | None]
 _Status = Literal["pass", "warn", "fail", "unjudged"]
@@ -144,7 +143,7 @@ def _check_metric(condition: MetricCondition, scenario: Scenario, own: Sequence[
         fits = value.form == "number" or (value.form == "percentage" and unit not in _PLAIN_UNITS)
         if not fits and value.form != {"s": "duration"}.get(unit, unit):
             kind = f"is in {unit}" if unit in _PLAIN_UNITS else "has no unit"
-            written = _FORMS.get(value.form, f"value in {value.form}")
+            written = value.form if value.form in {"percentage", "duration"} else f"value in {value.form}"
             raise ConditionError(f"{metric} {kind}, and cannot be compared with a {written}", value.offset)
 
 

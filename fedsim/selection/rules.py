@@ -71,7 +71,7 @@ class SelectionRule:
         raise self._unknown("the chances of cohorts")
 
     def play(self, weights: Floats, ready: Bools, size: int, draw: RoundDraw) -> tuple[Floats | None, Bools]:
-        """RoundDraw a round of every replica: the chance of each client, if known, and who takes part, (replicas, n).
+        """Draw a round of every replica: the chance of each client, if known, and who takes part, (replicas, n).
 
         By default one of the `cohorts` is drawn.
         """

@@ -323,9 +323,7 @@ class _Reader:
     def _sessions(self, table: pl.DataFrame) -> pl.DataFrame:
         """Return the rows that are sessions, each once."""
         same = [name for name in ("client", "selected_s", "ended_s", "outcome", "round") if name in table.columns]
-        every = table.select(same).hash_rows().n_unique() == len(
-            table
-        )  # which is faster found than the rows themselves
+        every = table.select(same).hash_rows().n_unique() == len(table)  # faster than to look for the rows themselves
         once = table if every else table.unique(same, keep="first", maintain_order=True)
         if twice := len(table) - len(once):
             self._notes.append(f"left out {twice:,} rows that repeat others: client, times and outcome are the same")

@@ -72,9 +72,7 @@ class _Tuning:
 
     index: int  # of the optimizer
     figure: str  # the last part of the metric's name
-    grid: dict[
-        str, list[Any]
-    ]  # by key of the optimizer, as ``server.step_size``, or by path, as ``learning.local_steps``
+    grid: dict[str, list[Any]]  # by key of the optimizer, such as ``server.step_size``, or by a whole path
 
     @cached_property
     def variants(self) -> list[dict[str, Any]]:
