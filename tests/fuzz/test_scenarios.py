@@ -32,6 +32,7 @@ FIRST, CASES = (
     int(os.environ.get(f"FEDSIM_SCENARIOS_{name}", or_else)) for name, or_else in (("FROM", 0), ("CASES", 100))
 )
 MOST_S = 60.0
+CRASHED = re.compile(r"Traceback|error: (?:\S+: )?[A-Z]\w*(?:Error|Exception): ")  # said as a whole, or as the reason of a run
 HERE = ("--executor", "concurrent.futures:ThreadPoolExecutor", "--workers", "1", "--no-report")
 ASKED: list[tuple[tuple[object, ...], int]] = [
     (("run", "FILE", "--out", "OUT/run"), 12),
@@ -95,7 +96,7 @@ def one(number: int, place: Path, patch: pytest.MonkeyPatch, counts: Counter[str
         file = write_scenario(draw, folder / "in")
         before = outside(folder)
         for done in ask(draw, folder, file, counts):
-            if done.returncode not in {0, 1, 2, 3, 4} or "Traceback" in done.stdout + done.stderr:
+            if done.returncode not in {0, 1, 2, 3, 4} or CRASHED.search(done.stdout + done.stderr):
                 wrong.append(f"case {number}: {done}")  # noqa: PERF401
         if outside(folder) != before:
             wrong.append(f"case {number}: changed {sorted(outside(folder).items() ^ before.items())}"[:500])
@@ -112,8 +113,8 @@ def test_each_command_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for number in range(FIRST, FIRST + CASES):
         with monkeypatch.context() as patch:
             if number % 20:  # what takes longest, charts and the processes of replays, is there in one case of twenty
-                patch.setattr(pages, "write_report", lambda directory, *_, **__: directory / "report.html")
-                patch.setattr(replays, "_measure_all", measure_here)
+                patch.setattr(pages, "write_report", lambda _run, to, **_: to)
+                patch.setattr(replays, "measure_all", measure_here)
             wrong += (found := one(number, tmp_path, patch, counts))
         print(*found, sep="\n", end="\n" * bool(found), flush=True)  # noqa: T201  at once, in a long campaign
     print(f"{CASES} cases:", dict(sorted(counts.items())))  # noqa: T201
@@ -187,7 +188,7 @@ def compare_engines(cases: int, place: Path) -> Counter[str]:
 @pytest.fixture
 def log_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the page and theory, which is asked about the scenario alone: they take nearly all of the time."""
-    monkeypatch.setattr(pages, "write_report", lambda directory, *_, **__: directory / "report.html")
+    monkeypatch.setattr(pages, "write_report", lambda _run, to, **_: to)
     monkeypatch.setattr("fedsim.run.federation.theory_or_why_not", lambda *_: "not asked")
 
 
