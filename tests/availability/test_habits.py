@@ -133,7 +133,9 @@ def test_hourly_curves_against_an_independent_simulation(weekday: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("weekday", [0, 4, 6], ids=["Monday", "Friday", "Sunday"])
+@pytest.mark.parametrize(
+    "weekday", [pytest.param(0, marks=pytest.mark.campaign), 4, 6], ids=["Monday", "Friday", "Sunday"]
+)
 def test_hourly_curves_closely(weekday: int) -> None:
     _compare(weekday, 22_000, 21_500)
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,12 +38,11 @@ FAULTY = {  # the code, the check that fails first, what is said with the line
         "(mine.py:2)",
     ),
 }
+MARKS: dict[str, Any] = {"metric": (), "selection law": pytest.mark.long, "optimizer": pytest.mark.long}
 QUICK = [*range(4), *range(5, 12), 19, *range(29, 33), *range(34, 38)]  # of `FAULTS`, what fails before it is evaluated
 
 
-@pytest.mark.parametrize(
-    "role", [role if role == "metric" else pytest.param(role, marks=pytest.mark.long) for role in _ROLES]
-)
+@pytest.mark.parametrize("role", [pytest.param(role, marks=MARKS.get(role, pytest.mark.campaign)) for role in _ROLES])
 def test_a_skeleton_works_as_it_is(role: str, tmp_path: Path) -> None:
     name = role.replace(" ", "_")
     assert fedsim("plugin", "new", role.replace(" ", "-"), cwd=tmp_path).returncode == 0

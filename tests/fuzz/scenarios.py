@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import random
+import re
 import zipfile
 from collections.abc import Callable
 from functools import cache
@@ -70,12 +71,22 @@ class Maker:
         """Draw all of it; keys that a run needs are there, and others by chance."""
         made: dict[str, Any] = self.mapping(schema(), 0.15)
         made.pop("extends", None)
+        if self.draw.random() < 0.9:
+            made.pop("log", None)  # a log is measured, and what it names is not there
         if "jobs" in made:
             made["jobs"] = {name: self.of_definition("SharedJob") for name in self.draw.choice(["a", "ab", "abc"])}
             for job in made["jobs"].values():
                 job.pop("groups", None)
         elif "server" not in made:
             made["server"] = self.value(schema()["properties"]["server"], "server")
+        if self.draw.random() < 0.9 and all(group.get("left_out") for group in made["population"]):
+            made["population"][0].pop("left_out")
+        if self.draw.random() < 0.9 and {"loss_proportional", "oort"} & set(re.findall(r"\w+", str(made))):
+            made.setdefault("learning", self.of_definition("Learning"))
+        if self.draw.random() < 0.9 and "training" in (made.get("privacy") or {}):
+            made.setdefault("learning", self.of_definition("Learning"))
+        metrics = {each["kind"] if isinstance(each, dict) else each: each for each in made.get("metrics") or []}
+        made |= {"metrics": list(metrics.values())} if metrics else {}
         excluded = ["server", "learning", "privacy", "starts", "job", "beside"]
         for key in excluded if "jobs" in made else ["matching", "alone", "job", "beside"]:
             made.pop(key, None)
@@ -157,6 +168,8 @@ class Maker:
         draw, examples = self.draw, found.get("examples", [])
         if key == "expect":
             return self.check()
+        if key == "headline":
+            return draw.choice(FIGURES)
         if key == "name":
             return f"n-{draw.randrange(99)}"
         if key == "gauges":
@@ -197,7 +210,7 @@ class Maker:
                 self.mapping(schema()["$defs"]["Shock"], 0.4),
             ]
         )
-        if draw.random() < 0.3:
+        if draw.random() < 0.3 or ("down" in made and not {"share", "correlation"} & set(made)):
             made = made | draw.choice([{"share": 0.5}, {"of": "server"}, {"of": "zone", "zones": ["UTC"]}])
         return {"name": f"s{draw.randrange(10**6)}", **made}
 

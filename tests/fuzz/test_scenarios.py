@@ -32,7 +32,7 @@ FIRST, CASES = (
     int(os.environ.get(f"FEDSIM_SCENARIOS_{name}", or_else)) for name, or_else in (("FROM", 0), ("CASES", 100))
 )
 MOST_S = 60.0
-CRASHED = re.compile(r"Traceback|error: (?:\S+: )?[A-Z]\w*(?:Error|Exception): ")  # said as a whole, or as the reason of a run
+CRASHED = re.compile(r"Traceback|error: (?:\S+: )?[A-Z]\w*(?:Error|Exception): ")  # itself, or why it gave up a run
 HERE = ("--executor", "concurrent.futures:ThreadPoolExecutor", "--workers", "1", "--no-report")
 ASKED: list[tuple[tuple[object, ...], int]] = [
     (("run", "FILE", "--out", "OUT/run"), 12),

@@ -206,7 +206,7 @@ def test_fedavg_ends_where_theory_says(separation: int) -> None:
         assert metrics["learning.debiased_fedavg.bias"] < foreseen / 2
 
 
-@pytest.mark.long
+@pytest.mark.campaign
 def test_the_papers_claims_on_digits() -> None:
     """Convex, on real images: FedAvg's bias falls with R; debiased, it comes close to uniform participation.
 

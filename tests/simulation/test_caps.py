@@ -106,7 +106,7 @@ def test_killed_and_resumed(data: dict[str, Any], after: list[int], engine: str,
     resumption.check(data, traces, engine, after)
 
 
-@pytest.mark.long
+@pytest.mark.campaign
 @pytest.mark.parametrize("engine", ["process", "vectorized"])
 @settings(max_examples=60)
 @given(data=capped(st.one_of(worlds(), scenarios())), after=resumption.kills)

@@ -288,7 +288,7 @@ def test_both_engines_write_the_same_tables_of_a_buffered_server(data: dict[str,
 
 
 @pytest.mark.long
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(scenario=buffered_scenarios())
 def test_coincidences_of_a_buffered_server(scenario: Scenario, traces: Path) -> None:
     check(scenario.model_dump(mode="json"), traces)

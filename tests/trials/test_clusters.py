@@ -234,6 +234,7 @@ def test_a_client_of_dask_is_left_open(dask: Cluster, write: Write, tmp_path: Pa
     assert_frame_equal(results(tmp_path / "s"), done_here(Scenario.load(file)))
 
 
+@pytest.mark.campaign
 @needs_dask
 def test_dask_with_code_of_one_s_own(dask: Cluster, write: Write) -> None:
     check_own_code(dask, write(OWN, "own.fedsim.yaml"), "Dask worker tcp://127.0.0.1:")
@@ -258,6 +259,7 @@ def test_a_cluster_that_is_not_there(write: Write, tmp_path: Path, address: str)
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.campaign
 @needs_dask
 def test_a_scheduler_that_dies(write: Write, tmp_path: Path) -> None:
     """The sweep ends with exit code 3 and without a traceback; the same command does the rest, here on this machine."""

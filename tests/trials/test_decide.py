@@ -150,7 +150,7 @@ def test_a_condition_that_is_surely_missed_ends_a_setting() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("settings", [2, 5, 8])
+@pytest.mark.parametrize("settings", [2, *(pytest.param(n, marks=pytest.mark.campaign) for n in (5, 8))])
 def test_a_decision_among_equal_settings_keeps_its_error_rates(settings: int) -> None:
     """Its looks and its last test, 1,000 worlds; of 5 % more than 71 come about once in 500 such tests."""
     rule = SimpleNamespace(minimize="m", metric="m", subject_to=[])

@@ -395,8 +395,11 @@ def test_a_driver_that_is_killed_leaves_no_orphans_and_is_resumed(slow: Path, tm
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("everyone", "what"),
-    [(True, signal.SIGINT), (False, signal.SIGINT), (False, signal.SIGTERM)],
-    ids=["terminal", "kill", "end of a job"],
+    [
+        pytest.param(True, signal.SIGINT, id="terminal"),
+        pytest.param(False, signal.SIGINT, id="kill", marks=pytest.mark.campaign),
+        pytest.param(False, signal.SIGTERM, id="end of a job"),
+    ],
 )
 def test_an_interrupt_keeps_what_is_done_and_leaves_no_orphans(
     slow: Path, tmp_path: Path, everyone: bool, what: signal.Signals
