@@ -21,7 +21,8 @@ FOLDERS = ("docs", "benchmarks", "reports", "examples")
 """Folders whose Markdown is shown."""
 GALLERY = "reports/gallery.html"
 """Where reports/index.html is: the name belongs to the page made of reports/README.md."""
-REFERENCE = "docs/reference.md"
+REFERENCE = "docs/reference/python.md"
+"""In the repository signatures and first words, on the site the docstrings."""
 STYLE = "site.css"
 _CONTRAST = """\
 .md-typeset a:not(.headerlink):not(.md-button) { text-decoration: underline; }
@@ -51,9 +52,9 @@ BACKGROUND = ("theory/README", "studies", "paper-results", "validation", "design
 ROOMS = {
     "Theory": (
         "fedsim.theory",
-        "The laws and what follows from them, for arrays of weights; [the theory](chain.md) explains them.",
+        "The laws and what follows from them, for arrays of weights; [the theory](../chain.md) explains them.",
     ),
-    "Privacy": ("fedsim.privacy", "Matrix mechanisms; [privacy](privacy.md) says what they promise."),
+    "Privacy": ("fedsim.privacy", "Matrix mechanisms; [privacy](../privacy.md) says what they promise."),
 }
 
 
@@ -82,7 +83,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         {"Home": "README.md"},
         {"Questions": [file.relative_to(ROOT).as_posix() for file in questions]},
         {"Guide": [*guides, *(f"docs/{name}.md" for name in rest)]},
-        {"Reference": REFERENCE},
+        {"Reference": [f"docs/reference/{file.name}" for file in sorted((ROOT / "docs/reference").glob("*.md"))]},
         *([{"Examples": examples}] if examples else []),
         {"Gallery": "reports/README.md"},
         {"Background": [*(f"docs/{name}.md" for name in BACKGROUND), "benchmarks/RESULTS.md", "CHANGELOG.md"]},
@@ -96,7 +97,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     for file in list(files):
         if file.src_dir == docs:
             files.remove(file)
-    known = pages()
+    known = [page for page in pages() if page.as_posix() != REFERENCE]
     beside = {file.relative_to(ROOT) for file in (ROOT / "reports").glob("*.html")}
     for page in known:
         beside |= linked(page)
@@ -133,7 +134,7 @@ def reference() -> str:
     """Return the page that MkDocs fills with the docstrings of what is public."""
     parts = [
         "# Reference",
-        "What `import fedsim` offers; [the Python interface](api.md) shows how it goes together.",
+        "What `import fedsim` offers; [the Python interface](../api.md) shows how it goes together.",
         "## fedsim",
         *(f"::: fedsim.{name}" for name in offered("fedsim")),
     ]
