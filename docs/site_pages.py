@@ -36,19 +36,25 @@ _CONTRAST = """\
 """
 """Text that stands out from what is behind it by 4.5 to 1, and links that are known by more than their colour."""
 GUIDES = {
-    "Describe a federation": (
-        "scenario-file",
-        "availability",
-        "shocks",
-        "traces",
-        "buffered-server",
-        "simultaneous-events",
-    ),
-    "Ask and read": ("report", "run-directory", "sweeps", "chain", "expectations", "ci", "scaling"),
-    "Learning and privacy": ("learning", "privacy", "independence", "schedules", "frameworks"),
-    "Extend": ("api", "notebooks", "extending", "own-learning", "untrusted-files"),
+    "Describe a federation": ("scenario-file", "availability", "shocks", "traces", "buffered-server"),
+    "Ask and read": ("report", "run-directory", "sweeps", "expectations", "ci", "scaling"),
+    "Learning and privacy": ("learning", "privacy", "schedules", "frameworks"),
+    "Extend": ("api", "extending", "own-learning", "untrusted-files"),
 }
-BACKGROUND = ("theory/README", "studies", "paper-results", "validation", "design", "promises", "releasing")
+LEARN = ("tutorial", "glossary", "notebooks")
+BACKGROUND = (
+    *(
+        "theory/README",
+        "chain",
+        "simultaneous-events",
+        "independence",
+        "studies",
+        "paper-results",
+        "validation",
+        "design",
+    ),
+    *("promises", "releasing"),
+)
 ROOMS = {
     "Theory": (
         "fedsim.theory",
@@ -74,19 +80,20 @@ def linked(page: Path) -> set[Path]:
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Order the pages; those about questions are all in their folder."""
-    listed = {page for pages_of in GUIDES.values() for page in pages_of} | set(BACKGROUND)
+    listed = {page for pages_of in GUIDES.values() for page in pages_of} | {*LEARN, *BACKGROUND}
     rest = sorted(file.stem for file in (ROOT / "docs").glob("*.md") if file.stem not in listed)
     guides = [{title: [f"docs/{name}.md" for name in names]} for title, names in GUIDES.items()]
     questions = sorted((ROOT / "docs/questions").glob("*.md"), key=lambda file: (file.name != "README.md", file.name))
     examples = [file.as_posix() for file in pages() if file.parts[0] == "examples"]
     config.nav = [
         {"Home": "README.md"},
+        {"Learn": [f"docs/{name}.md" for name in LEARN]},
         {"Questions": [file.relative_to(ROOT).as_posix() for file in questions]},
         {"Guide": [*guides, *(f"docs/{name}.md" for name in rest)]},
         {"Reference": [f"docs/reference/{file.name}" for file in sorted((ROOT / "docs/reference").glob("*.md"))]},
         *([{"Examples": examples}] if examples else []),
-        {"Gallery": "reports/README.md"},
-        {"Background": [*(f"docs/{name}.md" for name in BACKGROUND), "benchmarks/RESULTS.md", "CHANGELOG.md"]},
+        {"Gallery": ["reports/README.md", "reports/claims.md"]},
+        {"Understand": [*(f"docs/{name}.md" for name in BACKGROUND), "benchmarks/RESULTS.md", "CHANGELOG.md"]},
     ]
     return config
 

@@ -94,10 +94,12 @@ def verdicts(kept: Kept) -> str:
 
 
 def validation(kept: Kept) -> str:
-    """Return the table of published and simulated figures, and how many rows agree."""
+    """Return the table of published and simulated figures, and how many of the free comparisons agree."""
     text = rendered("validation", kept)
-    agreed, missed = text.count(" | yes | "), text.count(" | **no**")
-    return f"{text}{agreed} of {agreed + missed} agree.\n\n"
+    rows = [line for line in text.splitlines() if " | yes | " in line or " | **no**" in line]
+    free = [line for line in rows if " | free | " in line]
+    agreed = sum(" | yes | " in line for line in free)
+    return f"{text}{len(free)} of {len(rows)} comparisons are free; {agreed} of these agree.\n\n"
 
 
 REGIONS: Mapping[str, Callable[[Kept], str]] = {

@@ -188,7 +188,11 @@ class Placeholders:
     def floor_orders(self) -> str:
         """Write FedAvg's floor over the squared L1 distance of pi from uniform, by separation."""
         weights = np.arange(1, 21) ** -1.5
-        found = {r: floor / stationary(weights, int(r)).l1_uniform ** 2 for r, (floor, _) in self.rates["floor"].items() if r != "19"}
+        found = {
+            r: floor / stationary(weights, int(r)).l1_uniform ** 2
+            for r, (floor, _) in self.rates["floor"].items()
+            if r != "19"
+        }
         return ", ".join(f"{value:.2f} at R = {r}" for r, value in found.items())
 
     def settled_draws(self, study: str, *separations: int) -> set[int]:
