@@ -13,7 +13,6 @@ import pytest
 from reports.make import pages, placeholders, studies, training, words
 from reports.make.kept import above_uniform, load, of
 
-
 UNRECORDED = {
     *(f"{name}-{wait}" for name in ("buffer-10", "buffer-100", "rounds-100", "rounds-80") for wait in ("0s", "30m")),
     *(

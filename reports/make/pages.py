@@ -65,7 +65,7 @@ def claims(kept: Kept, *names: str) -> list[list[str]]:
 
 
 def rows(kept: Kept, *names: str) -> list[list[str]]:
-    """Return the cells of the paper's statements: an id, those of `claims`, and how to check it, quickly and in full."""
+    """Return the cells of the statements: an id, those of `claims`, and how to check it, quickly and in full."""
     return [line[2:-2].split(" | ") for name in names for line in rendered(name, kept).splitlines()]
 
 

@@ -3,7 +3,8 @@
 *Theorems*: quadratic objectives, so that FedAvg's floor is known, the gradient of F where sum_i pi_i f_i is least. The
 step size is 1 / (K sqrt(T)), so every T is a training of its own; the error is the mean of |grad F(x)|^2 over the
 iterates. All replicas are trained as one array; a test trains some by `fedsim.learning`.
-*Lemma*: the counted frequencies lambda_i of clients, and weights nu_i = 1 / (N lambda_i), after t rounds, and their limits.
+*Lemma*: the counted frequencies lambda_i of clients and weights nu_i = 1 / (N lambda_i) after t rounds, and their
+limits.
 *Two speeds*: how fast the counts settle, where one round's cohort takes longer.
 """
 
