@@ -22,6 +22,7 @@ from fedsim.common.outcomes import ROUND_OUTCOMES, SESSION_OUTCOMES
 from fedsim.common.registry import registry_of
 from fedsim.measure import facts, shares
 from fedsim.measure.metrics import listed
+from fedsim.privacy import independence
 from fedsim.run import files
 from fedsim.scenario import Scenario
 from fedsim.scenario.schema import EXTENDS
@@ -57,6 +58,7 @@ def pages() -> dict[str, str]:
         "metrics.md": metrics(),
         "tables.md": tables(),
         "commands.md": commands(),
+        "privacy.md": privacy(),
         "python.md": python(),
     }
     return {name: MARK + re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n" for name, text in made.items()}
@@ -456,6 +458,31 @@ def _commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield name, command
     for each, inner in getattr(command, "commands", {}).items():
         yield from _commands(inner, f"{name} {each}")
+
+
+def privacy() -> str:
+    """Return the page that says of every key whether a released model may depend on it."""
+    parts = [
+        "# Keys and privacy",
+        "What a released model may depend on, key by key; [why](../independence.md). A key below one of these has the "
+        "class of that one.",
+        "*Fixed* is known before the run; *own* is of one client: when, how long and how often it takes part, by its "
+        "own coins; *shown* is of figures and pages, and of no model. The others have a rule.",
+    ]
+    by_model: dict[tuple[str, str], list[str]] = {}
+    for key, kind in independence.KEYS.items():
+        model, _, name = key.partition(".")
+        if kind != "rule":
+            by_model.setdefault((kind, model), []).append(f"`{name}`")
+    rows = [(f"*{kind}*", f"`{model}`", ", ".join(names)) for (kind, model), names in by_model.items()]
+    parts.append(table(("what", "of", "keys"), rows))
+    for title, rules in (
+        ("With a public schedule", independence.PUBLIC_RULES),
+        ("With a secret one, too", independence.SECRET_RULES),
+    ):
+        found = [(", ".join(f"`{key}`" for key in rule.keys.split()), rule.why, rule.instead) for rule in rules]
+        parts += [f"## {title}", table(("keys", "refused where", "accepted"), found)]
+    return "\n\n".join(parts)
 
 
 def python() -> str:
