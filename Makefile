@@ -88,8 +88,10 @@ studies: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[data,torch]'
 	$(BIN)/python -m reports.make studies $(STUDIES)
 
+# What is made of the descriptions in the package: the schema, and the pages of docs/reference.
 schema: $(READY)
 	$(BIN)/fedsim schema --out scenarios/fedsim.schema.json
+	$(BIN)/python docs/reference.py
 
 # The site, in build/site; any warning is an error.
 docs: $(READY)

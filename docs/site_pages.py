@@ -21,7 +21,8 @@ FOLDERS = ("docs", "benchmarks", "reports", "examples")
 """Folders whose Markdown is shown."""
 GALLERY = "reports/gallery.html"
 """Where reports/index.html is: the name belongs to the page made of reports/README.md."""
-REFERENCE = "docs/reference.md"
+REFERENCE = "docs/reference/python.md"
+"""In the repository signatures and first words, on the site the docstrings."""
 STYLE = "site.css"
 _CONTRAST = """\
 .md-typeset a:not(.headerlink):not(.md-button) { text-decoration: underline; }
@@ -35,25 +36,31 @@ _CONTRAST = """\
 """
 """Text that stands out from what is behind it by 4.5 to 1, and links that are known by more than their colour."""
 GUIDES = {
-    "Describe a federation": (
-        "scenario-file",
-        "availability",
-        "shocks",
-        "traces",
-        "buffered-server",
-        "simultaneous-events",
-    ),
-    "Ask and read": ("report", "run-directory", "sweeps", "chain", "expectations", "ci", "scaling"),
-    "Learning and privacy": ("learning", "privacy", "independence", "schedules", "frameworks"),
-    "Extend": ("api", "notebooks", "extending", "own-learning", "untrusted-files"),
+    "Describe a federation": ("scenario-file", "availability", "shocks", "traces", "buffered-server"),
+    "Ask and read": ("report", "run-directory", "sweeps", "expectations", "ci", "scaling"),
+    "Learning and privacy": ("learning", "privacy", "schedules", "frameworks"),
+    "Extend": ("api", "extending", "own-learning", "untrusted-files"),
 }
-BACKGROUND = ("theory/README", "studies", "paper-results", "validation", "design", "promises", "releasing")
+LEARN = ("tutorial", "glossary", "notebooks")
+BACKGROUND = (
+    *(
+        "theory/README",
+        "chain",
+        "simultaneous-events",
+        "independence",
+        "studies",
+        "paper-results",
+        "validation",
+        "design",
+    ),
+    *("promises", "releasing"),
+)
 ROOMS = {
     "Theory": (
         "fedsim.theory",
-        "The laws and what follows from them, for arrays of weights; [the theory](chain.md) explains them.",
+        "The laws and what follows from them, for arrays of weights; [the theory](../chain.md) explains them.",
     ),
-    "Privacy": ("fedsim.privacy", "Matrix mechanisms; [privacy](privacy.md) says what they promise."),
+    "Privacy": ("fedsim.privacy", "Matrix mechanisms; [privacy](../privacy.md) says what they promise."),
 }
 
 
@@ -73,19 +80,20 @@ def linked(page: Path) -> set[Path]:
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Order the pages; those about questions are all in their folder."""
-    listed = {page for pages_of in GUIDES.values() for page in pages_of} | set(BACKGROUND)
+    listed = {page for pages_of in GUIDES.values() for page in pages_of} | {*LEARN, *BACKGROUND}
     rest = sorted(file.stem for file in (ROOT / "docs").glob("*.md") if file.stem not in listed)
     guides = [{title: [f"docs/{name}.md" for name in names]} for title, names in GUIDES.items()]
     questions = sorted((ROOT / "docs/questions").glob("*.md"), key=lambda file: (file.name != "README.md", file.name))
     examples = [file.as_posix() for file in pages() if file.parts[0] == "examples"]
     config.nav = [
         {"Home": "README.md"},
+        {"Learn": [f"docs/{name}.md" for name in LEARN]},
         {"Questions": [file.relative_to(ROOT).as_posix() for file in questions]},
         {"Guide": [*guides, *(f"docs/{name}.md" for name in rest)]},
-        {"Reference": REFERENCE},
+        {"Reference": [f"docs/reference/{file.name}" for file in sorted((ROOT / "docs/reference").glob("*.md"))]},
         *([{"Examples": examples}] if examples else []),
-        {"Gallery": "reports/README.md"},
-        {"Background": [*(f"docs/{name}.md" for name in BACKGROUND), "benchmarks/RESULTS.md", "CHANGELOG.md"]},
+        {"Gallery": ["reports/README.md", "reports/claims.md"]},
+        {"Understand": [*(f"docs/{name}.md" for name in BACKGROUND), "benchmarks/RESULTS.md", "CHANGELOG.md"]},
     ]
     return config
 
@@ -96,7 +104,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     for file in list(files):
         if file.src_dir == docs:
             files.remove(file)
-    known = pages()
+    known = [page for page in pages() if page.as_posix() != REFERENCE]
     beside = {file.relative_to(ROOT) for file in (ROOT / "reports").glob("*.html")}
     for page in known:
         beside |= linked(page)
@@ -133,7 +141,7 @@ def reference() -> str:
     """Return the page that MkDocs fills with the docstrings of what is public."""
     parts = [
         "# Reference",
-        "What `import fedsim` offers; [the Python interface](api.md) shows how it goes together.",
+        "What `import fedsim` offers; [the Python interface](../api.md) shows how it goes together.",
         "## fedsim",
         *(f"::: fedsim.{name}" for name in offered("fedsim")),
     ]

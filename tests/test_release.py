@@ -68,7 +68,7 @@ def test_without_a_home_nothing_is_made_up(build: ModuleType) -> None:
     shown = build.readme(README, "", f"v{__version__}")
     assert all(link.startswith("https://") for link in LINK.findall(shown))
     assert "![" not in shown
-    assert "availability (`docs/availability.md`)" in shown
+    assert "Tutorial (`docs/tutorial.md`)" in shown
     assert build.urls("") == {"Paper": build.PAPER}
 
 

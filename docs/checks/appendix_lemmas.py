@@ -5,7 +5,7 @@
 2. *Counting*: how far the mean of lambda_i(t) is from pi_i, for the same clients, everyone ready at first.
 3. *Local steps*: of random quadratics with |grad f_i - grad F| <= G, the largest ratio of |x_k - x|^2 to its bound.
 4. *Products*: the lemma that takes E[U1^2 U2] <= (epsilon + delta^2) E[U2] from E[U1^2] <= u and U1 <= u_bar alone.
-   A U2 that is large exactly where U1 is contradicts it; in the proof of Theorem 2 both depend on who took part.
+   A U2 that is large exactly where U1 is contradicts it; in the proof of Theorem 3 both depend on who took part.
 
 Needs numpy; takes seconds.
 """

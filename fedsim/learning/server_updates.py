@@ -92,7 +92,8 @@ class Sgd:
     linear: ClassVar[bool] = True
     models: ClassVar[int] = 0
 
-    step_size: Annotated[float, Field(gt=0)] = 1.0  # eta; 1 leaves the optimizer as it is
+    step_size: Annotated[float, Field(gt=0)] = 1.0
+    """Step size of the server."""
 
     def init(self, _dimension: int) -> None:
         """Return None: there is no state."""
@@ -114,8 +115,10 @@ class Momentum:
     linear: ClassVar[bool] = True
     models: ClassVar[int] = 1
 
-    beta: Annotated[float, Field(ge=0, lt=1)] = 0.9  # share of the last step that is kept
-    step_size: Annotated[float, Field(gt=0)] = 1.0  # eta
+    beta: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    """Share of the last step that is kept."""
+    step_size: Annotated[float, Field(gt=0)] = 1.0
+    """Step size of the server."""
 
     def init(self, dimension: int) -> Floats:
         return np.zeros(dimension)
@@ -145,11 +148,14 @@ class Adam:
     linear: ClassVar[bool] = False
     models: ClassVar[int] = 2
 
-    step_size: Annotated[float, Field(gt=0)] = 0.01  # eta
-    # beta_1, beta_2: shares of the first and second moment that are kept
+    step_size: Annotated[float, Field(gt=0)] = 0.01
+    """Step size of the server."""
     beta_1: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    """Share of the first moment that is kept."""
     beta_2: Annotated[float, Field(ge=0, lt=1)] = 0.99
-    tau: Annotated[float, Field(gt=0)] = 1e-3  # keeps the step finite where nothing moves; larger is less adaptive
+    """Share of the second moment that is kept."""
+    tau: Annotated[float, Field(gt=0)] = 1e-3
+    """Added to the root of the second moment: the step stays finite where nothing moves; larger values adapt less."""
 
     def init(self, dimension: int) -> _Moments:
         return np.zeros(dimension), np.full(dimension, self.tau**2)
@@ -182,6 +188,7 @@ class Adagrad(Adam):
     """
 
     beta_1: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Share of the first moment that is kept."""
 
     def _second(self, second: Floats, squares: Floats) -> Floats:
         return second + squares

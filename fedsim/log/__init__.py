@@ -16,56 +16,81 @@ from fedsim.common.outcomes import COUNTED_OUTCOMES, SESSION_OUTCOMES
 
 ROUNDS = pl.Schema(
     {
-        "round": pl.Int32,
-        "opened_s": pl.Float64,
-        "selected_s": pl.Float64,
-        "closed_s": pl.Float64,
-        "selected": pl.Int64,
-        **dict.fromkeys(COUNTED_OUTCOMES, pl.Int64),
-        "outcome": pl.String,
-        "eligible": pl.Int64,
+        "round": pl.Int32,  # 0, 1, ...; with a buffered server, its versions
+        "opened_s": pl.Float64,  # when the round opened, or the version began
+        "selected_s": pl.Float64,  # when it selected clients, a version for the first time; null if it selected nobody
+        "closed_s": pl.Float64,  # when the round closed, or the step to the next version
+        "selected": pl.Int64,  # sessions that began in it
+        **dict.fromkeys(COUNTED_OUTCOMES, pl.Int64),  # sessions that ended so: those of the round, or in the version
+        "outcome": pl.String,  # how it ended: `ROUND_OUTCOMES`
+        "eligible": pl.Int64,  # eligible clients at the (first) selection; null without `records.eligible`
     }
 )
 _PARTICIPATIONS: dict[str, pl.DataType | type[pl.DataType]] = {
-    "round": pl.Int32,
-    "client": pl.Int32,
-    "position": pl.Int32,
-    "selected_s": pl.Float64,
-    "ended_s": pl.Float64,
-    "outcome": pl.Enum(list(SESSION_OUTCOMES)),
-    "gap": pl.Int32,
+    "round": pl.Int32,  # round, or version, of the selection
+    "client": pl.Int32,  # index of the client, 0 to N - 1
+    "position": pl.Int32,  # place in the order of selection, from 0
+    "selected_s": pl.Float64,  # when the session began
+    "ended_s": pl.Float64,  # when it ended
+    "outcome": pl.Enum(list(SESSION_OUTCOMES)),  # how it ended: `SESSION_OUTCOMES`
+    "gap": pl.Int32,  # rounds since the client's last participation; null at its first
 }
 PARTICIPATIONS = pl.Schema(_PARTICIPATIONS)
-BUFFERED = pl.Schema({**_PARTICIPATIONS, "version": pl.Int32, "staleness": pl.Int32})
+BUFFERED = pl.Schema(
+    {
+        **_PARTICIPATIONS,
+        "version": pl.Int32,  # version that was downloaded; in logs of a buffered server only
+        "staleness": pl.Int32,  # versions from download to report; null without a report; of a buffered server only
+    }
+)
 """Of the participations in the log of a buffered server."""
 CLIENTS = pl.Schema(
     {
-        "client": pl.Int32,
-        "group": pl.String,
-        "weight": pl.Float64,
-        "separation": pl.Int64,
-        "participations": pl.Int64,
-        "frequency": pl.Float64,
-        "reported": pl.Int64,
-        "pull": pl.Float64,
-        "pi": pl.Float64,
-        "pi_method": pl.String,
-        "cooldown_s": pl.Float64,
-        "speed": pl.Float64,
-        "time_zone": pl.String,
+        "client": pl.Int32,  # index of the client, 0 to N - 1
+        "group": pl.String,  # name of its group
+        "weight": pl.Float64,  # p_i, normalised over all clients
+        "separation": pl.Int64,  # R_i
+        "participations": pl.Int64,  # how often it was selected
+        "frequency": pl.Float64,  # its share of all participations
+        "reported": pl.Int64,  # its reports that were taken
+        "pull": pl.Float64,  # w_i, its weight on the model: the mean of 1{i in S}/|S| over rounds with reports
+        "pi": pl.Float64,  # pi_i, the limit of its frequency by theory; null without a theory
+        "pi_method": pl.String,  # how pi was computed; null without a theory
+        "cooldown_s": pl.Float64,  # its cool-down by the clock
+        "speed": pl.Float64,  # how fast it is: session times are divided by it
+        "time_zone": pl.String,  # its IANA time zone
     }
 )
-GAUGE_COUNTS = (
-    *("available", "eligible", "in_session"),
-    *("no_charger", "no_network", "in_use", "unavailable", "shock", "cooling_down", "spent"),
-)
-"""Beside available and eligible clients and those in a session: clients by the reasons against them
-(`fedsim.common.reasons`), each under all of its reasons. Separations and wall-clock cool-downs are one column."""
+GAUGE_COUNTS = {
+    "available": "available clients",
+    "eligible": "clients that could be selected",
+    "in_session": "clients in a session, always counted in full",
+    "no_charger": "clients that are not charging (habits, and traces with conditions)",
+    "no_network": "clients without an unmetered network (habits, and traces with conditions)",
+    "in_use": "clients whose device is in use (habits, and traces with conditions)",
+    "unavailable": "clients that are unavailable (other models)",
+    "shock": "clients that a shock keeps out, or that have not joined yet",
+    "cooling_down": "clients that wait for a separation or a cool-down by the clock",
+    "spent": "clients that have reached their cap, or whose device has too little memory",
+}
+"""What the gauges count; clients are counted under each of their reasons (`fedsim.common.reasons`)."""
 
 GAUGES = pl.Schema(
-    {"time_s": pl.Float64, "group": pl.String, "time_zone": pl.String, **dict.fromkeys(GAUGE_COUNTS, pl.Int64)}
+    {
+        "time_s": pl.Float64,  # when the population was counted
+        "group": pl.String,  # name of the group
+        "time_zone": pl.String,  # IANA time zone
+        **dict.fromkeys(GAUGE_COUNTS, pl.Int64),
+    }
 )
-TRANSITIONS = pl.Schema({"time_s": pl.Float64, "client": pl.Int32, "condition": pl.String, "on": pl.Boolean})
+TRANSITIONS = pl.Schema(
+    {
+        "time_s": pl.Float64,  # when the condition changed
+        "client": pl.Int32,  # index of the client
+        "condition": pl.String,  # charging, network, idle or reachable; available without habits
+        "on": pl.Boolean,  # whether it holds from then on
+    }
+)
 
 _OUTCOMES_AT_FIRST = 5
 """Outcomes of sessions that came later are part of a fingerprint only where they occur, so that locks stay valid."""

@@ -17,13 +17,13 @@ from fedsim.measure.metrics.metric import Measure
 
 FACTS = pl.Schema(
     {
-        "key": pl.String,
-        "value": pl.Float64,  # null where there is none
-        "low": pl.Float64,  # ends of the interval; null where nothing tells it
-        "high": pl.Float64,
+        "key": pl.String,  # name of the figure, as in metrics.json
+        "value": pl.Float64,  # its value; null where there is none
+        "low": pl.Float64,  # lower end of its 95 % interval; null where none is known
+        "high": pl.Float64,  # upper end
         "reference": pl.Float64,  # what the value is judged by: what equal chances would give, 1 of ratios
         "p": pl.Float64,  # how probable a value at least so far from the reference is by chance; null if not tested
-        "significant": pl.Boolean,  # whether the value differs by more than chance, all of its kind taken together
+        "significant": pl.Boolean,  # whether it differs by more than chance (Holm, over all parts that are tested)
     }
 )
 _TV = "participation.{}tv_uniform"

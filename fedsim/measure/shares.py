@@ -38,19 +38,19 @@ SHARES = pl.Schema(
         "kind": pl.String,  # one of `WAYS`
         "noun": pl.String,  # what a row is: a group, a time zone, a tenth, a client
         "name": pl.String,  # as a person gave it, or what the tenth is called
-        "key": pl.String,  # of its fact; null where it has none
+        "key": pl.String,  # name of its fact; null where it has none
         "size": pl.Float64,  # share of the clients
         "value": pl.Float64,  # share of the reports over share of the clients: 1 is even
         "taken": pl.Int64,  # reports
         "theory": pl.Float64,  # what theory says of `value`; null where it says nothing
         "chance": pl.Float64,  # how far from 1 independent draws put all values of a kind, in 19 of 20 runs
-        "low": pl.Float64,  # the interval: at the level of the look or, beside looks, at the strictest of theirs
-        "high": pl.Float64,
-        "look": pl.String,  # what the verdict calls it; null where it does not look at it
-        "p": pl.Float64,  # these are null where nothing is tested
-        "significant": pl.Boolean,
+        "low": pl.Float64,  # lower end of the interval, at the level of its test or else of the strictest one
+        "high": pl.Float64,  # upper end
+        "look": pl.String,  # what the verdict calls it; null where it is not tested
+        "p": pl.Float64,  # of a share so far from 1, by chance; null where nothing is tested
+        "significant": pl.Boolean,  # whether it differs from 1 by more than chance; null where nothing is tested
         "visible": pl.Float64,  # the least difference from 1 that is significant four times in five
-        "level": pl.Float64,
+        "level": pl.Float64,  # level of its test, after the correction for all of them
     }
 )
 """The series ``shares``."""
@@ -60,10 +60,10 @@ BIAS = pl.Schema(
         "measured": pl.Float64,  # total variation distance (TV) of the reports from uniform
         "fair": pl.Float64,  # that of as many reports with equal chances, and the same separations; null if not known
         "corrected": pl.Float64,  # TV without what noise adds; null where too few rounds or days tell
-        "low": pl.Float64,  # ends of the interval of that; from 0, where the whole is not significant
-        "high": pl.Float64,
+        "low": pl.Float64,  # lower end of its interval; 0 where the whole is not significant
+        "high": pl.Float64,  # upper end
         "whole": pl.Boolean,  # whether the distance is more than chance
-        "p": pl.Float64,
+        "p": pl.Float64,  # of a distance so large, by chance
         "more_even": pl.Boolean,  # whether participation is more even than equal chances make it
         "visible": pl.Float64,  # the least TV that is significant four times in five
         "why": pl.String,  # why nothing is tested, where that is so

@@ -161,6 +161,11 @@ def _looked_at(rounds: pl.DataFrame, found: Unevenness, clients: int, most: int)
 class UnevennessMetrics:
     """The unevenness over windows of `intervals` rounds each and, with `recommend`, the length that is recommended."""
 
+    intervals: list[int]
+    """P: rounds of a window."""
+    recommend: bool
+    """Also find the shortest windows beyond which longer ones gain only by averaging."""
+
     def __init__(
         self,
         *,

@@ -42,8 +42,22 @@ SCHEMAS: Mapping[str, Mapping[str, Any]] = {
     "clients": {name: dtype for name, dtype in CLIENTS.items() if name not in {"reported", "pull"}},  # new in 0.3
     "gauges": GAUGES,
     "transitions": TRANSITIONS,
-    "learning": pl.Schema({"round": pl.Int32, "closed_s": pl.Float64, "optimizer": pl.String, "loss": pl.Float64}),
-    "convergence": pl.Schema({"separation": pl.Int64, "round": pl.Int64, "tv": pl.Float64, "noise_floor": pl.Float64}),
+    "learning": pl.Schema(
+        {
+            "round": pl.Int32,  # the row has the model after its step; -1: the initial model
+            "closed_s": pl.Float64,  # when the round closed
+            "optimizer": pl.String,  # name of the optimizer
+            "loss": pl.Float64,  # F of the model; further evaluations of the problem follow, such as grad_norm
+        }
+    ),
+    "convergence": pl.Schema(
+        {
+            "separation": pl.Int64,  # R
+            "round": pl.Int64,  # rounds since the start
+            "tv": pl.Float64,  # total variation distance of that round's law from the long-run law
+            "noise_floor": pl.Float64,  # what sampling alone would give; null where the law is exact
+        }
+    ),
 }
 
 

@@ -16,6 +16,12 @@ _Schema = dict[str, Any]
 _NULL: _Schema = {"type": "null"}
 _GROUPED = r"^[-+.]?(0[box]|\d[\w.]*_)[\w.+-]*$"
 """What is read as a number in a scenario, such as 1_000, and is a text to the core schema of YAML 1.2."""
+_NAMES: _Schema = {"type": "string", "minLength": 1}
+EXTENDS: _Schema = {
+    "anyOf": [_NAMES, {"type": "array", "items": _NAMES}],
+    "description": "Scenario files, relative to this one, over which this one is merged, key by key; this file wins.",
+}
+"""The key of a file that no scenario has."""
 _OWN = ("description", "default")
 _SHARED, _LONG = 3, 120  # how often a part must be there, and with how many characters, to become a definition
 
@@ -24,11 +30,7 @@ def scenario_schema() -> _Schema:
     """Return the JSON Schema (draft 7) of a scenario file."""
     whole = Scenario.model_json_schema()
     schema = _Halves(whole.pop("$defs"))
-    names = {"type": "string", "minLength": 1}
-    whole["properties"]["extends"] = {
-        "anyOf": [names, {"type": "array", "items": names}],
-        "description": "Scenario files that this one is merged over, key by key; this file wins.",
-    }
+    whole["properties"]["extends"] = EXTENDS
     whole["required"].remove("server")
     needs = {**schema.needs(whole), "anyOf": [{"required": ["server"]}, {"required": ["jobs"]}]}
     whole["properties"]["server"]["oneOf"].append(_NULL)  # beside jobs, in place of one that is extended

@@ -99,13 +99,14 @@ class SyncServer(SparseModel):
     cohort: Annotated[int, Field(ge=1, le=MOST_CLIENTS)]
     """B: reports wanted in a round."""
     over_select: Annotated[float, Field(ge=1, le=100)] = 1.0
-    """Clients selected for each report wanted; the round closes at `cohort` reports."""
+    """Clients selected for each report wanted, rounded up in total; at `cohort` reports the round closes and aborts the
+    other sessions."""
     minimum_reports: Annotated[int, Field(ge=0, le=MOST_CLIENTS)] = 0
-    """A round that closes with fewer reports has failed: the server takes none of them, as secure aggregation needs."""
+    """A round that closes with fewer reports fails, and the server takes none of them, as secure aggregation needs."""
     secure_aggregation: SecureAggregation | None = None
     """A gate that a round has to pass before its reports are taken; none, where it is not given."""
     deadline: PositiveDuration | None = None
-    """Longest time from selection until the round closes without those that are late."""
+    """Longest time from selection to close; sessions that are not over by then are late."""
     pause: Duration = Field(default="0s", validate_default=True)
     """From the close of a round until the next one opens."""
     selection: Selection = Field(default="midzuno", validate_default=True)
@@ -121,8 +122,8 @@ class SyncServer(SparseModel):
     cooldown_from: CooldownFrom = "selected"
     """What starts a cool-down: being selected, or only a report that the server took."""
     patience: PositiveDuration = Field(default="30d", validate_default=True)
-    """A round that has waited this long for eligible clients, or without a deadline for reports, ends the run with an
-    error."""
+    """A round that waits this long for eligible clients (or for reports, without `deadline` and `stop.duration`) ends
+    the run with an error; the log is kept."""
 
     @property
     def wanted(self) -> int:
@@ -211,7 +212,7 @@ class BufferedServer(SparseModel):
     max_staleness: Annotated[int, Field(ge=0, le=10**9)] | None = None
     """Versions by which a report may be late; those that are later are discarded. Any, where it is not given."""
     deadline: PositiveDuration | None = None
-    """Longest time of a session; the server gives it up then, and its place is free."""
+    """Longest time of a session; a longer one is late, and its place is free."""
     selection: Selection = Field(default="midzuno", validate_default=True)
     """The law of one selection, of as many clients as there are free places."""
     check_ins: CheckIns | None = None
@@ -219,7 +220,7 @@ class BufferedServer(SparseModel):
     cooldown_from: CooldownFrom = "selected"
     """What starts a cool-down: being selected, or only a report that the server took."""
     patience: PositiveDuration = Field(default="30d", validate_default=True)
-    """A version that lasts this long, because its reports do not come, ends the run with an error."""
+    """End the run with an error if a version is not completed within this time."""
 
     @property
     def wanted(self) -> int:

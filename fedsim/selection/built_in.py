@@ -15,7 +15,7 @@ _ROUNDING = 1  # index of the draw that rounds the quotas of strata; 0 is that o
 
 
 class Successive:
-    """One client after the other by weight among those that are left (Plackett-Luce)."""
+    """One client after the other, by weight among those that are left (Plackett-Luce)."""
 
     theory = RULES["successive"]
     finds_shortage = True
@@ -29,7 +29,7 @@ class Successive:
 
 
 class UniformSelection(Successive):
-    """Uniform: one client after the other, as if all weighed the same."""
+    """Every set of eligible clients is equally likely."""
 
     theory = RULES["uniform"]
 
@@ -38,7 +38,7 @@ class UniformSelection(Successive):
 
 
 class Midzuno:
-    """The paper's law: one client by weight, and the rest uniformly.
+    """The paper's law: one client by weight, the others uniformly; P(S) is proportional to the total weight of S.
 
     A set S of eligible clients is selected with a probability proportional to sum_{i in S} p_i (H. Midzuno, *On the
     sampling system with probability proportionate to sum of sizes*, Annals of the Institute of Statistical Mathematics
@@ -59,7 +59,7 @@ class Midzuno:
 
 
 class Groups:
-    """One block of `cohort` consecutive clients by the block's weight.
+    """One wholly eligible block of `cohort` consecutive clients, by its weight (the paper's experiments).
 
     Only wholly eligible blocks are drawn.
     """
@@ -92,10 +92,9 @@ class _Blocks(Eligibility):
 
 
 class Bernoulli:
-    """Each client by itself, by weight, so that `cohort` are expected.
+    """Each eligible client independently, with probability min(1, s p_i), where s makes the expected number `cohort`.
 
-    Client i is selected with probability min(1, s p_i), s such that these sum to the size; all are, where there are no
-    more than that.
+    All are selected, where there are no more than that.
     """
 
     theory = RULES["bernoulli"]
@@ -112,9 +111,9 @@ class Bernoulli:
 
 
 class Poisson:
-    """Each client by itself with the constant probability cohort p_i, so that rounds never wait.
+    """Each eligible client independently, with probability min(1, B p_i), B = `cohort` x `over_select`; no round waits.
 
-    It is 1 at most, and the cohort includes over-selection. A round takes all who are drawn, perhaps none. With a
+    A round takes all who are drawn, perhaps none. With a
     separation this is b-min-sep sampling: a client's gaps are R_i + Geometric(B p_i), independent of all others.
     """
 
@@ -131,7 +130,7 @@ class Poisson:
 
 
 class CyclicPoisson:
-    """Each client by itself as under `Poisson`, but client i in rounds t with t = i modulo `groups` alone.
+    """As `poisson`, with probability min(1, `groups` B p_i), but client i only in rounds t with t = i modulo `groups`.
 
     In its rounds its chance is min(1, groups cohort p_i), so that cohorts have the wanted size on average. Two of its
     participations are at least `groups` rounds apart.
@@ -187,7 +186,7 @@ class Cyclic:
 
 
 class Age:
-    """The clients that were selected longest ago; weights make no difference.
+    """Clients never selected first, then those selected longest ago; ties are drawn, and weights make no difference.
 
     This is selection by age of information: who never was selected comes first. Among clients of the same age the order
     is drawn anew in every round.
@@ -201,7 +200,7 @@ class Age:
 
 
 class Stratified:
-    """Each group its share of the cohort by weight, within it one by one by weight.
+    """Each group of the population gets its share of the cohort by weight; within a group as `successive`.
 
     The share of group g is W_g, the sum of its p_i, times the size of the cohort; it is rounded down or up by one draw
     a round, so that the quotas sum to the size and each is W_g times it on average (systematic sampling). Places that a
@@ -237,7 +236,7 @@ def rounded_quotas(expected: Floats, draw: float) -> Ints:
 
 
 class InverseAvailability(Remembers):
-    """One by one by weight over the share of earlier selections in which the client was eligible.
+    """As `successive`, by weight over estimated availability, (times eligible + 1) / (selections + 2).
 
     The server estimates how available client i is by a_i = (times eligible + 1) / (selections + 2), this selection
     included (the mean of a uniform prior), and chooses one client after the other by weight p_i / a_i among those left

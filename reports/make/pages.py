@@ -25,11 +25,12 @@ from reports.make.runs import make_page
 from reports.make.words import table
 
 DOCUMENTS = (
-    *("README.md", "docs/paper-results.md", "docs/learning.md", "docs/studies.md", "docs/validation.md"),
-    *("docs/scaling.md", "docs/questions/feedback.md", "reports/README.md"),
+    *("docs/paper-results.md", "docs/learning.md", "docs/studies.md", "docs/validation.md", "docs/scaling.md"),
+    *("docs/questions/feedback.md", "reports/README.md", "reports/claims.md"),
 )
 REGION = re.compile(r"(<!-- measured: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 HEAD = ("the paper says", "measured", "from", "over", "holds")
+CHECKS = ("id", "the paper says", "holds", "in two minutes", "in full")
 TEMPLATES = {
     name: body
     for file in ("paper.md.jinja", "studies.md.jinja")
@@ -60,21 +61,45 @@ def rendered(name: str, kept: Kept, **more: object) -> str:
 
 def claims(kept: Kept, *names: str) -> list[list[str]]:
     """Return the paper's statements: what it says, the number, its source, over what, and the verdict."""
+    return [each[1:6] for each in rows(kept, *names)]
+
+
+def rows(kept: Kept, *names: str) -> list[list[str]]:
+    """Return the cells of the statements: an id, those of `claims`, and how to check it, quickly and in full."""
     return [line[2:-2].split(" | ") for name in names for line in rendered(name, kept).splitlines()]
+
+
+def checks(kept: Kept) -> str:
+    """Return the table of docs/paper-results.md: a row with an anchor for each statement."""
+    found = rows(kept, "theory", "theorems", "experiments", "foreseen", "open")
+    return table(CHECKS, [(f'<a id="{i}"></a>{i}', says, *rest) for i, says, _, _, _, *rest in found])
+
+
+def measured(kept: Kept, *names: str) -> str:
+    """Return the table of what was measured of some statements, for a page in the folder of the reports."""
+    found = [(f"[{i}](../docs/paper-results.md#{i})", *rest) for i, *rest, _, _ in rows(kept, *names)]
+    return from_reports(table(("id", *HEAD), found))
+
+
+def from_reports(text: str) -> str:
+    """Return a text of docs/paper-results.md with its links as they are from the folder of the reports."""
+    return re.sub(r"\]\((?!\.\./|https?:)", "](../docs/", text).replace("](../reports/", "](")
 
 
 def verdicts(kept: Kept) -> str:
     """Return the table of what came of the paper's figures, with links from the folder of the reports."""
     text = table(HEAD, claims(kept, "experiments", "foreseen"))
     text = re.sub(r"\(\.\./scenarios/paper/([\w-]+)\.fedsim\.yaml\)", r"(\1.html)", text)
-    return text.replace("(checks/", "(../docs/checks/").replace("](#", "](../docs/paper-results.md#")
+    return re.sub(r"\]\((?!\.\./|https?:|[\w-]+\.html)", "](../docs/", text).replace("](../reports/", "](")
 
 
 def validation(kept: Kept) -> str:
-    """Return the table of published and simulated figures, and how many rows agree."""
+    """Return the table of published and simulated figures, and how many of the free comparisons agree."""
     text = rendered("validation", kept)
-    agreed, missed = text.count(" | yes | "), text.count(" | **no**")
-    return f"{text}{agreed} of {agreed + missed} agree.\n\n"
+    rows = [line for line in text.splitlines() if " | yes | " in line or " | **no**" in line]
+    free = [line for line in rows if " | free | " in line]
+    agreed = sum(" | yes | " in line for line in free)
+    return f"{text}{len(free)} of {len(rows)} comparisons are free; {agreed} of these agree.\n\n"
 
 
 REGIONS: Mapping[str, Callable[[Kept], str]] = {
@@ -83,8 +108,9 @@ REGIONS: Mapping[str, Callable[[Kept], str]] = {
         for name in TEMPLATES
         if name not in {"theorems", "experiments", "foreseen", "open", "reports"}
     },
-    "theory": lambda kept: table(HEAD, claims(kept, "theory")),
-    "learning": lambda kept: table(HEAD, claims(kept, "theorems", "experiments", "open")),
+    "checks": checks,
+    "theory": lambda kept: measured(kept, "theory"),
+    "learning": lambda kept: measured(kept, "theorems", "experiments", "foreseen", "open"),
     "verdicts": verdicts,
     "validation": validation,
     "tournament": lambda _: table(tournament.HEAD, tournament.by_regime(tournament.results())),

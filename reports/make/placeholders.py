@@ -78,12 +78,12 @@ def left_after(rounds: int, separation: int) -> float:
 
 
 @cache
-def near_uniform(*sizes: int) -> str:
-    """Write N times the largest L1 at R = N - 2 over ten draws of weights within half of their mean."""
+def near_uniform(cohort: int, *sizes: int) -> str:
+    """Write N times the largest L1 at R = N/B - 2 over ten draws of weights within half of their mean."""
     parts = []
     for clients in sizes:
         draws = np.random.default_rng(clients).uniform(0.5, 1.5, (10, clients))
-        largest = max(float(distances(weights, [clients - 2])[0]) for weights in draws)
+        largest = max(float(distances(weights, [clients // cohort - 2], cohort)[0]) for weights in draws)
         parts.append(f"{clients * largest:.2f} at N = {clients}")
     return ", ".join(parts)
 
@@ -178,12 +178,22 @@ class Placeholders:
         """Write how far running frequencies are from their limit after 100 rounds."""
         return "; ".join(f"R = {r}: {with_error(self.rates['running'][str(r)], 3)}" for r in separations)
 
-    def lemma_3(self, what: str, digits: int, *rounds: int) -> str:
+    def lemma_2(self, what: str, digits: int, *rounds: int) -> str:
         """Write t times the squared errors of frequencies or weights, by separation."""
         return "; ".join(
             f"R = {r}: " + ", ".join(with_error([t * value for value in found[what][str(t)]], digits) for t in rounds)
-            for r, found in self.rates["lemma_3"].items()
+            for r, found in self.rates["lemma_2"].items()
         )
+
+    def floor_orders(self) -> str:
+        """Write FedAvg's floor over the squared L1 distance of pi from uniform, by separation."""
+        weights = np.arange(1, 21) ** -1.5
+        found = {
+            r: floor / stationary(weights, int(r)).l1_uniform ** 2
+            for r, (floor, _) in self.rates["floor"].items()
+            if r != "19"
+        }
+        return ", ".join(f"{value:.2f} at R = {r}" for r, value in found.items())
 
     def settled_draws(self, study: str, *separations: int) -> set[int]:
         """Return the draws in which all runs have settled: those at these separations, and the uniform one."""

@@ -1,9 +1,10 @@
-"""Theorems 1 and 2, Lemma 3 and the two speeds of the paper, as rates; takes some minutes.
+"""Theorems 1 and 3, Lemma 2 and the two speeds of the paper, as rates; takes some minutes.
 
 *Theorems*: quadratic objectives, so that FedAvg's floor is known, the gradient of F where sum_i pi_i f_i is least. The
 step size is 1 / (K sqrt(T)), so every T is a training of its own; the error is the mean of |grad F(x)|^2 over the
 iterates. All replicas are trained as one array; a test trains some by `fedsim.learning`.
-*Lemma*: the counted frequencies lambda_i and weights nu_i = 1 / (N lambda_i) after t rounds, beside their limits.
+*Lemma*: the counted frequencies lambda_i of clients and weights nu_i = 1 / (N lambda_i) after t rounds, and their
+limits.
 *Two speeds*: how fast the counts settle, where one round's cohort takes longer.
 """
 
@@ -139,7 +140,8 @@ def counting(separation: int, rounds: tuple[int, ...] = LEMMA, replicas: int = C
         counts[np.arange(replicas), group] += 1.0
         if t in rounds:
             seen = counts.min(axis=1) > 0
-            found["frequencies"][str(t)] = mean_and_half(((counts / t - pi) ** 2).max(axis=1))
+            of_clients = (counts / t - pi) / COHORT  # a group's share is that of COHORT clients
+            found["frequencies"][str(t)] = mean_and_half((of_clients**2).max(axis=1))
             off = (t / counts[seen] - 1.0 / pi) / GROUPS
             found["weights"][str(t)] = mean_and_half((off**2).max(axis=1)) if seen.sum() > 1 else None
             found["all_seen"][str(t)] = float(seen.mean())
@@ -150,7 +152,7 @@ def draw(found: dict[str, Any]) -> None:
     """Draw the errors of FedAvg and of Debiased FedAvg by T, and that of the counted frequencies by t."""
     figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
     colours = dict(zip(map(str, SEPARATIONS), mpl.colormaps["viridis"](np.linspace(0.0, 0.88, 5)), strict=True))
-    counted = {r: own["frequencies"] for r, own in found["lemma_3"].items()}
+    counted = {r: own["frequencies"] for r, own in found["lemma_2"].items()}
     error, panels = "E |∇F|² of an iterate", dict(zip((*OPTIMIZERS, "counts"), axes, strict=True))
     for name, errors, power in (*((name, found["error"][name], 0.5) for name in OPTIMIZERS), ("counts", counted, 1.0)):
         for r, own in errors.items():
@@ -185,6 +187,6 @@ def running() -> dict[str, list[float]]:
 
 def measure_rates() -> None:
     """Measure all, draw it, and keep what the pages quote."""
-    found = theorems() | {"lemma_3": {str(r): counting(r) for r in SEPARATIONS[:-1]}, "running": running()}
+    found = theorems() | {"lemma_2": {str(r): counting(r) for r in SEPARATIONS[:-1]}, "running": running()}
     write_store("rates", found)
     draw(found)

@@ -5,11 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import partial
+from hashlib import sha256
 from math import isfinite
 
 import polars as pl
 
-from fedsim import Scenario, simulate
+from fedsim import Scenario, __version__, simulate
+from fedsim.common.json_files import as_json
 from fedsim.run.scaled import scale_down
 from reports.make import pages, rates, runs, training, which_r, which_separation
 from reports.make.kept import SCENARIOS, Record, read_store, write_store
@@ -50,17 +52,28 @@ class WhatIf:
     seeds: Sequence[int] = range(1, 6)
     factor: int = 1  # by which the federation is made smaller
 
+    def loaded(self, seed: int) -> Scenario:
+        """Return the scenario with its changes."""
+        file = SCENARIOS / "studies" / self.scenario
+        overrides = [f"seed={seed}", "sweep=null", *self.overrides]
+        return Scenario.load(file if file.suffix else f"{file}.fedsim.yaml", overrides)
+
+    def made(self) -> dict[str, str]:
+        """Return what a stored result says of itself: the version of fedsim, and a hash of what the scenario says."""
+        written = self.loaded(0).as_written | {"description": ""}
+        return {"version": __version__, "scenario": sha256(as_json(written).encode()).hexdigest()[:16]}
+
     def measure(self) -> Record:
         """Return what was measured, a list over seeds for each metric; None where a seed has no such number."""
-        runs, file = list[dict[str, float]](), SCENARIOS / "studies" / self.scenario
+        runs = list[dict[str, float]]()
         for seed in self.seeds:
-            overrides = [f"seed={seed}", "sweep=null", *self.overrides]
-            scenario = Scenario.load(file if file.suffix else f"{file}.fedsim.yaml", overrides)
+            scenario = self.loaded(seed)
             result = simulate(scale_down(scenario, self.factor).scenario if self.factor > 1 else scenario)
             runs.append({**result.metrics, **single_distances(result.learning)})
         finite = [{name: value for name, value in run.items() if isfinite(value)} for run in runs]
         names = sorted({name for run in runs for name in run if any(fnmatch(name, wanted) for wanted in self.metrics)})
-        return {"seeds": len(self.seeds), "metrics": {name: [run.get(name) for run in finite] for name in names}}
+        metrics = {name: [run.get(name) for run in finite] for name in names}
+        return {"made": self.made(), "seeds": len(self.seeds), "metrics": metrics}
 
 
 def single_distances(learning: pl.DataFrame | None) -> dict[str, float]:

@@ -40,7 +40,8 @@ def with_interval(values: ArrayLike, digits: int = 5) -> str:
 
 def with_error(pair: Sequence[float], digits: int) -> str:
     """Write a mean and half of its interval."""
-    return f"{signed(pair[0], digits)} ± {pair[1]:.{digits}f}"
+    half = f"{pair[1]:.{digits}f}"
+    return f"{signed(pair[0], digits)} ± {half if float(half) else f'<{10.0**-digits:.{digits}f}'}"
 
 
 def with_range(values: np.ndarray, digits: int = 5) -> str:

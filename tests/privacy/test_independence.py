@@ -62,18 +62,6 @@ def test_each_rule_is_of_keys_that_have_one() -> None:
     assert ruled == {key for key, kind in KEYS.items() if kind == "rule"}
 
 
-def test_the_page_lists_the_rules() -> None:
-    page = (_ROOT / "docs" / "independence.md").read_text(encoding="utf-8")
-    for rule in (*PUBLIC_RULES, *SECRET_RULES):
-        keys = ", ".join(f"`{each}`" for each in rule.keys.split())
-        assert f"| {keys} | {rule.why} | {rule.instead} |" in page
-    for kind in ("fixed", "own", "shown"):
-        for key in (each for each, found in KEYS.items() if found == kind):
-            model, _, name = key.partition(".")
-            (row,) = [line for line in page.splitlines() if line.startswith(f"| *{kind}* | `{model}` |")]
-            assert f"`{name}`" in row
-
-
 QUADRATIC = {"problem": {"kind": "quadratic", "dimension": 3}, "step_size": 0.1, "local_steps": 1}
 PRIVACY = {"mechanism": "independent", "noise_multiplier": 1, "delta": 1e-4, "clip": 1, "training": "noise"}
 

@@ -41,7 +41,9 @@ _SHUFFLE, _TURN, _PROPORTIONS, _PICKS = (family << 40 for family in range(4))
 
 
 class _Choice(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(
+        strict=True, frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 class Digits(_Choice):
@@ -51,10 +53,13 @@ class Digits(_Choice):
 
 
 class Mnist(_Choice):
-    """MNIST from local files: a folder of IDX files, or an .npz file; by default what `MNIST_FOLDER` names."""
+    """MNIST from local files: a folder of IDX files, gzipped or not, or an .npz file."""
 
     kind: Literal["mnist"] = "mnist"
     path: NameOfFile | None = None
+    """Folder of IDX files, or .npz file, relative to the scenario's folder; by default what the environment variable
+    FEDSIM_MNIST names.
+    """
 
 
 class MnistSample(_Choice):
@@ -64,10 +69,15 @@ class MnistSample(_Choice):
 
 
 class DataFile(_Choice):
-    """Arrays x_train, y_train, x_test, y_test in .npz, or columns client, x, y, and perhaps split, in Parquet."""
+    """Samples from a file.
+
+    `npz` has the arrays x_train, y_train, x_test and y_test, and client_train where samples have owners. `parquet` has
+    the columns client, x (a list of numbers), y, and split (train, or to test on) where there is one.
+    """
 
     kind: Literal["npz", "parquet"]
     path: NameOfFile
+    """The file, relative to the scenario's folder."""
 
 
 class Natural(_Choice):
@@ -81,7 +91,9 @@ class Tied(_Choice):
 
     kind: Literal["tied"] = "tied"
     to: Literal["group", "time_zone", "speed", "availability"]
+    """Trait by which devices are ordered; `availability` is the share of the run in which they are available."""
     per_client: Annotated[int, Field(ge=1)] = 2
+    """Shards of each client."""
 
 
 class Iid(_Choice):
@@ -95,6 +107,7 @@ class DirichletPartition(_Choice):
 
     kind: Literal["dirichlet"] = "dirichlet"
     concentration: Annotated[float, Field(gt=0)] = 0.3
+    """Small: clients with few labels each; large: nearly the same labels for all."""
 
 
 class Shards(_Choice):
@@ -102,7 +115,9 @@ class Shards(_Choice):
 
     kind: Literal["shards"] = "shards"
     per_client: Annotated[int, Field(ge=1)] = 2
+    """Shards of each client."""
     shuffled: bool = True
+    """Whether shards are dealt at random, or in the order of clients."""
 
 
 Data: TypeAlias = Annotated[Digits | Mnist | MnistSample | DataFile, Kinds()]
@@ -134,15 +149,19 @@ class ChosenData:
     folder: Path = field(default=Path(), repr=False)
     # by device, of shape (N,): group, time_zone, speed, availability; those of the scenario's population
     traits: Mapping[str, Any] | None = field(default=None, repr=False)
-    # ``digits``; ``mnist_sample``; ``{kind: mnist, path: ...}``; ``{kind: npz, path: ...}``; ``{kind: parquet, ...}``
     data: Data = field(default_factory=Digits)
-    # ``natural``, the default for data that name clients; ``iid``; ``{kind: dirichlet, concentration: 0.3}``, the
-    # default for others; ``{kind: shards, per_client: 2, shuffled: true}``; ``{kind: tied, to: time_zone}``
+    """Where the samples come from."""
     partition: Partition | None = None
-    # ``clients``: the mean of the f_i; ``samples``: weighted by n_i, for which f_i is multiplied by N n_i / sum_j n_j
+    """How samples are shared among clients, equally many each but for `natural`; `natural` by default where data name
+    clients, else `dirichlet`.
+    """
     objective: Literal["clients", "samples"] = "clients"
-    # draws test samples and partition; the scenario's seed by default
+    """`clients`: the mean of the f_i; `samples`: weighted by each client's number of samples n_i, for which f_i is
+    multiplied by N n_i / sum n_j.
+    """
     data_seed: Annotated[int, Field(ge=0, lt=2**64)] | None = None
+    """Seed of test samples and partition, and of the initial parameters of a PyTorch module; by default the scenario's.
+    """
     _members: Any = field(init=False, repr=False)  # those of `Federated`, as the problem keeps them
     counts: Ints | None = field(init=False, repr=False, default=None)  # n_i, (N,), where these differ
     factors: Floats | None = field(init=False, repr=False, default=None)  # of the f_i, (N,), where these are not 1

@@ -32,7 +32,7 @@ OPTIMIZERS: Final = Registry[Optimizer](
         "debiased_fedbuff": "fedsim.learning.optimizers.fedbuff:DebiasedFedBuff",
         "fadas": "fedsim.learning.optimizers.fadas:Fadas",
     },
-    offered=("pi", "frequency", "predicted"),
+    offered=("pi", "frequency", "shares", "predicted"),
     beside=("name", "local_step_size", "server", "update_clip"),
     error=LearningError,
     at="learning.optimizers[]",

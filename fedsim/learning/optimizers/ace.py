@@ -48,8 +48,8 @@ class LastChanges:
 class Ace(RemembersParticipants, PlainSteps[LastChanges]):
     """ACE, and ACED. Its state is the last change of each client."""
 
-    # the largest age, in steps, of a last report that counts (ACED); None for no limit (ACE)
     max_age: Annotated[int, Field(ge=0)] | None = None
+    """Largest age, in reports, of a client's last report that counts (ACED); null: any (ACE)."""
 
     def init(self, clients: int, dimension: int) -> LastChanges:
         return LastChanges(ByParticipant(clients, dimension), np.zeros(dimension), clients)

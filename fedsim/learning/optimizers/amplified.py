@@ -53,9 +53,12 @@ class Amplified:
 
     footprint: ClassVar[Footprint] = Footprint(server=1)
 
-    # P, rounds (versions, with a buffered server); for cyclic participation the length of a cycle
     interval: Annotated[int, Field(ge=1)] = 10
-    amplification: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.5  # eta; 1 amplifies nothing
+    """P: rounds, or versions of a buffered server, over which the change is amplified; for cyclic participation the
+    length of a cycle.
+    """
+    amplification: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.5
+    """Factor on the change over an interval; 1 amplifies nothing. Larger ones need shorter steps."""
 
     def overdue(self, current: CurrentInterval, cohort: Cohort) -> bool:
         """Say whether an earlier interval has ended without a report in its last round."""

@@ -61,14 +61,16 @@ class DebiasedFedAvg(MeanChange[ParticipationCounts]):
     Raises a `LearningError` if a prior from theory is asked for and there is none.
     """
 
-    clip: Annotated[float, Field(ge=1)] | None = None  # largest nu_i; None for no bound, as in the paper
-    # rounds (versions, with a buffered server) from the start in which every nu_i is 1
+    clip: Annotated[float, Field(ge=1)] | None = None
+    """Upper bound of nu_i; a client whose true weight is larger keeps a bias. null: none, as in the paper."""
     warm_up: Annotated[int, Field(ge=0)] = 0
-    counts: Literal["pulls", "shares"] = "pulls"  # what is counted of a report: 1/|S_t|, or 1 in rounds of all sizes
-    # reports counted in advance, the mean over clients
+    """Rounds, or versions, from the start in which every nu_i is 1, while participations are counted already."""
+    counts: Literal["pulls", "shares"] = "pulls"
+    """What a report counts: `pulls`, 1 / |S_t|; `shares`, 1 in rounds of any size."""
     prior: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    # how they are shared out: ``uniform``, evenly; ``theory``, as `pi`
+    """Reports of each client, on average, that are counted in advance; their weight vanishes in time."""
     prior_from: Literal["uniform", "theory"] = "uniform"
+    """How the prior is shared out: `uniform`, evenly; `theory`, by the shares that theory predicts."""
     # pi, shares: given by the scenario's run, see `Optimizer`
     pi: Floats | None = field(default=None, compare=False)
     shares: Floats | None = field(default=None, compare=False)
@@ -121,9 +123,10 @@ class OracleWeighted(MeanChange[Floats]):
     # pi, frequency, predicted: given by the scenario's run, see `Optimizer`
     pi: Floats | None = None
     frequency: Floats | None = None
-    # which of them to weight by: ``theory`` (`pi`), ``log`` (`frequency`, which exists for every scenario), or
-    # ``predicted``, which is called for this source only
     source: Literal["theory", "log", "predicted"] = "theory"
+    """Where the weights come from: `theory`; `log`, the whole log, which every scenario has; `predicted`, a mean field
+    of devices that come and go.
+    """
     predicted: Callable[[], Floats] | None = None
     known: Floats = field(init=False)  # that of the source
     frequency_option: ClassVar[FrequencyOption] = FrequencyOption(

@@ -35,13 +35,16 @@ class Fadas(PlainSteps[_Moments]):
     """FADAS. Its state is (m, v, w), each of shape (d,)."""
 
     footprint: ClassVar[Footprint] = Footprint(server=3)
-    step_size: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.01  # eta
-    delay_threshold: Annotated[int, Field(ge=0)] | None = 1  # tau_c, in versions; None shortens no step
-    # beta_1, beta_2: shares of the first and second moment that are kept
+    step_size: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.01
+    """Step size of the server."""
+    delay_threshold: Annotated[int, Field(ge=0)] | None = 1
+    """Largest staleness of a buffer, in versions, above which the step is at most 1 / that staleness; null: never."""
     beta_1: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    """Share of the first moment that is kept."""
     beta_2: Annotated[float, Field(ge=0, lt=1)] = 0.99
-    # keeps the step finite where nothing has moved yet
+    """Share of the second moment that is kept."""
     epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1e-8
+    """Added to the root of the second moment, so that the step stays finite where nothing has moved yet."""
 
     def init(self, _clients: int, dimension: int) -> _Moments:
         return np.zeros(dimension), np.zeros(dimension), np.zeros(dimension)

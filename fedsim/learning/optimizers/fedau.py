@@ -43,7 +43,8 @@ class IntervalCounts:
 class FedAu(PlainSteps[IntervalCounts]):
     """FedAU. Its state counts the participation intervals."""
 
-    cutoff: Annotated[int, Field(ge=1)] | None = 50  # the length at which an interval is closed; None for no limit
+    cutoff: Annotated[int, Field(ge=1)] | None = 50
+    """Length, in rounds, at which a participation interval is closed; null: none is."""
 
     def init(self, clients: int, _dimension: int) -> IntervalCounts:
         count, length, begin = np.zeros((3, clients), dtype=np.int64)

@@ -57,7 +57,10 @@ class FedAvg(Stateless, PlainSteps[None], MeanChange[None]):
 class FedProx(Stateless, MeanChange[None]):
     """FedProx, which has no state."""
 
-    mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1  # weight of the proximal term; 0 is FedAvg
+    mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1
+    """Weight of the proximal term mu (x - x_t), which is added to gradients; 0 is FedAvg. The step size times mu must
+    be well below 2.
+    """
 
     ignores_schedule = staticmethod(lambda _options: True)
 

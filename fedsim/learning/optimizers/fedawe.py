@@ -52,8 +52,10 @@ class FedAwe(RemembersParticipants):
 
     footprint: ClassVar[Footprint] = Footprint(client=1)
     reuses_updates: ClassVar[bool] = False
-    # eta, the server's step size, which scales the echoes
     step_size: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    """Step size of the server, which multiplies each client's change by the rounds it missed. Local steps x step size x
+    curvature x rounds missed must be well below 2.
+    """
 
     def init(self, clients: int, dimension: int) -> OwnModels:
         return OwnModels(ByParticipant(clients, dimension), np.full(clients, -1), np.zeros((0, dimension)))

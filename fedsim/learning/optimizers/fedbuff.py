@@ -49,11 +49,13 @@ from fedsim.learning.optimizers.optimizer import Cohort, LongRun, PlainSteps, St
 class Discounted:
     """An optimizer that discounts reports by their staleness."""
 
-    exponent: Annotated[float, Field(ge=0)] = 0.5  # a; at 0 stale reports count as much as fresh ones
-    # what the sum is divided by: ``buffer``, the number of reports, or ``weights``, the sum of their s
+    exponent: Annotated[float, Field(ge=0)] = 0.5
+    """a in the discount (1 + staleness)^-a; at 0 stale reports count as much as fresh ones."""
     normalise: Literal["buffer", "weights"] = "buffer"
-    # staler reports count for nothing, though they have filled the buffer; None for no limit
+    """What the sum of a buffer is divided by: `buffer`, the number of reports; `weights`, the sum of their discounts.
+    """
     max_staleness: Annotated[int, Field(ge=0)] | None = None
+    """Reports that are staler, in versions, have no weight, though they fill the buffer; null: all have."""
 
     def discounts(self, staleness: Ints) -> tuple[Floats, float]:
         """Return s(tau) of each report, shape (B,), and the number by which their sum is divided."""
@@ -81,9 +83,10 @@ class FedBuff(Stateless, Discounted, PlainSteps[None]):
 class DebiasedFedBuff(Discounted, PlainSteps[ParticipationCounts]):
     """Debiased FedBuff. Its state is m_i and M; further options as in `Discounted`."""
 
-    # what m_i counts: ``discounted`` reports, which removes the bias of the discount too, or ``reports``
     count: Literal["discounted", "reports"] = "discounted"
-    clip: Annotated[float, Field(ge=1)] | None = None  # largest nu_i; None for no bound
+    """What lambda_i counts: `discounted` reports, which removes the discount's bias too, or `reports`."""
+    clip: Annotated[float, Field(ge=1)] | None = None
+    """Upper bound of nu_i; null: none."""
 
     def init(self, clients: int, _dimension: int) -> ParticipationCounts:
         return ParticipationCounts(np.zeros(clients))

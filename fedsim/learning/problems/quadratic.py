@@ -49,16 +49,20 @@ class Quadratic:
 
     clients: int
     seed: int = field(repr=False)
-    dimension: Annotated[int, Field(ge=1)] = 10  # d
-    # standard deviation of a client's centre around that of its cluster, in each coordinate
+    dimension: Annotated[int, Field(ge=1)] = 10
+    """d: coordinates of the model."""
     spread: Annotated[float, Field(ge=0)] = 1.0
-    clusters: Annotated[int, Field(ge=1)] = 1  # number of clusters
-    cluster_spread: Annotated[float, Field(ge=0)] = 0.0  # standard deviation of the centres of clusters
-    offset: Annotated[float, Field(allow_inf_nan=False)] = 0.0  # added to every coordinate of all centres
-    # standard deviation of log h_ij; 0 gives all clients the curvature 1
+    """Standard deviation of a client's centre around that of its cluster, in each coordinate."""
+    clusters: Annotated[int, Field(ge=1)] = 1
+    """Number of clusters: blocks of consecutive clients whose data are alike."""
+    cluster_spread: Annotated[float, Field(ge=0)] = 0.0
+    """Standard deviation of the centres of clusters, in each coordinate."""
+    offset: Annotated[float, Field(allow_inf_nan=False)] = 0.0
+    """Added to every coordinate of all centres."""
     curvature_spread: Annotated[float, Field(ge=0)] = 0.0
-    # draws the centres and curvatures; the scenario's seed by default
+    """Standard deviation of the logarithm of curvatures; 0 gives all clients curvature 1."""
     data_seed: Annotated[int, Field(ge=0, lt=2**64)] | None = None
+    """Seed of centres and curvatures; by default the scenario's."""
     centres: Floats = field(init=False, repr=False)
     curvatures: Floats = field(init=False, repr=False)
     optimum: Floats = field(init=False, repr=False)
@@ -133,8 +137,10 @@ class Quadratic:
 class SampledQuadratic(Quadratic):
     """The same objectives as means over samples, so that clients can train on minibatches."""
 
-    samples: Annotated[int, Field(ge=1)] = 100  # n, the samples of each client
-    noise: Annotated[float, Field(ge=0)] = 1.0  # standard deviation of a sample in each coordinate
+    samples: Annotated[int, Field(ge=1)] = 100
+    """Samples of each client."""
+    noise: Annotated[float, Field(ge=0)] = 1.0
+    """Standard deviation of a sample in each coordinate."""
 
     @staticmethod
     def size(clients: int, options: Mapping[str, Any]) -> tuple[int, int]:

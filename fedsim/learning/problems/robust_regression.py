@@ -50,16 +50,20 @@ class RobustRegression:
 
     clients: int
     seed: int = field(repr=False)
-    dimension: Annotated[int, Field(ge=1)] = 20  # d, the number of features
-    samples: Annotated[int, Field(ge=1)] = 100  # n, the samples of each client
-    # draws the data; the scenario's seed by default. Set it to keep the data while the participation varies
+    dimension: Annotated[int, Field(ge=1)] = 20
+    """d: number of features."""
+    samples: Annotated[int, Field(ge=1)] = 100
+    """Samples of each client."""
     data_seed: Annotated[int, Field(ge=0, lt=2**64)] | None = None
-    # ``shared``: one number for all clients; ``per_client``: one for each. Then the optima of the clients lie about 10
-    # apart in every coordinate, and in some draws the loss hardly descends
+    """Seed of the data, to keep them while participation varies; by default the scenario's."""
     alpha: Literal["shared", "per_client"] = "shared"
-    # ``index``: client i has features of scale 2/i, so that consecutive clients are alike; ``shuffled``: the same
-    # objectives, assigned to the clients at random
+    """`shared`: one centre is drawn for all clients; `per_client`: one for each, so that their optima lie about 10
+    apart in every coordinate, and in some draws the loss hardly falls.
+    """
     order: Literal["index", "shuffled"] = "index"
+    """`index`: features of client i have the scale 2/i, so that consecutive clients are alike; `shuffled`: the same
+    objectives, assigned to clients at random.
+    """
     features: Floats = field(init=False, repr=False)
     targets: Floats = field(init=False, repr=False)
 

@@ -26,7 +26,8 @@ from fedsim.learning.problems.problem import Gradients, repeated_cohort
 class SoftmaxRegression(ChosenData):
     """Softmax regression on data with labels; its parameters are W row by row, shape ((features + 1) x classes,)."""
 
-    l2: Annotated[float, Field(ge=0)] = 1e-3  # strength of the regularisation
+    l2: Annotated[float, Field(ge=0)] = 1e-3
+    """Strength of the regularisation (l2 / 2) |x|^2."""
 
     check_options = staticmethod(missing_extras)
 

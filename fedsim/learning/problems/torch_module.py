@@ -44,6 +44,7 @@ class DenseNetwork:
 
     widths: tuple[int, ...]
     l2: float = 0.0
+    """Strength of the regularisation (l2 / 2) |x|^2."""
 
     def values(self, models: Any, inputs: Any, targets: Any) -> tuple[Any, Any]:
         """Return the mean cross-entropy of each model over its own samples, shape (M,), and the gradients, (M, d).
@@ -146,19 +147,24 @@ class TorchModule(ChosenData):
     more than parameters and samples: batch normalisation, dropout.
     """
 
-    # ``mlp``, or a class ``package.module:Name`` that makes a torch.nn.Module
     module: NameOfCode = MLP
-    # what its constructor is called with; for ``mlp``, ``hidden`` are the widths of the hidden layers
+    """`mlp`, three fully connected layers, or a class `package.module:Name` that makes a torch.nn.Module; it may have
+    neither batch normalisation nor dropout.
+    """
     arguments: dict[str, Any] = field(default_factory=dict)
-    # a function of torch.nn.functional, or ``package.module:name``; called with outputs and targets
+    """Arguments of its constructor; for `mlp`, `hidden` lists the widths of the hidden layers."""
     loss: NameOfCode = "cross_entropy"
-    l2: Annotated[float, Field(ge=0)] = 0.0  # strength of the regularisation, (l2 / 2) |x|^2
-    # ``auto`` for a GPU if there is one; else a name that PyTorch knows
+    """A function of torch.nn.functional, or `package.module:name`; it is called with outputs and targets."""
+    l2: Annotated[float, Field(ge=0)] = 0.0
+    """Strength of the regularisation (l2 / 2) |x|^2."""
     device: Annotated[str, Field(min_length=1)] = "auto"
-    dtype: Literal["float32", "float64"] = "float32"  # in which the module computes; models are float64 in any case
-    # of PyTorch on the CPU, for the whole process; None leaves PyTorch's own setting. More than one slows small modules
-    # down, by a factor of ten if the cores are shared with others
+    """`auto`: a GPU if there is one, else the CPU; or a name that PyTorch knows."""
+    dtype: Literal["float32", "float64"] = "float32"
+    """Precision of local steps; the server's models are float64 in any case."""
     threads: Annotated[int, Field(ge=1)] | None = 1
+    """Threads of PyTorch on the CPU, for the whole process; null leaves PyTorch's setting. More than one slows small
+    modules.
+    """
 
     check_options = staticmethod(_check_options)
 

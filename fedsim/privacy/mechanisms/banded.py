@@ -29,8 +29,10 @@ class Banded:
 
     ignores_caps: ClassVar[bool] = True
 
-    bands: Annotated[int, Field(ge=1)] | None = None  # number of coefficients; by default b, and never more than some b
-    objective: Objective = "rms"  # the error to minimise: its root mean square over the rounds, or its maximum
+    bands: Annotated[int, Field(ge=1)] | None = None
+    """Number of coefficients of C, at most b; by default b."""
+    objective: Objective = "rms"
+    """Error to minimise: its root mean square over the rounds (`rms`), or its maximum (`max`)."""
 
     def coefficients(self, bounds: ParticipationBounds) -> Floats:
         own = {bounds.min_separation, max(each.min_separation for each in bounds.of_clients)}

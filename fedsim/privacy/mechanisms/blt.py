@@ -32,8 +32,10 @@ _STARTS, _FEWER, _MANY_ROUNDS = 5, 2, 10_000  # of the search, for each number o
 class Blt:
     """A Toeplitz C of a few geometric series."""
 
-    buffers: Annotated[int, Field(ge=1, le=8)] = 3  # number of geometric series
-    objective: Objective = "rms"  # the error to minimise: its root mean square over the rounds, or its maximum
+    buffers: Annotated[int, Field(ge=1, le=8)] = 3
+    """Number of geometric series, each with a buffer at the server."""
+    objective: Objective = "rms"
+    """Error to minimise: its root mean square over the rounds (`rms`), or its maximum (`max`)."""
 
     def coefficients(self, bounds: ParticipationBounds) -> Floats:
         return series(*self.parameters(bounds), bounds.rounds)

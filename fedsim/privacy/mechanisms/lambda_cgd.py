@@ -24,8 +24,10 @@ from fedsim.privacy.optimized import Objective, cached, objective_of
 class LambdaCgd:
     """A Toeplitz C of the powers of one number."""
 
-    cancelled: Annotated[float, Field(ge=0, lt=1)] | None = None  # lambda; by default the one of the least error
-    objective: Objective = "rms"  # the error to minimise: its root mean square over the rounds, or its maximum
+    cancelled: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """Share of the last round's noise that is taken back; by default the one with the least error."""
+    objective: Objective = "rms"
+    """Error to minimise: its root mean square over the rounds (`rms`), or its maximum (`max`)."""
 
     def coefficients(self, bounds: ParticipationBounds) -> Floats:
         return np.asarray(self._share(bounds) ** np.arange(bounds.rounds, dtype=np.float64))
