@@ -28,7 +28,7 @@ def engine(devices: int, availability: str) -> tuple[float, int]:
     import fedsim.simulation.engine as simulation
     from fedsim.population import build_population
     from fedsim.scenario import Scenario
-    from fedsim.simulation.world import Clock
+    from fedsim.simulation.clock import Clock
 
     handled = 0
 

@@ -28,7 +28,8 @@ UnitOption = Annotated[str | None, Option(help="Of times that are numbers: s, ms
 
 def log_of(file: Path, columns: str | None, outcomes: str | None, base: str | None, unit: str | None) -> dict[str, Any]:
     """Return the `log` of a scenario as the options of a command say it."""
-    from fedsim.scenario.log import HOWS, LOG_ROLES
+    from fedsim.common.outcomes import HOWS
+    from fedsim.scenario.log import LOG_ROLES
 
     meant = {
         word: how

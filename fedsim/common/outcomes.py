@@ -1,25 +1,61 @@
-"""How sessions and rounds end: the words of the log, with what each means."""
+"""How sessions and rounds end: the words of the log, with all that follows from each."""
 
-from typing import Final
+from typing import Final, Literal, NamedTuple
+
+
+class SessionOutcome(NamedTuple):
+    """One way in which sessions end."""
+
+    words: str
+    how: Literal["reported", "dropped", "late", "cut"]
+    """What the log of a server can tell of it: a whole report in time, one after the limit, or that the device
+    (dropped) or the server (cut) ended the session before it had sent all."""
+    counted: bool = False
+    """Whether it has a column in the table of rounds."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the session ended before it had sent all."""
+        return self.how in {"dropped", "cut"}
+
+    @property
+    def by_device(self) -> bool:
+        """Whether the device, and not the server, is the cause that no report was taken."""
+        return self.how in {"dropped", "late"}
+
+
+class RoundOutcome(NamedTuple):
+    """One way in which rounds close."""
+
+    words: str
+    remaining: Literal["aborted", "late"] = "aborted"
+    """What becomes of the sessions that still run: the server ends them, or their reports come too late."""
+
 
 SESSION_OUTCOMES: Final = {
-    "reported": "the report was taken",
-    "dropped": "the device became unavailable",
-    "late": "the report came after the deadline",
-    "aborted": "the round had closed, or the run was over",
-    "stale": "the report was too many versions late",
-    "failed": "the report came, and its round failed",
+    "reported": SessionOutcome("the report was taken", "reported", counted=True),
+    "dropped": SessionOutcome("the device became unavailable", "dropped", counted=True),
+    "late": SessionOutcome("the report came after the deadline", "late", counted=True),
+    "aborted": SessionOutcome("the round had closed, or the run was over", "cut"),
+    "stale": SessionOutcome("the report was too many versions late", "reported"),
+    "failed": SessionOutcome("the report came, and its round failed", "reported"),
 }
 """In the order of their codes in the log. A buffered server discards stale reports."""
-COUNTED_OUTCOMES: Final = ("reported", "dropped", "late")
+CODES: Final = {outcome: code for code, outcome in enumerate(SESSION_OUTCOMES, start=1)}
+"""What stands for each in arrays; 0 for a session that has not ended."""
+HOWS: Final = tuple(dict.fromkeys(each.how for each in SESSION_OUTCOMES.values()))
+"""How sessions end in the log of a server."""
+OUTCOME_OF: Final = {how: next(name for name, each in SESSION_OUTCOMES.items() if each.how == how) for how in HOWS}
+"""The outcome that stands for each in a run that such a log is made into."""
+COUNTED_OUTCOMES: Final = tuple(name for name, each in SESSION_OUTCOMES.items() if each.counted)
 """Those that have a column in the table of rounds."""
 ROUND_OUTCOMES: Final = {
-    "target": "enough clients reported",
-    "deadline": "time was up first",
-    "exhausted": "nobody was left who could report",
-    "empty": "the draw chose nobody",
-    "failed": "fewer reports came than the server needs, and none was taken",
-    "skipped": "too few clients were eligible",
-    "stopped": "the run was over",
+    "target": RoundOutcome("enough clients reported"),
+    "deadline": RoundOutcome("time was up first", remaining="late"),
+    "exhausted": RoundOutcome("nobody was left who could report"),
+    "empty": RoundOutcome("the draw chose nobody"),
+    "failed": RoundOutcome("fewer reports came than the server needs, and none was taken"),
+    "skipped": RoundOutcome("too few clients were eligible"),
+    "stopped": RoundOutcome("the run was over"),
 }
 """The versions of a buffered server are rounds in this sense."""

@@ -17,14 +17,13 @@ from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.errors import RunError
 from fedsim.common.files import ROWS, write_table
 from fedsim.common.instants import each_to_seconds
-from fedsim.common.outcomes import COUNTED_OUTCOMES, SESSION_OUTCOMES
+from fedsim.common.outcomes import CODES, COUNTED_OUTCOMES, SESSION_OUTCOMES
 from fedsim.log import BUFFERED, GAUGE_COUNTS, GAUGES, PARTICIPATIONS, ROUNDS, with_staleness
 from fedsim.log.columns import Arrays, Columns, part_of, with_prefix
 from fedsim.scenario.stop import Counts
 
 RUNNING = 0
-"""Code of a session that has not ended; the others are 1 + their place in `SESSION_OUTCOMES`."""
-CODES = {outcome: code for code, outcome in enumerate(SESSION_OUTCOMES, start=1)}
+"""Code of a session that has not ended; the others are `CODES`."""
 _NAMES = pl.Series([None, *SESSION_OUTCOMES], dtype=PARTICIPATIONS["outcome"])
 _TALLIED = {CODES[outcome]: outcome for outcome in COUNTED_OUTCOMES}
 _NOBODY = dict.fromkeys(("selected", *COUNTED_OUTCOMES), 0)

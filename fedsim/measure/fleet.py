@@ -9,6 +9,7 @@ import polars as pl
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.instants import each_to_ms
 from fedsim.common.keyed import Purpose, stream
+from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.population import Population
 from fedsim.population.sessions import session_phases, upload_bits
 from fedsim.scenario import Scenario
@@ -57,7 +58,9 @@ class Taken:
         wasted: Bools = (part["outcome"] != "reported").to_numpy()[own]
         lengths, group = self.phases(client, number), self._group[client]
         if self.uplink is not None:
-            cut = part["outcome"].is_in(["dropped", "aborted"]).to_numpy()[own]
+            cut = (
+                part["outcome"].is_in([name for name, each in SESSION_OUTCOMES.items() if each.is_cut]).to_numpy()[own]
+            )
             sent = _together(self.uplink, lengths, number, self._update[group], spent, cut)
         whole = spent >= each_to_ms(lengths[0] + lengths[1] + lengths[2])
         begins = np.cumsum(lengths, axis=0) - lengths
@@ -133,6 +136,7 @@ def _together(uplink: float, lengths: Floats, number: Ints, update: Floats, spen
     return share
 
 
+_CUT = [name for name, each in SESSION_OUTCOMES.items() if each.is_cut]
 _MJ_PER_WH = 3.6e6
 _POWER_W = np.array([(each.down_w, each.train_w, each.up_w) for each in DEVICE_CLASSES])
 _BATTERY_WH = np.array([each.battery_wh for each in DEVICE_CLASSES])

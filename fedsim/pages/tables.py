@@ -94,7 +94,7 @@ def ending_table(what: str, endings: pl.DataFrame) -> Table:
     total = endings["len"].sum()
     rows = tuple((str(outcome), count(number), percent(number / total)) for outcome, number in ranked.iter_rows())
     known = ROUND_OUTCOMES | SESSION_OUTCOMES
-    meanings = [f"{outcome}: {known[outcome]}" for outcome, *_ in rows if outcome in known]
+    meanings = [f"{outcome}: {known[outcome].words}" for outcome, *_ in rows if outcome in known]
     note = f"{capitalized('; '.join(meanings))}." if meanings else ""
     return Table(f"How {what} ended", ("Outcome", what.capitalize(), "Share"), rows, note=note)
 

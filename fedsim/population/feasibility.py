@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.common.errors import KeyPath, Mistake
+from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.population.columns import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.units import format_duration
@@ -107,7 +108,7 @@ def _need(scenario: Scenario) -> _Need:
     if server.cooldown_from == "selected":
         return _Need(server.least, server.least)
     # Sessions that drop out or are late keep nobody out.
-    surely = not scenario.losses.keys() & {"dropped", "late"}
+    surely = not any(SESSION_OUTCOMES[outcome].by_device for outcome in scenario.losses)
     return _Need(min(server.cohort, server.least) if surely else 0, server.least)
 
 

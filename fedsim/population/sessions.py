@@ -16,8 +16,9 @@ from fedsim.scenario.session import AnySession
 from fedsim.scenario.work import Work
 
 PHASES = 3
-FailureFunction: TypeAlias = Callable[[Ints, Ints | int], Ints]
-"""After how many milliseconds sessions of clients (n,) fail, at least one, in the sessions of that number."""
+FailureFunction: TypeAlias = Callable[[Ints, Ints | int, int], Ints | int]
+"""The instants (n,) at which sessions of clients (n,) fail by themselves, in the sessions of that number which begin at
+an instant, at least a millisecond after it; `FOREVER` where none does."""
 PhaseFunction: TypeAlias = Callable[[Ints, Ints | int], Floats]
 """How long the phases of sessions of clients (n,) take at speed 1, in the sessions of that number: seconds (3, n)."""
 _LEAST = 1.0  # bits a second; a law may come close to 0
@@ -57,21 +58,21 @@ def session_phases(scenario: Scenario, population: Population, draws: Stream) ->
     return phases
 
 
-def session_failures(scenario: Scenario, population: Population, draws: Stream) -> FailureFunction | None:
-    """Return the function for how long sessions go on before they fail, None where none does.
+def session_failures(scenario: Scenario, population: Population, draws: Stream) -> FailureFunction:
+    """Return the function for when sessions fail.
 
     The draw is keyed by (client, 2 ** 61 + number), so that the lengths of phases are those of a run without failures.
     """
     fails = [group.session.fails for group in scenario.population]
     if not any(fails):
-        return None
+        return lambda _clients, _number, _since: FOREVER
     per_ms = np.array([0.0 if each is None else each.per_hour / HOUR for each in fails])
 
-    def failing(clients: Ints, number: Ints | int) -> Ints:
+    def failing(clients: Ints, number: Ints | int, since: int) -> Ints:
         rate = per_ms[population.group[clients]]
         drawn = draws.exponentials(clients, _FAILURE + number)
         after = np.divide(drawn, rate, out=np.full(len(clients), float(FOREVER)), where=rate > 0)
-        return np.asarray(np.clip(np.ceil(after), 1.0, float(FOREVER // 4)), dtype=np.int64)
+        return since + np.asarray(np.clip(np.ceil(after), 1.0, float(FOREVER // 4)), dtype=np.int64)
 
     return failing
 

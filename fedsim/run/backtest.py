@@ -13,6 +13,7 @@ from fedsim.common.arrays import Ints
 from fedsim.common.formatting import number, percent
 from fedsim.common.instants import DAY_S, HOUR_S
 from fedsim.common.intervals import student_quantile
+from fedsim.common.outcomes import OUTCOME_OF
 from fedsim.measure.participation import gini, l1
 from fedsim.run.preflight import preflight
 from fedsim.scenario import Scenario
@@ -132,7 +133,7 @@ def _figures(
     found = {"updates a day": int((rounds["reported"] > 0).sum()) / days, "reports a day": len(taken) / days}
     for share in (50, 90):
         found[f"length of a round, p{share} (s)"] = float(np.quantile(length, share / 100)) if len(length) else np.nan
-    for outcome in ("reported", "dropped", "late", "aborted"):
+    for outcome in OUTCOME_OF.values():
         found[f"sessions {outcome}"] = int((sessions["outcome"] == outcome).sum()) / max(len(sessions), 1)
     now = scenario.start.timestamp() + sessions["selected_s"].to_numpy()
     local = civil_s(now, clients["time_zone"].gather(sessions["client"]))

@@ -16,8 +16,8 @@ from fedsim.population.sessions import session_phases
 from fedsim.run.check import LENGTH, SEEDS, Check, Grade
 from fedsim.run.federation import PreparedFederation
 from fedsim.scenario import Scenario
+from fedsim.simulation.endings import whole_lengths
 from fedsim.simulation.engine import sample
-from fedsim.simulation.world import whole_lengths
 from fedsim.theory.busy import is_busy
 
 OTHER_SEEDS = "Repeat it with other seeds."

@@ -12,6 +12,7 @@ from fedsim.availability.population import strata
 from fedsim.availability.trace.rows import TraceError
 from fedsim.common.errors import Mistake, ScenarioError
 from fedsim.common.files import UNREADABLE
+from fedsim.common.outcomes import COUNTED_OUTCOMES
 from fedsim.log import BUFFERED, GAUGES, PARTICIPATIONS, ROUNDS
 from fedsim.log.recorder import InMemoryLog
 from fedsim.measure.metrics.own import made_metrics
@@ -157,8 +158,7 @@ def _rounds(log: SessionLog, server: Mapping[str, Any], known: pl.DataFrame | No
         rounds = known.join(rounds, on="round", how="left", suffix="_told", maintain_order="left")
         told = [name for name in ROUNDS if f"{name}_told" in rounds.columns]
         rounds = rounds.with_columns(pl.coalesce(name, f"{name}_told") for name in told)
-        counts = ("selected", *(name for name in ROUNDS if name in {"reported", "dropped", "late"}))
-        rounds = rounds.with_columns(pl.col(name).fill_null(0) for name in counts)
+        rounds = rounds.with_columns(pl.col("selected", *COUNTED_OUTCOMES).fill_null(0))
         rounds = rounds.with_columns(pl.col("outcome").fill_null("skipped"))
     else:
         rounds = rounds.with_columns(opened_s=pl.col("selected_s"))

@@ -5,14 +5,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from fedsim.common.outcomes import HOWS
 from fedsim.scenario.model import SparseModel
 from fedsim.scenario.permissions import NameOfFile
 from fedsim.scenario.units import Instant
 
 LOG_ROLES = ("client", "selected", "ended", "outcome", "round", "class", "time_zone", "weight", "staleness")
 """What a column of a log can be; the first four are needed."""
-HOWS = ("reported", "dropped", "late", "cut")
-"""How sessions of a log end: a report in time, a device that went, a report after the deadline, or the server's end."""
 Unit = Literal["s", "ms", "us", "ns"]
 
 

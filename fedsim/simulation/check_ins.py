@@ -12,13 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.availability.batch import Spells
+from fedsim.availability.batch import Reasons, Spells
 from fedsim.availability.population import PopulationAvailability, Strata
 from fedsim.availability.shocks import availability_of
-from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.arrays import Bits, Bools, Floats, Ints
 from fedsim.common.instants import HOUR, to_ms
 from fedsim.common.keyed import Purpose, Stream, stream
+from fedsim.common.reasons import Reason
 from fedsim.scenario import Scenario
+from fedsim.simulation.arrays.precomputed import PrecomputedAvailability
 
 _DAY = 24  # hours
 _KEPT = 8  # windows whose members are kept
@@ -94,6 +96,42 @@ class Connections:
             for one, own in zip(each.tolist(), np.split(order, at)[1:], strict=True):
                 kept[own] &= np.isin(rank[own], self.pace.members(one))
         return Spells(spells.who[spell][kept], begins[kept], goes[kept])
+
+
+class ConnectedAvailability:
+    """The availability of devices to a server at which they check in: none, while they are not connected."""
+
+    def __init__(self, availability: PrecomputedAvailability, connections: Connections) -> None:
+        self._availability, self._connections = availability, connections
+        self.stratum, self.leaves = availability.stratum, availability.leaves
+
+    def anybody(self, instant: int) -> Ints:
+        return np.flatnonzero(self._connections.connected(instant))
+
+    def possible(self, instant: int) -> Bits | None:
+        found = self._availability.possible(instant)
+        if found is None:
+            return None
+        connected = np.packbits(self._connections.connected(instant), bitorder="little")
+        return found & np.resize(connected, 8 * len(found)).view(np.uint64)
+
+    def everyone(self, instant: int) -> Bools | None:
+        found = self._availability.everyone(instant)
+        return None if found is None else found & self._connections.connected(instant)
+
+    def at(self, clients: Ints, instant: int) -> Bools:
+        answer = self._connections.connected(instant)[clients]
+        answer[answer] = self._availability.at(clients[answer], instant)
+        return answer
+
+    def reasons(self, clients: Ints, instant: int) -> Reasons:
+        against = np.where(self._connections.connected(instant)[clients], np.uint16(0), np.uint16(Reason.NOT_CONNECTED))
+        return self._availability.reasons(clients, instant) | against
+
+    def spells(self, clients: Ints, since: int, until: int) -> Spells:
+        here = np.flatnonzero(self._connections.within(since, until)[clients])
+        who, starts, ends = self._availability.spells(clients[here], since, until)
+        return self._connections.cut(clients, Spells(here[who], starts, ends), since, until)
 
 
 class Pace:

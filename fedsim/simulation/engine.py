@@ -28,12 +28,12 @@ from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.stop import Counts
 from fedsim.selection import Feedback, needs_feedback
-from fedsim.selection.matching import ranking
 from fedsim.simulation.arrays.world import ArrayWorld
+from fedsim.simulation.clock import Clock, Turn
 from fedsim.simulation.gate import Closed, Gate, Learner
 from fedsim.simulation.processes.world import ProcessWorld
 from fedsim.simulation.server import BufferedRun, Federation, Steps, serve, stop_now
-from fedsim.simulation.world import Clock, Sharing, Turn
+from fedsim.simulation.sharing import Alone, sharing
 
 Progress = Callable[[Counts, float], None]
 """Called now and then with what has happened so far and the simulated time in seconds.
@@ -165,7 +165,7 @@ class ServerRun:
         clock: Clock,
         sink: LogSink,
         opening: Callable[[int], None],
-        shared: Sharing | None = None,
+        shared: Alone | None = None,
         weight: float = 1.0,
         *,
         gated: bool = False,
@@ -177,16 +177,14 @@ class ServerRun:
         devices = simulation.devices or strata(scenario, population)
         recorder = Recorder(len(population), devices.names, sink, scenario.server.staleness)
         engine = ArrayWorld if engine_of(scenario) == "vectorized" else ProcessWorld
-        if shared is None and scenario.most_a_day is not None:
-            shared = sharing(clock, scenario, replicate)
+        shared = shared or sharing(clock, scenario, replicate)
         world: Federation = engine(scenario, population, devices, clock, recorder, replicate, shared)
-        if shared is not None:
-            shared.join(scenario.job, weight, recorder, world.roster)
+        shared.join(scenario.job, weight, recorder, world.roster)
         number = self._restore(world, sink, simulation.learner) if isinstance(sink, Journal) else 0
-        self._gate, self._gauges = Gate(world) if gated else None, _gauges(world, devices.of_client)
+        self._gate, self._gauges = Gate(world, steps=gated), _gauges(world, devices.of_client)
         self._stop: Callable[[], None]
         if scenario.server.selects_once:
-            self._rounds, self._stop = serve(world, opening, number, self._gate), partial(stop_now, world)
+            self._rounds, self._stop = serve(world, opening, self._gate, number), partial(stop_now, world)
         else:
             versions = BufferedRun(world, scenario.server, self._gate)
             self._rounds, self._stop = versions.serve(), versions.stop_now
@@ -254,7 +252,7 @@ class ServerRun:
     ) -> Generator[Closed, Feedback | None, None]:
         """Let the clock run until an event has happened, but yield what closes, and pass on what comes of it."""
         while True:
-            closed = [] if self._gate is None else self._gate.closed
+            closed = self._gate.closed
             if until is not None:
                 run_until(self.world.clock, until, tell, closed)
             while closed:
@@ -273,12 +271,6 @@ def run_until(clock: Clock, event: simpy.Event, tell: Callable[[], None], closed
             if event.processed or closed:
                 break
         tell()
-
-
-def sharing(clock: Clock, scenario: Scenario, replicate: int) -> Sharing:
-    """Return what the jobs of a scenario share."""
-    policy, draws = ranking(scenario.matching_policy), stream(scenario.seed, replicate, Purpose.MATCHING)
-    return Sharing(clock, scenario.devices, policy.rank, draws, scenario.most_a_day)
 
 
 def engine_of(scenario: Scenario) -> str:

@@ -1,6 +1,6 @@
 """A gate at the close of each round, where a stepped simulation stops until it has been told what came of it."""
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -12,10 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.errors import RunError
 from fedsim.common.instants import each_to_seconds, to_seconds
+from fedsim.common.outcomes import CODES, ROUND_OUTCOMES
 from fedsim.log.columns import Arrays
-from fedsim.log.recorder import CODES, RUNNING
+from fedsim.log.recorder import RUNNING
 from fedsim.selection import Feedback
-from fedsim.simulation.world import Turn, World
+from fedsim.simulation.clock import Turn
+from fedsim.simulation.world import World
 
 _NAMES = np.array(["", *CODES])
 
@@ -170,26 +172,27 @@ class Learner(Protocol):
 
 
 class Gate:
-    """Notes what closes, in `closed`, and gives the server an event to wait for, once there is something."""
+    """Notes what closes, in `closed`, where somebody `steps` the clock, and has the server wait for them."""
 
-    def __init__(self, world: World) -> None:
-        self._world, self.closed = world, list[Closed]()
-        world.planned, world.recorder.closing = [], self._close
+    def __init__(self, world: World, *, steps: bool) -> None:
+        self._world, self.closed, self._planned = world, list[Closed](), list[tuple[Ints, Ints]]()
+        if steps:
+            world.planned, world.recorder.closing = lambda *each: self._planned.append(each), self._close
 
-    def event(self) -> simpy.Event:
-        """Return an event that happens now, before all else; whoever steps the clock stops before it."""
-        return self._world.clock.at(self._world.clock.now, Turn.GATE)
+    def stop(self) -> Generator[simpy.Event, None, None]:
+        """Wait, if something has closed, for an event that happens now, before all else: the clock stops before it."""
+        if self.closed:
+            yield self._world.clock.at(self._world.clock.now, Turn.GATE)
 
     def _close(self, number: int, instant: int, outcome: str, rows: Ints) -> None:
-        recorder, planned = self._world.recorder, self._world.planned
+        recorder, planned = self._world.recorder, self._planned
         rounds = self._world.scenario.server.selects_once
         if outcome == "stopped" and not rounds:
             return  # its buffer was never full
-        assert planned is not None
         names = ("client", "round", "selected_at", "ended_at", "outcome")
         clients, versions, began, ended, codes = recorder.sessions(rows, *names)
         runs = (codes == RUNNING) | (ended > instant)
-        codes[runs] = CODES["aborted" if outcome == "stopped" else "late"]
+        codes[runs] = CODES[ROUND_OUTCOMES[outcome].remaining]
         none = np.empty((2, 0), dtype=np.int64)
         selected, until = planned[0] if len(planned) == 1 else np.concatenate([none, *planned], axis=1)
         ended = np.where(runs, instant, ended)

@@ -12,8 +12,9 @@ from fedsim.log.recorder import LogSink
 from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.stop import Counts
-from fedsim.simulation.engine import Enough, Progress, ServerRun, Simulation, run_until, sharing
-from fedsim.simulation.world import Clock
+from fedsim.simulation.clock import Clock
+from fedsim.simulation.engine import Enough, Progress, ServerRun, Simulation, run_until
+from fedsim.simulation.sharing import sharing
 
 
 def simulate_jobs(

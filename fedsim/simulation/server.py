@@ -10,13 +10,15 @@ from fedsim.availability.shocks import up_again
 from fedsim.common.errors import StalledError
 from fedsim.common.instants import FOREVER, to_ms
 from fedsim.common.keyed import Purpose, stream
-from fedsim.log.recorder import CODES
+from fedsim.common.outcomes import CODES
 from fedsim.population.sessions import session_key
 from fedsim.scenario.server import BufferedServer, SecureAggregation
 from fedsim.simulation.arrays.world import ArrayRound, ArrayWorld
+from fedsim.simulation.clock import Turn, in_words
+from fedsim.simulation.endings import ABORTED, REPORTED, EndedSession
 from fedsim.simulation.gate import Gate
 from fedsim.simulation.processes.world import ProcessRound, ProcessWorld
-from fedsim.simulation.world import EndedSession, Trial, Turn, in_words
+from fedsim.simulation.selector import Trial
 
 Federation: TypeAlias = ProcessWorld | ArrayWorld
 """A simulation as the server and the gauges see it; both engines have the same public methods and attributes."""
@@ -25,10 +27,10 @@ OpenRound: TypeAlias = ProcessRound | ArrayRound
 Steps: TypeAlias = Generator[simpy.Event, None, None]
 
 
-def serve(world: Federation, opening: Callable[[int], None], number: int = 0, live: Gate | None = None) -> Steps:
+def serve(world: Federation, opening: Callable[[int], None], gate: Gate, number: int = 0) -> Steps:
     """Run rounds from `number` on until the scenario's stop; `opening` is called with each number before it is opened.
 
-    In a `live` simulation it waits at the gate after the close of each round.
+    It stops at the gate after the close of each round.
 
     Raises
     ------
@@ -76,13 +78,12 @@ def serve(world: Federation, opening: Callable[[int], None], number: int = 0, li
             outcome = round_.outcome
             world.close(outcome)
             passed = True
-            if (gate := server.secure_aggregation) is not None:
-                passed = _stay(world, number, gate) >= gate.threshold
-                yield clock.at(clock.now + to_ms(gate.unmasking), Turn.SERVER)
+            if (sums := server.secure_aggregation) is not None:
+                passed = _stay(world, number, sums) >= sums.threshold
+                yield clock.at(clock.now + to_ms(sums.unmasking), Turn.SERVER)
                 world.record_late()
             _record(world, outcome, passed=passed)
-        if live is not None:
-            yield live.event()
+        yield from gate.stop()
         # 6. Pause.
         if pause:
             yield clock.at(clock.now + pause, Turn.SERVER)
@@ -111,7 +112,7 @@ def _gather(world: Federation, number: int) -> Generator[simpy.Event, None, Tria
             raise StalledError(_stalled(world, number, attainable, opened))
         if clock.now >= horizon:
             yield clock.event()  # never: the run ends at this instant, and selects nobody any more
-        yield world.or_news(roster.wait_for(server.least, until))
+        yield world.shared.or_news(roster.wait_for(server.least, until))
         yield clock.at(clock.now, Turn.SERVER)
         if clock.now >= horizon:
             continue
@@ -147,13 +148,13 @@ def _start(world: Federation, number: int, trial: Trial) -> OpenRound:
     return world.start(number, cohort, row, target)
 
 
-def _stay(world: Federation, number: int, gate: SecureAggregation) -> int:
+def _stay(world: Federation, number: int, sums: SecureAggregation) -> int:
     """Count the clients that reported in the open round and stay until the sum is unmasked."""
     clients, now = world.recorder.reporters(), world.clock.now
     draws = stream(world.scenario.own_seed, world.replicate, Purpose.UNMASKING)
-    clients = clients[draws.uniforms(clients, number) >= gate.drop_out]
+    clients = clients[draws.uniforms(clients, number) >= sums.drop_out]
     clients = clients[world.availability.at(clients, now)]
-    until = np.full(len(clients), now + to_ms(gate.unmasking))
+    until = np.full(len(clients), now + to_ms(sums.unmasking))
     return int((world.availability.ends(clients, now, until) > until).sum())
 
 
@@ -175,8 +176,8 @@ class BufferedRun:
     reports have been taken at version v - 1.
     """
 
-    def __init__(self, world: Federation, server: BufferedServer, live: Gate | None = None) -> None:
-        self._live = live
+    def __init__(self, world: Federation, server: BufferedServer, gate: Gate) -> None:
+        self._gate = gate
         self._world, self._server, self._sessions = world, server, world.buffered_sessions()
         starts = to_ms(world.scenario.starts or 0.0)
         self._version, self._taken, self._began = 0, 0, starts
@@ -200,10 +201,9 @@ class BufferedRun:
         while True:
             # 1. Take what has ended: every `buffer` reports make a step, and a version.
             # What ended without a report goes first: it ended before the server's turn, at the version of then.
-            for session in sorted(sessions.take_ended(), key=lambda each: each.outcome == "reported"):
+            for session in sorted(sessions.take_ended(), key=lambda each: each.outcome == REPORTED):
                 self._take(session)
-            if self._live is not None and self._live.closed:
-                yield self._live.event()
+            yield from self._gate.stop()
             if clock.now >= self._horizon or self._reached():
                 break
             # 2. Fill the free places, all at once, as far as somebody is eligible.
@@ -215,7 +215,7 @@ class BufferedRun:
             if self._horizon < FOREVER and not sessions.count and not self._world.roster.attainable():
                 yield clock.event()  # never: the run's duration goes by
             self._check_progress()
-            yield self._world.or_news(sessions.wait(free=free > 0, until=self._began + self._patience))
+            yield self._world.shared.or_news(sessions.wait(free=free > 0, until=self._began + self._patience))
             yield clock.at(clock.now, Turn.SERVER)  # after all devices and sessions of this instant
         # 4. Sessions that still run are no longer needed.
         if clock.now < self._horizon:
@@ -230,13 +230,13 @@ class BufferedRun:
 
     def _take(self, session: EndedSession) -> None:
         world = self._world
-        if session.outcome != "reported" or self._reached():  # this instant's steps may have ended the run
-            self._record(session, "aborted" if session.outcome == "reported" else session.outcome)
+        if session.outcome != REPORTED or self._reached():  # this instant's steps may have ended the run
+            self._record(session, ABORTED if session.outcome == REPORTED else session.outcome)
             return
         self._open_version()
         staleness, limit = self._version - session.version, self._server.max_staleness
         is_stale = limit is not None and staleness > limit
-        self._record(session, "stale" if is_stale else "reported", staleness)
+        self._record(session, CODES["stale"] if is_stale else REPORTED, staleness)
         if is_stale:
             return
         if self._server.cooldown_from == "reported":
@@ -296,6 +296,6 @@ class BufferedRun:
             f"{self._server.buffer:,} reports of its step, {why}; {roster.explain('version')}. What helps: {remedy}"
         )
 
-    def _record(self, session: EndedSession, outcome: str, staleness: int | None = None) -> None:
+    def _record(self, session: EndedSession, outcome: int, staleness: int | None = None) -> None:
         world = self._world
-        world.recorder.end_one(self._version, session.row, world.clock.now, CODES[outcome], staleness)
+        world.recorder.end_one(self._version, session.row, world.clock.now, outcome, staleness)

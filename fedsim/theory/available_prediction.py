@@ -42,6 +42,7 @@ from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.errors import ChainError
 from fedsim.common.instants import DAY_S, FOREVER, each_to_ms, to_ms
 from fedsim.common.later import special
+from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import SyncServer
@@ -125,7 +126,7 @@ def why_not(scenario: Scenario, population: Population) -> str | None:
     if rule is None or not rule.says("chances_now"):
         known = ", ".join(name for name, each in RULES.items() if each.says("chances_now"))
         return f"the selection law {server.selection.kind!r}; it knows {known}"
-    if unknown := [cause for outcome, cause in scenario.losses.items() if outcome not in {"dropped", "late"}]:
+    if unknown := [cause for outcome, cause in scenario.losses.items() if not SESSION_OUTCOMES[outcome].by_device]:
         return unknown[0]
     if scenario.sessions_fail:
         return "session.fails, by which sessions end while their device stays available"

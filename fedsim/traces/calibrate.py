@@ -23,7 +23,7 @@ from fedsim.common.arrays import Bools, Floats
 from fedsim.common.formatting import percent
 from fedsim.common.instants import DAY_S, HOUR_S
 from fedsim.common.later import stats
-from fedsim.scenario.log import HOWS
+from fedsim.common.outcomes import HOWS
 from fedsim.scenario.sources import TimeSource
 from fedsim.scenario.units import format_instant
 from fedsim.traces.fit import FitKind, error_of, fit

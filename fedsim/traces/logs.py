@@ -17,8 +17,9 @@ from fedsim.common.files import UNREADABLE
 from fedsim.common.hints import did_you_mean
 from fedsim.common.instants import DAY_S, HOUR_S
 from fedsim.common.memory import free_bytes, too_much
+from fedsim.common.outcomes import HOWS, OUTCOME_OF, SESSION_OUTCOMES
 from fedsim.common.regular_files import open_regular
-from fedsim.scenario.log import HOWS, LOG_ROLES, ProductionLog
+from fedsim.scenario.log import LOG_ROLES, ProductionLog
 from fedsim.scenario.units import check_time_zone
 from fedsim.traces.text_forms import read_instant
 
@@ -28,14 +29,8 @@ USUAL = {
     "class": ("class", "group"),
 }
 """Names that columns of a log have where nobody says others, beside those of their roles."""
-WORDS = {
-    **dict.fromkeys(("reported", "stale", "failed"), "reported"),
-    "dropped": "dropped",
-    "late": "late",
-    **dict.fromkeys(("aborted", "cut"), "cut"),
-}
-"""What words of a log mean where nobody says so: those of `fedsim.scenario.log.HOWS`, and those of a run."""
-_OUTCOME_OF = {"cut": "aborted"}
+WORDS: dict[str, str] = {outcome: each.how for outcome, each in SESSION_OUTCOMES.items()} | {"cut": "cut"}
+"""What words of a log mean where nobody says so: those of `HOWS`, and those of a run."""
 _LARGEST_LOG, _LARGEST_PACKED = 64 * 2**30, 4 * 2**30
 _BYTES_OF_A_ROW = 150
 _UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
@@ -50,7 +45,7 @@ class SessionLog:
     """The sessions of a log, in the order of their selection; times in seconds since `base`.
 
     Columns: ``client``, its place in `names`; ``selected_s``, ``ended_s``, ``outcome``, a word of
-    `fedsim.common.outcomes`, ``how`` it ended, of `fedsim.scenario.log.HOWS`; where the log has them ``class``,
+    `fedsim.common.outcomes`, ``how`` it ended, of its `HOWS`; where the log has them ``class``,
     ``time_zone``, one of each for a client, ``weight``, ``round`` and ``staleness``.
     """
 
@@ -352,7 +347,7 @@ class _Reader:
         own = [word for word in WORDS if word not in {each.strip().lower() for each in self._asked.outcomes}]
         whole = whole.with_columns(pl.col("outcome", "how").cast(pl.String))
         outcome = pl.when(pl.col("outcome").is_in(own)).then("outcome").otherwise("how")
-        return whole.with_columns(outcome=outcome.replace(_OUTCOME_OF))
+        return whole.with_columns(outcome=outcome.replace(OUTCOME_OF))
 
     def _one_each(self, table: pl.DataFrame, role: str, names: pl.Series) -> pl.DataFrame:
         """Give each client one class, or one time zone: that of most of its sessions."""

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from fedsim.common.outcomes import CODES
 from fedsim.log import GAUGE_COUNTS
-from fedsim.log.recorder import CODES, InMemoryLog, Recorder
+from fedsim.log.recorder import InMemoryLog, Recorder
 
 
 def test_tables_show_seconds() -> None:

@@ -19,7 +19,7 @@ from fedsim.scenario.server import BufferedServer
 from fedsim.scenario.work import Work
 from fedsim.selection import Candidates, Request, selection_law
 from fedsim.simulation import simulate_log
-from fedsim.simulation.world import whole_lengths
+from fedsim.simulation.endings import whole_lengths
 from tests.scenarios import buffered_scenarios
 from tests.selection.cases import Among
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
-from fedsim.simulation.world import Cooldowns
+from fedsim.simulation.cooldowns import Cooldowns
 
 SYNC = {"cohort": 1}
 BUFFERED = {"mode": "buffered", "concurrency": 1, "buffer": 1}

@@ -13,7 +13,7 @@ from fedsim.scenario import Scenario
 from fedsim.scenario.stop import Counts
 from fedsim.simulation import Enough, engine, simulate_log
 from fedsim.simulation.arrays.world import ArrayWorld
-from fedsim.simulation.world import Clock
+from fedsim.simulation.clock import Clock
 from tests.conftest import Load
 
 

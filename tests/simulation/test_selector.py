@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from fedsim.log.recorder import InMemoryLog, Recorder
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
-from fedsim.simulation.world import Selector
+from fedsim.simulation.clock import Clock
+from fedsim.simulation.selector import Selector
 from tests.selection.cases import Among
 
 
@@ -29,7 +30,7 @@ def selector(roster: Counted, law: str, cohort: int = 2) -> Selector:
     data = {"stop": {"rounds": 1}, "population": [{"devices": len(roster.mask)}]}
     case = Scenario.model_validate({**data, "server": {"cohort": cohort, "selection": law}})
     population = build_population(case)
-    return Selector(case, population, roster, Recorder(len(population), [("all", "UTC")], InMemoryLog()), 0)
+    return Selector(case, population, roster, Recorder(len(population), [("all", "UTC")], InMemoryLog()), 0, Clock())
 
 
 LAWS = ["midzuno", "uniform", "successive", "groups", "cyclic", "bernoulli"]

@@ -17,9 +17,9 @@ from fedsim.log.recorder import InMemoryLog
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
+from fedsim.simulation.clock import Clock, Turn
 from fedsim.simulation.processes.roster import Roster
 from fedsim.simulation.processes.world import departures
-from fedsim.simulation.world import Clock, Turn
 from tests import worlds
 from tests.worlds import with_fleet
 

@@ -56,6 +56,10 @@ class PrecomputedAvailability:
         self._instant = instant
         return True
 
+    def anybody(self, instant: int) -> Ints:
+        """Return the clients that are worth asking about, all of them."""
+        return np.arange(len(self.stratum))
+
     def possible(self, instant: int) -> Bits | None:
         """Return the devices that may be available at an instant, as bits; None where that is not known at a glance."""
         return None if self.knows(instant) else self._availability.possible(instant)

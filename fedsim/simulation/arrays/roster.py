@@ -12,13 +12,15 @@ from fedsim.common.reasons import Reason
 from fedsim.log.columns import Arrays
 from fedsim.selection.law import Remembers
 from fedsim.simulation.arrays.precomputed import PrecomputedAvailability
-from fedsim.simulation.check_ins import Connections
-from fedsim.simulation.world import KINDS, NEVER, Clock, Cooldown, Sharing, Turn, count_by_group, explain
+from fedsim.simulation.check_ins import ConnectedAvailability
+from fedsim.simulation.clock import Clock, Turn
+from fedsim.simulation.cooldowns import NEVER, Cooldown
+from fedsim.simulation.exclusions import KINDS, count_by_group, explain
+from fedsim.simulation.sharing import Alone
 
 _CHUNK = 1 << 14  # clients that are looked at together, which bounds the memory
 _FIRST_WINDOW, _LONGEST_WINDOW = 5 * MINUTE, DAY  # of a wait
 _SEPARATION, _COOLDOWN, _SPENT = np.uint16(Reason.SEPARATION), np.uint16(Reason.COOLDOWN), np.uint16(Reason.SPENT)
-_NOT_CONNECTED = np.uint16(Reason.NOT_CONNECTED)
 _IN_SESSION, _GONE = np.uint16(Reason.IN_SESSION), np.uint16(Reason.GONE)
 
 
@@ -32,7 +34,14 @@ class ArrayRoster(Remembers):
     remembered = ("_free_round", "_free_at", "_busy", "_busy_until", "_busy_rest")
 
     def __init__(
-        self, clock: Clock, availability: PrecomputedAvailability, block: int, horizon: int, *, after_report: bool
+        self,
+        clock: Clock,
+        availability: PrecomputedAvailability | ConnectedAvailability,
+        shared: Alone,
+        block: int,
+        horizon: int,
+        *,
+        after_report: bool,
     ) -> None:
         self._clock, self._availability, self._block, self._horizon = clock, availability, block, horizon
         self._group, self._groups = availability.stratum, int(availability.stratum.max()) + 1
@@ -44,8 +53,7 @@ class ArrayRoster(Remembers):
         # Who is in a session, until when, and until when a wall-clock cool-down lasts that has begun with it.
         self._busy: Ints = np.empty(0, dtype=np.int64)
         self._busy_until, self._busy_rest = self._busy, self._busy
-        self.connections: Connections | None = None  # None: the server sees everyone
-        self.shared: Sharing | None = None  # with other jobs
+        self._shared = shared
         self._number = 0
         # What was found out about everyone, and the round and the instant that it belongs to.
         self._at: tuple[int, int] | None = None
@@ -95,12 +103,9 @@ class ArrayRoster(Remembers):
         """The clients in a session of this server."""
         return self._busy[self._busy_until > self._clock.now]
 
-    def _free_from(self, clients: Ints) -> Ints:
+    def _free_from(self, clients: Ints | slice) -> Ints:
         """Return from which instant nothing but separation and availability keeps each client out."""
-        free, shared = self._free_at[clients], self.shared
-        if shared is None:
-            return free
-        return np.maximum(free, np.maximum(shared.busy_until[clients], shared.rest_until[clients]))
+        return self._shared.free_from(clients, self._free_at[clients])
 
     @property
     def last_end(self) -> int:
@@ -113,8 +118,6 @@ class ArrayRoster(Remembers):
         if self._mask is not None:
             return self._mask[clients]
         answer = (self._free_from(clients) <= self._clock.now) & (self._free_round[clients] <= self._number)
-        if self.connections is not None:
-            answer &= self.connections.connected(self._clock.now)[clients]
         left = answer.nonzero()[0]
         answer[left] = self._availability.at(clients[left], self._clock.now)
         return answer
@@ -123,11 +126,7 @@ class ArrayRoster(Remembers):
         """Return the clients who may be available, as bits; None where that is not known at a glance."""
         self._look()
         if self._possible is None:
-            found = self._availability.possible(self._clock.now)
-            if found is not None and self.connections is not None:
-                connected = np.packbits(self.connections.connected(self._clock.now), bitorder="little")
-                found = found & np.resize(connected, 8 * len(found)).view(np.uint64)
-            self._possible = found
+            self._possible = self._availability.possible(self._clock.now)
         return self._possible
 
     def all_eligible(self) -> Bools:
@@ -189,14 +188,9 @@ class ArrayRoster(Remembers):
             until = min(since + length, limit + 1)
             # A block whose last member is free later cannot be ready in this window, nor can who does not come.
             mask = np.repeat((free < until).reshape(-1, block).all(axis=1), block)
-            if self.connections is not None:
-                mask &= self.connections.within(since, until)[clients]
             some = np.flatnonzero(mask)
             if len(some) >= units * block:
-                spells = self._availability.spells(clients[some], since, until)
-                if self.connections is not None:
-                    spells = self.connections.cut(clients[some], spells, since, until)
-                who, starts, ends = spells
+                who, starts, ends = self._availability.spells(clients[some], since, until)
                 starts = np.maximum(starts, free[some[who]])
                 ready = starts < ends
                 who, starts, ends = who[ready], starts[ready], ends[ready]
@@ -220,7 +214,7 @@ class ArrayRoster(Remembers):
 
     def in_session(self) -> Ints:
         """Count everyone in a session by group."""
-        who = self.working if self.shared is None else np.flatnonzero(self.shared.busy_until > self._clock.now)
+        who = self._shared.in_session(self.working)
         return np.bincount(self._group[who], minlength=self._groups)
 
     def reasons(self, clients: Ints) -> Reasons:
@@ -239,11 +233,8 @@ class ArrayRoster(Remembers):
             if not self._after_report:
                 begun |= own[place] & (_SEPARATION | _SPENT)
             own[place] = begun | _IN_SESSION
-        if self.shared is not None:
-            own[self.shared.busy_until[clients] > now] |= _IN_SESSION
-            own[self.shared.rest_until[clients] > now] |= _COOLDOWN
-        if self.connections is not None:
-            own[~self.connections.connected(now)[clients]] |= _NOT_CONNECTED
+        for until, reason in self._shared.against:
+            own[until[clients] > now] |= np.uint16(reason)
         return found | own
 
     def explain(self, turn: str = "round") -> str:
@@ -261,15 +252,11 @@ class ArrayRoster(Remembers):
         """Look at all clients, once in a round and instant."""
         self._look()
         if self._mask is None and (everyone := self._availability.everyone(self._clock.now)) is not None:
-            free = self._free_at if self.shared is None else self._free_from(np.arange(self._clients))
+            free = self._free_from(slice(None))
             self._mask = everyone & (free <= self._clock.now) & (self._free_round <= self._number)
-            if self.connections is not None:
-                self._mask &= self.connections.connected(self._clock.now)
         if self._mask is None:
-            found, some = np.zeros(self._clients, dtype=np.bool_), np.arange(self._clients)
-            if self.connections is not None:
-                some = np.flatnonzero(self.connections.connected(self._clock.now))
-            for clients in _chunks(some):
+            found = np.zeros(self._clients, dtype=np.bool_)
+            for clients in _chunks(self._availability.anybody(self._clock.now)):
                 found[clients] = self.eligible(clients)
             self._mask = found
         return self._mask

@@ -8,49 +8,37 @@ import simpy
 from fedsim.availability.shocks import availability_of
 from fedsim.common.arrays import Ints
 from fedsim.common.instants import FOREVER
+from fedsim.common.outcomes import ROUND_OUTCOMES
 from fedsim.log.columns import Arrays, Columns, part_of, with_prefix
-from fedsim.log.recorder import CODES
 from fedsim.simulation.arrays.precomputed import PrecomputedAvailability
 from fedsim.simulation.arrays.roster import ArrayRoster
-from fedsim.simulation.world import Clock, EndedSession, Selector, Turn, World
+from fedsim.simulation.check_ins import ConnectedAvailability
+from fedsim.simulation.clock import Clock, Turn
+from fedsim.simulation.endings import ABORTED, LATE, REPORTED, EndedSession, Limits
+from fedsim.simulation.selector import Selector
+from fedsim.simulation.world import World
 
 
 class ArrayRound:
-    """One round whose sessions are arrays: `ends` and `outcomes` (n,) are when each ends, and the code of how.
+    """One round whose sessions are arrays: `endings` are when each ends, and how, unless the run is cut off before.
 
-    They hold unless the run is cut off before. `rows` are the recorder's. `may_close` happens when enough have reported
-    or nobody is left; never, where the deadline comes first.
-
-    A session reports at its own end, or drops out at the end of its device's availability if that does not come later.
-    The round may close at the instant of the report that reaches the target, or of the last end. What still runs when
-    it closes is aborted; after a deadline it goes on and is late.
+    `rows` are the recorder's. `may_close` happens when enough have reported or nobody is left: at the instant of the
+    report that reaches the target, or of the last end; never, where the deadline comes first.
     """
 
-    def __init__(
-        self, clock: Clock, number: int, rows: range, target: int, own_ends: Ints, device_ends: Ints, deadline: int
-    ) -> None:
-        now = clock.now
-        dropped = device_ends <= own_ends
-        if some_drop := bool(dropped.any()):
-            ends = np.minimum(own_ends, device_ends)
-            reports = np.sort(own_ends[~dropped])
-        else:
-            ends, reports = own_ends, np.sort(own_ends)
-        enough = reports[target - 1] if len(reports) >= target > 0 else FOREVER
-        close = min(int(enough), int(ends.max(initial=now)))
-        until = now + deadline
+    def __init__(self, clock: Clock, number: int, rows: range, target: int, limits: Limits, deadline: int) -> None:
+        ends, outcomes = self.endings = limits.endings()
+        reports = np.sort(ends[outcomes == REPORTED])
+        enough = int(reports[target - 1]) if len(reports) >= target > 0 else FOREVER
+        last, until = int(ends.max(initial=clock.now)), clock.now + deadline
+        close = min(enough, last)
         self.number, self.rows, self.open, self.stopped = number, rows, True, False
         self._clock, self._target, self._reports, self._all_ends = clock, target, reports, ends
         self.may_close = clock.at(close, Turn.SERVER) if close <= until else clock.event()
-        outcomes = np.full(len(ends), CODES["reported"], dtype=np.int8)
-        if some_drop:
-            outcomes[dropped] = CODES["dropped"]
         if close > until:
-            outcomes[(ends > until) & ~dropped] = CODES["late"]
-        elif (cut := ends > close).any():
-            outcomes[cut] = CODES["aborted"]
-            ends = np.where(cut, close, ends)
-        self.ends, self.outcomes = ends, outcomes
+            self.endings = limits.endings(until, ROUND_OUTCOMES["deadline"].remaining, cuts=False)
+        elif close < last:
+            self.endings = limits.endings(close, ROUND_OUTCOMES["target"].remaining)
 
     @property
     def any_running(self) -> bool:
@@ -88,18 +76,9 @@ class ArrayBufferedSessions:
 
     def start(self, version: int, key: int, cohort: Ints, row: int) -> None:
         """Work out how sessions end; `key` is that of their lengths, `row` the recorder's of the first."""
-        now = self._clock.now
-        limit = now + self._world.deadline
-        own_ends = self._world.own_ends(cohort, key)
-        ends = np.minimum(own_ends, limit)
-        device_ends = np.minimum(self._world.availability.ends(cohort, now, ends), self._world.failures(cohort, key))
-        dropped = device_ends <= ends
-        outcomes = np.where(dropped, "dropped", np.where(own_ends > limit, "late", "reported"))
-        ends = np.where(dropped, device_ends, ends)
-        self._world.take(cohort, ends)
-        for place, (end, client, outcome) in enumerate(
-            zip(ends.tolist(), cohort.tolist(), outcomes.tolist(), strict=True), start=row
-        ):
+        columns = (cohort, *self._world.given_up(cohort, key))
+        ends = zip(*(each.tolist() for each in columns), strict=True)
+        for place, (client, end, outcome) in enumerate(ends, start=row):
             heappush(self._ends, (end, EndedSession(place, client, version, outcome)))
 
     def take_ended(self) -> list[EndedSession]:
@@ -118,7 +97,7 @@ class ArrayBufferedSessions:
 
     def abort(self) -> list[EndedSession]:
         """Cut all sessions short: the run is over."""
-        ended = sorted(session._replace(outcome="aborted") for _, session in self._ends)
+        ended = sorted(session._replace(outcome=ABORTED) for _, session in self._ends)
         self._ends.clear()
         self._world.let_go()
         return ended
@@ -135,12 +114,13 @@ class ArrayWorld(World):
         scenario, server, horizon = self.scenario, self.scenario.server, self.scenario.stop.horizon
         availability = availability_of(scenario, self.devices, self.replicate)
         self.availability = PrecomputedAvailability(availability, horizon)
-        after_report = server.cooldown_from == "reported"
-        self.roster = ArrayRoster(self.clock, self.availability, server.block, horizon, after_report=after_report)
+        seen, after = self.availability, server.cooldown_from == "reported"
+        if (connections := self.connections) is not None:
+            seen = ConnectedAvailability(self.availability, connections)
+            if connections.pace is not None and not availability.followed.any():
+                connections.pace.availability = availability  # which answers about any instant
+        self.roster = ArrayRoster(self.clock, seen, self.shared, server.block, horizon, after_report=after)
         self.roster.bar(self.population.barred)
-        self.roster.connections, self.roster.shared = self.connections, self.shared
-        if self.connections is not None and self.connections.pace is not None and not availability.followed.any():
-            self.connections.pace.availability = availability  # which answers about any instant
         self.selector = Selector(scenario, self.population, self.roster, self.recorder, self.replicate, self.clock)
         self.last_round: ArrayRound | None = None
         # Sessions that outlast their rounds. A stall may end the run at any round, so that nothing is recorded ahead.
@@ -148,17 +128,14 @@ class ArrayWorld(World):
 
     def start(self, number: int, cohort: Ints, row: int, target: int) -> ArrayRound:
         """Work out how the sessions of a cohort end."""
-        clock, now = self.clock, self.clock.now
-        own_ends = self.own_ends(cohort, number)
-        device_ends = np.minimum(self.availability.ends(cohort, now, own_ends), self.failures(cohort, number))
         rows = range(row, row + len(cohort))
-        round_ = ArrayRound(clock, number, rows, target, own_ends, device_ends, self.deadline)
-        ends = round_.ends
+        round_ = ArrayRound(self.clock, number, rows, target, self.limits(cohort, number), self._deadline)
+        ends, outcomes = round_.endings
         self.take(cohort, ends)
         if self._cooldowns.exclude and self.scenario.server.cooldown_from == "selected":
             self.cool_down(cohort, number)
         elif self._cooldowns.exclude:
-            reported = round_.outcomes == CODES["reported"]
+            reported = outcomes == REPORTED
             self.cool_down(cohort[reported], number, ends[reported])
         self.last_round = round_
         return round_
@@ -167,11 +144,11 @@ class ArrayWorld(World):
         """Close the open round, and record the sessions that have ended by now; after a deadline the others go on."""
         assert self.last_round is not None
         self.last_round.close(outcome)
-        number, rows, ends = self.last_round.number, self.last_round.rows, self.last_round.ends
+        number, rows, (ends, outcomes) = self.last_round.number, self.last_round.rows, self.last_round.endings
         if rows and ends.max() <= self.clock.now:
-            self.recorder.end(number, rows, ends, self.last_round.outcomes)
+            self.recorder.end(number, rows, ends, outcomes)
         elif rows:
-            self._late.add(len(rows), number=number, row=rows, at=ends, outcome=self.last_round.outcomes)
+            self._late.add(len(rows), number=number, row=rows, at=ends, outcome=outcomes)
         self.record_late()
 
     def state(self) -> Arrays:
@@ -193,13 +170,15 @@ class ArrayWorld(World):
     def take(self, clients: Ints, ends: Ints) -> None:
         """Note which clients are in a session, and until when."""
         self.roster.start(clients, ends)
-        if self.shared is not None:
-            self.shared.took(clients, ends)
+        super().take(clients, ends)
+
+    def device_ends(self, cohort: Ints, own: Ints, until: int) -> Ints:
+        """Return when devices leave during sessions that end at `own`, before `until`."""
+        return self.availability.ends(cohort, self.clock.now, np.minimum(own, until))
 
     def let_go(self) -> None:
         """Leave clients whose sessions are cut to other jobs."""
-        if self.shared is not None:
-            self.shared.freed(self.roster.working)
+        self.shared.freed(self.roster.working)
 
     def buffered_sessions(self) -> ArrayBufferedSessions:
         """Return what a buffered server needs of its sessions."""
@@ -211,7 +190,7 @@ class ArrayWorld(World):
         self.record_late()
         stopped = self.last_round.number if self.last_round is not None and self.last_round.stopped else -1
         self._late.get("at")[:] = self.clock.now
-        self._late.get("outcome")[:] = np.where(self._late.get("number") == stopped, CODES["aborted"], CODES["late"])
+        self._late.get("outcome")[:] = np.where(self._late.get("number") == stopped, ABORTED, LATE)
         self.record_late()
 
     def finish(self) -> None:

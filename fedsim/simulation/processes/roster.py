@@ -11,7 +11,8 @@ from fedsim.availability.batch import Reasons
 from fedsim.common.arrays import Bools, Ints
 from fedsim.common.reasons import Reason
 from fedsim.selection import Eligibility
-from fedsim.simulation.world import Clock, Turn, count_by_group, explain
+from fedsim.simulation.clock import Clock, Turn
+from fedsim.simulation.exclusions import count_by_group, explain
 
 # Numbers, which are much faster than an IntFlag.
 SEPARATION, COOLDOWN, SPENT = int(Reason.SEPARATION), int(Reason.COOLDOWN), int(Reason.SPENT)

@@ -1,7 +1,6 @@
 """The process engine: every condition of a device and every session a process on SimPy's clock."""
 
 from collections.abc import Callable, Generator
-from typing import cast
 
 import numpy as np
 import simpy
@@ -12,14 +11,16 @@ from fedsim.availability.shocks import ShockedAvailability, availability_of
 from fedsim.common.arrays import Ints
 from fedsim.common.instants import DAY, FOREVER, to_ms
 from fedsim.common.keyed import Purpose, stream
+from fedsim.common.outcomes import ROUND_OUTCOMES
 from fedsim.common.reasons import REASON_OF
 from fedsim.log.columns import Arrays
-from fedsim.log.recorder import CODES
 from fedsim.simulation.check_ins import Connections
+from fedsim.simulation.clock import Clock, Turn
+from fedsim.simulation.cooldowns import NEVER
+from fedsim.simulation.endings import ABORTED, DROPPED, LATE, REPORTED, EndedSession
 from fedsim.simulation.processes.roster import GONE, IN_SESSION, NOT_CONNECTED, SPENT, Roster
-from fedsim.simulation.world import NEVER, Clock, EndedSession, Selector, Turn, World
-
-_OUTCOMES = {code: outcome for outcome, code in CODES.items()}
+from fedsim.simulation.selector import Selector
+from fedsim.simulation.world import World
 
 
 def condition(
@@ -93,9 +94,9 @@ def departures(
 class SessionProcess:
     """One client's participation in the round or version `number`, in a row of the recorder, and its process.
 
-    `ends` and `outcome` are when and how it ends if nothing cuts it. `on_end` is called with the session and its
-    outcome when it has ended: a method of its own round, so that a late report can never count for another round, or of
-    the sessions of a buffered server.
+    `ends` and `outcome`, a code, are when and how it ends if nothing cuts it. `on_end` is called with the session and
+    its outcome when it has ended: a method of its own round, so that a late report can never count for another round,
+    or of the sessions of a buffered server.
     """
 
     __slots__ = ("_clock", "_on_end", "_process", "client", "ends", "number", "outcome", "row")
@@ -103,12 +104,12 @@ class SessionProcess:
     def __init__(
         self,
         clock: Clock,
-        on_end: Callable[["SessionProcess", str], None],
+        on_end: Callable[["SessionProcess", int], None],
         number: int,
         client: int,
         row: int,
         ends: int,
-        outcome: str = "reported",
+        outcome: int = REPORTED,
     ) -> None:
         self._clock, self._on_end, self.outcome, self.number = clock, on_end, outcome, number
         self.client, self.row, self.ends = client, row, ends
@@ -122,7 +123,7 @@ class SessionProcess:
             return
         self._on_end(self, self.outcome)
 
-    def cut(self, outcome: str) -> None:
+    def cut(self, outcome: int) -> None:
         """End the session before its time."""
         self._process.interrupt()
         self._on_end(self, outcome)
@@ -137,19 +138,19 @@ class ProcessRound:
     turn.
     """
 
-    def __init__(self, clock: Clock, target: int, on_end: Callable[[SessionProcess, str], None]) -> None:
+    def __init__(self, clock: Clock, target: int, on_end: Callable[[SessionProcess, int], None]) -> None:
         self._target, self._on_end = target, on_end
         self.open, self.reported = True, 0
         self.sessions: dict[int, SessionProcess] = {}
         self.may_close = clock.event()
 
-    def ended(self, session: SessionProcess, outcome: str) -> None:
+    def ended(self, session: SessionProcess, outcome: int) -> None:
         """Count a session that has ended; a report is late when the round has closed."""
-        self._on_end(session, "late" if outcome == "reported" and not self.open else outcome)
+        self._on_end(session, LATE if outcome == REPORTED and not self.open else outcome)
         del self.sessions[session.client]
         if not self.open:
             return
-        self.reported += outcome == "reported"
+        self.reported += outcome == REPORTED
         if (self.reported >= self._target or not self.sessions) and not self.may_close.triggered:
             self.may_close.succeed()
 
@@ -170,9 +171,9 @@ class ProcessRound:
     def close(self, outcome: str) -> None:
         """Take no more reports; after a deadline the others may go on, otherwise they are aborted."""
         self.open = False
-        if outcome != "deadline":
+        if ROUND_OUTCOMES[outcome].remaining == "aborted":
             for session in list(self.sessions.values()):
-                session.cut("aborted")
+                session.cut(ABORTED)
 
 
 class ProcessBufferedSessions:
@@ -193,16 +194,9 @@ class ProcessBufferedSessions:
 
     def start(self, version: int, key: int, cohort: Ints, row: int) -> None:
         """Start sessions; `key` is that of their lengths, `row` the recorder's of the first."""
-        now = self._clock.now
-        limit = now + self._world.deadline
-        own_ends, failures = self._world.own_ends(cohort, key), self._world.failures(cohort, key)
-        self._world.take(cohort, own_ends)
-        ends = zip(cohort.tolist(), own_ends.tolist(), failures.tolist(), strict=True)
-        for place, (client, end, fails) in enumerate(ends, start=row):
-            outcome = "dropped" if fails <= min(end, limit) else "late" if end > limit else "reported"
-            until = min(end, limit, fails)
-            session = SessionProcess(self._clock, self._session_ended, version, client, place, until, outcome)
-            self._running[client] = session
+        columns = (cohort, *self._world.given_up(cohort, key))
+        for place, (client, *ending) in enumerate(zip(*(each.tolist() for each in columns), strict=True), start=row):
+            self._running[client] = SessionProcess(self._clock, self._session_ended, version, client, place, *ending)
 
     def take_ended(self) -> list[EndedSession]:
         """Return the sessions that have ended since the last call, in the order of their rows."""
@@ -216,10 +210,10 @@ class ProcessBufferedSessions:
     def abort(self) -> list[EndedSession]:
         """Cut all sessions short as aborted: the run is over."""
         for session in list(self._running.values()):
-            session.cut("aborted")
+            session.cut(ABORTED)
         return self.take_ended()
 
-    def _session_ended(self, session: SessionProcess, outcome: str) -> None:
+    def _session_ended(self, session: SessionProcess, outcome: int) -> None:
         del self._running[session.client]
         self._ended.append(EndedSession(session.row, session.client, session.number, outcome))
         self._world.release(session.client)
@@ -248,10 +242,10 @@ class ProcessWorld(World):
                 without = int(REASON_OF[name])
                 self.roster.hold(client, without)
                 clock.process(condition(clock, self.roster, client, holds, without, self._drop_out))
-        for client in range(0 if self.connections is None else len(self.population)):
-            assert self.connections is not None
-            self.roster.hold(client, NOT_CONNECTED)
-            clock.process(connection(clock, self.roster, client, self.connections))
+        if self.connections is not None:
+            for client in range(len(self.population)):
+                self.roster.hold(client, NOT_CONNECTED)
+                clock.process(connection(clock, self.roster, client, self.connections))
         # Its own, for the server: models that are followed step by step cannot go back.
         self.availability = availability_of(scenario, devices, self.replicate)
         leaving, horizon = np.flatnonzero(availability.may_leave), scenario.stop.horizon
@@ -261,12 +255,11 @@ class ProcessWorld(World):
     def start(self, number: int, cohort: Ints, row: int, target: int) -> ProcessRound:
         """Start a process for each session of a cohort."""
         round_ = self.last_round = ProcessRound(self.clock, target, self._session_ended)
-        ends, failures = self.own_ends(cohort, number), self.failures(cohort, number)
-        self.take(cohort, ends)
-        for place, (client, end, fails) in enumerate(
-            zip(cohort.tolist(), ends.tolist(), failures.tolist(), strict=True), start=row
-        ):
-            self._run_session(round_, number, client, place, min(end, fails), "dropped" if fails <= end else "reported")
+        found = self.limits(cohort, number).endings()
+        self.take(cohort, found.at)
+        columns = (cohort, *found)
+        for place, (client, *ending) in enumerate(zip(*(each.tolist() for each in columns), strict=True), start=row):
+            self._run_session(round_, number, client, place, *ending)
         if self.scenario.server.cooldown_from == "selected":
             self.cool_down(cohort, number)
         if not round_.sessions:
@@ -292,21 +285,15 @@ class ProcessWorld(World):
 
     def take(self, clients: Ints, ends: Ints) -> None:
         """Keep clients out of every roster while they are in a session."""
-        for roster in self._rosters:
+        for roster in self.shared.rosters:
             for client in clients.tolist():
                 roster.hold(client, IN_SESSION)
-        if self.shared is not None:
-            self.shared.took(clients, ends)
+        super().take(clients, ends)
 
     def release(self, client: int) -> None:
         """Let a client go whose session has ended."""
-        for roster in self._rosters:
+        for roster in self.shared.rosters:
             roster.lift(client, IN_SESSION)
-
-    @property
-    def _rosters(self) -> "list[Roster]":
-        """Those of all jobs on the fleet."""
-        return [self.roster] if self.shared is None else cast("list[Roster]", self.shared.rosters)
 
     def buffered_sessions(self) -> ProcessBufferedSessions:
         """Return what a buffered server needs of its sessions."""
@@ -315,7 +302,7 @@ class ProcessWorld(World):
     def stop(self) -> None:
         """Cut all sessions short as late: the run is over."""
         for session in list(self._sessions.values()):
-            session.cut("late")
+            session.cut(LATE)
 
     def finish(self) -> None:
         """Let the clock run until no session is left."""
@@ -324,9 +311,7 @@ class ProcessWorld(World):
 
     def state(self) -> Arrays:
         """Return the same, with who is kept out, and the sessions that are late."""
-        late = [
-            (client, each.number, each.row, each.ends, CODES[each.outcome]) for client, each in self._sessions.items()
-        ]
+        late = [(client, each.number, each.row, each.ends, each.outcome) for client, each in self._sessions.items()]
         return {
             **super().state(),
             "separated": np.array(self.roster.separated(), dtype=np.int64).reshape(-1, 2),
@@ -346,22 +331,22 @@ class ProcessWorld(World):
         # Sessions that run while no round is open are late: their rounds have closed.
         closed = ProcessRound(self.clock, 0, self._session_ended)
         closed.open = False
-        for client, number, row, ends, code in state["sessions"].tolist():
+        for client, number, row, ends, outcome in state["sessions"].tolist():
             self.roster.hold(client, IN_SESSION)
-            self._run_session(closed, number, client, row, ends, _OUTCOMES[code])
+            self._run_session(closed, number, client, row, ends, outcome)
 
-    def _run_session(self, round_: ProcessRound, number: int, client: int, row: int, ends: int, outcome: str) -> None:
+    def _run_session(self, round_: ProcessRound, number: int, client: int, row: int, ends: int, outcome: int) -> None:
         session = SessionProcess(self.clock, round_.ended, number, client, row, ends, outcome)
         round_.sessions[client] = self._sessions[client] = session
 
     def _drop_out(self, client: int) -> None:
         if client in self._sessions:
-            self._sessions[client].cut("dropped")
+            self._sessions[client].cut(DROPPED)
 
-    def _session_ended(self, session: SessionProcess, outcome: str) -> None:
+    def _session_ended(self, session: SessionProcess, outcome: int) -> None:
         """Let a client go whose session has ended, with a cool-down where its report starts one."""
-        self.recorder.end_one(session.number, session.row, self.clock.now, CODES[outcome])
+        self.recorder.end_one(session.number, session.row, self.clock.now, outcome)
         del self._sessions[session.client]
-        if outcome == "reported" and self.scenario.server.cooldown_from == "reported":
+        if outcome == REPORTED and self.scenario.server.cooldown_from == "reported":
             self.cool_down(np.array([session.client]), session.number)
         self.release(session.client)

@@ -12,9 +12,9 @@ from fedsim.availability.always import AlwaysBatch
 from fedsim.common.arrays import Bools, Ints
 from fedsim.common.instants import DAY, FOREVER
 from fedsim.common.reasons import Reason
+from fedsim.simulation.clock import Clock
 from fedsim.simulation.processes.roster import GONE, Roster
 from fedsim.simulation.processes.world import condition, departures
-from fedsim.simulation.world import Clock
 
 CHARGER, NETWORK = int(Reason.NO_CHARGER), int(Reason.NO_NETWORK)
 

@@ -1,0 +1,65 @@
+"""When and how sessions end, of both engines and of both servers."""
+
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.common.arrays import Floats, Ints
+from fedsim.common.instants import FOREVER, each_to_ms
+from fedsim.common.outcomes import CODES
+
+REPORTED, DROPPED, LATE, ABORTED = (CODES[name] for name in ("reported", "dropped", "late", "aborted"))
+_CODES: Final = np.arange(len(CODES) + 1, dtype=np.int8)  # by themselves, in one byte
+
+
+def whole_lengths(phases: Floats, speed: Floats) -> Ints:
+    """Return how long sessions take if nothing ends them, (n,) milliseconds: (download + train + upload) / speed."""
+    download, train, upload = phases
+    return each_to_ms((download + train + upload) / speed)
+
+
+class Endings(NamedTuple):
+    """The instants (n,) at which sessions end, and the codes (n,) of how."""
+
+    at: Ints
+    outcomes: NDArray[np.int8]
+
+
+class EndedSession(NamedTuple):
+    """A session of a buffered server that has ended; in the order of rows, which is that of versions and positions.
+
+    `version` is the server's when it began; `outcome` is a code, and a report may still turn out to be stale.
+    """
+
+    row: int
+    client: int
+    version: int
+    outcome: int
+
+
+class Limits(NamedTuple):
+    """What may end sessions, as instants: the report of each (n,), its device's leave, and a failure of its own.
+
+    Of what is not known ahead, or never happens, the instant is `FOREVER`.
+    """
+
+    own: Ints
+    device: Ints | int
+    fails: Ints | int
+
+    def endings(
+        self, limit: int = FOREVER, beyond: Literal["late", "aborted"] = "aborted", *, cuts: bool = True
+    ) -> Endings:
+        """Return how the sessions end where the server waits for them until `limit`.
+
+        A session reports unless its device leaves, or it fails, before that or at the same instant. One that would
+        report after the limit ends there, or goes on where that `cuts` none; either way its outcome is `beyond`.
+        """
+        own, lost = self.own, np.minimum(self.device, self.fails)
+        out = own > limit
+        ends = np.minimum(own, limit) if cuts else own
+        dropped = lost <= ends
+        outcomes = np.where(out, _CODES[CODES[beyond]], _CODES[REPORTED])
+        outcomes[dropped] = DROPPED
+        return Endings(np.where(dropped, lost, ends), outcomes)
