@@ -142,7 +142,7 @@ def show_command(
         say_json(
             {
                 "report": asdict(trace.report),
-                "conditions": list(trace.spans),
+                "conditions": list(trace.conditions),
                 "required": list(pattern.conditions),
                 "never_available": pattern.never,
                 "stray": pattern.stray,
@@ -157,7 +157,7 @@ def show_command(
     lap = "not repeated" if lap_days is None else f"of a lap of {lap_days:.0f}"
     lap = lap if pattern.own is None else "repeated for each device by its own lap"
     say(f"{file}: {trace.report}")
-    say(f"conditions: {', '.join(trace.spans)}; required here: {', '.join(pattern.conditions)}")
+    say(f"conditions: {', '.join(trace.conditions)}; required here: {', '.join(pattern.conditions)}")
     for line in once.left_out():
         say(line)
     say(f"devices that are never available: {pattern.never:,} of {len(trace.names):,}")

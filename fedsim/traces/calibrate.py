@@ -227,7 +227,7 @@ def _median(length: Floats, whole: Bools) -> float | None:
 
 def _with_causes(table: pl.DataFrame, log: SessionLog, check_ins: CleanTrace) -> tuple[pl.DataFrame, list[str]]:
     """Say of each session whether it ``failed`` while its device was there; null where no check-in covers its begin."""
-    spans = intersection([*check_ins.spans.values()])
+    spans = intersection([*check_ins.conditions.values()])
     place = pl.Series(check_ins.names, dtype=pl.String)
     device = log.names.replace_strict(place, pl.int_range(len(place), eager=True), default=-1, return_dtype=pl.Int64)
     owner = device.gather(table["client"]).to_numpy()
@@ -283,7 +283,7 @@ def _only(trace: CleanTrace, keep: Bools) -> CleanTrace:
 def _availability(trace: CleanTrace, base: datetime, time_zone: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the model that predicts held-out days better, fitted to all, and how far each kind is from these days."""
     zone = ZoneInfo(time_zone) if time_zone else None
-    first, last, *_ = extent(list(trace.spans.values()), windows=trace.seen)
+    first, last, *_ = extent(list(trace.conditions.values()), windows=trace.seen)
 
     def part(since: float, until: float) -> Pattern:
         return build_pattern(trace, base, zone, "none", since=since, until=until, keep_empty=True)

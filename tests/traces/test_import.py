@@ -178,7 +178,8 @@ def test_events(tmp_path: Path, form: str) -> None:
     assert found.trace.names == ("t",)
     assert found.base == datetime(2020, 1, 31, tzinfo=UTC)
     minute = 60.0
-    assert spans(found, 0, "charging") == [(490 * minute, 540 * minute), (600 * minute, 660 * minute)]
+    assert spans(found, 0, "charging") == [(490 * minute, 540 * minute)]
+    assert spans(found, 0, "unknown") == [(570 * minute, 660 * minute)]  # of the network nothing is told any more
     assert spans(found, 0, "network") == [(490 * minute, 530 * minute)]
     assert spans(found, 0, "idle") == [(490 * minute, 510 * minute), (520 * minute, 525 * minute)]
     assert (found.trace.report.unordered_events, found.trace.report.unknown_events) == (1, 1)
