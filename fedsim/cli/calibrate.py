@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 from typer import Exit, Option
 
-from fedsim.cli.measure import BaseOption, ColumnsOption, LogFile, OutcomesOption, UnitOption, log_of
+from fedsim.cli.measure import (
+    BaseOption,
+    CheckInColumnsOption,
+    CheckInsOption,
+    ColumnsOption,
+    LogFile,
+    OutcomesOption,
+    UnitOption,
+    log_of,
+)
 from fedsim.cli.options import AsJson, check_not_read, load_scenario, parse_option
 from fedsim.cli.trace import mistakes_of_traces, pairs_option
 from fedsim.common.messages import complain, say, say_json
@@ -19,12 +28,8 @@ def calibrate_command(
     log: LogFile,
     columns: ColumnsOption = None,
     outcomes: OutcomesOption = None,
-    check_ins: Annotated[
-        Path | None, Option(metavar="TRACE", help="When devices could take part: any file that trace import reads.")
-    ] = None,
-    check_in_columns: Annotated[
-        str | None, Option(metavar="device=NAME,...", help="Its columns, as those of trace import.")
-    ] = None,
+    check_ins: CheckInsOption = None,
+    check_in_columns: CheckInColumnsOption = None,
     base: BaseOption = None,
     unit: UnitOption = None,
     time_zone: Annotated[
@@ -54,16 +59,15 @@ def calibrate_command(
     from fedsim.common.files import write_text
     from fedsim.run.backtest import backtest, lay_beside, since_until
     from fedsim.scenario import checked_text
-    from fedsim.scenario.log import ProductionLog
+    from fedsim.scenario.log import CHECK_IN_ROLES, ProductionLog
     from fedsim.scenario.units import check_time_zone
     from fedsim.traces.calibrate import calibrate
     from fedsim.traces.imports import import_trace
     from fedsim.traces.logs import read_log
-    from fedsim.traces.table_form import ROLES
 
     check_not_read(out, (log, check_ins))
     asked = parse_option(ProductionLog.model_validate, log_of(log, columns, outcomes, base, unit), "--base")
-    of_check_ins = pairs_option(check_in_columns, ROLES, "--check-in-columns")
+    of_check_ins = pairs_option(check_in_columns, CHECK_IN_ROLES, "--check-in-columns")
     if time_zone is not None:
         parse_option(check_time_zone, time_zone, "--time-zone")
     with mistakes_of_traces():

@@ -13,21 +13,13 @@ from fedsim.availability.trace.unions import bulk
 from fedsim.common.arrays import Floats
 from fedsim.common.files import UNREADABLE
 from fedsim.common.hints import did_you_mean
+from fedsim.scenario.log import CHECK_IN_ROLES
 from fedsim.traces.text_forms import read_instant
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SUFFIXES = (".csv", ".parquet", ".pq")
-_USUAL = {
-    "device": "device",
-    "start": "start_s",
-    "end": "end_s",
-    "condition": "condition",
-    "seen_from": "seen_from_s",
-    "seen_to": "seen_to_s",
-    "cycle": "cycle_s",
-}
-_NEEDED = ("device", "start", "end")
-ROLES = tuple(_USUAL)
+_USUAL = {role: role if role in {"device", "condition"} else f"{role}_s" for role in CHECK_IN_ROLES}
+_NEEDED = CHECK_IN_ROLES[:3]
 
 
 @dataclass(frozen=True)
@@ -59,10 +51,10 @@ def read_foreign_table(
 ) -> ForeignTable:
     """Read a CSV or Parquet file.
 
-    `columns` has the name of the column for each of `ROLES`; other columns are ignored. By default, and where one is
-    not given: device, start_s, end_s and, if there are such, condition, seen_from_s, seen_to_s and cycle_s. A time that
-    cannot be read is a missing one if `lenient`. `says` has the words for roles in messages, if others. Raises a
-    `TraceError` with the row of what is wrong.
+    `columns` has the name of the column for each of `CHECK_IN_ROLES`; other columns are ignored. By default, and where
+    one is not given: device, start_s, end_s and, if there are such, condition, seen_from_s, seen_to_s and cycle_s. A
+    time that cannot be read is a missing one if `lenient`. `says` has the words for roles in messages, if others.
+    Raises a `TraceError` with the row of what is wrong.
     """
     check_file(path)
     source, csv = str(path), path.suffix.lower() == ".csv"
