@@ -74,13 +74,13 @@ def import_command(
 ) -> None:
     """Convert tables, JSON with each device's intervals, or lines of timestamp<TAB>event, to a trace for scenarios."""
     from fedsim.availability.trace.rows import Policy
+    from fedsim.scenario.log import CHECK_IN_ROLES
     from fedsim.scenario.units import format_instant, parse_instant
     from fedsim.traces.imports import Cleaning, Form, import_trace, write_trace
-    from fedsim.traces.table_form import ROLES
 
     chosen: Form = _one_of(form, Form, "--format")
     rule: Policy = _one_of(policy, Policy, "--policy")
-    named = pairs_option(columns, ROLES, "--columns")
+    named = pairs_option(columns, CHECK_IN_ROLES, "--columns")
     cleaning = Cleaning(
         *_part(since, until),
         duration_option(join_gaps, "--join-gaps") or 0.0,
