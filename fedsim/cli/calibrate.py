@@ -53,6 +53,10 @@ def calibrate_command(
     against: Annotated[
         Path | None, Option(metavar="SCENARIO", help="Compare the whole log with this scenario, and make none.")
     ] = None,
+    page: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="Write the comparison as a page: of --backtest, which it asks for, or --against."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a scenario of a federation's log: server, durations, failures, availability, weights, with evidence."""
@@ -66,6 +70,7 @@ def calibrate_command(
     from fedsim.traces.logs import read_log
 
     check_not_read(out, (log, check_ins))
+    check_not_read(page, (log, check_ins, against))
     asked = parse_option(ProductionLog.model_validate, log_of(log, columns, outcomes, base, unit), "--base")
     of_check_ins = pairs_option(check_in_columns, CHECK_IN_ROLES, "--check-in-columns")
     if time_zone is not None:
@@ -77,16 +82,19 @@ def calibrate_command(
         if against is not None:
             known = load_scenario(against, None, None, allow_plugins=False, allow_outside=False)
             judged = lay_beside(known, sessions, *since_until(sessions), time_zone, tolerance)
+            _write_page(page, log, f"compared with {against}", judged)
             _tell_judged(judged, check, as_json=as_json)
         made = calibrate(sessions, trace, time_zone)
-        judged = backtest(sessions, trace, time_zone, tolerance) if backtested or check is not None else []
+        asked_for = backtested or check is not None or page is not None
+        judged = backtest(sessions, trace, time_zone, tolerance) if asked_for else []
+        _write_page(page, log, "the last third of its days, of which the scenario knows nothing", judged)
     text = checked_text(made.scenario, out or log)
     if as_json:
         found = {"scenario": made.scenario, "found": made.found, "notes": made.said}
         say_json(found | ({"backtest": [_as_dict(each) for each in judged]} if judged else {}))
         raise Exit(_code(judged, check))
     lines = (line for name, about in made.found.items() for line in _lines(name, about))
-    for line in (*made.said, *lines, *map(str, judged)):
+    for line in (*made.said, *lines, *_told(judged)):
         complain(f"# {line}")
     if out is not None:
         write_text(out, text)
@@ -94,12 +102,31 @@ def calibrate_command(
     raise Exit(_code(judged, check))
 
 
+def _write_page(page: Path | None, log: Path, setup: str, judged: "Sequence[Figure]") -> None:
+    """Write the page of a comparison, where one is wanted."""
+    if page is None:
+        return
+    from fedsim.pages.backtest import backtest_answer
+    from fedsim.pages.page import write_answer
+
+    complain(f"Report: {write_answer(backtest_answer(log.name, setup, judged), page)}")
+
+
+def _told(judged: "Sequence[Figure]") -> list[str]:
+    """Say each figure in a line."""
+    if not judged:
+        return []
+    from fedsim.pages.backtest import line_of
+
+    return [line_of(each) for each in judged]
+
+
 def _tell_judged(judged: "Sequence[Figure]", check: float | None, *, as_json: bool) -> NoReturn:
     """Tell how a log compares with a scenario, and end."""
     if as_json:
         say_json([_as_dict(each) for each in judged])
-    for each in () if as_json else judged:
-        say(str(each))
+    for line in () if as_json else _told(judged):
+        say(line)
     raise Exit(_code(judged, check))
 
 

@@ -17,15 +17,16 @@ from fedsim.common.errors import Mistake, ScenarioError
 from fedsim.common.files import UNREADABLE
 from fedsim.log import BUFFERED, GAUGES, PARTICIPATIONS, ROUNDS
 from fedsim.log.recorder import InMemoryLog
-from fedsim.measure.metrics.own import made_metrics
+from fedsim.measure.metrics.own import Own, made_metrics
 from fedsim.measure.participation import AvailableTime
 from fedsim.population import Population
 from fedsim.run.federation import PreparedFederation
 from fedsim.scenario import Scenario
 from fedsim.scenario.units import format_duration, format_instant
 from fedsim.traces.imports import import_trace
-from fedsim.traces.logs import SessionLog, read_log, scan_log
+from fedsim.traces.logs import SessionLog, read_log
 from fedsim.traces.rounds import numbered, rounds_told, server_of
+from fedsim.traces.table_form import scan_table
 
 _OF_CLIENTS = {"group": pl.String, "time_zone": pl.String, "weight": pl.Float64, "separation": pl.Int64}
 _LONGEST_NAME = 200
@@ -49,7 +50,7 @@ def federation_of_log(scenario: Scenario) -> Measured:
     The scenario of its federation has the population, server, start and end that the log tells, where none are given. A
     `ScenarioError` says what is wrong with the log, with its place.
     """
-    asked, given = scenario.log, scenario.as_written
+    asked = scenario.log
     assert asked is not None, "whose log is asked for"
     own, mistakes = made_metrics(scenario)
     if mistakes:
@@ -62,14 +63,31 @@ def federation_of_log(scenario: Scenario) -> Measured:
         log = read_log(paths["file"], asked)
         named = asked.check_in_columns or None
         trace = import_trace(paths["check_ins"], base=log.base, columns=named).trace if "check_ins" in paths else None
-        clients = _clients(log, paths.get("clients"), () if trace is None else trace.names)
+        clients = clients_of(log, paths.get("clients"), () if trace is None else trace.names)
         table = None if "rounds" not in paths else _table(paths["rounds"], ROUNDS, ("round", "opened_s", "closed_s"))
-        (told, said), written = server_of(log), given.get("server", {})
-        if "deadline" in written:
-            told["deadline_s"] = scenario.server.deadline
-        rounds = _rounds(log, told | written, table)
+        return federation_from(scenario, log, clients, table, trace, own)
     except TraceError as error:
         raise ScenarioError([Mistake(error.place, (), error.message)]) from None
+
+
+def federation_from(
+    scenario: Scenario,
+    log: SessionLog,
+    clients: pl.DataFrame,
+    table: pl.DataFrame | None = None,
+    trace: CleanTrace | None = None,
+    own: Sequence[Own] = (),
+) -> Measured:
+    """Lay out a log that was read, of these `clients`, with its table of rounds and its check-ins where it has them.
+
+    A `TraceError` says that the table lacks rounds.
+    """
+    asked, given = scenario.log, scenario.as_written
+    assert asked is not None, "whose log is laid out"
+    (told, said), written = server_of(log), given.get("server", {})
+    if "deadline" in written:
+        told["deadline_s"] = scenario.server.deadline
+    rounds = _rounds(log, told | written, table)
     ended_s = max(float(log.table["ended_s"].max() or 0.0), float(rounds["closed_s"].max() or 0.0))  # type: ignore[arg-type]
     groups = clients.group_by("group", maintain_order=True).agg(pl.len(), pl.col("time_zone").unique())
     population = [
@@ -101,7 +119,7 @@ def federation_of_log(scenario: Scenario) -> Measured:
 
 def _table(path: Path, kinds: Mapping[str, Any], needed: tuple[str, ...]) -> pl.DataFrame:
     """Read the columns of a table that have a kind here; a `TraceError` says which is missing or cannot be read."""
-    scan, _ = scan_log(path)
+    scan, _ = scan_table(path)
     try:
         there = scan.collect_schema().names()
         if missing := [name for name in needed if name not in there]:
@@ -111,7 +129,7 @@ def _table(path: Path, kinds: Mapping[str, Any], needed: tuple[str, ...]) -> pl.
         raise TraceError(str(error).strip().partition("\n")[0], str(path)) from None
 
 
-def _clients(log: SessionLog, roster: Path | None, devices: Sequence[str] = ()) -> pl.DataFrame:
+def clients_of(log: SessionLog, roster: Path | None, devices: Sequence[str] = ()) -> pl.DataFrame:
     """Return all clients that are known, those of one group together: ``name`` and what is known of each.
 
     They are those of the roster or, without one, of the log and the `devices` that check in.

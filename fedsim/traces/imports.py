@@ -174,10 +174,15 @@ def _joined_rows(parts: Sequence[TraceRows]) -> TraceRows:
     return TraceRows(tuple(number), np.concatenate(owners), starts, ends, conditions, source, seen=seen)
 
 
+def _kind(path: Path) -> str:
+    """Return the suffix of a file, that before ``.gz`` where it is packed."""
+    return (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
+
+
 def _read_file(
     path: Path, form: Form, policy: Policy, columns: Mapping[str, str] | None
 ) -> TraceRows | Events | ForeignTable:
-    if form == "table" or (form == "auto" and path.suffix.lower() in SUFFIXES):
+    if form == "table" or (form == "auto" and _kind(path) in SUFFIXES):
         return read_foreign_table(path, columns, lenient=policy == "lenient")
     if columns:
         raise TraceError("is no table, so that it has no columns to be named", str(path))

@@ -6,7 +6,8 @@ is unknown, so that a device counts as observed from when all conditions that it
 line nothing is known, so that its intervals end there. So too after a phone was off, until there is an event of each
 condition that the device has others of. A condition that events only set off is never on.
 
-JSON is ``{device: [[start, end], ...]}``.
+JSON is ``{device: [[start, end], ...]}``, or ``{device: ["on", [t1, t2, ...]]}`` with a state at second 0 (``on`` or
+``off``) and when it changes, after the last of which nothing is known.
 ``{device: {"messages": "..."}}`` holds lines of events, ``{device: {"ready_time": [[start, end], ...]}}`` intervals;
 ``trace_start`` and ``trace_end`` beside them say when the device was observed, by default from its first to its last
 event.
@@ -62,7 +63,7 @@ _UNKNOWN = -1
 _BETWEEN, _JSON = re.compile(r"[ \t\r\n,:]*"), json.JSONDecoder()
 _MEMORY = 36  # bytes that a character of JSON may take while it is read, at worst: [0],[0],[0], ...
 _STATED = ["trace_start", "trace_end"]
-_SHAPE = 'a trace is {"device": [[start, end], ...], ...} with times in seconds'
+_SHAPE = 'a trace is {"device": [[start, end], ...], ...} or {"device": ["on", [t1, t2, ...]], ...}, times in seconds'
 _KINDS = {"number": "a number", "civil": "a date without a zone", "zoned": "a date with a zone"}
 
 
@@ -304,6 +305,8 @@ class _Reader:
     def intervals(self, name: str, pairs: Any, *place: int) -> None:
         if not isinstance(pairs, list):
             self.refuse(f"expected the list of intervals of device {name!r}; {_SHAPE}", *place)
+        if pairs[:1] in (["on"], ["off"]):
+            pairs = self.changes(name, pairs, *place)
         for number, pair in enumerate(pairs):
             if not isinstance(pair, list) or len(pair) != 2 or {*map(type, pair)} - {float, NoneType}:
                 self.refuse(f"expected an interval [start, end] of device {name!r}; {_SHAPE}", *place, number)
@@ -318,6 +321,16 @@ class _Reader:
                 int(impossible[0]),
             )
         self.blocks[-1] = times
+
+    def changes(self, name: str, value: list[Any], *place: int) -> list[list[float]]:
+        """Return the intervals of a device by its first state and the times at which it changes."""
+        times = value[1] if len(value) == 2 else None
+        if not isinstance(times, list) or {*map(type, times)} - {float} or times != sorted(times) or times[:1] < [0.0]:
+            message = f'expected ["{value[0]}", [t1, t2, ...]] of device {name!r}: times from second 0 on, in order'
+            self.refuse(message, *place)
+        self.stated[name] = [("number", 0.0), ("number", times[-1])]
+        edges = ([0.0] if value[0] == "on" else []) + times
+        return [[start, end] for start, end in zip(edges[::2], edges[1::2], strict=False)]
 
     def described(self, name: str, pairs: Sequence[tuple[str, Any]], place: int) -> None:
         keys, instants = [key for key, _ in pairs], [("number", np.nan)] * 2

@@ -283,7 +283,7 @@ def test_after_a_phone_was_off_conditions_are_unknown_again(tmp_path: Path) -> N
 
 
 def test_what_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedsim.traces.logs._LARGEST_PACKED", 1000)
+    monkeypatch.setattr("fedsim.traces.table_form._LARGEST_PACKED", 1000)
     (tmp_path / "log.csv.gz").write_bytes(gzip.compress(plain().write_csv().encode()))
     with pytest.raises(TraceError, match="unpacks to more than"):
         read(tmp_path / "log.csv.gz", **BASE)

@@ -401,9 +401,11 @@ def _refuse_first(
 
 
 def refuse_row(row: int, text: str, path: Path, line_of_first: int, message: str) -> NoReturn:
-    """Refuse a row: in a CSV file with its line, and the column where a text of it stands."""
+    """Refuse a row: in a text file with its line and, unless that is packed, the column where a text of it stands."""
     if not line_of_first:
         raise TraceError(f"row {row}: {message}", str(path))
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
-        line = next(islice(file, row + 1, None), "")
+    line = ""
+    if path.suffix.lower() != ".gz":
+        with path.open(encoding="utf-8-sig", errors="replace") as file:
+            line = next(islice(file, line_of_first + row - 1, None), "")
     raise TraceError(message, str(path), line_of_first + row, max(line.find(text) + 1, 1))
