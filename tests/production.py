@@ -6,6 +6,7 @@ Nothing of fedsim is used, so that what is read from these logs can be compared 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from statistics import NormalDist
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -37,8 +38,10 @@ class Production:
     chance: tuple[float, float] = (0.8, 0.0)  # of a night on the charger: mean, and spread between persons
     slower_by_night: float = 1.0  # how much longer sessions take from midnight to six, local time
     slower_from: tuple[float, float] = (np.inf, 1.0)  # an instant, and how much longer sessions take from then on
-
     fails_from: tuple[float, float] = (np.inf, 0.5)  # an instant, and failures in an hour from then on
+    leave: tuple[float, str] = (np.inf, "")  # an instant, and a class of which no device comes from then on
+    missing: float = 0.0  # share of the check-ins that nobody wrote down
+    twice: float = 0.0  # share of the sessions that are written twice
 
     def __post_init__(self) -> None:
         draws = self.draws = np.random.default_rng(self.seed)
@@ -59,6 +62,9 @@ class Production:
         there = draws.random(begin.shape) < often[:, None]
         who = np.repeat(np.arange(len(self.kind)), len(days)).reshape(begin.shape)[there]
         begins, ends = np.clip(begin[there], 0, self.days * DAY), np.clip((begin + length)[there], 0, self.days * DAY)
+        gone_s, gone = self.leave
+        left = np.array([name == gone for name in self.classes])[self.kind[who]]
+        begins, ends = (np.where(left, np.minimum(each, gone_s), each) for each in (begins, ends))
         kept = begins < ends
         self.spans = who[kept], begins[kept], ends[kept]
 
@@ -104,8 +110,9 @@ class Production:
         return pl.DataFrame(rows, schema=SESSIONS, orient="row")
 
     def check_ins(self) -> pl.DataFrame:
-        """Return when devices were there, and when they were watched: all of the time."""
-        who, begins, ends = self.spans
+        """Return when devices were there, as far as it was written down."""
+        there = np.random.default_rng(self.seed).random(len(self.spans[0])) >= self.missing
+        who, begins, ends = (each[there] for each in self.spans)
         return pl.DataFrame({"device": [f"d{c}" for c in who.tolist()], "start_s": begins, "end_s": ends})
 
 
@@ -124,6 +131,16 @@ def named(text: str) -> dict[str, str]:
     return dict(each.split("=") for each in text.split(","))
 
 
+def written(folder: Path, production: Production) -> pl.DataFrame:
+    """Write ``log.csv`` with milliseconds since 1970, some rows twice, and ``there.csv``; return the sessions."""
+    table, epoch = production.sessions(), START.timestamp()
+    often = 1 + (production.draws.random(len(table)) < production.twice)
+    in_ms = table.with_columns(((pl.col("begin", "end") + epoch) * 1e3).round().cast(pl.Int64))
+    in_ms[np.repeat(np.arange(len(table)), often)].write_csv(folder / "log.csv")
+    production.check_ins().with_columns(pl.col("start_s", "end_s").round(3)).write_csv(folder / "there.csv")
+    return table
+
+
 def log_in(folder: Path, table: pl.DataFrame) -> Path:
     """Write sessions as CSV with dates."""
     stamped(table).write_csv(folder / "log.csv")
@@ -131,12 +148,8 @@ def log_in(folder: Path, table: pl.DataFrame) -> Path:
 
 
 def normal_probability(score: np.ndarray) -> np.ndarray:
-    from scipy.special import ndtr
-
-    return np.asarray(ndtr(score))
+    return np.asarray(np.vectorize(NormalDist().cdf)(score))
 
 
 def normal_quantile(share: float) -> float:
-    from scipy.special import ndtri
-
-    return float(ndtri(share))
+    return NormalDist().inv_cdf(share)

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 from typer import Exit, Option
 
-from fedsim.cli.measure import BaseOption, ColumnsOption, LogFile, OutcomesOption, UnitOption, log_of
+from fedsim.cli.measure import (
+    BaseOption,
+    CheckInColumnsOption,
+    CheckInsOption,
+    ColumnsOption,
+    LogFile,
+    OutcomesOption,
+    UnitOption,
+    log_of,
+)
 from fedsim.cli.options import AsJson, check_not_read, load_scenario, parse_option
 from fedsim.cli.trace import mistakes_of_traces, pairs_option
 from fedsim.common.messages import complain, say, say_json
@@ -19,12 +28,8 @@ def calibrate_command(
     log: LogFile,
     columns: ColumnsOption = None,
     outcomes: OutcomesOption = None,
-    check_ins: Annotated[
-        Path | None, Option(metavar="TRACE", help="When devices could take part: any file that trace import reads.")
-    ] = None,
-    check_in_columns: Annotated[
-        str | None, Option(metavar="device=NAME,...", help="Its columns, as those of trace import.")
-    ] = None,
+    check_ins: CheckInsOption = None,
+    check_in_columns: CheckInColumnsOption = None,
     base: BaseOption = None,
     unit: UnitOption = None,
     time_zone: Annotated[
@@ -48,22 +53,26 @@ def calibrate_command(
     against: Annotated[
         Path | None, Option(metavar="SCENARIO", help="Compare the whole log with this scenario, and make none.")
     ] = None,
+    page: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="Write the comparison as a page: of --backtest, which it asks for, or --against."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a scenario of a federation's log: server, durations, failures, availability, weights, with evidence."""
     from fedsim.common.files import write_text
     from fedsim.run.backtest import backtest, lay_beside, since_until
     from fedsim.scenario import checked_text
-    from fedsim.scenario.log import ProductionLog
+    from fedsim.scenario.log import CHECK_IN_ROLES, ProductionLog
     from fedsim.scenario.units import check_time_zone
     from fedsim.traces.calibrate import calibrate
     from fedsim.traces.imports import import_trace
     from fedsim.traces.logs import read_log
-    from fedsim.traces.table_form import ROLES
 
     check_not_read(out, (log, check_ins))
+    check_not_read(page, (log, check_ins, against))
     asked = parse_option(ProductionLog.model_validate, log_of(log, columns, outcomes, base, unit), "--base")
-    of_check_ins = pairs_option(check_in_columns, ROLES, "--check-in-columns")
+    of_check_ins = pairs_option(check_in_columns, CHECK_IN_ROLES, "--check-in-columns")
     if time_zone is not None:
         parse_option(check_time_zone, time_zone, "--time-zone")
     with mistakes_of_traces():
@@ -73,16 +82,19 @@ def calibrate_command(
         if against is not None:
             known = load_scenario(against, None, None, allow_plugins=False, allow_outside=False)
             judged = lay_beside(known, sessions, *since_until(sessions), time_zone, tolerance)
+            _write_page(page, log, f"compared with {against}", judged)
             _tell_judged(judged, check, as_json=as_json)
         made = calibrate(sessions, trace, time_zone)
-        judged = backtest(sessions, trace, time_zone, tolerance) if backtested or check is not None else []
+        asked_for = backtested or check is not None or page is not None
+        judged = backtest(sessions, trace, time_zone, tolerance) if asked_for else []
+        _write_page(page, log, "the last third of its days, of which the scenario knows nothing", judged)
     text = checked_text(made.scenario, out or log)
     if as_json:
         found = {"scenario": made.scenario, "found": made.found, "notes": made.said}
         say_json(found | ({"backtest": [_as_dict(each) for each in judged]} if judged else {}))
         raise Exit(_code(judged, check))
     lines = (line for name, about in made.found.items() for line in _lines(name, about))
-    for line in (*made.said, *lines, *map(str, judged)):
+    for line in (*made.said, *lines, *_told(judged)):
         complain(f"# {line}")
     if out is not None:
         write_text(out, text)
@@ -90,12 +102,31 @@ def calibrate_command(
     raise Exit(_code(judged, check))
 
 
+def _write_page(page: Path | None, log: Path, setup: str, judged: "Sequence[Figure]") -> None:
+    """Write the page of a comparison, where one is wanted."""
+    if page is None:
+        return
+    from fedsim.pages.backtest import backtest_answer
+    from fedsim.pages.page import write_answer
+
+    complain(f"Report: {write_answer(backtest_answer(log.name, setup, judged), page)}")
+
+
+def _told(judged: "Sequence[Figure]") -> list[str]:
+    """Say each figure in a line."""
+    if not judged:
+        return []
+    from fedsim.pages.backtest import line_of
+
+    return [line_of(each) for each in judged]
+
+
 def _tell_judged(judged: "Sequence[Figure]", check: float | None, *, as_json: bool) -> NoReturn:
     """Tell how a log compares with a scenario, and end."""
     if as_json:
         say_json([_as_dict(each) for each in judged])
-    for each in () if as_json else judged:
-        say(str(each))
+    for line in () if as_json else _told(judged):
+        say(line)
     raise Exit(_code(judged, check))
 
 

@@ -25,6 +25,13 @@ OutcomesOption = Annotated[
 BaseOption = Annotated[str | None, Option(metavar="INSTANT", help="The instant of second 0, where times are relative.")]
 UnitOption = Annotated[str | None, Option(help="Of times that are numbers: s, ms, us or ns; by default what fits.")]
 
+CheckInsOption = Annotated[
+    Path | None, Option(metavar="TRACE", help="When devices could take part: any file that trace import reads.")
+]
+CheckInColumnsOption = Annotated[
+    str | None, Option(metavar="device=NAME,...", help="Its columns, as those of trace import.")
+]
+
 
 def log_of(file: Path, columns: str | None, outcomes: str | None, base: str | None, unit: str | None) -> dict[str, Any]:
     """Return the `log` of a scenario as the options of a command say it."""
@@ -54,6 +61,8 @@ def measure_command(
     rounds: Annotated[
         Path | None, Option(metavar="FILE", help="The rounds: round, opened_s and closed_s, seconds from the base.")
     ] = None,
+    check_ins: CheckInsOption = None,
+    check_in_columns: CheckInColumnsOption = None,
     base: BaseOption = None,
     unit: UnitOption = None,
     override: options.Overrides = None,
@@ -64,10 +73,14 @@ def measure_command(
     from fedsim.run.files import Provenance, default_directory
     from fedsim.scenario import Scenario
     from fedsim.scenario.document import Document
+    from fedsim.scenario.log import CHECK_IN_ROLES
     from fedsim.scenario.permissions import Permissions
 
     asked = log_of(log, columns, outcomes, base, unit)
-    asked |= {key: str(file) for key, file in (("clients", clients), ("rounds", rounds)) if file is not None}
+    files = {"clients": clients, "rounds": rounds, "check_ins": check_ins}
+    asked |= {key: str(file) for key, file in files.items() if file is not None}
+    if (named := pairs_option(check_in_columns, CHECK_IN_ROLES, "--check-in-columns")) is not None:
+        asked["check_in_columns"] = named
     name = log.name.split(".")[0] or "log"
     document = Document({"name": name, "log": asked}, folder=Path(), permissions=Permissions(outside=True))
     for each in override or []:

@@ -74,13 +74,13 @@ def import_command(
 ) -> None:
     """Convert tables, JSON with each device's intervals, or lines of timestamp<TAB>event, to a trace for scenarios."""
     from fedsim.availability.trace.rows import Policy
+    from fedsim.scenario.log import CHECK_IN_ROLES
     from fedsim.scenario.units import format_instant, parse_instant
     from fedsim.traces.imports import Cleaning, Form, import_trace, write_trace
-    from fedsim.traces.table_form import ROLES
 
     chosen: Form = _one_of(form, Form, "--format")
     rule: Policy = _one_of(policy, Policy, "--policy")
-    named = pairs_option(columns, ROLES, "--columns")
+    named = pairs_option(columns, CHECK_IN_ROLES, "--columns")
     cleaning = Cleaning(
         *_part(since, until),
         duration_option(join_gaps, "--join-gaps") or 0.0,
@@ -142,7 +142,7 @@ def show_command(
         say_json(
             {
                 "report": asdict(trace.report),
-                "conditions": list(trace.spans),
+                "conditions": list(trace.conditions),
                 "required": list(pattern.conditions),
                 "never_available": pattern.never,
                 "stray": pattern.stray,
@@ -157,7 +157,7 @@ def show_command(
     lap = "not repeated" if lap_days is None else f"of a lap of {lap_days:.0f}"
     lap = lap if pattern.own is None else "repeated for each device by its own lap"
     say(f"{file}: {trace.report}")
-    say(f"conditions: {', '.join(trace.spans)}; required here: {', '.join(pattern.conditions)}")
+    say(f"conditions: {', '.join(trace.conditions)}; required here: {', '.join(pattern.conditions)}")
     for line in once.left_out():
         say(line)
     say(f"devices that are never available: {pattern.never:,} of {len(trace.names):,}")

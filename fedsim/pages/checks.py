@@ -55,6 +55,7 @@ _UNKNOWN = {
     "clients": ("Clients that never came are not known: nothing is measured that needs their number", "--clients FILE"),
     "rounds": ("The log has no column round: nothing is measured of rounds", "--columns round=NAME"),
     "opened": ("When rounds opened is not known: nothing is measured of their waits for clients", "--rounds FILE"),
+    "eligible": ("Which clients were eligible is not known: nothing is measured of availability", "--check-ins FILE"),
 }
 
 
@@ -62,7 +63,6 @@ def of_log(run: Run) -> Iterator[Check]:
     """Whether a log of production tells what a run does."""
     if run.scenario.log is None:
         return
-    yield Check("log", Grade.CAUTION, "A log does not tell which clients were eligible.")
     for lacking, (text, option) in _UNKNOWN.items():
         if lacking in run.scenario.log.unknown:
             yield Check("log", Grade.CAUTION, f"{text}.", remedy=f"Measure it with `{option}`.", turns=(lacking,))

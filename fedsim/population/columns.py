@@ -25,6 +25,7 @@ _MOST = ("participations", "most")
 TIME_ZONE, SESSION, SPEED = ("time_zone",), ("session",), ("session", "speed")
 _JOINS, _LEAVES = ("joins",), ("leaves",)
 _DEVICE, _SAMPLES = ("session", "device"), ("session", "samples")
+_LINKS = tuple(("session", "link", way) for way in ("down", "up"))
 UNCAPPED = 1 << 62
 
 
@@ -51,6 +52,10 @@ class Population:
     """Instant at which it leaves for good, `FOREVER` for never; None where nobody does."""
     train_s: Floats | None = None
     """Seconds of training in a session from work; None where there are none."""
+    down: Floats | None = None
+    """Bits a second from the server to each device, where a column has them: 0 elsewhere; None where none has."""
+    up: Floats | None = None
+    """The same from the devices to the server."""
 
     def __len__(self) -> int:
         return len(self.weight)
@@ -105,6 +110,7 @@ _DEFAULTS: Mapping[KeyPath, Any] = {
     _LEAVES: np.inf,
     _DEVICE: np.int8(-1),
     _SAMPLES: 0.0,
+    **dict.fromkeys(_LINKS, 0.0),
 }
 """What clients have in a group that does not ask for a quantity which others ask for."""
 
@@ -123,6 +129,9 @@ def _asked(group: Group) -> dict[KeyPath, tuple[Callable[..., NDArray[Any]], Any
     if isinstance(group.session, Work):
         asked[_DEVICE] = (devices, group.session.device, Purpose.DEVICE)
         asked[_SAMPLES] = (numbers, group.session.samples, Purpose.SAMPLES)
+        for path, law in zip(_LINKS, (group.session.link.down, group.session.link.up), strict=True):
+            if isinstance(law, Column):
+                asked[path] = (numbers, law, Purpose.SESSION)
     else:
         asked[SPEED] = (numbers, group.session.speed, Purpose.SPEED)
     return {path: each for path, each in asked.items() if each[1] is not None}
@@ -177,6 +186,7 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
         cost = [group.session.cost if isinstance(group.session, Work) else 0.0 for group in scenario.population]
         train_s = samples * step_s * np.repeat(cost, sizes)
         most = _barred(scenario, device, starts, most)
+    down, up = (_joined(columns[path]) if path in columns else None for path in _LINKS)
     if any(left_out := [group.left_out for group in scenario.population]):
         if all(left_out):
             message = "every group is left out, so that nobody can take part; leave one in"
@@ -197,6 +207,8 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
         joins=joins,
         leaves=leaves,
         train_s=train_s,
+        down=down,
+        up=up,
     )
 
 

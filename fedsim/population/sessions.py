@@ -33,9 +33,11 @@ def session_phases(scenario: Scenario, population: Population, draws: Stream) ->
     of the round or selection; that of who is at work by (client, 2 ** 62 + number).
     """
     train_s = population.train_s
-    parts = [_parts(group.session) for group in scenario.population]
+    parts = [_parts(group.session, population) for group in scenario.population]
 
-    def drawn(law: Distribution, clients: Ints, index: Ints | int) -> Floats | float:
+    def drawn(law: Distribution | Floats, clients: Ints, index: Ints | int) -> Floats | float:
+        if isinstance(law, np.ndarray):
+            return law[clients]
         return law.value if isinstance(law, Constant) else law.draw(draws.uniforms(clients, index))
 
     def phases(clients: Ints, number: Ints | int) -> Floats:
@@ -82,22 +84,23 @@ def upload_bits(scenario: Scenario) -> Floats:
     return np.array([8 * each.session.sent if isinstance(each.session, Work) else 0.0 for each in scenario.population])
 
 
-_Part: TypeAlias = tuple[Distribution | None, float, Distribution | None]
+_Part: TypeAlias = tuple[Distribution | Floats | None, float, Distribution | None]
 
 
-def _parts(session: AnySession) -> tuple[float, list[_Part]]:
+def _parts(session: AnySession, population: Population) -> tuple[float, list[_Part]]:
     """Return the share of sessions at work, and each phase.
 
-    Of a phase: the law of its length; of speeds, with the bits to transfer, and at work; or no law where it trains.
+    Of a phase: the law of its length; that of speeds, or those of all devices (N,), with the bits to transfer, and at
+    work; or no law where it trains.
     """
     if not isinstance(session, Work):
         return 0.0, [(distribution(each), 0.0, None) for each in (session.download, session.train, session.upload)]
     link, work = session.link, session.link.work
     down, up = [
-        (distribution(law), 8 * size, None if other is None else distribution(other))
-        for law, size, other in (
-            (link.down, session.model, work and work.down),
-            (link.up, session.sent, work and work.up),
+        (distribution(law) if own is None or law.kind != "column" else own, 8 * size, other and distribution(other))
+        for law, size, other, own in (
+            (link.down, session.model, work and work.down, population.down),
+            (link.up, session.sent, work and work.up, population.up),
         )
     ]
     return 0.0 if work is None else work.share, [down, (None, 0.0, None), up]
@@ -111,13 +114,14 @@ def longest_sessions(scenario: Scenario, population: Population, chance: float) 
     u, z, found = np.array([chance]), special.ndtri(np.array([chance])), np.zeros(len(population))
     for index, group in enumerate(scenario.population):
         own = population.group == index
-        for law, bits, other in _parts(group.session)[1]:
+        for law, bits, other in _parts(group.session, population)[1]:
             if law is None:
                 found[own] += 0.0 if population.train_s is None else population.train_s[own]
             else:
-                laws = [each for each in (law, other) if each is not None]
+                laws = [each for each in (law, other) if each is not None and not isinstance(each, np.ndarray)]
                 ends = [float(end[0]) for each in laws for end in (each.draw(u), each.of_scores(z), each.of_scores(-z))]
-                found[own] += bits / max(min(ends), _LEAST) if bits else max(ends)
+                slowest = np.minimum(law[own] if isinstance(law, np.ndarray) else np.inf, min(ends, default=np.inf))
+                found[own] += bits / np.maximum(slowest, _LEAST) if bits else max(ends)
     return np.asarray(found / population.speed)
 
 

@@ -9,23 +9,28 @@ import numpy as np
 import polars as pl
 
 from fedsim.availability.trace.rows import CleanTrace, TraceError
-from fedsim.common.arrays import Ints
-from fedsim.common.formatting import number, percent
+from fedsim.common.formatting import percent
 from fedsim.common.instants import DAY_S, HOUR_S
 from fedsim.common.intervals import student_quantile
-from fedsim.common.outcomes import OUTCOME_OF
-from fedsim.measure.participation import gini, l1
-from fedsim.run.preflight import preflight
+from fedsim.measure.metrics import metric_part
+from fedsim.measure.series import SLOT_S
+from fedsim.run.evaluate import evaluate
+from fedsim.run.measured import clients_of, federation_from
+from fedsim.run.run import Run
+from fedsim.run.simulate import simulate
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
 from fedsim.scenario.units import format_duration, format_instant
-from fedsim.simulation import simulate_log
 from fedsim.traces.calibrate import calibrate, civil_s, with_groups
 from fedsim.traces.imports import Cleaning
 from fedsim.traces.logs import SessionLog
-from fedsim.traces.rounds import numbered, rounds_told, server_of
 
 RUNS, FITTED = 5, 2 / 3
+_FACTS = (
+    *("updates.per_day", "reports.per_day", "rounds.duration.p50", "rounds.duration.p95"),
+    *(f"sessions.{outcome}_share" for outcome in ("reported", "dropped", "late", "aborted")),
+    *("participation.l1_uniform", "participation.gini", "participation.never_share"),
+)
 _FEWEST_DAYS, _FAMILY = 3, 0.1
 _NEARLY = 0.1  # of the last day, so much may be missing
 _LEAST = 0.2  # a tolerance is at least of this, so that shares near 0 have one
@@ -34,7 +39,10 @@ _BLOCK = 4  # hours of which starts are counted together
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a log, the interval in which the runs of a scenario expect it, and why it is off where it is."""
+    """A figure of a log, the interval in which the runs of a scenario expect it, and why it is off where it is.
+
+    `name` is the key of a fact or, of a share of the sessions, the hours in which they begin.
+    """
 
     name: str
     log: float
@@ -48,11 +56,11 @@ class Figure:
         """Whether the log is as expected."""
         return self.low <= self.log <= self.high
 
-    def __str__(self) -> str:
+    @property
+    def verdict(self) -> str:
+        """Whether it is within or, by how much and why, off."""
         off = f"off by {percent(abs(self.log / self.expected - 1))}" if self.expected else "off"
-        verdict = "within" if self.within else f"{off}, because {self.because}"
-        shown = (number(each, 3) for each in (self.log, self.expected, self.low, self.high))
-        return "{}: {} in the log, {} expected ({} to {}): {}".format(self.name, *shown, verdict)
+        return "within" if self.within else f"{off}, because {self.because}" if self.because else off
 
 
 def backtest(log: SessionLog, check_ins: CleanTrace | None, time_zone: str | None, tolerance: float) -> list[Figure]:
@@ -86,30 +94,24 @@ def lay_beside(
     scenario: Scenario, log: SessionLog, since: float, until: float, time_zone: str | None, tolerance: float
 ) -> list[Figure]:
     """Lay the days of a log in [since, until), seconds from its base, beside five runs of a scenario over them."""
-    there: dict[str, Any] = {
-        "start": format_instant(log.base + timedelta(seconds=since)),
-        "learning": None,
-        "privacy": None,
-    }
-    there |= {"stop": {"duration": format_duration(until - since)}}
-    scenario, found = scenario.with_values(there), list[dict[str, float]]()
-    for replicate in range(RUNS):
-        made = preflight(scenario, replicate)
-        run, people = simulate_log(scenario, made.population, replicate, devices=made.devices), made.population
-        names = (("group", people.group_names, people.group), ("time_zone", people.zone_names, people.zone))
-        clients = pl.DataFrame({name: pl.Series(words, dtype=pl.String).gather(own) for name, words, own in names})
-        found.append(_figures(run.rounds, run.participations, clients, scenario))
-    part, homes = _part(log, since, until), with_groups(log, time_zone)
-    clients = (
-        homes.unique("client", keep="first")
-        .sort("client")
-        .select("group", time_zone=pl.col("time_zone").replace("", "UTC"))
+    begin = log.base + timedelta(seconds=since)
+    there: dict[str, Any] = {"start": format_instant(begin), "learning": None, "privacy": None}
+    there |= {"stop": {"duration": format_duration(until - since)}, "records.gauges": None}
+    scenario = scenario.with_values(there)
+    found = [_figures(simulate(scenario, replicate=replicate)) for replicate in range(RUNS)]
+    absent = [f"of the scenario {number}" for number in range(scenario.devices - len(log.names))]
+    table = with_groups(log, time_zone).with_columns(
+        pl.col("time_zone").replace("", "UTC"), **{"class": pl.col("group")}
     )
-    rounds = rounds_told(part, server_of(log)[0])
-    sessions = numbered(part).with_columns(pl.col("selected_s", "ended_s") - since)
-    own = _figures(rounds, sessions, clients, scenario)
-    if "round" not in log.columns:
-        own = {name: value for name, value in own.items() if "round" not in name and "update" not in name}
+    days = _part(replace(log, table=table), since, until)
+    shifted = days.table.with_columns(pl.col("selected_s", "ended_s") - since)
+    asked = Document({"log": {"file": "log", "clients": "log"}, "stop": there["stop"]})  # all its clients are known
+    federation, tables, *_ = federation_from(
+        Scenario.of_document(asked),
+        replace(days, base=begin, table=shifted),
+        clients_of(replace(log, table=table), None, absent),
+    )
+    own = _figures(evaluate(federation, tables))
     shared = [name for name in own if all(name in each for each in found)]
     reach = float(student_quantile(RUNS, 1 - _FAMILY / max(len(shared), 1))) * (1 + 1 / RUNS) ** 0.5
     figures = []
@@ -125,29 +127,16 @@ def _part(log: SessionLog, since: float, until: float) -> SessionLog:
     return replace(log, table=log.table.filter(pl.col("selected_s") >= since, pl.col("selected_s") < until))
 
 
-def _figures(
-    rounds: pl.DataFrame, sessions: pl.DataFrame, clients: pl.DataFrame, scenario: Scenario
-) -> dict[str, float]:
-    days, taken = scenario.stop.most_s / DAY_S, sessions.filter(pl.col("outcome") == "reported")
-    length = (rounds["closed_s"] - rounds["selected_s"]).drop_nulls().to_numpy()
-    found = {"updates a day": int((rounds["reported"] > 0).sum()) / days, "reports a day": len(taken) / days}
-    for share in (50, 90):
-        found[f"length of a round, p{share} (s)"] = float(np.quantile(length, share / 100)) if len(length) else np.nan
-    for outcome in OUTCOME_OF.values():
-        found[f"sessions {outcome}"] = int((sessions["outcome"] == outcome).sum()) / max(len(sessions), 1)
-    now = scenario.start.timestamp() + sessions["selected_s"].to_numpy()
-    local = civil_s(now, clients["time_zone"].gather(sessions["client"]))
-    blocks = np.bincount((local // HOUR_S % 24 // _BLOCK).astype(np.int64), minlength=24 // _BLOCK) / max(len(local), 1)
-    found |= {f"sessions from {_BLOCK * at:02}:00": float(share) for at, share in enumerate(blocks)}
-    groups = clients["group"].gather(taken["client"])
-    if clients["group"].n_unique() > 1:
-        for name in clients["group"].unique().sort():
-            found[f"reports of {name}"] = int((groups == name).sum()) / max(len(groups), 1)
-    counts: Ints = np.bincount(sessions["client"], minlength=max(len(clients), scenario.devices))
-    if counts.any():
-        found["participation, L1 from uniform"] = l1(counts / counts.sum(), 1 / len(counts))
-        found |= {"participation, Gini": gini(counts), "clients that never came": float((counts == 0).mean())}
-    return found
+def _figures(run: Run) -> dict[str, float]:
+    """Return the facts of a run that are compared, and which shares of its sessions begin in which local hours."""
+    groups = (f"group.{metric_part(group.name)}.share" for group in run.scenario.population)
+    found = {key: run.known[key] for key in (*_FACTS, *groups) if key in run.known}
+    starts = run.series["starts"]
+    at = run.scenario.start.timestamp() + SLOT_S * (starts["slot"].to_numpy() + 0.5)
+    block = (civil_s(at, starts["time_zone"]) // HOUR_S % 24 // _BLOCK).astype(np.int64)
+    shares = np.bincount(block, starts["len"].to_numpy(), 24 // _BLOCK) / max(int(starts["len"].sum()), 1)
+    hours = (f"sessions from {_BLOCK * at:02}:00 to {_BLOCK * (at + 1):02}:00" for at in range(len(shares)))
+    return found | dict(zip(hours, shares.tolist(), strict=True))
 
 
 def _changes(
@@ -171,9 +160,9 @@ def _changes(
             if then_low > high or low > then_high:
                 said.append(f"{name}: {_WORDS.get(key, key)} was {values[0][key]:.3g}, then {values[1][key]:.3g}")
     if check_ins is not None:
-        spans = [Cleaning(*part).apply(check_ins).spans for part in ((None, split), (split, over))]
+        spans = [Cleaning(*part).apply(check_ins).conditions for part in ((None, split), (split, over))]
         before, after = (sum(float((each.ends - each.starts).sum()) for each in part.values()) for part in spans)
-        first = min(float(each.starts.min(initial=split)) for each in check_ins.spans.values())
+        first = min(float(each.starts.min(initial=split)) for each in check_ins.conditions.values())
         ratio = after / (over - split) / max(before / max(split - first, 1.0), 1e-9)
         if abs(ratio - 1) > 0.1:
             said.append(f"devices were available for {percent(ratio)} of the time that they were before")

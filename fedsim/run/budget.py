@@ -123,6 +123,8 @@ def _session_s(session: AnySession) -> float:
 
 
 def _typical(source: Choice) -> float:
+    if source.kind == "column":  # of links
+        return 1e7
     if source.kind in {"constant", "lognormal"}:
         return float(source.value if source.kind == "constant" else source.median)
     try:

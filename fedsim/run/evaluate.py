@@ -94,7 +94,7 @@ def evaluate(
     if chosen:
         transitions = transitions_table(scenario, population, chosen, log.ended_s, replicate, devices)
     setting = setting_of(federation)
-    available = available_time(scenario, population, log.ended_s, replicate, devices)
+    available = federation.available or available_time(scenario, population, log.ended_s, replicate, devices)
     counter = SeriesCounter(Homes.of_population(population), scenario, log.rounds, log.ended_s)
     watches = [counter.add] if watch is None else [watch, counter.add]
     with TemporaryParticipations(files.ROWS) as temporary:

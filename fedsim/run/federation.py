@@ -6,6 +6,7 @@ from functools import cached_property
 
 from fedsim.availability.population import Strata
 from fedsim.measure.metrics.own import Own
+from fedsim.measure.participation import AvailableTime
 from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.theory import Stationary
@@ -22,6 +23,7 @@ class PreparedFederation:
     replicate: int = 0
     own: Sequence[Own] = ()
     notes: Sequence[str] = ()
+    available: AvailableTime | None = None  # as a log of production tells it
 
     @cached_property
     def theory(self) -> Stationary | str:

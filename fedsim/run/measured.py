@@ -1,7 +1,8 @@
 """A production log as a run: the same tables, facts and series as those of a simulated one, but for what it lacks."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,22 +10,28 @@ import numpy as np
 import polars as pl
 
 from fedsim.availability.population import strata
-from fedsim.availability.trace.rows import TraceError
+from fedsim.availability.trace.rows import CleanTrace, TraceError
+from fedsim.availability.trace.unions import Spans, clip, extent, intersection, union
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import Mistake, ScenarioError
 from fedsim.common.files import UNREADABLE
 from fedsim.common.outcomes import COUNTED_OUTCOMES
 from fedsim.log import BUFFERED, GAUGES, PARTICIPATIONS, ROUNDS
 from fedsim.log.recorder import InMemoryLog
-from fedsim.measure.metrics.own import made_metrics
+from fedsim.measure.metrics.own import Own, made_metrics
+from fedsim.measure.participation import AvailableTime
 from fedsim.population import Population
 from fedsim.run.federation import PreparedFederation
 from fedsim.scenario import Scenario
 from fedsim.scenario.units import format_duration, format_instant
-from fedsim.traces.logs import SessionLog, read_log, scan_log
+from fedsim.traces.imports import import_trace
+from fedsim.traces.logs import SessionLog, read_log
 from fedsim.traces.rounds import numbered, rounds_told, server_of
+from fedsim.traces.table_form import scan_table
 
 _OF_CLIENTS = {"group": pl.String, "time_zone": pl.String, "weight": pl.Float64, "separation": pl.Int64}
 _LONGEST_NAME = 200
+_FILES = "file", "clients", "rounds", "check_ins"
 _OF_CLIENTS |= {"cooldown_s": pl.Float64, "speed": pl.Float64}
 _DEFAULTS = {"group": "clients", "time_zone": "UTC", "weight": 1.0, "separation": 0, "cooldown_s": 0.0, "speed": 1.0}
 
@@ -44,25 +51,44 @@ def federation_of_log(scenario: Scenario) -> Measured:
     The scenario of its federation has the population, server, start and end that the log tells, where none are given. A
     `ScenarioError` says what is wrong with the log, with its place.
     """
-    asked, given = scenario.log, scenario.as_written
+    asked = scenario.log
     assert asked is not None, "whose log is asked for"
     own, mistakes = made_metrics(scenario)
     if mistakes:
         raise ScenarioError(mistakes)
     try:
-        paths = {key: scenario.locate(name) for key in ("file", "clients", "rounds") if (name := getattr(asked, key))}
+        paths = {key: scenario.locate(name) for key in _FILES if (name := getattr(asked, key))}
     except ValueError as error:
         raise ScenarioError([scenario.mistake(("log",), str(error))]) from None
     try:
         log = read_log(paths["file"], asked)
-        clients = _clients(log, paths.get("clients"))
+        named = asked.check_in_columns or None
+        trace = import_trace(paths["check_ins"], base=log.base, columns=named).trace if "check_ins" in paths else None
+        clients = clients_of(log, paths.get("clients"), () if trace is None else trace.names)
         table = None if "rounds" not in paths else _table(paths["rounds"], ROUNDS, ("round", "opened_s", "closed_s"))
-        (told, said), written = server_of(log), given.get("server", {})
-        if "deadline" in written:
-            told["deadline_s"] = scenario.server.deadline
-        rounds = _rounds(log, told | written, table)
+        return federation_from(scenario, log, clients, table, trace, own)
     except TraceError as error:
         raise ScenarioError([Mistake(error.place, (), error.message)]) from None
+
+
+def federation_from(
+    scenario: Scenario,
+    log: SessionLog,
+    clients: pl.DataFrame,
+    table: pl.DataFrame | None = None,
+    trace: CleanTrace | None = None,
+    own: Sequence[Own] = (),
+) -> Measured:
+    """Lay out a log that was read, of these `clients`, with its table of rounds and its check-ins where it has them.
+
+    A `TraceError` says that the table lacks rounds.
+    """
+    asked, given = scenario.log, scenario.as_written
+    assert asked is not None, "whose log is laid out"
+    (told, said), written = server_of(log), given.get("server", {})
+    if "deadline" in written:
+        told["deadline_s"] = scenario.server.deadline
+    rounds = _rounds(log, told | written, table)
     ended_s = max(float(log.table["ended_s"].max() or 0.0), float(rounds["closed_s"].max() or 0.0))  # type: ignore[arg-type]
     groups = clients.group_by("group", maintain_order=True).agg(pl.len(), pl.col("time_zone").unique())
     population = [
@@ -79,15 +105,22 @@ def federation_of_log(scenario: Scenario) -> Measured:
     if "stop" in given and scenario.stop.most_s < math.inf:
         ended_s = scenario.stop.most_s
     scenario = scenario.with_values(values)
-    people = _population(clients)
-    federation = PreparedFederation(scenario, people, strata(scenario, people), own=own)
-    tables = rounds, _participations(log, clients), pl.DataFrame(schema=GAUGES)
+    people, sessions, gauges = _population(clients), _participations(log, clients), pl.DataFrame(schema=GAUGES)
+    available = None
+    if trace is not None:
+        watched = _Watched.of(trace, clients, sessions, ended_s)
+        rounds, available = watched.eligible(rounds), watched.available
+        gauges = gauges if (every_s := scenario.records.gauges) is None else watched.gauges(every_s)
+        if strangers := len(trace.names) - watched.known:
+            said.append(f"left out {strangers:,} devices with check-ins that are none of the clients")
+    federation = PreparedFederation(scenario, people, strata(scenario, people), own=own, available=available)
+    tables = rounds, sessions, gauges
     return Measured(federation, InMemoryLog(tables, ended_s=ended_s), clients["name"], (*log.notes, *said))
 
 
 def _table(path: Path, kinds: Mapping[str, Any], needed: tuple[str, ...]) -> pl.DataFrame:
     """Read the columns of a table that have a kind here; a `TraceError` says which is missing or cannot be read."""
-    scan, _ = scan_log(path)
+    scan, _ = scan_table(path)
     try:
         there = scan.collect_schema().names()
         if missing := [name for name in needed if name not in there]:
@@ -97,8 +130,11 @@ def _table(path: Path, kinds: Mapping[str, Any], needed: tuple[str, ...]) -> pl.
         raise TraceError(str(error).strip().partition("\n")[0], str(path)) from None
 
 
-def _clients(log: SessionLog, roster: Path | None) -> pl.DataFrame:
-    """Return all clients that are known, those of one group together: ``name`` and what is known of each."""
+def clients_of(log: SessionLog, roster: Path | None, devices: Sequence[str] = ()) -> pl.DataFrame:
+    """Return all clients that are known, those of one group together: ``name`` and what is known of each.
+
+    They are those of the roster or, without one, of the log and the `devices` that check in.
+    """
     own = {"class": "group", "time_zone": "time_zone", "weight": "weight"}
     seen = log.table.group_by("client").agg(
         *(
@@ -109,7 +145,13 @@ def _clients(log: SessionLog, roster: Path | None) -> pl.DataFrame:
         *([pl.col("weight").mean()] if "weight" in log.table.columns else []),
     )
     seen = seen.sort("client").with_columns(name=log.names.gather(seen.sort("client")["client"])).drop("client")
-    clients = seen
+    clients = seen.join(
+        pl.DataFrame({"name": devices}, {"name": pl.String}),
+        on="name",
+        how="full",
+        coalesce=True,
+        maintain_order="left_right",
+    )
     if roster is not None:
         clients = _table(roster, {"client": pl.String, **_OF_CLIENTS, "class": pl.String}, ("client",))
         clients = clients.rename(
@@ -131,6 +173,82 @@ def _clients(log: SessionLog, roster: Path | None) -> pl.DataFrame:
     clients = clients.with_columns(pl.col("group").str.slice(0, _LONGEST_NAME))
     places = clients["group"].unique(maintain_order=True)
     return clients.sort(pl.col("group").cast(pl.Enum(places)), maintain_order=True)
+
+
+@dataclass(frozen=True)
+class _Watched:
+    """When clients could take part, by their check-ins, from the first of these to the last; all in seconds.
+
+    A client is eligible while it is available and in no session: what else the server asks for no log tells.
+    """
+
+    clients: pl.DataFrame
+    spans: Spans
+    sessions: pl.DataFrame  # client, selected_s, ended_s: of all
+    busy: pl.DataFrame  # the same, of those that began while their client was available, and as long as it was
+    window: tuple[float, float]
+    known: int  # devices that check in and are clients
+
+    @classmethod
+    def of(cls, trace: CleanTrace, clients: pl.DataFrame, sessions: pl.DataFrame, ended_s: float) -> "_Watched":
+        numbers = clients.select("name", place=pl.int_range(pl.len()))
+        place = pl.DataFrame({"name": trace.names}).join(numbers, on="name", how="left", maintain_order="left")["place"]
+        there = intersection([*trace.conditions.values()])
+        owner, known = place.fill_null(-1).to_numpy()[there.devices], place.count()
+        spans, *_ = union(owner[owner >= 0], there.starts[owner >= 0], there.ends[owner >= 0], len(clients))
+        first, last, *_ = extent([there], windows=trace.seen)
+        begun = sessions["selected_s"].to_numpy()
+        of, row = spans.near(sessions["client"].to_numpy().astype(np.int64), begun, begun)
+        busy = sessions.select("client", "selected_s", "ended_s")[of]
+        busy = busy.with_columns(pl.min_horizontal("ended_s", pl.Series(spans.ends[row])))
+        return cls(clients, spans, sessions, busy, (max(first, 0.0), min(last, ended_s)), known)
+
+    @property
+    def available(self) -> AvailableTime | None:
+        """For which share of the time each client was available; None where that is no time."""
+        first, last = self.window
+        inside = clip(self.spans, first, last)
+        total = np.bincount(inside.devices, inside.ends - inside.starts, minlength=len(self.clients))
+        return AvailableTime(np.arange(len(self.clients)), total / (last - first)) if last > first else None
+
+    def eligible(self, rounds: pl.DataFrame) -> pl.DataFrame:
+        """Return rounds with how many clients were eligible just before they selected."""
+        at = rounds["selected_s"].fill_null(np.nan).to_numpy()
+        begun, ended = self.busy["selected_s"].to_numpy(), self.busy["ended_s"].to_numpy()
+        count = _covering(self.spans.starts, self.spans.ends, at)
+        count -= np.searchsorted(np.sort(begun), at) - np.searchsorted(np.sort(ended), at, "right")
+        seen = (at >= self.window[0]) & (at <= self.window[1])
+        return rounds.with_columns(eligible=pl.Series(count).set(pl.Series(~seen), None))
+
+    def gauges(self, every_s: float) -> pl.DataFrame:
+        """Count the clients of each group and time zone as often as a run does."""
+        first, last = self.window
+        times, parts = (
+            np.arange(math.ceil(first / every_s), math.floor(last / every_s) + 1) * every_s,
+            list[pl.DataFrame](),
+        )
+        homes = self.clients.select("group", "time_zone").with_row_index("client")
+        for (group, zone), own in homes.group_by("group", "time_zone", maintain_order=True):
+            mine = np.zeros(len(homes), dtype=np.bool_)
+            mine[own["client"].to_numpy()] = True
+            there = mine[self.spans.devices]
+            available = _covering(self.spans.starts[there], self.spans.ends[there], times)
+            running, busy = (
+                _covering(part["selected_s"].to_numpy(), part["ended_s"].to_numpy(), times)
+                for each in (self.sessions, self.busy)
+                for part in [each.filter(pl.Series(mine[each["client"].to_numpy()]))]
+            )
+            counts = {"available": available, "eligible": available - busy, "in_session": running}
+            parts.append(pl.DataFrame({"time_s": times, "group": group, "time_zone": zone, **counts}))
+        table = pl.concat(parts).sort("time_s", maintain_order=True)
+        lacking = {name: pl.lit(None, dtype) for name, dtype in GAUGES.items() if name not in table.columns}
+        return table.with_columns(**lacking).select(pl.col(name).cast(dtype) for name, dtype in GAUGES.items())
+
+
+def _covering(starts: Floats, ends: Floats, at: Floats) -> Ints:
+    """Return how many of some half-open intervals cover each instant."""
+    begun, ended = (np.searchsorted(np.sort(each), at, "right") for each in (starts, ends))
+    return (begun - ended).astype(np.int64)
 
 
 def _population(clients: pl.DataFrame) -> Population:

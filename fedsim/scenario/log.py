@@ -12,13 +12,18 @@ from fedsim.scenario.units import Instant
 
 LOG_ROLES = ("client", "selected", "ended", "outcome", "round", "class", "time_zone", "weight", "staleness")
 """What a column of a log can be; the first four are needed."""
+CHECK_IN_ROLES = ("device", "start", "end", "condition", "seen_from", "seen_to", "cycle")
+"""What a column of a trace can be; the first three are needed."""
 Unit = Literal["s", "ms", "us", "ns"]
 
 
-def _roles(columns: dict[str, str]) -> dict[str, str]:
-    if unknown := columns.keys() - {*LOG_ROLES}:
-        raise ValueError(f"has the role {min(unknown)!r}; there are {', '.join(LOG_ROLES)}")
-    return columns
+def _roles(known: tuple[str, ...]) -> AfterValidator:
+    def check(columns: dict[str, str]) -> dict[str, str]:
+        if unknown := columns.keys() - {*known}:
+            raise ValueError(f"has the role {min(unknown)!r}; there are {', '.join(known)}")
+        return columns
+
+    return AfterValidator(check)
 
 
 def _hows(outcomes: dict[str, str]) -> dict[str, str]:
@@ -30,11 +35,11 @@ def _hows(outcomes: dict[str, str]) -> dict[str, str]:
 class ProductionLog(SparseModel):
     """A log of sessions, one in each row: CSV, also gzipped, Parquet or NDJSON."""
 
-    unwritten = frozenset({"columns", "outcomes", "base", "unit", "clients", "rounds"})
+    unwritten = frozenset({"columns", "outcomes", "base", "unit", "clients", "rounds", "check_ins", "check_in_columns"})
 
     file: NameOfFile
     """Path, relative to the folder of the scenario file."""
-    columns: Annotated[dict[str, str], AfterValidator(_roles)] = Field(default_factory=dict)
+    columns: Annotated[dict[str, str], _roles(LOG_ROLES)] = Field(default_factory=dict)
     """Names of its columns, where they have others: client, selected, ended, outcome, round, class, time_zone, weight,
     staleness."""
     outcomes: Annotated[dict[str, str], AfterValidator(_hows)] = Field(default_factory=dict)
@@ -50,11 +55,16 @@ class ProductionLog(SparseModel):
     rounds: NameOfFile | None = None
     """A table of the rounds, with round, opened_s and closed_s in seconds from the base; by default they follow from
     the sessions."""
+    check_ins: NameOfFile | None = None
+    """A trace of when devices could take part, by the names of the clients. Without it who was eligible is unknown."""
+    check_in_columns: Annotated[dict[str, str], _roles(CHECK_IN_ROLES)] = Field(default_factory=dict)
+    """Names of its columns, where they have others: device, start, end, condition, seen_from, seen_to, cycle."""
 
     @property
     def unknown(self) -> frozenset[str]:
-        """What it does not tell: ``clients`` that never came, ``rounds``, or when they ``opened``."""
+        """What it does not tell: ``clients`` that never came, ``rounds``, when they ``opened``, ``eligible`` ones."""
         lacks = {"clients": self.clients is None, "rounds": "round" not in self.columns, "opened": self.rounds is None}
+        lacks |= {"eligible": self.check_ins is None}
         return frozenset(each for each, lacking in lacks.items() if lacking)
 
 

@@ -135,6 +135,7 @@ RoundsSource = Annotated[
 
 TimeSource = Annotated[BuiltIn | Component, Kinds(short_source, Duration, "law", TIME)]
 RateSource = Annotated[BuiltIn | Component, Kinds(short_source, BitRate, "law", RATE)]
+LinkSource = Annotated[BuiltIn | Column | Component, Kinds(short_source, BitRate, "law", RATE)]
 
 
 class ListedTimes(Listed[Duration]):

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 from fedsim.scenario.component import Choice, Kinds
 from fedsim.scenario.devices import PLACES, check_device_class
 from fedsim.scenario.model import Model, Positive, SparseModel, value_as
-from fedsim.scenario.sources import Column, NumberSource, RateSource
+from fedsim.scenario.sources import Column, LinkSource, NumberSource, RateSource
 from fedsim.scenario.units import Grams, Size
 
 DeviceName = Annotated[
@@ -55,13 +55,13 @@ class WorkLink(Model):
 
 
 class Link(SparseModel):
-    """How fast bytes go, drawn anew for each session: laws of speeds in bits a second."""
+    """How fast bytes go: laws of speeds in bits a second, drawn anew for each session, or a speed for each device."""
 
     unwritten = frozenset({"work"})
 
-    down: RateSource
-    """Bits per second from the server to the device."""
-    up: RateSource
+    down: LinkSource
+    """Bits per second from the server to the device; a column has one for each device, in all of its sessions."""
+    up: LinkSource
     """Bits per second from the device to the server."""
     work: WorkLink | None = None
     """Another network, over which some of the sessions go; then `down` and `up` are of the one at home."""

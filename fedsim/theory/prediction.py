@@ -271,6 +271,8 @@ def session_values(session: AnySession, train_s: float = 0.0) -> Floats:
     if isinstance(session, Work):
         if session.link.work is not None:
             raise ChainError("sessions go over two networks (session.link.work)")
+        if "column" in (session.link.down.kind, session.link.up.kind):
+            raise ChainError("devices have links of their own (session.link, kind: column)")
         transfers = [(session.link.down, 8 * session.model), (session.link.up, 8 * session.sent)]
         network = [(law, bits) for law, bits in transfers if law.kind != "constant"]
         total = np.array([train_s + sum(bits / law.value for law, bits in transfers if law.kind == "constant")])

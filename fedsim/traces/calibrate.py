@@ -227,16 +227,14 @@ def _median(length: Floats, whole: Bools) -> float | None:
 
 def _with_causes(table: pl.DataFrame, log: SessionLog, check_ins: CleanTrace) -> tuple[pl.DataFrame, list[str]]:
     """Say of each session whether it ``failed`` while its device was there; null where no check-in covers its begin."""
-    spans = intersection([*check_ins.spans.values()])
+    spans = intersection([*check_ins.conditions.values()])
     place = pl.Series(check_ins.names, dtype=pl.String)
     device = log.names.replace_strict(place, pl.int_range(len(place), eager=True), default=-1, return_dtype=pl.Int64)
-    owner = device.gather(table["client"]).to_numpy()
-    begin, end = table["selected_s"].to_numpy(), table["ended_s"].to_numpy()
-    first = min(spans.starts.min(initial=np.inf), begin.min())
-    width = max(spans.ends.max(initial=0.0), end.max()) - first + 1.0  # so that devices follow each other on one axis
-    at = np.searchsorted(spans.devices * width + spans.starts - first, owner * width + begin - first + _SLACK_S) - 1
-    inside = (at >= 0) & (spans.devices[at] == owner) & (spans.ends[at] >= begin - _SLACK_S)
-    gone = inside & (np.abs(spans.ends[at] - end) <= _TOGETHER_S)
+    owner, begin = device.gather(table["client"]).to_numpy(), table["selected_s"].to_numpy()
+    of, row = spans.near(owner, begin - _SLACK_S, begin + _SLACK_S)
+    over = np.full(len(table), np.nan)
+    over[of] = spans.ends[row]
+    inside, gone = np.isfinite(over), np.abs(over - table["ended_s"].to_numpy()) <= _TOGETHER_S
     failed = pl.Series((table["how"] == "dropped").to_numpy() & ~gone).set(pl.Series(~inside), None)
     outside = 1.0 - float(inside.mean())
     said = (
@@ -283,7 +281,7 @@ def _only(trace: CleanTrace, keep: Bools) -> CleanTrace:
 def _availability(trace: CleanTrace, base: datetime, time_zone: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the model that predicts held-out days better, fitted to all, and how far each kind is from these days."""
     zone = ZoneInfo(time_zone) if time_zone else None
-    first, last, *_ = extent(list(trace.spans.values()), windows=trace.seen)
+    first, last, *_ = extent(list(trace.conditions.values()), windows=trace.seen)
 
     def part(since: float, until: float) -> Pattern:
         return build_pattern(trace, base, zone, "none", since=since, until=until, keep_empty=True)

@@ -56,22 +56,23 @@ class FittedLaw:
 
 
 def lengths_on_and_off(spans: Spans, seen: Spans) -> dict[str, CensoredLengths]:
-    """Return the lengths ``on`` and ``off`` of a trace; `seen` is when each device was observed."""
-    starts, ends, devices = spans.starts, spans.ends, spans.devices
-    lengths = ends - starts
-    begin, end = limits(seen)
-    known, open_ = starts > begin[devices], ends >= end[devices]
+    """Return the lengths ``on`` and ``off`` of a trace; `seen` is when each device was observed, once or more often."""
+    of, window = seen.near(spans.devices, spans.starts, spans.starts)
+    starts, ends = spans.starts[of], spans.ends[of]
+    lengths, end = ends - starts, seen.ends[window]
+    known, open_ = starts > seen.starts[window], ends >= end
     on = CensoredLengths(lengths[known & ~open_], lengths[known & open_])
-    same = devices[1:] == devices[:-1]
+    same = window[1:] == window[:-1]
     last = np.append(~same, np.ones(min(len(ends), 1), dtype=np.bool_))
-    tail = end[devices[last]] - ends[last]
+    tail = end[last] - ends[last]
     return {"on": on, "off": CensoredLengths((starts[1:] - ends[:-1])[same], tail[tail > 0])}
 
 
 def limits(seen: Spans) -> tuple[Floats, Floats]:
-    """Return from when and to when each device was observed; infinities, the wrong way round, where it was not."""
+    """Return from when and to when each device was observed in all; infinities, the wrong way round, where not."""
     begin, end = np.full(len(seen), np.inf), np.full(len(seen), -np.inf)
-    begin[seen.devices], end[seen.devices] = seen.starts, seen.ends
+    np.minimum.at(begin, seen.devices, seen.starts)
+    np.maximum.at(end, seen.devices, seen.ends)
     return begin, end
 
 

@@ -1,6 +1,6 @@
 """Traces that others have published: imported from tables, JSON of intervals or timed events, cleaned, and written."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ import polars as pl
 from fedsim.availability.trace.rows import (
     LARGEST_FILE,
     SEEN,
+    UNKNOWN,
     CleanTrace,
     Policy,
     TraceError,
@@ -48,7 +49,7 @@ class Cleaning:
         Raises a `TraceError` if nothing is left.
         """
         since, until = -np.inf if self.since is None else self.since, np.inf if self.until is None else self.until
-        before, stray, kept, seen = _count(trace.spans.values()), 0, list(trace.spans.values()), trace.seen
+        before, stray, kept, seen = _count(trace.spans), 0, list(trace.spans.values()), trace.seen
         if (self.since, self.until) != (None, None):  # a part of what is not far from all others
             found = extent(kept, self.since, self.until, seen)
             stray, kept = found.stray, found.kept
@@ -56,35 +57,35 @@ class Cleaning:
                 seen = np.column_stack([np.full((len(seen), 2), found.first), seen[:, 2]])
                 seen[found.seen.devices, :2] = np.column_stack([found.seen.starts, found.seen.ends])
         part = {name: clip(spans, since, until) for name, spans in zip(trace.spans, kept, strict=True)}
-        inside = _count(part.values())
+        inside = _count(part)
         gap = max(self.join_gaps, RESOLUTION_S)
         joined = {
             name: union(spans.devices, spans.starts, spans.ends, len(spans), gap)[0] for name, spans in part.items()
         }
-        whole = _count(joined.values())
+        whole = _count(joined)
         long = {name: spans.where(spans.ends - spans.starts >= self.min_length) for name, spans in joined.items()}
-        left = long
-        if not any(len(spans.starts) for spans in left.values()):
+        if not _count(long):
             lacking = "is long enough" if inside else "lies in the part that is kept"
             raise TraceError(f"leaves nothing: none of the {inside or before:,} intervals {lacking}")
         has = np.zeros(len(trace.names), dtype=np.bool_)
-        for spans in left.values():
+        left = CleanTrace(trace.names, long, trace.report, seen)
+        for spans in left.conditions.values():
             has |= np.diff(spans.offsets) > 0
         report = replace(
             trace.report,
-            intervals=_count(left.values()),
+            intervals=_count(long),
             devices=int(has.sum()),
             devices_without=int((~has).sum()),
             far=stray,
             outside=before - inside - stray,
             gaps=inside - whole,
-            short=whole - _count(left.values()),
+            short=whole - _count(long),
         )
-        return CleanTrace(trace.names, left, report, seen)
+        return replace(left, report=report)
 
 
-def _count(parts: Iterable[Spans]) -> int:
-    return sum(len(spans.starts) for spans in parts)
+def _count(parts: Mapping[str, Spans]) -> int:
+    return sum(len(spans.starts) for name, spans in parts.items() if name != UNKNOWN)
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def import_trace(
     if cleaning is not None:
         trace = cleaning.apply(trace)
     plain = len(tables) == 1 and tables[0].plain
-    return Imported(trace, base, plain, extent(list(trace.spans.values()), windows=trace.seen).stray)
+    return Imported(trace, base, plain, extent(list(trace.conditions.values()), windows=trace.seen).stray)
 
 
 def _joined_rows(parts: Sequence[TraceRows]) -> TraceRows:
@@ -173,10 +174,15 @@ def _joined_rows(parts: Sequence[TraceRows]) -> TraceRows:
     return TraceRows(tuple(number), np.concatenate(owners), starts, ends, conditions, source, seen=seen)
 
 
+def _kind(path: Path) -> str:
+    """Return the suffix of a file, that before ``.gz`` where it is packed."""
+    return (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
+
+
 def _read_file(
     path: Path, form: Form, policy: Policy, columns: Mapping[str, str] | None
 ) -> TraceRows | Events | ForeignTable:
-    if form == "table" or (form == "auto" and path.suffix.lower() in SUFFIXES):
+    if form == "table" or (form == "auto" and _kind(path) in SUFFIXES):
         return read_foreign_table(path, columns, lenient=policy == "lenient")
     if columns:
         raise TraceError("is no table, so that it has no columns to be named", str(path))

@@ -1,27 +1,24 @@
 """Logs of sessions as teams have them: CSV, also gzipped, Parquet or NDJSON, with columns and words of any name."""
 
-import gzip
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 import polars as pl
 
-from fedsim.availability.trace.rows import LONGEST_NAME, LONGEST_S, TraceError, check_file
+from fedsim.availability.trace.rows import LONGEST_NAME, LONGEST_S, TraceError, refuse_row
 from fedsim.availability.trace.unions import bulk
 from fedsim.common.files import UNREADABLE
 from fedsim.common.hints import did_you_mean
 from fedsim.common.instants import DAY_S, HOUR_S
-from fedsim.common.memory import free_bytes, too_much
+from fedsim.common.memory import too_much
 from fedsim.common.outcomes import HOWS, OUTCOME_OF, SESSION_OUTCOMES
-from fedsim.common.regular_files import open_regular
 from fedsim.scenario.log import LOG_ROLES, ProductionLog
 from fedsim.scenario.units import check_time_zone
-from fedsim.traces.text_forms import read_instant
+from fedsim.traces.table_form import read_times, scan_table
 
 USUAL = {
     "selected": ("selected_s", "selected", "selected_ms"),
@@ -31,12 +28,11 @@ USUAL = {
 """Names that columns of a log have where nobody says others, beside those of their roles."""
 WORDS: dict[str, str] = {outcome: each.how for outcome, each in SESSION_OUTCOMES.items()} | {"cut": "cut"}
 """What words of a log mean where nobody says so: those of `HOWS`, and those of a run."""
-_LARGEST_LOG, _LARGEST_PACKED = 64 * 2**30, 4 * 2**30
+_LARGEST_LOG = 64 * 2**30
 _BYTES_OF_A_ROW = 150
 _UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _SINCE_1970 = {"ns": 1e17, "us": 1e14, "ms": 1e11, "s": 5e8}  # numbers at least so large are of that unit since 1970
 _IN_WORDS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
-_MOST_ODD = 10_000  # stamps that no form of ISO 8601 with seconds fits
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -73,49 +69,12 @@ def read_log(path: Path, asked: ProductionLog | None = None) -> SessionLog:
     return _Reader(path, asked).read()
 
 
-def scan_log(path: Path) -> tuple[pl.LazyFrame, int]:
-    """Open a table whose columns are read where they are asked for; those of CSV are text.
-
-    Also returned is the line of the first row, 0 where rows are no lines. Raises a `TraceError`.
-    """
-    check_file(path, _LARGEST_LOG)
-    kinds = [each.lower() for each in path.suffixes]
-    packed = kinds[-1:] == [".gz"]
-    kind = next(iter(kinds[-1 - packed :]), "")
-    try:
-        source: Any = _unpacked(path) if packed else path
-        if kind in {".ndjson", ".jsonl"}:
-            lines = pl.read_ndjson(source, infer_schema_length=10_000) if packed else None
-            return (pl.scan_ndjson(path, infer_schema_length=10_000) if lines is None else lines.lazy()), 1
-        if kind in {".parquet", ".pq"}:
-            return pl.scan_parquet(path, glob=False), 0
-        if packed:
-            return pl.read_csv(source, infer_schema=False).lazy(), 2
-        return pl.scan_csv(path, infer_schema=False, glob=False), 2
-    except UNREADABLE as error:
-        raise TraceError(str(error).strip().partition("\n")[0], str(path)) from None
-
-
-def _unpacked(path: Path) -> bytes:
-    """Return what is in a gzipped file, unless that is more than the memory is to hold."""
-    free = free_bytes()
-    most = _LARGEST_PACKED if free is None else min(_LARGEST_PACKED, free // 4)
-    with open_regular(path) as opened, gzip.open(opened) as unpacking:
-        try:
-            data = unpacking.read(most + 1)
-        except (EOFError, gzip.zlib.error) as error:  # type: ignore[attr-defined]
-            raise TraceError(f"is not a whole gzip file: {error}", str(path)) from None
-    if len(data) > most:
-        raise TraceError(f"unpacks to more than {most // 2**20:,} MiB; write Parquet", str(path))
-    return data
-
-
 class _Reader:
     """Reads one log; `_place` is the number of each row that is held, from 0."""
 
     def __init__(self, path: Path, asked: ProductionLog) -> None:
         self._path, self._asked, self._notes = path, asked, list[str]()
-        self._scan, self._first = scan_log(path)
+        self._scan, self._first = scan_table(path, _LARGEST_LOG)
         try:
             self._there = self._scan.collect_schema().names()
         except UNREADABLE as error:
@@ -143,7 +102,7 @@ class _Reader:
         """Return the log."""
         table = self._collected()
         words = table["outcome"].str.strip_chars().str.to_lowercase()
-        how, (times, base, dated) = self._meant(words), self._times(table.select("selected", "ended"))
+        how, (times, base, dated) = self._meant(words), self._times(table.select("selected", "ended", "_place"))
         known = table["client"].unique(maintain_order=True)
         codes = {"client": table["client"].cast(pl.Enum(known)).to_physical().cast(pl.Int64)}
         codes |= {"how": how.cast(pl.Enum(HOWS)), "outcome": words.cast(pl.Enum(words.drop_nulls().unique().sort()))}
@@ -193,13 +152,7 @@ class _Reader:
         return table
 
     def _refuse(self, place: int, text: str, message: str) -> NoReturn:
-        if not self._first:
-            raise TraceError(f"row {place}: {message}", str(self._path))
-        packed, column = self._path.suffix.lower() == ".gz", 1
-        if not packed:
-            with self._path.open(encoding="utf-8-sig", errors="replace") as file:
-                column = max(next(islice(file, place + self._first - 1, None), "").find(text) + 1, 1)
-        raise TraceError(message, str(self._path), self._first + place, column)
+        refuse_row(place, text, self._path, self._first, message)
 
     def _meant(self, words: pl.Series) -> pl.Series:
         meant = WORDS | {word.strip().lower(): how for word, how in self._asked.outcomes.items()}
@@ -223,14 +176,21 @@ class _Reader:
 
     def _times(self, written: pl.DataFrame) -> tuple[list[pl.Series], datetime, bool]:
         """Return the two times in seconds since the base, and the base; the first note says how they were read."""
-        read = [self._stamps(written[role], self._names[role]) for role in ("selected", "ended")]
+        places = written["_place"]
+
+        def refuse(row: int, text: str, message: str) -> NoReturn:
+            self._refuse(places[row], text, message)
+
+        read = [read_times(written[role], self._names[role], self._path, refuse) for role in ("selected", "ended")]
         kinds = {kind for kind, _ in read if kind}
         if len(kinds) > 1:
-            told = " and ".join(f"{self._names[r]} as {k}" for r, (k, _) in zip(written.columns, read, strict=True))
+            told = " and ".join(
+                f"{self._names[r]} as {k}" for r, (k, _) in zip(("selected", "ended"), read, strict=True)
+            )
             raise TraceError(f"writes {told}", str(self._path))
-        kind, (selected, ended) = next(iter(kinds), "numbers"), [values for _, values in read]
+        kind, (selected, ended) = next(iter(kinds), "numeric"), [values for _, values in read]
         base, dated = self._asked.base, True
-        if kind == "numbers":
+        if kind == "numeric":
             unit, since_1970, how = self._unit(selected, ended)
             selected, ended = (values / _UNITS[unit] for values in (selected, ended))
             if since_1970 and base is not None and base != _EPOCH:
@@ -248,7 +208,7 @@ class _Reader:
         for role, values in (("selected", selected), ("ended", ended)):
             wild = values.is_finite().fill_null(False) & (values.abs() > 2 * LONGEST_S)
             if wild.any():
-                self._refuse(int(wild.arg_max() or 0), "", f"{self._names[role]} is impossible; is its unit another?")
+                refuse(int(wild.arg_max() or 0), "", f"{self._names[role]} is impossible; is its unit another?")
         finite = selected.filter(selected.is_finite().fill_null(False)).to_numpy()
         if not len(finite):
             raise TraceError("has no session with a time", str(self._path))
@@ -276,44 +236,6 @@ class _Reader:
             return "ms", False, said
         since_1970 = usual >= _SINCE_1970["s"]
         return "s", since_1970, " by their size" * since_1970
-
-    def _stamps(self, written: pl.Series, name: str) -> tuple[str, pl.Series]:
-        """Return how the times of a column are written (empty where there are none), and their numbers or seconds."""
-        dtype = written.dtype
-        if dtype == pl.Date or isinstance(dtype, pl.Datetime):
-            zoned = getattr(dtype, "time_zone", None) is not None
-            stamps = written.cast(pl.Datetime("us", getattr(dtype, "time_zone", None)))
-            return "zoned" if zoned else "civil", stamps.to_physical().cast(pl.Float64) / 1e6
-        if dtype.is_numeric():
-            return "numbers", written.cast(pl.Float64)
-        if dtype != pl.String:
-            raise TraceError(f"column {name!r} holds {dtype}, not numbers or dates", str(self._path))
-        texts = written.str.strip_chars().replace("", None)
-        numbers = texts.cast(pl.Float64, strict=False)
-        if numbers.null_count() == texts.null_count():
-            return "numbers" if texts.null_count() < len(texts) else "", numbers
-        usual = texts.str.replace(r"\s*(UTC|GMT|Z|z)$", "+00:00").str.replace(r"^(\d{4}-\d\d-\d\d)\s+", "${1}T")
-        zone = usual.str.contains(r"T.*[+-]\d\d:?\d\d$")
-        if not zone.all() and zone.any():
-            at = int((zone != zone.drop_nulls()[0]).arg_max() or 0)
-            told = f"{name} is a date {'with' if zone[at] else 'without'} a zone, and those before are not"
-            self._refuse(at, texts[at], told)
-        form = "%Y-%m-%dT%H:%M:%S%.f"
-        if zone.any():
-            stamps = usual.str.to_datetime(f"{form}%z", time_unit="us", time_zone="UTC", strict=False)
-        else:
-            stamps = usual.str.to_datetime(form, time_unit="us", strict=False)
-        seconds = stamps.to_physical().cast(pl.Float64) / 1e6
-        if (odd := seconds.is_null() & texts.is_not_null()).any():
-            known = dict[str, float]()
-            for text in usual.filter(odd).unique(maintain_order=True).head(_MOST_ODD):
-                kind, known[text] = read_instant(text)
-                if kind not in ({"zoned"} if zone.any() else {"civil"}):
-                    at = int((usual == text).arg_max() or 0)
-                    shown = f"must be a number or a date such as 2020-01-31T08:15:00Z, not {texts[at][:40]!r}"
-                    self._refuse(at, texts[at], f"{name} {shown}")
-            seconds = seconds.set(odd, usual.filter(odd).replace_strict(known, default=None, return_dtype=pl.Float64))
-        return "zoned" if zone.any() else "civil", seconds
 
     def _sessions(self, table: pl.DataFrame) -> pl.DataFrame:
         """Return the rows that are sessions, each once."""

@@ -1,33 +1,38 @@
 """Traces as CSV or Parquet with columns of any name, and times as numbers of seconds or as dates."""
 
-from collections.abc import Mapping, Sequence
+import gzip
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
 import polars as pl
 
-from fedsim.availability.trace.rows import MOST_INTERVALS, TraceError, TraceRows, check_file, refuse_row, rows_of
+from fedsim.availability.trace.rows import (
+    LARGEST_FILE,
+    MOST_INTERVALS,
+    TraceError,
+    TraceRows,
+    check_file,
+    refuse_row,
+    rows_of,
+)
 from fedsim.availability.trace.unions import bulk
-from fedsim.common.arrays import Floats
 from fedsim.common.files import UNREADABLE
 from fedsim.common.hints import did_you_mean
+from fedsim.common.memory import free_bytes
+from fedsim.common.regular_files import open_regular
+from fedsim.scenario.log import CHECK_IN_ROLES
 from fedsim.traces.text_forms import read_instant
 
+_LARGEST_PACKED = 4 * 2**30
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-SUFFIXES = (".csv", ".parquet", ".pq")
-_USUAL = {
-    "device": "device",
-    "start": "start_s",
-    "end": "end_s",
-    "condition": "condition",
-    "seen_from": "seen_from_s",
-    "seen_to": "seen_to_s",
-    "cycle": "cycle_s",
-}
-_NEEDED = ("device", "start", "end")
-ROLES = tuple(_USUAL)
+SUFFIXES = (".csv", ".parquet", ".pq", ".ndjson", ".jsonl")
+"""Of tables, also with ``.gz`` behind them."""
+_USUAL = {role: role if role in {"device", "condition"} else f"{role}_s" for role in CHECK_IN_ROLES}
+_NEEDED = CHECK_IN_ROLES[:3]
 
 
 @dataclass(frozen=True)
@@ -43,11 +48,41 @@ class ForeignTable:
     plain: bool
 
 
-def scan_table(path: Path) -> pl.LazyFrame:
-    """Open a table whose columns are read where they are asked for; those of a CSV file are text."""
-    if path.suffix.lower() == ".csv":
-        return pl.scan_csv(path, infer_schema=False, glob=False)
-    return pl.scan_parquet(path, glob=False)
+def scan_table(path: Path, largest: int = LARGEST_FILE) -> tuple[pl.LazyFrame, int]:
+    """Open a table whose columns are read where they are asked for; those of CSV are text.
+
+    Also returned is the line of the first row, 0 where rows are no lines. Raises a `TraceError`.
+    """
+    check_file(path, largest)
+    kinds = [each.lower() for each in path.suffixes]
+    packed = kinds[-1:] == [".gz"]
+    kind = next(iter(kinds[-1 - packed :]), "")
+    try:
+        source: Any = _unpacked(path) if packed else path
+        if kind in {".ndjson", ".jsonl"}:
+            lines = pl.read_ndjson(source, infer_schema_length=10_000) if packed else None
+            return (pl.scan_ndjson(path, infer_schema_length=10_000) if lines is None else lines.lazy()), 1
+        if kind in {".parquet", ".pq"}:
+            return pl.scan_parquet(path, glob=False), 0
+        if packed:
+            return pl.read_csv(source, infer_schema=False).lazy(), 2
+        return pl.scan_csv(path, infer_schema=False, glob=False), 2
+    except UNREADABLE as error:
+        raise TraceError(str(error).strip().partition("\n")[0], str(path)) from None
+
+
+def _unpacked(path: Path) -> bytes:
+    """Return what is in a gzipped file, unless that is more than the memory is to hold."""
+    free = free_bytes()
+    most = _LARGEST_PACKED if free is None else min(_LARGEST_PACKED, free // 4)
+    with open_regular(path) as opened, gzip.open(opened) as unpacking:
+        try:
+            data = unpacking.read(most + 1)
+        except (EOFError, gzip.zlib.error) as error:  # type: ignore[attr-defined]
+            raise TraceError(f"is not a whole gzip file: {error}", str(path)) from None
+    if len(data) > most:
+        raise TraceError(f"unpacks to more than {most // 2**20:,} MiB; write Parquet", str(path))
+    return data
 
 
 def read_foreign_table(
@@ -59,15 +94,14 @@ def read_foreign_table(
 ) -> ForeignTable:
     """Read a CSV or Parquet file.
 
-    `columns` has the name of the column for each of `ROLES`; other columns are ignored. By default, and where one is
-    not given: device, start_s, end_s and, if there are such, condition, seen_from_s, seen_to_s and cycle_s. A time that
-    cannot be read is a missing one if `lenient`. `says` has the words for roles in messages, if others. Raises a
-    `TraceError` with the row of what is wrong.
+    `columns` has the name of the column for each of `CHECK_IN_ROLES`; other columns are ignored. By default, and where
+    one is not given: device, start_s, end_s and, if there are such, condition, seen_from_s, seen_to_s and cycle_s. A
+    time that cannot be read is a missing one if `lenient`. `says` has the words for roles in messages, if others.
+    Raises a `TraceError` with the row of what is wrong.
     """
-    check_file(path)
-    source, csv = str(path), path.suffix.lower() == ".csv"
+    source = str(path)
+    lazy, first = scan_table(path)
     try:
-        lazy = scan_table(path)
         schema = lazy.collect_schema()
         names = _names(schema.names(), columns, source, says or {})
         count = int(lazy.select(pl.len()).collect().item())
@@ -76,14 +110,17 @@ def read_foreign_table(
         table = lazy.select(pl.col(name).alias(role) for role, name in names.items()).collect()
     except UNREADABLE as error:
         message = str(error).strip().partition("\n")[0]
-        raise TraceError(f"is not a readable {'CSV' if csv else 'Parquet'} file: {message}", source) from None
+        raise TraceError(f"is not a readable {('Parquet', 'NDJSON', 'CSV')[first]} file: {message}", source) from None
     for role in {"device", "condition"} & {*names}:
         if (dtype := table.schema[role]).is_nested() or dtype in (pl.Binary, pl.Object):
             raise TraceError(f"column {names[role]!r} holds {dtype}, neither text nor numbers", source)
-    first = 2 if csv else 0
     table = table.with_columns(pl.col("device").cast(pl.String))
+
+    def refuse(row: int, text: str, message: str) -> NoReturn:
+        refuse_row(row, text, path, first, message)
+
     timed = {
-        role: _times(table[role], path, name, first, lenient)
+        role: read_times(table[role], name, path, refuse, lenient=lenient)
         for role, name in names.items()
         if role not in {"device", "condition"}
     }
@@ -96,7 +133,7 @@ def read_foreign_table(
         raise TraceError(f"writes {told}", source)
     if "condition" in names:
         table = table.with_columns(pl.col("condition").cast(pl.String))
-    seconds = {_USUAL[role]: pl.Series(values) for role, (_, values) in timed.items()}
+    seconds = {_USUAL[role]: values for role, (_, values) in timed.items()}
     own = {_USUAL[role]: name for role, name in names.items()}
     rows = rows_of(table.with_columns(**seconds), path, first, own)
     kind = next(iter(known), "numeric")
@@ -120,35 +157,53 @@ def _names(found: list[str], columns: Mapping[str, str] | None, source: str, say
     return names
 
 
-def _times(written: pl.Series, path: Path, name: str, first: int, lenient: bool) -> tuple[str, Floats]:
-    """Return how the times of a column are written (empty where there are none), and their seconds."""
+def read_times(
+    written: pl.Series, name: str, path: Path, refuse: Callable[[int, str, str], NoReturn], *, lenient: bool = False
+) -> tuple[str, pl.Series]:
+    """Return how the times of a column are written, and their numbers or, of dates, their seconds since 1970.
+
+    They are ``numeric``, ``civil`` (dates without a zone) or ``zoned``; empty where there are none. `refuse` gets the
+    row of what is wrong, its text and a message; if `lenient`, what cannot be read is a missing time.
+    """
     dtype = written.dtype
     if dtype == pl.Date or isinstance(dtype, pl.Datetime):
+        zoned = getattr(dtype, "time_zone", None) is not None
         stamps = written.cast(pl.Datetime("us", getattr(dtype, "time_zone", None)))
-        kind = "zoned" if getattr(dtype, "time_zone", None) else "civil"
-        return kind, (stamps.to_physical().cast(pl.Float64) / 1e6).fill_null(np.nan).to_numpy()
+        return "zoned" if zoned else "civil", stamps.to_physical().cast(pl.Float64) / 1e6
     if dtype.is_numeric():
-        return "numeric", written.cast(pl.Float64).fill_null(np.nan).to_numpy()
+        return "numeric", written.cast(pl.Float64)
     if dtype != pl.String:
         raise TraceError(f"column {name!r} holds {dtype}, not numbers of seconds or dates", str(path))
     texts = written.str.strip_chars().replace("", None)
-    numbers = texts.cast(pl.Float64, strict=False)
-    if numbers.null_count() == texts.null_count():
-        return ("numeric" if texts.null_count() < len(texts) else ""), numbers.fill_null(np.nan).to_numpy()
-    known, seconds = "", np.full(len(texts), np.nan)
-    for row, text in enumerate(texts):
-        kind, seconds[row] = read_instant(text) if text is not None else ("", np.nan)
-        if text is None or (lenient and not kind):
-            seconds[row] = np.nan
-            continue
-        if not kind:
-            message = f"must be a number of seconds or a date such as 2020-01-31 08:15:00, not {text[:40]!r}"
-            refuse_row(row, text, path, first, f"{name} {message}")
-        if known and kind != known:
-            message = f"{name} is a {kind} time, {text[:40]!r}, and those before are {known} ones"
-            refuse_row(row, text, path, first, message)
-        known = kind
-    return known.replace("number", "numeric"), seconds
+    found = {"numeric": texts.cast(pl.Float64, strict=False)}
+    seconds = found["numeric"]
+    if seconds.null_count() == texts.null_count():
+        return ("numeric" if texts.null_count() < len(texts) else ""), seconds
+    usual = texts.str.replace(r"\s*(UTC|GMT|Z|z)$", "+00:00").str.replace(r"^(\d{4}-\d\d-\d\d)\s+", "${1}T")
+    for kind, zone in (("zoned", "%z"), ("civil", "")):
+        if seconds.null_count() > texts.null_count():
+            stamps = usual.str.to_datetime(
+                f"%Y-%m-%dT%H:%M:%S%.f{zone}", time_unit="us", time_zone="UTC" if zone else None, strict=False
+            )
+            found[kind] = stamps.to_physical().cast(pl.Float64) / 1e6
+            seconds = pl.select(pl.coalesce(seconds, found[kind])).to_series()
+    if (odd := seconds.is_null() & texts.is_not_null()).any():  # in another form of ISO 8601
+        read = {text: read_instant(text) for text in usual.filter(odd).unique()}
+        for kind in ("zoned", "civil"):
+            known = {text: value for text, (how, value) in read.items() if how == kind}
+            values = usual.replace_strict(known, default=None, return_dtype=pl.Float64) if known else None
+            if values is not None:
+                found[kind] = pl.select(pl.coalesce(found[kind], values) if kind in found else values).to_series()
+                seconds = pl.select(pl.coalesce(seconds, values)).to_series()
+    if not lenient and (bad := seconds.is_null() & texts.is_not_null()).any():
+        row = int(bad.arg_max() or 0)
+        told = f"{name} must be a number of seconds or a date such as 2020-01-31T08:15:00Z, not {texts[row][:40]!r}"
+        refuse(row, texts[row], told)
+    rows = {kind: int(there.arg_max() or 0) for kind, each in found.items() if (there := each.is_not_null()).any()}
+    if len(rows) > 1:
+        (known, _), (kind, row), *_ = sorted(rows.items(), key=lambda each: each[1])
+        refuse(row, texts[row], f"{name} is a {kind} time, {texts[row][:40]!r}, and those before are {known} ones")
+    return next(iter(rows), ""), seconds
 
 
 def since_base(tables: Sequence[ForeignTable], base: datetime | None) -> tuple[list[TraceRows], datetime | None]:

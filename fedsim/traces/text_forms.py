@@ -3,9 +3,11 @@
 Events are lines of ``timestamp<TAB>event`` for one device, or ``device<TAB>timestamp<TAB>event`` for many. An event
 sets conditions on or off, and they stay so until the next event that says otherwise. Before its first event a condition
 is unknown, so that a device counts as observed from when all conditions that it has events of are known; after its last
-line nothing is known, so that its intervals end there. A condition that events only set off is never on.
+line nothing is known, so that its intervals end there. So too after a phone was off, until there is an event of each
+condition that the device has others of. A condition that events only set off is never on.
 
-JSON is ``{device: [[start, end], ...]}``.
+JSON is ``{device: [[start, end], ...]}``, or ``{device: ["on", [t1, t2, ...]]}`` with a state at second 0 (``on`` or
+``off``) and when it changes, after the last of which nothing is known.
 ``{device: {"messages": "..."}}`` holds lines of events, ``{device: {"ready_time": [[start, end], ...]}}`` intervals;
 ``trace_start`` and ``trace_end`` beside them say when the device was observed, by default from its first to its last
 event.
@@ -25,7 +27,16 @@ from typing import Any, NoReturn
 import numpy as np
 import polars as pl
 
-from fedsim.availability.trace.rows import CONDITIONS, LONGEST_NAME, LONGEST_S, MOST_DEVICES, TraceError, TraceRows
+from fedsim.availability.trace.rows import (
+    CONDITIONS,
+    KINDS,
+    LONGEST_NAME,
+    LONGEST_S,
+    MOST_DEVICES,
+    UNKNOWN,
+    TraceError,
+    TraceRows,
+)
 from fedsim.availability.trace.unions import bulk
 from fedsim.common.arrays import Floats
 from fedsim.common.memory import too_much
@@ -46,13 +57,13 @@ EVENTS: dict[str, dict[str, bool]] = {
 }
 """The conditions that each event sets. Battery levels such as ``85.0%`` set none either."""
 _CODES = {event: code for code, event in enumerate(EVENTS)}
-_LEVEL = _CODES["battery_okay"]
+_LEVEL, _OFF = _CODES["battery_okay"], _CODES["phone_off"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNKNOWN = -1
 _BETWEEN, _JSON = re.compile(r"[ \t\r\n,:]*"), json.JSONDecoder()
 _MEMORY = 36  # bytes that a character of JSON may take while it is read, at worst: [0],[0],[0], ...
 _STATED = ["trace_start", "trace_end"]
-_SHAPE = 'a trace is {"device": [[start, end], ...], ...} with times in seconds'
+_SHAPE = 'a trace is {"device": [[start, end], ...], ...} or {"device": ["on", [t1, t2, ...]], ...}, times in seconds'
 _KINDS = {"number": "a number", "civil": "a date without a zone", "zoned": "a date with a zone"}
 
 
@@ -150,6 +161,7 @@ class Events:
         events = events.with_columns(last=pl.col("time").last().over("device"))
         seen = np.full((len(self.names), 3), np.nan)
         told = {code: events.filter(pl.col("code").is_in([*_states(code)])) for code in range(1, len(CONDITIONS))}
+        told = {code: each for code, each in told.items() if (each["code"] != _OFF).any()} or told
         firsts = pl.concat([each.group_by("device").agg(first=pl.col("time").first()) for each in told.values()])
         observed = firsts.group_by("device").agg(pl.col("first").max())
         observed = observed.join(events.group_by("device").agg(pl.col("last").first()), on="device")
@@ -168,7 +180,7 @@ class Events:
             for code, each in told.items()
             if code not in held["condition"]
         ]
-        held = pl.concat([held, *never], how="diagonal")
+        held = pl.concat([held, *never, _unknown(events)], how="diagonal")
         devices, starts, ends, conditions = (held[name].to_numpy() for name in ("device", "time", "end", "condition"))
         rows = TraceRows(tuple(self.names), devices, starts, ends, conditions, self.source, seen=seen)
         return rows, int(unordered.sum())
@@ -189,6 +201,31 @@ def _holding(events: pl.DataFrame, condition: int) -> pl.DataFrame:
         .with_columns(end=pl.col("time").shift(-1).over(by_device).fill_null(pl.col("last")))
         .filter("on")
         .with_columns(condition=pl.lit(condition, dtype=pl.Int8))
+    )
+
+
+def _unknown(events: pl.DataFrame) -> pl.DataFrame:
+    """Return the stretches after a phone was off, from its next event to the first of each condition that it has."""
+    life, code = ["device", "life"], pl.col("code")
+    events = events.with_columns(life=(code == _OFF).cum_sum().over("device"))
+    over = events.filter(code == _OFF).select("device", pl.col("life") - 1, over="time")
+    events = events.filter(code != _OFF)
+    begun = events.filter(pl.col("life") > 0).group_by(life).agg(pl.col("time", "last").first())
+    begun = begun.join(over, on=life, how="left").with_columns(pl.coalesce("over", "last"), end=pl.col("time"))
+    for condition in range(1, len(CONDITIONS)):
+        own = events.filter(code.is_in([*_states(condition)]))
+        told = own.group_by(life).agg(told=pl.col("time").first())
+        begun = begun.join(told, on=life, how="left").with_columns(
+            end=pl.when(pl.col("device").is_in(own["device"].unique().implode()))
+            .then(pl.max_horizontal("end", pl.coalesce("told", "over")))
+            .otherwise("end")
+        )
+        begun = begun.drop("told")
+    unknown = pl.lit(KINDS.index(UNKNOWN), pl.Int8)
+    return (
+        begun.sort("device", "time")
+        .select("device", "time", "end", condition=unknown)
+        .filter(pl.col("end") > pl.col("time"))
     )
 
 
@@ -268,6 +305,8 @@ class _Reader:
     def intervals(self, name: str, pairs: Any, *place: int) -> None:
         if not isinstance(pairs, list):
             self.refuse(f"expected the list of intervals of device {name!r}; {_SHAPE}", *place)
+        if pairs[:1] in (["on"], ["off"]):
+            pairs = self.changes(name, pairs, *place)
         for number, pair in enumerate(pairs):
             if not isinstance(pair, list) or len(pair) != 2 or {*map(type, pair)} - {float, NoneType}:
                 self.refuse(f"expected an interval [start, end] of device {name!r}; {_SHAPE}", *place, number)
@@ -282,6 +321,16 @@ class _Reader:
                 int(impossible[0]),
             )
         self.blocks[-1] = times
+
+    def changes(self, name: str, value: list[Any], *place: int) -> list[list[float]]:
+        """Return the intervals of a device by its first state and the times at which it changes."""
+        times = value[1] if len(value) == 2 else None
+        if not isinstance(times, list) or {*map(type, times)} - {float} or times != sorted(times) or times[:1] < [0.0]:
+            message = f'expected ["{value[0]}", [t1, t2, ...]] of device {name!r}: times from second 0 on, in order'
+            self.refuse(message, *place)
+        self.stated[name] = [("number", 0.0), ("number", times[-1])]
+        edges = ([0.0] if value[0] == "on" else []) + times
+        return [[start, end] for start, end in zip(edges[::2], edges[1::2], strict=False)]
 
     def described(self, name: str, pairs: Sequence[tuple[str, Any]], place: int) -> None:
         keys, instants = [key for key, _ in pairs], [("number", np.nan)] * 2

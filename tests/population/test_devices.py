@@ -6,7 +6,7 @@ import pytest
 from fedsim.common.errors import ScenarioError
 from fedsim.common.keyed import Purpose, stream
 from fedsim.population import build_population, check_feasible
-from fedsim.population.sessions import session_phases
+from fedsim.population.sessions import longest_sessions, session_phases
 from fedsim.run.preflight import notes_of, preflight
 from fedsim.scenario import Scenario
 from fedsim.scenario.devices import DEVICE_CLASSES, PLACES
@@ -57,6 +57,28 @@ def test_a_column_names_classes(write: Write) -> None:
     (folder / "fleet.csv").write_text("phone\n" + "jetson-nano\n" * 399 + "iphone\n")
     said = "column 'phone' of 'fleet.csv': value 399: unknown class of devices 'iphone'; did you mean 'iphone-5s'?"
     assert f"session.device: {said}" in complaint(write, source)
+
+
+def test_each_device_has_the_link_of_its_row(write: Write) -> None:
+    """In every session; its other group draws a speed for each."""
+    links = ", ".join(f"{way}: {{kind: column, file: links.csv, column: {way}}}" for way in ("down", "up"))
+    own = f"  - {{devices: 3, session: {{model: 1MB, samples: 100, device: jetson-nano, link: {{{links}}}}}}}\n"
+    law = f"  - {{devices: 2, session: {{{WORK}, device: jetson-nano}}}}\n"
+    path = write(f"stop: {{rounds: 5}}\npopulation:\n{own}{law}server: {{cohort: 1}}\n")
+    (path.parent / "links.csv").write_text("down,up\n8e6,1e6\n4e6,2e6\n2e6,4e6\n")
+    scenario = Scenario.load(path)
+    made = build_population(scenario)
+    phases = session_phases(scenario, made, stream(0, 0, Purpose.SESSION))
+    for number in (0, 7):
+        down, _, up = phases(np.arange(5), number)
+        assert down.tolist() == [1.0, 2.0, 4.0, 1.0, 1.0]
+        assert up.tolist() == [8.0, 4.0, 2.0, 2.0, 2.0]
+    assert made.train_s is not None
+    assert longest_sessions(scenario, made, 1e-9) == pytest.approx(made.train_s + np.array([9, 6, 6, 3, 3]))
+    assert "links of their own" in str(theory_or_why_not(scenario, made))
+    (path.parent / "links.csv").write_text("down,up\n8e6,1e6\n4e6,2e6\n")
+    with pytest.raises(ScenarioError, match=r":3:\d+: error: population\[0\].session.link.down: column 'down'"):
+        build_population(scenario)
 
 
 def test_memory_keeps_devices_out_for_good(write: Write) -> None:

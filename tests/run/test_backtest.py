@@ -27,13 +27,15 @@ def calibrated(folder: Path, *options: object, **planted: Any) -> Done:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_days_like_the_fitted_ones_are_as_expected(tmp_path: Path, seed: int) -> None:
     """All figures of a log at once are within in 90 % of logs; the seeds are fixed."""
-    done = calibrated(tmp_path, "--check", 5, "--json", seed=seed)
+    done = calibrated(tmp_path, "--check", 5, "--json", "--page", tmp_path / "page.html", seed=seed)
     judged = json.loads(done.stdout)["backtest"]
     assert [each["name"] for each in judged if not each["within"]] == []
     assert done.returncode == 0
-    assert {"updates a day", "sessions dropped", "participation, Gini", "clients that never came"} <= {
-        e["name"] for e in judged
-    }
+    names = [each["name"] for each in judged]
+    assert {"updates.per_day", "sessions.dropped_share", "participation.gini", "participation.never_share"} <= {*names}
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert f"{len(names)} of {len(names)} figures of the log are as the scenario expects." in page
+    assert page.count('<td class="word">within</td>') == len(names)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -23,7 +24,10 @@ population:
   - {name: b, devices: 30, weight: {kind: lognormal, sigma: 0.5, median: 100}, time_zone: Asia/Kolkata,
      availability: {kind: habits, require: [charging]}, separation: 1}
 server: SERVER
-"""
+""".replace(
+    "availability:",
+    "session: {train: {kind: lognormal, median: 8m, sigma: 0.5}, fails: {per_hour: 0.5}}, availability:",
+)
 SERVERS = {
     "sync": "{cohort: 5, over_select: 1.4, deadline: 14m, pause: 40m, shortage: proceed}",
     "buffered": "{mode: buffered, concurrency: 4, buffer: 5, deadline: 20m}",
@@ -33,8 +37,7 @@ SERVERS = {
 @pytest.fixture(scope="module", params=SERVERS)
 def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
-    sessions = "session: {train: {kind: lognormal, median: 8m, sigma: 0.5}, fails: {per_hour: 0.5}}, availability:"
-    text = SCENARIO.replace("SERVER", SERVERS[request.param]).replace("availability:", sessions)
+    text = SCENARIO.replace("SERVER", SERVERS[request.param])
     (folder / "a.fedsim.yaml").write_text(text)
     done = fedsim("run", folder / "a.fedsim.yaml", "--out", folder / "run", "-q")
     assert done.returncode == 0, done.stderr
@@ -68,7 +71,7 @@ def test_without_a_roster_what_needs_all_clients_is_null_and_said(exported: Path
     assert log.known["participation.most"] == run.known["participation.most"]
     page = (exported / "bare/report.html").read_text(encoding="utf-8")
     assert "Clients that never came are not known" in page
-    assert "A log does not tell which clients were eligible" in page
+    assert "Which clients were eligible is not known" in page
     compared = fedsim("compare", exported / "bare", exported / "run")
     assert compared.returncode == 0, compared.stderr
     assert "availability.kind" not in compared.stdout + compared.stderr
@@ -114,6 +117,35 @@ def test_a_log_of_another_system_has_classes_and_zones(tmp_path: Path) -> None:
     columns = ("--columns", COLUMNS, "--outcomes", OUTCOMES)
     assert fedsim("measure", tmp_path / "bare.csv", *columns, "--out", tmp_path / "bare", "-q").returncode == 0
     assert not {"rounds.count", "updates.per_day"} & package.load(tmp_path / "bare").known.keys()
+
+
+def test_with_check_ins_a_log_tells_who_was_eligible(tmp_path: Path) -> None:
+    """The same as the run that it is of, whose devices were there when the check-ins say so."""
+    draws, rows = np.random.default_rng(1), []
+    for device in range(80):
+        edges = np.cumsum(draws.integers(1800, 6 * 3600, 80)).tolist()
+        rows += [(str(device), begin, end) for begin, end in zip([0, *edges[1::2]], edges[::2], strict=False)]
+    pl.DataFrame(rows, schema=["device", "start_s", "end_s"], orient="row").write_csv(tmp_path / "there.csv")
+    there = "{kind: trace, file: there.csv, assign: in_order, repeat: none, base: 2026-01-05T00:00:00Z}"
+    text = SCENARIO.replace("SERVER", SERVERS["sync"]).replace("{kind: habits, require: [charging]}", there)
+    for part in (", separation: 1", ", time_zone: Europe/Berlin", ", time_zone: Asia/Kolkata"):
+        text = text.replace(part, "")
+    text = text.replace("duration: 6d}", "duration: 3d}\nrecords: {eligible: true}")
+    (tmp_path / "a.fedsim.yaml").write_text(text)
+    done = fedsim("run", tmp_path / "a.fedsim.yaml", "--out", tmp_path / "run", "-q", "--no-page")
+    assert done.returncode == 0, done.stderr
+    assert fedsim("export", tmp_path / "run", "--to", "csv", "--out", tmp_path).returncode == 0
+    all_of_it = [x for n in ("clients", "rounds") for x in (f"--{n}", tmp_path / f"{n}.csv")]
+    checks = ["--check-ins", tmp_path / "there.csv", "--set", "stop.duration=3d"]
+    done = fedsim("measure", tmp_path / "log.csv", *BASE, *all_of_it, *checks, "--out", tmp_path / "log")
+    assert done.returncode == 0, done.stderr
+    run, log = package.load(tmp_path / "run"), package.load(tmp_path / "log")
+    assert log.rounds.equals(run.rounds)
+    counts = ["time_s", "group", "time_zone", "available", "eligible", "in_session"]
+    assert log.gauges.select(counts).equals(run.gauges.select(counts))
+    told = {key: value for key, value in run.metrics.items() if "theory" not in key}
+    assert log.metrics == pytest.approx(told, rel=1e-9, abs=1e-9, nan_ok=True)
+    assert "eligible" not in (tmp_path / "log/report.html").read_text(encoding="utf-8").partition("<main")[0]
 
 
 @pytest.mark.parametrize(

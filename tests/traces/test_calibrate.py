@@ -167,7 +167,7 @@ def test_a_run_is_a_log(tmp_path: Path) -> None:
             "client,selected_s,ended_s,outcome\na,1,2,well\n",
             "column 'outcome' has 'well', and a session ends as reported",
         ),
-        ("client,selected_s,ended_s,outcome\na,1,x,reported\n", ":2:5: ended_s must be a number or a date"),
+        ("client,selected_s,ended_s,outcome\na,1,x,reported\n", ":2:5: ended_s must be a number of seconds or a date"),
         (
             "client,selected_s,ended_s,outcome\na,3,2,reported\n",
             "1 of 1 rows lack an outcome, or an end after the begin",

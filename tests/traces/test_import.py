@@ -1,5 +1,6 @@
 """Import of traces in other forms, hostile files among them."""
 
+import gzip
 import json
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta, timezone
@@ -178,12 +179,33 @@ def test_events(tmp_path: Path, form: str) -> None:
     assert found.trace.names == ("t",)
     assert found.base == datetime(2020, 1, 31, tzinfo=UTC)
     minute = 60.0
-    assert spans(found, 0, "charging") == [(490 * minute, 540 * minute), (600 * minute, 660 * minute)]
+    assert spans(found, 0, "charging") == [(490 * minute, 540 * minute)]
+    assert spans(found, 0, "unknown") == [(570 * minute, 660 * minute)]  # of the network nothing is told any more
     assert spans(found, 0, "network") == [(490 * minute, 530 * minute)]
     assert spans(found, 0, "idle") == [(490 * minute, 510 * minute), (520 * minute, 525 * minute)]
     assert (found.trace.report.unordered_events, found.trace.report.unknown_events) == (1, 1)
     with pytest.raises(TraceError, match="strict: 1 event out of order, sorted; 1 event of unknown meaning"):
         imported(tmp_path, content, "strict")
+
+
+def test_changes_of_a_state_and_rows_as_ndjson(tmp_path: Path) -> None:
+    """The same trace in both forms; packed, too. Nothing is known after the last change."""
+    (tmp_path / "t.json").write_text('{"a": ["on", [60, 180, 240]], "b": ["off", [120, 180]], "c": [[0, 60]]}')
+    found = import_trace(tmp_path / "t.json")
+    assert [spans(found, device) for device in range(3)] == [[(0, 60), (180, 240)], [(120, 180)], [(0, 60)]]
+    assert found.trace.seen is not None
+    assert found.trace.seen[:2, :2].tolist() == [[0, 240], [0, 180]]
+    rows = [("a", 0, 60), ("a", 180, 240), ("b", 120, 180), ("c", 0, 60)]
+    text = "".join(json.dumps(dict(zip(("device", "start_s", "end_s"), row, strict=True))) + "\n" for row in rows)
+    (tmp_path / "t.ndjson").write_text(text)
+    (tmp_path / "t.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    for name in ("t.ndjson", "t.jsonl.gz"):
+        again = import_trace(tmp_path / name)
+        assert [spans(again, device) for device in range(3)] == [spans(found, device) for device in range(3)]
+    for wrong in ('["on", [2, 1]]', '["on", 1]', '["off", [-1]]', '["on", [1], 2]'):
+        (tmp_path / "t.json").write_text(f'{{"a": {wrong}}}')
+        with pytest.raises(TraceError, match=r"t.json:1:7: expected .* times from second 0 on, in order"):
+            import_trace(tmp_path / "t.json")
 
 
 def test_a_folder_has_a_file_for_each_device(tmp_path: Path) -> None:

@@ -9,12 +9,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fedsim.availability.trace import TraceError
+from fedsim.availability.trace import TraceError, build_pattern
 from fedsim.availability.trace.rows import read_rows
 from fedsim.scenario.log import ProductionLog
 from fedsim.scenario.units import check_time_zone
 from fedsim.traces.calibrate import _with_causes, by_hour, calibrate
 from fedsim.traces.fit_habits import _spread
+from fedsim.traces.fit_renewal import lengths_on_and_off
 from fedsim.traces.imports import import_trace, write_trace
 from fedsim.traces.logs import SessionLog, read_log
 from fedsim.traces.rounds import rounds_told, server_of
@@ -261,8 +262,28 @@ def test_before_its_first_event_a_condition_is_unknown(tmp_path: Path) -> None:
     assert "available 50.0% of the time that they were observed" in done.stdout, done.stderr
 
 
+def test_after_a_phone_was_off_conditions_are_unknown_again(tmp_path: Path) -> None:
+    """Off from 6:00 to 8:00, when it goes on; that it charges is known at 12:00, and the Wi-Fi at 20:00.
+
+    Twelve of the sixteen hours that count were on. It counted as off from 8:00 to 20:00, and was on half of the time.
+    """
+    days = "2020-01-01 {}\twifi\n2020-01-01 {}\tbattery_charged_on\n"
+    text = days.format("00:00:00", "00:00:00") + "2020-01-01 06:00:00\tphone_off\n2020-01-01 08:00:00\tphone_on\n"
+    text += days.format("20:00:00", "12:00:00") + "2020-01-02 02:00:00\tbattery_charged_off\n"
+    (tmp_path / "a.txt").write_text(text + "2020-01-02 04:00:00\tbattery_low\n")
+    trace = import_trace(tmp_path / "a.txt").trace
+    assert (trace.spans["unknown"].starts.tolist(), trace.spans["unknown"].ends.tolist()) == ([8 * HOUR], [20 * HOUR])
+    write_trace(tmp_path / "t.csv", trace)
+    done = fedsim("trace", "show", tmp_path / "t.csv", "--base", "2020-01-01T00:00:00Z")
+    assert "available 75.0% of the time that they were observed" in done.stdout, done.stderr
+    assert "conditions: charging, network; required" in done.stdout
+    pattern = build_pattern(trace, START, repeat="none")
+    lengths = lengths_on_and_off(pattern.spans, pattern.seen)
+    assert (lengths["on"].whole.tolist(), lengths["off"].cut.tolist()) == ([], [2 * HOUR, 2 * HOUR])
+
+
 def test_what_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedsim.traces.logs._LARGEST_PACKED", 1000)
+    monkeypatch.setattr("fedsim.traces.table_form._LARGEST_PACKED", 1000)
     (tmp_path / "log.csv.gz").write_bytes(gzip.compress(plain().write_csv().encode()))
     with pytest.raises(TraceError, match="unpacks to more than"):
         read(tmp_path / "log.csv.gz", **BASE)

@@ -16,8 +16,8 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from fedsim.availability.civil import offset_at, offset_pieces
-from fedsim.availability.trace.rows import SEEN, SHORTEST_CYCLE_S, CleanTrace, TraceError
-from fedsim.availability.trace.unions import Moments, Spans, clip, extent, intersection, select, union
+from fedsim.availability.trace.rows import SEEN, SHORTEST_CYCLE_S, UNKNOWN, CleanTrace, TraceError
+from fedsim.availability.trace.unions import Moments, Spans, clip, difference, extent, intersection, select, union
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.instants import DAY_S, HOUR_S, each_to_ms
 
@@ -44,7 +44,8 @@ class Pattern:
     # required conditions hold, and where each does
     spans: Spans
     conditions: dict[str, Spans]
-    # seen: when each device was observed, positions that are not folded; one interval for a device, or none
+    # seen: when each device was observed, positions that are not folded; one interval for a device, several
+    # where it is unknown between them, or none
     seen: Spans
     lap: float  # length in seconds, whole weeks or days, or the longest own lap; infinite where nothing is repeated
     weekly: bool  # positions are counted from a Monday
@@ -86,8 +87,7 @@ class Pattern:
         """Say for how long devices were observed, or that they may have been observed for a part of the time only."""
         count, whole = len(self.spans), self.covered / HOUR_S
         if self.windows:
-            hours = np.zeros(count)
-            hours[self.seen.devices] = (self.seen.ends - self.seen.starts) / HOUR_S
+            hours = np.bincount(self.seen.devices, (self.seen.ends - self.seen.starts) / HOUR_S, minlength=count)
             low, middle, high = np.quantile(hours, [0.1, 0.5, 0.9])
             return (
                 f"devices were observed for {middle:.1f} h of {whole:.1f} h in the median "
@@ -127,10 +127,10 @@ def build_pattern(
     `TraceError` if the file lacks a condition or own laps, nothing is left, or times are far from all others and it is
     `strict`.
     """
-    needed = list(require or trace.spans)
+    needed = list(require or trace.conditions)
     for condition in needed:
         if condition not in trace.spans:
-            raise TraceError(f"has no intervals of the condition {condition!r}; it has {', '.join(trace.spans)}")
+            raise TraceError(f"has no intervals of the condition {condition!r}; it has {', '.join(trace.conditions)}")
     if repeat == "device" and trace.seen is None:
         raise TraceError(f"cannot repeat each device by its own lap: it has none of the columns {', '.join(SEEN)}")
     part = extent([trace.spans[condition] for condition in needed], since, until, trace.seen)
@@ -154,6 +154,8 @@ def build_pattern(
         assert trace.seen is not None
         own = _own_laps(seen, trace.seen[:, 2])
         lap = float(own.lengths.max()) / 1e3
+    if UNKNOWN in trace.spans:
+        seen = difference(seen, _positions(clip(trace.spans[UNKNOWN], first, last), base.timestamp(), civil, reference))
     laid = {
         condition: _fold(_positions(clip(part, first, last), base.timestamp(), civil, reference), lap, own)
         for condition, part in zip(needed, parts, strict=True)

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from fedsim.availability.trace.unions import RESOLUTION_S, Spans, union
+from fedsim.availability.trace.unions import RESOLUTION_S, Spans, difference, union
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.errors import FedsimError
 from fedsim.common.files import UNREADABLE
@@ -111,13 +111,16 @@ def _counted(count: int, noun: str) -> str:
 
 
 CONDITIONS = ("available", "charging", "network", "idle")
+UNKNOWN = "unknown"
+"""In the place of a condition: nothing is known of the device then, as after a phone was off."""
+KINDS = (*CONDITIONS, UNKNOWN)
 
 
 @dataclass(frozen=True)
 class TraceRows:
     """A trace as it is written: n rows, and the names of the devices in order of appearance.
 
-    `devices` and `conditions` (n,) are indices into `names` and `CONDITIONS`; `starts` and `ends` (n,) are seconds
+    `devices` and `conditions` (n,) are indices into `names` and `KINDS`; `starts` and `ends` (n,) are seconds
     since the base, NaN and other impossible values included. `line_of_first` is the line of row 0 where each row is a
     line of a text file, else 0. `seen` (devices, 3) are the columns `SEEN`, NaN where unknown; None without them.
     """
@@ -134,7 +137,7 @@ class TraceRows:
 
 @dataclass(frozen=True)
 class CleanTrace:
-    """A trace without faults: for each condition of the file the sorted disjoint intervals of every device.
+    """A trace without faults: for each of `KINDS` in the file the sorted disjoint intervals of every device.
 
     `spans` are in seconds since the base, `names` in the order of the file; `report` says what was wrong, and what was
     done; `seen` is as in `TraceRows`.
@@ -144,6 +147,11 @@ class CleanTrace:
     spans: Mapping[str, Spans]
     report: TraceReport
     seen: Floats | None = None
+
+    @property
+    def conditions(self) -> dict[str, Spans]:
+        """Those of `spans` that say when a condition holds; none does where it is unknown."""
+        return {name: spans for name, spans in self.spans.items() if name != UNKNOWN}
 
 
 def clean(
@@ -189,8 +197,9 @@ def clean(
         if part.any() or (named & missing).any():  # a condition that is never on is not one that nobody asks for
             found, overlapped, touched = union(rows.devices[part], starts[part], ends[part], len(rows.names))
             spans[condition], overlapping, touching = found, overlapping + overlapped, touching + touched
+    unknown = good & (rows.conditions == KINDS.index(UNKNOWN))
     has = np.zeros(len(rows.names), dtype=np.bool_)
-    has[rows.devices[good]] = True
+    has[rows.devices[good & ~unknown]] = True
     report = replace(
         report,
         rows=int(len(missing) - missing.sum()),
@@ -210,6 +219,9 @@ def clean(
         )
     if not has.any():
         raise TraceError(f"has no interval that could be used ({report.rows:,} written)", rows.source)
+    if unknown.any():
+        less, *_ = union(rows.devices[unknown], starts[unknown], ends[unknown], len(rows.names))
+        spans = {condition: difference(each, less) for condition, each in spans.items()} | {UNKNOWN: less}
     return CleanTrace(rows.names, spans, report, rows.seen)
 
 
@@ -331,9 +343,9 @@ def rows_of(table: pl.DataFrame, path: Path, line_of_first: int, names: Mapping[
         raise TraceError(f"has a device name of {longest:,} bytes; at most {LONGEST_NAME:,} are possible", source)
     if "condition" not in table.columns:
         table = table.with_columns(condition=pl.lit(CONDITIONS[0]))
-    codes = table["condition"].cast(pl.Enum(CONDITIONS), strict=False)
-    message = f"{names.get('condition')} must be one of {', '.join(CONDITIONS)}, not {{!r}}"
-    _refuse_first(codes.is_null(), table["condition"], path, line_of_first, message, CONDITIONS)
+    codes = table["condition"].cast(pl.Enum(KINDS), strict=False)
+    message = f"{names.get('condition')} must be one of {', '.join(KINDS)}, not {{!r}}"
+    _refuse_first(codes.is_null(), table["condition"], path, line_of_first, message, KINDS)
     known = devices.unique(maintain_order=True)
     return TraceRows(
         names=tuple(known.to_list()),
@@ -389,9 +401,11 @@ def _refuse_first(
 
 
 def refuse_row(row: int, text: str, path: Path, line_of_first: int, message: str) -> NoReturn:
-    """Refuse a row: in a CSV file with its line, and the column where a text of it stands."""
+    """Refuse a row: in a text file with its line and, unless that is packed, the column where a text of it stands."""
     if not line_of_first:
         raise TraceError(f"row {row}: {message}", str(path))
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
-        line = next(islice(file, row + 1, None), "")
+    line = ""
+    if path.suffix.lower() != ".gz":
+        with path.open(encoding="utf-8-sig", errors="replace") as file:
+            line = next(islice(file, line_of_first + row - 1, None), "")
     raise TraceError(message, str(path), line_of_first + row, max(line.find(text) + 1, 1))

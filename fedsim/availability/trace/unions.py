@@ -117,6 +117,13 @@ def intersection(sets: Sequence[Sets[_T]]) -> Sets[_T]:
     return union(devices[whole][real], starts[real], ends[real], count)[0]
 
 
+def difference(whole: Spans, less: Spans) -> Spans:
+    """Return the instants of one set that are not in another over the same devices."""
+    places = less.offsets + np.arange(len(less) + 1)
+    rest = np.insert(less.ends, less.offsets[:-1], -np.inf), np.insert(less.starts, less.offsets[1:], np.inf)
+    return intersection([whole, Sets(places, *rest)])
+
+
 def clip(spans: Spans, since: float, until: float) -> Spans:
     """Keep what lies in [since, until)."""
     starts, ends = np.maximum(spans.starts, since), np.minimum(spans.ends, until)

@@ -18,11 +18,11 @@ class PopulationMetrics:
     """What the gauges say."""
 
     metrics = described("""
-        population.available_share | share | Share of devices that are available, on average over the gauges.
-        population.eligible_share | share | Share of clients that are eligible, on average over the gauges.
+        population.available_share | share | Share of devices that are available, on average over the gauges. # needs: clients
+        population.eligible_share | share | Share of clients that are eligible, on average over the gauges. # needs: clients
         population.available_share.ratio | | Devices available at the fullest hour of the day (UTC) over those at the emptiest.
-        population.available_share.utc.HOUR | share | Devices that are available at that hour of the day in UTC (00 to 23).
-        population.available_share.local.HOUR | share | Devices that are available at that hour of their own local time.
+        population.available_share.utc.HOUR | share | Devices that are available at that hour of the day in UTC (00 to 23). # needs: clients
+        population.available_share.local.HOUR | share | Devices that are available at that hour of their own local time. # needs: clients
     """)  # noqa: E501
     scope = "both"
 
