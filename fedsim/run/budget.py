@@ -90,7 +90,7 @@ def _learning(scenario: Scenario) -> list[Need]:
     trained = min(scenario.server.wanted, scenario.devices)
     models = 4 * 8 * trained * len(learning.optimizers) * parameters
     batch = learning.batch_size or 0
-    samples = 3 * 8 * trained * learning.local_steps * batch
+    samples = 3 * 8 * trained * learning.most_steps * batch
     return [
         Need(("learning", "problem"), f"the problem's data for {scenario.devices:,} clients", data),
         Need(("learning", "problem"), f"a cohort's models of {parameters:,} parameters", models),

@@ -8,6 +8,7 @@ from pydantic import Field, field_validator, model_validator
 from fedsim.scenario.component import Component, Kinds, Named
 from fedsim.scenario.model import Model, Positive, SparseModel, value_as
 from fedsim.scenario.permissions import NameOfFile
+from fedsim.scenario.sources import LocalSteps
 
 MAX_OPTIMIZERS = 200
 
@@ -127,8 +128,9 @@ class Learning(SparseModel):
         list[Annotated[OptimizerChoice, Named("optimizer")]], Field(min_length=1, max_length=MAX_OPTIMIZERS)
     ]
     """Each is trained on the same log."""
-    local_steps: Annotated[int, Field(ge=1, le=100_000)] = 5
-    """K: local steps of a participation."""
+    local_steps: LocalSteps = 5
+    """K: local steps of a participation, a whole number of at least 1 for all clients, or K_i from a source: a law, a
+    list or a column for all clients in the order of groups, epochs over the samples of each, or a deadline."""
     step_size: StepSize
     """Local step size: a number, or a schedule over rounds."""
     batch_size: Annotated[int, Field(ge=1)] | None = None
@@ -153,6 +155,14 @@ class Learning(SparseModel):
     For problems whose optimum is known."""
 
     unwritten = frozenset({"loss_parts", "target_above_optimum", "start", "stop_at_target"})
+
+    @property
+    def most_steps(self) -> int:
+        """The most local steps of a participation, as far as the scenario says it; 1 where that is drawn or read."""
+        steps = self.local_steps
+        if isinstance(steps, int):
+            return steps
+        return int(steps.options.get("most", steps.options.get("value", 1)))
 
     @model_validator(mode="after")
     def _one_target(self) -> Self:
