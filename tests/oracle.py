@@ -3,8 +3,8 @@
 It reads a scenario as plain data and shares no code with fedsim. It knows devices that are always available, or come
 and go at exponential times, sessions of constant or exponential lengths, the laws of selection without a memory,
 deadlines, over-selection, shortages, separations, cool-downs, caps, buffered servers, sessions from work with what they
-take, secure aggregation, an uplink, devices that join and leave, check-ins, a pace that the server steers, local steps
-by the deadline, and clients held out.
+take, secure aggregation, an uplink, devices that join and leave, check-ins, a pace that the server steers, and local
+steps by the deadline.
 """
 
 import math

@@ -112,6 +112,11 @@ class LocalWork:
         """Return K_i of these clients, (M,)."""
         return np.full(len(clients), self.steps) if self.own_steps is None else self.own_steps[clients]
 
+    @property
+    def each_takes(self) -> int | Ints:
+        """K, or K_i of each client, (N,)."""
+        return self.steps if self.own_steps is None else self.own_steps
+
     # Cached: checking for a protocol takes longer than many a step.
     @cached_property
     def sampled(self) -> Sampled | None:
@@ -122,7 +127,7 @@ class LocalWork:
     def descending(self) -> Descending | None:
         """The problem, if its `descend` applies: not if a subclass overrides the gradients but not `descend`."""
         if isinstance(self.problem, Descending):
-            for kind in type(self.problem).__mro__:
+            for kind in type(getattr(self.problem, "whole", self.problem)).__mro__:
                 if "descend" in vars(kind):
                     return self.problem
                 if "gradients" in vars(kind) or "select" in vars(kind):

@@ -286,6 +286,7 @@ def _check_fit(scenario: Scenario, learning: Learning) -> list[Mistake]:
     steps, passes = ("learning", "local_steps"), "epochs are passes over minibatches: give batch_size, and a problem "
     passes += f"with samples; {_built_in(PROBLEMS, has_samples)} have samples"
     epochs, timed = (isinstance(learning.local_steps, each) for each in (ByEpochs, ByDeadline))
+    silent = f"{kind!r} does not tell losses of single clients: it has no method by_client"
     alike = "its clients must all take as many local steps: give learning.local_steps as a number"
     whole = scenario.privacy is None or scenario.privacy.training == "none"
     unclipped = "nothing is clipped: give the scenario a mapping privacy, with training: clip or training: noise"
@@ -305,6 +306,7 @@ def _check_fit(scenario: Scenario, learning: Learning) -> list[Mistake]:
             if not isinstance(learning.local_steps, int)
         ),
         (("learning", "batch_size"), learning.batch_size is not None and not has_samples(problem), samples),
+        (("learning", "held_out"), learning.held_out is not None and not hasattr(problem, "by_client"), silent),
         (steps, epochs and (learning.batch_size is None or not has_samples(problem)), passes),
         (steps, timed and scenario.server.deadline is None, "the server has no deadline; give server.deadline"),
         (("learning", "loss_parts"), parts and not solved, unsolved),
@@ -355,7 +357,8 @@ def buildable(scenario: Scenario) -> int | None:
     own = is_own(problem.kind) or any(":" in str(options.get(key, "")) for key in ("module", "loss"))
     if own or not (scenario.learning.start or hasattr(PROBLEMS.find(problem.kind), "load")):
         return None
-    return _size(problem.kind, json.dumps(options, sort_keys=True), scenario.devices, scenario.folder)
+    clients = scenario.devices + (scenario.learning.held_out or 0)
+    return _size(problem.kind, json.dumps(options, sort_keys=True), clients, scenario.folder)
 
 
 @lru_cache(maxsize=64)

@@ -32,6 +32,7 @@ from fedsim.learning.checkpoint import Checkpoint
 from fedsim.learning.cohorts import Cohorts, Reading
 from fedsim.learning.expected import expected_optimizer
 from fedsim.learning.failures import as_floats_of_shape, reraise_as_learning_error
+from fedsim.learning.held_out import first_clients, generalisation, places_of
 from fedsim.learning.in_step import InStep
 from fedsim.learning.kept_models import model_named, models_of, read_models
 from fedsim.learning.private import Noise, Private, with_privacy
@@ -112,6 +113,7 @@ class Training:
         foreseen = cache(lambda: by_weights(scenario, population, log.rounds, replicate)(population.weight).shares)
         steps = work.steps_of(np.arange(len(population)))
         plain = {each.label: _build(each, pi, frequency, shares, foreseen, steps) for each in learning.optimizers}
+        names = [*map(metric_part, population.group_names)]
         own = _with_privacy(scenario, learning, plain, noise=_noise(federation))
         lengths = {each.label: each.local_step_size for each in learning.optimizers if each.local_step_size is not None}
         cohorts = self._reading.cohorts(log.participations)
@@ -141,9 +143,8 @@ class Training:
         metrics |= _excess("loss", metrics, own, reference)
         for part in trained:
             metrics |= _of_models(problem, part)
-        metrics |= who_pays(
-            problem, trained[0].ends, shares, population.group, [*map(metric_part, population.group_names)]
-        )
+        metrics |= who_pays(problem, trained[0].ends, shares, population.group, names)
+        metrics |= generalisation(problem, trained[0].ends, population.group, names)
         metrics |= _excess("average_loss", metrics, own, reference)
         if self._spent is not None and target is not None:
             sent = {name: metrics[f"learning.{name}.sent_mb"] for name in own if f"learning.{name}.sent_mb" in metrics}
@@ -151,9 +152,8 @@ class Training:
         end = max(0, len(cohorts) - 1)
         last = {name: length(end) for name, length in lengths.items()}
         known, alpha = frequency if pi is None else pi, work.step_size(end)
-        each_takes = work.steps if work.own_steps is None else work.own_steps
         metrics |= biases(
-            problem, own, trained[0].ends, known, local_steps=each_takes, step_size=alpha, own_step_sizes=last
+            problem, own, trained[0].ends, known, local_steps=work.each_takes, step_size=alpha, own_step_sizes=last
         )
         if learning.target_above_optimum is not None and isinstance(problem, Solvable):
             optimum = _solved(problem)
@@ -244,14 +244,19 @@ def _work(
     traits = {"group": population.group, "time_zone": population.zone, "speed": population.speed}
     if available is not None and len(available.share) == len(population):
         traits["availability"] = available.share
+    held_out, devices = learning.held_out or 0, len(population)
+    if held_out:
+        everyone = np.concatenate([np.arange(devices), places_of(held_out, devices)])
+        traits = {name: values[everyone] for name, values in traits.items()}
     problem = build_problem(
         learning.problem.kind,
         learning.problem.options,
-        clients=len(population),
+        clients=devices + held_out,
         seed=scenario.seed,
         folder=scenario.folder,
         traits=traits,
     )
+    problem = first_clients(problem, devices) if held_out else problem
     steps = learning.local_steps
     if isinstance(steps, ByEpochs):
         each = np.broadcast_to(getattr(problem, "counts", getattr(problem, "samples", 1)), len(population))
