@@ -9,7 +9,7 @@ from fedsim.scenario.component import Component, Kinds, Named
 from fedsim.scenario.model import Model, Positive, SparseModel, value_as
 from fedsim.scenario.permissions import NameOfFile
 from fedsim.scenario.server import MOST_CLIENTS
-from fedsim.scenario.sources import LocalSteps
+from fedsim.scenario.sources import StepsSource
 
 MAX_OPTIMIZERS = 200
 
@@ -129,7 +129,7 @@ class Learning(SparseModel):
         list[Annotated[OptimizerChoice, Named("optimizer")]], Field(min_length=1, max_length=MAX_OPTIMIZERS)
     ]
     """Each is trained on the same log."""
-    local_steps: LocalSteps = 5
+    local_steps: StepsSource = 5
     """K: local steps of a participation, a whole number of at least 1 for all clients, or K_i from a source: a law, a
     list or a column for all clients in the order of groups, epochs over the samples of each, or a deadline."""
     step_size: StepSize

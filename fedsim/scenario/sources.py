@@ -14,7 +14,7 @@ from fedsim.scenario.units import BitRate, Duration, PositiveDuration, TimeZone
 
 Rounds = Annotated[int, Field(ge=0, le=10**9)]
 MOST_STEPS = 100_000
-Steps = Annotated[int, Field(ge=1, le=MOST_STEPS)]
+StepCount = Annotated[int, Field(ge=1, le=MOST_STEPS)]
 _T = TypeVar("_T")
 
 
@@ -135,7 +135,7 @@ class ByDeadline(Choice):
     """
 
     kind: Literal["deadline"]
-    most: Steps
+    most: StepCount
     """Local steps of a device that has the time."""
 
 
@@ -155,8 +155,8 @@ RoundsSource = Annotated[
     Kinds(short_source, Rounds | list[Rounds], "law", ROUNDS),
 ]
 
-LocalSteps = Annotated[
-    Annotated[Steps, Tag("number")]
+StepsSource = Annotated[
+    Annotated[StepCount, Tag("number")]
     | Annotated[
         Annotated[
             BuiltIn | ListedRounds | RoundsMixture | ByEpochs | ByDeadline | Column | OwnDrawn,

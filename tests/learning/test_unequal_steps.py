@@ -102,7 +102,7 @@ def test_equal_numbers_of_steps_are_one_number() -> None:
         np.testing.assert_allclose(one[name].last, each[name].last, rtol=1e-13, atol=1e-13)
 
 
-def rests(seed: int, rounds: int = 4000) -> dict[str, tuple[float, float, float]]:
+def rests(seed: int, rounds: int = 3000) -> dict[str, tuple[float, float, float]]:
     """Return how far from the optimum each method rests, by the formula, and measured, and how far these are apart.
 
     Twelve clients with drawn weights, curvatures and numbers of steps, in cohorts of 1 to 4.
@@ -145,13 +145,14 @@ def rests(seed: int, rounds: int = 4000) -> dict[str, tuple[float, float, float]
 
 def test_where_each_method_rests() -> None:
     """Debiasing by pulls leaves the bias of unequal steps; counting steps, FedDyn and SCAFFOLD leave next to none."""
-    found = rests(3, 3000)
+    found = rests(3, 2000)
     assert found["pulls"][0] > 5 * found["steps"][0]
     for name, (foreseen, measured, apart) in found.items():
         assert apart < 0.1 * max(foreseen, found["fedavg"][0]), (name, foreseen, measured)
 
 
 @pytest.mark.campaign
+@pytest.mark.timeout(0)
 def test_where_each_method_rests_in_twenty_worlds() -> None:
     """Each within 10 % of the bias of FedAvg there, or of its own."""
     worlds = [rests(seed) for seed in range(20)]
