@@ -3,7 +3,8 @@
 It reads a scenario as plain data and shares no code with fedsim. It knows devices that are always available, or come
 and go at exponential times, sessions of constant or exponential lengths, the laws of selection without a memory,
 deadlines, over-selection, shortages, separations, cool-downs, caps, buffered servers, sessions from work with what they
-take, secure aggregation, an uplink, devices that join and leave, check-ins, and a pace that the server steers.
+take, secure aggregation, an uplink, devices that join and leave, check-ins, a pace that the server steers, and local
+steps by the deadline.
 """
 
 import math
@@ -31,7 +32,7 @@ class Device:
         self.weight, self.separation = own(group.get("weight", 1)), own(group.get("separation", 0))
         self.cooldown, self.speed = ms(own(group.get("cooldown", 0))), own(group["speed"])
         self.most, self.phases, self.draws = group.get("most") or FOREVER, group["phases"], draws
-        self.taken, self.free_round, self.free_at, self.busy = 0, 0, 0, False
+        self.taken, self.free_round, self.free_at, self.busy, self.trained = 0, 0, 0, False, 1.0
         self.selected = self.reported = 0
         self.joins, self.leaves = ms(own(group.get("joins", 0))), FOREVER
         if "leaves" in group:
@@ -77,7 +78,16 @@ class Device:
             down, up = (speed * math.exp(sigma * self.draws.gauss(0, 1)) for speed, sigma in laws)
             self.parts = [8 * self.work["model"] / down, self.work["train"], 8 * self.work["update"] / up]
             return ms(sum(self.parts))
-        return ms(sum(x if fixed else self.draws.expovariate(1 / x) for fixed, x in self.phases) / self.speed)
+        lengths = [x if fixed else self.draws.expovariate(1 / x) for fixed, x in self.phases]
+        return ms((lengths[0] + self.trained * lengths[1] + lengths[2]) / self.speed)
+
+    def train_until(self, deadline: float, most: int) -> None:
+        """Train for as many of `most` steps as fit before a deadline, by the medians of exponential lengths."""
+        down, train, up = (x if fixed else x * math.log(2) for fixed, x in self.phases)
+        fitting = most
+        while fitting > 1 and down + train * fitting / most + up > deadline * self.speed + 1e-9:
+            fitting -= 1
+        self.trained = fitting / most
 
     def spend(self, until: int) -> None:
         """Add what the session that has begun last takes if it ends then: bytes down and up, and Wh."""
@@ -121,6 +131,8 @@ class World:
         self.draws, self.data, self.server = random.Random(seed), data, data["server"]
         self.devices = [Device(g, k, self.draws) for g in data["groups"] for k in range(g["devices"])]
         self.total = sum(d.weight for d in self.devices)
+        for device in self.devices if "steps" in data else []:
+            device.train_until(self.server["deadline"], data["steps"])
         self.after, self.closed = -1, 0
         self.every, self.window = 0, 0  # 0: devices do not check in
         self.wanted = data["server"].get("wanted")  # check-ins in a window; the same for all devices, where it is None

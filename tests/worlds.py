@@ -43,6 +43,8 @@ def with_fleet(data: Json, number: int) -> Json:
         data["server"]["gate"] = (draws.randint(1, cohort), draws.choice([0.0, 5.0, 30.0]), draws.choice([0.0, 0.2]))
     if "buffer" not in data["server"] and any("work" in each for each in data["groups"]) and draws.random() < 0.5:
         data["server"]["uplink"] = draws.choice([4e5, 1e6, 4e6])
+    if any("work" in each for each in data["groups"]):
+        data.pop("steps", None)
     return data
 
 
@@ -67,7 +69,8 @@ def world(number: int, *, always: bool = False, rounds: int = 25, buffered: bool
         server["pause"] = 10.0
     if buffered and law in {"midzuno", "uniform", "successive", "cyclic"}:
         server |= {"concurrency": cohort, "buffer": pick([1, cohort, cohort + 1])}
-    return {"groups": groups, "server": server, "rounds": rounds}
+    steps = {"steps": pick([2, 5])} if server["deadline"] and number % 3 == 0 else {}
+    return {"groups": groups, "server": server, "rounds": rounds, **steps}
 
 
 def group(draws: random.Random, devices: int, law: str, *, always: bool) -> Json:
@@ -133,5 +136,9 @@ def scenario(data: Json, **top: Any) -> Scenario:
             on, off = each["on_off"]
             own["availability"] = {"kind": "renewal", "on": f"{on}s", "off": f"{off}s"}
         groups.append(own)
+    if "steps" in data:
+        steps = {"kind": "deadline", "most": data["steps"]}
+        learning = {"problem": "quadratic", "optimizers": ["fedavg"], "step_size": 0.1, "local_steps": steps}
+        top = {"learning": learning} | top
     base = {"stop": {"rounds": data["rounds"]}, "population": groups, "server": server, "records": {"gauges": None}}
     return Scenario.model_validate(base | top)

@@ -70,6 +70,7 @@ class Purpose(IntEnum):
     LEAVES = 27
     CHECK_IN = 28
     MATCHING = 29
+    LOCAL_STEPS = 30
 
 
 def _mix(word: NDArray[np.uint64]) -> NDArray[np.uint64]:

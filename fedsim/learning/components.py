@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fedsim.common.arrays import Floats
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.registry import Findings, findings_text
 from fedsim.learning.failures import LearningError
 from fedsim.learning.optimizers import OPTIMIZERS
@@ -72,16 +72,18 @@ def build_optimizer(
     frequency: Floats | None = None,
     shares: Floats | None = None,
     predicted: Callable[[], Floats] | None = None,
+    local_steps: Ints | None = None,
 ) -> Optimizer:
     """Return the optimizer that a scenario names, with its server update around it.
 
-    `Optimizer` says what `pi`, `frequency`, `shares` and `predicted` are, for constructors that have such arguments.
+    `Optimizer` says what `pi` and the others are, for constructors that have such arguments.
     Raises a `LearningError` if `check_optimizer` finds a mistake, or the constructor fails.
     """
     if findings := check_optimizer(kind, options):
         raise LearningError(findings_text(f"optimizer {kind!r}", findings))
     own, _, choice = _split_server(options)
-    optimizer = OPTIMIZERS.build(kind, own, pi=pi, frequency=frequency, shares=shares, predicted=predicted)
+    known = {"pi": pi, "frequency": frequency, "shares": shares, "predicted": predicted, "local_steps": local_steps}
+    optimizer = OPTIMIZERS.build(kind, own, **known)
     return Composed(optimizer, SERVER_UPDATES.build(choice.pop("kind"), choice)) if choice else optimizer
 
 

@@ -66,7 +66,8 @@ class Expected(PlainSteps[_State]):
             return self.work.updates(clients, np.repeat(model[None], len(clients), axis=0), step_sizes)
         if alpha not in state:
             state.clear()  # keep only the latest step size of a schedule
-            pull, centres = self.work.problem.affine(self.clients, alpha * self.scales, self.work.steps)
+            steps = self.work.steps if self.work.own_steps is None else self.work.own_steps[self.clients]
+            pull, centres = self.work.problem.affine(self.clients, alpha * self.scales, steps)
             state[alpha] = pull, pull * centres
         pull, target = state[alpha]
         deltas: Floats = target[part] - pull[part] * model

@@ -68,7 +68,8 @@ class InStep:
         run, work = self._run, self._work
         lengths = np.array([self._step_size(version) for version in versions.tolist()], dtype=np.float64)
         model = np.stack([self._past[version] for version in versions.tolist()]) if self._buffered else run.model
-        run.prepare(Cohort(number, clients, number - versions, work.steps, lengths, model))
+        steps = work.steps_of(clients)
+        run.prepare(Cohort(number, clients, number - versions, work.steps, lengths, model, steps=steps))
         starts = np.array(np.broadcast_to(run.starts, (len(clients), len(run.model))))
         batches = work.minibatches(self._draws, versions if self._buffered else number, clients)
         altered = None if run.altered is None else merge_altered([(run.altered, len(clients))])

@@ -42,6 +42,13 @@ class Altered:
 
         return altered
 
+    def of(self, rows: Ints) -> "Altered":
+        """Return the deviations of some of the clients, by their rows."""
+        corrections, proximal, anchors = (
+            None if each is None else each[rows] for each in (self.corrections, self.proximal, self.anchors)
+        )
+        return Altered(corrections, proximal, anchors, self.rule)
+
 
 def merge_altered(parts: Sequence[tuple[Altered, int]]) -> Altered:
     """Return the deviations of several cohorts with the same rule, each with its number of clients, as one."""
@@ -67,21 +74,31 @@ class LocalWork:
     """What a client does in a round; `checked` makes one."""
 
     problem: Problem
-    # steps, step_size: K, and alpha_t by round
+    # steps, step_size: K, or the largest K_i; and alpha_t by round
     steps: int
     step_size: StepSchedule
     batch_size: int | None  # samples of each step, drawn with replacement; None for the full local gradient
+    own_steps: Ints | None = None  # K_i, (N,); None where all take K
 
     @classmethod
     def checked(
-        cls, problem: Problem, local_steps: int, step_size: float | StepSchedule, batch_size: int | None = None
+        cls, problem: Problem, local_steps: int | Ints, step_size: float | StepSchedule, batch_size: int | None = None
     ) -> Self:
-        """Return the work; a `LearningError` if a number is out of its range or there are no samples to draw from."""
-        require("local_steps", local_steps, local_steps >= 1, "at least 1")
+        """Return the work; a `LearningError` if a number is out of its range or there are no samples to draw from.
+
+        `local_steps` is K, or K_i of each client, (N,).
+        """
+        own_steps = local_steps if isinstance(local_steps, np.ndarray) else None
+        if own_steps is not None:
+            require("local_steps", own_steps.shape, own_steps.shape == (problem.clients,), "one for each client")
+            require("local_steps", int(own_steps.min()), bool((own_steps >= 1).all()), "at least 1")
+            local_steps = int(own_steps.max())
+        else:
+            require("local_steps", local_steps, local_steps >= 1, "at least 1")
         if not callable(step_size):
             require("step_size", step_size, 0 < step_size < np.inf, "positive and finite")
             step_size = partial(_always, step_size)
-        work = cls(problem, local_steps, step_size, batch_size)
+        work = cls(problem, int(local_steps), step_size, batch_size, own_steps)
         if batch_size is not None:
             require("batch_size", batch_size, batch_size >= 1, "at least 1")
             if work.sampled is None:
@@ -90,6 +107,15 @@ class LocalWork:
                     "leave batch_size out for full local gradients"
                 )
         return work
+
+    def steps_of(self, clients: Ints) -> Ints:
+        """Return K_i of these clients, (M,)."""
+        return np.full(len(clients), self.steps) if self.own_steps is None else self.own_steps[clients]
+
+    @property
+    def each_takes(self) -> int | Ints:
+        """K, or K_i of each client, (N,)."""
+        return self.steps if self.own_steps is None else self.own_steps
 
     # Cached: checking for a protocol takes longer than many a step.
     @cached_property
@@ -101,7 +127,7 @@ class LocalWork:
     def descending(self) -> Descending | None:
         """The problem, if its `descend` applies: not if a subclass overrides the gradients but not `descend`."""
         if isinstance(self.problem, Descending):
-            for kind in type(self.problem).__mro__:
+            for kind in type(getattr(self.problem, "whole", self.problem)).__mro__:
                 if "descend" in vars(kind):
                     return self.problem
                 if "gradients" in vars(kind) or "select" in vars(kind):
@@ -136,16 +162,40 @@ class LocalWork:
     ) -> Floats:
         """Return what each client adds to the server's model in its local steps, shape (M, d).
 
-        Delta_i = x^i_K - x with x^i_0 = x and x^i_{k+1} = x^i_k - alpha s_i g_i(x^i_k): equation (9) of Sun et al.,
+        Delta_i = x^i_{K_i} - x with x^i_0 = x and x^i_{k+1} = x^i_k - alpha s_i g_i(x^i_k): equation (9) of Sun et al.,
         arXiv:2410.01209, with s_i = nu_i. g_i is the gradient of f_i, or of its mean over a minibatch. `clients`, (M,),
         has a client once for each optimizer that it trains for; `models`, (M, d), are x, and `step_sizes`, (M,),
         alpha s_i; `minibatches` has shape (K, M, batch size), None for full local gradients. Raises a `LearningError`
         if the problem, or a rule, returns an array of another shape than (M, d).
         """
+        if self.own_steps is None:
+            return self._taken(self.steps, clients, models, step_sizes, minibatches, altered)
+        if altered is not None and altered.rule is not None:
+            raise LearningError("its rule for local steps, which all clients share, needs as many steps of each")
+        # All take the fewest steps together, then the others go on: as many calls as the largest K_i.
+        own, ends, done = self.own_steps[clients], models.copy(), 0
+        for steps in np.unique(own).tolist():
+            rows = np.flatnonzero(own >= steps)
+            drawn = None if minibatches is None else minibatches[done:steps, rows]
+            deviating = None if altered is None else altered.of(rows)
+            ends[rows] += self._taken(steps - done, clients[rows], ends[rows], step_sizes[rows], drawn, deviating)
+            done = steps
+        return ends - models
+
+    def _taken(
+        self,
+        count: int,
+        clients: Ints,
+        models: Floats,
+        step_sizes: Floats,
+        minibatches: Ints | None,
+        altered: Altered | None,
+    ) -> Floats:
+        """Return what so many steps add to the models, (M, d)."""
         if altered is None and self.descending is not None:
-            changes = self.descending.descend(clients, models, step_sizes, self.steps, minibatches)
+            changes = self.descending.descend(clients, models, step_sizes, count, minibatches)
             return as_floats_of_shape("the array of changes", changes, models.shape)
-        objectives = self._objectives(clients, minibatches)
+        objectives = self._objectives(count, clients, minibatches)
         if altered is not None:
             objectives = map(altered.gradients, objectives)
             if altered.rule is not None:
@@ -156,11 +206,11 @@ class LocalWork:
             local -= steps * as_floats_of_shape("the array of gradients", gradients(local), local.shape)
         return local - models
 
-    def _objectives(self, clients: Ints, minibatches: Ints | None) -> Iterable[Gradients]:
+    def _objectives(self, count: int, clients: Ints, minibatches: Ints | None) -> Iterable[Gradients]:
         if self.sampled is None:
-            return repeat(partial(self.problem.gradients, clients), self.steps)
+            return repeat(partial(self.problem.gradients, clients), count)
         if minibatches is None:
-            return repeat(self.sampled.select(clients), self.steps)
+            return repeat(self.sampled.select(clients), count)
         return (self.sampled.select(clients, samples) for samples in minibatches)
 
 

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from fedsim.common.arrays import Floats
+from fedsim.common.arrays import Floats, Ints
 from fedsim.learning.failures import LearningError, as_floats_of_shape, reraise_as_learning_error
 from fedsim.learning.optimizers.optimizer import Foreseeable, LongRun, Optimizer
 from fedsim.learning.problems.problem import Problem, Solved
@@ -81,7 +81,7 @@ def biases(
     ends: Mapping[str, End],
     pi: Floats,
     *,
-    local_steps: int,
+    local_steps: int | Ints,
     step_size: float,
     own_step_sizes: Mapping[str, float] | None = None,
 ) -> dict[str, float]:
@@ -103,7 +103,8 @@ def biases(
         figures[f"learning.{name}.bias"] = float(np.linalg.norm(average - problem.optimum))
         figures[f"learning.{name}.last_bias"] = float(np.linalg.norm(last - problem.optimum))
         if (limit := _long_run(name, optimizer, pi)) is not None:
-            steps, alpha = limit.local_steps or local_steps, (own_step_sizes or {}).get(name, step_size)
+            steps = local_steps if limit.local_steps is None else limit.local_steps
+            alpha = (own_step_sizes or {}).get(name, step_size)
             with reraise_as_learning_error("problem, rest", problem.rest):
                 rest = problem.rest(limit.weights, limit.scales, local_steps=steps, step_size=alpha)
                 rest = as_floats_of_shape("the model", rest, average.shape)

@@ -41,7 +41,7 @@ def replay(
     rounds: pl.DataFrame,
     participations: pl.DataFrame,
     *,
-    local_steps: int,
+    local_steps: int | Ints,
     step_size: float | StepSchedule,
     batch_size: int | None = None,
     evaluate_every: int = 1,
@@ -53,9 +53,9 @@ def replay(
 
     `rounds` has the columns ``round`` and ``closed_s``; `participations` has ``round``, ``client``, ``position`` and
     ``outcome``. Those with the outcome ``reported`` train, in the order of ``position``; a round without any leaves
-    every model as it is. They take `local_steps` steps, K >= 1, of length `step_size` > 0, which may be a schedule: it
-    is called with the number of rounds that are over. Each step is along the gradient over `batch_size` samples, of the
-    stream `draws` (by default that of seed 0), or along the full local gradient.
+    every model as it is. They take `local_steps` steps, K >= 1 or K_i of shape (N,), of length `step_size` > 0, which
+    may be a schedule: it is called with the number of rounds that are over. Each step is along the gradient over
+    `batch_size` samples, of the stream `draws` (by default that of seed 0), or along the full local gradient.
 
     `buffer` is how many reports a step of a buffered server takes, whose log also has the columns ``staleness`` and
     ``ended_s``. A report counts for the version ``round + staleness``, in the order of the ends; its client's work
@@ -299,11 +299,12 @@ class _Replay:
                 run.step_alone(Cohort(number, reports.clients))
             return []
         staleness, alpha = self.log.staleness(step, reports), self.log.step_sizes(step, reports, work.step_size)
+        steps = work.steps_of(reports.clients)
         for run in self.going:
             own = self.step_sizes.get(run.name)
             lengths = alpha if own is None else self.log.step_sizes(step, reports, own)
             model = run.downloaded(step, reports.begun)
-            run.prepare(Cohort(number, reports.clients, staleness, work.steps, lengths, model))
+            run.prepare(Cohort(number, reports.clients, staleness, work.steps, lengths, model, steps=steps))
         return [(run, minibatches) for run in self.going]
 
     def _keep(self, step: int) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.intervals import NORMAL, half_width
-from fedsim.measure.metrics import split
+from fedsim.measure.metrics import filled, split
 from fedsim.measure.metrics.metric import Measure
 
 FACTS = pl.Schema(
@@ -55,12 +55,13 @@ def _fact(key: str, value: Measure, metrics: Mapping[str, Any]) -> dict[str, Any
         mean = float(blocks.mean()) if len(blocks) else np.nan
         half = float(half_width(blocks.std(ddof=1) / len(blocks) ** 0.5, len(blocks))) if len(blocks) > 1 else np.nan
         return fact | {"value": mean, "low": mean - half, "high": mean + half}
-    metric, _ = split(key)
+    metric, dimensions = split(key)
     if metric is None:
         return fact | {"value": value}
 
     def beside(name: str) -> float | None:
-        return metrics.get(key.removesuffix(metric.name) + name) if name else None
+        whose = key.removesuffix(filled(metric.name, dimensions))
+        return metrics.get(whose + filled(name, dimensions)) if name else None
 
     low, high, error = beside(metric.low), beside(metric.high), beside(metric.error)
     if low is None and error is not None:

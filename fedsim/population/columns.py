@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
 from fedsim.common.instants import FOREVER, each_to_ms, each_to_seconds
-from fedsim.common.keyed import Purpose, stream
+from fedsim.common.keyed import Purpose, Stream, stream
 from fedsim.population.distributions import check_laws
 from fedsim.population.sources import Codes, Members, counts, devices, numbers, rounds, seconds, zones
 from fedsim.scenario import Scenario
 from fedsim.scenario.devices import DEVICE_CLASSES, PLACES
 from fedsim.scenario.models import Group
-from fedsim.scenario.sources import Column
+from fedsim.scenario.sources import MOST_STEPS, ByDeadline, ByEpochs, Column
 from fedsim.scenario.work import Work
 
 # Paths of the quantities in a group of the scenario.
@@ -56,6 +56,8 @@ class Population:
     """Bits a second from the server to each device, where a column has them: 0 elsewhere; None where none has."""
     up: Floats | None = None
     """The same from the devices to the server."""
+    local_steps: Ints | None = None
+    """K_i, where `learning.local_steps` is a law, a list or a column; None otherwise."""
 
     def __len__(self) -> int:
         return len(self.weight)
@@ -172,7 +174,8 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
                 if isinstance(read_from, Column) and read_from.file not in said:
                     said = f"column {read_from.column!r} of {read_from.file!r}: {said}"
                 mistakes.append(scenario.mistake(("population", index, *path), said))
-    if mistakes:
+    local_steps, wrong = _local_steps(scenario, streams, int(starts[-1]))
+    if mistakes := [*mistakes, *wrong]:
         raise ScenarioError(mistakes)
     most = _joined(columns[_MOST]) if _MOST in columns else None
     device = train_s = joins = leaves = None
@@ -209,7 +212,29 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
         train_s=train_s,
         down=down,
         up=up,
+        local_steps=local_steps,
     )
+
+
+def _local_steps(
+    scenario: Scenario, streams: Mapping[Purpose, Stream], clients: int
+) -> tuple[Ints | None, list[Mistake]]:
+    """Return K_i (N,), None where the scenario does not give them by a law, a list or a column; and what is wrong."""
+    source: Any = None if scenario.learning is None else scenario.learning.local_steps
+    if source is None or isinstance(source, int | ByEpochs | ByDeadline):
+        return None, []
+    path = ("learning", "local_steps")
+    members = Members(np.arange(clients), streams[Purpose.AVAILABILITY], scenario.locate)
+    if wrong := check_laws(source):
+        return None, [scenario.mistake((*path, *inner), message) for inner, message in wrong]
+    try:
+        found = counts(source, members, streams[Purpose.LOCAL_STEPS])
+    except (ValueError, PluginError) as error:
+        return None, [scenario.mistake(path, str(error))]
+    if found.max() <= MOST_STEPS:
+        return found, []
+    message = f"must be at most {MOST_STEPS:,}, but value {int(found.argmax())} is {found.max():,}"
+    return None, [scenario.mistake(path, message)]
 
 
 _WRITTEN = {"constant", "list", "column"}  # sources that no seed changes

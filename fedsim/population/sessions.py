@@ -13,6 +13,7 @@ from fedsim.population.columns import Population
 from fedsim.population.distributions import Constant, Distribution, distribution
 from fedsim.scenario import Scenario
 from fedsim.scenario.session import AnySession
+from fedsim.scenario.sources import ByDeadline
 from fedsim.scenario.work import Work
 
 PHASES = 3
@@ -32,7 +33,7 @@ def session_phases(scenario: Scenario, population: Population, draws: Stream) ->
     The draw of phase j from the stream `draws` is keyed by (client, 3 * number + j), number being that of `session_key`
     of the round or selection; that of who is at work by (client, 2 ** 62 + number).
     """
-    train_s = population.train_s
+    train_s, shares = population.train_s, _trained_shares(scenario, population)
     parts = [_parts(group.session, population) for group in scenario.population]
 
     def drawn(law: Distribution | Floats, clients: Ints, index: Ints | int) -> Floats | float:
@@ -55,6 +56,8 @@ def session_phases(scenario: Scenario, population: Population, draws: Stream) ->
                 if at_work is not None and other is not None:
                     value = np.where(at_work, drawn(other, own, PHASES * key + phase), value)
                 lengths[phase, here] = bits / np.maximum(value, _LEAST) if bits else value
+        if shares is not None:
+            lengths[1] *= shares[clients]
         return lengths
 
     return phases
@@ -106,22 +109,53 @@ def _parts(session: AnySession, population: Population) -> tuple[float, list[_Pa
     return 0.0 if work is None else work.share, [down, (None, 0.0, None), up]
 
 
+def steps_by_deadline(scenario: Scenario, population: Population) -> Ints | None:
+    """Return K_i (N,) where as many local steps are taken as fit before the server's deadline; None otherwise.
+
+    By the median lengths of the phases: 1 <= K_i <= `most`, the steps of a whole training.
+    """
+    source = None if scenario.learning is None else scenario.learning.local_steps
+    if not isinstance(source, ByDeadline) or scenario.server.deadline is None:
+        return None
+    medians, half = np.zeros((PHASES, len(population))), np.array([0.5])
+    for index, group in enumerate(scenario.population):
+        own = population.group == index
+        for phase, (law, bits, _) in enumerate(_parts(group.session, population)[1]):
+            if law is not None:
+                median = law[own] if isinstance(law, np.ndarray) else float(law.draw(half)[0])
+                medians[phase, own] = bits / np.maximum(median, _LEAST) if bits else median
+            elif population.train_s is not None:
+                medians[phase, own] = population.train_s[own]
+    down, train, up = medians
+    left = scenario.server.deadline * population.speed - down - up
+    fitting = np.divide(source.most * left, train, out=np.full(len(left), float(source.most)), where=train > 0)
+    return np.clip(np.floor(fitting * (1 + 1e-12)), 1, source.most).astype(np.int64)
+
+
+def _trained_shares(scenario: Scenario, population: Population) -> Floats | None:
+    """Return the share (N,) of a whole training for which the deadline leaves time; None where all is trained."""
+    steps = steps_by_deadline(scenario, population)
+    return None if steps is None or scenario.learning is None else steps / scenario.learning.most_steps
+
+
 def longest_sessions(scenario: Scenario, population: Population, chance: float) -> Floats:
     """Return lengths (N,), seconds: each phase of a client's session is longer than in them with this chance at most.
 
     A law of one's own is taken at the largest draw that the simulation makes. How uploads slow each other is left out.
     """
+    shares = _trained_shares(scenario, population)
     u, z, found = np.array([chance]), special.ndtri(np.array([chance])), np.zeros(len(population))
     for index, group in enumerate(scenario.population):
         own = population.group == index
-        for law, bits, other in _parts(group.session, population)[1]:
+        for phase, (law, bits, other) in enumerate(_parts(group.session, population)[1]):
+            share = 1.0 if shares is None or phase != 1 else shares[own]
             if law is None:
-                found[own] += 0.0 if population.train_s is None else population.train_s[own]
+                found[own] += 0.0 if population.train_s is None else population.train_s[own] * share
             else:
                 laws = [each for each in (law, other) if each is not None and not isinstance(each, np.ndarray)]
                 ends = [float(end[0]) for each in laws for end in (each.draw(u), each.of_scores(z), each.of_scores(-z))]
                 slowest = np.minimum(law[own] if isinstance(law, np.ndarray) else np.inf, min(ends, default=np.inf))
-                found[own] += bits / np.maximum(slowest, _LEAST) if bits else max(ends)
+                found[own] += (bits / np.maximum(slowest, _LEAST) if bits else max(ends)) * share
     return np.asarray(found / population.speed)
 
 

@@ -31,7 +31,7 @@ _KEYS = {
         Group name devices weight time_zone left_out, SharedJob server learning privacy weight groups starts stop
         SyncServer mode cohort over_select pause shortage, Poisson kind, CyclicPoisson kind groups, AlwaysAvailable kind
         BufferedServer concurrency buffer max_staleness deadline check_ins patience, Start path model
-        Learning problem local_steps step_size batch_size start, AdaptiveClip quantile rate share
+        Learning problem local_steps step_size batch_size start held_out, AdaptiveClip quantile rate share
         FedAvgOptimizer kind name local_step_size server update_clip
         FedProxOptimizer kind name local_step_size server update_clip mu
         OracleWeightedOptimizer kind name local_step_size server update_clip

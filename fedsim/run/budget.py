@@ -86,13 +86,14 @@ def _learning(scenario: Scenario) -> list[Need]:
         return []
     from fedsim.learning import problem_size
 
-    data, parameters = problem_size(learning.problem.kind, learning.problem.options, scenario.devices)
+    clients = scenario.devices + (learning.held_out or 0)
+    data, parameters = problem_size(learning.problem.kind, learning.problem.options, clients)
     trained = min(scenario.server.wanted, scenario.devices)
     models = 4 * 8 * trained * len(learning.optimizers) * parameters
     batch = learning.batch_size or 0
-    samples = 3 * 8 * trained * learning.local_steps * batch
+    samples = 3 * 8 * trained * learning.most_steps * batch
     return [
-        Need(("learning", "problem"), f"the problem's data for {scenario.devices:,} clients", data),
+        Need(("learning", "problem"), f"the problem's data for {clients:,} clients", data),
         Need(("learning", "problem"), f"a cohort's models of {parameters:,} parameters", models),
         Need(("learning", "batch_size"), f"the cohort's minibatches of {batch:,} samples", samples),
     ]

@@ -30,6 +30,7 @@ from fedsim.run.federation import PreparedFederation
 from fedsim.run.repeated import unrepeatable
 from fedsim.scenario import Scenario
 from fedsim.scenario.learning import Learning
+from fedsim.scenario.sources import ByDeadline, ByEpochs
 from fedsim.scenario.units import format_duration
 from fedsim.selection import check_law, needs_feedback, theory_of
 from fedsim.selection.matching import POLICIES
@@ -272,7 +273,7 @@ def _check_learning(scenario: Scenario, *, live: bool) -> list[Mistake]:
 
 def _check_fit(scenario: Scenario, learning: Learning) -> list[Mistake]:
     """Find the keys of learning that the problem, the server, the privacy or the decision do not go with."""
-    from fedsim.learning import PROBLEMS
+    from fedsim.learning import OPTIMIZERS, PROBLEMS
     from fedsim.learning.expected import can_be_expected
     from fedsim.learning.problems.problem import has_optimum, has_samples
 
@@ -282,6 +283,11 @@ def _check_fit(scenario: Scenario, learning: Learning) -> list[Mistake]:
     unsolved += f"{_built_in(PROBLEMS, has_optimum)} is"
     samples = f"{kind!r} has no samples to draw minibatches from: leave batch_size out for full local gradients; "
     samples += f"{_built_in(PROBLEMS, has_samples)} have samples"
+    steps, passes = ("learning", "local_steps"), "epochs are passes over minibatches: give batch_size, and a problem "
+    passes += f"with samples; {_built_in(PROBLEMS, has_samples)} have samples"
+    epochs, timed = (isinstance(learning.local_steps, each) for each in (ByEpochs, ByDeadline))
+    silent = f"{kind!r} does not tell losses of single clients: it has no method by_client"
+    alike = "its clients must all take as many local steps: give learning.local_steps as a number"
     whole = scenario.privacy is None or scenario.privacy.training == "none"
     unclipped = "nothing is clipped: give the scenario a mapping privacy, with training: clip or training: noise"
     buffered = "what clients send on average is known of synchronous rounds alone, and this server is buffered"
@@ -294,7 +300,15 @@ def _check_fit(scenario: Scenario, learning: Learning) -> list[Mistake]:
             (("learning", "optimizers", index, "update_clip"), choice.update_clip is not None and whole, unclipped)
             for index, choice in enumerate(learning.optimizers)
         ),
+        *(
+            (("learning", "optimizers", index), getattr(OPTIMIZERS.find(choice.kind), "equal_steps", False), alike)
+            for index, choice in enumerate(learning.optimizers)
+            if not isinstance(learning.local_steps, int)
+        ),
         (("learning", "batch_size"), learning.batch_size is not None and not has_samples(problem), samples),
+        (("learning", "held_out"), learning.held_out is not None and not hasattr(problem, "by_client"), silent),
+        (steps, epochs and (learning.batch_size is None or not has_samples(problem)), passes),
+        (steps, timed and scenario.server.deadline is None, "the server has no deadline; give server.deadline"),
         (("learning", "loss_parts"), parts and not solved, unsolved),
         (("learning", "target_above_optimum"), learning.target_above_optimum is not None and not solved, unsolved),
         (("learning", "loss_parts"), parts and not scenario.server.selects_once, buffered),
@@ -343,7 +357,8 @@ def buildable(scenario: Scenario) -> int | None:
     own = is_own(problem.kind) or any(":" in str(options.get(key, "")) for key in ("module", "loss"))
     if own or not (scenario.learning.start or hasattr(PROBLEMS.find(problem.kind), "load")):
         return None
-    return _size(problem.kind, json.dumps(options, sort_keys=True), scenario.devices, scenario.folder)
+    clients = scenario.devices + (scenario.learning.held_out or 0)
+    return _size(problem.kind, json.dumps(options, sort_keys=True), clients, scenario.folder)
 
 
 @lru_cache(maxsize=64)

@@ -32,6 +32,7 @@ from fedsim.learning.checkpoint import Checkpoint
 from fedsim.learning.cohorts import Cohorts, Reading
 from fedsim.learning.expected import expected_optimizer
 from fedsim.learning.failures import as_floats_of_shape, reraise_as_learning_error
+from fedsim.learning.held_out import first_clients, generalisation, places_of
 from fedsim.learning.in_step import InStep
 from fedsim.learning.kept_models import model_named, models_of, read_models
 from fedsim.learning.private import Noise, Private, with_privacy
@@ -43,12 +44,14 @@ from fedsim.log.recorder import TemporaryParticipations
 from fedsim.measure.metrics import metric_part
 from fedsim.measure.participation import AvailableTime
 from fedsim.population import Population
+from fedsim.population.sessions import steps_by_deadline
 from fedsim.privacy.bounds import enforced_bounds
 from fedsim.privacy.guarantee import guarantee, mechanism_of
 from fedsim.run.federation import PreparedFederation
 from fedsim.run.reference import UniformClients
 from fedsim.scenario import Scenario
 from fedsim.scenario.learning import Learning, OptimizerChoice
+from fedsim.scenario.sources import MOST_STEPS, ByEpochs
 from fedsim.theory.available_prediction import by_weights
 
 _REFERENCE_SUFFIX = "_uniform"
@@ -108,7 +111,9 @@ class Training:
         problem = work.problem
         draws = stream(scenario.own_seed, replicate, Purpose.OPTIMIZER)
         foreseen = cache(lambda: by_weights(scenario, population, log.rounds, replicate)(population.weight).shares)
-        plain = {choice.label: _build(choice, pi, frequency, shares, foreseen) for choice in learning.optimizers}
+        steps = work.steps_of(np.arange(len(population)))
+        plain = {each.label: _build(each, pi, frequency, shares, foreseen, steps) for each in learning.optimizers}
+        names = [*map(metric_part, population.group_names)]
         own = _with_privacy(scenario, learning, plain, noise=_noise(federation))
         lengths = {each.label: each.local_step_size for each in learning.optimizers if each.local_step_size is not None}
         cohorts = self._reading.cohorts(log.participations)
@@ -116,7 +121,7 @@ class Training:
         reference = None
         if learning.reference == "uniform":
             reference = learning.optimizers[0].label + _REFERENCE_SUFFIX
-            courses.append(self._reference(reference, courses[0]))
+            courses.append(self._reference(reference, courses[0], steps))
         if learning.loss_parts:
             quiet = {name + suffix: length for name, length in lengths.items() for suffix in (_QUIET, _EXPECTED)}
             quieter_ones = _quieter(scenario, learning, plain, work, frequency)
@@ -138,9 +143,8 @@ class Training:
         metrics |= _excess("loss", metrics, own, reference)
         for part in trained:
             metrics |= _of_models(problem, part)
-        metrics |= who_pays(
-            problem, trained[0].ends, shares, population.group, [*map(metric_part, population.group_names)]
-        )
+        metrics |= who_pays(problem, trained[0].ends, shares, population.group, names)
+        metrics |= generalisation(problem, trained[0].ends, population.group, names)
         metrics |= _excess("average_loss", metrics, own, reference)
         if self._spent is not None and target is not None:
             sent = {name: metrics[f"learning.{name}.sent_mb"] for name in own if f"learning.{name}.sent_mb" in metrics}
@@ -149,7 +153,7 @@ class Training:
         last = {name: length(end) for name, length in lengths.items()}
         known, alpha = frequency if pi is None else pi, work.step_size(end)
         metrics |= biases(
-            problem, own, trained[0].ends, known, local_steps=work.steps, step_size=alpha, own_step_sizes=last
+            problem, own, trained[0].ends, known, local_steps=work.each_takes, step_size=alpha, own_step_sizes=last
         )
         if learning.target_above_optimum is not None and isinstance(problem, Solvable):
             optimum = _solved(problem)
@@ -157,12 +161,12 @@ class Training:
                 metrics[f"learning.{name}.bias"] = float(np.linalg.norm(found.average - optimum))
         return table, metrics
 
-    def _reference(self, name: str, own: Course) -> Course:
+    def _reference(self, name: str, own: Course, steps: Ints) -> Course:
         """Return the course over the twin of a run, for the first optimizer under this name."""
         first, clients = self._learning.optimizers[0], len(self._federation.population)
         even = np.full(clients, 1.0 / clients)
         lengths = {name: own.step_sizes[first.label]} if first.label in own.step_sizes else {}
-        optimizers = {name: _build(first, even, even, even, lambda: even)}
+        optimizers = {name: _build(first, even, even, even, lambda: even, steps)}
         buffer, participations = self._federation.scenario.server.buffer, self._temporary.participations()
         cohorts = Cohorts.read(self._log.rounds, participations, clients, buffer)
         return Course(cohorts, optimizers, own.draws, lengths, own.start)
@@ -240,15 +244,28 @@ def _work(
     traits = {"group": population.group, "time_zone": population.zone, "speed": population.speed}
     if available is not None and len(available.share) == len(population):
         traits["availability"] = available.share
+    held_out, devices = learning.held_out or 0, len(population)
+    if held_out:
+        everyone = np.concatenate([np.arange(devices), places_of(held_out, devices)])
+        traits = {name: values[everyone] for name, values in traits.items()}
     problem = build_problem(
         learning.problem.kind,
         learning.problem.options,
-        clients=len(population),
+        clients=devices + held_out,
         seed=scenario.seed,
         folder=scenario.folder,
         traits=traits,
     )
-    return LocalWork.checked(problem, learning.local_steps, learning.step_size, learning.batch_size)
+    problem = first_clients(problem, devices) if held_out else problem
+    steps = learning.local_steps
+    if isinstance(steps, ByEpochs):
+        each = np.broadcast_to(getattr(problem, "counts", getattr(problem, "samples", 1)), len(population))
+        taken = np.ceil(steps.epochs * each / (learning.batch_size or each)).astype(np.int64)
+        steps = np.clip(taken, 1, MOST_STEPS)
+    elif not isinstance(steps, int):
+        by_deadline = steps_by_deadline(scenario, population)
+        steps = population.local_steps if by_deadline is None else by_deadline
+    return LocalWork.checked(problem, steps, learning.step_size, learning.batch_size)
 
 
 def first_in_step(federation: PreparedFederation, learning: Learning) -> InStep:
@@ -366,9 +383,15 @@ def _loss_parts(
 
 
 def _build(
-    choice: OptimizerChoice, pi: Floats | None, frequency: Floats, shares: Floats, predicted: Callable[[], Floats]
+    choice: OptimizerChoice,
+    pi: Floats | None,
+    frequency: Floats,
+    shares: Floats,
+    predicted: Callable[[], Floats],
+    steps: Ints | None = None,
 ) -> Optimizer:
     known: dict[str, Any] = {"pi": pi, "frequency": frequency, "shares": shares, "predicted": predicted}
+    known["local_steps"] = steps
     try:
         return build_optimizer(choice.kind, choice.options, **known)
     except LearningError as error:

@@ -7,9 +7,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from fedsim.common.instants import HOUR_S
+from fedsim.common.instants import DAY_S, HOUR_S
 from fedsim.scenario.component import Choice
-from fedsim.scenario.model import Model, each_once
+from fedsim.scenario.model import Model, SparseModel, each_once
+from fedsim.scenario.shocks import DayOfYear
 from fedsim.scenario.sources import TimeSource
 from fedsim.scenario.units import ClockTime, Duration, HourWeights, PositiveDuration
 
@@ -134,8 +135,39 @@ class Idle(Model):
     """How much persons differ: standard deviation of the logarithm of their uses per day."""
 
 
-class Habits(Choice):
+class HabitDrift(Model):
+    """Habits that change evenly from day to day, from the first day of the run on, and then stay."""
+
+    over: Annotated[PositiveDuration, Field(ge=DAY_S)]
+    """Time until they have changed, at least a day."""
+    plug_in: ClockTime | None = None
+    """What becomes of `charging.night.plug_in`; `plug_in_weekend` moves by as much. It stays, where it is not given."""
+    night_chance: Chance | None = None
+    """What becomes of `charging.night.chance`. It stays, where it is not given."""
+    outing_chance: Chance | None = None
+    """What becomes of `network.weekday.chance`: people who stay at home stay on its network. It stays, where it is not
+    given."""
+
+
+class Holiday(Model):
+    """Local days on which people live as on a Sunday."""
+
+    first: DayOfYear
+    """The first of these days."""
+    last: DayOfYear
+    """The last one."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.last < self.first:
+            raise ValueError("last must not be before first")
+        return self
+
+
+class Habits(SparseModel, Choice):
     """Availability from daily habits in local civil time: charging, on an unmetered network, and idle."""
+
+    unwritten = frozenset({"drift", "holidays"})
 
     kind: Literal["habits"]
     require: Annotated[list[Condition], Field(min_length=1), AfterValidator(each_once)] = Field(
@@ -148,3 +180,7 @@ class Habits(Choice):
     """When the device is on an unmetered network."""
     idle: Idle = Field(default_factory=Idle)
     """When nobody uses the device."""
+    drift: HabitDrift | None = None
+    """How habits change over weeks; not at all, where it is not given."""
+    holidays: Annotated[list[Holiday], Field(max_length=1_000)] = Field(default_factory=list)
+    """School holidays and the like: Saturdays and Sundays are such days anyway."""

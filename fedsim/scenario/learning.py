@@ -8,6 +8,8 @@ from pydantic import Field, field_validator, model_validator
 from fedsim.scenario.component import Component, Kinds, Named
 from fedsim.scenario.model import Model, Positive, SparseModel, value_as
 from fedsim.scenario.permissions import NameOfFile
+from fedsim.scenario.server import MOST_CLIENTS
+from fedsim.scenario.sources import StepsSource
 
 MAX_OPTIMIZERS = 200
 
@@ -127,8 +129,9 @@ class Learning(SparseModel):
         list[Annotated[OptimizerChoice, Named("optimizer")]], Field(min_length=1, max_length=MAX_OPTIMIZERS)
     ]
     """Each is trained on the same log."""
-    local_steps: Annotated[int, Field(ge=1, le=100_000)] = 5
-    """K: local steps of a participation."""
+    local_steps: StepsSource = 5
+    """K: local steps of a participation, a whole number of at least 1 for all clients, or K_i from a source: a law, a
+    list or a column for all clients in the order of groups, epochs over the samples of each, or a deadline."""
     step_size: StepSize
     """Local step size: a number, or a schedule over rounds."""
     batch_size: Annotated[int, Field(ge=1)] | None = None
@@ -147,12 +150,24 @@ class Learning(SparseModel):
     """Train no further once all optimizers have reached the target; the simulation goes on to its end."""
     start: Start | None = None
     """The model at which all optimizers start; the problem's own, where this is not given."""
+    held_out: Annotated[int, Field(ge=1, le=MOST_CLIENTS)] | None = None
+    """Further clients of the problem, whose data are as those of the devices, and who never train: metrics say how well
+    the mean model serves them, and by how much worse than the devices. The optimum and the global loss are of all
+    clients. None, where it is not given."""
     loss_parts: bool = False
     """Train each optimizer twice more over the same log, without the noise of privacy and then with what clients send
     on average too: metrics say how much of its loss above the optimum is bias, participation noise and privacy noise.
     For problems whose optimum is known."""
 
-    unwritten = frozenset({"loss_parts", "target_above_optimum", "start", "stop_at_target"})
+    unwritten = frozenset({"held_out", "loss_parts", "target_above_optimum", "start", "stop_at_target"})
+
+    @property
+    def most_steps(self) -> int:
+        """The most local steps of a participation, as far as the scenario says it; 1 where that is drawn or read."""
+        steps = self.local_steps
+        if isinstance(steps, int):
+            return steps
+        return int(steps.options.get("most", steps.options.get("value", 1)))
 
     @model_validator(mode="after")
     def _one_target(self) -> Self:

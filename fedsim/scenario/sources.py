@@ -5,7 +5,7 @@ A law (`fedsim.population.distributions`), a list, a mixture, or a column of a f
 
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from fedsim.scenario.component import BuiltIn, Choice, Component, Kinds, Use
 from fedsim.scenario.model import Model, Positive, value_as
@@ -13,6 +13,8 @@ from fedsim.scenario.permissions import NameOfFile
 from fedsim.scenario.units import BitRate, Duration, PositiveDuration, TimeZone
 
 Rounds = Annotated[int, Field(ge=0, le=10**9)]
+MOST_STEPS = 100_000
+StepCount = Annotated[int, Field(ge=1, le=MOST_STEPS)]
 _T = TypeVar("_T")
 
 
@@ -117,6 +119,26 @@ NumberSource = Annotated[
 ]
 
 
+class ByEpochs(Choice):
+    """As many local steps as so many passes over the client's samples take: epochs * n_i / batch_size, rounded up."""
+
+    kind: Literal["epochs"]
+    epochs: Positive = 1.0
+    """Passes over the samples of a client."""
+
+
+class ByDeadline(Choice):
+    """As many local steps as fit before the server's deadline at the device's speed, at least 1.
+
+    The training of a session is `most` steps; a device of which fewer fit, by the median lengths of its phases, takes
+    these, and so much less time.
+    """
+
+    kind: Literal["deadline"]
+    most: StepCount
+    """Local steps of a device that has the time."""
+
+
 class ListedRounds(Listed[Rounds]):
     """One number of rounds for each client of the group, in order."""
 
@@ -132,6 +154,19 @@ RoundsSource = Annotated[
     BuiltIn | ListedRounds | RoundsMixture | Column | OwnDrawn,
     Kinds(short_source, Rounds | list[Rounds], "law", ROUNDS),
 ]
+
+StepsSource = Annotated[
+    Annotated[StepCount, Tag("number")]
+    | Annotated[
+        Annotated[
+            BuiltIn | ListedRounds | RoundsMixture | ByEpochs | ByDeadline | Column | OwnDrawn,
+            Kinds(short_source, list[Rounds], "law", ROUNDS),
+        ],
+        Tag("source"),
+    ],
+    Discriminator(lambda value: "source" if isinstance(value, dict | list | Choice) else "number"),
+]
+"""A number of local steps for all clients, or where that of each comes from."""
 
 TimeSource = Annotated[BuiltIn | Component, Kinds(short_source, Duration, "law", TIME)]
 RateSource = Annotated[BuiltIn | Component, Kinds(short_source, BitRate, "law", RATE)]

@@ -116,6 +116,8 @@ def by_weights(
 def why_not(scenario: Scenario, population: Population) -> str | None:
     """Say what in a scenario the mean field does not know of; None where it knows of everything."""
     server = scenario.server
+    if any(getattr(group.availability, "drift", None) for group in scenario.population):
+        return "habits that drift (availability.drift), for which it has no long run"
     if scenario.beside:
         return f"other jobs on the fleet ({', '.join(scenario.beside)}), which take devices away"
     if scenario.most_a_day is not None:

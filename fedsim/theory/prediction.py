@@ -10,6 +10,7 @@ from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ChainError
 from fedsim.population import Population, build_population
 from fedsim.population.distributions import distribution
+from fedsim.population.sessions import steps_by_deadline
 from fedsim.scenario import Scenario
 from fedsim.scenario.models import ConvergenceStudy
 from fedsim.scenario.server import BufferedServer, SyncServer
@@ -248,6 +249,8 @@ def session_kinds(scenario: Scenario, population: Population) -> tuple[Ints, lis
     """
     if scenario.server.uplink is not None:
         raise ChainError("the uploads of a round slow each other (server.uplink)")
+    if steps_by_deadline(scenario, population) is not None:
+        raise ChainError("each device trains as long as the deadline leaves it time (learning.local_steps)")
     if population.train_s is None:
         return population.group, [session_values(group.session) for group in scenario.population]
     kind, values = np.empty(len(population), dtype=np.int64), list[Floats]()

@@ -48,6 +48,7 @@ class Maker:
 
     def __init__(self, draw: random.Random) -> None:
         self.draw, self.files, self.devices = draw, dict[str, list[tuple[Any, ...]]](), 1
+        self.all_devices = 0
         self.named: dict[str, Callable[[], Any]] = {
             "Group": self.group,
             "Column": lambda: None,
@@ -111,6 +112,8 @@ class Maker:
 
     def value(self, found: dict[str, Any], key: str) -> Any:  # noqa: PLR0912
         draw = self.draw
+        if key == "local_steps":  # of all clients
+            self.devices = self.all_devices
         if key in {"problem", "charts"}:
             return draw.choice(PROBLEMS) if key == "problem" else []
         if "$ref" in found:
@@ -134,7 +137,7 @@ class Maker:
             case "boolean":
                 return draw.random() < 0.5
             case "integer":
-                least = 1 if key == "most" else found.get("minimum", 0)
+                least = 1 if key in {"most", "values"} else found.get("minimum", 0)
                 return draw.randint(least, max(least, OPTIONS.get(key, 6)))
             case "number":
                 return self.number(found)
@@ -188,6 +191,7 @@ class Maker:
 
     def group(self) -> dict[str, Any]:
         self.devices = self.draw.randint(4, 20)
+        self.all_devices += self.devices
         made = self.mapping(schema()["$defs"]["Group"], 0.25)
         return made | {"devices": self.devices, "name": f"g{self.draw.randrange(10**6)}"}
 
@@ -235,6 +239,7 @@ class Maker:
         value = {
             "separation": 2,
             "most": 5,
+            "local_steps": 2,
             "cooldown": "90s",
             "time_zone": "UTC",
             "joins": 20,

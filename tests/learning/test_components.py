@@ -132,7 +132,7 @@ def test_registered_kinds_are_built_by_name() -> None:
 
 def test_the_registered_names() -> None:
     """The names that scenarios may use."""
-    built_in = ["fedavg", "debiased_fedavg", "fedprox"]
+    built_in = ["fedavg", "debiased_fedavg", "fedprox", "fednova", "feddyn"]
     built_in += ["scaffold", "amplified_fedavg", "amplified_scaffold", "focus"]
     built_in += ["oracle_weighted", "fedvarp", "fedau", "mifa", "area", "ace", "fedawe"]
     assert list(OPTIMIZERS) == [*built_in, "fedbuff", "debiased_fedbuff", "fadas"]
@@ -181,8 +181,8 @@ def test_what_cannot_be_checked_is_left_to_the_constructor() -> None:
 
 ALL = (
     "known are ace, amplified_fedavg, amplified_scaffold, area, debiased_fedavg, debiased_fedbuff, fadas, fedau, "
-    "fedavg, fedawe, fedbuff, fedprox, fedvarp, focus, mifa, oracle_weighted, scaffold, and your own as "
-    "my_package.my_module:MyClass"
+    "fedavg, fedawe, fedbuff, feddyn, fednova, fedprox, fedvarp, focus, mifa, oracle_weighted, scaffold, and your own "
+    "as my_package.my_module:MyClass"
 )
 OWN = "and your own as my_package.my_module:MyClass"
 

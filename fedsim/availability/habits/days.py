@@ -45,11 +45,13 @@ _SMALLEST = 2.0**-33  # half the distance of two draws
 """Where the table of each law begins."""
 (
     NIGHT_FROM, NIGHT_TO, PLUG_IN, LASTS, TOP_UP_FROM, TOP_UP_TO, MIDNIGHT, TOP_UP_COLUMN,
-    OUT_FROM, OUT_TO, OUT_CHANCE, LEAVE, BACK, WORKDAY,
-) = range(_DAY_COLUMNS := 14)  # fmt: skip
+    OUT_FROM, OUT_TO, OUT_CHANCE, LEAVE, BACK, WORKDAY, DRIFT,
+) = range(_DAY_COLUMNS := 15)  # fmt: skip
 """Columns of a day. `*_FROM` and `*_TO` are instants between which its night session, its top-ups and its outing lie.
 `PLUG_IN` and `MIDNIGHT` are clock times, `LEAVE` and `BACK` clock times after midnight, and `LASTS` is the usual length
-of the night session. `TOP_UP_COLUMN` is the column of the persons with the chance of a top-up."""
+of the night session. `TOP_UP_COLUMN` is the column of the persons with the chance of a top-up, and `DRIFT` says how far
+habits have drifted, from 0 to 2**`DRIFT_BITS`."""
+DRIFT_BITS: Final = 10
 NIGHT_KEY, LENGTH_KEY, OUTING_KEY, BACK_KEY, TOP_UP_KEY = range(5)
 TOP_UP_TIME_KEY: Final = TOP_UP_KEY + TOP_UPS // 2
 """Columns of the keys of a day's draws; top-ups have several."""
@@ -147,7 +149,13 @@ class TableBuilder:
         }
         self._reach = to_ms(SHORT_AT_MOST_S) + settle
         off = LIMIT * (night.between_persons + night.between_days)
-        usual = (_evening_s(night.plug_in), _evening_s(night.plug_in_weekend))
+        self._drift, later_s = habits.drift, 0.0
+        if self._drift is not None and self._drift.plug_in is not None:
+            later_s = _evening_s(self._drift.plug_in) - _evening_s(night.plug_in)
+        self._later = to_ms(abs(later_s)) * (1 if later_s > 0 else -1)
+        spans = [np.arange(each.first.toordinal(), each.last.toordinal() + 1) for each in habits.holidays]
+        self._holidays = np.unique(np.concatenate(spans)) if spans else np.empty(0, dtype=np.int64)
+        usual = [at + by for at in map(_evening_s, (night.plug_in, night.plug_in_weekend)) for by in (0.0, later_s)]
         self._off = to_ms(off)
         longest = max(night.length, night.length_weekend)
         longest += LIMIT * (night.length_between_persons + night.length_between_days)
@@ -184,9 +192,17 @@ class TableBuilder:
 
     def _day_columns(self, days: Ints, shifts: Ints, clock: Civil) -> Ints:
         night, network = self._habits.charging.night, self._habits.network
-        weekend, free = _weekends(days), _weekends(days + 1)
+        weekend, free = self._free(days), self._free(days + 1)
         midnights, least, most = clock.midnight(days), shifts.min(), shifts.max()
+        drifted = np.zeros(len(days), dtype=np.int64)
+        workday_out = np.full(len(days), network.weekday.chance)
+        if self._drift is not None:
+            passed = np.clip((days - clock.first_day) * DAY / to_ms(self._drift.over), 0.0, 1.0)
+            drifted = np.rint(passed * (1 << DRIFT_BITS)).astype(np.int64)
+            if self._drift.outing_chance is not None:
+                workday_out += (self._drift.outing_chance - workday_out) * passed
         plug_in = midnights + _choose_ms(free, _evening_s(night.plug_in_weekend), _evening_s(night.plug_in))
+        plug_in += self._later * drifted >> DRIFT_BITS
         columns = {
             NIGHT_FROM: plug_in - self._off - most,
             NIGHT_TO: plug_in + self._off - least + self._longest,
@@ -198,12 +214,17 @@ class TableBuilder:
             TOP_UP_COLUMN: np.where(weekend, TOP_UP_WEEKEND_CHANCE, TOP_UP_CHANCE),
             OUT_FROM: midnights - most,
             OUT_TO: midnights + DAY - least,
-            OUT_CHANCE: scaled_chance(np.where(weekend, network.weekend.chance, network.weekday.chance)),
+            OUT_CHANCE: scaled_chance(np.where(weekend, network.weekend.chance, workday_out)),
             LEAVE: _choose_ms(weekend, network.weekend.leave, network.weekday.leave),
             BACK: _choose_ms(weekend, network.weekend.back, network.weekday.back),
             WORKDAY: ~weekend,
+            DRIFT: drifted,
         }
         return np.column_stack([columns[column] for column in range(_DAY_COLUMNS)]).astype(np.int64)
+
+    def _free(self, days: Ints) -> Bools:
+        """Return whether days, given by their ordinals, are a Saturday, Sunday or holiday."""
+        return _weekends(days) | np.isin(days, self._holidays)
 
     def _slots_of(self, first: int, last: int, clock: Civil) -> dict[str, Any]:
         slots = np.arange(first, last + 1)

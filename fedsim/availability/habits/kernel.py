@@ -54,7 +54,11 @@ def _instant(wall: int, tables: KernelTables) -> int:
 def _night(word: np.uint64, row: int, day: int, tables: KernelTables) -> tuple[int, int]:
     """Return the start and end of a day's night session; equal if there is none."""
     bits = mixed(word ^ tables.day_keys[day, days.NIGHT_KEY])
-    if _upper(bits) >> 2 >= tables.persons[row, persons.NIGHT_CHANCE]:
+    chance = np.int64(tables.persons[row, persons.NIGHT_CHANCE])
+    chance += (tables.persons[row, persons.NIGHT_CHANCE_LATER] - chance) * tables.days[
+        day, days.DRIFT
+    ] >> days.DRIFT_BITS
+    if _upper(bits) >> 2 >= chance:
         return 0, 0
     later = tables.persons[row, persons.NIGHT_LATER] + law_value(tables.laws, days.NIGHT_TIME_LAW, _lower(bits))
     start = _instant(tables.days[day, days.PLUG_IN] + later, tables)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from fedsim.availability.model import ExactModel, Pieces
 from fedsim.common.arrays import Ints
 from fedsim.common.instants import DAY
 from fedsim.common.keyed import Stream
-from fedsim.scenario.habits import Charging, Condition, Habits, Idle, Network
+from fedsim.scenario.habits import Charging, Condition, HabitDrift, Habits, Holiday, Idle, Network
 
 if TYPE_CHECKING:
     from fedsim.availability.habits.batch import HabitsBatch
@@ -23,8 +23,17 @@ _FIRST_WINDOW, _WINDOW = 2 * DAY, 4 * DAY  # each device of the process engine h
 class HabitsAvailability(ExactModel):
     """Devices of persons with daily habits, which are available where all conditions of `require` hold."""
 
-    def __init__(self, require: list[Condition], charging: Charging, network: Network, idle: Idle) -> None:
-        self.habits = Habits(kind="habits", require=require, charging=charging, network=network, idle=idle)
+    def __init__(
+        self,
+        require: list[Condition],
+        charging: Charging,
+        network: Network,
+        idle: Idle,
+        drift: HabitDrift | None = None,
+        holidays: Sequence[Holiday] = (),
+    ) -> None:
+        parts: dict[str, Any] = {"require": require, "charging": charging, "network": network, "idle": idle}
+        self.habits = Habits(kind="habits", drift=drift, holidays=[*holidays], **parts)
         self._builder = lru_cache(maxsize=4)(self._builder_of)
 
     def conditions(self, client: int, place: Place, draws: Stream, since: int = 0) -> Mapping[str, Pieces]:

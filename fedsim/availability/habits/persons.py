@@ -77,11 +77,11 @@ def scaled_chance(chances: ArrayLike) -> Ints:
 
 (
     NIGHT_CHANCE, NIGHT_LATER, NIGHT_LONGER, TOP_UP_CHANCE, TOP_UP_WEEKEND_CHANCE,
-    LEAVES_LATER, RETURNS_LATER, USES_AND_NETWORKS,
-) = range(_COLUMNS := 8)  # fmt: skip
+    LEAVES_LATER, RETURNS_LATER, USES_AND_NETWORKS, NIGHT_CHANCE_LATER,
+) = range(_COLUMNS := 9)  # fmt: skip
 """Columns of `Persons.columns`: chances of a night session and of a top-up on working days and weekends; how much
-later and longer than usual the night session is; how much later the person leaves home and is back. The last one is
-4 * (screen uses a day in units of 2**-15) + `HOME_NETWORK` + `WORK_NETWORK`, where they apply."""
+later and longer than usual the night session is; how much later the person leaves home and is back; 4 * (screen uses a
+day in units of 2**-15) + `HOME_NETWORK` + `WORK_NETWORK`, where they apply; the chance of a night after a drift."""
 HOME_NETWORK, WORK_NETWORK = 1, 2
 
 
@@ -124,6 +124,9 @@ class Persons:
 
         night, top_up = charging.night, charging.top_up
         columns[rows, NIGHT_CHANCE] = scaled_chance(individual_chance(night.chance, charging.spread, score))
+        drift = self._habits.drift
+        later = night.chance if drift is None or drift.night_chance is None else drift.night_chance
+        columns[rows, NIGHT_CHANCE_LATER] = scaled_chance(individual_chance(later, charging.spread, score))
         columns[rows, NIGHT_LATER] = deviation(Draw.NIGHT_TIME_OF_PERSON, night.between_persons)
         columns[rows, NIGHT_LONGER] = deviation(Draw.NIGHT_LENGTH_OF_PERSON, night.length_between_persons)
         for column, per_day in ((TOP_UP_CHANCE, top_up.per_day), (TOP_UP_WEEKEND_CHANCE, top_up.per_day_weekend)):

@@ -15,6 +15,10 @@ not count here. Where the server divides by a fixed number (privacy), each repor
 ``counts: shares`` counts lambda_i = t_i / sum_j t_j in place of W_i whatever the sizes of cohorts. Then client i keeps
 the weight w_i / (N lambda_i), which is even only where cohorts have one size, and may be farther from even than w_i.
 
+Where clients take unequal numbers K_i of local steps, client i keeps the weight K_i, with small steps: nu_i evens out
+how often it takes part, not how far it goes. ``counts: steps`` counts K_i / |S_s| in place of 1/|S_s|, and comes to
+rest near the optimum again; the mean length of a report stays as it is.
+
 The first W_i are rough: nu_i of a client that first takes part in round t is (t + 1) B / N, which may throw the
 model far off. Three options limit that, all off by default, as in the paper::
 
@@ -22,6 +26,9 @@ model far off. Three options limit that, all off by default, as in the paper::
     warm_up T   nu_i = 1 in the first T rounds, in which all clients are counted already
     prior c     W_i <- (c N b_i + n W_i) / (c N + n), n being the reports so far: c reports a client are counted in
                 advance, shared out by b, which is uniform or what theory predicts (`prior_from`)
+
+``forgetting a`` counts what is s rounds old (1 - a)^s times, for participation that changes: W_i follows it with a lag
+of about 1/a rounds, and is noisy for ever, as only so many rounds are remembered. Off by default.
 
 Source: Sun, Zhang, Xu, Joshi, Sharma and Wei, *Debiasing Federated Learning with Correlated Client Participation*, ICLR
 2025, arXiv:2410.01209, Algorithm 1 and equation (9).
@@ -38,10 +45,12 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedsim.common.arrays import Floats
+from fedsim.common.arrays import Floats, Ints
 from fedsim.learning.failures import LearningError
 from fedsim.learning.optimizers.fedavg import MeanChange
 from fedsim.learning.optimizers.optimizer import Cohort, FrequencyOption, LongRun, inverse_frequency
+
+_LARGE = 1e100
 
 
 @dataclass(slots=True)
@@ -50,8 +59,9 @@ class ParticipationCounts:
 
     of_client: Floats
     total: float = 0.0
-    reports: int = 0  # of all clients
+    reports: float = 0.0  # of all clients
     unit: int = 0  # reports that a round's counts sum up to: as many as the first took, so that one size counts by one
+    newest: float = 1.0  # by what a count of now is multiplied, where older ones are forgotten
 
 
 @dataclass(frozen=True)
@@ -65,15 +75,18 @@ class DebiasedFedAvg(MeanChange[ParticipationCounts]):
     """Upper bound of nu_i; a client whose true weight is larger keeps a bias. null: none, as in the paper."""
     warm_up: Annotated[int, Field(ge=0)] = 0
     """Rounds, or versions, from the start in which every nu_i is 1, while participations are counted already."""
-    counts: Literal["pulls", "shares"] = "pulls"
-    """What a report counts: `pulls`, 1 / |S_t|; `shares`, 1 in rounds of any size."""
+    counts: Literal["pulls", "shares", "steps"] = "pulls"
+    """What a report counts: `pulls`, 1 / |S_t|; `shares`, 1 in rounds of any size; `steps`, K_i / |S_t|."""
     prior: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Reports of each client, on average, that are counted in advance; their weight vanishes in time."""
     prior_from: Literal["uniform", "theory"] = "uniform"
     """How the prior is shared out: `uniform`, evenly; `theory`, by the shares that theory predicts."""
-    # pi, shares: given by the scenario's run, see `Optimizer`
+    forgetting: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """a: each round with reports leaves 1 - a of all earlier counts, so that about 1/a rounds count. null: all rounds."""
+    # pi, shares, local_steps: given by the scenario's run, see `Optimizer`
     pi: Floats | None = field(default=None, compare=False)
     shares: Floats | None = field(default=None, compare=False)
+    local_steps: Ints | None = field(default=None, compare=False)
     frequency_option: ClassVar[FrequencyOption] = FrequencyOption("prior_from", "uniform", "uniform")
 
     def __post_init__(self) -> None:
@@ -92,21 +105,33 @@ class DebiasedFedAvg(MeanChange[ParticipationCounts]):
         own, size = cohort.clients, len(cohort.clients)
         divisor = cohort.divisor or size
         state.unit = state.unit or divisor
-        weight = state.unit / divisor if self.counts == "pulls" else 1.0
-        np.add.at(state.of_client, own, weight)
-        state.total += weight * size
-        state.reports += size
+        if self.forgetting is not None:
+            state.newest /= 1.0 - self.forgetting
+            if state.newest > _LARGE:
+                state.of_client /= state.newest
+                state.total, state.reports, state.newest = state.total / state.newest, state.reports / state.newest, 1.0
+        weight = state.newest * (1.0 if self.counts == "shares" else state.unit / divisor)
+        each = weight * cohort.steps if self.counts == "steps" else weight
+        np.add.at(state.of_client, own, each)
+        total = weight * float(cohort.steps.sum()) if self.counts == "steps" else weight * size
+        state.total += total
+        state.reports += state.newest * size
         if cohort.round < self.warm_up:
             return state, np.ones(size)
         clients, mean = float(len(state.of_client)), state.reports / state.total
         by_theory = self.pi if self.prior_from == "theory" else None
         prior = self.prior if by_theory is None else self.prior * clients * by_theory[own]
         # A server that knows the reports up to the version that the client downloads: as many in each step.
-        known = self.prior * clients + mean * (state.total - cohort.staleness * (weight * size))
+        before = 0.0 if self.forgetting is not None else cohort.staleness * total
+        known = self.prior * clients + mean * (state.total - before)
         return state, self._clipped(known / (clients * (prior + mean * state.of_client[own])))
 
-    def long_run(self, pi: Floats) -> LongRun:
-        counted = pi if self.counts == "pulls" or self.shares is None else self.shares
+    def long_run(self, pi: Floats) -> LongRun | None:
+        if self.forgetting is not None:  # nu_i is noisy for ever, and its mean is not that of what it estimates
+            return None
+        counted = pi if self.counts != "shares" or self.shares is None else self.shares
+        if self.counts == "steps" and self.local_steps is not None:
+            counted = pi * self.local_steps / (pi @ self.local_steps)
         return LongRun(pi, self._clipped(inverse_frequency(counted)))
 
     def _clipped(self, nu: Floats) -> Floats:

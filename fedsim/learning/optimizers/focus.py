@@ -55,6 +55,7 @@ class Tracked:
 class Focus(RemembersParticipants):
     """FOCUS, which has no options; its state is the last gradient of each client, and their sum."""
 
+    equal_steps: ClassVar[bool] = True
     footprint: ClassVar[Footprint] = Footprint(server=1, client=1)
 
     def init(self, clients: int, dimension: int) -> Tracked:

@@ -26,30 +26,33 @@ class Cohort:
     clients: Ints
     # tau of each report, (B,): versions since the client downloaded its model; zeros, the default, in rounds
     staleness: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    local_steps: int = 1  # K
+    local_steps: int = 1  # K, or the largest K_i
     step_sizes: Floats = field(
         default_factory=lambda: np.empty(0)
     )  # alpha of each, (B,), before any scale; default: ones
     # the model as the clients downloaded it: x_t, (d,); with a buffered server x_{t - tau_i}, (B, d). Not to be changed
     downloaded: Floats = field(default_factory=lambda: np.empty(0))
     divisor: int | None = None  # by what the server divides the sum of changes; None: by B, as in a mean
+    steps: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # K_i of each, (B,); default: K
 
     def __post_init__(self) -> None:
         if not len(self.staleness):
             object.__setattr__(self, "staleness", np.zeros(len(self.clients), dtype=np.int64))
         if not len(self.step_sizes):
             object.__setattr__(self, "step_sizes", np.ones(len(self.clients)))
+        if not len(self.steps):
+            object.__setattr__(self, "steps", np.full(len(self.clients), self.local_steps))
 
 
 @dataclass(frozen=True, slots=True)
 class LocalSteps:
     """How the clients of a cohort train, for an optimizer that does more than scale their steps.
 
-    Client i takes K steps::
+    Client i takes K_i steps::
 
         x^i_{t,k+1} = x^i_{t,k} - alpha s_i (grad f_i(x^i_{t,k}) + c_i + mu_i (x^i_{t,k} - x_t))
 
-    from its start point, x_t being the model that it downloaded, and reports Delta_i = x^i_{t,K} - x^i_{t,0}.
+    from its start point, x_t being the model that it downloaded, and reports Delta_i = x^i_{t,K_i} - x^i_{t,0}.
     """
 
     scales: Floats | None = None  # s_i, (B,); None for ones
@@ -84,11 +87,12 @@ class Optimizer(Protocol):
     the clients' pulls w_i = E[1{i in S}/|S|], which are their shares of the reports where cohorts have one size or the
     server divides by a fixed number: ``pi`` as theory predicts them, None where it does not; ``frequency`` as the whole
     log, to its end, shows them. ``shares`` are the shares of the reports of the log. An argument ``predicted`` is given
-    a function that returns the pulls that a mean field predicts, shape (N,).
+    a function that returns the pulls that a mean field predicts, shape (N,); ``local_steps`` K_i, shape (N,).
 
     A class may also have `memory` (see `SizedState`), `long_run` (see `Foreseeable`), and attributes ``footprint``, a
     `Footprint`, and ``frequency_option``, a `FrequencyOption`. A built-in one that releases what a client sent again in
-    later rounds, which privacy does not cover, has ``reuses_updates = True``. A static method
+    later rounds, which privacy does not cover, has ``reuses_updates = True``; one whose clients must all take as many
+    local steps has ``equal_steps = True``. A static method
     ``ignores_schedule(options)`` of the class itself, not of a base, says whether the weight of a client's update is
     the same whoever else takes part, in any round; without it privacy cannot count on amplification by sampling.
     """

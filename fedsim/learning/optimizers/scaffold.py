@@ -3,7 +3,7 @@
 ::
 
     x^i_{t,k+1} = x^i_{t,k} - alpha (grad f_i(x^i_{t,k}) - c_i + c)
-    c_i  <- c_i - c - Delta_i / (K alpha)     for i in S_t: the mean of its K local gradients, before the correction
+    c_i  <- c_i - c - Delta_i / (K_i alpha)   for i in S_t: the mean of its K_i local gradients, before the correction
     c     = (1/N) sum_i c_i                   over all clients; c_i = 0 before the first participation
     x_{t+1} = x_t + (1/|S_t|) sum_{i in S_t} Delta_i
 
@@ -34,7 +34,7 @@ class Controls(Remembered):
 
     def local_gradients(self, cohort: Cohort, deltas: Floats) -> Floats:
         """Return the mean of the K gradients of each client before they were corrected, shape (B, d)."""
-        length = cohort.local_steps * cohort.step_sizes[:, None]
+        length = (cohort.steps * cohort.step_sizes)[:, None]
         return np.asarray(-deltas / length - self.corrections(cohort))
 
 

@@ -104,10 +104,10 @@ class ByClient(Problem, Protocol):
 class Affine(Problem, Protocol):
     """A problem whose local work is affine in the model, so all steps of a client can be taken at once."""
 
-    def affine(self, clients: Ints, step_sizes: Floats, steps: int, /) -> tuple[Floats, Floats]:
+    def affine(self, clients: Ints, step_sizes: Floats, steps: int | Ints, /) -> tuple[Floats, Floats]:
         """Return m and c of Delta_i(x) = -m_i (x - c_i), coordinate by coordinate, shape (M, d) each.
 
-        These are of K steps of length alpha s_i, given in `step_sizes`, shape (M,).
+        These are of K steps, or K_i of shape (M,), of length alpha s_i, given in `step_sizes`, shape (M,).
         """
 
 
@@ -127,10 +127,11 @@ class Solved(Problem, Protocol):
     def optimum(self) -> Floats:
         """The minimiser of F, shape (d,)."""
 
-    def rest(self, weights: Floats, scales: Floats, /, *, local_steps: int, step_size: float) -> Floats:
+    def rest(self, weights: Floats, scales: Floats, /, *, local_steps: int | Ints, step_size: float) -> Floats:
         """Return the model x with sum_i w_i Delta_i(x; s_i) = 0, shape (d,); the initial one if every x is such.
 
-        For w and s, shape (N,), see `fedsim.learning.optimizers.optimizer.LongRun`.
+        For w and s, shape (N,), see `fedsim.learning.optimizers.optimizer.LongRun`; local steps are K, or K_i of shape
+        (N,).
         """
 
 

@@ -122,15 +122,21 @@ class Quadratic:
     def by_client(self, model: Floats) -> Mapping[str, Floats]:
         return {"loss": (self.curvatures * (model - self.centres) ** 2).sum(axis=1) / 2}
 
-    def affine(self, clients: Ints, step_sizes: Floats, steps: int) -> tuple[Floats, Floats]:
-        pull: Floats = 1.0 - (1.0 - step_sizes[:, None] * self.curvatures[clients]) ** steps
+    def affine(self, clients: Ints, step_sizes: Floats, steps: int | Ints) -> tuple[Floats, Floats]:
+        pull: Floats = 1.0 - (1.0 - step_sizes[:, None] * self.curvatures[clients]) ** _of_rows(steps)
         return pull, self.centres[clients]
 
-    def rest(self, weights: Floats, scales: Floats, *, local_steps: int, step_size: float) -> Floats:
-        pull = weights[:, None] * (1.0 - (1.0 - step_size * scales[:, None] * self.curvatures) ** local_steps)
+    def rest(self, weights: Floats, scales: Floats, *, local_steps: int | Ints, step_size: float) -> Floats:
+        kept = (1.0 - step_size * scales[:, None] * self.curvatures) ** _of_rows(local_steps)
+        pull = weights[:, None] * (1.0 - kept)
         total, rest = pull.sum(axis=0), self.initial()
         np.divide((self.centres * pull).sum(axis=0), total, out=rest, where=total != 0.0)
         return rest
+
+
+def _of_rows(steps: int | Ints) -> int | Ints:
+    """Return numbers of steps as powers of the rows of an array."""
+    return steps[:, None] if isinstance(steps, np.ndarray) else steps
 
 
 @dataclass(eq=False)

@@ -94,6 +94,11 @@ def split(key: str) -> tuple[Metric | None, dict[str, str]]:
     return None, dimensions
 
 
+def filled(name: str, dimensions: Mapping[str, str]) -> str:
+    """Return the name of a metric with its dimensions in place of the placeholders."""
+    return _PLACEHOLDER.sub(lambda word: dimensions.get(word[0].lower(), word[0]), name)
+
+
 @cache
 def _patterns() -> list[tuple[Metric, re.Pattern[str]]]:
     """Return what the names of each metric match, those without placeholders first."""

@@ -177,6 +177,18 @@ LEARNING = described("""
     learning.OPTIMIZER.accuracy_of_worst_tenth | share | Accuracy on own samples over the tenth with the lowest. # better: higher
     learning.OPTIMIZER.accuracy_of_tenth_TENTH | share | Accuracy on own samples over a tenth of the clients by reports.
     learning.OPTIMIZER.accuracy_of_group_GROUP | share | Accuracy on own samples over the clients of a group.
+    learning.OPTIMIZER.loss_of_devices | | Mean loss of that model, over all devices, which may train (learning.held_out). # better: lower
+    learning.OPTIMIZER.loss_of_held_out | | Mean loss of that model, over the clients held out. # better: lower
+    learning.OPTIMIZER.loss_of_held_out_group_GROUP | | Mean loss of that model, over the clients held out that are as those of a group.
+    learning.OPTIMIZER.loss_gap | | That of the clients held out less that of the devices. # low: learning.OPTIMIZER.loss_gap_low; high: learning.OPTIMIZER.loss_gap_high
+    learning.OPTIMIZER.loss_gap_low | | Lower end of its 95 % interval, by clients as draws from all that there might be.
+    learning.OPTIMIZER.loss_gap_high | | Upper end of that interval.
+    learning.OPTIMIZER.accuracy_of_devices | share | Accuracy of that model on own samples, over all devices, which may train (learning.held_out). # better: higher
+    learning.OPTIMIZER.accuracy_of_held_out | share | Accuracy of that model on own samples, over the clients held out. # better: higher
+    learning.OPTIMIZER.accuracy_of_held_out_group_GROUP | share | Accuracy of that model on own samples, over the clients held out that are as those of a group.
+    learning.OPTIMIZER.accuracy_gap | share | That of the clients held out less that of the devices. # low: learning.OPTIMIZER.accuracy_gap_low; high: learning.OPTIMIZER.accuracy_gap_high
+    learning.OPTIMIZER.accuracy_gap_low | share | Lower end of its 95 % interval, by clients as draws from all that there might be.
+    learning.OPTIMIZER.accuracy_gap_high | share | Upper end of that interval.
     learning.OPTIMIZER.average_excess_loss | | That loss above the first optimizer's under uniform participation. # better: lower
     learning.OPTIMIZER.drawn_loss | | Global loss of a model drawn uniformly from the run: the paper's output rule.
     learning.OPTIMIZER.drawn_grad_norm | | Norm of the global gradient of that model.
