@@ -1,21 +1,24 @@
 """Sees that a change does not talk its way out of limits: what a scenario must expect, and what it expected before."""
 
+import json
+import os
 import subprocess
-import tarfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fedsim.ci.lock import LockError, lock_path, read_lock
 from fedsim.ci.replay import FileOutcome, collect, gravest
-from fedsim.common.errors import RunError, ScenarioError
+from fedsim.common.errors import KeyPath, RunError, ScenarioError
 from fedsim.measure.grammar import ConditionError, Limit, MetricCondition, parse_condition
+from fedsim.run.files import changes
 from fedsim.scenario import Scenario, open_scenario
 from fedsim.scenario.permissions import Permissions
-from fedsim.scenario.sweep import Expectation
+from fedsim.scenario.sweep import WITHOUT_EFFECT, Expectation
+
+_MOST_CHANGES = 3  # of a scenario that are named
 
 
 @dataclass(frozen=True)
@@ -27,11 +30,12 @@ class Base:
     copy: Path
 
     def before(self, path: Path) -> Path:
-        """Return where a path of the repository was."""
-        try:
-            return self.copy / path.resolve().relative_to(self.top)
-        except ValueError:
-            raise RunError(f"{path} is not in the repository {self.top}, of which --base tells") from None
+        """Return where a path of the repository was: a link that was a file is compared with that file."""
+        path = Path(os.path.abspath(path))  # noqa: PTH100 - without the links that are followed by `resolve`
+        for parent in (path, *path.parents):
+            if parent.resolve() == self.top:
+                return self.copy / path.relative_to(parent)
+        raise RunError(f"{path} is not in the repository {self.top}, of which --base tells")
 
     def gone(self, paths: Sequence[Path], files: Sequence[Path], permissions: Permissions) -> Iterator[FileOutcome]:
         """Yield an outcome for each scenario file that was under the paths, and is not among the `files` of now."""
@@ -58,15 +62,18 @@ def base_of(reference: str, folder: Path) -> Iterator[Base]:
     if reference.startswith("-"):
         raise RunError(f"--base {reference} is no reference of git, such as origin/main")
     top = Path(_git(folder, "rev-parse", "--show-toplevel").decode().strip()).resolve()
-    archive = _git(top, "archive", "--format=tar", reference)
-    with TemporaryDirectory(prefix="fedsim-") as copy, tarfile.open(fileobj=BytesIO(archive)) as tar:
-        tar.extractall(copy, filter="data")
-        yield Base(reference, top, Path(copy).resolve())
+    with TemporaryDirectory(prefix="fedsim-") as place:
+        # Not `git archive`, which leaves out what .gitattributes names as `export-ignore`.
+        copy, index = Path(place, "copy"), {"GIT_INDEX_FILE": str(Path(place, "index"))}
+        _git(top, "read-tree", reference, **index)
+        _git(top, "checkout-index", "--all", f"--prefix={copy}/", **index)
+        yield Base(reference, top, copy.resolve())
 
 
-def _git(folder: Path, *arguments: str) -> bytes:
+def _git(folder: Path, *arguments: str, **environment: str) -> bytes:
+    command, known = ["git", "-C", str(folder), *arguments], os.environ | environment
     try:
-        return subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, check=True).stdout
+        return subprocess.run(command, capture_output=True, check=True, env=known).stdout
     except FileNotFoundError:
         raise RunError("--base needs git, which is not installed here") from None
     except subprocess.CalledProcessError as failed:
@@ -87,29 +94,33 @@ def guard(outcome: FileOutcome, permissions: Permissions, *, require: bool, base
         try:
             earlier = open_scenario(before, permissions)
             less = _loosened(scenario, earlier, base.reference)
-            errors += [f"{outcome.file}:1:1: error: {each}" for each in less]
+            errors += [f"{scenario.mistake(path, '').place}: error: {told}" for path, told in less]
             warnings += _relocked(outcome.file, before, permissions, base.reference)
         except (ScenarioError, LockError, ConditionError) as error:
             warnings.append(f"what it was at {base.reference} cannot be read: {error}")
         else:
-            if earlier.seed != scenario.seed:
-                seeds = f"the seed was {earlier.seed} at {base.reference}, and is {scenario.seed}"
-                warnings.append(f"{seeds}: other draws are judged")
+            if others := list(_changed(scenario, earlier)):
+                more = f", and {len(others) - _MOST_CHANGES} more" if len(others) > _MOST_CHANGES else ""
+                told = f"other than at {base.reference}: {'; '.join(others[:_MOST_CHANGES])}{more}"
+                if outcome.status == "skip":
+                    errors.append(f"{outcome.file}:1:1: error: nothing of it is judged here, and it is {told}")
+                else:
+                    warnings.append(f"the limits judge a scenario {told}")
     status = gravest({outcome.status, *(("fail",) if errors else ("warn",) if warnings else ())})
     return replace(outcome, status=status, errors=(*outcome.errors, *errors), warnings=warnings)
 
 
-def _loosened(now: Scenario, then: Scenario, reference: str) -> Iterator[str]:
-    """Yield what an earlier form of a scenario demanded, and this one does not."""
+def _loosened(now: Scenario, then: Scenario, reference: str) -> Iterator[tuple[KeyPath, str]]:
+    """Yield what an earlier form of a scenario demanded, and this one does not, with the path of what is there now."""
     demanded = [each for each in then.expect if each.severity == "error"]
     for old in demanded:
         metric = parse_condition(old.check).metric
-        own = [each for each in now.expect if parse_condition(each.check).metric == metric]
-        if not any(_implies(new, old) for new in own):
-            beside = f", and there is {' and '.join(repr(each.check) for each in own)}" if own else ""
-            yield f"the limit {old.check!r} of {reference} no longer holds{beside}"
+        own = {at: each for at, each in enumerate(now.expect) if parse_condition(each.check).metric == metric}
+        if not any(_implies(new, old) for new in own.values()):
+            beside = f", and there is {' and '.join(repr(each.check) for each in own.values())}" if own else ""
+            yield ("expect", *list(own)[:1]), f"the limit {old.check!r} of {reference} no longer holds{beside}"
     if now.replicates < then.replicates:
-        yield f"replicates were {then.replicates} at {reference}, and are {now.replicates}"
+        yield ("replicates",), f"replicates were {then.replicates} at {reference}, and are {now.replicates}"
     if then.drift is None:
         return
     figures = {} if now.drift is None else {each.name: now.drift.tolerance(each) for each in now.drift.figures}
@@ -117,12 +128,21 @@ def _loosened(now: Scenario, then: Scenario, reference: str) -> Iterator[str]:
         old_rel, old_abs = then.drift.tolerance(figure)
         rel, absolute = figures.get(figure.name, (0.0, 0.0))
         if figure.name not in figures:
-            yield f"`drift` no longer has {figure.name}, as at {reference}"
+            yield ("drift",), f"`drift` no longer has {figure.name}, as at {reference}"
         elif rel > old_rel or absolute > old_abs:
-            yield f"`drift` allows {figure.name} more than at {reference}"
+            yield ("drift",), f"`drift` allows {figure.name} more than at {reference}"
     for table in then.drift.fingerprint:
         if now.drift is None or table not in now.drift.fingerprint:
-            yield f"`drift` no longer has the fingerprint of {table}, as at {reference}"
+            yield ("drift",), f"`drift` no longer has the fingerprint of {table}, as at {reference}"
+
+
+def _changed(now: Scenario, then: Scenario) -> Iterator[str]:
+    """Yield what is simulated otherwise than it was: keys of the scenario, and files that it names."""
+    without = {*WITHOUT_EFFECT, "engine"}
+    both = (each.model_dump(mode="json", exclude=without) for each in (then, now))
+    yield from (f"{path} was {json.dumps(old)}, and is {json.dumps(new)}" for path, old, new in changes(*both))
+    files = now.files()
+    yield from (f"the file {name} has changed" for name, old in then.files().items() if files.get(name, old) != old)
 
 
 def _implies(new: Expectation, old: Expectation) -> bool:

@@ -17,10 +17,9 @@ from fedsim.common.errors import FedsimError
 from fedsim.common.files import remove, write_text
 from fedsim.scenario import Scenario
 from fedsim.scenario.permissions import NOTHING, Permissions, locate
+from fedsim.scenario.sweep import WITHOUT_EFFECT
 
 _LARGEST_FILE = 16 * 2**20
-WITHOUT_EFFECT = {"name", "description", "question", "sweep", "choose", "decide", "expect", "drift", "schema_version"}
-"""Keys of a scenario that change nothing in a run."""
 _V = TypeVar("_V", float, str)
 _Metrics = Mapping[str, float | None]
 _Status = Literal["keep", "drift", "missing", "unused", "error"]

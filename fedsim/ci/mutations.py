@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fedsim.ci.lock import WITHOUT_EFFECT, lock_path, read_lock
+from fedsim.ci.lock import lock_path, read_lock
 from fedsim.ci.replay import FileOutcome, conclude, jobs_of, measure_all
 from fedsim.common.errors import FedsimError, KeyPath
 from fedsim.common.formatting import count
 from fedsim.scenario import Scenario, open_scenario
 from fedsim.scenario.permissions import Permissions
+from fedsim.scenario.sweep import WITHOUT_EFFECT
 
-_NOT_CHANGED = WITHOUT_EFFECT | {"seed", "replicates", "engine", "charts", "metrics", "headline", "records", "start"}
+_NOT_CHANGED = WITHOUT_EFFECT | {"seed", "engine", "metrics", "records", "start"}
 """Keys whose change is another draw, or changes nothing that is simulated."""
 _LONGEST = 8  # of longer lists the first number is changed
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)([^\d:-].*)", re.ASCII)

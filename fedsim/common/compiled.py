@@ -4,6 +4,7 @@ The draws are those that `fedsim.common.keyed` makes as arrays, one at a time, t
 """
 
 import os
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -17,6 +18,7 @@ from fedsim.common.files import cache_home
 from fedsim.common.keyed import FIRST_FACTOR, GOLDEN, SECOND_FACTOR, TWO_TO_MINUS_53
 from fedsim.common.messages import complain
 from fedsim.common.progress import current
+from fedsim.common.working_time import leave_out
 
 try:
     import numba
@@ -90,11 +92,12 @@ if numba is not None:
     class _Compiling(event.Listener):
         """Tells that loops are compiled, for which the first run on a machine takes some seconds more."""
 
-        _running = 0
+        _running, _began = 0, 0.0
 
         def on_start(self, event: event.Event) -> None:
             """Tell it of the outermost loop, with what can be done if the outcome is not kept."""
             if not self._running:
+                self._began = time.process_time()
                 kept = event.data["dispatcher"].stats.cache_path
                 current.get()("compiling", 0.0, "once on this machine" if kept else "kept nowhere: set NUMBA_CACHE_DIR")
             self._running += 1
@@ -103,6 +106,7 @@ if numba is not None:
             """Tell the end of the outermost loop."""
             self._running -= 1
             if not self._running:
+                leave_out(time.process_time() - self._began)
                 current.get()("compiling", 1.0)
 
     event.register("numba:compile", _Compiling())  # type: ignore[no-untyped-call]

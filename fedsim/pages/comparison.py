@@ -23,6 +23,7 @@ from fedsim.run.files import ABSENT, Change
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
 from fedsim.scenario.privacy import scope_of
+from fedsim.scenario.sweep import WITHOUT_EFFECT
 from fedsim.trials.compare import Comparison
 from fedsim.trials.contrasts import Interval
 from fedsim.trials.store import SWEEP_FILE, read_sweep
@@ -32,10 +33,7 @@ _VALUE = 28  # characters of a value in a title
 _LONGEST = 160  # characters of a setting shown at most
 _SETTINGS = 80  # settings shown at most
 _ROWS = 250  # rows of figures shown at most
-_BESIDE = {
-    *("name", "description", "question", "headline", "decide", "expect", "drift", "sweep", "records", "replicates"),
-    *("engine", "schema_version", "choose"),
-}
+_BESIDE = WITHOUT_EFFECT | {"records", "engine"}
 
 
 @dataclass(frozen=True, eq=False)

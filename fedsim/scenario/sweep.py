@@ -4,7 +4,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
@@ -18,20 +18,12 @@ MAX_CHOICES = 1_000
 
 _Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Values = Annotated[list[Any], Field(min_length=1)]
-_KEPT = {
-    "sweep",
-    "seed",
-    "schema_version",
-    "name",
-    "description",
-    "question",
-    "headline",
-    "decide",
-    "expect",
-    "drift",
-    "extends",
-}
-_KEPT |= {"choose"}
+WITHOUT_EFFECT: Final = frozenset(
+    {"schema_version", "name", "description", "question", "headline", "charts", "replicates"}
+    | {"sweep", "choose", "decide", "expect", "drift"}
+)
+"""Keys of a scenario that change neither the log nor a figure of a run: how it is called, shown, varied and judged."""
+_KEPT = WITHOUT_EFFECT | {"seed", "extends"}
 Tolerance = Annotated[float, Field(ge=0, le=1e300)]
 MetricName = Annotated[str, Field(min_length=1, max_length=300)]
 TableName = Literal["rounds", "participations", "clients", "gauges", "learning", "transitions", "convergence"]

@@ -2,7 +2,6 @@
 
 import gc
 import multiprocessing
-import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from fedsim.common.arrays import Floats
 from fedsim.common.errors import FedsimError
 from fedsim.common.instants import DAY_S
 from fedsim.common.memory import SHARE, limit_this_process
+from fedsim.common.working_time import working_s
 from fedsim.log.recorder import InMemoryLog
 from fedsim.measure.series import by_day
 from fedsim.run.budget import check_log_size
@@ -69,19 +69,19 @@ def pilot(scenario: Scenario, budget_s: float) -> Estimate | None:
 
 
 def warm_up(scenario: Scenario) -> None:
-    """Do one round of a run, so that what is imported and compiled once is not counted as the runs' own time."""
+    """Do one round of a run, so that what is imported once is not counted as the runs' own time."""
     with suppress(FedsimError, ArithmeticError, MemoryError):
         simulate(scenario.model_copy(update={"stop": scenario.stop.cut(1)}))
 
 
 def _pilot(scenario: Scenario, budget_s: float) -> Estimate:
-    began = time.process_time()
+    began = working_s()
     daily, federation = by_day(scenario), preflight(scenario)
     check_log_size(scenario)
     seen: list[tuple[float, ...]] = []  # counts, rounds first; simulated time, processor time
 
     def look(counts: Counts, now_s: float) -> None:
-        now, rounds = time.process_time(), counts.rounds
+        now, rounds = working_s(), counts.rounds
         if not seen or rounds > seen[-1][0]:
             seen.append((*counts, now_s, now))
         if rounds <= 1:  # the first round also sets up devices, so it says nothing about the pace
@@ -94,7 +94,7 @@ def _pilot(scenario: Scenario, budget_s: float) -> Estimate:
             raise Enough
 
     log = simulate_log(scenario, federation.population, 0, look, federation.devices, learner_of(federation))
-    simulated = time.process_time() - began
+    simulated = working_s() - began
     rounds = len(log.rounds)
     counts = Counts(rounds, len(log.participations), int(log.rounds["reported"].sum()))
     whole = scenario.stop.share(counts, log.ended_s) >= 1.0
@@ -151,17 +151,17 @@ def _evaluation(federation: PreparedFederation, log: InMemoryLog, budget_s: floa
 def _training(federation: PreparedFederation, log: InMemoryLog, budget_s: float) -> tuple[float, float]:
     """Return the same of a log that is trained on: what comes before may take long, and is done once."""
     seen: list[tuple[float, float]] = []  # rounds, processor time
-    rounds, began = len(log.rounds), time.process_time()
+    rounds, began = len(log.rounds), working_s()
 
     def look(what: str, share: float, _beside: str = "", /) -> None:
         if what == "training" and share:
-            seen.append((share * rounds, time.process_time()))
+            seen.append((share * rounds, working_s()))
             if seen[-1][1] - seen[0][1] > budget_s:
                 raise Enough
 
     with suppress(Enough):
         evaluate(federation, log, report=look)
-    spent = time.process_time() - began
+    spent = working_s() - began
     if len(seen) < 2:
         return spent, 0.0
     (first, since), (last, until) = seen[0], seen[-1]
@@ -177,7 +177,7 @@ def _evaluated(federation: PreparedFederation, log: InMemoryLog, rounds: int) ->
     late = pl.col("staleness").fill_null(0) if scenario.server.staleness is None else 0
     participations = log.participations.filter(pl.col("round") + late < rounds)
     stop = scenario.stop.cut(max(1, rounds))
-    began = time.process_time()
+    began = working_s()
     short = InMemoryLog((log.rounds.head(rounds), participations, log.gauges), ended_s=ended_s)
     evaluate(replace(federation, scenario=scenario.model_copy(update={"stop": stop})), short)
-    return time.process_time() - began
+    return working_s() - began

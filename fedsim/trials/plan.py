@@ -19,7 +19,7 @@ from fedsim.common.progress import Report, silent
 from fedsim.run.budget import Need, address_space_bytes, refusals
 from fedsim.run.preflight import checked
 from fedsim.scenario import Scenario
-from fedsim.scenario.sweep import Sweep
+from fedsim.scenario.sweep import WITHOUT_EFFECT, Sweep
 from fedsim.trials.executors import default_workers
 from fedsim.trials.executors.local import LocalProcesses, WorkerLostError
 from fedsim.trials.own_modules import file_of
@@ -30,9 +30,6 @@ from fedsim.trials.worker import Inputs, inputs_of
 _MAX_RUNS = 1_000_000
 _MOST_MISTAKES = 100
 _POINT_BYTES, _VALUE_BYTES = 20_000, 1_000  # of a point, and for each key or value that is written
-# Keys of a scenario that change no figure of a run.
-_WITHOUT_EFFECT = {"name", "description", "question", "seed", "sweep", "choose", "decide", "expect", "drift"}
-_WITHOUT_EFFECT |= {"replicates"}
 _MOST_PILOTS = 40
 _MOST_S, _ALL_S = 3.0, 15.0
 """Processor seconds for the rounds of a pilot, and of all of them together, before they are stretched to a day."""
@@ -139,7 +136,7 @@ def _told(mistake: Mistake, found: Sequence[str], tried: int) -> Mistake:
 
 def _digest(scenario: Scenario) -> tuple[str, Inputs]:
     """Hash the resolved configuration and the contents of what it names: files, and modules of the user's own."""
-    resolved = {key: value for key, value in scenario.model_dump(mode="json").items() if key not in _WITHOUT_EFFECT}
+    resolved = scenario.model_dump(mode="json", exclude={*WITHOUT_EFFECT, "seed"})
     digest = hashlib.sha256(json.dumps(resolved, sort_keys=True).encode())
     inputs = inputs_of(scenario)
     named = {Path(path): known for path, known in inputs.files.items()}

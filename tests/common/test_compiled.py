@@ -97,6 +97,16 @@ def test_a_person_hears_that_loops_are_compiled_the_first_time(
         assert heard(quiet=False) == ""
 
 
+def test_compiling_is_left_out_of_the_time_that_work_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    told: list[float] = []
+    monkeypatch.setattr("fedsim.common.compiled.leave_out", told.append)
+    loop = compiled(_twice)
+    assert loop(2) + loop(3) == 10
+    assert len(told) == 1
+    assert told[0] > 0
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(("availability", "expected"), [("always", "False"), ("habits", "True")])
 def test_the_compiler_is_loaded_for_habits_alone(availability: str, expected: str) -> None:

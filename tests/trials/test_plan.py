@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fedsim.common.progress import silent
+from fedsim.common.working_time import leave_out
 from fedsim.run.evaluate import evaluate
 from fedsim.run.simulate import simulate
 from fedsim.scenario import Scenario
@@ -78,6 +79,22 @@ def test_what_is_short_is_done_whole(small: Load, monkeypatch: pytest.MonkeyPatc
     assert work.rounds == 60
     assert estimate is not None
     assert (estimate.seconds, estimate.low, estimate.high) == pytest.approx((2.1, 2.1 / 1.25, 2.1 * 1.25))
+
+
+def test_what_is_compiled_during_a_pilot_is_none_of_its_own_time(small: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a new machine a decision of a minute was said to take 15 hours."""
+    monkeypatch.setattr("fedsim.common.working_time._once_s", [0.0])
+    work = Work(monkeypatch, 0.5, 0.01)
+
+    def compiling(world, log, report=silent):  # type: ignore[no-untyped-def]
+        work.now += 1000.0
+        leave_out(1000.0)
+        return evaluate(world, log, report=report)
+
+    monkeypatch.setattr("fedsim.trials.pilot.evaluate", compiling)
+    estimate = pilot(small(), 2.0)
+    assert estimate is not None
+    assert estimate.seconds == pytest.approx(0.5 + 60 * 0.01)
 
 
 def test_a_day_is_seen_whole_before_it_is_multiplied(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedsim.privacy.independence import KEYS
 from fedsim.run.simulate import simulate
 from fedsim.scenario import Scenario
+from fedsim.scenario.sweep import WITHOUT_EFFECT
 from fedsim.trials.plan import plan_sweep, points_of, seeds_of
 from tests.conftest import SMALL, Load, Write
 
@@ -67,10 +69,16 @@ def test_a_run_is_named_by_what_its_figures_depend_on(small: Load) -> None:
     plain = names(small("sweep={seeds: 2}"))
     assert len(set(plain)) == 2
     assert names(small("sweep={seeds: 2}", "name=other", "description=words")) == plain
+    assert names(small("sweep={seeds: 2}", "headline=rounds.count", "replicates=3")) == plain
     assert names(small("sweep={seeds: [1]}")) == plain[1:]
     assert names(small("sweep={grid: {server.cohort: [2, 3]}, seeds: 2}"))[2:] == plain
     assert names(small("population.0.separation={kind: constant, value: 2}", "sweep={seeds: 2}")) == plain
     assert not set(names(small("sweep={seeds: 2}", "stop.rounds=61"))) & set(plain)
+
+
+def test_keys_without_effect_decide_about_no_model_either() -> None:
+    kinds = {name: KEYS[f"Scenario.{name}"] for name in WITHOUT_EFFECT - {"schema_version"}}
+    assert set(kinds.values()) == {"shown"}, kinds
 
 
 def test_a_run_is_named_by_the_contents_of_files(write: Write, tmp_path: Path) -> None:
