@@ -82,7 +82,7 @@ class DebiasedFedAvg(MeanChange[ParticipationCounts]):
     prior_from: Literal["uniform", "theory"] = "uniform"
     """How the prior is shared out: `uniform`, evenly; `theory`, by the shares that theory predicts."""
     forgetting: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """a: each round with reports leaves 1 - a of all earlier counts, so that about 1/a rounds count. null: all rounds."""
+    """a: each round with reports leaves 1 - a of all earlier counts: about 1/a rounds count. null: all rounds."""
     # pi, shares, local_steps: given by the scenario's run, see `Optimizer`
     pi: Floats | None = field(default=None, compare=False)
     shares: Floats | None = field(default=None, compare=False)
