@@ -500,7 +500,7 @@ def python() -> str:
     ]
     methods_of = {"Scenario": ("load", "with_values"), "Result": ("model", "save", "report", "fact", "of_reports")}
     for name, own in methods_of.items():
-        rows = [_row(each, getattr(named[name], each)) for each in own]
+        rows = [_row(f"{name}.{each}", getattr(named[name], each)) for each in own]
         parts += [
             f"## {name}",
             words(inspect.getdoc(named[name])).partition("\n\n")[0],

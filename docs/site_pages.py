@@ -92,7 +92,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         {"Guide": [*guides, *(f"docs/{name}.md" for name in rest)]},
         {"Reference": [f"docs/reference/{file.name}" for file in sorted((ROOT / "docs/reference").glob("*.md"))]},
         *([{"Examples": examples}] if examples else []),
-        {"Gallery": ["reports/README.md", "reports/claims.md"]},
+        {"Gallery": ["reports/README.md", "reports/claims.md", "reports/studies.md"]},
         {"Understand": [*(f"docs/{name}.md" for name in BACKGROUND), "benchmarks/RESULTS.md", "CHANGELOG.md"]},
     ]
     return config

@@ -74,6 +74,7 @@ def test_every_region_is_in_a_page_and_ends() -> None:
     [
         ("docs/paper-results.md", set()),
         ("reports/claims.md", {"0.02"}),
+        ("reports/studies.md", {"0.02"}),
         ("docs/studies.md", {"4.565", "4.65"}),
         ("reports/README.md", set()),
     ],

@@ -59,7 +59,7 @@ RESULT = {
 }
 API: Any = fedsim
 """What is called without regard to its types."""
-PAGE = Path("docs/api.md").read_text(encoding="utf-8")
+PAGE = "".join(Path(each).read_text(encoding="utf-8") for each in ("docs/api.md", "docs/reference/python.md"))
 
 
 def test_public_names() -> None:

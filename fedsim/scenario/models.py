@@ -44,7 +44,7 @@ Availability = Annotated[BuiltIn | Habits | Trace | Component, Kinds(role="avail
 
 
 class Group(SparseModel):
-    """Some of the devices, alike in law: every number below is drawn or read per client."""
+    """Devices that are described together; every value below is drawn or read for each client."""
 
     name: Annotated[str, Field(min_length=1, max_length=200)] = ""
     """How reports call the group; everyone, or group-1, group-2, ..., where it is not given."""

@@ -20,7 +20,7 @@ class Counts(NamedTuple):
 
 
 class Stop(SparseModel):
-    """When the run ends: whichever comes first. A criterion is the name of one of the `Counts`, or ``duration``."""
+    """When the run ends: whichever comes first; rounds or a duration are needed."""
 
     unwritten = frozenset({"reports"})
 

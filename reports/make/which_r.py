@@ -74,7 +74,7 @@ def _short(value: Any) -> Any:
 
 
 def table_of() -> str:
-    """Return the table of docs/studies.md: a row for each problem and mechanism, a column for each epsilon."""
+    """Return the table of reports/studies.md: a row for each problem and mechanism, a column for each epsilon."""
     rows = dict[str, dict[int, str]]()
     for case in read_store("which-r"):
         settings, best = case["settings"], _best(case)
