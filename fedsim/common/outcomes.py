@@ -7,9 +7,11 @@ class SessionOutcome(NamedTuple):
     """One way in which sessions end."""
 
     words: str
-    how: Literal["reported", "dropped", "late", "cut"]
-    """What the log of a server can tell of it: a whole report in time, one after the limit, or that the device
-    (dropped) or the server (cut) ended the session before it had sent all."""
+    sessions: str
+    """Which sessions end so."""
+    how: str
+    """What the log of a server can tell of it: a whole report in time (reported) or after the limit (late), or that the
+    device (dropped) or the server (cut) ended the session before it had sent all."""
     counted: bool = False
     """Whether it has a column in the table of rounds."""
 
@@ -33,12 +35,24 @@ class RoundOutcome(NamedTuple):
 
 
 SESSION_OUTCOMES: Final = {
-    "reported": SessionOutcome("the report was taken", "reported", counted=True),
-    "dropped": SessionOutcome("the device became unavailable", "dropped", counted=True),
-    "late": SessionOutcome("the report came after the deadline", "late", counted=True),
-    "aborted": SessionOutcome("the round had closed, or the run was over", "cut"),
-    "stale": SessionOutcome("the report was too many versions late", "reported"),
-    "failed": SessionOutcome("the report came, and its round failed", "reported"),
+    "reported": SessionOutcome("the report was taken", "whose report was taken", "reported", counted=True),
+    "dropped": SessionOutcome(
+        "the device became unavailable", "whose device became unavailable", "dropped", counted=True
+    ),
+    "late": SessionOutcome(
+        "the report came after the deadline", "that reported after the deadline", "late", counted=True
+    ),
+    "aborted": SessionOutcome(
+        "the round had closed, or the run was over", "that the server ended because the round had closed", "cut"
+    ),
+    "stale": SessionOutcome(
+        "the report was too many versions late",
+        "whose report came more than max_staleness versions late and was discarded",
+        "reported",
+    ),
+    "failed": SessionOutcome(
+        "the report came, and its round failed", "whose report came in a round that failed", "reported"
+    ),
 }
 """In the order of their codes in the log. A buffered server discards stale reports."""
 CODES: Final = {outcome: code for code, outcome in enumerate(SESSION_OUTCOMES, start=1)}

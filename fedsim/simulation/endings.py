@@ -41,7 +41,7 @@ class EndedSession(NamedTuple):
 class Limits(NamedTuple):
     """What may end sessions, as instants: the report of each (n,), its device's leave, and a failure of its own.
 
-    Of what is not known ahead, or never happens, the instant is `FOREVER`.
+    Of what is not known ahead, or never happens, the instant is the number `FOREVER`.
     """
 
     own: Ints
@@ -56,10 +56,10 @@ class Limits(NamedTuple):
         A session reports unless its device leaves, or it fails, before that or at the same instant. One that would
         report after the limit ends there, or goes on where that `cuts` none; either way its outcome is `beyond`.
         """
-        own, lost = self.own, np.minimum(self.device, self.fails)
-        out = own > limit
-        ends = np.minimum(own, limit) if cuts else own
-        dropped = lost <= ends
-        outcomes = np.where(out, _CODES[CODES[beyond]], _CODES[REPORTED])
-        outcomes[dropped] = DROPPED
-        return Endings(np.where(dropped, lost, ends), outcomes)
+        outcomes = np.where(self.own > limit, _CODES[CODES[beyond]], _CODES[REPORTED])
+        ends = np.minimum(self.own, limit) if cuts else self.own
+        for instants, outcome in ((self.device, DROPPED), (self.fails, DROPPED)):
+            if not isinstance(instants, int) and (first := instants <= ends).any():
+                ends = np.where(first, instants, ends)
+                outcomes[first] = outcome
+        return Endings(ends, outcomes)

@@ -8,6 +8,7 @@ import polars as pl
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ChainError
+from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.population import Population, build_population
 from fedsim.population.distributions import distribution
 from fedsim.population.sessions import steps_by_deadline
@@ -97,8 +98,8 @@ def before_the_chain(
     server = scenario.server
     if scenario.log is not None:
         return "a log does not tell who was eligible"
-    if (cause := scenario.losses.get("dropped")) is not None:
-        return cause
+    if gone := [cause for outcome, cause in scenario.losses.items() if SESSION_OUTCOMES[outcome].how == "dropped"]:
+        return gone[0]
     population = build_population(scenario) if population is None else population
     if len(population.barred):
         return "some devices can never take part (session.needs, left_out)"

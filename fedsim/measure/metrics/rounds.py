@@ -4,6 +4,7 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.instants import DAY_S, HOUR_S
+from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.measure.metrics.metric import Measure, RunPart, described, mean
 from fedsim.measure.series import EqualSpans
 
@@ -63,18 +64,19 @@ class RoundMetrics:
         return metrics
 
 
+_OF_OUTCOMES = "\n".join(
+    f"sessions.{name}_share | share | Sessions {each.sessions}. # better: {'higher' if name == 'reported' else 'lower'}"
+    for name, each in SESSION_OUTCOMES.items()
+)
+
+
 class Sessions:
     """What is said of sessions."""
 
-    metrics = described("""
+    metrics = described(f"""
         sessions.count | | Sessions, which is to say participations. # label: sessions
         sessions.device_hours | h | Time that devices spent in sessions, useful or not. # better: lower; label: device-hours
-        sessions.reported_share | share | Sessions whose report was taken. # better: higher
-        sessions.dropped_share | share | Sessions whose device became unavailable. # better: lower
-        sessions.late_share | share | Sessions that reported after the deadline. # better: lower
-        sessions.stale_share | share | Sessions whose report came more than max_staleness versions late and was discarded. # better: lower
-        sessions.failed_share | share | Sessions whose report came in a round that failed. # better: lower
-        sessions.aborted_share | share | Sessions that the server ended because the round had closed. # better: lower
+        {_OF_OUTCOMES}
         sessions.wasted_share | share | Device time in sessions whose report was not taken, of all device time in sessions. # better: lower
     """)  # noqa: E501
     scope = "both"
