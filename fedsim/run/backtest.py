@@ -78,10 +78,10 @@ def backtest(log: SessionLog, check_ins: CleanTrace | None, time_zone: str | Non
     known = None if check_ins is None else Cleaning(until=split).apply(check_ins)
     scenario = Scenario.of_document(Document(calibrate(early, known, time_zone).scenario))
     figures = lay_beside(scenario, log, split, over, time_zone, tolerance)
+    unknown = "no parameter differs in these days, and when devices were available is not known without check-ins"
+    simple = "the model is too simple: no parameter differs in these days"
     why = "; ".join(_changes(early, late, check_ins, split, over, time_zone))
-    return [
-        replace(each, because=why or "the model is too simple: no parameter differs in these days") for each in figures
-    ]
+    return [replace(each, because=why or (unknown if check_ins is None else simple)) for each in figures]
 
 
 def since_until(log: SessionLog) -> tuple[float, float]:

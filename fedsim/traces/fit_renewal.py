@@ -25,7 +25,7 @@ from fedsim.common.later import optimize, special, stats
 from fedsim.scenario.sources import Length
 from fedsim.scenario.units import format_duration
 
-_FEWEST = 10
+_FEWEST, _MOST_STEPS = 10, 2_000
 GROUPS = 20
 _STUDENT = 2.0930  # the 97.5 % quantile with 19 degrees of freedom
 
@@ -177,17 +177,33 @@ def _weibull(lengths: CensoredLengths, mean: float | None, least: float) -> _Law
 
 def _lognormal(lengths: CensoredLengths, mean: float | None, least: float) -> _Law:  # noqa: ARG001
     if mean is None:
-        data = stats.CensoredData(uncensored=lengths.whole, right=lengths.cut)
-        deviation = max(float(np.log(lengths.whole).std()), 1e-3)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            sigma, _, median = stats.lognorm.fit(data, deviation, floc=0, scale=np.median(lengths.whole))
-        sigma = float(np.clip(sigma, 1e-3, 10))
+        mu, sigma = _censored_normal(np.log(lengths.whole), np.log(lengths.cut[lengths.cut > 0]))
+        median = np.exp(mu)
     else:
         sigma = _likeliest(lambda s: stats.lognorm(s, scale=mean * np.exp(-(s**2) / 2)), lengths, 1e-3, 10)
         median = mean * np.exp(-(sigma**2) / 2)
     source = {"kind": "lognormal", "median": float(median), "sigma": sigma}
     return _Law(source, stats.lognorm(sigma, scale=median), 1 + (mean is None))
+
+
+def _censored_normal(whole: Floats, cut: Floats) -> tuple[float, float]:
+    """Return the mean and the deviation, from 0.001 to 10, that are likeliest; of values `cut` only the least is known.
+
+    Expectation and maximisation in turn: what is cut has the moments of a normal law beyond where it was cut.
+    """
+    mean, deviation, count = float(whole.mean()), max(float(whole.std()), 1e-3), len(whole) + len(cut)
+    for _ in range(_MOST_STEPS):
+        score = (cut - mean) / deviation
+        hazard = np.sqrt(2 / np.pi) / special.erfcx(score / np.sqrt(2))
+        beyond = mean + deviation * hazard
+        new = float(whole.sum() + beyond.sum()) / count
+        spread = deviation**2 * (1 + score * hazard - hazard**2) + (beyond - new) ** 2
+        square = float(((whole - new) ** 2).sum() + spread.sum()) / count
+        moved = abs(new - mean) + abs(np.sqrt(square) - deviation)
+        mean, deviation = new, float(np.clip(np.sqrt(square), 1e-3, 10))
+        if moved < 1e-9 * deviation:
+            break
+    return mean, deviation
 
 
 def _pareto(lengths: CensoredLengths, mean: float | None, least: float) -> _Law | None:

@@ -8,7 +8,7 @@ import pytest
 
 from fedsim.scenario import Scenario
 from tests.command import Done, fedsim
-from tests.production import COLUMNS, DAY, HOUR, OUTCOMES, Production, log_in
+from tests.production import COLUMNS, DAY, HOUR, OUTCOMES, Production, log_in, written
 
 NAMED = ("--columns", f"{COLUMNS},round=round", "--outcomes", OUTCOMES)
 ALWAYS = {
@@ -52,6 +52,44 @@ def test_a_change_of_the_fleet_is_named(tmp_path: Path, planted: dict[str, Any],
     assert off
     assert all(named in line for line in off)
     assert Scenario.load(tmp_path / "made.fedsim.yaml").devices == 100
+
+
+CHANGES: dict[str, tuple[dict[str, Any], str]] = {
+    "slower": ({"slower_from": (6 * DAY, 1.4)}, "the median session in seconds was"),
+    "fails": ({"fails_from": (6 * DAY, 4.0)}, "the rate of failures in an hour was"),
+    "gone": ({"leave": (6 * DAY, "old")}, "50 clients of old came, then 0"),
+    "fewer": ({"leave": (6 * DAY, "tablet")}, "60 clients of tablet came, then 0"),
+    "both": ({"slower_from": (6 * DAY, 0.7), "fails_from": (6 * DAY, 4.0)}, "the median session in seconds was"),
+}
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("change", CHANGES)
+def test_every_change_of_the_last_third_is_named(tmp_path: Path, change: str) -> None:
+    planted, named = CHANGES[change]
+    judged = backtested(tmp_path, Production(seed=40, days=9, missing=0.05, twice=0.02, **planted))
+    off = [each for each in judged if not each["within"]]
+    assert off
+    assert all(named in each["because"] for each in off)
+
+
+@pytest.mark.campaign
+def test_twenty_logs_are_as_their_first_days_let_expect(tmp_path: Path) -> None:
+    """Of the figures of 20 logs 90 % at least are within their intervals."""
+    judged = [each for seed in range(20) for each in backtested(tmp_path, usual(seed))]
+    assert sum(each["within"] for each in judged) >= 0.9 * len(judged)
+
+
+def usual(seed: int) -> Production:
+    return Production(seed=seed, days=9, missing=0.05, twice=0.02)
+
+
+def backtested(folder: Path, production: Production) -> list[dict[str, Any]]:
+    """Backtest a log in milliseconds with doubled rows, and check-ins of which some are missing."""
+    written(folder, production)
+    done = fedsim("calibrate", folder / "log.csv", *NAMED, "--check-ins", folder / "there.csv", "--backtest", "--json")
+    assert done.returncode == 0, done.stderr
+    return list(json.loads(done.stdout)["backtest"])
 
 
 def test_a_log_is_compared_with_the_scenario_that_is_replayed(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from fedsim.traces.calibrate import calibrate
 from fedsim.traces.fit_renewal import FITTED, CensoredLengths, fit_laws
 from fedsim.traces.imports import import_trace
 from fedsim.traces.logs import SessionLog, read_log
+from tests import production
 from tests.command import fedsim
 
 HOUR, DAY = 3600.0, 86_400.0
@@ -96,6 +97,38 @@ def test_what_was_planted_comes_back(tmp_path: Path, seed: int) -> None:
         for side, planted in (("on", on), ("off", off)):
             assert parse_duration(availability[side]["mean"]) == pytest.approx(planted * HOUR, rel=0.05)
         assert group["weight"]["median"] == pytest.approx(np.exp(6), rel=0.05)
+
+
+@pytest.mark.campaign
+def test_what_another_system_did_comes_back(tmp_path: Path) -> None:
+    """Of 20 logs with all that logs have: each parameter within 5 % or its interval, but for 5 % of these."""
+    off = list[Any]()
+    for seed in range(20):
+        production.written(tmp_path, production.Production(seed=seed, days=10, missing=0.05, twice=0.02))
+        meant = {word: how for how, word in pairs(production.OUTCOMES).items()}
+        log = log_at(tmp_path / "log.csv", columns=pairs(f"{production.COLUMNS},round=round"), outcomes=meant)
+        found = calibrate(log, import_trace(tmp_path / "there.csv", base=log.base).trace)
+        told = " ".join(found.said)
+        assert all(
+            words in told for words in ("milliseconds since 1970", "repeat others", "some check-ins are missing")
+        )
+        assert found.scenario["server"] == {"cohort": 8, "over_select": 1.2, "deadline": "15m", "pause": "2m"}
+        for name, (size, median, sigma) in production.CLASSES.items():
+            groups, about = (
+                [g for g in found.scenario["population"] if g["name"].startswith(f"{name} in ")],
+                found.found[name],
+            )
+            assert {g["time_zone"] for g in groups} == {*production.ZONES}
+            assert sum(g["devices"] for g in groups) == size
+            got = {**about["duration"], "per_hour": about["fails_per_hour"]}
+            for key, planted in (("median", median), ("sigma", sigma), ("per_hour", 0.5)):
+                low, high = about["intervals"][key]
+                off += [] if abs(got[key] / planted - 1) <= 0.05 or low <= planted <= high else [(seed, name, key)]
+            night = groups[0]["availability"]["charging"]["night"]
+            off += (
+                [] if parse_duration(night["length"]) == pytest.approx(7 * HOUR, rel=0.05) else [(seed, name, "night")]
+            )
+    assert len(off) <= 12, off  # of 240 at 5 %
 
 
 def test_the_command_writes_a_scenario_that_runs(tmp_path: Path) -> None:
