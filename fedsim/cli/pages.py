@@ -76,10 +76,9 @@ class _ExportGroup(options.CommandGroup):
         return super().parse_args(ctx, args)
 
 
-export_app = Typer(
-    name="export", cls=_ExportGroup, help="Export a run to the format of another tool.", no_args_is_help=True
-)
+export_app = Typer(name="export", cls=_ExportGroup, help="Export a run or sweep to another tool.", no_args_is_help=True)
 _RunDirectory = Annotated[Path, Argument(metavar="RUN", help="A run directory.")]
+_RunOrSweep = Annotated[Path, Argument(metavar="RUN|SWEEP", help="The directory of a run, sweep or decision.")]
 
 
 @export_app.command("perfetto")
@@ -120,6 +119,30 @@ def csv_command(
 
     for path in export_csv(directory, out or directory / "csv"):
         say(str(path))
+
+
+@export_app.command("tensorboard")
+def tensorboard_command(
+    directory: _RunOrSweep,
+    out: Annotated[Path | None, Option("--out", metavar="DIR", help="A folder; by default RUN/tensorboard.")] = None,
+) -> None:
+    """Write event files for TensorBoard: parameters, last values, and curves of a run over its rounds."""
+    from fedsim.bridges.trackers import export_tensorboard
+
+    export_tensorboard(directory, out or directory / "tensorboard")
+    say(str(out or directory / "tensorboard"))
+
+
+@export_app.command("mlflow")
+def mlflow_command(
+    directory: _RunOrSweep,
+    out: Annotated[str | None, Option("--out", metavar="URI", help="A server, database or folder of MLflow.")] = None,
+) -> None:
+    """Log to MLflow: parameters, last values, and curves of a run over its rounds; MLFLOW_TRACKING_URI counts too."""
+    from fedsim.bridges.trackers import export_mlflow
+
+    number = export_mlflow(directory, out)
+    say(f"{number} run{'' if number == 1 else 's'} logged")
 
 
 def _check_no_part(out: Path, directory: Path) -> None:

@@ -178,7 +178,7 @@ def sweep_command(
     from fedsim.trials import store
     from fedsim.trials.executors import backend_of
     from fedsim.trials.sweep import run_sweep
-    from fedsim.trials.trials import Trials
+    from fedsim.trials.trials import Trials, merge_results
 
     backend = backend_of(executor, workers)
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside, jobs=True)
@@ -207,7 +207,7 @@ def sweep_command(
         complain(f"interrupted: {done} of {_count(len(planned.runs), 'run')} done; the same command does the rest")
         raise
     if compact:
-        store.compact(directory)
+        merge_results(directory)
     answer = trials_answer(trials := Trials.read(directory))
     written = _page(answer, directory) if page else None
     if as_json:

@@ -75,7 +75,8 @@ def write_run_results(folder: Path, run_id: str, seed: int, metrics: Mapping[str
     values = finite(metrics)
     columns = {"run_id": [run_id] * len(values), "seed": [seed] * len(values), "metric": [*values]}
     columns["value"] = [*values.values()]
-    _write_results(run_file(folder, run_id), pl.DataFrame(columns, schema=RUN_COLUMNS))
+    table = pl.DataFrame(columns, schema=RUN_COLUMNS)
+    write_table(run_file(folder, run_id), table, about=lambda _: {_SEAL: _seal_of(table)})
 
 
 def write_crash(folder: Path, run_id: str, attempts: int, error: str, *, stalled: bool = False) -> None:
@@ -115,11 +116,15 @@ def stalled_runs(folder: Path) -> dict[str, str]:
     return found
 
 
-def compact(folder: Path) -> Path:
-    """Merge the files of all runs into one, ``results.parquet``, and remove them; resuming takes notice of it."""
+def compact(folder: Path, beside: pl.DataFrame, about: Mapping[str, str]) -> Path:
+    """Merge the files of all runs into one, ``results.parquet``, and remove them; resuming takes notice of it.
+
+    `beside` has more columns for each ``run_id``, and `about` more metadata, for people who read the file alone.
+    """
     files = sorted((folder / RUNS).glob("[!.]*.parquet"))
-    merged = folder / MERGED_FILE
-    _write_results(merged, read_runs(folder))
+    merged, table = folder / MERGED_FILE, read_runs(folder)
+    about = {**about, _SEAL: _seal_of(table)}
+    write_table(merged, table.join(beside, on="run_id", how="left", maintain_order="left"), about=lambda _: about)
     for file in files:
         remove(file)
     return merged
@@ -148,14 +153,11 @@ def read_runs(folder: Path) -> pl.DataFrame:
 def _read_results_of(path: Path) -> pl.DataFrame:
     """Read a table of runs; raise `RunError` if it is not one."""
     table = read_table(path, "remove it, and run the sweep again")
-    if dict(table.schema) != RUN_COLUMNS:
+    if not RUN_COLUMNS.items() <= table.schema.items():
         raise RunError(f"{path} does not hold the results of runs; remove it, and run the sweep again")
+    table = table.select(*RUN_COLUMNS)
     _check_seal(path, table)
     return table
-
-
-def _write_results(path: Path, table: pl.DataFrame) -> None:
-    write_table(path, table, about=lambda _: {_SEAL: _seal_of(table)})
 
 
 def _seal_of(table: pl.DataFrame) -> str:

@@ -1,6 +1,7 @@
 """The facts of many runs: settings, and what each run of them measured, by seed."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +17,7 @@ from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.formatting import MOST, equation, number
 from fedsim.common.intervals import NORMAL
 from fedsim.common.json_files import finite
+from fedsim.measure.metrics import split
 from fedsim.run.run import Run
 from fedsim.scenario import Scenario, read_resolved
 from fedsim.scenario.units import parse_duration
@@ -59,6 +61,44 @@ def names_of(parameters: Sequence[str]) -> dict[str, str]:
     """Name parameters in short; those that would have the same name by their paths."""
     times = Counter(map(short_name, parameters))
     return {name: short_name(name) if times[short_name(name)] == 1 else name for name in parameters}
+
+
+def plain_names(paths: Iterable[str], scenario: Scenario) -> dict[str, str]:
+    """Name parameters for other tools: ``population.separation`` for ``population.*.separation``, without indices.
+
+    Those that would have the same name keep that of their group, or their index.
+    """
+    parts = {path: [part for part in re.split(r"[.\[\]]+", path) if part not in {"", "*"}] for path in paths}
+    short = {path: ".".join(part for part in own if not part.isdecimal()) for path, own in parts.items()}
+    times, groups = Counter(short.values()), dict(enumerate(group.name for group in scenario.population))
+    for path, own in parts.items():
+        if times[short[path]] > 1:
+            if own[0] == "population" and own[1].isdecimal():
+                own[1] = groups.get(int(own[1]), own[1])
+            short[path] = ".".join(own)
+    return short
+
+
+def merge_results(folder: Path) -> Path:
+    """Merge the results of a sweep into ``results.parquet``, which other tools read alone.
+
+    Columns: those of a run's file, then `setting`, its name, and one for each parameter by its plain name. Metadata:
+    ``fedsim.scenario``, ``.version``, ``.fingerprint`` of all results, and ``.units`` of metrics, as JSON.
+    """
+    trials = Trials.read(folder)
+    plan, names = results.planned_runs(trials.meta), plain_names(trials.swept, trials.scenario)
+    settings = pl.DataFrame({"point": trials.settings["setting"], "setting": list(trials.names)})
+    beside = plan.join(settings, on="point").unique("run_id")
+    units = {
+        fact: metric.unit for fact in trials.facts["fact"].drop_nulls().unique().sort() if (metric := split(fact)[0])
+    }
+    about = {"scenario": trials.name, "version": str(trials.meta["versions"]["fedsim"])}
+    about |= {
+        "fingerprint": str(trials.meta.get("fingerprint")),
+        "units": json.dumps({k: v for k, v in units.items() if v}),
+    }
+    columns = ["run_id", "setting", *(pl.col(path).alias(name) for path, name in names.items())]
+    return store.compact(folder, beside.select(columns), {f"fedsim.{key}": text for key, text in about.items()})
 
 
 def _named(parameter: str, name: str, value: str) -> str:

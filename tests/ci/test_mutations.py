@@ -5,11 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from fedsim import simulate
+from fedsim.ci.lock import compare_with_lock, lock_path, platform_key, read_lock
 from fedsim.ci.mutations import mutations
 from fedsim.scenario import Scenario
 from tests.command import fedsim
 from tests.conftest import SMALL, Write
 
+LONG = {"mnist", "which"}  # scenarios that `make replay` leaves out
 PAUSE = SMALL.replace("{cohort: 3}", "{cohort: 3, pause: 30s}")
 
 
@@ -64,3 +67,34 @@ def test_a_scenario_that_fails_as_it_is_is_told_as_in_a_replay(write: Write, tmp
     assert done.returncode == 1
     assert "rounds.count < 60: observed 60" in done.stderr
     assert fedsim("replay", "case.fedsim.yaml", "--mutate", "--update", cwd=tmp_path).returncode == 2
+
+
+OURS = sorted(path for path in Path("scenarios").glob("*/*.fedsim.yaml") if path.name.partition("-")[0] not in LONG)
+
+
+@pytest.mark.parametrize("file", OURS, ids=lambda file: file.name.partition(".")[0])
+def test_every_scenario_of_the_repository_has_limits_or_a_whole_lock(file: Path) -> None:
+    scenario, lock = Scenario.load(file), read_lock(lock_path(file))
+    assert scenario.drift or any(each.severity == "error" for each in scenario.expect)
+    for figure in scenario.drift.figures if scenario.drift else ():
+        assert any(figure.name in entry.figures for entry in lock.values()), figure.name
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("file", "path", "value"),
+    [
+        ("paper/fedavg-synthetic", "population.*.separation", 6),
+        ("paper/fedavg-synthetic", "population.*.weight.exponent", 1.3),
+        ("studies/separation-sweep", "population.*.weight.sigma", 2),
+        ("studies/night-charging", "server.pause", "3m"),
+        ("studies/three-continents", "population.2.devices", 50),
+        ("studies/three-continents", "population.1.time_zone", "Europe/Berlin"),
+    ],
+)
+def test_what_a_question_is_about_does_not_change_unnoticed(file: str, path: str, value: object) -> None:
+    """Without the training, whose figures are locked too."""
+    place = Path(f"scenarios/{file}.fedsim.yaml")
+    scenario = Scenario.load(place).with_values({path: value, "learning": None, "expect": []})
+    found = compare_with_lock(scenario, read_lock(lock_path(place)), platform_key(), simulate(scenario).metrics, {})
+    assert "drift" in {each.status for each in found}

@@ -27,7 +27,7 @@ from fedsim.trials.pilot import Estimate
 from fedsim.trials.plan import plan_sweep
 from fedsim.trials.results import read_results
 from fedsim.trials.sweep import Swept, run_sweep, sweep
-from fedsim.trials.trials import Trials
+from fedsim.trials.trials import Trials, merge_results
 from fedsim.trials.worker import RunOutcome, Task, work
 from tests.command import fedsim, fedsim_process
 from tests.conftest import Write
@@ -150,7 +150,7 @@ def test_a_larger_sweep_keeps_the_runs_of_a_smaller_one(swept: Path, write: Writ
 def test_merged_results_are_the_same_and_count_as_done(swept: Path, tmp_path: Path) -> None:
     sweep_of(swept, tmp_path / "s")
     before = read_results(tmp_path / "s")
-    store.compact(tmp_path / "s")
+    merge_results(tmp_path / "s")
     assert run_files(tmp_path / "s") == []
     assert_frame_equal(read_results(tmp_path / "s"), before)
     options = ("--set", "sweep.seeds=4", "--compact", "--json", "--executor", THREADS)
@@ -202,7 +202,7 @@ def test_a_note_of_a_stall_that_was_changed_does_not_count(tmp_path: Path) -> No
 def test_a_link_to_nothing_in_place_of_results_is_told(swept: Path, tmp_path: Path) -> None:
     folder = tmp_path / "s"
     sweep_of(swept, folder)
-    store.compact(folder).unlink()
+    merge_results(folder).unlink()
     for where in ("nowhere", "results.parquet"):
         (folder / "results.parquet").symlink_to(where)
         with pytest.raises(RunError, match=r"results\.parquet"):
