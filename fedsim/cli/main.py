@@ -165,6 +165,7 @@ def validate_command(
     from fedsim.run.measured import federation_of_log
     from fedsim.run.preflight import checked, notes_of
     from fedsim.trials.decide import planned_decision
+    from fedsim.trials.stages import in_full
 
     mistakes: list[Mistake] = []
     for file in files:
@@ -172,11 +173,12 @@ def validate_command(
             scenario = options.load_scenario(file, override, None, allow_plugins, allow_outside, jobs=True)
             check_charts_of(scenario)
             federations = {}
+            decides = scenario.choose and scenario.decide is not None
             if scenario.log is None:
-                federations = checked(scenario)
+                federations = checked(in_full(scenario).scenario if decides else scenario)
             else:
                 federation_of_log(scenario)
-            if scenario.choose and scenario.decide is not None:
+            if decides:
                 planned_decision(scenario)  # every setting
         except ScenarioError as error:
             mistakes += error.mistakes

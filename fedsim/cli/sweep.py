@@ -326,15 +326,27 @@ def _planned(scenario: "Scenario", override: list[str] | None, out: Path | None)
     return plan_sweep(scenario), out if out is not None else default_sweep_directory(scenario)
 
 
-def show_answer(answer: "Answer") -> None:
-    """Print what trials answer: the tables of the settings, the headline, what is not right, and what to do next."""
+def show_answer(answer: "Answer", *, stages: bool = False) -> None:
+    """Print what trials answer: the tables of the settings, the headline, what is not right, and what to do next.
+
+    In `stages` columns that do not fit follow in further tables.
+    """
     from fedsim.pages.terminal import spoken
 
     for table in filter(None, (each for section in answer.sections[:2] for each in section.tables)):
         complain(plain(f"{table.caption}:"))
         sides = "<" * table.words + ">" * (len(table.header) - table.words)
-        shown, left = fitted_table(sides, *([*map(plain, row)] for row in (table.header, *table.rows[:_ROWS])))
+        rows = [[*map(plain, row)] for row in (table.header, *table.rows[:_ROWS])]
+        shown, left = fitted_table(sides, *rows)
         complain(shown)
+        keys = table.words - 1 if stages else 0
+        while keys and left:  # the other columns, beside what names the settings
+            rows = [[*row[:keys], *row[-left:]] for row in rows]
+            shown, more_left = fitted_table("<" * keys + ">" * left, *rows)
+            if more_left == left:  # the next is too wide for any terminal like this
+                break
+            complain(shown)
+            left = more_left
         more = [_count(len(table.rows) - _ROWS, "setting")] if len(table.rows) > _ROWS else []
         if more := [*more, *([_count(left, "column")] if left else [])]:
             complain(f"... and {' and '.join(more)} more in the report")
@@ -354,7 +366,8 @@ def with_settings(answer: "Answer", trials: "Trials") -> dict[str, Any]:
         {"setting": name, **{metric: {"mean": own.mean[row], "half": own.half[row]} for metric, own in found.items()}}
         for row, name in enumerate(trials.names)
     ]
-    return {**answer.json(), "settings": rows, "means": means}
+    stage = {"stage": trials.stage} if trials.stage else {}
+    return {**stage, **answer.json(), "settings": rows, "means": means}
 
 
 def _page(answer: "Answer", directory: Path) -> Path | None:

@@ -172,3 +172,7 @@ class AfterwardsError(FedsimError):
 
 class SweepError(FedsimError):
     """A sweep that cannot go on; what is done stays, and the same command does the rest."""
+
+
+class TimeIsOverError(SweepError):
+    """The time that was given is over."""

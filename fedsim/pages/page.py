@@ -16,7 +16,7 @@ from fedsim.pages.summary import json_summary, markdown_summary
 from fedsim.run.load import load
 from fedsim.run.run import Run
 from fedsim.trials.store import SWEEP_FILE
-from fedsim.trials.trials import FINAL, Trials
+from fedsim.trials.trials import Trials, answering_in
 
 PAGE, INDEX = "report.html", "index.html"
 
@@ -29,7 +29,7 @@ def answer_of(what: Path | Run, plugins: bool = False) -> Answer:
     RunError
         The directory lacks a file or has one that is unreadable, or not the one that the run wrote.
     """
-    if isinstance(what, Path) and ((what / SWEEP_FILE).exists() or (what / FINAL / SWEEP_FILE).exists()):
+    if isinstance(what, Path) and ((what / SWEEP_FILE).exists() or answering_in(what)):
         from fedsim.pages.trials import trials_answer
 
         return trials_answer(Trials.read(what))

@@ -17,7 +17,7 @@ from fedsim.pages.bias import FEW
 from fedsim.pages.commands import command_of, longer, with_seeds
 from fedsim.pages.expectations import sweep_verdict
 from fedsim.pages.metric_wording import tv, wording_of
-from fedsim.pages.trial_tables import ranking_of
+from fedsim.pages.trial_tables import beyond, ranking_of
 from fedsim.run.check import LENGTH, SEEDS, STEP
 from fedsim.scenario.learning import ConstantSchedule
 from fedsim.trials.contrasts import Standing, contrasts, interval, seeds_needed
@@ -29,18 +29,21 @@ from fedsim.trials.decision import (
     chosen,
     compared,
     is_open,
+    judged,
     keeping,
+    open_settings,
     pace_metric,
     trade_off,
     without_noise,
 )
 from fedsim.trials.optimizers import by_optimizer, metrics_of
-from fedsim.trials.trials import COMPARED, CRASHED, Axis, Trials
+from fedsim.trials.trials import COMPARED, CRASHED, FACTS, Axis, Trials
 
 NAMED = 3  # settings that a sentence names at most
 COVERED = "participation.l1_uniform_theory"
 """Runs whose scenario theory covers have this fact."""
 OF_EACH_JOB = "Each job has its own, in the results as job.NAME.METRIC."
+_PLURAL = {"surely misses": "surely miss", "may miss": "may miss"}
 LONGER = "Run longer."
 LOWER_STEP = "Lower the step (`learning.step_size`)."
 _LONGER = 10  # times as long, where chance is a large part of a distance
@@ -52,7 +55,7 @@ Checks: TypeAlias = Callable[[Trials], Iterable[Check]]
 
 def checks_of_trials(trials: Trials) -> Iterator[Check]:
     """Yield what became of each check, in the order of the list."""
-    for checks in TRIAL_CHECKS:
+    for checks in FACT_CHECKS if trials.stage == FACTS else TRIAL_CHECKS:
         yield from checks(trials)
 
 
@@ -159,6 +162,32 @@ def _conditions(trials: Trials) -> Iterator[Check]:
             value = wording_of(metric).write(float(free.mean[free.best]))
             text += f" Without the conditions {trials.names[free.best]} would be best, with {value}."
         yield Check("conditions", Grade.OK, text, trials.names[best], facts)
+
+
+def _missed(trials: Trials) -> Iterator[Check]:
+    """Say of each condition which settings surely miss it before anything is trained, which may, and by how much."""
+    conditions, left = aim_of(trials).conditions, open_settings(trials)
+    said, facts = list[str](), tuple(each.metric for each in conditions)
+    for condition in conditions:
+        found, own = judged(trials, [condition]), interval(trials.samples(condition.metric)).mean
+        for verb, rows in (("surely misses", ~found.kept & found.sure), ("may miss", ~found.kept & ~found.sure)):
+            some = np.flatnonzero(rows & np.isfinite(own)).tolist()
+            write = wording_of(condition.metric).write
+            named = [
+                f"{trials.names[row]} ({write(float(own[row]))}{beyond(condition, float(own[row]))})"
+                for row in sorted(some, key=lambda row: condition.margin(float(own[row])))
+            ]
+            if named:
+                text = f"{count(len(named), 'setting')} {verb if len(named) == 1 else _PLURAL[verb]}"
+                said.append(f"{text} `{' '.join(condition.text.split())}`: {listing_of(named, NAMED)}")
+    if not left.any():
+        shown = listing([f"`{' '.join(each.text.split())}`" for each in conditions])
+        text = f"No setting keeps every condition ({shown})."
+        yield Check("conditions", Grade.BAD, text, facts=facts, remedy="Relax a condition.")
+    if said:
+        yield Check("missed", Grade.CAUTION, f"{'; '.join(said)}.", facts=facts)
+    elif conditions:
+        yield Check("missed", Grade.OK, "No setting misses a condition that is known.", facts=facts)
 
 
 def limits_check(trials: Trials) -> Iterator[Check]:
@@ -410,3 +439,5 @@ TRIAL_CHECKS: tuple[Checks, ...] = (
     *(_seeds, _chance, _edge, theory_check, _size, _price),
 )
 """In this order; the first bad one is the headline."""
+FACT_CHECKS: tuple[Checks, ...] = (_complete, _comparable, _missed, theory_check)
+"""Those of the first stage of a decision, which chooses nothing."""

@@ -8,10 +8,12 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from fedsim.common.arrays import Floats
-from fedsim.common.formatting import NO_VALUE, above_dust, capitalized, count, duration, listing, number
+from fedsim.common.formatting import NO_VALUE, above_dust, capitalized, count, duration, listing, number, percent
+from fedsim.measure.grammar import MetricCondition
 from fedsim.measure.metrics import describe, split
 from fedsim.pages.metric_wording import MetricWording, wording_of
 from fedsim.pages.tables import Table
+from fedsim.run.scaled import in_whole
 from fedsim.scenario.privacy import scope_of
 from fedsim.trials.contrasts import Contrasts, Interval, Standing, contrasts, interval
 from fedsim.trials.decision import (
@@ -25,12 +27,13 @@ from fedsim.trials.decision import (
     dropped,
     is_open,
     keeping,
+    open_settings,
     pace_metric,
     planned_seeds,
     trade_off,
 )
 from fedsim.trials.optimizers import COSTS, MEMORY, RANK, allowed, by_optimizer, in_case, metrics_of, ranked, winners
-from fedsim.trials.trials import Trials, names_of
+from fedsim.trials.trials import FACTS, Trials, names_of
 
 SETTINGS = 60  # settings in a table at most
 _METRICS = 9  # metrics in a table at most
@@ -48,6 +51,15 @@ _COSTS = (
     *("fleet.peak_sessions", "fleet.cost", "privacy.epsilon", "participation.coverage"),
 )
 """Metrics of which a decision shows columns, after that which it chooses by."""
+_FACTS = (
+    *("updates.per_day", "reports.per_day", "participation.never_share", "participation.below_half_fair_share"),
+    *("participation.worst_group_ratio", "fleet.bytes_down", "fleet.bytes_up", "fleet.energy", "fleet.cost"),
+    *("sessions.device_hours", "privacy.epsilon", "group.*.reported_ratio", "group.*.below_half_fair_share"),
+)
+"""Metrics of the first stage of a decision, before anything is trained."""
+_MOST_FACTS = 24
+_OF_GROUP = {"reported_ratio": "of fair share", "below_half_fair_share": "below half"}
+"""What metrics of groups are called in heads: reports in multiples of the fair share, devices below half of it."""
 _WORDS = {Standing.REFERENCE: "best", Standing.DIFFERS: "worse"}
 """Words for how a setting stands, where they are not those of its state."""
 FIGURE_WORDS = {
@@ -98,13 +110,22 @@ def standings(trials: Trials) -> tuple[str, ...]:
         if not keeping(trials).kept[row]:
             missed, own = next((each, own) for each, own in conditions if not each.holds(float(own[row])))
             value = wording_of(missed.metric).write(float(own[row])) if np.isfinite(own[row]) else "no value"
-            return f"misses {' '.join(missed.text.split())} ({value})"
+            return f"misses {' '.join(missed.text.split())} ({value}{beyond(missed, float(own[row]))})"
         if ends is None:
             state = found.said(row)
             return "dropped" if dropped(trials)[row] else "" if state is None else _WORDS.get(state, state.value)
         return {ends[-1]: "most even", ends[0]: "fastest"}.get(row, "in between" if row in ends else "beaten")
 
     return tuple(map(standing, range(len(trials.settings))))
+
+
+def beyond(condition: MetricCondition, value: float) -> str:
+    """Say by which share of its limit a value misses a condition."""
+    ends = [end.value for end in (condition.low, condition.high) if end is not None]
+    near = min(ends, key=lambda end: abs(value - end))
+    if not (near and np.isfinite(value)):
+        return ""
+    return f", {percent(abs(value / near - 1))} {'below' if value < near else 'above'}"
 
 
 def moves(trials: Trials, metric: str) -> bool:
@@ -143,6 +164,10 @@ def shown_metrics(trials: Trials) -> tuple[str, ...]:
     asked = [metric, *(each.metric for each in conditions), trials.scenario.headline or metric]
     costs = [name for each in _COSTS for name in trials.metrics if fnmatchcase(name, each)]
     always = [*asked, bias_metric(trials), pace_metric(trials), *(costs if trials.scenario.decide is not None else [])]
+    if trials.stage == FACTS:
+        own = [name for name in trials.metrics if not name.startswith("group.") or name.count(".") == 2]
+        facts = [name for each in _FACTS for name in own if fnmatchcase(name, each)]
+        return tuple(name for name in dict.fromkeys((*asked, *facts)) if name in trials.metrics)[:_MOST_FACTS]
     every = dict.fromkeys((*always, *headlines(trials)))
     return tuple(name for name in every if name in trials.metrics)[:_METRICS]
 
@@ -151,15 +176,25 @@ def settings_table(trials: Trials) -> Table:
     """Show each setting, the best first: how it stands, how far from the best, and its figures with intervals."""
     found, columns = compared(trials), list[SettingColumn]()
     wording, names = wording_of(aim_of(trials).metric), names_of((*trials.parameters, *trials.tuned))
-    several = found.best is not None and len(trials.settings) > 1
-    if several:
+    short = trials.meta.get("part", {}).get("short")
+    so_far = f"by day {short['days']}" if short else ""
+    several, stands = found.best is not None and len(trials.settings) > 1, standings(trials)
+    if trials.stage == FACTS:
+        columns = [("Standing", [_before_training(trials, row) for row in range(len(trials.settings))])]
+    elif several:
         apart = [
             wording.difference(mean, half) if row != found.best and np.isfinite(mean) else NO_VALUE
             for row, (mean, half) in enumerate(zip(found.difference.tolist(), found.half.tolist(), strict=True))
         ]
-        columns = [("Standing", standings(trials)), ("From the best", apart)]
+        columns = [("Standing", stands), ("From the best", apart)]
     for metric in shown_metrics(trials):
-        columns.append(column_of(trials, metric))
+        head, own = column_of(trials, metric, _of_group(metric) if trials.stage == FACTS else "")
+        columns.append((f"{head}, {so_far}" if so_far and not in_whole(metric)[2] else head, own))
+    if trials.stage == FACTS and (noise := noise_of_means(trials)) is not None:
+        columns.append(("Noise of a mean", [number(each, 3) for each in noise.tolist()]))
+    if trials.stage == FACTS and not keeping(trials).kept.all():
+        missing = np.where(keeping(trials).kept, NO_VALUE, stands).tolist()
+        columns.append(("Misses", missing))
     columns += [(f"{names[path]} (tuned)", trials.texts(path)) for path in trials.tuned]
     seeds = planned_seeds(trials)
     if len(np.unique(seeds)) > 1:
@@ -167,7 +202,28 @@ def settings_table(trials: Trials) -> Table:
     note = "Dropped settings had no further seeds." if dropped(trials).any() else ""
     first = ", the best first" if several else ""
     caption, order = f"Settings{first}: {_INTERVAL}", order_of(found) if several else None
-    return setting_table(trials, caption, columns, words=int(several), note=note, order=order)
+    return setting_table(trials, caption, columns, words=int(several or trials.stage == FACTS), note=note, order=order)
+
+
+def _of_group(metric: str) -> str:
+    """Name in short a metric of a group of the first stage; "" of others."""
+    group, _, figure = metric.removeprefix("group.").rpartition(".")
+    return f"{group}: {_OF_GROUP[figure]}" if metric.startswith("group.") and figure in _OF_GROUP else ""
+
+
+def _before_training(trials: Trials, row: int) -> str:
+    """Say in a word or two how a setting stands in the first stage of a decision."""
+    kept, sure = keeping(trials).kept[row], not open_settings(trials)[row]
+    return "left" if kept else "goes" if sure else "uncertain"
+
+
+def noise_of_means(trials: Trials) -> Floats | None:
+    """Return the standard deviation of the noise of privacy in a round's mean; None where none is known."""
+    privacy, of = trials.scenario.privacy, ("noise_multiplier", "sensitivity")
+    if privacy is None or privacy.clip is None or any(path.startswith("privacy.clip") for path in trials.swept):
+        return None
+    multiplier, sensitivity = (means(trials, f"privacy.{each}") for each in of)
+    return np.asarray(privacy.clip * multiplier * sensitivity / means(trials, "reports.wanted"))
 
 
 def cells(found: Interval, metric: str = "") -> list[str]:

@@ -22,6 +22,7 @@ from fedsim.trials.contrasts import Contrasts, Standing, contrasts, interval
 from fedsim.trials.decision import (
     L1,
     PULL,
+    SLACK,
     UNDECIDED,
     aim_of,
     bias_metric,
@@ -29,11 +30,12 @@ from fedsim.trials.decision import (
     compared,
     is_open,
     lengths_differ,
+    open_settings,
     pace_metric,
     without_noise,
 )
 from fedsim.trials.optimizers import by_optimizer, footprint, ranked
-from fedsim.trials.trials import COMPARED, COMPLETE, SIDE, Trials
+from fedsim.trials.trials import COARSE, COMPARED, COMPLETE, FACTS, FULL, SIDE, Trials
 
 _TRENDS = 8  # metrics with charts of their own at most
 _ROWS = 24  # settings in a picture at most
@@ -73,6 +75,8 @@ def _headline(trials: Trials, optimizers: Trials | None, checks: Sequence[Check]
     """Return the first bad check; else the metric of `headline`, who leads of optimizers, or what to choose."""
     if (bad := next((each.text for each in checks if each.state is Grade.BAD), None)) is not None:
         return bad
+    if trials.stage == FACTS and trials.scenario.decide is not None:
+        return _open(trials, trials.scenario.decide.metric)
     asked = wording_of(trials.scenario.headline or "")
     if np.isfinite(trials.samples(asked.metric)).any():
         if asked.less_is_better is None:
@@ -82,6 +86,42 @@ def _headline(trials: Trials, optimizers: Trials | None, checks: Sequence[Check]
     if optimizers is not None:
         return f"{_leading(*ranking_of(trials))}."
     return f"{_choice(trials)}."
+
+
+def _open(trials: Trials, metric: str) -> str:
+    """Say how many settings a decision has left before it trains, and which of them is the best by facts."""
+    settings, gone = len(trials.settings), int((~open_settings(trials)).sum())
+    went = f"{count(gone)} of {count(settings, 'setting')} surely {'misses' if gone == 1 else 'miss'} a condition"
+    later = f"; {wording_of(metric).words} is not known yet" if metric != aim_of(trials).metric else ""
+    found = compared(trials)
+    if found.best is None:
+        return f"{went}{later}."
+    best, wording = found.best, wording_of(aim_of(trials).metric)
+    has = f"{wording.extreme(found)} ({wording.write(float(found.mean[best]))}{wording.from_uniform})"
+    return f"{went}{later}; of the others {trials.names[best]} has {has}."
+
+
+def stage_in_words(trials: Trials) -> str:
+    """Say which stage of a decision these trials are, and of what part of the devices and of the time; "" of others."""
+    part, short = trials.meta.get("part", {}), trials.meta.get("part", {}).get("short")
+    if not part:
+        return ""
+    what = {
+        FACTS: "facts, without training",
+        COARSE: "a coarse ranking, with few variants and seeds: its intervals are wide",
+        FULL: "in full, all variants and as many seeds as it takes",
+    }
+    of = [f"1/{trials.scale:,} of devices and cohorts"] if trials.scale > 1 else []
+    of += [f"the first {count(short['days'], 'day')}, with totals carried on to the end"] if short else []
+    text = f"Stage {[*what].index(trials.stage) + 1} of 3, {what[trials.stage]}{f', from {listing(of)}' if of else ''}."
+    if trials.stage == FACTS:
+        off = f"{100 * SLACK:.0f}\N{NARROW NO-BREAK SPACE}%"
+        return f"{text} A setting goes if it misses a limit even when its figure is {off} off."
+    if gone := part["gone"]:
+        text += (
+            f" {count(gone, 'setting')} that surely {'misses' if gone == 1 else 'miss'} a condition went in stage 1."
+        )
+    return text
 
 
 def _choice(trials: Trials) -> str:
@@ -149,7 +189,9 @@ def _sentences(trials: Trials, optimizers: Trials | None) -> Iterator[Sentence]:
         elif not known and about != COST:
             yield Sentence(_why_nothing(trials, about), about)
     yield from _tested(*ranking_of(trials))
-    if command_of(trials.meta, "decide"):
+    if said := stage_in_words(trials):
+        yield Sentence(said, TRUST)
+    if command_of(trials.meta, "decide") and trials.stage != FACTS:
         yield Sentence(_tuned(trials), TRUST)
 
 
@@ -255,11 +297,11 @@ def _base(trials: Trials) -> str:
     whole = {name for name in trials.swept if "." not in name}
     if "population" in whole or "devices" in swept:
         return ""
-    parts = [count(scenario.devices, "device")]
+    parts = [count(scenario.devices * trials.scale, "device")]
     if "stop" not in swept:
         parts.append(stop.in_words())
     if isinstance(server, SyncServer) and "cohort" not in swept and "server" not in whole:
-        parts.append(f"cohorts of {count(server.cohort)}")
+        parts.append(f"cohorts of {count(server.cohort * trials.scale)}")
     return ", ".join(parts)
 
 

@@ -51,7 +51,7 @@ def _needs(scenario: Scenario, *, training: bool = True) -> list[Need]:
 
 def check_log_size(scenario: Scenario) -> None:
     """Raise a `ScenarioError` with the estimated size for a run whose log cannot be kept in memory."""
-    rows = _round_count(scenario) * _selected(scenario)
+    rows = about_rounds(scenario) * _selected(scenario)
     log = Need(("stop", scenario.stop.key), f"a log of about {rows:,.0f} participations", ROW_BYTES * rows)
     if mistakes := refusals(scenario, [log, *_rounds(scenario)]):
         raise ScenarioError(mistakes)
@@ -70,11 +70,11 @@ def refusals(scenario: Scenario, needs: list[Need]) -> list[Mistake]:
 
 
 def _rounds(scenario: Scenario) -> list[Need]:
-    rounds = _round_count(scenario)
+    rounds = about_rounds(scenario)
     needs = [Need(("stop", scenario.stop.key), f"a table of about {rounds:,.0f} rounds", ROUND_BYTES * rounds)]
     every_s = scenario.records.gauges
     if every_s is not None:
-        ticks = rounds * _round_s(scenario) / every_s
+        ticks = rounds * about_round_s(scenario) / every_s
         what = f"counting the population every {every_s:g} s, about {ticks:,.0f} times,"
         needs.append(Need(("records", "gauges"), what, GAUGE_BYTES * ticks * len(scenario.population)))
     return needs
@@ -99,8 +99,9 @@ def _learning(scenario: Scenario) -> list[Need]:
     ]
 
 
-def _round_count(scenario: Scenario) -> float:
-    return scenario.stop.about_rounds(_round_s(scenario), _selected(scenario))
+def about_rounds(scenario: Scenario) -> float:
+    """Return about how many rounds or versions a run has."""
+    return scenario.stop.about_rounds(about_round_s(scenario), _selected(scenario))
 
 
 def _selected(scenario: Scenario) -> int:
@@ -109,7 +110,7 @@ def _selected(scenario: Scenario) -> int:
     return min(server.wanted if server.selects_once else server.buffer, scenario.devices)
 
 
-def _round_s(scenario: Scenario) -> float:
+def about_round_s(scenario: Scenario) -> float:
     """Return about how long a round takes without waiting for clients, by the shortest session."""
     sessions = (_session_s(group.session) for group in scenario.population)
     return scenario.server.turn_s(min(sessions), scenario.devices)

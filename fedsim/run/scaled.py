@@ -26,6 +26,15 @@ _SUMS = re.compile(
     r"|fleet\.((wasted_)?(bytes_down|bytes_up|energy)|energy_per_round|peak_sessions|cost|carbon)"
 )
 """Metrics that are divided with the devices."""
+_GROWING = re.compile(
+    r"(.*\.)?sessions\.(count|device_hours)|fleet\.((wasted_)?(bytes_down|bytes_up|energy)|cost|carbon)"
+)
+"""Those of them that grow with time."""
+_STEADY = re.compile(
+    r"privacy\..*|rounds\.count|(rounds|updates|reports)\.per_day|reports\.wanted|fleet\.energy_per_round"
+    r"|(rounds|sessions)\.[a-z]+_share|(group|zone|class)\.[^.]*\.(reported_)?(share|ratio)|participation\.worst_group_ratio"
+)
+"""Metrics that a part of the devices and of the time shows but for chance, if the count of rounds is carried on."""
 _SCALED = {"devices", "cohort", "concurrency", "buffer", "wanted", "minimum_reports", "threshold", "uplink"}
 
 
@@ -35,6 +44,19 @@ class Scaled:
 
     scenario: Scenario
     notes: list[str]
+
+
+def in_whole(metric: str) -> tuple[bool, bool, bool]:
+    """Say whether a metric grows with devices and with time, and whether a part of both shows it."""
+    grows = _GROWING.fullmatch(metric) is not None
+    return bool(_SUMS.fullmatch(metric)), grows, grows or _STEADY.fullmatch(metric) is not None
+
+
+def sizes_in(scenario: Scenario) -> list[int]:
+    """Return the sizes of the server, and those that may be chosen."""
+    own, names = [getattr(scenario.server, name) for name in scenario.server.sizes], {*scenario.server.sizes}
+    chosen = [each for path, values in scenario.choose.items() if path.rpartition(".")[2] in names for each in values]
+    return [each for each in (*own, *chosen) if isinstance(each, int)]
 
 
 def parse_scale(text: str) -> int:

@@ -1,9 +1,12 @@
 """Which of several settings to choose: each is tuned on seeds of its own, and compared with the others on fresh ones.
 
+A decision answers in stages: by facts of short runs without training, which settings that surely miss a condition do
+not survive; where training takes long, coarsely, with few variants and seeds; and in full.
+
 Participation does not depend on training, so one run of a setting trains every variant (step size, clip) over its log.
 After each tuning seed the best third of the variants goes on. The settings, each with its best variant, are then run
 with seeds that tuned nothing, a few at first; those that can hardly be the best, or surely miss a condition, stop.
-Every stage is a sweep in a folder of its own, which a second call finds done.
+All is done by sweeps, each in a folder of its own, which a second call finds done.
 """
 
 import copy
@@ -12,6 +15,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +25,7 @@ import numpy as np
 
 from fedsim.common.arguments import path_of
 from fedsim.common.arrays import Bools, Floats
-from fedsim.common.errors import ScenarioError
+from fedsim.common.errors import ScenarioError, TimeIsOverError
 from fedsim.common.files import name_of_file, pasteable, sole_writer
 from fedsim.common.progress import Report, silent
 from fedsim.learning.components import check_optimizer
@@ -30,12 +34,14 @@ from fedsim.run.files import Provenance
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
 from fedsim.scenario.learning import OptimizerChoice
+from fedsim.selection import needs_feedback
 from fedsim.trials.contrasts import contrasts, spent
-from fedsim.trials.decision import feasible, reached
+from fedsim.trials.decision import feasible, open_settings, reached
 from fedsim.trials.executors import Backend
 from fedsim.trials.plan import Plan, PlannedRun, Point, plan_sweep
+from fedsim.trials.stages import Stage, by_facts, coarsely, in_full, is_trained, rule_of
 from fedsim.trials.sweep import Swept, run_sweep
-from fedsim.trials.trials import COMPARED, FINAL, Trials
+from fedsim.trials.trials import COARSE, COMPARED, FACTS, FINAL, Trials
 from fedsim.trials.worker import RunOutcome, Task, work
 
 _STEPS, _CLIPS = (0.1, 0.3, 1.0, 3.0, 10.0), (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -59,6 +65,7 @@ class Decision:
 
     directory: Path  # holds the folders of the stages
     stages: tuple[Swept, ...]
+    whole: bool = True  # whether its time was enough for all of it
 
     @property
     def final(self) -> Path:
@@ -112,11 +119,14 @@ def decide(
     report: Report = silent,
     tell: _Tell = lambda _: None,
     job: Callable[[Task], RunOutcome] = work,
+    until: float = math.inf,
+    answered: Callable[[Trials], None] = lambda _: None,
 ) -> Decision:
     """Choose among the settings of a scenario (`choose`), by its `decide`; a second call does only what is missing.
 
-    The arguments, and what is raised, are those of `fedsim.trials.sweep.run_sweep`; a `ScenarioError` also says
-    that the scenario does not say what may be chosen, or by what.
+    The arguments, and what is raised, are those of `fedsim.trials.sweep.run_sweep`, but that a decision which runs out
+    of time has the answer of the stage before; a `ScenarioError` also says that the scenario does not say what may be
+    chosen, or by what. `answered` is called with the trials of each stage that is over.
     """
     for key, example in (("choose", "population.*.separation: [0, 10, 20]"), ("decide", "minimize: METRIC")):
         if not getattr(scenario, key):
@@ -125,31 +135,94 @@ def decide(
     folder, done = path_of("directory", directory, "the folder to write"), list[Swept]()
     command = provenance.command("decide", "--out", pasteable(str(folder)))
     how: dict[str, Any] = {"retries": retries, "timeout": timeout, "provenance": provenance, "command": command}
+    how |= {"tell": tell, "job": job}
+    left: Sequence[int] = range(len(_settings(scenario)))
+    last, tuning = in_full(scenario), _tuning(scenario)
+    assert last.scenario.decide is not None
+    settings, rule = _columns(_settings(last.scenario)), rule_of(last.scenario.decide)
+    plan_sweep(_swept(last.scenario, settings, [], [scenario.seed], decide=rule))  # mistakes, before anything is run
 
-    def run(plan: Plan, stage: str, words: str) -> Trials:
-        def told(_what: str, share: float, beside: str = "", /) -> None:
-            report(words, share, beside)
+    def doing(stage: Stage, inside: Path) -> _Do:
+        looks, part = list[Plan](), stage.about(scenario, len(_settings(scenario)) - len(left))
 
-        done.append(run_sweep(plan, folder / stage, backend, report=told, tell=tell, job=job, **how))
-        return Trials.read(folder / stage, COMPARED if stage == FINAL else stage)
+        def run(plan: Plan, name: str, words: str) -> Trials:
+            def told(_what: str, share: float, beside: str = "", /) -> None:
+                report(words, share, beside)
+
+            try:
+                done.append(run_sweep(plan, inside / name, backend, report=told, until=until, part=part, **how))
+            except (KeyboardInterrupt, TimeIsOverError):
+                if name == FINAL and looks:  # the last look that is whole answers
+                    run_sweep(looks[-1], inside / name, backend, part=part, **how)
+                raise
+            looks[:] = [plan] if name == FINAL else []
+            return Trials.read(inside / name, COMPARED if name in {FINAL, FACTS} else name)
+
+        return run
 
     with sole_writer(folder, "decision"):
-        _go_through(scenario, run)
+        try:
+            if (planned := _facts(scenario)) is not None:
+                facts, plan = planned
+                found = doing(facts, folder)(plan, FACTS, f"facts of {len(plan.points)} settings")
+                answered(found)
+                left = _left(scenario, facts, found)
+            coarse = coarsely(scenario, len(left), {} if tuning is None else tuning.grid) if left else None
+            if coarse is not None:
+                _go_through(_by_loss(coarse.scenario), doing(coarse, folder / COARSE), left)
+                answered(Trials.read(folder))
+            if left:
+                _go_through(last.scenario, doing(last, folder), left)
+                answered(Trials.read(folder))
+        except TimeIsOverError as over:
+            tell(str(over))
+            return Decision(folder, tuple(done), whole=False)
     return Decision(folder, tuple(done))
 
 
+def _facts(scenario: Scenario) -> tuple[Stage, Plan] | None:
+    """Return the first stage and its runs; None where nothing can be run without training."""
+    if needs_feedback(scenario.server.selection):
+        return None
+    with suppress(ScenarioError):
+        stage = by_facts(scenario, len(_settings(scenario)))
+        if stage.scenario.choose:
+            decide, values = stage.scenario.as_written["decide"], _columns(_settings(stage.scenario))
+            return stage, plan_sweep(_swept(stage.scenario, values, [], [scenario.seed], decide=decide))
+    return None
+
+
+def _left(scenario: Scenario, facts: Stage, found: Trials) -> list[int]:
+    """Return the settings that may keep the conditions: those that differ in training share their facts."""
+    names = [json.dumps({path: each[path] for path in facts.scenario.choose}) for each in _settings(scenario)]
+    rows = {name: row for row, name in enumerate(dict.fromkeys(names))}
+    return [index for index, name in enumerate(names) if open_settings(found)[rows[name]]]
+
+
+def _by_loss(scenario: Scenario) -> Scenario:
+    """Return a scenario that chooses by the loss itself in place of one above another, which takes longer to train."""
+    decide, learning = scenario.decide, scenario.learning
+    assert decide is not None
+    found, metrics = _TRAINED.fullmatch(decide.metric), [parse_condition(each).metric for each in decide.subject_to]
+    if learning is None or found is None or found[2] not in _ALIKE or any(map(is_trained, metrics)):
+        return scenario
+    key = "minimize" if decide.minimize else "maximize"
+    quiet = {"learning.reference": "none", "learning.loss_parts": False, "learning.target_above_optimum": None}
+    return scenario.with_values({f"decide.{key}": f"learning.{found[1]}.{_ALIKE[found[2]]}", **quiet})
+
+
 def planned_decision(scenario: Scenario) -> Plan:
-    """Return the runs of a decision that drops no setting: each stage has points of its own, named by what is chosen.
+    """Return the runs of the last stage of a decision that drops no setting, its points named by what is chosen.
 
     A `ScenarioError` has every mistake in a setting.
     """
-    stages = dict[str, Plan]()
+    stages, scenario = dict[str, Plan](), in_full(scenario).scenario
 
     def rehearse(plan: Plan, stage: str, _words: str) -> Trials:
         stages[stage] = plan
         return Trials.in_memory(scenario.name, {}, {(point.index, scenario.seed): {} for point in plan.points})
 
-    _go_through(scenario, rehearse)
+    _go_through(scenario, rehearse, range(len(_settings(scenario))))
     points, runs, last = list[Point](), list[PlannedRun](), stages[FINAL]
     for plan in stages.values():
         at = len(points)
@@ -160,8 +233,13 @@ def planned_decision(scenario: Scenario) -> Plan:
     return Plan(scenario, points, [scenario.seed], runs, droppable)
 
 
-def _go_through(scenario: Scenario, do: _Do) -> None:
-    settings = [dict(zip(scenario.choose, row, strict=True)) for row in itertools.product(*scenario.choose.values())]
+def _settings(scenario: Scenario) -> list[dict[str, Any]]:
+    return [dict(zip(scenario.choose, row, strict=True)) for row in itertools.product(*scenario.choose.values())]
+
+
+def _go_through(scenario: Scenario, do: _Do, left: Sequence[int]) -> None:
+    """Tune and compare the settings that are left."""
+    settings = [_settings(scenario)[index] for index in left]
     _compare(scenario, settings, _tune(scenario, settings, do), do)
 
 
@@ -337,8 +415,7 @@ def _compare(scenario: Scenario, settings: list[dict[str, Any]], tuned: Sequence
     """Run the settings, each as it was tuned, on fresh seeds, and give those that can hardly be the best no more."""
     decide, tuning, values = scenario.decide, _tuning(scenario), _columns(settings)
     assert decide is not None
-    changes: dict[str, Any] = {"decide": {"minimize" if decide.minimize else "maximize": decide.metric}}
-    changes["decide"]["subject_to"] = list(decide.subject_to)
+    changes: dict[str, Any] = {"decide": rule_of(decide)}
     if tuning is not None:
         changes["learning.optimizers"] = _optimizers(scenario)
         changes["decide"]["tune"] = tuning.grid

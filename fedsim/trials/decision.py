@@ -11,13 +11,16 @@ import numpy as np
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.errors import RunError
 from fedsim.measure.grammar import ConditionError, MetricCondition, parse_condition
+from fedsim.run.scaled import in_whole
 from fedsim.trials.contrasts import Contrasts, Standing, contrasts, interval
-from fedsim.trials.trials import COMPLETE, SIDE, Trials
+from fedsim.trials.trials import COMPLETE, FACTS, SIDE, Trials
 
 L1, REPORTED, PULL = (f"participation.{of}l1_uniform" for of in ("", "reported_", "pull_"))
 UPDATES, TAKEN = "updates.per_day", "reports.per_day"
 _REACHED = re.compile(r"learning\..+_to_target")
 _ROUNDING = 1e-9  # distances that differ by less are the same, however they were summed
+SLACK = 0.1
+"""By what share a figure of a short run of a part of the devices may be off."""
 _KEPT = 8  # trials whose answers are kept, since many sentences ask for the same
 
 
@@ -73,9 +76,13 @@ def aim_of(trials: Trials) -> Aim:
     if decide is None:
         return Aim(bias_metric(trials), True, ())
     try:
-        return Aim(decide.metric, decide.minimize is not None, tuple(map(parse_condition, decide.subject_to)))
+        conditions = tuple(map(parse_condition, decide.subject_to))
     except ConditionError as error:
         raise RunError(f"sweep.json: its scenario's `decide` cannot be read: {error}") from None
+    if trials.stage == FACTS and decide.metric not in trials.metrics:  # of what is not trained yet
+        known = tuple(each for each in conditions if each.metric in trials.metrics)
+        return Aim(pace_metric(trials), False, known)
+    return Aim(decide.metric, decide.minimize is not None, conditions)
 
 
 def planned_seeds(trials: Trials) -> Ints:
@@ -94,15 +101,27 @@ def dropped(trials: Trials) -> Bools:
 @lru_cache(_KEPT)
 def keeping(trials: Trials) -> "Feasible":
     """Say which settings keep the conditions."""
-    conditions = aim_of(trials).conditions
-    return feasible(conditions, [trials.samples(each.metric) for each in conditions], len(trials.settings))
+    return judged(trials, aim_of(trials).conditions)
+
+
+def judged(trials: Trials, conditions: Sequence[MetricCondition]) -> "Feasible":
+    """Say which settings keep some conditions; that a short run of a part misses one is sure beyond a tenth of it."""
+    slack = [SLACK if in_whole(each.metric)[2] else math.inf for each in conditions] if trials.stage == FACTS else None
+    values = [trials.samples(each.metric) for each in conditions]
+    return feasible(conditions, values, len(trials.settings), slack)
+
+
+def open_settings(trials: Trials) -> Bools:
+    """Say which settings do not surely miss a condition, those without a result among them."""
+    complete = trials.settings["setting"].is_in(trials.runs.filter(status=COMPLETE)["setting"].implode()).to_numpy()
+    return np.asarray(keeping(trials).kept | ~keeping(trials).sure | ~complete)
 
 
 @lru_cache(_KEPT)
 def compared(trials: Trials) -> Contrasts:
     """Compare, by the objective, the settings that keep its conditions and were not dropped."""
     metric, less, _ = aim_of(trials)
-    eligible = keeping(trials).kept & ~dropped(trials)
+    eligible = (open_settings(trials) if trials.stage == FACTS else keeping(trials).kept) & ~dropped(trials)
     if dropped(trials).any():  # what a target needs is known of those alone that reach it with every seed
         eligible &= reached(metric, trials.samples(metric), eligible)
     return contrasts(trials, metric, less_is_better=less, eligible=eligible)
@@ -140,16 +159,19 @@ class Feasible(NamedTuple):
     sure: Bools
 
 
-def feasible(conditions: Sequence[MetricCondition], values: Sequence[Floats], settings: int) -> Feasible:
+def feasible(
+    conditions: Sequence[MetricCondition], values: Sequence[Floats], settings: int, slack: Sequence[float] | None = None
+) -> Feasible:
     """Judge conditions on the values, (settings, seeds), of their metrics; one without a value is not kept.
 
-    The judgement of a setting is significant if no interval of a mean reaches over the limit that decides it.
+    The judgement of a setting is significant if no interval of a mean reaches over the limit that decides it; `slack`
+    widens the intervals by a share of the means for each condition.
     """
     kept, sure_kept = np.ones((2, settings), dtype=bool)
     surely_missed = np.zeros(settings, dtype=bool)
-    for condition, observed in zip(conditions, values, strict=True):
+    for condition, observed, more in zip(conditions, values, slack or [0.0] * len(values), strict=True):
         mean, half = interval(observed)
-        reach = np.where(np.isfinite(half), half, 0.0)
+        reach = np.where(np.isfinite(half), half, 0.0) + (more * np.abs(mean) if 0 < more < math.inf else more)
         means, lows, highs = (
             np.array([condition.holds(float(value)) for value in ends]) for ends in (mean, mean - reach, mean + reach)
         )

@@ -5,6 +5,7 @@ caused it is unknown: all runs in flight are suspects and are done again one at 
 that breaks the executor while it is alone in it is charged with an attempt.
 """
 
+import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -12,7 +13,7 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, 
 from dataclasses import dataclass, field
 from multiprocessing import active_children
 
-from fedsim.common.errors import FedsimError, RunError, SweepError, told
+from fedsim.common.errors import FedsimError, RunError, SweepError, TimeIsOverError, told
 from fedsim.trials.executors import Backend, ClusterExecutor, SweepExecutor
 from fedsim.trials.plan import PlannedRun
 from fedsim.trials.worker import RunOutcome, Task, check_inputs, work
@@ -47,6 +48,7 @@ class Dispatcher:
     limit_s: Callable[[PlannedRun], float | None] = lambda _: None  # seconds that a run may take, if limited
     soonest_s: float = 0.0  # before so many seconds the limit is not asked for
     tell: Callable[[str], None] = lambda _: None  # gets messages for a person
+    until: float = math.inf  # when it ends, on the clock of `time.monotonic`
     _suspects: deque[PlannedRun] = field(default_factory=deque)
     _in_flight: dict[Future[RunOutcome], PlannedRun] = field(default_factory=dict)
     _failed: Counter[str] = field(default_factory=Counter)
@@ -71,6 +73,8 @@ class Dispatcher:
         before = set(active_children())
         try:
             while self.waiting or self._suspects or self._in_flight:
+                if time.monotonic() >= self.until:
+                    raise TimeIsOverError("the time is over; the same command does the rest")  # noqa: TRY301
                 self._hand_out()
                 done, _ = wait(self._in_flight, timeout=_LOOK_EVERY_S, return_when=FIRST_COMPLETED)
                 if done:

@@ -1,14 +1,16 @@
 """Runs a sweep: does the missing runs and keeps their results."""
 
+import math
 import os
 import platform
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -128,11 +130,14 @@ def run_sweep(
     tell: _Tell = lambda _: None,
     job: Callable[[Task], RunOutcome] = work,
     command: str = "",
+    until: float = math.inf,
+    part: Mapping[str, Any] = MappingProxyType({}),
 ) -> Swept:
     """Do the runs of a plan that are missing in a directory; everything else, errors included, is as in `sweep`.
 
     The directory is new, or that of an earlier call, whose runs are kept, on a file system that all workers share. It
-    states the `command`. `job` is what a worker does with a task.
+    states the `command`, and of which `part` of a decision it is. `job` is what a worker does with a task. A
+    `TimeIsOverError` says that the clock, `time.monotonic`, has reached `until`.
     """
     provenance = provenance or Provenance(permissions=plan.scenario.permissions)
     folder = store.open_sweep_directory(directory).absolute()
@@ -144,7 +149,7 @@ def run_sweep(
         over = there.union(stalled)
         missing = list({run.run_id: run for run in plan.runs if run.run_id not in over}.values())
         kept = sum(run.run_id in there for run in plan.runs)
-        about = _about(plan, provenance) | {"command": command}
+        about = _about(plan, provenance) | {"command": command, **({"part": dict(part)} if part else {})}
         store.write_sweep(folder, about | {"status": "running"})
         store.forget_crashes(folder, [run.run_id for run in plan.runs if run.run_id not in stalled])
         status, crashed = "interrupted", {run: stalled[run.run_id] for run in plan.runs if run.run_id in stalled}
@@ -163,6 +168,7 @@ def run_sweep(
             limit_s=default_limit(plan) if timeout is None else lambda _: timeout,
             soonest_s=LEAST_S if timeout is None else 0.0,
             tell=tell,
+            until=until,
         )
         try:
             with closing(dispatcher.settled()) as attempts:

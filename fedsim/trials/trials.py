@@ -19,6 +19,7 @@ from fedsim.common.intervals import NORMAL
 from fedsim.common.json_files import finite
 from fedsim.measure.metrics import split
 from fedsim.run.run import Run
+from fedsim.run.scaled import in_whole
 from fedsim.scenario import Scenario, read_resolved
 from fedsim.scenario.units import parse_duration
 from fedsim.trials import results, store
@@ -26,6 +27,8 @@ from fedsim.trials import results, store
 COMPLETE, CRASHED, NOT_RUN = "complete", "crashed", "not run"
 COMPARED, FINAL = "compared", "final"
 """The stage of the runs that are compared, others having tuned them; and the folder of that stage of a decision."""
+FACTS, COARSE, FULL = "facts", "coarse", "full"
+"""The stages of a decision, each of which answers; the first two are folders."""
 SIDE = "side"
 """The parameter of a comparison, whose values are A and B."""
 _BLOCK = 36  # characters of a block of a scenario that names a setting
@@ -167,8 +170,8 @@ class Trials:
         RunError
             The directory or a file is missing, unreadable, or not what a sweep writes; the message names it.
         """
-        if not (directory / store.SWEEP_FILE).exists() and (directory / FINAL / store.SWEEP_FILE).exists():
-            found, stages = cls.read(directory / FINAL), sorted(directory.glob("tuning-*"))
+        if not (directory / store.SWEEP_FILE).exists() and (answering := answering_in(directory)) is not None:
+            found, stages = cls.read(answering), sorted(answering.parent.glob("tuning-*"))
             tuning = [cls.read(each, each.name).facts for each in stages]
             return replace(found, facts=pl.concat([found.facts, *tuning]))
         table, meta = results.read_results(directory), store.read_sweep(directory)
@@ -180,14 +183,21 @@ class Trials:
         missing = plan.join(table.select("run_id").unique(), on="run_id", how="anti", maintain_order="left")
         shown = ("point", "seed", "status", "metric", "value")
         rows = pl.concat([table.select(shown), missing.select("point", "seed", status=pl.lit(NOT_RUN))], how="diagonal")
+        part = meta.get("part", {})
+        shown = [
+            pl.col(path).replace_strict(*pair, default=pl.col(path), return_dtype=plan.schema[path])
+            for path, pair in part.get("sizes", {}).items()
+            if path in swept and plan.schema[path].is_integer()
+        ]
         return cls(
             name=meta["name"] if isinstance(meta["name"], str) else directory.name,
             meta=meta,
             parameters=tuple(name for name in swept if name not in tuned and (name not in named or name == "name")),
             settings=plan.select(pl.col("point").alias("setting"), *swept)
             .unique("setting", keep="first", maintain_order=True)
-            .sort("setting"),
-            facts=_facts(rows.rename({"point": "setting", "metric": "fact"}), stage),
+            .sort("setting")
+            .with_columns(shown),
+            facts=_of_the_whole(_facts(rows.rename({"point": "setting", "metric": "fact"}), stage), part),
             tuned=tuple(name for name in swept if name in tuned),
         )
 
@@ -222,6 +232,16 @@ class Trials:
     def scenario(self) -> Scenario:
         """What was run, at the setting that the file itself describes."""
         return read_resolved(Path(store.SWEEP_FILE), self.meta)
+
+    @property
+    def stage(self) -> str:
+        """The stage of a decision that these are; empty of others."""
+        return str(self.meta.get("part", {}).get("stage", ""))
+
+    @property
+    def scale(self) -> int:
+        """By how much devices and cohorts were divided: the facts are those of the whole."""
+        return int(self.meta.get("part", {}).get("scale", 1))
 
     @cached_property
     def _compared(self) -> pl.DataFrame:
@@ -433,3 +453,40 @@ def _facts(rows: pl.DataFrame, stage: str = COMPARED) -> pl.DataFrame:
         variant, fact = pl.col("1").fill_null(""), pl.coalesce("learning." + pl.col("2"), "fact")
         rows = rows.with_columns(variant=variant, fact=fact)
     return rows.with_columns(half=None).select(pl.col(name).cast(dtype) for name, dtype in FACT_COLUMNS.items())
+
+
+def answering_in(directory: Path) -> Path | None:
+    """Return the folder of the last stage of a decision that is whole; of none, of the last; None without stages."""
+    folders = [directory / FINAL, directory / COARSE / FINAL, directory / FACTS]
+    there = [each for each in folders if (each / store.SWEEP_FILE).exists()]
+    whole = (each for each in there if store.read_sweep(each).get("status") in {"complete", "crashed"})
+    return next(whole, next(iter(there), None))
+
+
+def _of_the_whole(facts: pl.DataFrame, part: Mapping[str, Any]) -> pl.DataFrame:
+    """Carry the facts of a part of the devices, and perhaps of the time, on to all of them."""
+    if not part:
+        return facts
+    names = facts["fact"].drop_nulls().unique().to_list()
+    divided, growing = ([name for name in names if in_whole(name)[at]] for at in (0, 1))
+    value, short = (
+        pl.when(pl.col("fact").is_in(divided)).then(pl.col("value") * part["scale"]).otherwise("value"),
+        part["short"],
+    )
+    if not short:
+        return facts.with_columns(value=value)
+    count, pace = (
+        facts.filter(fact=name).select("setting", "seed", pl.col("value").alias(name))
+        for name in ("rounds.count", "rounds.per_day")
+    )
+    ends = [pl.col("rounds.per_day") * short["of_days"]] if "of_days" in short else []
+    ends += [pl.lit(float(short["rounds"]))] if "rounds" in short else []
+    times = count.join(pace, on=("setting", "seed")).with_columns(
+        times=pl.min_horizontal(ends) / pl.col("rounds.count")
+    )
+    times = times.select("setting", "seed", "times")
+    own = facts.with_columns(value=value).join(times, on=("setting", "seed"), how="left", maintain_order="left")
+    longer = pl.col("fact").is_in([*growing, "rounds.count"])
+    return own.with_columns(value=pl.when(longer).then(pl.col("value") * pl.col("times")).otherwise("value")).drop(
+        "times"
+    )
