@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.availability.batch import Spells
 from fedsim.availability.population import PopulationAvailability, Strata
 from fedsim.availability.shocks import availability_of
+from fedsim.availability.spells import Spells
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.instants import HOUR, to_ms
 from fedsim.common.keyed import Purpose, Stream, stream
@@ -93,7 +93,7 @@ class Connections:
             each, at = np.unique(number[order], return_index=True)
             for one, own in zip(each.tolist(), np.split(order, at)[1:], strict=True):
                 kept[own] &= np.isin(rank[own], self.pace.members(one))
-        return Spells(spells.who[spell][kept], begins[kept], goes[kept])
+        return Spells(spells.who[spell], begins, goes, len(clients)).where(kept)
 
 
 class Pace:

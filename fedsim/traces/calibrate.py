@@ -16,12 +16,13 @@ import numpy as np
 import polars as pl
 
 from fedsim.availability.civil import offset_at
+from fedsim.availability.spells import intersection
+from fedsim.availability.trace.bulk import extent
 from fedsim.availability.trace.pattern import Pattern, build_pattern
 from fedsim.availability.trace.rows import CleanTrace, TraceError
-from fedsim.availability.trace.unions import extent, intersection, select
 from fedsim.common.arrays import Bools, Floats
 from fedsim.common.formatting import percent
-from fedsim.common.instants import DAY_S, HOUR_S
+from fedsim.common.instants import DAY_S, HOUR_S, each_to_ms
 from fedsim.common.later import stats
 from fedsim.scenario.log import HOWS
 from fedsim.scenario.sources import TimeSource
@@ -232,11 +233,11 @@ def _with_causes(table: pl.DataFrame, log: SessionLog, check_ins: CleanTrace) ->
     device = log.names.replace_strict(place, pl.int_range(len(place), eager=True), default=-1, return_dtype=pl.Int64)
     owner = device.gather(table["client"]).to_numpy()
     begin, end = table["selected_s"].to_numpy(), table["ended_s"].to_numpy()
-    first = min(spans.starts.min(initial=np.inf), begin.min())
-    width = max(spans.ends.max(initial=0.0), end.max()) - first + 1.0  # so that devices follow each other on one axis
-    at = np.searchsorted(spans.devices * width + spans.starts - first, owner * width + begin - first + _SLACK_S) - 1
-    inside = (at >= 0) & (spans.devices[at] == owner) & (spans.ends[at] >= begin - _SLACK_S)
-    gone = inside & (np.abs(spans.ends[at] - end) <= _TOGETHER_S)
+    first = min(spans.starts_s.min(initial=np.inf), begin.min())
+    width = max(spans.ends_s.max(initial=0.0), end.max()) - first + 1.0  # so that devices follow each other on one axis
+    at = np.searchsorted(spans.who * width + spans.starts_s - first, owner * width + begin - first + _SLACK_S) - 1
+    inside = (at >= 0) & (spans.who[at] == owner) & (spans.ends_s[at] >= begin - _SLACK_S)
+    gone = inside & (np.abs(spans.ends_s[at] - end) <= _TOGETHER_S)
     failed = pl.Series((table["how"] == "dropped").to_numpy() & ~gone).set(pl.Series(~inside), None)
     outside = 1.0 - float(inside.mean())
     said = (
@@ -266,8 +267,9 @@ def _of_class(
     keep = zones.is_not_null().to_numpy()
     kept, offset = _only(trace, keep), {zone: offset_at(ZoneInfo(zone), middle) for zone in zones.drop_nulls().unique()}
     later = zones.drop_nulls().replace_strict(offset, return_dtype=pl.Float64).to_numpy()
+    shift = each_to_ms(later)
     spans = {
-        condition: replace(each, starts=each.starts + later[each.devices], ends=each.ends + later[each.devices])
+        condition: replace(each, starts=each.starts + shift[each.who], ends=each.ends + shift[each.who])
         for condition, each in kept.spans.items()
     }
     seen = None if kept.seen is None else kept.seen + later[:, None] * [1.0, 1.0, 0.0]
@@ -276,7 +278,7 @@ def _of_class(
 
 def _only(trace: CleanTrace, keep: Bools) -> CleanTrace:
     names = tuple(name for name, kept in zip(trace.names, keep, strict=True) if kept)
-    spans = {condition: select(part, keep) for condition, part in trace.spans.items()}
+    spans = {condition: part.select(keep) for condition, part in trace.spans.items()}
     return CleanTrace(names, spans, trace.report, None if trace.seen is None else trace.seen[keep])
 
 
@@ -306,13 +308,13 @@ def _availability(trace: CleanTrace, base: datetime, time_zone: str) -> tuple[di
     best = min(errors, key=lambda kind: errors[kind])
     found = fit(whole, best, intervals=True)
     on = whole.spans
-    ends = int((on.ends < (whole.begin + whole.covered)).sum())
+    ends = int((on.ends_s < (whole.begin + whole.covered)).sum())
     return found.availability, {
         "held_out": {kind: error for kind, error in errors.items() if np.isfinite(error)},
         "judged_by": "other devices" if split is None else f"the last {days - round(_TRAINED * days)} days",
         "intervals": found.intervals,
         "devices": len(trace.names),
         "share": found.hours.of_trace,
-        "ends_per_hour": ends / float((on.ends - on.starts).sum()) * HOUR_S,
+        "ends_per_hour": ends / float((on.ends_s - on.starts_s).sum()) * HOUR_S,
         "problems": problems,
     }

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from fedsim.availability.trace.bulk import bulk
 from fedsim.availability.trace.rows import MOST_INTERVALS, TraceError, TraceRows, check_file, refuse_row, rows_of
-from fedsim.availability.trace.unions import bulk
 from fedsim.common.arrays import Floats
 from fedsim.common.files import UNREADABLE
 from fedsim.common.hints import did_you_mean

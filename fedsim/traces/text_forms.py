@@ -25,8 +25,8 @@ from typing import Any, NoReturn
 import numpy as np
 import polars as pl
 
+from fedsim.availability.trace.bulk import bulk
 from fedsim.availability.trace.rows import CONDITIONS, LONGEST_NAME, LONGEST_S, MOST_DEVICES, TraceError, TraceRows
-from fedsim.availability.trace.unions import bulk
 from fedsim.common.arrays import Floats
 from fedsim.common.memory import too_much
 

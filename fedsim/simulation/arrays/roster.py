@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 import simpy
 
-from fedsim.availability.batch import Reasons, levels
+from fedsim.availability.batch import Reasons
+from fedsim.availability.spells import levels
 from fedsim.common.arrays import Bits, Bools, Ints
 from fedsim.common.instants import DAY, FOREVER, MINUTE
 from fedsim.common.reasons import Reason
@@ -196,10 +197,8 @@ class ArrayRoster(Remembers):
                 spells = self._availability.spells(clients[some], since, until)
                 if self.connections is not None:
                     spells = self.connections.cut(clients[some], spells, since, until)
+                spells = spells.clip(free[some[spells.who]], FOREVER)
                 who, starts, ends = spells
-                starts = np.maximum(starts, free[some[who]])
-                ready = starts < ends
-                who, starts, ends = who[ready], starts[ready], ends[ready]
                 if block > 1:
                     instants, count = _intervals_at(who // block, starts, ends)
                     whole = np.flatnonzero(count == block)
