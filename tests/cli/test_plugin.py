@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fedsim import _ROLES
+from fedsim.scenario.roles import ROLES
 from tests.command import fedsim, fedsim_process, variables
 from tests.conftest import LIMIT_S
 from tests.test_faulty_plugins import FAULTS
@@ -41,7 +41,7 @@ QUICK = [*range(4), *range(5, 12), 19, *range(29, 33), *range(34, 38)]  # of `FA
 
 
 @pytest.mark.parametrize(
-    "role", [role if role == "metric" else pytest.param(role, marks=pytest.mark.long) for role in _ROLES]
+    "role", [role if role == "metric" else pytest.param(role, marks=pytest.mark.long) for role in ROLES]
 )
 def test_a_skeleton_works_as_it_is(role: str, tmp_path: Path) -> None:
     name = role.replace(" ", "_")
