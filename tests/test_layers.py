@@ -34,15 +34,11 @@ ROOMS = [
 ]
 """In the order in which the data pass them, but for `common`, which all use."""
 
-_NAMES_ROLES = "fedsim.scenario.roles"
 EXCEPTIONS = {("fedsim.run.run", "pages"), ("fedsim.trials.sweep", "pages")}
-EXCEPTIONS |= {(_NAMES_ROLES, home.split(".")[1]) for home in ROLES.values()}
+EXCEPTIONS |= {("fedsim.scenario.roles", home.split(".")[1]) for home in ROLES.values()}
 """Whoever holds a run, or a sweep in a notebook, looks there for its page, and a run directory is complete with its
 page. These are the two places where a room asks a later one, in the midst of a method; pages take runs, so that they
 alone may close a circle. And what a scenario may name is read from the classes that later rooms register."""
-_BY_NAME = {"fedsim", "fedsim.ci.plugin_checks", "fedsim.common.later", "fedsim.common.registry", _NAMES_ROLES}
-_BY_NAME |= {"fedsim.learning.problems.torch_module", "fedsim.trials.own_modules"}
-"""Whoever imports what a text names: classes of people's own, other packages, and what stands in a registry's texts."""
 
 
 class Import(NamedTuple):
@@ -141,11 +137,6 @@ def test_no_exception_is_left_over() -> None:
 )
 def test_an_import_upwards_is_found_wherever_it_stands(source: str) -> None:
     assert len(upward(imports("fedsim.scenario.units", source, modules()))) == 1
-
-
-def test_what_is_imported_by_a_text_is_imported_where_that_is_known() -> None:
-    named = re.compile(r"\b(import_module|__import__)\b")
-    assert {name for name, file in modules().items() if named.search(file.read_text(encoding="utf-8"))} == _BY_NAME
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:
