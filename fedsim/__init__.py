@@ -82,18 +82,6 @@ _HOMES = {
     "simulate": "fedsim.run.simulate",
     "sweep": "fedsim.trials.sweep",
 }
-_ROLES = {
-    "availability model": "fedsim.availability.models:MODELS",
-    "chart": "fedsim.pages.charts:CHARTS",
-    "law": "fedsim.population.distributions:DISTRIBUTIONS",
-    "matching policy": "fedsim.selection.matching:POLICIES",
-    "metric": "fedsim.measure.metrics:METRICS",
-    "optimizer": "fedsim.learning.optimizers:OPTIMIZERS",
-    "privacy mechanism": "fedsim.privacy.mechanisms:MECHANISMS",
-    "problem": "fedsim.learning.problems:PROBLEMS",
-    "selection law": "fedsim.selection.laws:LAWS",
-    "server update": "fedsim.learning.server_updates:SERVER_UPDATES",
-}
 _T = TypeVar("_T", bound=type)
 
 
@@ -115,12 +103,12 @@ def register(role: str, name: str) -> Callable[[_T], _T]:
     PluginError
         Where a class is decorated that lacks what the role needs.
     """
-    if role not in _ROLES:
-        raise ValueError(f"{role!r} is not something that can be registered; known are {', '.join(sorted(_ROLES))}")
+    from fedsim.scenario.roles import ROLES, registry_of
+
+    if role not in ROLES:
+        raise ValueError(f"{role!r} is not something that can be registered; known are {', '.join(sorted(ROLES))}")
     if not isinstance(name, str):
         raise TypeError(f"name must be text, not {name!r}")
-    from fedsim.common.registry import registry_of
-
     decorator: Callable[[_T], _T] = registry_of(role).register(name)
     return decorator
 

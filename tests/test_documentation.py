@@ -13,6 +13,7 @@ from typer.main import get_command
 import fedsim
 from fedsim.cli import app
 from fedsim.common import registry
+from fedsim.scenario.roles import ROLES, registry_of
 from tests import command as command_line
 from tests.consoles import consoles
 
@@ -23,7 +24,7 @@ PAGES = [Path("README.md"), *sorted(Path("docs").rglob("*.md"))]
 def test_python_examples(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a page registers is forgotten after it."""
     monkeypatch.setattr(registry, "_REGISTERED", {*registry._REGISTERED})
-    for each in map(registry.registry_of, fedsim._ROLES):
+    for each in map(registry_of, ROLES):
         monkeypatch.setattr(each, "_registered", {**each._registered})
     failed, _ = doctest.testfile(str(page.resolve()), module_relative=False, optionflags=doctest.ELLIPSIS)
     assert failed == 0

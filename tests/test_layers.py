@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pytest
 
 import fedsim
+from fedsim.scenario.roles import ROLES
 
 ROOT = Path(fedsim.__file__).parent
 ROOMS = [
@@ -34,9 +35,10 @@ ROOMS = [
 """In the order in which the data pass them, but for `common`, which all use."""
 
 EXCEPTIONS = {("fedsim.run.run", "pages"), ("fedsim.trials.sweep", "pages")}
+EXCEPTIONS |= {("fedsim.scenario.roles", home.split(".")[1]) for home in ROLES.values()}
 """Whoever holds a run, or a sweep in a notebook, looks there for its page, and a run directory is complete with its
 page. These are the two places where a room asks a later one, in the midst of a method; pages take runs, so that they
-alone may close a circle."""
+alone may close a circle. And what a scenario may name is read from the classes that later rooms register."""
 
 
 class Import(NamedTuple):
@@ -68,6 +70,8 @@ def imports(name: str, source: str, known: dict[str, Path]) -> Iterator[Import]:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):  # a registry's "module:Class"
             module, colon, _ = node.value.partition(":")
             named = [module] if colon and module in known else []
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "registry_of":  # which imports the role's home
+            named = [ROLES[each.value].partition(":")[0] for each in node.args if isinstance(each, ast.Constant)]
         else:
             continue
         yield from (Import(name, node.lineno, each) for each in named if each.partition(".")[0] == ROOT.name)
@@ -128,6 +132,7 @@ def test_no_exception_is_left_over() -> None:
         "def later():\n    import fedsim.pages.page",
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from fedsim.cli.main import app",
         "KNOWN = {'page': 'fedsim.pages.page:Page'}",
+        "kind = registry_of('optimizer').find('fedavg')",
     ],
 )
 def test_an_import_upwards_is_found_wherever_it_stands(source: str) -> None:

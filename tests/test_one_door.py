@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 import fedsim
+from fedsim.scenario.roles import ROLES
 from tests.conftest import LIMIT_S
 
 pytestmark = pytest.mark.long
@@ -187,7 +188,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def add(root: Path, role: str, text: str) -> None:
     """Write the file of a role beside those that come with the package, and one line in its registry."""
-    module, _, _ = fedsim._ROLES[role].partition(":")
+    module, _, _ = ROLES[role].partition(":")
     file = Path(str(import_module(module).__file__)).relative_to(Path(fedsim.__file__).parent.parent)
     folder = file.parent
     written = re.sub(r"^        ", "", text.strip("\n"), flags=re.MULTILINE)
@@ -220,7 +221,7 @@ def command(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_every_role_is_added() -> None:
-    assert set(ADDED) == set(fedsim._ROLES)
+    assert set(ADDED) == set(ROLES)
 
 
 def test_a_scenario_with_all_of_them_runs(tree: Path) -> None:

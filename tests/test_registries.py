@@ -4,13 +4,13 @@ from importlib import import_module
 
 import pytest
 
-import fedsim
 from fedsim.common.registry import Registry
+from fedsim.scenario.roles import ROLES
 
 
-@pytest.mark.parametrize("role", fedsim._ROLES)
+@pytest.mark.parametrize("role", ROLES)
 def test_built_in_ones_come_through_the_door(role: str) -> None:
-    module, _, name = fedsim._ROLES[role].partition(":")
+    module, _, name = ROLES[role].partition(":")
     registry = getattr(import_module(module), name)
     assert isinstance(registry, Registry)
     assert registry.noun == role

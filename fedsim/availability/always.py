@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedsim.availability.batch import Batch, Spells
+from fedsim.availability.batch import Batch
 from fedsim.availability.civil import Place
 from fedsim.availability.model import ExactModel, Pieces
+from fedsim.availability.spells import Spells
 from fedsim.common.arrays import Bools, Ints
 from fedsim.common.instants import FOREVER
 from fedsim.common.keyed import Stream
@@ -32,4 +33,4 @@ class AlwaysBatch(Batch):
 
     def spells(self, clients: Ints, since: int, until: int) -> Spells:
         count = len(clients)
-        return Spells(np.arange(count), np.full(count, since), np.full(count, until))
+        return Spells(np.arange(count), np.full(count, since), np.full(count, until), count)

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -11,10 +11,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from fedsim.availability.batch import Batch, PossibleClients, Reasons, Spells, concatenate
+from fedsim.availability.batch import Batch, PossibleClients, Reasons
 from fedsim.availability.civil import Place
 from fedsim.availability.model import AvailabilityModel, Batched, Pieces, pieces
 from fedsim.availability.models import availability_models
+from fedsim.availability.spells import Spells
 from fedsim.availability.trace import RecordedAvailability
 from fedsim.common.arrays import Bits, Bools, Ints
 from fedsim.common.instants import FOREVER
@@ -78,7 +79,7 @@ class WalkedBatch(Batch):
             for start, end in self._walk(client).to(until)
             if start < until and end > since
         ]
-        return Spells(*np.array(found, dtype=np.int64).reshape(-1, 3).T)
+        return Spells(*np.array(found, dtype=np.int64).reshape(-1, 3).T, len(clients))
 
     def leaves(self, clients: Ints, since: int, until: int) -> Ints:
         gone = np.full(len(clients), FOREVER)
@@ -223,7 +224,7 @@ class PopulationAvailability:
         if len(self.batches) == 1:
             return self.batches[0].spells(clients, since, until)
         parts = ((own, batch.spells(clients[own], since, until)) for batch, own in self._split(clients))
-        return concatenate(part._replace(who=own[part.who]) for own, part in parts)
+        return Spells.together((replace(part, who=own[part.who]) for own, part in parts), len(clients))
 
     def leaves(self, clients: Ints, since: int, until: int) -> Ints:
         return self._ask_each(clients, np.int64, lambda batch, some, _: batch.leaves(some, since, until))

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.availability.batch import Batch, Spells, concatenate, touching_joined
+from fedsim.availability.batch import Batch
 from fedsim.availability.civil import Place
 from fedsim.availability.model import ExactModel, Pieces
+from fedsim.availability.spells import Spells
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.instants import FOREVER, SECOND, each_to_ms
 from fedsim.common.keyed import Stream
@@ -168,9 +169,10 @@ class RenewalBatch(Batch):
         for who, begun, now in self._states(clients, since, until):
             # A length of 0 is passed over, and the device stays on.
             touches |= bool(parts) and bool((now.number - last[who]).max() > 1)
-            parts.append(Spells(who[now.on], begun[now.on], np.minimum(now.end, until)[now.on]))
+            parts.append(Spells(who, begun, np.minimum(now.end, until), len(clients)).where(now.on))
             last[who] = now.number
-        return touching_joined(parts) if touches else concatenate(parts)
+        found = Spells.together(parts, len(clients))
+        return found.joined() if touches else found
 
     def leaves(self, clients: Ints, since: int, until: int) -> Ints:
         gone = np.full(len(clients), FOREVER)

@@ -13,9 +13,10 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from fedsim.availability.batch import Reasons, Spells, concatenate, subtract
+from fedsim.availability.batch import Reasons
 from fedsim.availability.civil import Place
 from fedsim.availability.population import PopulationAvailability, Strata, population_availability
+from fedsim.availability.spells import Spells
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.errors import Mistake, PluginError
 from fedsim.common.hints import did_you_mean
@@ -151,51 +152,41 @@ class Outages:
 
     def at(self, clients: Ints, instant: int) -> Bools:
         """Return whether each client is out because of a shock."""
-        out = np.zeros(len(clients), dtype=np.bool_)
-        out[self.spells(clients, instant, instant + 1).who] = True
-        return out
+        return self.spells(clients, instant, instant + 1).has
 
     def spells(self, clients: Ints, since: int, until: int) -> Spells:
         """Return when shocks that run within [since, until) take the clients out: not cut, possibly overlapping."""
-        return concatenate(self._spells(clients, since, until))
+        return Spells.together(self._spells(clients, since, until), len(clients))
 
     def reachable(self, client: int, since: int) -> Iterator[tuple[int, int]]:
-        """Yield the maximal intervals in which no shock has a client out, in order, from an instant on.
-
-        A last one ends at `FOREVER`. A pair with start == end only says that no interval starts before it.
-        """
+        """Yield when no shock has a client out, from an instant on, in pieces as in `AvailabilityModel.intervals`."""
         own = replace(self, layers=[layer for layer in self.layers if layer.strata[self.stratum[client]]])
         last = max((layer.times.last for layer in own.layers), default=-1)
         if self.joins is not None and self.leaves is not None:
             last = max(last, *(int(each[client]) for each in (self.joins, self.leaves) if each[client] < FOREVER))
-        free, reached = since, since  # no shock is known to have it out from `free` on
-        while free < FOREVER:
-            _, starts, ends = own.spells(np.array([client]), reached, reached + _WINDOW)
-            for start, end in sorted(zip(starts.tolist(), ends.tolist(), strict=True)):
-                if free < start:
-                    yield free, start
-                free = max(free, end)
-            reached += _WINDOW
-            if reached > last and free < FOREVER:
-                yield free, FOREVER
-                return
-            if reached < free < FOREVER:
-                yield free, free
+        while since < FOREVER:
+            until = since + _WINDOW if since <= last else FOREVER
+            free = own.spells(np.array([client]), since, until).complement(since, until)
+            yield from zip(free.starts.tolist(), free.ends.tolist(), strict=True)
+            if until < FOREVER:
+                yield until, until
+            since = until
 
     def for_good(self, clients: Ints, until: int) -> Ints:
         """Return from when on each client is out for ever; `FOREVER` where that is not by `until`."""
         found = np.full(len(clients), FOREVER)
         lasting = replace(self, layers=[layer for layer in self.layers if layer.endless])
-        who, starts, ends = lasting.spells(clients, 0, until + 1)
-        np.minimum.at(found, who[ends == FOREVER], starts[ends == FOREVER])
+        spells = lasting.spells(clients, 0, until + 1)
+        endless = spells.where(spells.ends == FOREVER)
+        np.minimum.at(found, endless.who, endless.starts)
         return found
 
     def _spells(self, clients: Ints, since: int, until: int) -> Iterator[Spells]:
         if self.joins is not None and self.leaves is not None:
             joins, leaves = self.joins[clients], self.leaves[clients]
             early, gone = np.flatnonzero(joins > since), np.flatnonzero(leaves < until)
-            yield Spells(early, np.zeros_like(early), joins[early])
-            yield Spells(gone, leaves[gone], np.full_like(gone, FOREVER))
+            yield Spells(early, np.zeros_like(early), joins[early], len(clients))
+            yield Spells(gone, leaves[gone], np.full_like(gone, FOREVER), len(clients))
         for layer in self.layers:
             # A device that recovers may be out long after the shock.
             happening = layer.times.within(since if layer.recovery is None else -FOREVER, until)
@@ -210,8 +201,7 @@ class Outages:
                 if layer.recovery is not None:
                     u = self.recoveries.uniforms(clients[who], layer.key + number)
                     ends = ends + _to_ms(layer.recovery.draw(u))
-                lasting = ends > np.maximum(starts, since)
-                yield Spells(who[lasting], starts[lasting], ends[lasting])
+                yield Spells(who, starts, ends, len(clients)).where(ends > np.maximum(starts, since))
 
     def _hit(self, clients: Ints, layer: Layer, number: Ints) -> Bools:
         """Return whether each shock (m,) hits each client (n,): (m, n)."""
@@ -366,14 +356,14 @@ class ShockedAvailability(PopulationAvailability):
     def ends(self, clients: Ints, instant: int, until: Ints) -> Ints:
         found = super().ends(clients, instant, until)
         if len(clients):
-            who, starts, _ = self.outages.spells(clients, instant, int(until.max()) + 1)
-            in_time = starts <= until[who]
-            np.minimum.at(found, who[in_time], starts[in_time])
+            out = self.outages.spells(clients, instant, int(until.max()) + 1)
+            out = out.where(out.starts <= until[out.who])
+            np.minimum.at(found, out.who, out.starts)
         return found
 
     def spells(self, clients: Ints, since: int, until: int) -> Spells:
         found, out = super().spells(clients, since, until), self.outages.spells(clients, since, until)
-        return subtract(found, out, len(clients)) if len(out.who) else found
+        return found.less(out) if len(out.who) else found
 
     def leaves(self, clients: Ints, since: int, until: int) -> Ints:
         """Return from when each client is never available again; `FOREVER` if after `until`.

@@ -12,11 +12,9 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from fedsim import _ROLES
 from fedsim.common.errors import FedsimError, PluginError, RunError, ScenarioError, StalledError, line_of, told
 from fedsim.common.files import write_text
 from fedsim.common.json_files import as_json
-from fedsim.common.registry import registry_of
 from fedsim.learning.problems.problem import has_optimum
 from fedsim.log.journal import Journal
 from fedsim.population.distributions import distribution
@@ -26,6 +24,7 @@ from fedsim.run.repeated import small_scenario, told_of
 from fedsim.run.simulate import record, simulate
 from fedsim.scenario import let_import_from
 from fedsim.scenario.document import Allowance, read_document
+from fedsim.scenario.roles import ROLES, registry_of
 
 _Draw = Callable[[Path], None]
 _Told = dict[str, str]
@@ -64,14 +63,14 @@ def classes_in(file: Path, name: str = "") -> list[tuple[str, type]]:
     for key, each in vars(module).items():
         if isinstance(each, type) and each.__module__ == file.stem and name in {"", key}:
             fits = list[str]()
-            for role in _ROLES:
+            for role in ROLES:
                 with suppress(FedsimError):
                     registry_of(role).find(f"{file.stem}:{key}")
                     fits.append(role)
             if fits:  # a problem may have `select`
                 found.append((max(fits, key=lambda fit: len(vars(registry_of(fit).protocol))), each))
     if not found:
-        raise RunError(f"{file} has no {name or 'class'} with all methods of a role: {', '.join(_ROLES)}")
+        raise RunError(f"{file} has no {name or 'class'} with all methods of a role: {', '.join(ROLES)}")
     return found
 
 

@@ -6,16 +6,19 @@ from typing import Annotated
 
 from typer import Argument, BadParameter, Exit, Option, Typer
 
-from fedsim import _ROLES
 from fedsim.cli import options
 from fedsim.common.errors import PluginError
 from fedsim.common.messages import complain, keep_quiet, say, say_json
-from fedsim.common.registry import registry_of
 
 plugin_app = Typer(
     name="plugin", cls=options.CommandGroup, help="Classes of your own: begin one, and check it.", no_args_is_help=True
 )
-_ROLE_NAMES = ", ".join(role.replace(" ", "-") for role in _ROLES)
+_SKELETONS = {
+    each.name.removesuffix(".txt"): each
+    for each in (files("fedsim.cli") / "skeletons").iterdir()
+    if each.name != "test.txt"
+}
+_ROLE_NAMES = ", ".join(sorted(name.replace("_", "-") for name in _SKELETONS))
 
 
 @plugin_app.command("new")
@@ -27,15 +30,13 @@ def new_command(
     """Write a class that works, to be changed into your own, and its test beside it."""
     from fedsim.common.files import write_new
 
-    if (known := role.replace("-", " ").replace("_", " ")) not in _ROLES:
+    if (name := role.replace("-", "_").replace(" ", "_")) not in _SKELETONS:
         raise BadParameter(f"{role!r} is none of {_ROLE_NAMES}", param_hint="ROLE")
-    name = known.replace(" ", "_")
     file = out or Path(f"my_{name}.py")
     if file.suffix != ".py" or not file.stem.isidentifier():
         raise BadParameter(f"{str(file)!r} cannot be imported: it must be a name such as my_law.py", param_hint="--out")
-    skeletons = files("fedsim.cli") / "skeletons"
-    code, test = (skeletons / f"{name}.txt").read_text(encoding="utf-8").split("# --- test ---\n")
-    common = (skeletons / "test.txt").read_text(encoding="utf-8")
+    code, test = _SKELETONS[name].read_text(encoding="utf-8").split("# --- test ---\n")
+    common = (files("fedsim.cli") / "skeletons" / "test.txt").read_text(encoding="utf-8")
     written = {file: code.rstrip() + "\n", file.with_name(f"test_{file.name}"): common + test}
     written = {path: text.replace("MODULE", file.stem) for path, text in written.items()}
     write_new(written, "choose another name by --out, or replace it with --force", force=force)
@@ -63,6 +64,7 @@ def check_command(
     """Use classes of your own in both engines, in another process, in a resumed run, and in other small federations."""
     from fedsim.ci.plugin_checks import check_class, classes_in
     from fedsim.scenario.document import Document
+    from fedsim.scenario.roles import registry_of
 
     given, tell = Document({}), keep_quiet if as_json else say
     for each in values or []:

@@ -91,12 +91,18 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
         """The names of those that come with fedsim, in their order."""
         return tuple(self._builtin)
 
-    def options_of(self, cls: type) -> dict[str, Parameter]:
-        """Return the arguments of a class's constructor that a scenario gives as options."""
+    def options_of(self, cls: type) -> dict[str, tuple[Any, Any]]:
+        """Return the arguments of a class's constructor that a scenario gives as options, as pydantic's fields.
+
+        They are pairs of a type and a default, which is ``...`` where there is none.
+        """
         named = {Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY}
         provided = self._given | self._offered
-        found = self._parameters(cls).items()
-        return {name: each for name, each in found if each.kind in named and name not in provided}
+        return {
+            name: (type_of(cls, name), ... if each.default is Parameter.empty else each.default)
+            for name, each in self._parameters(cls).items()
+            if each.kind in named and name not in provided
+        }
 
     def typed(self, kind: str, options: Mapping[str, object]) -> dict[str, object]:
         """Return options as the constructor of a class wants them; one that is wrong stays as it is."""
@@ -198,8 +204,7 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
                     choice += f"{'' if known else ' of its own'}; every {self.noun} has {', '.join(self._beside)}"
                 meant = did_you_mean(name, [*known, *self._beside])
                 findings.append(((name,), f"unknown option {name!r}{meant}; {choice}"))
-        required = [name for name, parameter in known.items() if parameter.default is Parameter.empty]
-        unset = [name for name in required if name not in options]
+        unset = [name for name, (_, default) in known.items() if default is ... and name not in options]
         findings += [((name,), f"missing; {self.noun} {kind!r} needs it") for name in unset]
         if not findings and (further := getattr(cls, "check_options", None)):
             try:
@@ -252,15 +257,6 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
             raise self.error(f"the constructor of {cls.__name__!r} cannot be inspected: {error}") from error
 
 
-def registry_of(role: str) -> Registry[Any]:
-    """Return the registry of a role, such as ``optimizer``, by the table of the package: its room is imported here."""
-    from fedsim import _ROLES
-
-    module, _, name = _ROLES[role].partition(":")
-    registry: Registry[Any] = getattr(import_module(module), name)
-    return registry
-
-
 def is_own(kind: str) -> bool:
     """Say whether a kind is a user's own: ``module:Class``, or a name that a package or this process registered."""
     return ":" in kind or kind in _REGISTERED or kind in _entry_points()
@@ -286,6 +282,7 @@ def _entry_points() -> Mapping[str, Any]:
 signature_of = lru_cache(maxsize=256)(signature)  # asked for each point of a sweep, it took a fifth of planning it
 
 
+@lru_cache(maxsize=256)
 def _hints(cls: type) -> dict[str, Any]:
     """Return the annotations of the constructor, or none if one of them cannot be resolved."""
     try:
@@ -295,6 +292,11 @@ def _hints(cls: type) -> dict[str, Any]:
         return {}
 
 
+def type_of(cls: type, name: str) -> Any:
+    """Return the annotation of an argument of a class's constructor, `Any` without."""
+    return _hints(cls).get(name, Any)
+
+
 @lru_cache(maxsize=1024)  # made for each group of a population, it took two thirds of checking it
 def _adapter(cls: type, name: str) -> Any:
     """Return the `TypeAdapter` of an option; None where pydantic cannot check its type."""
@@ -302,7 +304,7 @@ def _adapter(cls: type, name: str) -> Any:
     from pydantic.errors import PydanticUserError
 
     try:
-        return TypeAdapter(_hints(cls).get(name, Any))
+        return TypeAdapter(type_of(cls, name))
     except (PydanticUserError, NameError):
         return None
 

@@ -18,11 +18,10 @@ import numpy as np
 
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import FedsimError, KeyPath, Mistake
-from fedsim.common.registry import registry_of
 from fedsim.population import Population
 from fedsim.population.sessions import longest_sessions
 from fedsim.scenario import Scenario
-from fedsim.scenario.component import Choice
+from fedsim.scenario.component import Component
 from fedsim.scenario.server import COIN_LAWS
 from fedsim.selection import LAWS, needs_feedback
 
@@ -179,9 +178,9 @@ def _two_in_one(scenario: Scenario, population: Population, cooldown_from: str) 
     return server.staleness is None and cooldown_from == "selected" and near
 
 
-def _weights(_scenario: Scenario, _population: Population, optimizer: Choice) -> bool:
+def _weights(_scenario: Scenario, _population: Population, optimizer: Component) -> bool:
     """Say whether the class of an optimizer does not say, for itself, that its weights ignore the schedule."""
-    registry = registry_of("optimizer")
+    registry = optimizer.registry
     try:
         kind: Any = registry.find(optimizer.kind)
     except FedsimError:  # which is told elsewhere

@@ -161,8 +161,8 @@ def _changes(
                 said.append(f"{name}: {_WORDS.get(key, key)} was {values[0][key]:.3g}, then {values[1][key]:.3g}")
     if check_ins is not None:
         spans = [Cleaning(*part).apply(check_ins).conditions for part in ((None, split), (split, over))]
-        before, after = (sum(float((each.ends - each.starts).sum()) for each in part.values()) for part in spans)
-        first = min(float(each.starts.min(initial=split)) for each in check_ins.conditions.values())
+        before, after = (sum(float((each.ends_s - each.starts_s).sum()) for each in part.values()) for part in spans)
+        first = min(float(each.starts_s.min(initial=split)) for each in check_ins.conditions.values())
         ratio = after / (over - split) / max(before / max(split - first, 1.0), 1e-9)
         if abs(ratio - 1) > 0.1:
             said.append(f"devices were available for {percent(ratio)} of the time that they were before")

@@ -10,11 +10,13 @@ import numpy as np
 import polars as pl
 
 from fedsim.availability.population import strata
+from fedsim.availability.spells import Spells, intersection
+from fedsim.availability.trace.bulk import extent
 from fedsim.availability.trace.rows import CleanTrace, TraceError
-from fedsim.availability.trace.unions import Spans, clip, extent, intersection, union
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import Mistake, ScenarioError
 from fedsim.common.files import UNREADABLE
+from fedsim.common.instants import each_to_ms, to_ms
 from fedsim.common.outcomes import COUNTED_OUTCOMES
 from fedsim.log import BUFFERED, GAUGES, PARTICIPATIONS, ROUNDS
 from fedsim.log.recorder import InMemoryLog
@@ -183,7 +185,7 @@ class _Watched:
     """
 
     clients: pl.DataFrame
-    spans: Spans
+    spans: Spells
     sessions: pl.DataFrame  # client, selected_s, ended_s: of all
     busy: pl.DataFrame  # the same, of those that began while their client was available, and as long as it was
     window: tuple[float, float]
@@ -194,28 +196,30 @@ class _Watched:
         numbers = clients.select("name", place=pl.int_range(pl.len()))
         place = pl.DataFrame({"name": trace.names}).join(numbers, on="name", how="left", maintain_order="left")["place"]
         there = intersection([*trace.conditions.values()])
-        owner, known = place.fill_null(-1).to_numpy()[there.devices], place.count()
-        spans, *_ = union(owner[owner >= 0], there.starts[owner >= 0], there.ends[owner >= 0], len(clients))
+        owner, known = place.fill_null(-1).to_numpy()[there.who], place.count()
+        own = there.where(owner >= 0)
+        spans = Spells(owner[owner >= 0], own.starts, own.ends, len(clients)).joined()
         first, last, *_ = extent([there], windows=trace.seen)
         begun = sessions["selected_s"].to_numpy()
-        of, row = spans.near(sessions["client"].to_numpy().astype(np.int64), begun, begun)
+        instant = each_to_ms(begun)
+        of, row = spans.near(sessions["client"].to_numpy().astype(np.int64), instant, instant)
         busy = sessions.select("client", "selected_s", "ended_s")[of]
-        busy = busy.with_columns(pl.min_horizontal("ended_s", pl.Series(spans.ends[row])))
+        busy = busy.with_columns(pl.min_horizontal("ended_s", pl.Series(spans.ends_s[row])))
         return cls(clients, spans, sessions, busy, (max(first, 0.0), min(last, ended_s)), known)
 
     @property
     def available(self) -> AvailableTime | None:
         """For which share of the time each client was available; None where that is no time."""
         first, last = self.window
-        inside = clip(self.spans, first, last)
-        total = np.bincount(inside.devices, inside.ends - inside.starts, minlength=len(self.clients))
+        inside = self.spans.clip(to_ms(first), to_ms(last))
+        total = np.bincount(inside.who, inside.ends_s - inside.starts_s, minlength=len(self.clients))
         return AvailableTime(np.arange(len(self.clients)), total / (last - first)) if last > first else None
 
     def eligible(self, rounds: pl.DataFrame) -> pl.DataFrame:
         """Return rounds with how many clients were eligible just before they selected."""
         at = rounds["selected_s"].fill_null(np.nan).to_numpy()
         begun, ended = self.busy["selected_s"].to_numpy(), self.busy["ended_s"].to_numpy()
-        count = _covering(self.spans.starts, self.spans.ends, at)
+        count = _covering(self.spans.starts_s, self.spans.ends_s, at)
         count -= np.searchsorted(np.sort(begun), at) - np.searchsorted(np.sort(ended), at, "right")
         seen = (at >= self.window[0]) & (at <= self.window[1])
         return rounds.with_columns(eligible=pl.Series(count).set(pl.Series(~seen), None))
@@ -231,8 +235,8 @@ class _Watched:
         for (group, zone), own in homes.group_by("group", "time_zone", maintain_order=True):
             mine = np.zeros(len(homes), dtype=np.bool_)
             mine[own["client"].to_numpy()] = True
-            there = mine[self.spans.devices]
-            available = _covering(self.spans.starts[there], self.spans.ends[there], times)
+            there = self.spans.where(mine[self.spans.who])
+            available = _covering(there.starts_s, there.ends_s, times)
             running, busy = (
                 _covering(part["selected_s"].to_numpy(), part["ended_s"].to_numpy(), times)
                 for each in (self.sessions, self.busy)

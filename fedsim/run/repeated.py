@@ -13,7 +13,7 @@ from typing import Any
 from fedsim.availability.population import strata
 from fedsim.common.errors import Mistake, told
 from fedsim.common.json_files import as_json, finite
-from fedsim.common.registry import is_own, registry_of
+from fedsim.common.registry import is_own
 from fedsim.measure.metrics.own import made_metrics
 from fedsim.population import build_population
 from fedsim.run.evaluate import evaluate, learner_of
@@ -22,6 +22,7 @@ from fedsim.run.run import Run
 from fedsim.scenario import Scenario
 from fedsim.scenario.component import Component, components
 from fedsim.scenario.document import Document
+from fedsim.scenario.roles import registry_of
 from fedsim.simulation import simulate_log, transitions_table
 
 _MOST_DEVICES, _WATCHED_S = 1_000, 172_800.0

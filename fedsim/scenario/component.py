@@ -7,7 +7,7 @@ keys, with its annotations and defaults; the strings after the attributes of the
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union, cast, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union, get_args
 
 from pydantic import (
     AfterValidator,
@@ -29,9 +29,10 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from fedsim.common.errors import KeyPath
-from fedsim.common.registry import installed, is_own, registry_of
+from fedsim.common.registry import Registry, installed, is_own
 from fedsim.scenario.model import Model, short_kind
 from fedsim.scenario.permissions import CodeName, FileName
+from fedsim.scenario.roles import registry_of
 
 
 class _Own:
@@ -74,6 +75,11 @@ class Component(Choice):
     def options(self) -> dict[str, Any]:
         """The keys beside `kind`."""
         return dict(self.model_extra or {})
+
+    @property
+    def registry(self) -> Registry[Any]:
+        """The registry that has its kind, where a scenario has put it."""
+        return registry_of(self._role)
 
     @property
     def typed_options(self) -> dict[str, Any] | None:
@@ -138,21 +144,26 @@ def _restored(role: str, use: str, registered: str, values: dict[str, Any], give
 def _model_of(name: str, role: str, use: Use) -> type[BuiltIn]:
     registry = registry_of(role)
     implementation = registry[name]
-    hints = get_type_hints(implementation.__init__, include_extras=True)
     fields: dict[str, Any] = {}
-    for option, parameter in registry.options_of(implementation).items():
-        hint, required = hints[option], parameter.default is parameter.empty
+    for option, (hint, default) in registry.options_of(implementation).items():
+        fields[option] = (hint, default)
         for mark in getattr(hint, "__metadata__", ()):
             if isinstance(mark, str) and mark in use.types:
-                hint, required = use.types[mark], required or not use.defaults
-        fields[option] = (hint, ... if required else parameter.default)
+                fields[option] = (use.types[mark], default if use.defaults else ...)
     fields["kind"] = (Literal[getattr(implementation, "kind", name)], ...)
     is_drawn = use.drawn is not None and not getattr(implementation, "fixed", False)
     bases: Any = (BuiltIn, use.drawn) if is_drawn else BuiltIn
+    made: type[BuiltIn] = _constructed(implementation, use.name.replace("_", " "), bases, fields)
+    made.role, made.use, made.registered = role, use, name
+    return made
+
+
+def _constructed(implementation: type, use: str, bases: Any, fields: Mapping[str, Any]) -> Any:
+    """Return the model of a kind: its fields are the arguments of a constructor, and its words those of the class."""
     words = (implementation.__doc__ or "").partition("\n\n")[0]
-    title = implementation.__name__ + use.name.title().replace("_", "")
-    made = cast("type[BuiltIn]", create_model(title, __base__=bases, __doc__=words, **fields))
-    made.implementation, made.role, made.use, made.registered = implementation, role, use, name
+    title = implementation.__name__ + use.title().replace(" ", "")
+    made: Any = create_model(title, __base__=bases, __doc__=words, **fields)
+    made.implementation = implementation
     return made
 
 
@@ -254,24 +265,19 @@ class _Kept:
             written = _bare(kinds) | Annotated[Union[tuple(kinds.values())], Discriminator("kind")] | written  # noqa: UP007
         return handler(TypeAdapter(written).core_schema)
 
-    def _model_of(self, name: str, implementation: type) -> type[Model]:
+    def _model_of(self, name: str, implementation: type) -> Any:
         class Closed(self.component):  # type: ignore[misc, name-defined]
             model_config = ConfigDict(extra="forbid")
 
-        hints = get_type_hints(implementation.__init__, include_extras=True)  # type: ignore[misc]
         fields: dict[str, Any] = {"kind": (Literal[name], ...)}
-        for option, parameter in registry_of(self.role).options_of(implementation).items():
+        for option, (hint, default) in registry_of(self.role).options_of(implementation).items():
+            plain = default is ... or isinstance(default, _PLAIN)
+            fields[option] = (hint, default if plain else Field(default_factory=list))
             try:
-                TypeAdapter(hint := hints[option])
+                TypeAdapter(hint)
             except PydanticSchemaGenerationError:  # an array, which no file can have
-                hint = Any
-            needed, plain = parameter.default is parameter.empty, isinstance(parameter.default, _PLAIN)
-            fields[option] = (hint, ... if needed else parameter.default if plain else Field(default_factory=list))
-        title = implementation.__name__ + self.role.title().replace(" ", "")
-        words = (implementation.__doc__ or "").partition("\n\n")[0]
-        made = cast("type[Model]", create_model(title, __base__=Closed, __doc__=words, **fields))
-        made.implementation = implementation  # type: ignore[attr-defined]
-        return made
+                fields[option] = (Any, fields[option][1])
+        return _constructed(implementation, self.role, Closed, fields)
 
 
 def all_in(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:

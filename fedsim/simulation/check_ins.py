@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.availability.batch import Reasons, Spells
+from fedsim.availability.batch import Reasons
 from fedsim.availability.population import PopulationAvailability, Strata
 from fedsim.availability.shocks import availability_of
+from fedsim.availability.spells import Spells
 from fedsim.common.arrays import Bits, Bools, Floats, Ints
 from fedsim.common.instants import HOUR, to_ms
 from fedsim.common.keyed import Purpose, Stream, stream
@@ -95,7 +96,7 @@ class Connections:
             each, at = np.unique(number[order], return_index=True)
             for one, own in zip(each.tolist(), np.split(order, at)[1:], strict=True):
                 kept[own] &= np.isin(rank[own], self.pace.members(one))
-        return Spells(spells.who[spell][kept], begins[kept], goes[kept])
+        return Spells(spells.who[spell], begins, goes, len(clients)).where(kept)
 
 
 class ConnectedAvailability:
@@ -131,7 +132,7 @@ class ConnectedAvailability:
     def spells(self, clients: Ints, since: int, until: int) -> Spells:
         here = np.flatnonzero(self._connections.within(since, until)[clients])
         who, starts, ends = self._availability.spells(clients[here], since, until)
-        return self._connections.cut(clients, Spells(here[who], starts, ends), since, until)
+        return self._connections.cut(clients, Spells(here[who], starts, ends, len(clients)), since, until)
 
 
 class Pace:

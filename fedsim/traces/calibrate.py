@@ -16,12 +16,13 @@ import numpy as np
 import polars as pl
 
 from fedsim.availability.civil import offset_at
+from fedsim.availability.spells import intersection
+from fedsim.availability.trace.bulk import extent
 from fedsim.availability.trace.pattern import Pattern, build_pattern
 from fedsim.availability.trace.rows import CleanTrace, TraceError
-from fedsim.availability.trace.unions import extent, intersection, select
 from fedsim.common.arrays import Bools, Floats
 from fedsim.common.formatting import percent
-from fedsim.common.instants import DAY_S, HOUR_S
+from fedsim.common.instants import DAY_S, HOUR_S, each_to_ms
 from fedsim.common.later import stats
 from fedsim.common.outcomes import HOWS
 from fedsim.scenario.sources import TimeSource
@@ -231,9 +232,9 @@ def _with_causes(table: pl.DataFrame, log: SessionLog, check_ins: CleanTrace) ->
     place = pl.Series(check_ins.names, dtype=pl.String)
     device = log.names.replace_strict(place, pl.int_range(len(place), eager=True), default=-1, return_dtype=pl.Int64)
     owner, begin = device.gather(table["client"]).to_numpy(), table["selected_s"].to_numpy()
-    of, row = spans.near(owner, begin - _SLACK_S, begin + _SLACK_S)
+    of, row = spans.near(owner, each_to_ms(begin - _SLACK_S), each_to_ms(begin + _SLACK_S))
     over = np.full(len(table), np.nan)
-    over[of] = spans.ends[row]
+    over[of] = spans.ends_s[row]
     inside, gone = np.isfinite(over), np.abs(over - table["ended_s"].to_numpy()) <= _TOGETHER_S
     failed = pl.Series((table["how"] == "dropped").to_numpy() & ~gone).set(pl.Series(~inside), None)
     outside = 1.0 - float(inside.mean())
@@ -264,8 +265,9 @@ def _of_class(
     keep = zones.is_not_null().to_numpy()
     kept, offset = _only(trace, keep), {zone: offset_at(ZoneInfo(zone), middle) for zone in zones.drop_nulls().unique()}
     later = zones.drop_nulls().replace_strict(offset, return_dtype=pl.Float64).to_numpy()
+    shift = each_to_ms(later)
     spans = {
-        condition: replace(each, starts=each.starts + later[each.devices], ends=each.ends + later[each.devices])
+        condition: replace(each, starts=each.starts + shift[each.who], ends=each.ends + shift[each.who])
         for condition, each in kept.spans.items()
     }
     seen = None if kept.seen is None else kept.seen + later[:, None] * [1.0, 1.0, 0.0]
@@ -274,7 +276,7 @@ def _of_class(
 
 def _only(trace: CleanTrace, keep: Bools) -> CleanTrace:
     names = tuple(name for name, kept in zip(trace.names, keep, strict=True) if kept)
-    spans = {condition: select(part, keep) for condition, part in trace.spans.items()}
+    spans = {condition: part.select(keep) for condition, part in trace.spans.items()}
     return CleanTrace(names, spans, trace.report, None if trace.seen is None else trace.seen[keep])
 
 
@@ -304,13 +306,13 @@ def _availability(trace: CleanTrace, base: datetime, time_zone: str) -> tuple[di
     best = min(errors, key=lambda kind: errors[kind])
     found = fit(whole, best, intervals=True)
     on = whole.spans
-    ends = int((on.ends < (whole.begin + whole.covered)).sum())
+    ends = int((on.ends_s < (whole.begin + whole.covered)).sum())
     return found.availability, {
         "held_out": {kind: error for kind, error in errors.items() if np.isfinite(error)},
         "judged_by": "other devices" if split is None else f"the last {days - round(_TRAINED * days)} days",
         "intervals": found.intervals,
         "devices": len(trace.names),
         "share": found.hours.of_trace,
-        "ends_per_hour": ends / float((on.ends - on.starts).sum()) * HOUR_S,
+        "ends_per_hour": ends / float((on.ends_s - on.starts_s).sum()) * HOUR_S,
         "problems": problems,
     }

@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from fedsim.availability import Place, available_at, build_model
+from fedsim.availability.spells import Spells
 from fedsim.availability.trace.pattern import Pattern
 from fedsim.availability.trace.rows import TraceError
-from fedsim.availability.trace.unions import Spans, select
 from fedsim.common.arrays import Floats
 from fedsim.common.instants import DAY_S
 from fedsim.common.keyed import Purpose, stream
@@ -130,11 +130,11 @@ def _fitted(pattern: Pattern, kind: FitKind) -> _Fitted:
 
 
 def _every_other(pattern: Pattern, first: int) -> Pattern:
-    keep = np.arange(len(pattern.spans)) % 2 == first
+    keep = np.arange(pattern.spans.count) % 2 == first
     if not keep.any():
         raise ValueError("there is one device")
-    parts = {name: select(part, keep) for name, part in pattern.conditions.items()}
-    spans, seen = select(pattern.spans, keep), select(pattern.seen, keep)
+    parts = {name: part.select(keep) for name, part in pattern.conditions.items()}
+    spans, seen = pattern.spans.select(keep), pattern.seen.select(keep)
     return replace(pattern, spans=spans, seen=seen, conditions=parts, names=pattern.names[first::2])
 
 
@@ -200,7 +200,7 @@ def _fit_habits(pattern: Pattern) -> _Fitted:
 _MODELS: Final[dict[FitKind, Callable[[Pattern], _Fitted]]] = {"renewal": _fit_renewal, "habits": _fit_habits}
 
 
-def hourly_shares(spans: Spans, seen: Spans) -> Floats:
+def hourly_shares(spans: Spells, seen: Spells) -> Floats:
     """Return the share of observed device time that is available in each of the 24 hours; NaN for hours never seen.
 
     Positions are civil time from midnight; `seen` is when each device was observed.
@@ -209,7 +209,7 @@ def hourly_shares(spans: Spans, seen: Spans) -> Floats:
         return seconds_by_hour(spans) / seconds_by_hour(seen)
 
 
-def seconds_by_hour(spans: Spans) -> Floats:
+def seconds_by_hour(spans: Spells) -> Floats:
     """Return how many seconds of some intervals, of all devices, lie in each of the 24 hours."""
     return np.array([seconds_in_hour(spans, hour).sum() for hour in range(24)])
 

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.availability.trace.unions import Spans
+from fedsim.availability.spells import Spells
 from fedsim.common.arrays import Bools, Floats, Ints
-from fedsim.common.instants import DAY_S, HOUR_S
+from fedsim.common.instants import DAY_S, HOUR_S, each_to_ms
 from fedsim.common.later import optimize, special, stats
 from fedsim.scenario.units import format_clock, format_duration
 from fedsim.traces.fit_renewal import CensoredLengths, fit_laws, limits
@@ -32,7 +32,7 @@ _QUIET = 0.05  # share of the uses whose pauses are read as single uses: those a
 _LARGEST_SIGMA, _MOST_SPREAD = 10.0, 3.0
 
 
-def charging_habits(spans: Spans, seen: Spans, weekday: int) -> dict[str, Any]:
+def charging_habits(spans: Spells, seen: Spells, weekday: int) -> dict[str, Any]:
     """Estimate the habits of charging, as they are written in a scenario.
 
     `spans` are the times on a charger in civil time from midnight of day 0, whose weekday is given (Monday is 0);
@@ -46,9 +46,9 @@ def charging_habits(spans: Spans, seen: Spans, weekday: int) -> dict[str, Any]:
     most = int((days.last - days.first).max(initial=0))
     if most < 2:
         raise ValueError(f"{most} whole days are too few to tell habits from; at least two are needed")
-    owners = spans.devices
-    whole = (spans.starts > begin[owners]) & (spans.ends < end[owners])
-    starts, lengths, devices = spans.starts[whole], (spans.ends - spans.starts)[whole], owners[whole]
+    owners = spans.who
+    whole = (spans.starts_s > begin[owners]) & (spans.ends_s < end[owners])
+    starts, lengths, devices = spans.starts_s[whole], (spans.ends_s - spans.starts_s)[whole], owners[whole]
     # A night belongs to the day in which it begins, up to noon of the next.
     day = np.floor((starts - DAY_S / 2) / DAY_S).astype(np.int64)
     evening = starts - day * DAY_S
@@ -125,11 +125,12 @@ class _WholeDays(NamedTuple):
 
 
 def _top_ups(
-    starts: Floats, lengths: Floats, devices: Ints, days: _WholeDays, spans: Spans, weekday: int
+    starts: Floats, lengths: Floats, devices: Ints, days: _WholeDays, spans: Spells, weekday: int
 ) -> dict[str, Any]:
     """Estimate the short sessions: what begins while a device is on the charger already cannot be seen to begin."""
-    first, last = (each[spans.devices] * DAY_S for each in days)
-    whole = replace(spans, starts=spans.starts.clip(first, last), ends=spans.ends.clip(first, last))
+    first, last = (each[spans.who] * DAY_S for each in days)
+    starts_ms, ends_ms = (each_to_ms(each.clip(first, last)) for each in (spans.starts_s, spans.ends_s))
+    whole = replace(spans, starts=starts_ms, ends=ends_ms)
     days_of, day = days.numbers(weekday), np.floor(starts / DAY_S).astype(np.int64)
     weekend = (weekday + np.arange(7)) % 7 >= 5
     expected = np.zeros((2, 24))  # sessions of all devices, those that cannot be seen included
@@ -174,26 +175,26 @@ def _to_minutes(seconds: float) -> float:
     return 60.0 * round(seconds / 60)
 
 
-def idle_habits(spans: Spans, seen: Spans) -> dict[str, Any]:
+def idle_habits(spans: Spells, seen: Spells) -> dict[str, Any]:
     """Estimate the use of the screen, as it is written in a scenario.
 
     `spans` are the idle times in civil time from midnight of day 0; `seen` is when each device was observed. Raises a
     `ValueError` if too few uses were observed.
     """
-    devices = spans.devices
+    devices = spans.who
     same = devices[1:] == devices[:-1]
-    starts, lengths, users = spans.ends[:-1][same], (spans.starts[1:] - spans.ends[:-1])[same], devices[1:][same]
+    starts, lengths, users = spans.ends_s[:-1][same], (spans.starts_s[1:] - spans.ends_s[:-1])[same], devices[1:][same]
     if len(starts) < _FEWEST:
         raise ValueError(
             f"{len(starts)} uses of the screen are too few to tell habits from; at least {_FEWEST} are needed"
         )
     hours = (starts // HOUR_S % 24).astype(np.int64)
-    ended = spans.ends < limits(seen)[1][spans.devices]
-    counts = np.zeros((len(spans), 24))
-    np.add.at(counts, (devices[ended], (spans.ends[ended] // HOUR_S % 24).astype(np.int64)), 1.0)
+    ended = spans.ends_s < limits(seen)[1][spans.who]
+    counts = np.zeros((spans.count, 24))
+    np.add.at(counts, (devices[ended], (spans.ends_s[ended] // HOUR_S % 24).astype(np.int64)), 1.0)
     rates = _rates(counts, time_by_hour(spans))
     settle = _settled(lengths)
-    busy = _busy(rates, time_by_hour(seen), float((spans.ends - spans.starts).sum()))
+    busy = _busy(rates, time_by_hour(seen), float((spans.ends_s - spans.starts_s).sum()))
     # At low rates a pause is one use and the time to settle after it.
     rate = rates[users, hours]
     single = lengths[rate <= np.quantile(rate, _QUIET)] - settle
@@ -268,7 +269,7 @@ def _lognormal(median: float, sigma: float) -> dict[str, Any]:
     return {"kind": "lognormal", "median": written, "sigma": round(min(sigma, _LARGEST_SIGMA), 3)}
 
 
-def seconds_in_hour(spans: Spans, hour: int, some_days: Bools = np.ones(7, dtype=np.bool_)) -> Floats:  # noqa: B008
+def seconds_in_hour(spans: Spells, hour: int, some_days: Bools = np.ones(7, dtype=np.bool_)) -> Floats:  # noqa: B008
     """Return how many seconds of each interval (n,) lie in one of the 24 hours, of some days in seven.
 
     Positions are civil time from midnight of day 0, the first of the seven.
@@ -280,10 +281,10 @@ def seconds_in_hour(spans: Spans, hour: int, some_days: Bools = np.ones(7, dtype
         today = np.clip(times - day * DAY_S - hour * HOUR_S, 0, HOUR_S) * some_days[day % 7]
         return np.asarray(HOUR_S * (day // 7 * earlier[7] + earlier[day % 7]) + today, dtype=np.float64)
 
-    return passed(spans.ends) - passed(spans.starts)
+    return passed(spans.ends_s) - passed(spans.starts_s)
 
 
-def time_by_hour(spans: Spans) -> Floats:
+def time_by_hour(spans: Spells) -> Floats:
     """Return how many seconds of each device's intervals lie in each of the 24 hours, shape (devices, 24)."""
-    held = (np.bincount(spans.devices, seconds_in_hour(spans, hour), len(spans)) for hour in range(24))
+    held = (np.bincount(spans.who, seconds_in_hour(spans, hour), spans.count) for hour in range(24))
     return np.column_stack(list(held))

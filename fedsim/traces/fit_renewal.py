@@ -17,8 +17,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
+from fedsim.availability.spells import Spells
 from fedsim.availability.trace.pattern import Pattern
-from fedsim.availability.trace.unions import Spans, select
 from fedsim.common.arguments import IN_A_FILE
 from fedsim.common.arrays import Bools, Floats
 from fedsim.common.later import optimize, special, stats
@@ -55,12 +55,12 @@ class FittedLaw:
     ks: float
 
 
-def lengths_on_and_off(spans: Spans, seen: Spans) -> dict[str, CensoredLengths]:
+def lengths_on_and_off(spans: Spells, seen: Spells) -> dict[str, CensoredLengths]:
     """Return the lengths ``on`` and ``off`` of a trace; `seen` is when each device was observed, once or more often."""
-    of, window = seen.near(spans.devices, spans.starts, spans.starts)
-    starts, ends = spans.starts[of], spans.ends[of]
-    lengths, end = ends - starts, seen.ends[window]
-    known, open_ = starts > seen.starts[window], ends >= end
+    of, window = seen.near(spans.who, spans.starts, spans.starts)
+    starts, ends = spans.starts_s[of], spans.ends_s[of]
+    lengths, end = ends - starts, seen.ends_s[window]
+    known, open_ = starts > seen.starts_s[window], ends >= end
     on = CensoredLengths(lengths[known & ~open_], lengths[known & open_])
     same = window[1:] == window[:-1]
     last = np.append(~same, np.ones(min(len(ends), 1), dtype=np.bool_))
@@ -68,11 +68,11 @@ def lengths_on_and_off(spans: Spans, seen: Spans) -> dict[str, CensoredLengths]:
     return {"on": on, "off": CensoredLengths((starts[1:] - ends[:-1])[same], tail[tail > 0])}
 
 
-def limits(seen: Spans) -> tuple[Floats, Floats]:
+def limits(seen: Spells) -> tuple[Floats, Floats]:
     """Return from when and to when each device was observed in all; infinities, the wrong way round, where not."""
-    begin, end = np.full(len(seen), np.inf), np.full(len(seen), -np.inf)
-    np.minimum.at(begin, seen.devices, seen.starts)
-    np.maximum.at(end, seen.devices, seen.ends)
+    begin, end = np.full(seen.count, np.inf), np.full(seen.count, -np.inf)
+    np.minimum.at(begin, seen.who, seen.starts_s)
+    np.maximum.at(end, seen.who, seen.ends_s)
     return begin, end
 
 
@@ -263,7 +263,7 @@ def renewal_intervals(pattern: Pattern, kinds: Mapping[str, str], open_: str) ->
     the laws by the same data, nor for an exponential process being taken for a Weibull one. Raises a `ValueError` if
     there are fewer than two devices for each group.
     """
-    devices = len(pattern.spans)
+    devices = pattern.spans.count
     if devices < 2 * GROUPS:
         raise ValueError(f"{devices} devices are too few for intervals; at least {2 * GROUPS} are needed")
     without = [_fit_kept(pattern, kinds, open_, np.arange(devices) % GROUPS != group) for group in range(GROUPS)]
@@ -285,7 +285,7 @@ def interval_of(values: Sequence[float], centre: float, scale: float) -> tuple[f
 
 def _fit_kept(pattern: Pattern, kinds: Mapping[str, str], open_: str, keep: Bools) -> dict[str, dict[str, float]]:
     """Return the parameters of the laws, as far as they can be fitted to some devices as the model was to all."""
-    spans, seen = select(pattern.spans, keep), select(pattern.seen, keep)
+    spans, seen = pattern.spans.select(keep), pattern.seen.select(keep)
     lengths, share = lengths_on_and_off(spans, seen), available_share(spans, seen)
     found, mean = dict[str, dict[str, float]](), None
     for name in ("off", "on") if open_ == "on" else ("on", "off"):
@@ -298,9 +298,9 @@ def _fit_kept(pattern: Pattern, kinds: Mapping[str, str], open_: str, keep: Bool
     return found
 
 
-def available_share(spans: Spans, seen: Spans) -> float:
+def available_share(spans: Spells, seen: Spells) -> float:
     """Return the share of the time that devices were observed in which they are available."""
-    return float((spans.ends - spans.starts).sum()) / float((seen.ends - seen.starts).sum())
+    return float((spans.ends_s - spans.starts_s).sum()) / float((seen.ends_s - seen.starts_s).sum())
 
 
 def mean_ratio(share: float, open_: str) -> float:

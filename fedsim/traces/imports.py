@@ -9,6 +9,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 import polars as pl
 
+from fedsim.availability.spells import Spells
+from fedsim.availability.trace.bulk import extent
 from fedsim.availability.trace.rows import (
     LARGEST_FILE,
     SEEN,
@@ -21,8 +23,8 @@ from fedsim.availability.trace.rows import (
     check_file,
     clean,
 )
-from fedsim.availability.trace.unions import RESOLUTION_S, Spans, clip, extent, union
 from fedsim.common.files import write_bytes, write_table
+from fedsim.common.instants import to_ms
 from fedsim.traces.table_form import SUFFIXES, ForeignTable, read_foreign_table, since_base
 from fedsim.traces.text_forms import Events, position, read_json
 
@@ -55,22 +57,20 @@ class Cleaning:
             stray, kept = found.stray, found.kept
             if seen is not None:
                 seen = np.column_stack([np.full((len(seen), 2), found.first), seen[:, 2]])
-                seen[found.seen.devices, :2] = np.column_stack([found.seen.starts, found.seen.ends])
-        part = {name: clip(spans, since, until) for name, spans in zip(trace.spans, kept, strict=True)}
+                seen[found.seen.who, :2] = np.column_stack([found.seen.starts_s, found.seen.ends_s])
+        part = {name: spans.clip(to_ms(since), to_ms(until)) for name, spans in zip(trace.spans, kept, strict=True)}
         inside = _count(part)
-        gap = max(self.join_gaps, RESOLUTION_S)
-        joined = {
-            name: union(spans.devices, spans.starts, spans.ends, len(spans), gap)[0] for name, spans in part.items()
-        }
+        joined = {name: spans.joined(max(to_ms(self.join_gaps), 1)) for name, spans in part.items()}
         whole = _count(joined)
-        long = {name: spans.where(spans.ends - spans.starts >= self.min_length) for name, spans in joined.items()}
+        shortest = to_ms(self.min_length)
+        long = {name: spans.where(spans.ends - spans.starts >= shortest) for name, spans in joined.items()}
         if not _count(long):
             lacking = "is long enough" if inside else "lies in the part that is kept"
             raise TraceError(f"leaves nothing: none of the {inside or before:,} intervals {lacking}")
         has = np.zeros(len(trace.names), dtype=np.bool_)
         left = CleanTrace(trace.names, long, trace.report, seen)
         for spans in left.conditions.values():
-            has |= np.diff(spans.offsets) > 0
+            has |= spans.has
         report = replace(
             trace.report,
             intervals=_count(long),
@@ -84,8 +84,8 @@ class Cleaning:
         return replace(left, report=report)
 
 
-def _count(parts: Mapping[str, Spans]) -> int:
-    return sum(len(spans.starts) for name, spans in parts.items() if name != UNKNOWN)
+def _count(parts: Mapping[str, Spells]) -> int:
+    return sum(len(spans.who) for name, spans in parts.items() if name != UNKNOWN)
 
 
 @dataclass(frozen=True)
@@ -254,12 +254,12 @@ def write_trace(path: Path, trace: CleanTrace) -> None:
     names = pl.Series("device", trace.names, dtype=pl.String)
     parts = []
     for condition, spans in trace.spans.items():
-        part = {"device": names.gather(spans.devices), "start_s": spans.starts, "end_s": spans.ends}
+        part = {"device": names.gather(spans.who), "start_s": spans.starts_s, "end_s": spans.ends_s}
         parts.append(pl.DataFrame(part).with_columns(condition=pl.lit(condition)))
     table = pl.concat(parts)
     without = names.filter(~names.is_in(table["device"].unique().to_list()))
     bare = pl.DataFrame({"device": without}).with_columns(condition=pl.lit(next(iter(trace.spans))))
-    never = [name for name, spans in trace.spans.items() if not len(spans.starts)]  # conditions that are never on
+    never = [name for name, spans in trace.spans.items() if not len(spans.who)]  # conditions that are never on
     named = pl.DataFrame({"device": [trace.names[0]] * len(never), "condition": never}, schema=bare.schema)
     table = pl.concat([table, bare, named], how="diagonal")
     if set(trace.spans) == {"available"}:

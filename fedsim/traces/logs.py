@@ -9,8 +9,8 @@ from typing import NoReturn
 import numpy as np
 import polars as pl
 
+from fedsim.availability.trace.bulk import bulk
 from fedsim.availability.trace.rows import LONGEST_NAME, LONGEST_S, TraceError, refuse_row
-from fedsim.availability.trace.unions import bulk
 from fedsim.common.files import UNREADABLE
 from fedsim.common.hints import did_you_mean
 from fedsim.common.instants import DAY_S, HOUR_S

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 import polars as pl
 
+from fedsim.availability.trace.bulk import bulk
 from fedsim.availability.trace.rows import (
     LARGEST_FILE,
     MOST_INTERVALS,
@@ -19,7 +20,6 @@ from fedsim.availability.trace.rows import (
     refuse_row,
     rows_of,
 )
-from fedsim.availability.trace.unions import bulk
 from fedsim.common.files import UNREADABLE
 from fedsim.common.hints import did_you_mean
 from fedsim.common.memory import free_bytes

@@ -27,6 +27,7 @@ from typing import Any, NoReturn
 import numpy as np
 import polars as pl
 
+from fedsim.availability.trace.bulk import bulk
 from fedsim.availability.trace.rows import (
     CONDITIONS,
     KINDS,
@@ -37,7 +38,6 @@ from fedsim.availability.trace.rows import (
     TraceError,
     TraceRows,
 )
-from fedsim.availability.trace.unions import bulk
 from fedsim.common.arrays import Floats
 from fedsim.common.memory import too_much
 

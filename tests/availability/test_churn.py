@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.availability.batch import Spells
+from fedsim.availability.spells import Spells
 from fedsim.availability.population import strata
 from fedsim.availability.shocks import availability_of
 from fedsim.common.errors import StalledError

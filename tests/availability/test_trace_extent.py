@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.availability.trace import TraceError, TraceRows, build_pattern, clean
-from fedsim.availability.trace.unions import bulk
+from fedsim.availability.trace.bulk import bulk
 from tests.command import fedsim
 from tests.conftest import Write
 

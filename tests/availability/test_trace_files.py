@@ -6,11 +6,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fedsim.availability.trace import CleanTrace, Policy, TraceError, TraceRows, clean, read_rows
-from fedsim.availability.trace.unions import union
 from fedsim.traces.imports import write_trace
 
 
@@ -32,11 +29,11 @@ def test_csv_and_parquet_hold_the_same(tmp_path: Path) -> None:
     one, two = read(path), read(tmp_path / "t.parquet")
     for trace in (one, two):
         assert trace.names == ("7", "3")
-        assert [times.tolist() for times in trace.spans["available"].of(0)] == [[1, 5], [2.5, 10]]
+        assert [times.tolist() for times in trace.spans["available"].of(0)] == [[1000, 5000], [2500, 10_000]]
         assert trace.report.faults() == []
     for name in ("again.csv", "again.parquet"):
         write_trace(tmp_path / name, one)
-        assert read(tmp_path / name).spans["available"].starts.tolist() == [1, 5, 0]
+        assert read(tmp_path / name).spans["available"].starts_s.tolist() == [1, 5, 0]
 
 
 FAULTY = """\
@@ -65,7 +62,7 @@ def test_faults_are_repaired_and_counted(tmp_path: Path) -> None:
         "overlapping": 1,
         "devices_without": 1,
     }
-    assert [times.tolist() for times in trace.spans["charging"].of(0)] == [[0], [30]]
+    assert [times.tolist() for times in trace.spans["charging"].of(0)] == [[0], [30_000]]
     assert str(trace.report) == (
         "2 intervals of 2 devices; 2 intervals of zero length, dropped; 1 interval ending before the start, dropped; "
         "1 interval overlapping an earlier one, merged; 1 device without any interval"
@@ -139,24 +136,6 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     pl.DataFrame({"device": ["a"], "start_s": ["1"], "end_s": [2]}).write_parquet(tmp_path / "t.parquet")
     with pytest.raises(TraceError, match="column 'start_s' holds String, not numbers"):
         read(tmp_path / "t.parquet")
-
-
-times = st.integers(0, 40).map(float)
-
-
-@given(st.lists(st.tuples(st.integers(0, 2), times, times), max_size=30))
-def test_union_equals_a_scan(written: list[tuple[int, float, float]]) -> None:
-    """Instant by instant, and in as few intervals as can be."""
-    good = [(device, start, end) for device, start, end in written if start < end]
-    columns = np.array(good, dtype=np.float64).reshape(-1, 3)
-    spans, overlapping, touching = union(columns[:, 0].astype(np.int64), columns[:, 1], columns[:, 2], 3)
-    assert len(spans.starts) + overlapping + touching == len(good)
-    for device in range(3):
-        starts, ends = spans.of(device)
-        assert (starts[1:] > ends[:-1]).all()
-        for instant in np.arange(0, 41):
-            expected = any(own == device and start <= instant < end for own, start, end in good)
-            assert ((starts <= instant) & (instant < ends)).any() == expected
 
 
 def test_a_million_intervals_of_one_device() -> None:

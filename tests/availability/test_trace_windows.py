@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.availability import Place, available_at, between
-from fedsim.availability.batch import concatenate
 from fedsim.availability.trace import RecordedAvailability, TraceError, TraceRows, build_pattern, clean, read_rows
 from fedsim.common.keyed import Purpose, stream
 from tests.command import fedsim
@@ -83,7 +82,7 @@ def test_mistakes_have_places(tmp_path: Path, rows: str, complaint: str) -> None
 def test_what_lies_beyond_is_cut_and_counted(tmp_path: Path) -> None:
     rows = read_rows(written(tmp_path, COLUMNS + "a,0,50,20,100,\na,200,300,,,\nb,0,9,,,\n"))
     trace = clean(rows)
-    assert [times.tolist() for times in trace.spans["available"].of(0)] == [[20], [50]]
+    assert [times.tolist() for times in trace.spans["available"].of(0)] == [[20_000], [50_000]]
     assert "2 intervals reaching beyond when the device was observed, cut" in str(trace.report)
     with pytest.raises(TraceError, match="policy is strict: 2 intervals reaching beyond"):
         clean(rows, "strict")
@@ -97,7 +96,7 @@ def test_an_observation_that_begins_years_before_begins_with_the_first_interval(
     rows = TraceRows(names, np.arange(20), begins, begins + 4 * HOUR, np.zeros(20, np.int8), seen=seen)
     pattern = build_pattern(clean(rows), MONDAY, repeat="none")
     assert pattern.covered == 29 * HOUR
-    assert (pattern.seen.ends - pattern.seen.starts).tolist() == [10 * HOUR] * 3 + [9 * HOUR] + [10 * HOUR] * 16
+    assert (pattern.seen.ends_s - pattern.seen.starts_s).tolist() == [10 * HOUR] * 3 + [9 * HOUR] + [10 * HOUR] * 16
 
 
 whole = st.integers(0, 3 * 86_400)
@@ -132,7 +131,7 @@ def test_a_lap_for_each_device(
     until = 6 * 86_400_000
     found = [between(replay.pieces(device, place, DRAWS), 0, until) for device in range(3)]
     (batch,) = replay.batches([(place, np.arange(3))], DRAWS)
-    spells = concatenate([batch.spells(np.arange(3), 0, until)])
+    spells = batch.spells(np.arange(3), 0, until)
     for instant in instants:
         local = datetime.fromtimestamp(start.timestamp() + instant / 1e3, ZoneInfo(zone)).replace(tzinfo=UTC)
         first = start.astimezone(ZoneInfo(zone)).replace(tzinfo=UTC, hour=0, minute=0, second=0)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fedsim import _ROLES
+from fedsim.scenario.roles import ROLES
 from tests.command import fedsim, fedsim_process, variables
 from tests.conftest import LIMIT_S
 from tests.test_faulty_plugins import FAULTS
@@ -42,7 +42,7 @@ MARKS: dict[str, Any] = {"metric": (), "selection law": pytest.mark.long, "optim
 QUICK = [*range(4), *range(5, 12), 19, *range(29, 33), *range(34, 38)]  # of `FAULTS`, what fails before it is evaluated
 
 
-@pytest.mark.parametrize("role", [pytest.param(role, marks=MARKS.get(role, pytest.mark.campaign)) for role in _ROLES])
+@pytest.mark.parametrize("role", [pytest.param(role, marks=MARKS.get(role, pytest.mark.campaign)) for role in ROLES])
 def test_a_skeleton_works_as_it_is(role: str, tmp_path: Path) -> None:
     name = role.replace(" ", "_")
     assert fedsim("plugin", "new", role.replace(" ", "-"), cwd=tmp_path).returncode == 0

@@ -11,12 +11,12 @@ import pytest
 
 from fedsim import Scenario, promises, simulate
 from fedsim.common.errors import ScenarioError, dotted
-from fedsim.common.registry import registry_of
 from fedsim.learning import FedAvg
 from fedsim.learning.optimizers.debiased_fedavg import OracleWeighted
 from fedsim.population import build_population
 from fedsim.privacy.independence import KEYS, PUBLIC_RULES, SECRET_RULES, broken
 from fedsim.run.preflight import preflight
+from fedsim.scenario.roles import registry_of
 from fedsim.scenario.server import COIN_LAWS
 
 _ROOT = Path(__file__).parents[2]

@@ -14,10 +14,11 @@ from pydantic import TypeAdapter
 
 import fedsim
 from fedsim.common.errors import FedsimError, KeyPath, ScenarioError, dotted
-from fedsim.common.registry import _hints, registry_of
+from fedsim.common.registry import _hints
 from fedsim.run.preflight import checked
 from fedsim.scenario import Scenario
 from fedsim.scenario.component import Component, words_of
+from fedsim.scenario.roles import ROLES, registry_of
 from fedsim.trials.worker import inputs_of
 from tests.ci.test_pytest_plugin import run_pytest
 from tests.command import COMMANDS, REPOSITORY, limited
@@ -192,7 +193,7 @@ def test_code_is_imported_behind_few_doors() -> None:
     }
     doors = {
         *("__init__.py", "common/registry.py", "common/later.py", "ci/plugin_checks.py", "trials/own_modules.py"),
-        *("learning/problems/torch_module.py", "learning/problems/softmax_regression.py"),
+        *("learning/problems/torch_module.py", "learning/problems/softmax_regression.py", "scenario/roles.py"),
     }
     assert {str(path.relative_to(_PACKAGE)) for path in found} == doors
 
@@ -205,7 +206,7 @@ def of_files() -> list[tuple[KeyPath, Json, str]]:
 
     found = places(named)
     learning: Json = {"optimizers": ["fedavg"], "step_size": 0.1}
-    for role in fedsim._ROLES:
+    for role in ROLES:
         for kind in registry_of(role).built_in:
             for option, hint in _hints(registry_of(role)[kind]).items() if role == "problem" else ():
                 schema = TypeAdapter(hint).json_schema() if option in {"data", "path", "file"} else {}

@@ -15,8 +15,9 @@ from scipy import stats
 
 from fedsim.availability import AvailabilityModel, Place, between, build_model, conditions
 from fedsim.availability.renewal import RenewalAvailability
+from fedsim.availability.spells import Spells
 from fedsim.availability.trace import CONDITIONS, Pattern, TraceError, TraceRows, build_pattern, clean, read_rows
-from fedsim.availability.trace.unions import Spans, union
+from fedsim.common.instants import each_to_ms
 from fedsim.common.keyed import Purpose, stream
 from fedsim.scenario.habits import Habits
 from fedsim.scenario.models import Availability
@@ -134,7 +135,7 @@ def test_shares_by_hour_equal_a_count_of_minutes(
     begin, end = min(one, two), max(one, two) + 60
     good = [(device, max(s, begin), min(e, end)) for device, s, e in written if max(s, begin) < min(e, end)]
     columns = np.array(good, dtype=np.float64).reshape(-1, 3)
-    spans, *_ = union(columns[:, 0].astype(np.int64), columns[:, 1], columns[:, 2], 2)
+    spans = Spells(columns[:, 0].astype(np.int64), *each_to_ms(columns[:, 1:].T), 2).joined()
     seen, held = np.zeros(24), np.zeros(24)
     for minute in np.arange(begin, end, 60.0):
         hour = int(minute // 3600) % 24
@@ -142,5 +143,5 @@ def test_shares_by_hour_equal_a_count_of_minutes(
         held[hour] += sum(any(own == d and s <= minute < e for own, s, e in good) for d in range(2))
     with np.errstate(invalid="ignore"):
         expected = held / seen
-    observed = Spans(np.arange(3), np.full(2, begin), np.full(2, end))
+    observed = Spells(np.arange(2), *each_to_ms([[begin] * 2, [end] * 2]), 2)
     np.testing.assert_allclose(hourly_shares(spans, observed), expected, atol=1e-9)

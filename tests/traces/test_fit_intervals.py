@@ -92,7 +92,7 @@ def test_a_fit_states_its_intervals_where_they_are_asked_for(tmp_path: Path) -> 
     assert few.intervals == {}
     assert any("20 devices are too few for intervals; at least 40" in note for note in few.notes)
     lines = ["device,start_s,end_s"]
-    for device, start, end in zip(pattern.spans.devices, pattern.spans.starts, pattern.spans.ends, strict=True):
+    for device, start, end in zip(pattern.spans.who, pattern.spans.starts_s, pattern.spans.ends_s, strict=True):
         lines.append(f"{device},{start},{end}")
     (tmp_path / "trace.csv").write_text("\n".join(lines) + "\n")
     base = "2026-01-05T00:00:00Z"

@@ -27,7 +27,7 @@ def imported(
 
 def spans(found: Imported, device: int, condition: str = "available") -> list[tuple[float, float]]:
     starts, ends = found.trace.spans[condition].of(device)
-    return list(zip(starts.tolist(), ends.tolist(), strict=True))
+    return list(zip((starts / 1000).tolist(), (ends / 1000).tolist(), strict=True))
 
 
 def test_intervals_as_json(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_a_million_intervals_of_one_device(tmp_path: Path) -> None:
     text = ",".join(f"[{start},{start + 3}.5]" for start in starts.tolist())
     found = imported(tmp_path, '{"a": [' + text + "]}")
     assert found.trace.report.intervals == 1_000_000
-    assert found.trace.spans["available"].ends[-1] == starts[-1] + 3.5
+    assert found.trace.spans["available"].ends_s[-1] == starts[-1] + 3.5
 
 
 EVENTS = """\

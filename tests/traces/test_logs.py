@@ -257,7 +257,7 @@ EVENTS += "2020-01-01 18:00:00\tbattery_charged_off\n2020-01-02 00:00:00\tscreen
 def test_a_condition_that_is_never_on_is_none_that_nobody_asks_for(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(EVENTS.format("4g"))
     trace = import_trace(tmp_path / "a.txt").trace
-    assert {name: len(spans.starts) for name, spans in trace.spans.items()} == {"charging": 1, "network": 0, "idle": 1}
+    assert {name: len(spans.who) for name, spans in trace.spans.items()} == {"charging": 1, "network": 0, "idle": 1}
     for name in ("t.csv", "t.parquet"):
         write_trace(tmp_path / name, trace)
         done = fedsim("trace", "show", tmp_path / name, "--base", "2020-01-01T00:00:00Z")

@@ -86,7 +86,7 @@ def test_a_short_recording_keeps_its_availability() -> None:
     """Two days of devices that are seldom available: a tail nobody saw does not decide how often they are."""
     off = {"kind": "lognormal", "median": "15h", "sigma": 2.2}
     pattern = recorded(model_of({"kind": "renewal", "on": {"kind": "exponential", "mean": "2h"}, "off": off}), 400, 2)
-    share = float((pattern.spans.ends - pattern.spans.starts).sum()) / (400 * 2 * DAY)
+    share = float((pattern.spans.ends_s - pattern.spans.starts_s).sum()) / (400 * 2 * DAY)
     found = fit(pattern, "renewal")
     assert found.hours.share == pytest.approx(share, rel=1e-6)
     assert share < 0.06
@@ -98,11 +98,11 @@ def test_a_short_recording_keeps_its_availability() -> None:
 def test_time_by_hour_adds_up() -> None:
     pattern = world({"require": ["charging"]}, 20, 3)
     table = time_by_hour(pattern.spans)
-    own = np.bincount(pattern.spans.devices, pattern.spans.ends - pattern.spans.starts, 20)
+    own = np.bincount(pattern.spans.who, pattern.spans.ends_s - pattern.spans.starts_s, 20)
     np.testing.assert_allclose(table.sum(axis=1), own)
     one = sum(
         max(0.0, min(end, day * DAY + 8 * 3600) - max(start, day * DAY + 7 * 3600))
-        for start, end in zip(*(times.tolist() for times in pattern.spans.of(4)), strict=True)
+        for start, end in zip(*((times / 1e3).tolist() for times in pattern.spans.of(4)), strict=True)
         for day in range(4)
     )
     assert table[4, 7] == pytest.approx(one)

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from fedsim.availability import build_model
+from fedsim.availability.spells import Spells
 from fedsim.availability.trace import TraceError, build_pattern, read_rows
-from fedsim.availability.trace.unions import union
 from fedsim.common.arrays import Floats
+from fedsim.common.instants import each_to_ms
 from fedsim.scenario.habits import Habits
 from fedsim.traces.fit import fit
 from fedsim.traces.imports import Cleaning, import_trace, write_trace
@@ -94,7 +95,7 @@ def test_a_part_readmits_nothing(tmp_path: Path) -> None:
     path, _ = phones(tmp_path, 200)
     whole = import_trace(path).trace
     part = import_trace(path, cleaning=Cleaning(since=6 * HOUR, until=30 * HOUR)).trace
-    longest = max(float((spans.ends - spans.starts).max()) for spans in part.spans.values())
+    longest = max(float((spans.ends_s - spans.starts_s).max()) for spans in part.spans.values())
     assert longest < DAY
     assert part.report.far + part.report.outside + part.report.intervals == whole.report.intervals
     assert part.seen is not None
@@ -133,7 +134,7 @@ def test_timers_are_intervals(tmp_path: Path) -> None:
         g2={"isSuccess": False, "trace_start": None, "trace_end": None, "ready_time": []},
     )
     trace = import_trace(path).trace
-    assert [times.tolist() for times in trace.spans["available"].of(0)] == [[10, 30], [20, 40.5]]
+    assert [times.tolist() for times in trace.spans["available"].of(0)] == [[10_000, 30_000], [20_000, 40_500]]
     assert trace.seen is not None
     np.testing.assert_array_equal(trace.seen, [[5, 99.5, np.nan], [np.nan] * 3])
     write_trace(tmp_path / "t.csv", trace)
@@ -178,11 +179,8 @@ def test_habits_of_devices_that_come_and_go() -> None:
     draws = np.random.default_rng(2)
     begin = draws.uniform(0, 4, 600) * DAY
     end = begin + draws.uniform(4, 10, 600) * DAY
-    seen, *_ = union(np.arange(600), begin, end, 600)
-    spans = pattern.spans
-    starts, ends = np.maximum(spans.starts, begin[spans.devices]), np.minimum(spans.ends, end[spans.devices])
-    real = starts < ends
-    cut = union(spans.devices[real], starts[real], ends[real], 600)[0]
+    seen = Spells(np.arange(600), each_to_ms(begin), each_to_ms(end), 600)
+    cut = pattern.spans.clip(seen.starts[pattern.spans.who], seen.ends[pattern.spans.who])
     found = fit(replace(pattern, spans=cut, conditions={"charging": cut}, seen=seen), "habits")
     back, whole = (Habits.model_validate(each.availability).charging for each in (found, fit(pattern, "habits")))
     assert back.night.chance == pytest.approx(whole.night.chance, abs=0.03)

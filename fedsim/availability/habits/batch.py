@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from fedsim.availability.batch import Batch, PossibleClients, Reasons, Spells, touching_joined
+from fedsim.availability.batch import Batch, PossibleClients, Reasons
 from fedsim.availability.civil import Civil, Place
 from fedsim.availability.habits.days import KernelTables, TableBuilder
 from fedsim.availability.habits.kernel import (
@@ -18,6 +18,7 @@ from fedsim.availability.habits.kernel import (
     unmet_conditions,
 )
 from fedsim.availability.habits.persons import Persons
+from fedsim.availability.spells import Spells
 from fedsim.common.arrays import Bits, Bools, Ints
 from fedsim.common.bits import transpose_all, words_for
 from fedsim.common.instants import DAY, FOREVER
@@ -87,9 +88,10 @@ class HabitsBatch(Batch):
         require = sum(int(REASON_OF[each]) for each in conditions)
         windows = ((first, min(first + _WINDOW, until)) for first in range(since, until, _WINDOW))
         parts = [
-            Spells(*available_intervals(clients, *each, require, self._tables(clients, *each))) for each in windows
+            Spells(*available_intervals(clients, *each, require, self._tables(clients, *each)), len(clients))
+            for each in windows
         ]
-        return parts[0] if len(parts) == 1 else touching_joined(parts)
+        return parts[0] if len(parts) == 1 else Spells.together(parts, len(clients)).joined()
 
     def _available_until(self, clients: Ints, instant: int, limits: Ints, *, ends: bool) -> Ints:
         tables, rows = self._tables(clients, instant, int(limits.max(initial=instant))), clients - self._persons.first

@@ -7,19 +7,19 @@ occurs twice is available where either was, and an hour that is left out where t
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
-from functools import cached_property
 from itertools import compress
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from fedsim.availability.civil import offset_at, offset_pieces
+from fedsim.availability.spells import Spells, intersection
+from fedsim.availability.trace.bulk import extent
 from fedsim.availability.trace.rows import SEEN, SHORTEST_CYCLE_S, UNKNOWN, CleanTrace, TraceError
-from fedsim.availability.trace.unions import Moments, Spans, clip, difference, extent, intersection, select, union
 from fedsim.common.arrays import Bools, Floats, Ints
-from fedsim.common.instants import DAY_S, HOUR_S, each_to_ms
+from fedsim.common.instants import DAY_S, HOUR, HOUR_S, each_to_ms, to_ms
 
 Repeat: TypeAlias = Literal["week", "day", "device", "none"]
 _A_MONDAY = 4 * DAY_S  # 5 January 1970
@@ -40,13 +40,13 @@ class OwnLaps(NamedTuple):
 class Pattern:
     """A trace laid out on its lap."""
 
-    # spans, conditions: by device, positions within [0, lap), or since the begin of the device's own lap: where all
-    # required conditions hold, and where each does
-    spans: Spans
-    conditions: dict[str, Spans]
+    # spans, conditions: by device, positions in milliseconds within [0, lap), or since the begin of the device's own
+    # lap: where all required conditions hold, and where each does
+    spans: Spells
+    conditions: dict[str, Spells]
     # seen: when each device was observed, positions that are not folded; one interval for a device, several
     # where it is unknown between them, or none
-    seen: Spans
+    seen: Spells
     lap: float  # length in seconds, whole weeks or days, or the longest own lap; infinite where nothing is repeated
     weekly: bool  # positions are counted from a Monday
     reference: float  # civil time of position 0, in seconds since 1970-01-01 00:00
@@ -61,21 +61,6 @@ class Pattern:
     own: OwnLaps | None = None
     windows: bool = False  # the file says when each device was observed
 
-    @cached_property
-    def moments(self) -> dict[str, Moments]:
-        """`conditions` as they are replayed: in whole milliseconds, each time rounded once."""
-        found = {}
-        for name, spans in self.conditions.items():
-            starts, ends = each_to_ms(spans.starts), each_to_ms(spans.ends)
-            real = starts < ends
-            found[name] = union(spans.devices[real], starts[real], ends[real], len(spans))[0]
-        return found
-
-    @cached_property
-    def available(self) -> Moments:
-        """Where all `moments` hold."""
-        return intersection(list(self.moments.values()))
-
     def left_out(self) -> list[str]:
         """Say which intervals were left out."""
         said = [stray_words(self.stray)] if self.stray else []
@@ -85,17 +70,17 @@ class Pattern:
 
     def observed(self) -> str:
         """Say for how long devices were observed, or that they may have been observed for a part of the time only."""
-        count, whole = len(self.spans), self.covered / HOUR_S
+        count, whole = self.spans.count, self.covered / HOUR_S
         if self.windows:
-            hours = np.bincount(self.seen.devices, (self.seen.ends - self.seen.starts) / HOUR_S, minlength=count)
+            hours = np.bincount(self.seen.who, (self.seen.ends - self.seen.starts) / HOUR, minlength=count)
             low, middle, high = np.quantile(hours, [0.1, 0.5, 0.9])
             return (
                 f"devices were observed for {middle:.1f} h of {whole:.1f} h in the median "
                 f"({low:.1f} to {high:.1f} h for 80 %)"
             )
         opened, closed = np.full(count, np.inf), np.full(count, -np.inf)
-        np.minimum.at(opened, self.spans.devices, self.spans.starts)
-        np.maximum.at(closed, self.spans.devices, self.spans.ends)
+        np.minimum.at(opened, self.spans.who, self.spans.starts_s)
+        np.maximum.at(closed, self.spans.who, self.spans.ends_s)
         hull = float(np.median((closed - opened)[closed > opened])) / HOUR_S
         if hull > whole / 2 or not math.isinf(self.lap):
             return ""
@@ -155,20 +140,21 @@ def build_pattern(
         own = _own_laps(seen, trace.seen[:, 2])
         lap = float(own.lengths.max()) / 1e3
     if UNKNOWN in trace.spans:
-        seen = difference(seen, _positions(clip(trace.spans[UNKNOWN], first, last), base.timestamp(), civil, reference))
+        unknown = trace.spans[UNKNOWN].clip(to_ms(first), to_ms(last))
+        seen = seen.less(_positions(unknown, base.timestamp(), civil, reference)).joined()
     laid = {
-        condition: _fold(_positions(clip(part, first, last), base.timestamp(), civil, reference), lap, own)
+        condition: _fold(_positions(part.clip(to_ms(first), to_ms(last)), base.timestamp(), civil, reference), lap, own)
         for condition, part in zip(needed, parts, strict=True)
     }
     spans = intersection(list(laid.values()))
-    available = np.diff(spans.offsets) > 0
+    available = spans.has
     if not (available.any() or keep_empty):
         raise TraceError(f"leaves no device that ever has {' and '.join(needed)} within the part that is used")
     names = trace.names
     if not keep_empty and not available.all():
-        spans = select(spans, available)
-        laid = {condition: select(part, available) for condition, part in laid.items()}
-        names, seen = tuple(compress(names, available)), select(seen, available)
+        spans = spans.select(available)
+        laid = {condition: part.select(available) for condition, part in laid.items()}
+        names, seen = tuple(compress(names, available)), seen.select(available)
         own = None if own is None else own.of(available)
     return Pattern(
         spans,
@@ -198,48 +184,36 @@ def intervals_words(count: int) -> str:
     return f"{count:,} interval{'s' * (count != 1)}"
 
 
-def _own_laps(seen: Spans, cycles: Floats) -> OwnLaps:
+def _own_laps(seen: Spells, cycles: Floats) -> OwnLaps:
     """Return the lap of each device: from when it was observed, for its cycle, or as long as it was observed."""
-    begins, lengths = np.zeros(len(seen)), np.full(len(seen), SHORTEST_CYCLE_S)
-    begins[seen.devices], lengths[seen.devices] = seen.starts, seen.ends - seen.starts
-    lengths = np.maximum(np.where(np.isnan(cycles), lengths, cycles), SHORTEST_CYCLE_S)
-    return OwnLaps(each_to_ms(begins), each_to_ms(lengths))
+    begins, lengths = np.zeros((2, seen.count), dtype=np.int64)
+    begins[seen.who], lengths[seen.who] = seen.starts, seen.ends - seen.starts
+    lengths = np.where(np.isnan(cycles), lengths, each_to_ms(np.nan_to_num(cycles)))
+    return OwnLaps(begins, np.maximum(lengths, to_ms(SHORTEST_CYCLE_S)))
 
 
-def _positions(spans: Spans, base: float, zone: tzinfo, reference: float) -> Spans:
-    """Return the civil times, in seconds since `reference`, of intervals in seconds since `base`."""
-    if not len(spans.starts):
+def _positions(spans: Spells, base: float, zone: tzinfo, reference: float) -> Spells:
+    """Return the civil times, since `reference`, of intervals in milliseconds since `base`; both in seconds."""
+    if not len(spans.who):
         return spans
-    parts: list[tuple[Ints, Floats, Floats]] = []
-    since, until = base + float(spans.starts.min()), base + float(spans.ends.max())
+    parts = list[Spells]()
+    since, until = base + float(spans.starts_s.min()), base + float(spans.ends_s.max())
     for begin, end, offset in offset_pieces(zone, since, until):
-        low, high = begin - base, end - base
-        # The base in civil time here; usually a whole number, so that times keep every digit.
-        shift = base + offset - reference
-        inside = (spans.starts < high) & (spans.ends > low)
-        starts = np.maximum(spans.starts[inside], low) + shift
-        ends = np.minimum(spans.ends[inside], high) + shift
-        if math.isfinite(end):
-            # Where the clock is put forward, what holds across the change holds in the hour that is left out.
-            ends[spans.ends[inside] > high] += max(offset_at(zone, end) - offset, 0.0)
-        parts.append((spans.devices[inside], starts, ends))
-    devices, starts, ends = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return union(devices, starts, ends, len(spans))[0]
+        low, high, shift = to_ms(begin - base), to_ms(end - base), to_ms(base + offset - reference)
+        inside = spans.where((spans.starts < high) & (spans.ends > low))
+        own = inside.clip(low, high)
+        # Where the clock is put forward, what holds across the change holds in the hour that is left out.
+        across = (inside.ends > high) * to_ms(max(offset_at(zone, end) - offset, 0.0) if math.isfinite(end) else 0.0)
+        parts.append(replace(own, starts=own.starts + shift, ends=own.ends + shift + across))
+    return Spells.together(parts, spans.count).joined()
 
 
-def _fold(spans: Spans, lap: float, own: OwnLaps | None) -> Spans:
+def _fold(spans: Spells, lap: float, own: OwnLaps | None) -> Spells:
     """Cut what reaches beyond the lap's end and lay it at the beginning."""
     if math.isinf(lap):
         return spans
-    devices, begins, each = spans.devices, np.zeros(1), np.full(len(spans.starts), lap)
-    if own is not None:
-        begins, each = own.begins[devices] / 1e3, own.lengths[devices] / 1e3
-    laps = np.floor((spans.starts - begins) / each) * each + begins
-    starts, ends = spans.starts - laps, spans.ends - laps
-    over = ends > each
-    return union(
-        np.concatenate([devices, devices[over]]),
-        np.concatenate([starts, np.zeros(int(over.sum()))]),
-        np.concatenate([np.minimum(ends, each), np.minimum(ends - each, each)[over]]),
-        len(spans),
-    )[0]
+    begins, each = (np.zeros(1, dtype=np.int64), to_ms(lap)) if own is None else own.of(spans.who)
+    laps = (spans.starts - begins) // each * each + begins
+    first = replace(spans, starts=spans.starts - laps, ends=spans.ends - laps)
+    second = replace(spans, starts=np.zeros_like(laps), ends=first.ends - each).clip(0, each)
+    return Spells.together([first.clip(0, each), second], spans.count).joined()

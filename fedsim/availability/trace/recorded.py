@@ -11,12 +11,12 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from fedsim.availability.batch import Batch, Reasons, Spells, touching_joined
+from fedsim.availability.batch import Batch, Reasons
 from fedsim.availability.civil import Place
 from fedsim.availability.model import ExactModel, Pieces
+from fedsim.availability.spells import Spells
 from fedsim.availability.trace.pattern import Pattern, Repeat, build_pattern
 from fedsim.availability.trace.rows import Policy, TraceError, TraceReport, check_file, clean, read_rows
-from fedsim.availability.trace.unions import Moments
 from fedsim.common.arrays import Bools, Ints
 from fedsim.common.instants import DAY, DAY_S, FOREVER, to_ms
 from fedsim.common.keyed import Stream
@@ -56,17 +56,17 @@ class RecordedAvailability(ExactModel):
 
     def conditions(self, client: int, place: Place, draws: Stream, since: int = 0) -> Mapping[str, Pieces]:
         device, pattern = self._device(client, draws), self.pattern
-        return {name: _unrolled(own, device, pattern, place, since) for name, own in pattern.moments.items()}
+        return {name: _unrolled(own, device, pattern, place, since) for name, own in pattern.conditions.items()}
 
     def pieces(self, client: int, place: Place, draws: Stream) -> Pieces:
-        return _unrolled(self.pattern.available, self._device(client, draws), self.pattern, place)
+        return _unrolled(self.pattern.spans, self._device(client, draws), self.pattern, place)
 
     def enterable(self, place: Place, until_s: float) -> bool:
         """Return whether any device of the trace is available at some instant in [0, until_s)."""
-        found, lap = self.pattern.available, self.pattern.lap
+        found, lap = self.pattern.spans, self.pattern.lap
         # By then every interval has occurred once.
         last = (int(found.ends.max(initial=0)) if isinf(lap) else 2 * to_ms(lap)) + _SHIFT
-        until, everyone = min(to_ms(until_s), last), np.arange(len(found))
+        until, everyone = min(to_ms(until_s), last), np.arange(found.count)
         return any(len(each.who) for each in _within(found, everyone, self.pattern, place, 0, until))
 
     def batches(self, homes: Sequence[tuple[Place, Ints]], draws: Stream) -> "list[RecordedBatch]":
@@ -81,15 +81,15 @@ class RecordedBatch(Batch):
 
     def __init__(self, trace: RecordedAvailability, place: Place, draws: Stream) -> None:
         self._trace, self._pattern, self._place, self._draws = trace, trace.pattern, place, draws
-        self.may_leave = isinf(trace.pattern.lap) or bool((np.diff(trace.pattern.available.offsets) == 0).any())
+        self.may_leave = isinf(trace.pattern.lap) or not trace.pattern.spans.has.all()
 
     def at(self, clients: Ints, instant: int) -> Bools:
-        return self._holding(self._pattern.available, self._trace.assigned(clients, self._draws), instant)
+        return self._holding(self._pattern.spans, self._trace.assigned(clients, self._draws), instant)
 
     def reasons(self, clients: Ints, instant: int) -> Reasons:
         devices, found = self._trace.assigned(clients, self._draws), np.zeros(len(clients), dtype=np.uint16)
-        for name, moments in self._pattern.moments.items():
-            found[~self._holding(moments, devices, instant)] |= int(REASON_OF[name])
+        for name, spells in self._pattern.conditions.items():
+            found[~self._holding(spells, devices, instant)] |= int(REASON_OF[name])
         return found
 
     def spells(self, clients: Ints, since: int, until: int) -> Spells:
@@ -103,22 +103,21 @@ class RecordedBatch(Batch):
     @cached_property
     def _last(self) -> Ints:
         """(devices,) when each is available for the last time; `-FOREVER` where it never is."""
-        found = self._pattern.available
-        last = np.where(np.diff(found.offsets) == 0, -FOREVER, FOREVER)
+        found = self._pattern.spans
+        last = np.where(found.has, FOREVER, -FOREVER)
         if isinf(self._pattern.lap):
-            all_of_it = self._spells(np.arange(len(found)), 0, int(found.ends.max(initial=0)) + _SHIFT)
-            last = np.full(len(found), -FOREVER)
+            all_of_it = self._spells(np.arange(found.count), 0, int(found.ends.max(initial=0)) + _SHIFT)
+            last = np.full(found.count, -FOREVER)
             np.maximum.at(last, all_of_it.who, all_of_it.ends)
         return last
 
-    def _holding(self, moments: Moments, devices: Ints, instant: int) -> Bools:
-        holds = np.zeros(len(devices), dtype=np.bool_)
-        for found in _within(moments, devices, self._pattern, self._place, instant, instant + 1):
-            holds[found.who] = True
-        return holds
+    def _holding(self, spells: Spells, devices: Ints, instant: int) -> Bools:
+        origin, *_ = next(laps(self._pattern, devices, self._place, instant, instant + 1))
+        return spells.at(devices, instant - origin)
 
     def _spells(self, devices: Ints, since: int, until: int) -> Spells:
-        return touching_joined(_within(self._pattern.available, devices, self._pattern, self._place, since, until))
+        within = _within(self._pattern.spans, devices, self._pattern, self._place, since, until)
+        return Spells.together(within, len(devices)).joined()
 
 
 @lru_cache(maxsize=16)
@@ -126,28 +125,23 @@ def _shuffled(draws: Stream, count: int) -> Ints:
     return np.argsort(draws.bits(np.arange(count), _RANK), kind="stable")
 
 
-def _within(
-    moments: Moments, devices: Ints, pattern: Pattern, place: Place, since: int, until: int
-) -> Iterator[Spells]:
+def _within(spells: Spells, devices: Ints, pattern: Pattern, place: Place, since: int, until: int) -> Iterator[Spells]:
     """Yield, lap by lap, the intervals of devices (n,) within [since, until), cut there and as in `laps`."""
     for origin, low, high in laps(pattern, devices, place, since, until):
         first, last = max(low, since), min(high, until)
-        who, rows = moments.near(devices, first - origin, last - origin)
+        who, rows = spells.near(devices, first - origin, last - origin)
         begun = origin if isinstance(origin, int) else origin[who]
-        starts = np.maximum(begun + moments.starts[rows], first)
-        ends = np.minimum(begun + moments.ends[rows], last)
-        some = starts < ends
-        yield Spells(who[some], starts[some], ends[some])
+        yield Spells(who, begun + spells.starts[rows], begun + spells.ends[rows], len(devices)).clip(first, last)
 
 
-def _unrolled(moments: Moments, device: int, pattern: Pattern, place: Place, since: int = 0) -> Pieces:
+def _unrolled(spells: Spells, device: int, pattern: Pattern, place: Place, since: int = 0) -> Pieces:
     """Yield the intervals of one device, cut where the clocks are changed and where a lap ends."""
-    starts, ends = (times.tolist() for times in moments.of(device))
+    starts, ends = (times.tolist() for times in spells.of(device))
     if (starts, ends) == ([0], [to_ms(pattern.lap) if pattern.own is None else int(pattern.own.lengths[device])]):
         yield 0, FOREVER
     elif starts:
         until = ends[-1] + _SHIFT if isinf(pattern.lap) else FOREVER
-        for found in _within(moments, np.array([device]), pattern, place, since, until):
+        for found in _within(spells, np.array([device]), pattern, place, since, until):
             yield from zip(found.starts.tolist(), found.ends.tolist(), strict=True)
 
 

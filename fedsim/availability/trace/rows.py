@@ -14,12 +14,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from fedsim.availability.trace.unions import RESOLUTION_S, Spans, difference, union
+from fedsim.availability.spells import Spells
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.errors import FedsimError
 from fedsim.common.files import UNREADABLE
 from fedsim.common.hints import did_you_mean
-from fedsim.common.instants import DAY_S
+from fedsim.common.instants import DAY_S, each_to_ms
 from fedsim.common.memory import packed_as, too_much
 from fedsim.common.regular_files import open_regular, regular
 
@@ -137,19 +137,19 @@ class TraceRows:
 
 @dataclass(frozen=True)
 class CleanTrace:
-    """A trace without faults: for each of `KINDS` in the file the sorted disjoint intervals of every device.
+    """A trace without faults: for each of `KINDS` in the file the intervals of every device, `Spells.joined`.
 
-    `spans` are in seconds since the base, `names` in the order of the file; `report` says what was wrong, and what was
-    done; `seen` is as in `TraceRows`.
+    `spans` are in milliseconds since the base, each time rounded once, `names` in the order of the file; `report` says
+    what was wrong, and what was done; `seen` is as in `TraceRows`.
     """
 
     names: tuple[str, ...]
-    spans: Mapping[str, Spans]
+    spans: Mapping[str, Spells]
     report: TraceReport
     seen: Floats | None = None
 
     @property
-    def conditions(self) -> dict[str, Spans]:
+    def conditions(self) -> dict[str, Spells]:
         """Those of `spans` that say when a condition holds; none does where it is unknown."""
         return {name: spans for name, spans in self.spans.items() if name != UNKNOWN}
 
@@ -172,7 +172,7 @@ def clean(
     with np.errstate(invalid="ignore"):
         possible = (np.abs(rows.starts) <= LONGEST_S) & (np.abs(rows.ends) <= LONGEST_S)
         impossible = ~possible & ~missing
-        lengths = np.where(possible, rows.ends - rows.starts, 0.0)
+        starts, ends = (each_to_ms(np.where(possible, each, 0.0)) for each in (rows.starts, rows.ends))
     if policy != "lenient" and impossible.any():
         first, count = int(np.argmax(impossible)), int(impossible.sum())
         others = f" (and {count - 1:,} more such intervals)" if count > 1 else ""
@@ -182,21 +182,22 @@ def clean(
             f"base{others}; with the policy lenient such intervals are dropped"
         )
         raise _refused(rows, impossible, message)
-    negative, empty = possible & (lengths < 0), possible & (lengths >= 0) & (lengths < RESOLUTION_S)
-    good = possible & (lengths >= RESOLUTION_S)
-    starts, ends, unseen = rows.starts, rows.ends, np.zeros(len(good), dtype=np.bool_)
+    negative, empty, good = possible & (ends < starts), possible & (ends == starts), possible & (ends > starts)
+    unseen = np.zeros(len(good), dtype=np.bool_)
     if rows.seen is not None:
-        low, high = rows.seen[rows.devices, :2].T
-        unseen = good & ((starts < low - RESOLUTION_S) | (ends > high + RESOLUTION_S))
-        starts, ends = np.fmax(starts, low), np.fmin(ends, high)
-        with np.errstate(invalid="ignore"):
-            good &= ends - starts >= RESOLUTION_S
-    spans, overlapping, touching = dict[str, Spans](), 0, 0
+        known = np.where(np.isnan(rows.seen[:, :2]), [-np.inf, np.inf], rows.seen[:, :2])
+        low, high = each_to_ms(known)[rows.devices].T
+        unseen = good & ((starts < low) | (ends > high))
+        starts, ends = np.maximum(starts, low), np.minimum(ends, high)
+        good &= ends > starts
+    spans, overlapping, touching = dict[str, Spells](), 0, 0
     for code, condition in enumerate(CONDITIONS):
         named, part = rows.conditions == code, good & (rows.conditions == code)
         if part.any() or (named & missing).any():  # a condition that is never on is not one that nobody asks for
-            found, overlapped, touched = union(rows.devices[part], starts[part], ends[part], len(rows.names))
-            spans[condition], overlapping, touching = found, overlapping + overlapped, touching + touched
+            apart = Spells(rows.devices[part], starts[part], ends[part], len(rows.names)).joined(0)
+            spans[condition] = apart.joined()
+            overlapping += int(part.sum()) - len(apart.who)
+            touching += len(apart.who) - len(spans[condition].who)
     unknown = good & (rows.conditions == KINDS.index(UNKNOWN))
     has = np.zeros(len(rows.names), dtype=np.bool_)
     has[rows.devices[good & ~unknown]] = True
@@ -220,8 +221,8 @@ def clean(
     if not has.any():
         raise TraceError(f"has no interval that could be used ({report.rows:,} written)", rows.source)
     if unknown.any():
-        less, *_ = union(rows.devices[unknown], starts[unknown], ends[unknown], len(rows.names))
-        spans = {condition: difference(each, less) for condition, each in spans.items()} | {UNKNOWN: less}
+        less = Spells(rows.devices[unknown], starts[unknown], ends[unknown], len(rows.names)).joined()
+        spans = {condition: each.less(less).joined() for condition, each in spans.items()} | {UNKNOWN: less}
     return CleanTrace(rows.names, spans, report, rows.seen)
 
 

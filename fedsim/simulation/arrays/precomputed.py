@@ -3,8 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability.batch import Reasons, Spells
+from fedsim.availability.batch import Reasons
 from fedsim.availability.population import PopulationAvailability
+from fedsim.availability.spells import Spells
 from fedsim.common.arrays import Bits, Bools, Ints
 from fedsim.common.instants import DAY, FOREVER
 
@@ -118,7 +119,6 @@ class PrecomputedAvailability:
         until = max(instant, min(instant + self._length - 1, self._horizon)) + 1
         if len(followed := everyone[self._availability.followed]):  # from here on, and not from time 0
             self._availability.at(followed, instant)
-        who, starts, ends = self._availability.spells(everyone, instant, until)
-        order = np.argsort(starts, kind="stable")
-        self._who, self._starts, self._ends = who[order], starts[order], ends[order]
+        spells = self._availability.spells(everyone, instant, until)
+        self._who, self._starts, self._ends = spells.where(np.argsort(spells.starts, kind="stable"))
         self._until, self._begun, self._known = np.full(len(everyone), -1), 0, until

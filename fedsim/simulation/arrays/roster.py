@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 import simpy
 
-from fedsim.availability.batch import Reasons, levels
+from fedsim.availability.batch import Reasons
+from fedsim.availability.spells import levels
 from fedsim.common.arrays import Bits, Bools, Ints
 from fedsim.common.instants import DAY, FOREVER, MINUTE
 from fedsim.common.reasons import Reason
@@ -190,10 +191,8 @@ class ArrayRoster(Remembers):
             mask = np.repeat((free < until).reshape(-1, block).all(axis=1), block)
             some = np.flatnonzero(mask)
             if len(some) >= units * block:
-                who, starts, ends = self._availability.spells(clients[some], since, until)
-                starts = np.maximum(starts, free[some[who]])
-                ready = starts < ends
-                who, starts, ends = who[ready], starts[ready], ends[ready]
+                spells = self._availability.spells(clients[some], since, until)
+                who, starts, ends = spells.clip(free[some[spells.who]], FOREVER)
                 if block > 1:
                     instants, count = _intervals_at(who // block, starts, ends)
                     whole = np.flatnonzero(count == block)
