@@ -79,7 +79,8 @@ class WalkedBatch(Batch):
             for start, end in self._walk(client).to(until)
             if start < until and end > since
         ]
-        return Spells(*np.array(found, dtype=np.int64).reshape(-1, 3).T, len(clients))
+        own, starts, ends = np.array(found, dtype=np.int64).reshape(-1, 3).T
+        return Spells(own, starts, ends, len(clients))
 
     def leaves(self, clients: Ints, since: int, until: int) -> Ints:
         gone = np.full(len(clients), FOREVER)
