@@ -71,7 +71,11 @@ def imports(name: str, source: str, known: dict[str, Path]) -> Iterator[Import]:
             module, colon, _ = node.value.partition(":")
             named = [module] if colon and module in known else []
         elif isinstance(node, ast.Call) and ast.unparse(node.func) == "registry_of":  # which imports the role's home
-            named = [ROLES[each.value].partition(":")[0] for each in node.args if isinstance(each, ast.Constant)]
+            named = [
+                ROLES[each.value].partition(":")[0]
+                for each in node.args
+                if isinstance(each, ast.Constant) and isinstance(each.value, str)
+            ]
         else:
             continue
         yield from (Import(name, node.lineno, each) for each in named if each.partition(".")[0] == ROOT.name)

@@ -1,13 +1,13 @@
 """What an availability model is: for each device the intervals [start, end) in which it can take part.
 
 A model needs one method, `intervals`, in seconds; everything else is derived from it. The built-in models know their
-times in whole milliseconds (`ExactModel`), tell conditions apart, and answer for many devices at once (`Batched`).
+times in whole milliseconds, tell conditions apart, and answer for many devices at once (`ExactModel`).
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from math import inf, isnan
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -52,11 +52,15 @@ class AvailabilityModel(Protocol):
 
 
 class ExactModel(ABC):
-    """A model that knows its times in whole milliseconds."""
+    """A model that knows its times in whole milliseconds, and answers for many devices at once."""
 
     @abstractmethod
     def pieces(self, client: int, place: Place, draws: Stream) -> Pieces:
         """Return the intervals in which all conditions hold, in pieces as in `AvailabilityModel.intervals`."""
+
+    @abstractmethod
+    def batches(self, homes: Sequence[tuple[Place, Ints]], draws: Stream) -> Sequence[Batch]:
+        """Return a batch for each place and the clients who live there, in ascending order; two may be the same."""
 
     def conditions(self, client: int, place: Place, draws: Stream, since: int = 0) -> Mapping[str, Pieces]:  # noqa: ARG002
         """Return when each condition of one device holds, by name, from an instant on; by default there is one."""
@@ -65,15 +69,6 @@ class ExactModel(ABC):
     def intervals(self, client: int, place: Place, draws: Stream) -> Intervals:
         """Return the same in seconds."""
         return in_seconds(self.pieces(client, place, draws))
-
-
-@runtime_checkable
-class Batched(Protocol):
-    """A model that answers for many devices at once."""
-
-    def batches(self, homes: Sequence[tuple[Place, Ints]], draws: Stream) -> Sequence[Batch]:
-        """Return a batch for each place and the clients who live there, in ascending order; two may be the same."""
-        ...
 
 
 def in_seconds(pieces: Pieces) -> Intervals:
@@ -129,7 +124,7 @@ def available_at(model: AvailabilityModel, clients: Ints, instant: float, place:
     Mask (n,). The cost for habits and traces does not depend on the instant; other processes are followed from time 0.
     """
     at = to_ms(instant)
-    if isinstance(model, Batched) and len(clients):
+    if isinstance(model, ExactModel) and len(clients):
         (batch,) = model.batches([(place, np.unique(clients))], draws)
         return batch.at(np.asarray(clients), at)
     found = (between(pieces(model, client, place, draws), at, at + 1) for client in clients.tolist())

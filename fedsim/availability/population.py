@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedsim.availability.batch import Batch, PossibleClients, Reasons
 from fedsim.availability.civil import Place
-from fedsim.availability.model import AvailabilityModel, Batched, Pieces, pieces
+from fedsim.availability.model import AvailabilityModel, ExactModel, Pieces, pieces
 from fedsim.availability.models import availability_models
 from fedsim.availability.spells import Spells
 from fedsim.availability.trace import RecordedAvailability
@@ -79,7 +79,8 @@ class WalkedBatch(Batch):
             for start, end in self._walk(client).to(until)
             if start < until and end > since
         ]
-        return Spells(*np.array(found, dtype=np.int64).reshape(-1, 3).T, len(clients))
+        own, starts, ends = np.array(found, dtype=np.int64).reshape(-1, 3).T
+        return Spells(own, starts, ends, len(clients))
 
     def leaves(self, clients: Ints, since: int, until: int) -> Ints:
         gone = np.full(len(clients), FOREVER)
@@ -261,7 +262,7 @@ def population_availability(
     for by_place in homes.values():
         model = models[next(iter(by_place.values()))[0]]
         members = [np.sort(np.concatenate([of_each[each] for each in own])) for own in by_place.values()]
-        if isinstance(model, Batched):
+        if isinstance(model, ExactModel):
             found = model.batches(list(zip(by_place, members, strict=True)), draws)
         else:
             found = [WalkedBatch(model, place, draws) for place in by_place]

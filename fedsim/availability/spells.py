@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,8 @@ class Spells:
     def together(parts: Iterable["Spells"], count: int) -> "Spells":
         """Return the spells of several parts as one."""
         none = np.zeros(0, dtype=np.int64)
-        return Spells(*map(np.concatenate, zip((none, none, none), *parts, strict=True)), count)
+        who, starts, ends = map(np.concatenate, zip((none, none, none), *parts, strict=True))
+        return Spells(who, starts, ends, count)
 
     def __iter__(self) -> Iterator[Ints]:
         """Yield the three columns."""
@@ -112,9 +114,12 @@ class Spells:
         )
         return begun > over
 
-    def _rows(self, ranked: tuple[Ints, Ints], who: Ints, instants: int | Ints, side: str) -> NDArray[np.intp]:
+    def _rows(
+        self, ranked: tuple[Ints, Ints], who: Ints, instants: int | Ints, side: Literal["left", "right"]
+    ) -> NDArray[np.intp]:
         by_time, ranks = ranked
-        return ranks.searchsorted(who * np.int64(len(ranks) + 1) + by_time.searchsorted(instants, side=side))  # type: ignore[call-overload, no-any-return]
+        place = np.asarray(by_time.searchsorted(instants, side=side))
+        return ranks.searchsorted(who * np.int64(len(ranks) + 1) + place)
 
     @cached_property
     def _ranked_starts(self) -> tuple[Ints, Ints]:

@@ -163,7 +163,7 @@ def _constructed(implementation: type, use: str, bases: Any, fields: Mapping[str
     words = (implementation.__doc__ or "").partition("\n\n")[0]
     title = implementation.__name__ + use.title().replace(" ", "")
     made: Any = create_model(title, __base__=bases, __doc__=words, **fields)
-    made.implementation = implementation
+    made.implementation = implementation  # type: ignore[attr-defined]
     return made
 
 

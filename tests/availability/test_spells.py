@@ -20,7 +20,8 @@ instants = st.integers(0, LENGTH)
 
 
 def spells(rows: Rows) -> Spells:
-    return Spells(*np.array(rows, dtype=np.int64).reshape(-1, 3).T, COUNT)
+    who, starts, ends = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+    return Spells(who, starts, ends, COUNT)
 
 
 def sets(some: Spells) -> Sets:
@@ -54,7 +55,7 @@ def test_joined_is_the_union_in_as_few_as_can_be(rows: Rows) -> None:
 @given(lengthy, st.integers(0, 6))
 def test_gaps_below_a_length_are_closed(rows: Rows, gap: int) -> None:
     """With none, what touches stays apart: what it joins overlaps."""
-    found = of([tuple(map(int, row)) for row in zip(*spells(rows).joined(gap), strict=True)])
+    found = of([(who, start, end) for who, start, end in zip(*spells(rows).joined(gap), strict=True)])
     for who, own in enumerate(of(rows)):
         closed = {at for a, b in pairwise(sorted(own)) if b - a <= gap for at in range(a, b)}
         assert found[who] == own | closed

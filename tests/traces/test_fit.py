@@ -135,7 +135,8 @@ def test_shares_by_hour_equal_a_count_of_minutes(
     begin, end = min(one, two), max(one, two) + 60
     good = [(device, max(s, begin), min(e, end)) for device, s, e in written if max(s, begin) < min(e, end)]
     columns = np.array(good, dtype=np.float64).reshape(-1, 3)
-    spans = Spells(columns[:, 0].astype(np.int64), *each_to_ms(columns[:, 1:].T), 2).joined()
+    starts, ends = each_to_ms(columns[:, 1:].T)
+    spans = Spells(columns[:, 0].astype(np.int64), starts, ends, 2).joined()
     seen, held = np.zeros(24), np.zeros(24)
     for minute in np.arange(begin, end, 60.0):
         hour = int(minute // 3600) % 24
@@ -143,5 +144,6 @@ def test_shares_by_hour_equal_a_count_of_minutes(
         held[hour] += sum(any(own == d and s <= minute < e for own, s, e in good) for d in range(2))
     with np.errstate(invalid="ignore"):
         expected = held / seen
-    observed = Spells(np.arange(2), *each_to_ms([[begin] * 2, [end] * 2]), 2)
+    starts, ends = each_to_ms([[begin] * 2, [end] * 2])
+    observed = Spells(np.arange(2), starts, ends, 2)
     np.testing.assert_allclose(hourly_shares(spans, observed), expected, atol=1e-9)
