@@ -1,7 +1,7 @@
 """What jobs on one fleet share; nothing, where a server has the fleet for itself."""
 
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import simpy
@@ -20,7 +20,7 @@ from fedsim.simulation.clock import Clock, Turn
 class Alone(Remembers):
     """What a server shares that has the fleet for itself."""
 
-    remembered: tuple[str, ...] = ()
+    remembered: ClassVar[tuple[str, ...]] = ()
     shortest = 0
     """Milliseconds that a session takes at least."""
 

@@ -114,7 +114,8 @@ class ArrayWorld(World):
         scenario, server, horizon = self.scenario, self.scenario.server, self.scenario.stop.horizon
         availability = availability_of(scenario, self.devices, self.replicate)
         self.availability = PrecomputedAvailability(availability, horizon)
-        seen, after = self.availability, server.cooldown_from == "reported"
+        seen: PrecomputedAvailability | ConnectedAvailability = self.availability
+        after = server.cooldown_from == "reported"
         if (connections := self.connections) is not None:
             seen = ConnectedAvailability(self.availability, connections)
             if connections.pace is not None and not availability.followed.any():
