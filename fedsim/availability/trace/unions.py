@@ -46,7 +46,9 @@ class Sets(Generic[_T]):
         """Return the intervals (n,) that are to be kept, of the same devices."""
         return self if keep.all() else union(self.devices[keep], self.starts[keep], self.ends[keep], len(self))[0]
 
-    def near(self, devices: Ints, first: "float | Ints", last: "float | Ints") -> tuple[NDArray[np.intp], Ints]:
+    def near(
+        self, devices: Ints, first: "float | Ints | Floats", last: "float | Ints | Floats"
+    ) -> tuple[NDArray[np.intp], Ints]:
         """Return the position in `devices` and the row of every interval of some devices that touches [first, last].
 
         `devices` (n,); `first` and `last` are numbers, or of shape (n,).
