@@ -116,9 +116,9 @@ def _told(judged: "Sequence[Figure]") -> list[str]:
     """Say each figure in a line."""
     if not judged:
         return []
-    from fedsim.pages.backtest import line_of
+    from fedsim.pages.backtest import figure_line
 
-    return [line_of(each) for each in judged]
+    return [figure_line(each) for each in judged]
 
 
 def _tell_judged(judged: "Sequence[Figure]", check: float | None, *, as_json: bool) -> NoReturn:

@@ -56,7 +56,7 @@ class Section:
 class Answer:
     """What is said of a run, of trials or of a comparison."""
 
-    kind: str  # ``run``, ``jobs``, ``sweep``, ``decision`` or ``comparison``
+    kind: str  # ``run``, ``jobs``, ``sweep``, ``decision``, ``comparison`` or ``backtest``
     name: str  # as a person wrote it: text, never markup
     headline: str  # one sentence: a bad check, or else the fact that the scenario asks for
     question: str = ""

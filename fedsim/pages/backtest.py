@@ -41,6 +41,6 @@ def written(figure: Figure) -> tuple[str, ...]:
     return wording.words, *map(wording.write, values)
 
 
-def line_of(figure: Figure) -> str:
+def figure_line(figure: Figure) -> str:
     """Say a figure in a line."""
     return "{}: {} in the log, {} expected ({} to {}): {}".format(*written(figure), figure.verdict)

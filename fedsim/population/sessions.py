@@ -100,7 +100,11 @@ def _parts(session: AnySession, population: Population) -> tuple[float, list[_Pa
         return 0.0, [(distribution(each), 0.0, None) for each in (session.download, session.train, session.upload)]
     link, work = session.link, session.link.work
     down, up = [
-        (distribution(law) if own is None or law.kind != "column" else own, 8 * size, other and distribution(other))
+        (
+            own if own is not None and law.kind == "column" else distribution(law),
+            8 * size,
+            None if other is None else distribution(other),
+        )
         for law, size, other, own in (
             (link.down, session.model, work and work.down, population.down),
             (link.up, session.sent, work and work.up, population.up),

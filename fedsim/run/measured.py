@@ -227,10 +227,10 @@ class _Watched:
     def gauges(self, every_s: float) -> pl.DataFrame:
         """Count the clients of each group and time zone as often as a run does."""
         first, last = self.window
-        times, parts = (
-            np.arange(math.ceil(first / every_s), math.floor(last / every_s) + 1) * every_s,
-            list[pl.DataFrame](),
+        times: Floats = every_s * np.arange(
+            math.ceil(first / every_s), math.floor(last / every_s) + 1, dtype=np.float64
         )
+        parts = list[pl.DataFrame]()
         homes = self.clients.select("group", "time_zone").with_row_index("client")
         for (group, zone), own in homes.group_by("group", "time_zone", maintain_order=True):
             mine = np.zeros(len(homes), dtype=np.bool_)

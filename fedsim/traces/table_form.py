@@ -201,8 +201,8 @@ def read_times(
         refuse(row, texts[row], told)
     rows = {kind: int(there.arg_max() or 0) for kind, each in found.items() if (there := each.is_not_null()).any()}
     if len(rows) > 1:
-        (known, _), (kind, row), *_ = sorted(rows.items(), key=lambda each: each[1])
-        refuse(row, texts[row], f"{name} is a {kind} time, {texts[row][:40]!r}, and those before are {known} ones")
+        (before, _), (kind, row), *_ = sorted(rows.items(), key=lambda each: each[1])
+        refuse(row, texts[row], f"{name} is a {kind} time, {texts[row][:40]!r}, and those before are {before} ones")
     return next(iter(rows), ""), seconds
 
 

@@ -30,10 +30,10 @@ import polars as pl
 from fedsim.availability.trace.bulk import bulk
 from fedsim.availability.trace.rows import (
     CONDITIONS,
-    KINDS,
     LONGEST_NAME,
     LONGEST_S,
     MOST_DEVICES,
+    STATES,
     UNKNOWN,
     TraceError,
     TraceRows,
@@ -221,7 +221,7 @@ def _unknown(events: pl.DataFrame) -> pl.DataFrame:
             .otherwise("end")
         )
         begun = begun.drop("told")
-    unknown = pl.lit(KINDS.index(UNKNOWN), pl.Int8)
+    unknown = pl.lit(STATES.index(UNKNOWN), pl.Int8)
     return (
         begun.sort("device", "time")
         .select("device", "time", "end", condition=unknown)

@@ -113,14 +113,14 @@ def _counted(count: int, noun: str) -> str:
 CONDITIONS = ("available", "charging", "network", "idle")
 UNKNOWN = "unknown"
 """In the place of a condition: nothing is known of the device then, as after a phone was off."""
-KINDS = (*CONDITIONS, UNKNOWN)
+STATES = (*CONDITIONS, UNKNOWN)
 
 
 @dataclass(frozen=True)
 class TraceRows:
     """A trace as it is written: n rows, and the names of the devices in order of appearance.
 
-    `devices` and `conditions` (n,) are indices into `names` and `KINDS`; `starts` and `ends` (n,) are seconds
+    `devices` and `conditions` (n,) are indices into `names` and `STATES`; `starts` and `ends` (n,) are seconds
     since the base, NaN and other impossible values included. `line_of_first` is the line of row 0 where each row is a
     line of a text file, else 0. `seen` (devices, 3) are the columns `SEEN`, NaN where unknown; None without them.
     """
@@ -137,7 +137,7 @@ class TraceRows:
 
 @dataclass(frozen=True)
 class CleanTrace:
-    """A trace without faults: for each of `KINDS` in the file the intervals of every device, `Spells.joined`.
+    """A trace without faults: for each of `STATES` in the file the intervals of every device, `Spells.joined`.
 
     `spans` are in milliseconds since the base, each time rounded once, `names` in the order of the file; `report` says
     what was wrong, and what was done; `seen` is as in `TraceRows`.
@@ -198,7 +198,7 @@ def clean(
             spans[condition] = apart.joined()
             overlapping += int(part.sum()) - len(apart.who)
             touching += len(apart.who) - len(spans[condition].who)
-    unknown = good & (rows.conditions == KINDS.index(UNKNOWN))
+    unknown = good & (rows.conditions == STATES.index(UNKNOWN))
     has = np.zeros(len(rows.names), dtype=np.bool_)
     has[rows.devices[good & ~unknown]] = True
     report = replace(
@@ -344,9 +344,9 @@ def rows_of(table: pl.DataFrame, path: Path, line_of_first: int, names: Mapping[
         raise TraceError(f"has a device name of {longest:,} bytes; at most {LONGEST_NAME:,} are possible", source)
     if "condition" not in table.columns:
         table = table.with_columns(condition=pl.lit(CONDITIONS[0]))
-    codes = table["condition"].cast(pl.Enum(KINDS), strict=False)
-    message = f"{names.get('condition')} must be one of {', '.join(KINDS)}, not {{!r}}"
-    _refuse_first(codes.is_null(), table["condition"], path, line_of_first, message, KINDS)
+    codes = table["condition"].cast(pl.Enum(STATES), strict=False)
+    message = f"{names.get('condition')} must be one of {', '.join(STATES)}, not {{!r}}"
+    _refuse_first(codes.is_null(), table["condition"], path, line_of_first, message, STATES)
     known = devices.unique(maintain_order=True)
     return TraceRows(
         names=tuple(known.to_list()),
