@@ -100,7 +100,7 @@ docs: $(READY)
 
 # The outputs beneath the commands of pages; those that end in "..." are shortened by hand and left.
 consoles: $(READY)
-	$(BIN)/python docs/consoles.py README.md $(filter-out docs/questions/README.md,$(wildcard docs/questions/*.md))
+	$(BIN)/python docs/consoles.py README.md docs/tutorial.md $(filter-out docs/questions/README.md,$(wildcard docs/questions/*.md))
 
 # Wheel and source archive; FEDSIM_HOME=https://HOST/OWNER/fedsim says where the links of the README lead.
 dist: $(VENV)/pyvenv.cfg

@@ -394,6 +394,11 @@ def columns(schema: Mapping[str, Any], said: Mapping[str, str]) -> str:
     return table(("column", "type", "meaning"), rows)
 
 
+def meanings(outcomes: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Return a row for each outcome: the word of the log, and its words."""
+    return [(f"`{name}`", str(getattr(outcome, "words", outcome))) for name, outcome in outcomes.items()]
+
+
 def tables() -> str:
     """Return the page of the columns of a run directory's tables."""
     ended = {name: f"sessions that ended as `{name}`" for name in log.COUNTED_OUTCOMES}
@@ -416,14 +421,8 @@ def tables() -> str:
     for name, columns_said in said.items():
         parts += [f"## {name}", columns(schemas[name], columns_said)]
     parts += ["## facts", columns(facts.FACTS, commented(facts, "FACTS"))]
-    parts += [
-        "## Outcomes of sessions",
-        table(("outcome", "meaning"), [(f"`{a}`", b) for a, b in SESSION_OUTCOMES.items()]),
-    ]
-    parts += [
-        "## Outcomes of rounds",
-        table(("outcome", "meaning"), [(f"`{a}`", b) for a, b in ROUND_OUTCOMES.items()]),
-    ]
+    parts += ["## Outcomes of sessions", table(("outcome", "meaning"), meanings(SESSION_OUTCOMES))]
+    parts += ["## Outcomes of rounds", table(("outcome", "meaning"), meanings(ROUND_OUTCOMES))]
     parts += ["## Series", "Small tables for charts, in `series/`."]
     parts += ["### shares", columns(shares.SHARES, commented(shares, "SHARES"))]
     parts += ["### bias", columns(shares.BIAS, commented(shares, "BIAS"))]

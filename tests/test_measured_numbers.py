@@ -139,6 +139,7 @@ def test_another_measurement_makes_another_text(kept: Any, store: str, where: tu
 def test_spreads_are_written_as_they_are() -> None:
     """Intervals by Student's t, medians between two values, runs that never got there, minus signs, no minus zero."""
     assert words.with_interval(np.array([1.0, 2.0, 3.0]), 2) == "2.00 ± 2.48"
+    assert words.with_error([1.0, 0.0004], 3) == "1.000 ± <0.001"
     assert words.with_range(np.array([-2.0, 1.0, 4.0]), 1) == "1.0 (\N{MINUS SIGN}2.0 to 4.0)"
     assert words.signed(-0.001, 2) == "0.00"
     assert words.rounds_taken([10, 40, 20, 30]) == "25 (10\N{EN DASH}40)"

@@ -40,3 +40,14 @@ def test_another_figure_makes_another_verdict(scenario: str, metric: str, value:
     assert words not in pages.validation(kept)
     kept["what-ifs"][f"validation-{scenario}"]["metrics"][metric] = [value]
     assert words in pages.validation(kept)
+
+
+def test_only_free_comparisons_count() -> None:
+    """What follows from other numbers, or was fitted, agrees or not without a word on the model."""
+    kept = load()
+    assert "7 of 12 comparisons are free; 2 of these agree." in pages.validation(kept)
+    figures = kept["what-ifs"]["validation-us-phones"]["metrics"]
+    figures["sessions.aborted_share"] = [0.2]  # an identity
+    assert "7 of 12 comparisons are free; 2 of these agree." in pages.validation(kept)
+    figures["rounds.duration.mean"] = [150.0]
+    assert "7 of 12 comparisons are free; 3 of these agree." in pages.validation(kept)
