@@ -73,7 +73,7 @@ def comparison_answer(found: Comparison, sides: Sequence[Side] = ()) -> Answer:
         sections=(
             Section("results", "Results", charts),
             *(each for each in answer.sections if each.name != "trends"),  # of two points nothing is a trend
-            Section("settings", "Settings that differ", (), [_setting_table(found.configuration)]),
+            Section("settings", "What differs", (), [_setting_table(found.configuration)]),
             Section("metrics", "All figures", (), [_figure_table(found.metrics)], folded=True),
         ),
         figures=("frequencies", "losses", *answer.figures),

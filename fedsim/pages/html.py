@@ -16,11 +16,13 @@ from fedsim.common.printable import visible
 from fedsim.pages.answer import Answer, Check, Grade, Section, Sentence
 from fedsim.pages.charts import Absent, Chart
 from fedsim.pages.render import picture
+from fedsim.pages.tables import Table
 
 MOST_CHECKS = 8
 """Checks of the strip: the alarms first."""
 _OWN = {"index", "playground"}  # kinds of pages that have a template of their own
 _WIDE = 4  # columns of a table that takes a row of the grid
+_SHORT = 4  # rows of tables that share a card
 _DIGITS = 16  # of the hashes that tell a page that is out of date
 
 
@@ -58,8 +60,16 @@ def strip(answer: Answer) -> list[Chip]:
 
 
 def _cards(section: Section, first: Chart | None) -> dict[str, object]:
+    """Return what the template shows of a section; short tables that follow each other share a card."""
     charts = [chart for chart in section.charts if isinstance(chart, Chart) and chart is not first]
-    shown = [table for table in section.tables if table is not None and table.rows]
+    shown = list[list[Table]]()
+    for table in section.tables:
+        if table is not None and table.rows:
+            short = len(table.rows) <= _SHORT and len(table.header) <= _WIDE
+            if short and shown and sum(len(each.rows) for each in shown[-1]) <= _SHORT:
+                shown[-1].append(table)
+            else:
+                shown.append([table])
     return {**vars(section), "figures": [(chart, picture(chart)) for chart in charts], "tables": shown}
 
 

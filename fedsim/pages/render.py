@@ -25,6 +25,7 @@ from fedsim.pages.charts.marks import INK, MUTED, PAPER, RULE, SERIES, character
 
 _PAGE_WIDTH = 3.5  # inches: on a phone, 343 CSS pixels wide, the smallest text of so narrow a drawing has 11 pixels
 LEAST_TEXT = 7.0  # points of the smallest text in a file, however narrow the figure is
+_PAD = 1 / 24  # inches around what is drawn
 _RATIO = 0.7  # height of the usual figure over its width
 
 _TITLE = 9.2  # points of the title of a figure
@@ -111,13 +112,29 @@ def _laid_out(chart: Chart, width: float, title: Sequence[str] = ()) -> Figure:
     for axes in figure.axes:
         if not axes.get_ylabel():
             axes.yaxis.set_label_coords(0.0, 0.5)  # else the room for no label is measured again and again
-    # Once: a figure that has an engine is laid out again whenever it is drawn, most of the time it takes.
-    ConstrainedLayoutEngine(rect=(0, 0, 1, room)).execute(figure)
+    _fit(figure, room)
     for legend in figure.legends:
         legend.set_bbox_to_anchor((0, 0, 1, room), transform=figure.transFigure)
     if title:
         figure.text(0.01, 1 - 0.05 / height, "\n".join(title), va="top", fontsize=_TITLE * scale, weight="bold")
     return figure
+
+
+def _fit(figure: Figure, room: float) -> None:
+    """Find a place for the axes, below what is above the `room`, a share of the height: texts and legends just fit.
+
+    It is measured once, most of the time that a drawing takes; matplotlib's own layout does so twice, or at each draw.
+    """
+    if len(figure.axes) > 1:  # of a chart of the scenario's own
+        ConstrainedLayoutEngine(rect=(0, 0, 1, room)).execute(figure)
+        return
+    (axes,), pad, (width, height) = figure.axes, _PAD * figure.dpi, figure.bbox.size
+    inner, outer = axes.bbox, axes.get_tightbbox() or axes.bbox
+    left, right = inner.x0 - outer.x0 + pad, outer.x1 - inner.x1 + pad
+    bottom, top = inner.y0 - outer.y0 + pad, outer.y1 - inner.y1 + pad
+    for legend in figure.legends:
+        top += legend.get_window_extent().height + 2 * pad
+    axes.set_position((left / width, bottom / height, 1 - (left + right) / width, room - (bottom + top) / height))
 
 
 @cache

@@ -114,6 +114,8 @@ def _cohort(run: Run) -> str:
 
 def picture_of(run: Run) -> str:
     """Return the chart of what the headline says; who takes part, where none shows that."""
+    if not run.clients["reported"].sum():  # nobody took part: who could have
+        return "eligible"
     scenario = run.scenario
     asked = scenario.headline or ("" if scenario.decide is None else scenario.decide.metric)
     if asked.startswith("learning.") or (not asked and scenario.learning is not None):

@@ -32,7 +32,18 @@ from fedsim.trials.decision import (
     planned_seeds,
     trade_off,
 )
-from fedsim.trials.optimizers import COSTS, MEMORY, RANK, allowed, by_optimizer, in_case, metrics_of, ranked, winners
+from fedsim.trials.optimizers import (
+    COSTS,
+    MEMORY,
+    RANK,
+    allowed,
+    by_optimizer,
+    in_case,
+    metrics_of,
+    ranked,
+    ranked_by,
+    winners,
+)
 from fedsim.trials.trials import FACTS, Trials, names_of
 
 SETTINGS = 60  # settings in a table at most
@@ -85,6 +96,8 @@ def ranking_of(trials: Trials) -> Ranking:
     if (optimizers := by_optimizer(trials)) is None:
         return Ranking(compared(trials), trials.names, wording_of(aim_of(trials).metric))
     words, write = f"mean rank over {count(len(optimizers.meta['ranked']), 'case')}", partial(number, digits=2)
+    if ranked_by(optimizers) != RANK:
+        words, write = FIGURE_WORDS[optimizers.meta["figure"]], partial(number, digits=4)
     return Ranking(ranked(optimizers), optimizers.names, MetricWording(RANK, words, words, write=write, apart=write))
 
 
@@ -319,11 +332,13 @@ def optimizer_table(optimizers: Trials) -> Table:
     """Show optimizers by mean rank, and their figure in every case."""
     found, figure, cases = ranked(optimizers), optimizers.meta["figure"], optimizers.meta["cases"]
     values = [cells(interval(optimizers.samples(in_case(figure, case)))) for case in cases]
-    ranks = cells(Interval(found.mean, found.margin))
     names = optimizers.settings["optimizer"]
-    rows = tuple((names[row], ranks[row], *(each[row] for each in values)) for row in order_of(found))
-    header = ("Optimizer", "Mean rank", *(case or "Value" for case in cases))
-    return Table(f"Optimizers by mean rank, and {FIGURE_WORDS[figure]}: {_INTERVAL}", header, rows)
+    header, caption = ("Optimizer", *(case or capitalized(FIGURE_WORDS[figure]) for case in cases)), "Optimizers"
+    if ranked_by(optimizers) == RANK:
+        values, header = [cells(Interval(found.mean, found.margin)), *values], (header[0], "Mean rank", *header[1:])
+        caption = f"Optimizers by mean rank, and {FIGURE_WORDS[figure]}"
+    rows = tuple((names[row], *(each[row] for each in values)) for row in order_of(found))
+    return Table(f"{caption}: {_INTERVAL}", header, rows)
 
 
 def winners_table(optimizers: Trials) -> Table | None:

@@ -6,11 +6,19 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.formatting import capitalized, count, count_range, listing, listing_of, percent, with_separation
+from fedsim.measure.metrics import split
 from fedsim.pages import trial_tables as tables
 from fedsim.pages.answer import BIAS, COST, MODEL, TRUST, Answer, Check, Grade, Section, Sentence, Tile
 from fedsim.pages.charts import Chart
 from fedsim.pages.charts.plot import Rows, row_plot
-from fedsim.pages.charts.sweeps import TRADE_OFF, line_chart, parts_chart, trade_off_chart
+from fedsim.pages.charts.sweeps import (
+    TRADE_OFF,
+    curves_chart,
+    line_chart,
+    loss_and_pace_chart,
+    parts_chart,
+    trade_off_chart,
+)
 from fedsim.pages.commands import command_of
 from fedsim.pages.expectations import sweep_verdict
 from fedsim.pages.metric_wording import MetricWording, wording_of
@@ -41,7 +49,7 @@ _TRENDS = 8  # metrics with charts of their own at most
 _ROWS = 24  # settings in a picture at most
 _HOURS, _SESSIONS = "sessions.device_hours", "sessions.count"
 _PICTURE = "settings"
-_FIGURES = (_PICTURE, "distance", TRADE_OFF, "ranks", "parts-*", "trend-*")
+_FIGURES = (_PICTURE, "distance", TRADE_OFF, "ranks", "curves", "loss-and-pace", "parts-*", "trend-*")
 
 
 def trials_answer(trials: Trials, checks: Sequence[Check] = ()) -> Answer:
@@ -155,6 +163,7 @@ def _leading(found: Contrasts, names: Sequence[str], wording: MetricWording, cho
     text = f"{choose}{names[best]}{':' if choose else ''} {'it ' if choose else ''}has {wording.extreme(found)} {value}"
     few, tied = found.rows(Standing.FEW), found.rows(*UNDECIDED)
     others = listing_of([names[row] for row in few or tied], NAMED)
+    others = "the others" if len(few) == len(names) - 1 > 1 else others
     if few:
         return f"{text}{among}; {count(int(found.seeds[few].max()), 'seed')} are too few to test it against {others}"
     if tied:
@@ -285,7 +294,8 @@ def _setup(trials: Trials, optimizers: Trials | None) -> str:
     axes = listing([axis.name for axis in trials.axes if axis.size > 1 and axis.parameters != (SIDE,)])
     said = f"{count(len(trials.settings), 'setting')}{f' of {axes}' if axes else ''}"
     if optimizers is not None:
-        said = f"{count(len(optimizers.settings))} optimizers on {count(len(trials.settings), 'case')}"
+        cases = len(optimizers.meta["cases"])
+        said = f"{count(len(optimizers.settings))} optimizers{f' on {count(cases)} cases' * (cases > 1)}"
     base = f"; {found}" if (found := _base(trials)) else ""
     return with_separation(f"{said}, {each}{base}")
 
@@ -316,6 +326,9 @@ def _tiles(trials: Trials, optimizers: Trials | None) -> Iterator[Tile]:
             wording, mean = wording_of(metric), means(trials, metric)
             if np.isfinite(mean[row]):
                 yield Tile(wording.write(float(mean[row])), wording.words, f"at {trials.names[row]}")
+    if optimizers is not None and (best := ranked(optimizers).best) is not None:
+        found, names, wording = ranking_of(trials)
+        yield Tile(wording.write(float(found.mean[best])), wording.words, names[best])
     complete = trials.runs.filter(status=COMPLETE).height
     yield Tile(count(complete), "runs complete", f"of {count(len(trials.runs))}")
 
@@ -330,10 +343,13 @@ def _sections(trials: Trials, optimizers: Trials | None) -> Iterator[Section]:
         own = [tables.optimizer_table(optimizers), tables.winners_table(optimizers)]
         chart = _standing_chart(found, names, wording, "ranks", note)
         yield Section("optimizers", "Optimizers", (chart,), own)
-        yield Section("points", "Cases", (), [settings])
+        if len(optimizers.meta["cases"]) > 1:
+            yield Section("points", "Cases", (), [settings])
     else:
         yield Section("points", "Settings", tuple(_first_charts(trials, row)), [settings])
         drawn, trends = [parts_chart(trials, *each, row) for each in parts.items()], list(_trends(trials))
+    trained = [split(each)[1]["optimizer"] for each in losses_of(trials)]
+    yield Section("learning", "Learning", [curves_chart(trials), loss_and_pace_chart(trials, trained)])
     shown = [tables.parts_table(trials, *each) for each in parts.items()]
     yield Section("parts", "What the loss is made of", drawn, shown)
     yield Section("privacy", "Privacy", (), [tables.privacy_table(trials)])

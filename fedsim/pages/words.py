@@ -5,7 +5,7 @@ The numbers of a sentence are those of the facts, or of the series, that it name
 
 from collections.abc import Iterator
 
-from fedsim.common.formatting import capitalized, count, equation, listing, listing_of, number, percent
+from fedsim.common.formatting import capitalized, count, equation, listing, number, percent
 from fedsim.pages.answer import BIAS, COST, MODEL, WHAT, Sentence
 from fedsim.pages.bias import NOBODY, Bias, ClientShare, Seen, bias_of, pull_apart
 from fedsim.pages.methods import compare_losses, compared_with, optimizer_figures, optimizers, references
@@ -25,7 +25,7 @@ _SAID = {
     "reports.per_day": (COST, "It takes {}."),
     "rounds.waiting_share": (COST, "Rounds wait for clients {} of the time."),
     "sessions.device_hours": (COST, "Sessions took {} hours of device time."),
-    "sessions.wasted_share": (COST, "Of that time, {} was wasted."),
+    "sessions.wasted_share": (COST, "{} of the device time was wasted."),
     "privacy.epsilon": (COST, "Each client is promised epsilon = {}, with all that it contributes replaced by zeros."),
     "privacy.epsilon_if_known": (
         COST,
@@ -34,6 +34,7 @@ _SAID = {
     "fleet.cost": (COST, "The run costs {} by the scenario's prices."),
 }
 """What is said of a fact: the question that it answers, and a sentence with its value."""
+_IF_ANY = ("reports.per_day", "rounds.waiting_share", "sessions.wasted_share")  # of none nothing is said
 
 
 def key_of(run: Run, name: str) -> str:
@@ -48,13 +49,15 @@ def said(run: Run, key: str) -> Sentence | None:
     return Sentence(text.format(wording_of(key).write(run.known[key])), about, (key,)) if key in run.known else None
 
 
-def how_even(run: Run, bias: Bias) -> Sentence | None:
-    """Say how far participation is from uniform (TV), and whether that is significant."""
+def how_even(run: Run, bias: Bias, *, whole: bool = True) -> Sentence | None:
+    """Say how far participation is from uniform (TV), and whether that is significant; `whole`: and what would be."""
     if bias.seen is Seen.UNMEASURED:
         return Sentence("How evenly clients take part was not measured.", BIAS)
     if bias.seen in NOBODY:
         return None
-    chance, ends = "equal chances would give", bias.could_see and f": no bias found{bias.could_see}"
+    chance, ends = "equal chances would give", ""
+    if whole and bias.could_see:
+        ends = f": no bias found{bias.could_see}"
     if bias.fair is not None:
         chance += f" ({percent(bias.fair)})"
     if bias.seen in {Seen.EVEN, Seen.ONCE, Seen.UNTESTED}:
@@ -116,17 +119,22 @@ def losses(run: Run) -> Sentence | None:
     (other, compared), known = pair, optimizer_figures(run, "loss")
     if not compared:
         return Sentence(f"The loss of “{other}” ends at {number(known[other])}.", MODEL, (_loss(other),))
-    looks, ways = compare_losses(run, compared, other), list[str]()
-    for name in sorted(compared, key=lambda name: -abs(known[name] - known[other])):
+    looks, ways = compare_losses(run, compared, other), dict[str, list[str]]()
+    far = sorted(compared, key=lambda name: -abs(known[name] - known[other]))
+    for name in far[:_NAMED]:
         look, judged = looks.get(name), "not tested, since there are too few evaluations"
         if name in looks:
             judged = "not settled for long enough to be tested"
         if look is not None:
             side = f"significantly {'above' if look.value > 0 else 'below'}"
             judged = side if look.told else "no significant difference"
-        ways.append(f"“{name}” {number(known[name])} ({judged})")
-    of = "of unbiased training" if other in references(optimizers(run)) else f"of “{other}”, the lowest"
-    text = f"Losses compared with that {of} ({number(known[other])}): {listing_of(ways, _NAMED)}."
+        ways.setdefault(judged, []).append(f"“{name}” {number(known[name])}")
+    first = f"“{other}” has the lowest loss"
+    if other in references(optimizers(run)):
+        first = "Losses compared with that of unbiased training"
+    more = f"; {count(len(far) - _NAMED)} more" if len(far) > _NAMED else ""
+    each = "; ".join(f"{listing(names)} ({judged})" for judged, names in ways.items())
+    text = f"{first} ({number(known[other])}): {each}{more}."
     return Sentence(text, MODEL, tuple(map(_loss, (*compared, other))))
 
 
@@ -202,8 +210,9 @@ def sentences(run: Run) -> Iterator[Sentence]:
     """Say what a run measured, by the questions of a reader."""
     bias = bias_of(run)
     apart = {_SELECTED: not run.all_reported, _PULL: pull_apart(run) is not None}
-    facts = [key for key in _SAID if apart.get(key, True)]
+    facts = [key for key in _SAID if apart.get(key, True) and (key not in _IF_ANY or run.known.get(key))]
     facts.remove("participation.coverage" if "reported" in key_of(run, "") else "participation.reported_coverage")
-    own: dict[str, list[Sentence | None]] = {WHAT: [], BIAS: [how_even(run, bias), contrast(bias), long_run(run)]}
+    even = how_even(run, bias, whole=headline(run) != who_takes_part(run, bias))  # else the headline says the rest
+    own: dict[str, list[Sentence | None]] = {WHAT: [], BIAS: [even, contrast(bias), long_run(run)]}
     for about, found in (own | {MODEL: [losses(run), whose_losses(run)], COST: []}).items():
         yield from filter(None, (*found, *(said(run, key) for key in facts if _SAID[key][0] == about)))

@@ -21,6 +21,7 @@ from fedsim.measure.participation import available_time, clients_table
 from fedsim.measure.series import Homes, SeriesCounter, by_day, drawn_together, reached_of
 from fedsim.measure.shares import judge_shares
 from fedsim.population import residence
+from fedsim.run.examples import Examples
 from fedsim.run.federation import PreparedFederation
 from fedsim.run.run import Run
 from fedsim.selection import needs_feedback
@@ -96,7 +97,8 @@ def evaluate(
     setting = setting_of(federation)
     available = federation.available or available_time(scenario, population, log.ended_s, replicate, devices)
     counter = SeriesCounter(Homes.of_population(population), scenario, log.rounds, log.ended_s)
-    watches = [counter.add] if watch is None else [watch, counter.add]
+    examples = Examples(federation, log, available)
+    watches = [*([] if watch is None else [watch]), counter.add, examples.add]
     with TemporaryParticipations(files.ROWS) as temporary:
         training = None
         if scenario.learning is not None:
@@ -120,7 +122,7 @@ def evaluate(
     if scenario.log is not None:
         unknown = scenario.log.unknown
         metrics |= {key: math.nan for key in metrics if (of := split(key)[0]) is not None and of.needs in unknown}
-    series = counter.series() | {"reached": reached_of(counted.firsts_s)}
+    series = counter.series() | examples.series() | {"reached": reached_of(counted.firsts_s)}
     if scenario.privacy is not None:
         series["contributions"] = pl.DataFrame([vars(counted.contributions)])
     series |= judge_shares(scenario, clients, log.rounds, metrics, series)

@@ -153,11 +153,17 @@ def _ranks(values: Floats) -> Floats:
     return np.asarray((less + (equal + 1) / 2).mean(axis=1))
 
 
+def ranked_by(optimizers: Trials) -> str:
+    """Return the fact that optimizers are compared by: the mean rank, or the figure in the one case."""
+    cases = optimizers.meta["cases"]
+    return RANK if len(cases) > 1 else in_case(optimizers.meta["figure"], cases[0])
+
+
 @lru_cache(8)
 def ranked(optimizers: Trials) -> Contrasts:
-    """Compare optimizers by their mean ranks: those that are lost nowhere, where there are any."""
+    """Compare optimizers by their mean ranks, or in one case by its figure: those lost nowhere, if there are any."""
     safe = ~np.isin(optimizers.settings["optimizer"].to_numpy(), optimizers.meta["lost"])
-    return contrasts(optimizers, RANK, less_is_better=True, eligible=safe if safe.any() else None)
+    return contrasts(optimizers, ranked_by(optimizers), less_is_better=True, eligible=safe if safe.any() else None)
 
 
 MEMORY = ("Any memory", "Nothing kept on the device", "A few numbers kept of each client")

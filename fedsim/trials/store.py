@@ -1,4 +1,4 @@
-"""The sweep directory: one file for each run, what the sweep is, and what crashed."""
+"""The sweep directory: one file for each run, its loss curves, what the sweep is, and what crashed."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from fedsim.common.arguments import path_of
@@ -17,7 +18,8 @@ from fedsim.log import Fingerprint
 
 SWEEP_FILE = "sweep.json"
 MERGED_FILE = "results.parquet"
-RUNS = "runs"
+RUNS, CURVES = "runs", "curves"
+"""The folders of results, and of loss curves."""
 _LOCK_FILE = ".lock"
 _CRASHED = ".crashed.json"
 _CHECKSUM = "checksum"
@@ -25,6 +27,8 @@ _SEAL = "fedsim"
 """Key of the metadata of a file of results: the fingerprint of its rows."""
 _NOT_COUNTED = (_CHECKSUM, "wall_time_s")
 RUN_COLUMNS = {"run_id": pl.String, "seed": pl.Int64, "metric": pl.String, "value": pl.Float64}
+CURVE_COLUMNS = {"run_id": pl.String, "optimizer": pl.String, "round": pl.Int64, "loss": pl.Float64}
+CURVE_POINTS = 60  # of a loss curve
 
 
 def open_sweep_directory(directory: str | Path) -> Path:
@@ -35,7 +39,7 @@ def open_sweep_directory(directory: str | Path) -> Path:
     folder = path_of("directory", directory, "the folder to write")
     try:
         (folder / RUNS).mkdir(parents=True, exist_ok=True)
-        ours = {SWEEP_FILE, MERGED_FILE, RUNS, _LOCK_FILE}
+        ours = {SWEEP_FILE, MERGED_FILE, RUNS, CURVES, _LOCK_FILE}
         check_folders(folder)
         others = [path.name for path in folder.iterdir() if path.name not in ours and path.suffix != ".partial"]
     except OSError as error:
@@ -49,7 +53,11 @@ def open_sweep_directory(directory: str | Path) -> Path:
 def sole_sweep_writer(folder: Path) -> Iterator[None]:
     """Refuse a second sweep in a directory while the block runs, with a `RunError`; half-written files are removed."""
     with sole_writer(folder, "sweep", _LOCK_FILE):
-        for left in (*folder.glob(".*.partial"), *(folder / RUNS).glob(".*.partial")):
+        for left in (
+            *folder.glob(".*.partial"),
+            *folder.glob(f"{RUNS}/.*.partial"),
+            *folder.glob(f"{CURVES}/.*.partial"),
+        ):
             remove(left)
         yield
 
@@ -77,6 +85,24 @@ def write_run_results(folder: Path, run_id: str, seed: int, metrics: Mapping[str
     columns["value"] = [*values.values()]
     table = pl.DataFrame(columns, schema=RUN_COLUMNS)
     write_table(run_file(folder, run_id), table, about=lambda _: {_SEAL: _seal_of(table)})
+
+
+def write_curves(folder: Path, run_id: str, learning: pl.DataFrame) -> None:
+    """Write the losses of a run's optimizers after evenly spaced rounds, the first being those of the initial model."""
+    rounds = learning["round"].unique().sort()
+    kept = rounds.gather(np.unique(np.linspace(0, len(rounds) - 1, min(len(rounds), CURVE_POINTS)).astype(np.int64)))
+    own = learning.filter(pl.col("round").is_in(kept.implode()), ~pl.col("optimizer").str.ends_with("_uniform"))
+    table = own.with_columns(run_id=pl.lit(run_id)).select(
+        pl.col(name).cast(dtype) for name, dtype in CURVE_COLUMNS.items()
+    )
+    (folder / CURVES).mkdir(exist_ok=True)
+    write_table(folder / CURVES / f"{run_id}.parquet", table, about=lambda _: {_SEAL: _seal_of(table)})
+
+
+def read_curves(folder: Path, run_ids: Iterable[str]) -> pl.DataFrame:
+    """Return the loss curves of some runs, of those that have any; a `RunError` names a file that is damaged."""
+    files = [path for each in run_ids if os.path.lexists(path := folder / CURVES / f"{each}.parquet")]
+    return pl.concat([pl.DataFrame(schema=CURVE_COLUMNS), *(_read_results_of(file, CURVE_COLUMNS) for file in files)])
 
 
 def write_crash(folder: Path, run_id: str, attempts: int, error: str, *, stalled: bool = False) -> None:
@@ -150,12 +176,12 @@ def read_runs(folder: Path) -> pl.DataFrame:
         raise RunError(f"{folder / RUNS} cannot be read: {str(error).partition(chr(10))[0]}") from None
 
 
-def _read_results_of(path: Path) -> pl.DataFrame:
+def _read_results_of(path: Path, columns: Mapping[str, Any] = RUN_COLUMNS) -> pl.DataFrame:
     """Read a table of runs; raise `RunError` if it is not one."""
     table = read_table(path, "remove it, and run the sweep again")
-    if not RUN_COLUMNS.items() <= table.schema.items():
+    if not columns.items() <= table.schema.items():
         raise RunError(f"{path} does not hold the results of runs; remove it, and run the sweep again")
-    table = table.select(*RUN_COLUMNS)
+    table = table.select(*columns)
     _check_seal(path, table)
     return table
 

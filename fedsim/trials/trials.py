@@ -160,6 +160,7 @@ class Trials:
     # comparison.
     facts: pl.DataFrame
     tuned: tuple[str, ...] = ()  # the keys that were tuned for the others, and name no setting
+    folder: Path | None = None  # the sweep directory; None of trials in memory
 
     @classmethod
     def read(cls, directory: Path, stage: str = COMPARED) -> Self:
@@ -199,6 +200,7 @@ class Trials:
             .with_columns(shown),
             facts=_of_the_whole(_facts(rows.rename({"point": "setting", "metric": "fact"}), stage), part),
             tuned=tuple(name for name in swept if name in tuned),
+            folder=directory,
         )
 
     @classmethod
@@ -311,6 +313,12 @@ class Trials:
         """Return a fact as (settings, seeds), those of models that diverged included."""
         nothing = np.full((len(self.settings), len(self.seeds)), np.nan)
         return self._cells.get(fact, nothing)
+
+    def curves(self, row: int) -> pl.DataFrame:
+        """Return the loss curves of the runs of a setting: `run_id`, `optimizer`, `round` (-1: initial), `loss`."""
+        runs = [] if self.folder is None else self.meta["runs"]
+        own = [run["run_id"] for run in runs if run["point"] == self.settings["setting"][row]]
+        return store.read_curves(self.folder or Path(), own)
 
     def beside(self, baseline: int | None = None) -> list[tuple[int, int]]:
         """Return the rows of a baseline setting, by default the first, and of each other one.

@@ -102,7 +102,7 @@ def work(task: Task) -> RunOutcome:
     """Do a run and write its results, unless they exist; errors are returned, not raised."""
     from fedsim.run.cautions import why_nothing
     from fedsim.run.simulate import simulate
-    from fedsim.trials.store import mark_of, run_file, write_run_results
+    from fedsim.trials.store import mark_of, run_file, write_curves, write_run_results
 
     folder = Path(task.folder)
     if run_file(folder, task.run_id).exists():
@@ -128,6 +128,8 @@ def work(task: Task) -> RunOutcome:
         check_inputs(task.inputs, imported=True)  # they may have been changed since
         if nothing := why_nothing(result.metrics):
             return RunOutcome(nothing, final=True, stalled=True)
+        if result.learning is not None and not task.scenario.jobs:
+            write_curves(folder, task.run_id, result.learning)
         write_run_results(folder, task.run_id, task.scenario.seed, result.metrics)
     except (RunError, EndedError) as error:
         return RunOutcome(str(error), worker=here)

@@ -15,11 +15,13 @@ from fedsim import simulate
 from fedsim.common.formatting import number
 from fedsim.log import fingerprint
 from fedsim.pages import write_report
+from fedsim.pages.answer import Answer, Section
 from fedsim.pages.bias import bias_of
 from fedsim.pages.charts import RUN_CHARTS
+from fedsim.pages.html import render
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.run import run_answer
-from fedsim.pages.tables import cost_table
+from fedsim.pages.tables import Table, cost_table
 from fedsim.run.load import load_one
 from tests.conftest import Load
 
@@ -29,7 +31,7 @@ VOID = {"meta", "link", "br", "hr", "img", "input", "use"}
 HOSTILE = "<script>alert(1)</script>"
 
 _WAYS = ("groups", "zones", "availability", "speed", "over-time")
-_OTHERS = {"staleness", "optimum", "hours", *(f"who-{way}" for way in _WAYS)}
+_OTHERS = {"staleness", "optimum", "hours", "week", "one-round", *(f"who-{way}" for way in _WAYS)}
 NAMES = tuple(name for name in RUN_CHARTS if name not in _OTHERS)
 """What the report of a run in rounds shows: one time zone, always available, no optimum, time with the rounds."""
 
@@ -188,7 +190,7 @@ def test_the_page_names_no_other_place(page: str) -> None:
 
 def test_every_chart_has_its_data(page: str) -> None:
     shown = check(page)
-    captions = shown.inside("caption")
+    captions = shown.inside("span")
     for caption in ("Who takes part, by", "Distance from uniform", "Loss: loss", "How long rounds took: share"):
         assert any(text.startswith(caption) for text in captions)
     assert [text for text in shown.inside("summary") if text == "Notes and data"] == ["Notes and data"] * len(NAMES)
@@ -286,3 +288,12 @@ def test_what_a_fleet_costs_is_on_its_page(small: Load) -> None:
     free = simulate(small(*work))
     assert "down" in next(each for each in run_answer(free).tiles if each.label == "what sessions took").value
     assert cost_table(simulate(small())) is None
+
+
+@pytest.mark.parametrize(("sizes", "cards"), [((1, 3), 1), ((4, 4, 1), 2), ((5, 1), 2), ((1, 5), 2), ((2, 0, 2), 1)])
+def test_short_tables_share_a_card(sizes: tuple[int, ...], cards: int) -> None:
+    tables = [Table(f"table of {size}", ("What", "Value"), (("a", "1"),) * size) for size in sizes]
+    page = render(Answer("run", "made", "It is.", sections=[Section("made", "Made", (), tables)]))
+    check(page)
+    assert page.count('<div class="card">') == cards
+    assert page.count("<caption>") == sum(size > 0 for size in sizes)

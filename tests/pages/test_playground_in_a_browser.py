@@ -16,7 +16,7 @@ from fedsim.theory import closed_form, distances
 from tests.command import fedsim
 
 from .conftest import IN_A_BROWSER, Open
-from .test_browser import SHOWN, check_page, serious
+from .test_browser import SHOWN, check_page, violations
 
 pytestmark = IN_A_BROWSER
 
@@ -99,7 +99,7 @@ def test_the_playground_reads_well_everywhere(visit: Open, width: int, scheme: A
     check_page(page)
     for law in ("equal", "zipf", "two"):
         choose(page, law=law)
-    assert serious(page) == []
+    assert violations(page) == []
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,17 @@ def test_runs_of_unequal_length_are_compared_without_noise_and_cost_sessions(tmp
     assert "Sessions:" not in text
 
 
+def test_a_run_too_short_to_tell_its_noise_does_not_bring_it_back(tmp_path: Path) -> None:
+    def measure(index: int, seed: int) -> dict[str, float]:
+        noise = 0.01 * np.random.default_rng([index, seed]).normal()
+        corrected = {} if index == 0 else {f"{L1}_corrected": 0.1 + noise}
+        return {L1: (0.4, 0.214, 0.148)[index], UPDATES: 576.0} | corrected
+
+    title, _ = said(Trials.read(write_points(tmp_path / "s", [{"stop.rounds": k} for k in (20, 200, 1600)], measure)))
+    assert "from uniform without noise); rounds = " in title
+    assert title.endswith(" ties with it.")
+
+
 @pytest.mark.parametrize(
     ("hours", "tail"),
     [

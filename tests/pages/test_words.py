@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from fedsim import Scenario, simulate
@@ -145,3 +147,21 @@ def test_a_headline_that_is_no_metric_is_a_mistake_with_its_place(small: Load) -
         ScenarioError, match=r"headline: unknown metric 'rounds.per_dy'; did you mean 'rounds.per_day'\?"
     ):
         simulate(small("headline=rounds.per_dy"))
+
+
+@pytest.mark.parametrize("waited", [0.0, 0.2])
+def test_of_no_waiting_nothing_is_said(small: Load, waited: float) -> None:
+    run = simulate(small())
+    value = pl.when(pl.col("key") == "rounds.waiting_share").then(waited).otherwise("value")
+    texts = [each.text for each in sentences(replace(run, facts=run.facts.with_columns(value=value)))]
+    assert any("wait for clients" in text for text in texts) == (waited > 0)
+
+
+def test_what_the_headline_says_is_not_said_again(small: Load) -> None:
+    run = simulate(small("stop.rounds=400", "population=[{devices: 12}]"))
+    first = headline(run)
+    assert first is not None
+    assert first.text.startswith("No bias found")
+    assert not any("no bias found" in each.text for each in sentences(run))
+    asked = replace(run, scenario=run.scenario.with_values({"headline": "rounds.per_day"}))
+    assert any("no bias found" in each.text for each in sentences(asked))

@@ -96,7 +96,8 @@ def test_several_optimizers_over_worlds_are_ranked(tmp_path: Path) -> None:
     (effect,) = (each.text for each in answer.sentences if each.about == MODEL)
     assert effect == "Optimizers are ranked by the loss, with each seed in each case."
     document = answer_of(folder)
-    assert [(tile.value, tile.label) for tile in document.tiles] == [("9", "runs complete")]
+    tiles = [(tile.value, tile.label) for tile in document.tiles]
+    assert tiles == [("1", "mean rank over 3 cases"), ("9", "runs complete")]
     assert document.setup == "3 optimizers on 3 cases, 3 seeds each; 200 devices, 400 rounds"
     assert [chart.name for chart in document.charts] == ["ranks"]
     check(write_report(folder).read_text(encoding="utf-8"))
@@ -111,6 +112,23 @@ def test_a_sweep_over_optimizers_compares_them_at_what_else_is_swept(tmp_path: P
     assert found.meta["cases"] == [f"R\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{r}" for r in (0, 4)]
     assert np.isfinite(found.samples(RANK)).all()
     assert trials_answer(Trials.read(folder)).headline.startswith("“fedavg” has the lowest mean rank")
+
+
+def test_optimizers_in_one_case_are_compared_by_their_losses(tmp_path: Path) -> None:
+    """Ranks of 1 to 3 with every seed were called significant, however little the losses differ."""
+    names = ("fedavg", "fedau", "mifa")
+    points = [{"learning.optimizers": [{"kind": name}]} for name in names]
+
+    def figures(index: int, seed: int) -> dict[str, float]:
+        return losses(index, seed, **{names[index]: (2.0, 2.01 if seed > 1 else 2.2, 5.0)[index]})
+
+    answer = trials_answer(Trials.read(write_points(tmp_path / "s", points, figures)))
+    assert answer.headline.startswith("“fedavg” has the lowest loss (1.99")
+    assert answer.headline.endswith("; “fedau” ties with it.")
+    assert next(iter(answer.tiles)).detail == "“fedavg”"
+    assert answer.setup.startswith("3 optimizers, 3 seeds each")
+    tables = [table for section in answer.sections for table in section.tables if table is not None]
+    assert [table.header for table in tables] == [("Optimizer", "Loss")]
 
 
 @pytest.mark.parametrize("points", [[{SEPARATION: r} for r in (0, 4)], LAWS[:2]])

@@ -84,8 +84,8 @@ def _part_of(kind: RunChart, what: str, otherwise: Any, data: object) -> Any:
 
 RUN_CHARTS: Final = (
     *("who", "who-groups", "who-zones", "who-weights", "who-availability", "who-speed", "who-over-time", "lorenz"),
-    *("reached", "distance", "convergence", "hours", "availability", "eligible", "durations", "staleness"),
-    *("loss", "optimum"),
+    *("reached", "distance", "convergence", "hours", "availability", "eligible", "week", "durations", "one-round"),
+    *("staleness", "loss", "optimum"),
 )
 """Every chart that the report of a run can have, by the anchor in its page."""
 CHARTS: Final = Registry[RunChart](
@@ -97,15 +97,18 @@ SECTIONS = ("bias", "devices", "rounds", "learning", OWN)
 
 def run_charts(run: Run, bias: Bias) -> dict[str, tuple[Chart | Absent, ...]]:
     """Compute the data of every chart of a run, by the section that shows it."""
-    from fedsim.pages.charts import availability, distance, learning, rounds, who
+    from fedsim.pages.charts import availability, distance, learning, rounds, timelines, who
 
     made = {
         "bias": [
             *(*who.who_charts(run, bias), who.over_time_chart(run, bias), who.reached_chart(run)),
             *(distance.distance_chart(run), distance.convergence_chart(run)),
         ],
-        "devices": [availability.local_chart(run), availability.hour_chart(run), availability.eligible_chart(run)],
-        "rounds": [rounds.duration_chart(run), rounds.staleness_chart(run)],
+        "devices": [
+            *(availability.local_chart(run), availability.hour_chart(run), availability.eligible_chart(run)),
+            timelines.week_chart(run),
+        ],
+        "rounds": [rounds.duration_chart(run), timelines.round_chart(run), rounds.staleness_chart(run)],
         "learning": [learning.training_chart(run, column) for column in ("loss", "distance")],
         OWN: [],
     }

@@ -16,7 +16,7 @@ from fedsim.pages.charts.plot import AxisLook, Rule, Series, line_plot
 from fedsim.run.run import Run
 
 ZONES = 6  # time zones shown at most: those with the most devices
-_LEAST = 3  # with gauges in fewer hours of the day there is nothing to see
+_LEAST = 6  # with gauges in fewer hours of the day there is nothing to see
 _REASONS = {
     "no_charger": "not charging",
     "no_network": "no network",

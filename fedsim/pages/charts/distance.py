@@ -20,6 +20,8 @@ def distance_chart(run: Run) -> Chart | None:
     table, clients, wanted = run.clients, len(run.clients), run.wanted
     if wanted is None or not 1 <= wanted <= clients <= LARGEST_CURVE or table["separation"].n_unique() > 1:
         return None
+    if table["pi"].null_count():  # no theory covers this run
+        return None
     feasible = clients // wanted
     r = np.linspace(0, feasible - 1, min(feasible, _POINTS)).astype(np.int64)
     try:
@@ -30,9 +32,7 @@ def distance_chart(run: Run) -> Chart | None:
         return None
     series = [Series("theory", r.astype(np.float64), l1 / 2, marks.SERIES[1])]
     notes = ["0 is uniform, 100\N{NARROW NO-BREAK SPACE}% is the most there could be."]
-    if table["pi"].null_count():
-        notes.append("The curve is of clients that are always available; no theory covers this run.")
-    elif not run.all_reported:
+    if not run.all_reported:
         notes.append("The theory is of selections, the dot of the reports that were taken.")
     measured, error = (run.of_reports(f"l1_uniform{which}") for which in ("", "_se"))
     if measured is not None:

@@ -12,7 +12,7 @@ from fedsim.pages.charts.plot import AxisLook, Rule, Series, line_plot
 from fedsim.pages.methods import INITIAL_ROUND, optimizers, references
 from fedsim.run.run import Run
 
-_FURTHER = 1e4  # values so many times above the first ones are not drawn
+FURTHER = 1e4  # values so many times above the first ones are not drawn
 _MOST = 6  # optimizers of each run drawn at most where there are two runs
 
 
@@ -30,7 +30,7 @@ def curves(run: Run, column: str = "loss") -> Iterator[Series]:
         frame = run.learning.filter(pl.col("optimizer") == name).sort("round")
         x = (frame["round"] - INITIAL_ROUND).cast(pl.Float64).to_numpy()
         value = frame[column].cast(pl.Float64).fill_null(np.nan).to_numpy()
-        most = _FURTHER * max(abs(value[0]), 1e-6) if np.isfinite(value[0]) else 1e100
+        most = FURTHER * max(abs(value[0]), 1e-6) if np.isfinite(value[0]) else 1e100
         kept = np.isfinite(value) & (np.abs(value) <= most)
         if kept.any():
             color, look = marks.series_color(own.index(pairs.get(name, name))), "dashed" if name in pairs else "line"

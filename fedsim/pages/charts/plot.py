@@ -24,6 +24,7 @@ from fedsim.common.formatting import (
     number,
     percent,
 )
+from fedsim.common.printable import visible
 from fedsim.pages.charts import Chart, marks
 from fedsim.pages.tables import Table, thinned
 
@@ -34,6 +35,7 @@ _ENTRIES, _ENTRY = 8, 0.04  # of a legend that fits, and the height that each mo
 _SAID = 8  # lines or rows described at most
 _ROW_NAME = 28  # characters of a name that fit to the left of a row
 _POINT_NAME = 30  # and beside a point
+_LETTER = 0.021  # of the width of the axes, what a letter of such a name takes
 
 
 class AxisLook(NamedTuple):
@@ -48,13 +50,15 @@ class AxisLook(NamedTuple):
         return (self.ticks or {}).get(place) or (percent(place) if self.scale == "percent" else number(place, 7))
 
 
-LineLook: TypeAlias = Literal["line", "marked", "dashed", "dotted", "dots", "hollow", "ring", "bars"]
+LineLook: TypeAlias = Literal["line", "marked", "dashed", "dotted", "dots", "hollow", "ring", "bars", "spans", "ticks"]
 _LOOKS: Mapping[LineLook, Mapping[str, Any]] = {
     "line": {},
     "marked": {"marker": "o"},
     "dashed": {"linestyle": marks.DASHED},
     "dotted": {"linestyle": marks.DOTTED, "linewidth": 1},
     "bars": {"drawstyle": "steps-mid"},
+    "spans": {"linewidth": 7, "solid_capstyle": "butt"},
+    "ticks": {"linestyle": "", "marker": "|", "markersize": 9},
     "dots": {"linestyle": "", "marker": "o", "zorder": 4},
     "hollow": {"linestyle": "", "marker": "o", "zorder": 4, "markerfacecolor": marks.PAPER},
     "ring": {"linestyle": "", "marker": "o", "markersize": 12, "markeredgewidth": 2, "markerfacecolor": "none"},
@@ -161,7 +165,7 @@ def _draw_lines(series: Sequence[Series], x: AxisLook, y: AxisLook, rules: Seque
             low, high = each.y - below, each.y + above
             low = np.maximum(low, 0.1 * np.abs(each.y)) if far else low  # there is no place for less than nothing
             drawn: Artist
-            if single or each.look == "dots":
+            if single or each.look in {"dots", "hollow"}:
                 drawn = axes.vlines(each.x, low, high, color=each.color, linewidth=1)
             else:
                 drawn = axes.fill_between(each.x, low, high, color=each.color, alpha=0.16, linewidth=0)
@@ -188,15 +192,16 @@ def _draw_lines(series: Sequence[Series], x: AxisLook, y: AxisLook, rules: Seque
 
 def _name_points(axes: Axes, series: Sequence[Series]) -> None:
     """Write names beside points, without those that would lie on others before them."""
-    to_axes, taken = axes.transData + axes.transAxes.inverted(), list[tuple[Floats, int]]()
+    to_axes, taken = axes.transData + axes.transAxes.inverted(), list[tuple[float, float, float]]()
     size = matplotlib.rcParams["legend.fontsize"]
     for each in series:
         for x, y, name in zip(each.x, each.y, (cut(name, _POINT_NAME) for name in each.names), strict=False):
             at = to_axes.transform((x, y))
             right = at[0] > 0.6
-            apart = [(np.abs(at - other), 0.011 * (len(name) + length + 4)) for other, length in taken]
-            if all(away[1] > 0.075 or away[0] > wide for away, wide in apart):
-                taken.append((at, len(name)))
+            long = _LETTER * (len(name) + 2)
+            left = at[0] - long * right
+            if all(abs(at[1] - y1) > 0.075 or left > end or left + long < start for start, end, y1 in taken):
+                taken.append((left, left + long, at[1]))
                 near: dict[str, Any] = {"ha": "right" if right else "left", "color": marks.MUTED, "fontsize": size}
                 axes.annotate(name, (x, y), (-7 if right else 7, 6), textcoords="offset points", **near)
 
@@ -220,7 +225,7 @@ class Rows:
 
 def row_plot(data: Rows, name: str, title: str, notes: Sequence[str] = ()) -> Chart:
     """Make a chart with a dot and an interval in each row."""
-    columns = {"": [*data.names], data.unit: [*map(number, data.value)]}
+    columns = {"Name": [*data.names], data.unit: [*map(number, data.value)]}
     if data.margin is not None:
         below, above = np.broadcast_to(data.margin, (2, len(data.value)))
         ends = zip(data.value - below, data.value + above, strict=True)
@@ -254,7 +259,7 @@ def _draw_rows(data: Rows, axes: Axes) -> None:
     rows = np.arange(len(data.names), dtype=np.float64)[::-1]
     axes.set_ylim(-0.6, len(rows) - 0.4)
     axes.yaxis.set_major_locator(FixedLocator(rows.tolist()))
-    axes.yaxis.set_major_formatter(FixedFormatter([cut(name, _ROW_NAME) for name in data.names]))
+    axes.yaxis.set_major_formatter(FixedFormatter([cut(visible(name), _ROW_NAME) for name in data.names]))
     axes.grid(visible=True, axis="x")
     axes.grid(visible=False, axis="y")
     color, entries = marks.SERIES[0], list[tuple[Artist, str]]()
@@ -280,10 +285,12 @@ def _draw_rows(data: Rows, axes: Axes) -> None:
         axes.set_xlim(left=left if far else None)
     if data.chance is not None and data.reference is not None:
         left, right = axes.get_xlim()
-        low = np.maximum(data.reference - data.chance, left)
+        low = data.reference - data.chance
+        low = np.maximum(low, left) if axes.get_xscale() != "linear" else low
         grey: dict[str, Any] = {"color": marks.MUTED, "alpha": 0.28, "linewidth": 0}
         band = axes.barh(rows, data.reference + data.chance - low, 1.0, left=low, **grey)
-        axes.set_xlim(left, max(right, float((data.reference + data.chance).max())))
+        least = left if axes.get_xscale() != "linear" else min(left, float((data.reference - data.chance).min()))
+        axes.set_xlim(least, max(right, float((data.reference + data.chance).max())))
         entries.append((band[0], "equal chances"))
     for row, value in zip(rows, data.value, strict=True):
         axes.text(1.02, row, number(value, 3), transform=axes.get_yaxis_transform(), va="center")

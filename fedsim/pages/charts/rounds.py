@@ -15,7 +15,7 @@ _SAME = 1e-9  # durations that differ by no more than this part of them are the 
 
 
 def duration_chart(run: Run) -> Chart | None:
-    """Draw how long rounds took, and how long those waited for clients that did; None where all took equally long."""
+    """Draw how long rounds took, and how long those waited for clients that did; None if all took equally long."""
     noun, buffered = run.noun, "staleness" in run.series
     closed = run.rounds.filter(pl.col("closed_s").is_finite())
     if closed.is_empty():
@@ -24,7 +24,7 @@ def duration_chart(run: Run) -> Chart | None:
     selected = closed["opened_s" if buffered else "selected_s"].fill_nan(None).fill_null(closed["closed_s"])
     whole, waiting = ((end - closed["opened_s"]).to_numpy() for end in (closed["closed_s"], selected))
     longest = float(whole.max())
-    if len(whole) > 1 and not waiting.any() and longest - float(whole.min()) <= _SAME * longest:
+    if len(whole) < 2 or (not waiting.any() and longest - float(whole.min()) <= _SAME * longest):
         return None
     middle, top = np.quantile(whole, [0.5, 0.95], method="inverted_cdf").tolist()
     size, unit = time_unit(longest)

@@ -1,19 +1,23 @@
-"""The charts of a sweep: a metric along it, the parts of a loss, and bias against pace with the choice marked."""
+"""The charts of a sweep: a metric along it, parts of a loss, bias and loss against pace, and loss curves."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import polars as pl
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.formatting import count, cut, number
 from fedsim.pages.charts import Chart, marks
+from fedsim.pages.charts.learning import FURTHER
 from fedsim.pages.charts.plot import AxisLook, LineLook, Series, line_plot
+from fedsim.pages.methods import INITIAL_ROUND
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.tables import thinned
-from fedsim.pages.trial_tables import means, standings
+from fedsim.pages.trial_tables import means, order_of, standings
 from fedsim.trials.contrasts import interval
-from fedsim.trials.decision import bias_metric, chosen, pace_metric, trade_off
+from fedsim.trials.decision import bias_metric, chosen, compared, pace_metric, trade_off
+from fedsim.trials.store import CURVE_POINTS
 from fedsim.trials.trials import Axis, Trials
 
 TRADE_OFF = "trade-off"
@@ -130,3 +134,68 @@ def trade_off_chart(trials: Trials) -> Chart | None:
     rows = [(names[k], stand[k], *map(number, figures[k])) for k in known]
     header = ("Setting", "Standing", wording_of(daily).axis, "± 95 %", "TV from uniform, %", "± 95 %")
     return replace(line_plot(TRADE_OFF, title, series, *look, notes=notes), table=thinned(title, header, rows))
+
+
+def loss_and_pace_chart(trials: Trials, optimizers: Sequence[str]) -> Chart | None:
+    """Draw the loss of each optimizer beside the pace, settings with runs that had not converged hollow.
+
+    None where no run has both, or all have the same pace.
+    """
+    pace, series = means(trials, pace_metric(trials)), list[Series]()
+    for index, name in enumerate(optimizers):
+        values = trials.samples(f"learning.{name}.loss")
+        loss, settled = interval(values), (trials.samples(f"learning.{name}.converged") >= 1) | np.isnan(values)
+        known = np.isfinite(loss.mean) & np.isfinite(pace)
+        for words, own in (("", settled.all(axis=1)), (", some runs not converged", ~settled.all(axis=1))):
+            look: LineLook = "hollow" if words else "dots"
+            at = np.flatnonzero(known & own)
+            names = [trials.names[row] for row in at[:_NAMED]] if not index else ()
+            dots = Series(f"{name}{words}", pace[at], loss.mean[at], marks.series_color(index), look, loss.half[at])
+            series += [replace(dots, names=names)] if len(at) else []
+    seen = np.concatenate([each.x for each in series]) if series else np.empty(0)
+    if not len(seen) or not np.ptp(seen) > 1e-9 * seen.max():
+        return None
+    axes = AxisLook(wording_of(pace_metric(trials)).axis), AxisLook("loss", "auto")
+    notes = ["Right is faster, down is a lower loss. Means over the seeds; hollow: some runs had not converged."]
+    return line_plot("loss-and-pace", "Loss beside pace", series, *axes, notes=notes)
+
+
+def curves_chart(trials: Trials) -> Chart | None:
+    """Draw losses over the rounds: of each optimizer where a run trains several, at the choice; else of each setting.
+
+    None where no run kept its losses.
+    """
+    rows = [int(row) for row in order_of(compared(trials))] if compared(trials).best is not None else [0]
+    first = rows[0] if (choice := chosen(trials)) is None else choice
+    own, where = trials.curves(first), ""
+    lines = {str(name): each for (name,), each in own.group_by("optimizer", maintain_order=True)}
+    if len(lines) > 1 and len(trials.names) > 1:
+        where = f" at {trials.names[first]}"
+    elif len(lines) == 1:
+        lines = {trials.names[row]: trials.curves(row) for row in [*range(len(trials.names))][:_LINES]}
+    curves = [_curve(name, each, marks.series_color(k)) for k, (name, each) in enumerate([*lines.items()][:_LINES])]
+    shown = [each for each in curves if len(each.x) > 1]
+    if not shown:
+        return None
+    notes = ["Lines are means over the seeds, bands go from the least to the greatest."]
+    notes += ["Each run is measured by its initial loss: seeds have other data."]
+    left = len(trials.names if len(lines) < 2 or not where else lines) - _LINES
+    notes += [f"{count(left, 'more line')} left out."] if left > 0 else []
+    look = AxisLook("rounds done", "whole"), AxisLook("loss (1: the initial model)", "auto")
+    return line_plot("curves", f"Loss over the rounds{where}", shown, *look, notes=notes)
+
+
+def _curve(name: str, table: pl.DataFrame, color: str) -> Series:
+    """Return the mean of the loss curves of some runs, until the first of them ends or diverges, and their range."""
+    runs = [own.sort("round") for own in table.partition_by("run_id")]
+    last = min((int(run["round"][-1]) - INITIAL_ROUND for run in runs), default=0)
+    x = np.unique(np.linspace(0, last, CURVE_POINTS).astype(np.int64)).astype(np.float64)
+    values = np.full((max(1, len(runs)), len(x)), np.nan)
+    for row, run in enumerate(runs):
+        loss = run["loss"].fill_null(np.nan).to_numpy()
+        if loss[0] > 0:
+            values[row] = np.interp(x, run["round"].to_numpy() - INITIAL_ROUND, loss) / loss[0]
+    kept = np.cumprod((values < FURTHER).all(axis=0)).astype(bool)
+    values, mean = values[:, kept], values[:, kept].mean(axis=0)
+    margin = np.stack([mean - values.min(axis=0), values.max(axis=0) - mean])
+    return Series(name, x[kept], mean, color, margin=margin, interval="least to greatest")

@@ -138,7 +138,7 @@ def reached_chart(run: Run) -> Chart | None:
     series = [Series("taken part", at, np.concatenate([[0.0], share, share[-1:]]))]
     finding = f"{percent(float(share[-1]))} took part at least once"
     if half := run.known.get("participation.coverage.t50"):
-        finding += f", half of them all within {duration(half)}"
+        finding += f", half of all clients within {duration(half)}"
     look = AxisLook(f"simulated time ({unit})"), AxisLook("clients that have taken part", "percent")
     return line_plot("reached", "How many clients were reached", series, *look, finding=f"{finding}.")
 

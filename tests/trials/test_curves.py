@@ -1,0 +1,108 @@
+"""A sweep keeps the loss curves of its runs, and draws them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from fedsim.common.errors import RunError
+from fedsim.common.formatting import equation
+from fedsim.pages.charts.sweeps import curves_chart, loss_and_pace_chart
+from fedsim.run.simulate import simulate
+from fedsim.trials import store
+from fedsim.trials.trials import Trials
+from fedsim.trials.worker import Task, work
+from tests.conftest import Load
+from tests.pages.made_trials import made_trials, sound
+from tests.pages.sweeps import SEPARATION, write_points
+
+LEARNING = "learning={problem: {kind: quadratic, dimension: 2}, optimizers: [fedavg, fedprox], step_size: 0.1}"
+
+
+def test_a_run_of_a_sweep_leaves_its_curves(small: Load, tmp_path: Path) -> None:
+    scenario = small("stop.rounds=200", LEARNING)
+    folder = store.open_sweep_directory(tmp_path / "sweep")
+    assert not work(Task("one", scenario, str(folder))).error
+    found, whole = store.read_curves(folder, ["one", "never"]), simulate(scenario).learning
+    assert whole is not None
+    assert set(found["optimizer"]) == {"fedavg", "fedprox"}
+    for (name,), own in found.group_by("optimizer"):
+        assert own.select("round", "loss").equals(
+            whole.filter(optimizer=name).select(pl.col("round").cast(int), "loss")
+        )
+    path = folder / store.CURVES / "one.parquet"
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(RunError, match=r"one\.parquet"):
+        store.read_curves(folder, ["one"])
+
+
+def test_a_run_without_training_leaves_none(small: Load, tmp_path: Path) -> None:
+    folder = store.open_sweep_directory(tmp_path / "sweep")
+    assert not work(Task("one", small(), str(folder))).error
+    assert not (folder / store.CURVES).exists()
+
+
+def written(folder: Path, *names: str, spoilt: float = 1.0) -> Trials:
+    """Write a sweep over three separations and two seeds, whose runs halve their losses again and again."""
+    points: list[dict[str, Any]] = [{SEPARATION: r} for r in (0, 4, 8)]
+    write_points(folder, points, sound, seeds=(1, 2))
+    for point in range(3):
+        for seed in (1, 2):
+            rows = [
+                {"round": r - 1, "optimizer": name, "loss": 10.0 * seed * 2.0 ** -(r * (point + 1) / 100)}
+                for name in names
+                for r in range(100 * seed + 1)
+            ]
+            table = pl.DataFrame(rows).with_columns(
+                loss=pl.when((pl.col("round") > 49) & (seed == 1)).then(pl.col("loss") * spoilt).otherwise("loss")
+            )
+            store.write_curves(folder, f"p{point}s{seed}", table)
+    return Trials.read(folder)
+
+
+def test_curves_of_settings_are_means_over_seeds_as_far_as_all_go(tmp_path: Path) -> None:
+    trials = written(tmp_path / "sweep", "fedavg")
+    assert trials.curves(0).group_by("run_id").len()["len"].to_list() == [60, 60]
+    chart = curves_chart(trials)
+    assert chart is not None
+    assert chart.table is not None
+    assert chart.table.header[1:] == trials.names
+    last = chart.table.rows[-1]
+    assert last[0] == "100"
+    assert [float(each.split(" ")[0]) for each in last[1:]] == pytest.approx([0.5, 0.25, 0.125], rel=1e-3)
+
+
+def test_curves_of_optimizers_are_those_of_one_setting(tmp_path: Path) -> None:
+    chart = curves_chart(written(tmp_path / "sweep", "a", "b"))
+    assert chart is not None
+    assert chart.table is not None
+    assert chart.table.header[1:] == ("a", "b")
+    assert chart.title == f"Loss over the rounds at {equation('R', 4)}"
+
+
+@pytest.mark.parametrize("spoilt", [np.inf, 1e9])
+def test_curves_end_where_a_run_diverges(tmp_path: Path, spoilt: float) -> None:
+    chart = curves_chart(written(tmp_path / "sweep", "fedavg", spoilt=spoilt))
+    assert chart is not None
+    assert chart.table is not None
+    assert 40 <= float(chart.table.rows[-1][0]) <= 50
+
+
+def test_a_sweep_of_an_earlier_version_has_no_curves(tmp_path: Path) -> None:
+    write_points(tmp_path / "sweep", [{SEPARATION: 0}, {SEPARATION: 4}], sound)
+    assert curves_chart(Trials.read(tmp_path / "sweep")) is None
+
+
+def test_settings_with_runs_that_have_not_converged_are_marked() -> None:
+    def measure(row: int, seed: int) -> dict[str, float]:
+        settled = float(row != 1 or seed != 2)
+        return sound(row, seed) | {"updates.per_day": 900.0 - row, "learning.fedavg.converged": settled}
+
+    chart = loss_and_pace_chart(made_trials(measure), ["fedavg"])
+    assert chart is not None
+    assert chart.table is not None
+    assert chart.table.header[1:] == ("fedavg", "fedavg, some runs not converged")
+    assert [row[2] != "\N{EN DASH}" for row in chart.table.rows] == [False, True, False]
+    assert loss_and_pace_chart(made_trials(), ["fedavg"]) is None  # all at one pace
