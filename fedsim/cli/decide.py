@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import BadParameter, Exit, Option
+from typer import Exit, Option
 
 from fedsim.cli import options
 from fedsim.cli.sweep import show_answer, with_settings
@@ -34,29 +34,35 @@ def decide_command(
     quiet: options.Quiet = False,
 ) -> None:
     """Choose among settings (`choose`) by `decide`, in stages that each answer; a second call does the rest."""
+    from fedsim.common.files import write_text
+    from fedsim.common.json_files import as_json as as_json_text
+    from fedsim.common.json_files import finite
     from fedsim.common.progress import on_stderr
+    from fedsim.pages.page import PAGE, write_answer
+    from fedsim.pages.trials import trials_answer
     from fedsim.run.check import exit_code
     from fedsim.run.files import Provenance
     from fedsim.trials.decide import decide, default_decision_directory
     from fedsim.trials.executors import backend_of
     from fedsim.trials.trials import Trials, answering_in
 
-    began, limit_s = time.monotonic(), options.duration_option(limit, "--time")
-    if limit_s is not None and limit_s <= 0:
-        raise BadParameter("must be longer than nothing", param_hint="--time")
+    began, limit_s = time.monotonic(), options.timeout_option(limit, "--time")
     backend = backend_of(executor, workers)
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
     directory = out if out is not None else default_decision_directory(scenario)
     provenance = Provenance(str(file), override or [], seed, permissions=scenario.permissions)
-    shown = list[str]()
+    shown, last = list[str](), dict[str, Any]()
 
-    def show(trials: Trials) -> "Answer":
-        answer, _ = _kept(trials, directory)
+    def show(trials: Trials) -> None:
+        answer = trials_answer(trials)
         if not (as_json or quiet or trials.stage in shown):
             shown.append(trials.stage)
             complain(_heading(trials, time.monotonic() - began))
             show_answer(answer, stages=True)
-        return answer
+        page = write_answer(answer, directory / PAGE)
+        data = {"directory": str(directory), "report": str(page), **with_settings(answer, trials)}
+        write_text(directory / "decision.json", as_json_text(finite(data)))
+        last.update(trials=trials, answer=answer, data=data)
 
     try:
         with on_stderr(quiet=quiet) as progress:
@@ -73,37 +79,23 @@ def decide_command(
                 answered=show,
             )
     except KeyboardInterrupt:
-        if answering_in(directory) is not None:
-            trials = Trials.read(directory)
+        if answering_in(directory) is not None and (trials := Trials.read(directory)).metrics:
             show(trials)
-            complain(f"interrupted; {_stands(trials)}; the same command does the rest")
-        raise
-    trials = Trials.read(done.directory)
-    answer, data = _kept(trials, directory)
-    if as_json:
-        say_json(data)
-    else:
-        show(trials)
-        if not done.whole:
             complain(_stands(trials))
-        complain(f"Report: {data['report']}" if not quiet else plain(answer.headline))
+        complain("interrupted: the same command does the rest")
+        raise
+    if not done.whole:
+        show(Trials.read(directory))
+    answer: Answer = last["answer"]
+    if as_json:
+        say_json(last["data"])
+    else:
+        if not done.whole:
+            complain(_stands(last["trials"]))
+        complain(plain(answer.headline) if quiet else f"Report: {last['data']['report']}")
         say(str(directory))
     if code := exit_code(answer.checks):
         raise Exit(code)
-
-
-def _kept(trials: "Trials", directory: Path) -> "tuple[Answer, dict[str, Any]]":
-    """Write the page of an answer, and its figures as JSON, and return both."""
-    from fedsim.common.files import write_text
-    from fedsim.common.json_files import as_json, finite
-    from fedsim.pages.page import PAGE, write_answer
-    from fedsim.pages.trials import trials_answer
-
-    answer = trials_answer(trials)
-    page = write_answer(answer, directory / PAGE)
-    data = {"directory": str(directory), "report": str(page), **with_settings(answer, trials)}
-    write_text(directory / "decision.json", as_json(finite(data)))
-    return answer, data
 
 
 def _heading(trials: "Trials", seconds: float) -> str:
@@ -115,4 +107,4 @@ def _heading(trials: "Trials", seconds: float) -> str:
 
 
 def _stands(trials: "Trials") -> str:
-    return f"the answer is that of the stage {trials.stage!r}" if trials.stage else "the answer is what was there"
+    return f"The answer is that of the stage {trials.stage!r}."

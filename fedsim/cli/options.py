@@ -130,11 +130,11 @@ def duration_option(text: str | None, option: str) -> float | None:
     return None if text is None else parse_option(parse_duration, text, option)
 
 
-def timeout_option(text: str | None) -> float | None:
-    """Return the seconds of ``--timeout``, if it is given."""
-    limit_s = duration_option(text, "--timeout")
+def timeout_option(text: str | None, option: str = "--timeout") -> float | None:
+    """Return the seconds of ``--timeout``, or of another such option, if it is given."""
+    limit_s = duration_option(text, option)
     if limit_s is not None and limit_s <= 0:
-        raise BadParameter("must be longer than nothing", param_hint="--timeout")
+        raise BadParameter("must be longer than nothing", param_hint=option)
     return limit_s
 
 

@@ -39,7 +39,7 @@ from fedsim.trials.contrasts import contrasts, spent
 from fedsim.trials.decision import feasible, open_settings, reached
 from fedsim.trials.executors import Backend
 from fedsim.trials.plan import Plan, PlannedRun, Point, plan_sweep
-from fedsim.trials.stages import Stage, by_facts, coarsely, in_full, is_trained, rule_of
+from fedsim.trials.stages import Stage, by_facts, choosing_by, coarsely, in_full, is_trained
 from fedsim.trials.sweep import Swept, run_sweep
 from fedsim.trials.trials import COARSE, COMPARED, FACTS, FINAL, Trials
 from fedsim.trials.worker import RunOutcome, Task, work
@@ -139,7 +139,7 @@ def decide(
     left: Sequence[int] = range(len(_settings(scenario)))
     last, tuning = in_full(scenario), _tuning(scenario)
     assert last.scenario.decide is not None
-    settings, rule = _columns(_settings(last.scenario)), rule_of(last.scenario.decide)
+    settings, rule = _columns(_settings(last.scenario)), choosing_by(last.scenario.decide)
     plan_sweep(_swept(last.scenario, settings, [], [scenario.seed], decide=rule))  # mistakes, before anything is run
 
     def doing(stage: Stage, inside: Path) -> _Do:
@@ -415,7 +415,7 @@ def _compare(scenario: Scenario, settings: list[dict[str, Any]], tuned: Sequence
     """Run the settings, each as it was tuned, on fresh seeds, and give those that can hardly be the best no more."""
     decide, tuning, values = scenario.decide, _tuning(scenario), _columns(settings)
     assert decide is not None
-    changes: dict[str, Any] = {"decide": rule_of(decide)}
+    changes: dict[str, Any] = {"decide": choosing_by(decide)}
     if tuning is not None:
         changes["learning.optimizers"] = _optimizers(scenario)
         changes["decide"]["tune"] = tuning.grid

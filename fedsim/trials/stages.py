@@ -92,14 +92,14 @@ def by_facts(scenario: Scenario, settings: int) -> Stage:
         ends = {"rounds": stop.most_rounds, "of_days": stop.most_s / DAY_S}
         short = {"days": days, **{key: limit for key, limit in ends.items() if limit < math.inf}}
     assert scenario.decide is not None
-    values: dict[str, Any] = {"learning": None, "decide": rule_of(scenario.decide)}
+    values: dict[str, Any] = {"learning": None, "decide": choosing_by(scenario.decide)}
     values["choose"] = {path: each for path, each in stage.scenario.choose.items() if not is_trained(path)}
     values |= {"privacy.training": "none", "privacy.adaptive_clip": None} if private else {}
     values |= {"stop.duration": format_duration(days * DAY_S)} if short else {}
     return replace(stage, scenario=stage.scenario.with_values(values), short=short)
 
 
-def rule_of(decide: Decide) -> dict[str, Any]:
+def choosing_by(decide: Decide) -> dict[str, Any]:
     """Return by what a decision chooses, as it is written, without how it goes about it."""
     rule = {"minimize" if decide.minimize else "maximize": decide.metric}
     return {**rule, "subject_to": list(decide.subject_to)}

@@ -185,7 +185,7 @@ class Trials:
         shown = ("point", "seed", "status", "metric", "value")
         rows = pl.concat([table.select(shown), missing.select("point", "seed", status=pl.lit(NOT_RUN))], how="diagonal")
         part = meta.get("part", {})
-        shown = [
+        restored = [
             pl.col(path).replace_strict(*pair, default=pl.col(path), return_dtype=plan.schema[path])
             for path, pair in part.get("sizes", {}).items()
             if path in swept and plan.schema[path].is_integer()
@@ -197,7 +197,7 @@ class Trials:
             settings=plan.select(pl.col("point").alias("setting"), *swept)
             .unique("setting", keep="first", maintain_order=True)
             .sort("setting")
-            .with_columns(shown),
+            .with_columns(restored),
             facts=_of_the_whole(_facts(rows.rename({"point": "setting", "metric": "fact"}), stage), part),
             tuned=tuple(name for name in swept if name in tuned),
             folder=directory,

@@ -194,6 +194,12 @@ def test_from_the_command_line(write: Write, tmp_path: Path) -> None:
     told = json.loads(fedsim("decide", str(file), "--out", str(out), "--executor", THREADS, "--json").stdout)
     assert plain(told["answer"]) == choice
     assert len(told["settings"]) == 4
+    assert told["stage"] == "full"
+    assert json.loads((out / "decision.json").read_text()) == told
+    assert [line.partition(". ")[2][:12] for line in lines if line.startswith("After ")] == [
+        "Stage 1 of 3",
+        "Stage 3 of 3",
+    ]
     assert (out / "report.html").read_bytes() == page
     asked = [each["about"] for each in told["sentences"]]
     assert {"How biased", "To the model", "At what cost", "Can I trust it"} <= set(asked)

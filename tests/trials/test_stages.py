@@ -1,5 +1,6 @@
 """A decision answers in stages: facts of a part, carried on to the whole; then coarsely; then in full."""
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -151,6 +152,14 @@ def test_the_last_stage_that_is_whole_answers(write: Write, tmp_path: Path, word
     small, out = Scenario.load(write(SMALL)), tmp_path / "d"
     assert ended(words, small, out).stage == "facts"
     assert ended("never", small, out).stage == "full"  # the same call goes on
+
+
+def test_no_run_begins_when_the_time_is_over(write: Write, tmp_path: Path) -> None:
+    small, said = Scenario.load(write(SMALL)), list[str]()
+    done = decide(small, tmp_path / "d", THREAD, job=job, until=-math.inf, tell=said.append)
+    assert not done.whole
+    assert said == ["the time is over; the same command does the rest"]
+    assert not [*tmp_path.rglob("*.parquet")]
 
 
 def test_the_last_look_that_is_whole_answers(write: Write, tmp_path: Path) -> None:
