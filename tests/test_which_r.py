@@ -25,4 +25,4 @@ def test_every_case_is_one_valid_decision_of_ten_settings_and_one_best(case: Rec
 
 def test_no_case_is_there_twice() -> None:
     named = [(each["problem"], each["epsilon"], each["mechanism"], each["file"], *each["overrides"]) for each in CASES]
-    assert len({*named}) == len(named) == 25
+    assert len({*named}) == len(named) == 28

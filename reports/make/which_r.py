@@ -27,6 +27,7 @@ from reports.make.words import table
 
 EPSILONS = (8, 2, 1)
 PARTS = ("bias_loss", "participation_noise_loss", "privacy_noise_loss")
+TWIN = "excess_loss"  # above the twin, where there is one
 
 
 def scenario_of(case: Record) -> Scenario:
@@ -53,7 +54,9 @@ def found_in(decision: Path, scenario: Scenario) -> list[Record]:
     values = trials.samples(aim)
     if aim.endswith(".loss"):
         values = values - [_least(scenario, scenario.seed + k) for k in range(values.shape[1])]
-    means = {"pace": "rounds.per_day"} | {part: f"learning.fedavg.{part}" for part in PARTS}
+    twin = scenario.learning is not None and scenario.learning.reference == "uniform"
+    parts = (*PARTS, TWIN) if twin else PARTS
+    means = {"pace": "rounds.per_day"} | {part: f"learning.fedavg.{part}" for part in parts}
     columns: dict[str, Any] = {"name": trials.names, "seeds": planned_seeds(trials)}
     columns |= dict(zip(("loss", "half"), interval(values), strict=True)) | {"standing": standings(trials)}
     columns |= {name: interval(trials.samples(metric)).mean for name, metric in means.items()}
@@ -81,7 +84,8 @@ def table_of() -> str:
         tied = [_r(each) for each in settings if each["standing"] in {"best", "tied"}]
         ties = f" ({tied[0]}\N{EN DASH}{tied[-1]})" if len(tied) > 1 else ""
         losses = f"{number(settings[0]['loss'], 2)}\N{RIGHTWARDS ARROW}{number(best['loss'], 2)}"
-        more = ["amplified"] * _amplified(case) + ["other seeds"] * ("seed=5001" in case["overrides"])
+        more = [each for each in ("amplified", "regions") if _is(case, each)]
+        more += ["other seeds"] * ("seed=5001" in case["overrides"])
         words = ", ".join((case["problem"], case["mechanism"], *more))
         rows.setdefault(words, {})[case["epsilon"]] = f"{losses} at {_r(best)}{ties}"
     head = ("", *(f"epsilon {epsilon}" for epsilon in EPSILONS))
@@ -90,7 +94,7 @@ def table_of() -> str:
 
 def sentence() -> str:
     """Say where the best separation lies where rounds may wait, and which are worse in every case."""
-    cases = [case for case in read_store("which-r") if not _amplified(case)]
+    cases = [case for case in read_store("which-r") if not (_is(case, "amplified") or _is(case, "regions"))]
     best = [_r(_best(case)) for case in cases]
     paces = [100 * _best(case)["pace"] / case["settings"][0]["pace"] for case in cases]
     open_ = {_r(each) for case in cases for each in case["settings"] if each["standing"] in {"best", "tied"}}
@@ -105,8 +109,26 @@ def sentence() -> str:
     )
 
 
-def _amplified(case: Record) -> bool:
-    return str(case["file"]).endswith("amplified")
+def regions() -> str:
+    """Say what a separation does where regions are unequally available, beside the same rounds of clients at random."""
+    cases = [case for case in read_store("which-r") if _is(case, "regions")]
+    best = [_r(_best(case)) for case in cases]
+    above = [(case["settings"][0][TWIN], _best(case)[TWIN]) for case in cases]
+    tied = [[_r(each) for each in case["settings"] if each["standing"] in {"best", "tied"}] for case in cases]
+    phones = scenario_of(cases[0]).model_dump(mode="json")["population"]
+    nights = listing([f"{100 * each['availability']['charging']['night']['chance']:.0f} %" for each in phones])
+    at_0, at_best = (listing([number(each, 2) for each in own]) for own in zip(*above, strict=True))
+    epsilons, least, most = [f"{case['epsilon']}" for case in cases], min(map(min, tied)), max(map(max, tied))
+    return (
+        f"With regions whose phones charge in {nights} of nights (`which-r-regions`), the best R is "
+        f"{listing(list(map(str, best)))} at epsilon {listing(epsilons)}, and what ties goes from {least} to {most}. "
+        f"The loss lies {at_0} above that of the same rounds with clients drawn uniformly at R = 0, and {at_best} at "
+        "the best R."
+    )
+
+
+def _is(case: Record, kind: str) -> bool:
+    return str(case["file"]).endswith(kind)
 
 
 def _best(case: Record) -> Record:

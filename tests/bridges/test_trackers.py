@@ -58,11 +58,11 @@ def test_a_run_has_its_curves_last_values_and_tags(places: tuple[Path, Path]) ->
     table = pl.read_parquet(places[0] / "learning.parquet")
     for optimizer in ("fedavg", "mifa"):
         own = table.filter(optimizer=optimizer)
-        assert [(p.round, p.value) for p in run.curves[f"loss/{optimizer}"]] == [
+        assert [(at, value) for at, _, value in run.curves[f"loss/{optimizer}"]] == [
             *own.select("round", "loss").iter_rows()
         ]
-        assert run.metrics[f"learning.{optimizer}.final_loss"] == run.curves[f"loss/{optimizer}"][-1].value
-    assert sum(p.value for p in run.curves["participation/reported"]) == 60 * 3
+        assert run.metrics[f"learning.{optimizer}.final_loss"] == run.curves[f"loss/{optimizer}"][-1][2]
+    assert sum(value for _, _, value in run.curves["participation/reported"]) == 60 * 3
     manifest = json.loads((places[0] / "manifest.json").read_text())
     assert run.tags["fedsim.fingerprint"] == manifest["fingerprints"]["participations"]
     assert run.tags["fedsim.version"] == manifest["versions"]["fedsim"]
@@ -91,9 +91,12 @@ def test_tensorboard_reads_what_is_exported(places: tuple[Path, Path], tmp_path:
         for name, value in each.metrics.items():
             assert events.Scalars(name)[0].value == pytest.approx(value, rel=1e-6)
         for name, points in each.curves.items():
-            assert [(e.step, e.wall_time) for e in events.Scalars(name)] == [(p.round, p.time_s) for p in points]
+            assert [(e.step, e.wall_time) for e in events.Scalars(name)] == [(at, time_s) for at, time_s, _ in points]
     again = fedsim("export", places[which], "--to", "tensorboard", "--out", tmp_path / "logs")
     assert (again.returncode, "holds something" in again.stderr) == (2, True)
+    (tmp_path / "file").write_text("")
+    done = fedsim("export", places[which], "--to", "tensorboard", "--out", tmp_path / "file")
+    assert (done.returncode, "file cannot be written" in done.stderr) == (2, True)
 
 
 class Tracking(ModuleType):
@@ -103,6 +106,7 @@ class Tracking(ModuleType):
         super().__init__("mlflow")
         self.runs: list[dict[str, Any]] = []
         self.uri = self.experiment = ""
+        self.exceptions = SimpleNamespace(MlflowException=ConnectionError)
         self.entities = SimpleNamespace(Metric=lambda key, value, timestamp, step: (key, value, timestamp, step))
         self.tracking = SimpleNamespace(MlflowClient=lambda: SimpleNamespace(log_batch=self.log_batch))
 
@@ -146,7 +150,20 @@ def test_mlflow_is_told_the_same(
         assert (told["name"], told["params"], told["tags"]) == (each.name, each.parameters, each.tags)
         assert {key: value for key, value, _, _ in told["metrics"] if key in each.metrics} == each.metrics
         for name, points in each.curves.items():
-            assert [(v, s) for key, v, _, s in told["metrics"] if key == name] == [(p.value, p.round) for p in points]
+            assert [(v, s) for key, v, _, s in told["metrics"] if key == name] == [
+                (value, at) for at, _, value in points
+            ]
+
+
+def test_what_mlflow_refuses_is_told(places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mlflow", mlflow := Tracking())
+
+    def refuse(_name: str) -> None:
+        raise ConnectionError("no server there\nat all")
+
+    monkeypatch.setattr(mlflow, "set_experiment", refuse)
+    done = fedsim("export", places[0], "--to", "mlflow")
+    assert (done.returncode, done.stderr) == (2, "error: MLflow refuses: no server there\n")
 
 
 @pytest.mark.parametrize(("to", "module"), [("tensorboard", "tensorboardX"), ("mlflow", "mlflow")])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -107,7 +108,7 @@ def move(to: str, of: Path = CASE) -> Change:
     return change
 
 
-def relock(change: Callable[[dict[str, dict[str, float]]], object]) -> Change:
+def relock(change: Callable[[dict[str, dict[str, Any]]], object]) -> Change:
     def edit(folder: Path) -> None:
         written = json.loads((folder / LOCK).read_text())
         for entry in written["platforms"].values():
