@@ -12,7 +12,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from fedsim.common.errors import FedsimError, PluginError, RunError, ScenarioError, StalledError, line_of, told
+from fedsim.common.errors import FedsimError, PluginError, RunError, ScenarioError, StalledError, dotted, line_of, told
 from fedsim.common.files import write_text
 from fedsim.common.json_files import as_json
 from fedsim.learning.problems.problem import has_optimum
@@ -80,7 +80,9 @@ def check_class(role: str, cls: type, options: Mapping[str, Any], draw: _Draw) -
     `draw` draws the charts of a run directory's own, and raises a `PluginError` if one fails.
     Nothing follows a first run that fails; federations that are nothing for the role are left out, with the reason.
     """
-    named = {"kind": f"{cls.__module__}:{cls.__qualname__}", **options}
+    # Other runs are in other folders: a file that an option names is the same one there.
+    files_too = {key: str(Path(each).resolve()) for key, each in options.items() if _is_file(each)}
+    named = {"kind": f"{cls.__module__}:{cls.__qualname__}", **options, **files_too}
     with as_file(files("fedsim.ci") / "federations.yaml") as file:
         federations = read_document(file, Allowance())[0].data
     usual = federations.pop("usual")
@@ -98,7 +100,8 @@ def check_class(role: str, cls: type, options: Mapping[str, Any], draw: _Draw) -
                 if wrong := [table for table in one if other.get(table) != one[table]]:
                     failure = f"not the same {', '.join(wrong)}: {why} ({line_of(cls)})"
             except (ScenarioError, StalledError) as error:
-                failure = "; ".join(each.message for each in getattr(error, "mistakes", ())) or str(error)
+                mistakes = getattr(error, "mistakes", ())
+                failure = "; ".join(f"{dotted(each.path)}: {each.message}" for each in mistakes) or str(error)
                 if keys is not usual and named["kind"] not in failure:
                     result = "left out"
             except BaseException as error:  # noqa: BLE001  it is a user's
@@ -106,6 +109,12 @@ def check_class(role: str, cls: type, options: Mapping[str, Any], draw: _Draw) -
             yield PluginCheck(name, result if failure else "ok", failure)
             if failure and name == _STEPS[0][0]:
                 return
+
+
+def _is_file(value: object) -> bool:
+    with suppress(OSError, ValueError):  # a text that can be no path
+        return isinstance(value, str) and Path(value).is_file()
+    return False
 
 
 def _run(way: str, role: str, named: Mapping[str, Any], keys: Mapping[str, Any], out: Path, draw: _Draw) -> _Told:
@@ -122,7 +131,7 @@ def _run(way: str, role: str, named: Mapping[str, Any], keys: Mapping[str, Any],
             record(scenario, out, Provenance(), report=_interrupt, journal_of=_Often)
     write_text(file := out.with_name("scenario.yaml"), as_json(scenario.as_written))
     command = [sys.executable, "-P", "-m", "fedsim", "run", str(file), "--out", str(out)]
-    command += ["--resume", "--allow-plugins", "-q", "--strict"]
+    command += ["--resume", "--allow-plugins", "--allow-outside", "-q", "--strict"]
     home = Path(str(sys.modules[named["kind"].partition(":")[0]].__file__)).parent
     others = {**os.environ, "PYTHONHASHSEED": "1"}
     done = subprocess.run(command, cwd=home, env=others, capture_output=True, text=True, check=False)

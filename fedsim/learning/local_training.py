@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import repeat
 from typing import Self, TypeAlias
 
 import numpy as np
@@ -67,6 +66,23 @@ def _stacked(arrays: Sequence[Floats | None], sizes: Sequence[int]) -> Floats | 
     pairs = zip(arrays, sizes, strict=True)
     rows = [np.broadcast_to(0.0 if array is None else array, (size, widths[0])) for array, size in pairs]
     return np.concatenate(rows)
+
+
+@dataclass(frozen=True)
+class OfSteps:
+    """The gradient function of each local step, made when it is asked for."""
+
+    count: int
+    of_step: Callable[[int], Gradients]
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, step: int) -> Gradients:
+        return self.of_step(range(self.count)[step])
+
+    def __iter__(self) -> Iterator[Gradients]:
+        return map(self.of_step, range(self.count))
 
 
 @dataclass(frozen=True)
@@ -197,7 +213,8 @@ class LocalWork:
             return as_floats_of_shape("the array of changes", changes, models.shape)
         objectives = self._objectives(count, clients, minibatches)
         if altered is not None:
-            objectives = map(altered.gradients, objectives)
+            plain, deviating = objectives, altered.gradients
+            objectives = OfSteps(count, lambda step: deviating(plain[step]))
             if altered.rule is not None:
                 ends = altered.rule(models.copy(), objectives, step_sizes)
                 return as_floats_of_shape("the local rule", ends, models.shape) - models
@@ -206,12 +223,11 @@ class LocalWork:
             local -= steps * as_floats_of_shape("the array of gradients", gradients(local), local.shape)
         return local - models
 
-    def _objectives(self, count: int, clients: Ints, minibatches: Ints | None) -> Iterable[Gradients]:
-        if self.sampled is None:
-            return repeat(partial(self.problem.gradients, clients), count)
-        if minibatches is None:
-            return repeat(self.sampled.select(clients), count)
-        return (self.sampled.select(clients, samples) for samples in minibatches)
+    def _objectives(self, count: int, clients: Ints, minibatches: Ints | None) -> OfSteps:
+        if (sampled := self.sampled) is not None and minibatches is not None:
+            return OfSteps(count, lambda step: sampled.select(clients, minibatches[step]))
+        plain = partial(self.problem.gradients, clients) if sampled is None else sampled.select(clients)
+        return OfSteps(count, lambda _: plain)
 
 
 def require(name: str, value: object, holds: bool, what: str) -> None:

@@ -107,3 +107,26 @@ def test_a_file_without_a_class_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("class Mine: pass\n")
     done = fedsim_process("plugin", "check", "mine.py", cwd=tmp_path)
     assert (done.returncode, "mine.py has no class with all methods of a role" in done.stderr) == (2, True)
+
+
+READS = """import numpy as np
+class Mine:
+    def __init__(self, file: str, scale: float, count: int = 1) -> None:
+        self.values = scale * np.loadtxt(file)
+    def quantile(self, p):
+        return self.values[0] + self.values[1] * np.asarray(p)
+"""
+
+
+@pytest.mark.long
+def test_a_class_may_read_a_file_and_an_option_that_is_missing_has_a_name(tmp_path: Path) -> None:
+    """The file is found from another process and in a resumed run, whose folders are others."""
+    (tmp_path / "mine.py").write_text(READS)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "values.txt").write_text("1 2\n")
+    done = fedsim_process(
+        "plugin", "check", "mine.py:Mine", "--set", "file=data/values.txt", "--set", "scale=1.0", cwd=tmp_path
+    )
+    assert (done.returncode, "FAILED" in done.stdout) == (0, False), done.stdout
+    without = fedsim_process("plugin", "check", "mine.py:Mine", "--set", "file=data/values.txt", cwd=tmp_path)
+    assert "scale: missing; " in without.stdout

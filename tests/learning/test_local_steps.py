@@ -33,6 +33,7 @@ from .cases import drawn_cohorts, quadratic, tables
 
 def twice(models: Floats, gradients: Iterable[Gradients], step_sizes: Floats) -> Floats:
     """Take each step by the mean of the gradients at its beginning and at its end (Heun)."""
+    assert len(gradients) == len([*gradients])  # type: ignore[arg-type]
     for gradient in gradients:
         first = gradient(models)
         models = models - step_sizes[:, None] * (first + gradient(models - step_sizes[:, None] * first)) / 2

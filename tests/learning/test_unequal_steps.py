@@ -102,21 +102,22 @@ def test_equal_numbers_of_steps_are_one_number() -> None:
         np.testing.assert_allclose(one[name].last, each[name].last, rtol=1e-13, atol=1e-13)
 
 
-def rests(seed: int, rounds: int = 3000) -> dict[str, tuple[float, float, float]]:
+def rests(seed: int, cycles: int = 30) -> dict[str, tuple[float, float, float]]:
     """Return how far from the optimum each method rests, by the formula, and measured, and how far these are apart.
 
-    Twelve clients with drawn weights, curvatures and numbers of steps, in cohorts of 1 to 4.
+    Twelve clients with drawn weights, curvatures and numbers of steps, in 100 drawn cohorts of 1 to 4 again and again:
+    means over whole cycles have no noise.
     """
     draws, clients = np.random.default_rng(seed), 12
     problem = Quadratic(clients=clients, seed=seed, dimension=2, curvature_spread=0.3, spread=2.0)
-    steps, weights, alpha, mu = draws.integers(1, 13, clients), draws.exponential(1.0, clients), 0.01, 5.0
-    keys = draws.exponential(1.0, (rounds, clients)) / weights
-    sizes = draws.integers(1, 5, rounds)
-    cohorts = [np.argsort(key)[:size].tolist() for key, size in zip(keys, sizes, strict=True)]
+    steps, weights, alpha, mu = draws.integers(1, 13, clients), 0.3 + draws.exponential(1.0, clients), 0.005, 5.0
+    keys = draws.exponential(1.0, (100, clients)) / weights
+    sizes = draws.integers(1, 5, 100)
+    cohorts = [np.argsort(key)[:size].tolist() for key, size in zip(keys, sizes, strict=True)] * cycles
     w = pulls(tables(cohorts)[1], clients)
     nova = np.zeros(clients)
     for cohort in cohorts:
-        nova[cohort] += steps[cohort].mean() / len(cohort) / rounds / steps[cohort]
+        nova[cohort] += steps[cohort].mean() / len(cohort) / len(cohorts) / steps[cohort]
     h, column = problem.curvatures, steps[:, None]
     pulled = {
         "fedavg": w[:, None] * (1 - (1 - alpha * h) ** column),
@@ -129,6 +130,7 @@ def rests(seed: int, rounds: int = 3000) -> dict[str, tuple[float, float, float]
         "scaffold": h,
     }
     options = {**METHODS, "fedprox": ("fedprox", {"mu": mu}), "fixed": ("fednova", {"effective": float(w @ steps)})}
+    options["feddyn"] = ("feddyn", {"mu": 20.0})  # with a small one, clients that come rarely take long to settle
     made = {name: build_optimizer(*options[name], local_steps=steps) for name in pulled}
     ends = trained(made, LocalWork.checked(problem, steps, alpha), cohorts, stream(0, 0, Purpose.OPTIMIZER))
     found = {}
@@ -145,7 +147,7 @@ def rests(seed: int, rounds: int = 3000) -> dict[str, tuple[float, float, float]
 
 def test_where_each_method_rests() -> None:
     """Debiasing by pulls leaves the bias of unequal steps; counting steps, FedDyn and SCAFFOLD leave next to none."""
-    found = rests(3, 2000)
+    found = rests(3, 20)
     assert found["pulls"][0] > 5 * found["steps"][0]
     for name, (foreseen, measured, apart) in found.items():
         assert apart < 0.1 * max(foreseen, found["fedavg"][0]), (name, foreseen, measured)

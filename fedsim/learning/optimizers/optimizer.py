@@ -12,8 +12,8 @@ from fedsim.learning.problems.problem import Gradients
 State = TypeVar("State")
 
 LocalRule: TypeAlias = Callable[[Floats, Iterable[Gradients], Floats], Floats]
-"""Called with the models from which M clients start, shape (M, d), the gradient function of each of the K local steps,
-and the clients' step sizes, shape (M,); returns the models at which they end."""
+"""Called with the models from which M clients start, shape (M, d), the gradient function of each of the K local steps
+(with a length and places), and the clients' step sizes, shape (M,); returns the models at which they end."""
 
 
 @dataclass(frozen=True, slots=True)
