@@ -257,14 +257,17 @@ def _work(
         traits=traits,
     )
     problem = first_clients(problem, devices) if held_out else problem
-    steps = learning.local_steps
-    if isinstance(steps, ByEpochs):
+    source = learning.local_steps
+    if isinstance(source, int):
+        steps: int | Ints = source
+    elif isinstance(source, ByEpochs):
         each = np.broadcast_to(getattr(problem, "counts", getattr(problem, "samples", 1)), len(population))
-        taken = np.ceil(steps.epochs * each / (learning.batch_size or each)).astype(np.int64)
+        taken = np.ceil(source.epochs * each / (learning.batch_size or each)).astype(np.int64)
         steps = np.clip(taken, 1, MOST_STEPS)
-    elif not isinstance(steps, int):
-        by_deadline = steps_by_deadline(scenario, population)
-        steps = population.local_steps if by_deadline is None else by_deadline
+    else:
+        drawn = steps_by_deadline(scenario, population) if population.local_steps is None else population.local_steps
+        assert drawn is not None, "all other sources are drawn with the population"
+        steps = drawn
     return LocalWork.checked(problem, steps, learning.step_size, learning.batch_size)
 
 
