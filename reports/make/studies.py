@@ -118,6 +118,8 @@ WHAT_IFS = {
         )
         for wait in ("0s", "30m")
     },
+    "drifting-habits": WhatIf("drifting-habits", ("learning.*.last_bias",)),
+    "lasting-habits": WhatIf("drifting-habits", ("learning.*.last_bias",), ("population.*.availability.drift=null",)),
     "clipping-none": WhatIf("clipping", CLIPPED, ("privacy.training=none",), range(10)),
     **{
         f"clipping-{training}-{clip}": WhatIf(
