@@ -10,7 +10,7 @@ from fedsim.common.instants import FOREVER, each_to_ms
 from fedsim.common.outcomes import CODES
 
 REPORTED, DROPPED, LATE, ABORTED = (CODES[name] for name in ("reported", "dropped", "late", "aborted"))
-_CODES: Final = np.arange(len(CODES) + 1, dtype=np.int8)  # by themselves, in one byte
+_REPORTED_OR: Final = {each: np.array([REPORTED, CODES[each]], dtype=np.int8) for each in ("late", "aborted")}
 
 
 def whole_lengths(phases: Floats, speed: Floats) -> Ints:
@@ -56,7 +56,7 @@ class Limits(NamedTuple):
         A session reports unless its device leaves, or it fails, before that or at the same instant. One that would
         report after the limit ends there, or goes on where that `cuts` none; either way its outcome is `beyond`.
         """
-        outcomes = np.where(self.own > limit, _CODES[CODES[beyond]], _CODES[REPORTED])
+        outcomes = _REPORTED_OR[beyond].take(self.own > limit)  # in half the time of np.where
         ends = np.minimum(self.own, limit) if cuts else self.own
         for instants, outcome in ((self.device, DROPPED), (self.fails, DROPPED)):
             if not isinstance(instants, int) and (first := instants <= ends).any():

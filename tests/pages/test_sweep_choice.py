@@ -218,8 +218,8 @@ def test_the_scenario_s_objective_chooses_among_what_keeps_its_conditions(tmp_pa
     assert [[plain(cell) for cell in row[:2]] for row in settings_table(sweep).rows] == [
         ["2", "best"],
         ["0", "worse"],
-        ["1", "misses updates.per_day >= 750 (700 updates per day)"],
-        ["3", "misses updates.per_day >= 750 (600 updates per day)"],
+        ["1", "misses updates.per_day >= 750 (700 updates per day, 6.7 % below)"],
+        ["3", "misses updates.per_day >= 750 (600 updates per day, 20.0 % below)"],
     ]
 
 
