@@ -54,7 +54,7 @@ def test_exponents_are_those_of_powers() -> None:
 
 
 def test_counted_frequencies_are_off_like_those_of_independent_choice() -> None:
-    """At R = 0 a client of the most frequent of the groups of 5 has t E (lambda - pi)^2 = p (1 - p) / 25, p its group's.
+    """At R = 0 a client of the most frequent group of 5 has t E (lambda - pi)^2 = p (1 - p) / 25, p its group's.
 
     This bounds the largest from below.
     """

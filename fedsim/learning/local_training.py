@@ -110,7 +110,7 @@ class LocalWork:
             require("local_steps", int(own_steps.min()), bool((own_steps >= 1).all()), "at least 1")
             local_steps = int(own_steps.max())
         else:
-            require("local_steps", local_steps, local_steps >= 1, "at least 1")
+            require("local_steps", local_steps, bool(local_steps >= 1), "at least 1")
         if not callable(step_size):
             require("step_size", step_size, 0 < step_size < np.inf, "positive and finite")
             step_size = partial(_always, step_size)

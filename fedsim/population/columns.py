@@ -174,9 +174,9 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
                 if isinstance(read_from, Column) and read_from.file not in said:
                     said = f"column {read_from.column!r} of {read_from.file!r}: {said}"
                 mistakes.append(scenario.mistake(("population", index, *path), said))
-    local_steps, wrong = _local_steps(scenario, streams, int(starts[-1]))
-    if mistakes or wrong:
-        raise ScenarioError([*mistakes, *wrong])
+    local_steps, of_steps = _local_steps(scenario, streams, int(starts[-1]))
+    if mistakes or of_steps:
+        raise ScenarioError([*mistakes, *of_steps])
     most = _joined(columns[_MOST]) if _MOST in columns else None
     device = train_s = joins = leaves = None
     if _JOINS in columns or _LEAVES in columns:

@@ -133,7 +133,7 @@ def steps_by_deadline(scenario: Scenario, population: Population) -> Ints | None
     down, train, up = medians
     left = scenario.server.deadline * population.speed - down - up
     fitting = np.divide(source.most * left, train, out=np.full(len(left), float(source.most)), where=train > 0)
-    return np.clip(np.floor(fitting * (1 + 1e-12)), 1, source.most).astype(np.int64)
+    return np.asarray(np.clip(np.floor(fitting * (1 + 1e-12)), 1, source.most), dtype=np.int64)
 
 
 def _trained_shares(scenario: Scenario, population: Population) -> Floats | None:

@@ -241,7 +241,7 @@ def _work(
     scenario: Scenario, learning: Learning, population: Population, available: AvailableTime | None = None
 ) -> LocalWork:
     """Return what a client does in a round, with the problem, whose partition may follow traits of the devices."""
-    traits = {"group": population.group, "time_zone": population.zone, "speed": population.speed}
+    traits: dict[str, Any] = {"group": population.group, "time_zone": population.zone, "speed": population.speed}
     if available is not None and len(available.share) == len(population):
         traits["availability"] = available.share
     held_out, devices = learning.held_out or 0, len(population)

@@ -11,6 +11,7 @@ from fedsim.trials import store
 from fedsim.trials.executors import backend_of
 from fedsim.trials.plan import plan_sweep, points_of
 from fedsim.trials.sweep import run_sweep
+from fedsim.trials.trials import merge_results
 from reports.make.kept import REPORTS, ROOT
 
 
@@ -35,7 +36,7 @@ def run_kept_sweep(scenario: str) -> None:
     """Run what is missing of a sweep that is kept in ``reports/sweeps``."""
     file, directory = f"scenarios/{scenario}.fedsim.yaml", REPORTS / "sweeps" / Path(scenario).name
     _sweep(Scenario.load(ROOT / file), file, directory)
-    store.compact(directory)
+    merge_results(directory)
 
 
 def _sweep(scenario: Scenario, file: str, directory: Path) -> None:

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.availability.spells import Spells
 from fedsim.availability.population import strata
 from fedsim.availability.shocks import availability_of
+from fedsim.availability.spells import Spells
 from fedsim.common.errors import StalledError
 from fedsim.common.instants import FOREVER
 from fedsim.population import build_population

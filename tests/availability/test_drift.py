@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from fedsim.availability.batch import Batch
 from fedsim.availability.civil import Place
+from fedsim.availability.habits.model import HabitsAvailability
 from fedsim.availability.models import build_model
 from fedsim.common.instants import DAY, HOUR
 from fedsim.common.keyed import Purpose, stream
@@ -19,9 +21,16 @@ DRAWS, PHONES = stream(3, 0, Purpose.AVAILABILITY), np.arange(60)
 NIGHTS: dict[str, Any] = {"require": ["charging", "network"], "network": {"work": 0.0}}
 
 
+def batch_of(habits: dict[str, Any], phones: Any = PHONES) -> Batch:
+    model = build_model({"kind": "habits", **habits})
+    assert isinstance(model, HabitsAvailability)
+    (batch,) = model.batches([(HOME, phones)], DRAWS)
+    return batch
+
+
 def spells(first: int, last: int, habits: dict[str, Any]) -> list[tuple[int, ...]]:
-    (batch,) = build_model({"kind": "habits", **NIGHTS, **habits}).batches([(HOME, PHONES)], DRAWS)
-    return sorted(zip(*(each.tolist() for each in batch.spells(PHONES, first * DAY, last * DAY)), strict=True))
+    found = batch_of(NIGHTS | habits).spells(PHONES, first * DAY, last * DAY)
+    return sorted(zip(*(each.tolist() for each in found), strict=True))
 
 
 def changed(network: float, **night: Any) -> dict[str, Any]:
@@ -47,7 +56,7 @@ def test_nights_get_fewer_evenly() -> None:
     }
     habits |= {"drift": {"over": "10d", "night_chance": 0.1}}
     phones = np.arange(600)
-    (batch,) = build_model({"kind": "habits", **habits}).batches([(HOME, phones)], DRAWS)
+    batch = batch_of(habits, phones)
     for day in range(12):
         at = (day + 1) * DAY - 13 * HOUR + 2 * HOUR  # three o'clock
         found = len(np.unique(batch.spells(phones, at - 6 * HOUR, at + 6 * HOUR).who))

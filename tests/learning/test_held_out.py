@@ -17,7 +17,10 @@ from fedsim.learning.trajectory import End
 
 
 def case(**learning: Any) -> Scenario:
-    made: dict[str, Any] = {"problem": {"kind": "quadratic", "dimension": 2}, "optimizers": ["fedavg", "debiased_fedavg", "scaffold"]}
+    made: dict[str, Any] = {
+        "problem": {"kind": "quadratic", "dimension": 2},
+        "optimizers": ["fedavg", "debiased_fedavg", "scaffold"],
+    }
     made |= {"step_size": 0.1, "reference": "uniform", "local_steps": [1 + k % 3 for k in range(12)]}
     groups = [{"name": "a", "devices": 8, "weight": 3}, {"name": "b", "devices": 4}]
     base = {"seed": 4, "stop": {"rounds": 40}, "population": groups, "server": {"cohort": 3}}

@@ -208,7 +208,8 @@ def of_files() -> list[tuple[KeyPath, Json, str]]:
     learning: Json = {"optimizers": ["fedavg"], "step_size": 0.1}
     for role in ROLES:
         for kind in registry_of(role).built_in:
-            for option, hint in _hints(registry_of(role)[kind]).items() if role == "problem" else ():
+            cls: Any = registry_of(role)[kind]
+            for option, hint in _hints(cls).items() if role == "problem" else ():
                 schema = TypeAdapter(hint).json_schema() if option in {"data", "path", "file"} else {}
                 for path, data in places(named, schema):
                     problem = {"problem": {"kind": kind, option: data}}
