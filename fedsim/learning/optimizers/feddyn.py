@@ -31,7 +31,8 @@ class FedDyn(RemembersParticipants):
 
     footprint: ClassVar[Footprint] = Footprint(server=1, client=1)
 
-    mu: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.1  # weight of the quadratic term
+    mu: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.1
+    """Weight of the quadratic term."""
 
     def init(self, clients: int, dimension: int) -> Remembered:
         return Remembered(clients, dimension)

@@ -29,7 +29,8 @@ class FedNova(Stateless, PlainSteps[None]):
 
     footprint: ClassVar[Footprint] = Footprint()
 
-    effective: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None  # tau; None for the cohort's mean K_i
+    effective: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Effective steps tau of a round. null: the mean K_i of its cohort."""
     local_steps: Ints | None = field(default=None, compare=False)  # given by the scenario's run, see `Optimizer`
 
     def apply(self, state: None, model: Floats, cohort: Cohort, deltas: Floats) -> tuple[None, Floats]:
