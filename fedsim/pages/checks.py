@@ -192,6 +192,8 @@ def _lower_step(run: Run, name: str) -> Mapping[str, Any]:
 
 def settled(run: Run) -> Iterator[Check]:
     """Whether losses show where training ends, and whether they can be compared."""
+    if run.scenario.learning is None:
+        return
     other, names = compared_with(run) or ("", [])
     looks = compare_losses(run, names, other) if names else {}
     slow = [f"“{name}”" for name, look in looks.items() if look is None]

@@ -316,7 +316,7 @@ class Trials:
 
     def curves(self, row: int) -> pl.DataFrame:
         """Return the loss curves of the runs of a setting: `run_id`, `optimizer`, `round` (-1: initial), `loss`."""
-        runs = [] if self.folder is None else self.meta["runs"]
+        runs = [] if self.folder is None else self.meta.get("runs", ())  # a comparison of sweeps lists none
         own = [run["run_id"] for run in runs if run["point"] == self.settings["setting"][row]]
         return store.read_curves(self.folder or Path(), own)
 
