@@ -19,12 +19,12 @@ import fedsim
 from fedsim import log
 from fedsim.cli import app
 from fedsim.common.outcomes import ROUND_OUTCOMES, SESSION_OUTCOMES
-from fedsim.common.registry import registry_of
 from fedsim.measure import facts, shares
 from fedsim.measure.metrics import listed
 from fedsim.privacy import independence
 from fedsim.run import files
 from fedsim.scenario import Scenario
+from fedsim.scenario.roles import registry_of
 from fedsim.scenario.schema import EXTENDS
 
 FOLDER = Path(__file__).resolve().parent / "reference"
