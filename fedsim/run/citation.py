@@ -15,12 +15,12 @@ ace: Chang et al. 2025 2511.19066; adam: Reddi et al. ICLR 2021 2003.00295; adap
 Dvijotham et al. FOCS 2024 2404.16706; cosine: Loshchilov and Hutter ICLR 2017 1608.03983; debiased_fedbuff: Nguyen et
 al. AISTATS 2022 2106.06639; fadas: Wang et al. ICML 2024 2407.18365; fedau: Wang and Ji ICLR 2024 2306.03401; fedavg:
 McMahan et al. AISTATS 2017 1602.05629; fedawe: Xiang et al. NeurIPS 2024 2409.17446; fedbuff: Nguyen et al. AISTATS
-2022 2106.06639; fedprox: Li et al. MLSys 2020 1812.06127; fedvarp: Jhunjhunwala et al. UAI 2022 2207.14130; focus: Ying
-et al. NeurIPS 2025 2503.20117; lambda_cgd: Kalinin et al. 2026 2601.22334; loss_proportional: Goetz et al. 2019
-1909.12641; mifa: Gu et al. NeurIPS 2021 2106.04159; momentum: Hsu et al. 2019 1909.06335; oort: Lai et al. OSDI 2021
-2010.06081; power_of_choice: Cho et al. 2020 2010.01243; refl: Abdelmoniem et al. EuroSys 2023 2111.01108;
-robust_regression: Sun and Wei NeurIPS 2022 2206.01132; scaffold: Karimireddy et al. ICML 2020 1910.06378; sqrt:
-Henzinger et al. SODA 2023 2211.05006
+2022 2106.06639; feddyn: Acar et al. ICLR 2021 2111.04263; fednova: Wang et al. NeurIPS 2020 2007.07481; fedprox: Li et
+al. MLSys 2020 1812.06127; fedvarp: Jhunjhunwala et al. UAI 2022 2207.14130; focus: Ying et al. NeurIPS 2025 2503.20117;
+lambda_cgd: Kalinin et al. 2026 2601.22334; loss_proportional: Goetz et al. 2019 1909.12641; mifa: Gu et al. NeurIPS
+2021 2106.04159; momentum: Hsu et al. 2019 1909.06335; oort: Lai et al. OSDI 2021 2010.06081; power_of_choice: Cho et
+al. 2020 2010.01243; refl: Abdelmoniem et al. EuroSys 2023 2111.01108; robust_regression: Sun and Wei NeurIPS 2022
+2206.01132; scaffold: Karimireddy et al. ICML 2020 1910.06378; sqrt: Henzinger et al. SODA 2023 2211.05006
 """
 
 
