@@ -47,7 +47,7 @@ def test_availability_becomes_a_trace_that_is_imported(tmp_path: Path, protocol:
     assert done.returncode == 0, done.stderr
     trace = import_trace(tmp_path / "out.csv").trace
     own = [[times.tolist() for times in trace.spans["available"].of(device)] for device in range(2)]
-    assert (trace.names, own) == (("3", "x"), [[[10, 70], [50, 90.5]], [[], []]])
+    assert (trace.names, own) == (("3", "x"), [[[10_000, 70_000], [50_000, 90_500]], [[], []]])
     assert trace.seen is not None
     assert trace.seen.tolist() == [[0, 100, 100]] * 2
 

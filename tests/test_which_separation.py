@@ -41,7 +41,7 @@ def test_the_lowest_loss_of_the_grid_is_chosen_and_nothing_that_diverged() -> No
 def same_runs(stored: Any, now: Any) -> bool:
     """Tell whether all that a part of a stored scenario says is what it says now; words for people make no run."""
     if isinstance(stored, dict) and isinstance(now, dict):
-        words = {"description", "question", "headline", "decide", "expect"}
+        words = {"description", "question", "headline", "decide", "expect", "drift"}
         return all(key in now and same_runs(each, now[key]) for key, each in stored.items() if key not in words)
     if isinstance(stored, list) and isinstance(now, list):
         return len(stored) == len(now) and all(map(same_runs, stored, now))

@@ -68,7 +68,7 @@ ROUND_OUTCOMES: Final = {
     "deadline": RoundOutcome("time was up first", remaining="late"),
     "exhausted": RoundOutcome("nobody was left who could report"),
     "empty": RoundOutcome("the draw chose nobody"),
-    "failed": RoundOutcome("fewer reports came than the server needs, and none was taken"),
+    "failed": RoundOutcome("fewer reports came than the server needs, and none was taken", remaining="late"),
     "skipped": RoundOutcome("too few clients were eligible"),
     "stopped": RoundOutcome("the run was over"),
 }

@@ -1,6 +1,6 @@
 """What jobs on one fleet share; nothing, where a server has the fleet for itself."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,9 +24,8 @@ class Alone(Remembers):
     shortest = 0
     """Milliseconds that a session takes at least."""
 
-    def __init__(self) -> None:
-        self.rosters: list[Any] = []
-        """Those of all jobs, in the order in which they joined."""
+    rosters: Sequence[Any] = ()
+    """Those of all jobs, in the order in which they joined; a server that is alone keeps its own."""
 
     @property
     def against(self) -> list[tuple[Ints, Reason]]:
@@ -35,7 +34,6 @@ class Alone(Remembers):
 
     def join(self, name: str, weight: float, recorder: Recorder, roster: Any) -> None:
         """Take the next job in."""
-        self.rosters.append(roster)
 
     def turn(self, job: int, since: int, wanted: int) -> Generator[simpy.Event, None, None]:
         """Wait until it is a job's turn to select, in this instant after all servers' turns.
@@ -77,7 +75,7 @@ class Sharing(Alone):
     def __init__(
         self, clock: Clock, clients: int, rank: Callable[[Wish], float], draws: Stream, most_a_day: int | None
     ) -> None:
-        super().__init__()
+        self.rosters: list[Any] = []
         self._clock, self._rank, self._draws, self._most = clock, rank, draws, most_a_day
         self.busy_until, self.rest_until = np.zeros((2, clients), dtype=np.int64)
         self._taken, self._day = np.zeros(clients, dtype=np.int64), -1
@@ -90,7 +88,7 @@ class Sharing(Alone):
         return [(self.busy_until, Reason.IN_SESSION), (self.rest_until, Reason.COOLDOWN)]
 
     def join(self, name: str, weight: float, recorder: Recorder, roster: Any) -> None:
-        super().join(name, weight, recorder, roster)
+        self.rosters.append(roster)
         self._jobs.append((name, weight, recorder))
 
     def turn(self, job: int, since: int, wanted: int) -> Generator[simpy.Event, None, None]:

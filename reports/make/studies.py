@@ -13,6 +13,7 @@ import polars as pl
 from fedsim import Scenario, __version__, simulate
 from fedsim.common.json_files import as_json
 from fedsim.run.scaled import scale_down
+from fedsim.scenario.sweep import WITHOUT_EFFECT
 from reports.make import pages, rates, runs, training, which_r, which_separation
 from reports.make.kept import SCENARIOS, Record, read_store, write_store
 
@@ -59,8 +60,8 @@ class WhatIf:
         return Scenario.load(file if file.suffix else f"{file}.fedsim.yaml", overrides)
 
     def made(self) -> dict[str, str]:
-        """Return what a stored result says of itself: the version of fedsim, and a hash of what the scenario says."""
-        written = self.loaded(0).as_written | {"description": ""}
+        """Return what a stored result says of itself: the version of fedsim, and a hash of what its scenario simulates."""
+        written = {key: each for key, each in self.loaded(0).as_written.items() if key not in WITHOUT_EFFECT}
         return {"version": __version__, "scenario": sha256(as_json(written).encode()).hexdigest()[:16]}
 
     def measure(self) -> Record:

@@ -100,9 +100,9 @@ def sentence() -> str:
     open_ = {_r(each) for case in cases for each in case["settings"] if each["standing"] in {"best", "tied"}}
     never = [r for r in map(_r, cases[0]["settings"]) if r not in open_]
     low, high = [r for r in never if r < min(best)], [r for r in never if r > max(best)]
-    rest = len(read_store("which-r")) - len(cases)
+    rest = sum(_is(case, "amplified") for case in read_store("which-r"))
     return (
-        f"In all {len(cases)} cases with phones that come and go (all but the {rest} amplified ones) the best R lies "
+        f"In all {len(cases)} cases with phones that come and go (all but the {rest} amplified ones, and those of regions) the best R lies "
         f"where rounds already wait for phones: from {min(best)} to "
         f"{max(best)}, at {min(paces):.0f} to {max(paces):.0f} % of the pace of R = 0. Those up to {max(low)} are "
         f"worse in each of them, and so is {listing([str(r) for r in high])}."

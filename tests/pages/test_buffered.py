@@ -75,4 +75,4 @@ def test_only_buffered_runs_have_staleness(run: Run, tmp_path: Path) -> None:
         [chart.name for chart in run_charts(each, bias_of(each))["rounds"]]
         for each in (run, load_one(tmp_path / "run"))
     )
-    assert list(shown) == [["durations", "staleness"], ["durations"]]
+    assert list(shown) == [["durations", "staleness"], ["durations", "one-round"]]

@@ -286,7 +286,8 @@ def test_after_a_phone_was_off_conditions_are_unknown_again(tmp_path: Path) -> N
     text += days.format("20:00:00", "12:00:00") + "2020-01-02 02:00:00\tbattery_charged_off\n"
     (tmp_path / "a.txt").write_text(text + "2020-01-02 04:00:00\tbattery_low\n")
     trace = import_trace(tmp_path / "a.txt").trace
-    assert (trace.spans["unknown"].starts.tolist(), trace.spans["unknown"].ends.tolist()) == ([8 * HOUR], [20 * HOUR])
+    unknown = trace.spans["unknown"]
+    assert (unknown.starts_s.tolist(), unknown.ends_s.tolist()) == ([8 * HOUR], [20 * HOUR])
     write_trace(tmp_path / "t.csv", trace)
     done = fedsim("trace", "show", tmp_path / "t.csv", "--base", "2020-01-01T00:00:00Z")
     assert "available 75.0% of the time that they were observed" in done.stdout, done.stderr

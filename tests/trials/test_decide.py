@@ -187,7 +187,7 @@ def test_from_the_command_line(write: Write, tmp_path: Path) -> None:
     assert any(line.startswith("tuning 1 of 2, 5 variants at 4 settings") for line in lines)
     assert any(line.startswith("comparing 4 of 4 settings on 3 seeds") for line in lines)
     assert "Device-hours" in done.stderr
-    assert "Loss of “plain” above the optimum: mean ± half" in done.stderr
+    assert "mean ± half of the 95 % interval" in done.stderr
     assert re.search(r"(?i)whole loss +bias +participation noise +privacy noise", done.stderr)
     page = (out / "report.html").read_bytes()
     assert b"Choose R = " in page.replace(b"\xc2\xa0", b" ")

@@ -285,14 +285,14 @@ class ProcessWorld(World):
 
     def take(self, clients: Ints, ends: Ints) -> None:
         """Keep clients out of every roster while they are in a session."""
-        for roster in self.shared.rosters:
+        for roster in self.shared.rosters or (self.roster,):
             for client in clients.tolist():
                 roster.hold(client, IN_SESSION)
         super().take(clients, ends)
 
     def release(self, client: int) -> None:
         """Let a client go whose session has ended."""
-        for roster in self.shared.rosters:
+        for roster in self.shared.rosters or (self.roster,):
             roster.lift(client, IN_SESSION)
 
     def buffered_sessions(self) -> ProcessBufferedSessions:
