@@ -60,7 +60,7 @@ class WhatIf:
         return Scenario.load(file if file.suffix else f"{file}.fedsim.yaml", overrides)
 
     def made(self) -> dict[str, str]:
-        """Return what a stored result says of itself: the version of fedsim, and a hash of what its scenario simulates."""
+        """Return what a stored result says of itself: the version of fedsim, and a hash of what was simulated."""
         written = {key: each for key, each in self.loaded(0).as_written.items() if key not in WITHOUT_EFFECT}
         return {"version": __version__, "scenario": sha256(as_json(written).encode()).hexdigest()[:16]}
 

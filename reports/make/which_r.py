@@ -102,8 +102,8 @@ def sentence() -> str:
     low, high = [r for r in never if r < min(best)], [r for r in never if r > max(best)]
     rest = sum(_is(case, "amplified") for case in read_store("which-r"))
     return (
-        f"In all {len(cases)} cases with phones that come and go (all but the {rest} amplified ones, and those of regions) the best R lies "
-        f"where rounds already wait for phones: from {min(best)} to "
+        f"In all {len(cases)} cases with phones that come and go (all but the {rest} amplified ones, and those of "
+        f"regions) the best R lies where rounds already wait for phones: from {min(best)} to "
         f"{max(best)}, at {min(paces):.0f} to {max(paces):.0f} % of the pace of R = 0. Those up to {max(low)} are "
         f"worse in each of them, and so is {listing([str(r) for r in high])}."
     )

@@ -95,8 +95,10 @@ def test_values_of_sweeps_and_overrides_are_guarded_at_every_place(stranger: Pat
         written = ".".join(map(str, path))
         plain = {"stop": {"rounds": 2}, "population": [{"devices": 3}], "server": {"cohort": 1}}
         if path[0] != "jobs":
-            for of, varied in (("sweep.grid", {"sweep": {"grid": {written: [{"kind": THING}]}}}), ("choose", None)):
-                told = refused(put(stranger, plain | (varied or {"choose": {written: [{"kind": THING}]}})))
+            values = {written: [{"kind": THING}]}
+            tried: dict[str, Json] = {"sweep.grid": {"sweep": {"grid": values}}, "choose": {"choose": values}}
+            for of, varied in tried.items():
+                told = refused(put(stranger, plain | varied))
                 kept = path[0] in WITHOUT_EFFECT and f"{written!r} cannot be swept" in told
                 assert kept or f"{of}.{written}[0].kind: {THING!r} would run code" in told, path
         put(stranger, data, "base.yaml")
