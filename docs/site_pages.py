@@ -108,7 +108,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     beside = {file.relative_to(ROOT) for file in (ROOT / "reports").glob("*.html")}
     for page in known:
         beside |= linked(page)
-    for file in sorted({*known, *beside} - {Path("reports/index.html")}):
+    for file in sorted({*known, *beside} - {Path("reports/index.html"), Path(REFERENCE)}):
         files.append(File.generated(config, file.as_posix(), abs_src_path=os.fspath(ROOT / file)))
     files.append(File.generated(config, GALLERY, abs_src_path=os.fspath(ROOT / "reports/index.html")))
     files.append(File.generated(config, REFERENCE, content=reference()))
