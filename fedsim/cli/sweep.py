@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _RETRIES = 2
 _ROWS = 30
 """Settings in the table of a sweep at most."""
+_PRINTED = ("optimizers", "points", "parts")
+"""Sections whose tables are printed, the first two of them."""
 
 _Seed = Annotated[int | None, Option(help="Override the seed; those of the sweep count up from it.")]
 _Out = Annotated[Path | None, Option(metavar="DIR", help="Sweep directory; by default sweeps/NAME.")]
@@ -333,7 +335,10 @@ def show_answer(answer: "Answer", *, stages: bool = False) -> None:
     """
     from fedsim.pages.terminal import spoken
 
-    for table in filter(None, (each for section in answer.sections[:2] for each in section.tables)):
+    tables = [
+        each for section in answer.sections if section.name in _PRINTED for each in section.tables if each is not None
+    ]
+    for table in tables[:2]:
         complain(plain(f"{table.caption}:"))
         sides = "<" * table.words + ">" * (len(table.header) - table.words)
         rows = [[*map(plain, row)] for row in (table.header, *table.rows[:_ROWS])]
