@@ -29,6 +29,14 @@ from fedsim.scenario.schema import EXTENDS
 
 FOLDER = Path(__file__).resolve().parent / "reference"
 Schema = dict[str, Any]
+SERIES = (
+    "Small tables for charts, in `series/`: `starts` (sessions begun by time zone and quarter of an hour, "
+    "`slot`), `reports` and `weights` (reports by `span` of the run, of each group and time zone, and of each "
+    "class by weight), `reached` (by when how many had taken part), `staleness` (of a buffered server), "
+    "`contributions` (with `privacy`), `round` (at most 60 sessions of a round of median length), `week` (of the "
+    "device with the median available time: when each condition held, its sessions and its cool-downs, in the "
+    "first seven days), and:"
+)
 MARK = "<!-- Made by docs/reference.py from the package: change the descriptions there. -->\n"
 EXAMPLES = {
     "90s": "duration",
@@ -423,7 +431,7 @@ def tables() -> str:
     parts += ["## facts", columns(facts.FACTS, commented(facts, "FACTS"))]
     parts += ["## Outcomes of sessions", table(("outcome", "meaning"), meanings(SESSION_OUTCOMES))]
     parts += ["## Outcomes of rounds", table(("outcome", "meaning"), meanings(ROUND_OUTCOMES))]
-    parts += ["## Series", "Small tables for charts, in `series/`."]
+    parts += ["## Series", SERIES]
     parts += ["### shares", columns(shares.SHARES, commented(shares, "SHARES"))]
     parts += ["### bias", columns(shares.BIAS, commented(shares, "BIAS"))]
     return "\n\n".join(parts)
