@@ -5,7 +5,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -59,7 +58,7 @@ def _of_run(run: Run) -> TrackedRun:
 
 
 def _curves(run: Run) -> Iterator[tuple[str, _Curve]]:
-    start_s = datetime.fromisoformat(str(run.scenario.model_dump(mode="json")["start"])).timestamp()
+    start_s = run.scenario.start.timestamp()
 
     def points(table: pl.DataFrame, column: str) -> _Curve:
         own = table.select("round", pl.col("closed_s") + start_s, pl.col(column).cast(pl.Float64)).drop_nulls()

@@ -65,11 +65,11 @@ _COSTS = (
 _FACTS = (
     *("updates.per_day", "reports.per_day", "participation.never_share", "participation.below_half_fair_share"),
     *("participation.worst_group_ratio", "fleet.bytes_down", "fleet.bytes_up", "fleet.energy", "fleet.cost"),
-    *("sessions.device_hours", "privacy.epsilon", "group.*.reported_ratio", "group.*.below_half_fair_share"),
+    *("sessions.device_hours", "privacy.epsilon", "group.GROUP.reported_ratio", "group.GROUP.below_half_fair_share"),
 )
 """Metrics of the first stage of a decision, before anything is trained."""
 _MOST_FACTS = 24
-_OF_GROUP = {"reported_ratio": "of fair share", "below_half_fair_share": "below half"}
+_OF_GROUP = {"group.GROUP.reported_ratio": "of fair share", "group.GROUP.below_half_fair_share": "below half"}
 """What metrics of groups are called in heads: reports in multiples of the fair share, devices below half of it."""
 _WORDS = {Standing.REFERENCE: "best", Standing.DIFFERS: "worse"}
 """Words for how a setting stands, where they are not those of its state."""
@@ -178,8 +178,8 @@ def shown_metrics(trials: Trials) -> tuple[str, ...]:
     costs = [name for each in _COSTS for name in trials.metrics if fnmatchcase(name, each)]
     always = [*asked, bias_metric(trials), pace_metric(trials), *(costs if trials.scenario.decide is not None else [])]
     if trials.stage == FACTS:
-        own = [name for name in trials.metrics if not name.startswith("group.") or name.count(".") == 2]
-        facts = [name for each in _FACTS for name in own if fnmatchcase(name, each)]
+        known = {name: found.name for name in trials.metrics if (found := split(name)[0]) is not None}
+        facts = [name for each in _FACTS for name, template in known.items() if template == each]
         return tuple(name for name in dict.fromkeys((*asked, *facts)) if name in trials.metrics)[:_MOST_FACTS]
     every = dict.fromkeys((*always, *headlines(trials)))
     return tuple(name for name in every if name in trials.metrics)[:_METRICS]
@@ -218,10 +218,10 @@ def settings_table(trials: Trials) -> Table:
     return setting_table(trials, caption, columns, words=int(several or trials.stage == FACTS), note=note, order=order)
 
 
-def _of_group(metric: str) -> str:
-    """Name in short a metric of a group of the first stage; "" of others."""
-    group, _, figure = metric.removeprefix("group.").rpartition(".")
-    return f"{group}: {_OF_GROUP[figure]}" if metric.startswith("group.") and figure in _OF_GROUP else ""
+def _of_group(fact: str) -> str:
+    """Name in short a fact of a group in the first stage; "" of others."""
+    metric, names = split(fact)
+    return f"{names['group']}: {_OF_GROUP[metric.name]}" if metric is not None and metric.name in _OF_GROUP else ""
 
 
 def _before_training(trials: Trials, row: int) -> str:
