@@ -12,15 +12,15 @@ from pathlib import Path
 
 def bounds(requirements: list[str]) -> dict[str, str]:
     """Return the lower bound of each requirement, by name."""
-    found = {}
+    least = {}
     for requirement in sorted(set(requirements)):
         match = re.fullmatch(r"([A-Za-z0-9._-]+)(?:\[[a-z,]+\])?>=([0-9.]+)(?: *;.*)?", requirement)
         if match is None:
             raise SystemExit(
                 f"pyproject.toml: {requirement!r} is not NAME>=VERSION, so it cannot be tested at its bound"
             )
-        found[match[1]] = match[2]
-    return found
+        least[match[1]] = match[2]
+    return least
 
 
 def lowest(text: str) -> list[str]:

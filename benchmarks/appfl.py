@@ -70,13 +70,13 @@ def of_appfl() -> dict[str, list[float]]:
             return lambda *_, **__: None
 
     clients = [Client(str(number)) for number in range(CLIENTS)]
-    known = {str(number): ClientProfile(*each) for number, each in enumerate(profiles())}
+    by_client = {str(number): ClientProfile(*each) for number, each in enumerate(profiles())}
     common = {"logger": Quiet(), "base_step_time": STEP_S}
     rounds = SyncSimDriver(
-        Server(10**9), clients, known, SELECTED, min_responses=REPORTS, target_rounds=ROUNDS, **common
+        Server(10**9), clients, by_client, SELECTED, min_responses=REPORTS, target_rounds=ROUNDS, **common
     )
     rounds.run()
-    updates = AsyncSimDriver(Server(UPDATES), clients, known, IN_FLIGHT, **common)
+    updates = AsyncSimDriver(Server(UPDATES), clients, by_client, IN_FLIGHT, **common)
     updates.run()
     return {
         "rounds": [each["duration"] for each in rounds.history],
@@ -128,10 +128,10 @@ def main() -> None:
         return
     if wanted.appfl is None:
         parser.error("--appfl says where appfl is")
-    said = subprocess.run(
+    output = subprocess.run(
         [str(wanted.appfl), __file__, "--inside"], check=True, capture_output=True, text=True, env={}
     ).stdout
-    theirs, ours = figures(json.loads(said)), figures(of_fedsim())
+    theirs, ours = figures(json.loads(output)), figures(of_fedsim())
     for name, value in ours.items():
         apart = value / theirs[name] - 1
         agrees = "agrees" if abs(apart) <= AGREES else "does not agree"

@@ -53,12 +53,12 @@ def textbook(p: NDArray[np.float64], most: int) -> NDArray[np.float64]:
 
 
 def textbook_distances(p: NDArray[np.float64]) -> NDArray[np.float64]:
-    c, found = np.zeros_like(p), []
+    c, l1 = np.zeros_like(p), []
     for n in range(1, p.size + 1):
         odds = p * (1.0 - c)
         c = n * odds / odds.sum()
-        found.append(float(np.abs(c / n - 1.0 / p.size).sum()))
-    return np.array(found)
+        l1.append(float(np.abs(c / n - 1.0 / p.size).sum()))
+    return np.array(l1)
 
 
 def by_scipy(p: NDArray[np.float64], separation: int) -> NDArray[np.float64]:
@@ -100,9 +100,9 @@ def one_separation() -> None:
         with np.errstate(all="ignore"):
             error = np.abs(textbook(p, separation + 1) / (separation + 1) / truth - 1.0).max()
         line("textbook O(N R) recurrence", up, f"relative error up to {error:.1e}", best[0])
-        found = by_scipy(p, separation)
+        pi = by_scipy(p, separation)
         scipy_time = timed(partial(by_scipy, p, separation), 1)
-        line("scipy.stats.poisson_binom", scipy_time, f"differs by {np.abs(found / truth - 1.0).max():.1e}", best[0])
+        line("scipy.stats.poisson_binom", scipy_time, f"differs by {np.abs(pi / truth - 1.0).max():.1e}", best[0])
     for clients, cohort, separation in ((8, 1, 4), (8, 1, 6), (10, 2, 2), (60, 1, 2)):
         p = weights_of(clients)["random"]
         brute = exact(p, separation, cohort)
@@ -119,9 +119,9 @@ def large_populations() -> None:
         for separation in (8, clients // 2, clients - 2):
             command = [sys.executable, __file__, "--one", str(clients), str(separation), str(repeat)]
             done = subprocess.run(command, check=True, capture_output=True, text=True)
-            found = json.loads(done.stdout)
-            note = f"peak {found['peak_mb']:.0f} MB ({found['before_mb']:.0f} before), bound {found['bound']:.1e}"
-            line(f"closed_form, N = {clients:,}, R = {separation:,}", tuple(found["seconds"]), note)
+            figures = json.loads(done.stdout)
+            note = f"peak {figures['peak_mb']:.0f} MB ({figures['before_mb']:.0f} before), bound {figures['bound']:.1e}"
+            line(f"closed_form, N = {clients:,}, R = {separation:,}", tuple(figures["seconds"]), note)
 
 
 def weights_of(clients: int) -> dict[str, NDArray[np.float64]]:

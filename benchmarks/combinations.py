@@ -80,9 +80,9 @@ def simulate(options: argparse.Namespace, folder: Path, days: int, text: str = T
     return usage(sys.executable, "-m", "fedsim", "run", str(file), "--out", str(folder / "run"))
 
 
-def show(what: str, found: list[Usage], beside: list[Usage], of: str) -> None:
-    wall, user, peak = (median(each) for each in zip(*found, strict=True))
-    ratio = median(own[1] / other[1] for own, other in zip(found, beside, strict=True))
+def show(what: str, runs: list[Usage], beside: list[Usage], of: str) -> None:
+    wall, user, peak = (median(each) for each in zip(*runs, strict=True))
+    ratio = median(run[1] / other[1] for run, other in zip(runs, beside, strict=True))
     print(
         f"  {what:<44}{user:>8.2f} s of processor{wall:>8.2f} s wall{peak:>8,.0f} MiB{ratio:>7.2f} times {of}"
         f"  load {os.getloadavg()[0]:.1f}",
@@ -104,7 +104,7 @@ def targets(options: argparse.Namespace, folder: Path) -> None:
         ),
     }
     floors: list[Usage] = []
-    found: dict[str, list[Usage]] = {name: [] for name in cases}
+    runs: dict[str, list[Usage]] = {name: [] for name in cases}
     floor = Path(__file__).with_name("floor.py")
     sizes = (
         str(min(10_000, ROUNDS_A_DAY * days)),
@@ -115,24 +115,24 @@ def targets(options: argparse.Namespace, folder: Path) -> None:
     for _ in range(options.repeat):
         floors.append(usage(sys.executable, str(floor), *sizes))
         for name, case in cases.items():
-            found[name].append(simulate(options, folder, days, group=case[0], law=case[1]))
+            runs[name].append(simulate(options, folder, days, group=case[0], law=case[1]))
     show("floor", floors, floors, "itself")
-    for name, each in found.items():
-        show(name, each, floors if name == "plain" else found["plain"], "the floor" if name == "plain" else "plain")
+    for name, each in runs.items():
+        show(name, each, floors if name == "plain" else runs["plain"], "the floor" if name == "plain" else "plain")
 
 
 def combinations(options: argparse.Namespace, folder: Path) -> None:
     print(f"2. every combination, 2 days, in {options.repeat} turns of three of them and a plain run")
-    for law in LAWS:
+    for rule in LAWS:
         for weight, weights in WEIGHTS.items():
             plain: list[Usage] = []
-            found: dict[str, list[Usage]] = {cooldown: [] for cooldown in COOLDOWNS}
+            runs: dict[str, list[Usage]] = {cooldown: [] for cooldown in COOLDOWNS}
             for _ in range(options.repeat):
                 plain.append(simulate(options, folder, 2))
                 for cooldown, rests in COOLDOWNS.items():
-                    found[cooldown].append(simulate(options, folder, 2, group=weights + rests, law=law))
-            for cooldown, own in found.items():
-                show(f"{law}, {weight}, {cooldown}", own, plain, "plain")
+                    runs[cooldown].append(simulate(options, folder, 2, group=weights + rests, law=rule))
+            for cooldown, each in runs.items():
+                show(f"{rule}, {weight}, {cooldown}", each, plain, "plain")
 
 
 def fleet(options: argparse.Namespace, folder: Path) -> None:
@@ -140,14 +140,14 @@ def fleet(options: argparse.Namespace, folder: Path) -> None:
     steered = f"\n  check_ins: {{wanted: {3 * options.cohort}, window: 5m}}"
     paces = {"everything but check-ins": "", "everything": steered}
     plain: list[Usage] = []
-    found: dict[str, list[Usage]] = {name: [] for name in paces}
+    runs: dict[str, list[Usage]] = {name: [] for name in paces}
     for _ in range(options.repeat):
         plain.append(simulate(options, folder, options.days))
         for name, pace in paces.items():
             keys = {"pace": pace, "threshold": options.cohort * 7 // 10}
-            found[name].append(simulate(options, folder, options.days, FLEET, **keys))
+            runs[name].append(simulate(options, folder, options.days, FLEET, **keys))
     show("plain", plain, plain, "itself")
-    for name, each in found.items():
+    for name, each in runs.items():
         show(name, each, plain, "plain")
 
 

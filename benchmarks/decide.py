@@ -49,8 +49,8 @@ class Case:
         """Return the loss of a setting with a step and a seed."""
         draws = np.random.default_rng([seed, 1])
         common = self.shared * draws.standard_normal()
-        own = self.noise * np.random.default_rng([seed, 2, setting]).standard_normal()
-        return float(self.least[setting] + 0.3 * np.log10(step / self.step[setting]) ** 2 + common + own)
+        noise = self.noise * np.random.default_rng([seed, 2, setting]).standard_normal()
+        return float(self.least[setting] + 0.3 * np.log10(step / self.step[setting]) ** 2 + common + noise)
 
 
 def case_of(number: int, *, null: bool = False) -> Case:
@@ -106,8 +106,8 @@ def found_in(
             raise TimeIsOverError("no more is asked")
 
     decide(scenario, folder / f"case-{number}", backend, job=job, answered=answered)
-    found = compared(answers["coarse" if coarse else "full"])
-    open_ = [found.best, *found.rows(*UNDECIDED)]
+    comparison = compared(answers["coarse" if coarse else "full"])
+    open_ = [comparison.best, *comparison.rows(*UNDECIDED)]
     best = np.flatnonzero(case.least == case.least.min()).tolist()
     return any(row in open_ for row in best), len(open_)
 
@@ -121,8 +121,8 @@ def main() -> None:
     asked = parser.parse_args()
     numbers, count = range(asked.first, asked.first + asked.cases), asked.cases
     with tempfile.TemporaryDirectory() as folder:
-        found = [found_in(number, Path(folder), coarse=asked.coarse, null=asked.null) for number in numbers]
-    right, sizes = [each for each, _ in found], [size for _, size in found]
+        outcomes = [found_in(number, Path(folder), coarse=asked.coarse, null=asked.null) for number in numbers]
+    right, sizes = [each for each, _ in outcomes], [size for _, size in outcomes]
     print(f"{sum(right)} of {count} cases have a best setting in the answer")
     print(f"{sizes.count(1)} answers name one setting; an answer names {np.mean(sizes):.2f} on average")
     print(f"missed: {[number for number, each in zip(numbers, right, strict=True) if not each]}")

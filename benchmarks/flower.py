@@ -139,8 +139,8 @@ def main() -> None:
         agrees = "agrees" if abs(apart) <= AGREES else "does not agree"
         sys.stdout.write(f"p{100 * share:.0f}: fedsim {ours:.2f} s, Flower {theirs:.2f} s, {apart:+.1%}: {agrees}\n")
     added = sorted(theirs - ours for ours, theirs in zip(expected, took, strict=True))
-    told = f"{added[0]:.2f} to {added[-1]:.2f} s, {quantile(added, 0.5):.2f} s in the median"
-    sys.stdout.write(f"{len(took)} rounds; Flower adds {told}\n")
+    added_s = f"{added[0]:.2f} to {added[-1]:.2f} s, {quantile(added, 0.5):.2f} s in the median"
+    sys.stdout.write(f"{len(took)} rounds; Flower adds {added_s}\n")
 
 
 if __name__ == "__main__":

@@ -102,12 +102,12 @@ def in_turn(repeat: int, *works: Callable[[], object]) -> list[tuple[float, floa
     """Time the works in turn, after each has run once; median, smallest and largest processor seconds of each."""
     seconds: list[list[float]] = [[] for _ in works]
     for turn in range(repeat + 1):
-        for work, found in zip(works, seconds, strict=True):
+        for work, each in zip(works, seconds, strict=True):
             begin = time.process_time()
             work()
             if turn:
-                found.append(time.process_time() - begin)
-    return [(median(found), min(found), max(found)) for found in seconds]
+                each.append(time.process_time() - begin)
+    return [(median(each), min(each), max(each)) for each in seconds]
 
 
 def line(what: str, rounds: int, timing: tuple[float, float, float], note: str = "") -> None:
@@ -172,7 +172,7 @@ def by_population() -> None:
         even = np.full(clients, 1.0 / clients)
         light = {"fedavg": FedAvg(), "debiased": DebiasedFedAvg(), "oracle": OracleWeighted(even), "fedau": FedAu()}
         heavy: dict[str, Optimizer] = {"fedvarp": FedVarp(), "mifa": Mifa()}
-        found = []
+        costs = []
         for optimizers in (light, heavy):
             # The difference of the shortest times of two lengths leaves out what is done once: making the states.
             works = [
@@ -180,8 +180,8 @@ def by_population() -> None:
                 for count in (3 * rounds, rounds)
             ]
             with_more, with_less = in_turn(5, *works)
-            found.append(1e6 * (with_more[1] - with_less[1]) / (2 * rounds))
-        print(f"  N = {clients:>9,}             {found[0]:>8.0f}                                     {found[1]:>8.0f}")
+            costs.append(1e6 * (with_more[1] - with_less[1]) / (2 * rounds))
+        print(f"  N = {clients:>9,}             {costs[0]:>8.0f}                                     {costs[1]:>8.0f}")
 
 
 def by_hand(problem: Any, chosen: NDArray[np.int64], batch_size: int | None) -> dict[str, NDArray[np.float64]]:
@@ -196,13 +196,13 @@ def by_hand(problem: Any, chosen: NDArray[np.int64], batch_size: int | None) -> 
         step_sizes = np.full((2, len(clients), 1, 1), STEP_SIZE)
         step_sizes[1, :, 0, 0] *= counts.sum() / (problem.clients * counts[clients])
         local = np.repeat(models[:, None], len(clients), axis=1)
-        own = members[clients]
+        samples_of = members[clients]
         if batch_size is None:
-            batches = [own] * LOCAL_STEPS
+            batches = [samples_of] * LOCAL_STEPS
         else:
             places = (number * LOCAL_STEPS + np.arange(LOCAL_STEPS)[:, None]) * batch_size + np.arange(batch_size)
             bits = draws.bits(clients[:, None], places[:, None]) % np.uint64(samples)
-            batches = [np.take_along_axis(own, each.astype(np.int64), axis=1) for each in bits]
+            batches = [np.take_along_axis(samples_of, each.astype(np.int64), axis=1) for each in bits]
         for step, batch in enumerate(batches):
             if step == 0 or batch_size is not None:
                 x, y = inputs[batch], targets[batch]

@@ -64,8 +64,8 @@ def main() -> None:
             pairs = [(seconds(scenario, stepped=False), seconds(scenario, stepped=True)) for _ in range(options.pairs)]
             ratios = [stepped / plain for plain, stepped in pairs]
             each_ms = 1e3 * median(plain for plain, _ in pairs) / options.rounds
-            found = f"{each_ms:>12.3f}{median(ratios):>8.2f}{min(ratios):>8.2f}{max(ratios):>8.2f}"
-            print(f"{engine:<12}{devices:>9,}{cohort:>8}{group:>11}{found}", flush=True)
+            figures = f"{each_ms:>12.3f}{median(ratios):>8.2f}{min(ratios):>8.2f}{max(ratios):>8.2f}"
+            print(f"{engine:<12}{devices:>9,}{cohort:>8}{group:>11}{figures}", flush=True)
 
 
 if __name__ == "__main__":

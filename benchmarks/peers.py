@@ -134,8 +134,8 @@ def prepare(tool: Tool, environments: Path) -> Path | str:
 
 def run(tool: Tool, python: Path, clients: int, options: argparse.Namespace) -> dict[str, Any] | str:
     """Measure once, in a process of its own; return the figures, or why there are none."""
-    script, *own = tool.command
-    command = [str(python), str(ROOT / "benchmarks" / "peers" / script), *own, "--clients", str(clients)]
+    script, *arguments = tool.command
+    command = [str(python), str(ROOT / "benchmarks" / "peers" / script), *arguments, "--clients", str(clients)]
     for name in ("cohort", "rounds", "separation"):
         command += [f"--{name}", str(getattr(options, name))]
     try:
@@ -149,7 +149,9 @@ def _last_line(text: str) -> str:
     return text.strip().rpartition("\n")[2] or "failed without a word"
 
 
-def table(tools: list[Tool], clients: int, found: dict[str, list[dict[str, Any]]], failed: dict[str, str]) -> list[str]:
+def table(
+    tools: list[Tool], clients: int, measured: dict[str, list[dict[str, Any]]], failed: dict[str, str]
+) -> list[str]:
     """Return the rows of one size of population."""
     lines = [
         f"### {clients:,} clients",
@@ -158,14 +160,14 @@ def table(tools: list[Tool], clients: int, found: dict[str, list[dict[str, Any]]
         "peak memory, MB | mean cohort |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
     ]
-    ours = found.get("fedsim", [])
+    ours = measured.get("fedsim", [])
     for tool in tools:
         if tool.name in failed:
             lines.append(f"| {tool.name} | | not measured here: {failed[tool.name]} | | | | |")
             continue
-        runs = found[tool.name]
+        runs = measured[tool.name]
         each = [1e3 * one["round_s"] for one in runs]
-        ratios = [one["round_s"] / own["round_s"] for one, own in zip(runs, ours, strict=False)]
+        ratios = [one["round_s"] / our["round_s"] for one, our in zip(runs, ours, strict=False)]
         middle = {key: median(one[key] for one in runs) for key in ("setup_s", "peak_mb", "cohort")}
         lines.append(
             f"| {tool.name} | {runs[0]['version']} | {median(each):,.3f} ({min(each):,.3f} to {max(each):,.3f}) | "
@@ -195,7 +197,7 @@ def main() -> None:
         (missing if isinstance(python, str) else pythons)[tool.name] = python
     text = [f"## {options.title}", "", f"Before: {before}.", ""]
     for clients in options.clients:
-        found: dict[str, list[dict[str, Any]]] = {}
+        measured: dict[str, list[dict[str, Any]]] = {}
         failed = dict(missing)
         for turn in range(options.repeat):
             for tool in tools:
@@ -206,8 +208,8 @@ def main() -> None:
                 if isinstance(one, str):
                     failed[tool.name] = one
                 else:
-                    found.setdefault(tool.name, []).append(one)
-        text += table(tools, clients, found, failed)
+                    measured.setdefault(tool.name, []).append(one)
+        text += table(tools, clients, measured, failed)
     text[3:3] = [
         f"After: {conditions()}.",
         "",

@@ -76,8 +76,8 @@ def bare(devices: int, events: int) -> tuple[float, int]:
 def apart(*arguments: str | int) -> dict[str, float]:
     """Run one of the two in a process of its own."""
     command = [sys.executable, __file__, "--one", *map(str, arguments)]
-    found: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    return found
+    figures: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return figures
 
 
 def compare(devices: int, availability: str, repeat: int) -> None:

@@ -65,16 +65,16 @@ def by_population(folder: Path, repeat: int, rounds: int = 1500) -> None:
     print("3. one round at cohort 100, from the difference between two lengths of run (target: 1.5 times)")
     costs: dict[int, list[Usage]] = {devices: [] for devices in (10_000, 100_000, 1_000_000)}
     for _ in range(repeat):
-        for devices, found in costs.items():
+        for devices, runs in costs.items():
             long, short = (
                 simulate(LARGE.format(devices=devices, rounds=count, cohort=100), folder)
                 for count in (2 * rounds, rounds)
             )
             wall, cpu, _ = (more - less for more, less in zip(long, short, strict=True))
-            found.append((1e3 * wall / rounds, 1e3 * cpu / rounds, long[2]))
-    for devices, found in costs.items():
-        wall, cpu, peak = (median(each) for each in zip(*found, strict=True))
-        ratio = median(one[1] / first[1] for one, first in zip(found, costs[10_000], strict=True))
+            runs.append((1e3 * wall / rounds, 1e3 * cpu / rounds, long[2]))
+    for devices, runs in costs.items():
+        wall, cpu, peak = (median(each) for each in zip(*runs, strict=True))
+        ratio = median(one[1] / first[1] for one, first in zip(runs, costs[10_000], strict=True))
         print(
             f"  N = {devices:>9,}: {wall:.2f} ms a round, {cpu:.2f} ms of processor ({ratio:.2f} times N = 10,000), "
             f"{peak:,.0f} MiB",

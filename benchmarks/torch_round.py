@@ -29,8 +29,8 @@ def layers() -> list[Any]:
     import torch
 
     wide = [(before, after) for before, after in pairwise((FEATURES, *HIDDEN, LABELS))]
-    found = [each for before, after in wide for each in (torch.nn.Linear(before, after), torch.nn.ReLU())]
-    return found[:-1]
+    stack = [each for before, after in wide for each in (torch.nn.Linear(before, after), torch.nn.ReLU())]
+    return stack[:-1]
 
 
 def net() -> Any:
@@ -47,8 +47,8 @@ def by_fedsim(folder: Path, rounds: int, module: str) -> list[float]:
     from fedsim.learning import Course, FedAvg, LocalWork, build_problem, replay_together
     from fedsim.learning.cohorts import Cohorts
 
-    own = {"module": "torch_round:net"} if module == "own" else {"module": "mlp", "arguments": {"hidden": [*HIDDEN]}}
-    options = own | {"data": {"kind": "npz", "path": str(folder / "data.npz")}, "dtype": "float32", "threads": 1}
+    model = {"module": "torch_round:net"} if module == "own" else {"module": "mlp", "arguments": {"hidden": [*HIDDEN]}}
+    options = model | {"data": {"kind": "npz", "path": str(folder / "data.npz")}, "dtype": "float32", "threads": 1}
     problem = build_problem("torch", options, clients=CLIENTS, seed=0)
     numbers = np.arange(rounds)
     log = {"round": np.repeat(numbers, CLIENTS), "client": np.tile(np.arange(CLIENTS), rounds)}
@@ -119,8 +119,8 @@ def by_pfl(folder: Path, rounds: int) -> list[float]:
         NNTrainHyperParams(local_num_epochs=STEPS, local_learning_rate=STEP_SIZE, local_batch_size=None),
         send_metrics_to_platform=False,
     )
-    found: list[float] = torch.nn.utils.parameters_to_vector(module.parameters()).detach().double().tolist()
-    return found
+    parameters: list[float] = torch.nn.utils.parameters_to_vector(module.parameters()).detach().double().tolist()
+    return parameters
 
 
 WAYS = {
@@ -153,22 +153,22 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder, rng = Path(name), np.random.default_rng(0)
         x, y = rng.normal(size=(CLIENTS * SAMPLES, FEATURES)), rng.integers(LABELS, size=CLIENTS * SAMPLES)
-        own = np.repeat(np.arange(CLIENTS), SAMPLES)
+        owners = np.repeat(np.arange(CLIENTS), SAMPLES)
         test = {"x_test": x[:100].astype(np.float32), "y_test": y[:100]}
-        np.savez(folder / "data.npz", x_train=x.astype(np.float32), y_train=y, client_train=own, **test)
+        np.savez(folder / "data.npz", x_train=x.astype(np.float32), y_train=y, client_train=owners, **test)
         widths = pairwise((FEATURES, *HIDDEN, LABELS))
         start = [rng.uniform(-1, 1, (before + 1) * after) / np.sqrt(before) for before, after in widths]
         np.save(folder / "start.npy", np.concatenate(start).astype(np.float32))
-        found: dict[str, list[dict[str, Any]]] = {}
+        by_way: dict[str, list[dict[str, Any]]] = {}
         for _ in range(options.repeat):
             for way in WAYS:
                 python = options.pfl if way == "pfl-research" else sys.executable
                 if python:
                     command = [python, __file__, "--measure", way, name]
                     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-                    found.setdefault(way, []).append(json.loads(done.stdout.splitlines()[-1]))
-        first = found["loop over clients"]
-        for way, runs in found.items():
+                    by_way.setdefault(way, []).append(json.loads(done.stdout.splitlines()[-1]))
+        first = by_way["loop over clients"]
+        for way, runs in by_way.items():
             seconds = [run["round_s"] for run in runs]
             apart = max(float(np.abs(np.subtract(run["ends"], first[0]["ends"])).max()) for run in runs)
             times = median(other["round_s"] / run["round_s"] for run, other in zip(runs, first, strict=True))

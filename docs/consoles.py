@@ -104,13 +104,13 @@ def replay(
         If a command fails.
     """
 
-    def block(found: "re.Match[str]") -> str:
-        if found["name"]:
-            (folder / found["name"]).write_text(found["text"], encoding="utf-8")
-        if found["kind"] != "console":
-            return found[0]
+    def block(match: "re.Match[str]") -> str:
+        if match["name"]:
+            (folder / match["name"]).write_text(match["text"], encoding="utf-8")
+        if match["kind"] != "console":
+            return match[0]
         written = []
-        for command in commands(found["text"]):
+        for command in commands(match["text"]):
             code, printed = run(command.text, folder)
             if code:
                 raise RuntimeError(f"{command.text}\nexit code {code}\n{printed}")

@@ -110,9 +110,9 @@ class Keys:
         waiting: list[tuple[str, tuple[str, ...]]] = [("", ("Scenario",))]
         while waiting:
             path, group = waiting.pop(0)
-            known = group in self.paths
+            seen = group in self.paths
             self.paths.setdefault(group, []).append(path)
-            if not known:
+            if not seen:
                 waiting += [
                     (f"{path}.{name}".strip(".") if len(group) == 1 else name, each)
                     for model in group
@@ -124,8 +124,8 @@ class Keys:
         """Return the sections to which a part of the schema refers: models of their own, and sets of kinds."""
         names = list(dict.fromkeys(self._referred(part)))
         kinds = [name for name in names if "kind" in self.models[name].get("properties", {})]
-        own = [(name,) for name in names if name not in kinds and "properties" in self.models[name]]
-        return own + ([tuple(kinds)] if kinds else [])
+        mappings = [(name,) for name in names if name not in kinds and "properties" in self.models[name]]
+        return mappings + ([tuple(kinds)] if kinds else [])
 
     def _referred(self, part: Any) -> Iterator[str]:
         if isinstance(part, dict):
@@ -155,8 +155,8 @@ class Keys:
 
     def type_of(self, part: Schema) -> str:
         """Return what may stand at a key, with links to the sections."""
-        found = list(dict.fromkeys(self._types(part)))
-        return " or ".join(found) or "any"
+        types = list(dict.fromkeys(self._types(part)))
+        return " or ".join(types) or "any"
 
     def _types(self, part: Schema) -> Iterator[str]:
         members = part.get("anyOf") or part.get("oneOf") or part.get("allOf") or []
@@ -393,10 +393,10 @@ def commented(module: Any, name: str) -> dict[str, str]:
     return dict(re.findall(r'^ +"(\w+)": pl\.[^#\n]+,  # (.+)$', body, re.MULTILINE))
 
 
-def columns(schema: Mapping[str, Any], said: Mapping[str, str]) -> str:
+def columns(schema: Mapping[str, Any], comments: Mapping[str, str]) -> str:
     """Return a table of columns with their types."""
     rows = [
-        (f"`{name}`", str(getattr(kind, "__name__", kind)).partition("(")[0], said[name])
+        (f"`{name}`", str(getattr(kind, "__name__", kind)).partition("(")[0], comments[name])
         for name, kind in schema.items()
     ]
     return table(("column", "type", "meaning"), rows)
@@ -411,7 +411,7 @@ def tables() -> str:
     """Return the page of the columns of a run directory's tables."""
     ended = {name: f"sessions that ended as `{name}`" for name in log.COUNTED_OUTCOMES}
     ended_at = {"outcome": "how it ended, below"}
-    said = {
+    comments = {
         "rounds": commented(log, "ROUNDS") | ended | ended_at,
         "participations": commented(log, "_PARTICIPATIONS") | commented(log, "BUFFERED") | ended_at,
         "clients": commented(log, "CLIENTS"),
@@ -426,7 +426,7 @@ def tables() -> str:
         "The Parquet tables of a [run directory](../run-directory.md), and the frames of a result in Python. Times are "
         "simulated seconds since `start`.",
     ]
-    for name, columns_said in said.items():
+    for name, columns_said in comments.items():
         parts += [f"## {name}", columns(schemas[name], columns_said)]
     parts += ["## facts", columns(facts.FACTS, commented(facts, "FACTS"))]
     parts += ["## Outcomes of sessions", table(("outcome", "meaning"), meanings(SESSION_OUTCOMES))]
@@ -487,8 +487,8 @@ def privacy() -> str:
         ("With a public schedule", independence.PUBLIC_RULES),
         ("With a secret one, too", independence.SECRET_RULES),
     ):
-        found = [(", ".join(f"`{key}`" for key in rule.keys.split()), rule.why, rule.instead) for rule in rules]
-        parts += [f"## {title}", table(("keys", "refused where", "accepted"), found)]
+        refusals = [(", ".join(f"`{key}`" for key in rule.keys.split()), rule.why, rule.instead) for rule in rules]
+        parts += [f"## {title}", table(("keys", "refused where", "accepted"), refusals)]
     return "\n\n".join(parts)
 
 
@@ -506,8 +506,8 @@ def python() -> str:
         table(("function", "what it does"), [_row(name, each) for name, each in functions.items()]),
     ]
     methods_of = {"Scenario": ("load", "with_values"), "Result": ("model", "save", "report", "fact", "of_reports")}
-    for name, own in methods_of.items():
-        rows = [_row(f"{name}.{each}", getattr(named[name], each)) for each in own]
+    for name, methods in methods_of.items():
+        rows = [_row(f"{name}.{each}", getattr(named[name], each)) for each in methods]
         parts += [
             f"## {name}",
             words(inspect.getdoc(named[name])).partition("\n\n")[0],

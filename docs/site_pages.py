@@ -66,16 +66,16 @@ ROOMS = {
 
 def pages() -> list[Path]:
     """Return the Markdown files of the site, relative to the repository."""
-    found = [ROOT / "README.md", ROOT / "CHANGELOG.md"]
-    found += [file for folder in FOLDERS for file in sorted((ROOT / folder).rglob("*.md"))]
-    return [file.relative_to(ROOT) for file in found]
+    files = [ROOT / "README.md", ROOT / "CHANGELOG.md"]
+    files += [file for folder in FOLDERS for file in sorted((ROOT / folder).rglob("*.md"))]
+    return [file.relative_to(ROOT) for file in files]
 
 
 def linked(page: Path) -> set[Path]:
     """Return the files that a page links to, relative to the repository; a folder is shown by none."""
     there = (ROOT / page).parent
-    found = {(there / link).resolve() for link in LINK.findall((ROOT / page).read_text(encoding="utf-8"))}
-    return {file.relative_to(ROOT) for file in found if file.is_file() and file.is_relative_to(ROOT)}
+    files = {(there / link).resolve() for link in LINK.findall((ROOT / page).read_text(encoding="utf-8"))}
+    return {file.relative_to(ROOT) for file in files if file.is_file() and file.is_relative_to(ROOT)}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -104,11 +104,11 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     for file in list(files):
         if file.src_dir == docs:
             files.remove(file)
-    known = [page for page in pages() if page.as_posix() != REFERENCE]
+    shown = [page for page in pages() if page.as_posix() != REFERENCE]
     beside = {file.relative_to(ROOT) for file in (ROOT / "reports").glob("*.html")}
-    for page in known:
+    for page in shown:
         beside |= linked(page)
-    for file in sorted({*known, *beside} - {Path("reports/index.html"), Path(REFERENCE)}):
+    for file in sorted({*shown, *beside} - {Path("reports/index.html"), Path(REFERENCE)}):
         files.append(File.generated(config, file.as_posix(), abs_src_path=os.fspath(ROOT / file)))
     files.append(File.generated(config, GALLERY, abs_src_path=os.fspath(ROOT / "reports/index.html")))
     files.append(File.generated(config, REFERENCE, content=reference()))
@@ -124,17 +124,17 @@ def on_page_markdown(markdown: str, *, page: Any, **_: object) -> str:
     if place.as_posix() == "reports/README.md":
         markdown = markdown.replace("(index.html)", f"({Path(GALLERY).name})")
 
-    def link(found: "re.Match[str]") -> str:
-        folder = (ROOT / place).parent / found[2]
-        return f"`{os.path.relpath(folder, ROOT)}`" if folder.is_dir() else found[0]
+    def link(match: "re.Match[str]") -> str:
+        folder = (ROOT / place).parent / match[2]
+        return f"`{os.path.relpath(folder, ROOT)}`" if folder.is_dir() else match[0]
 
     return re.sub(r"\[([^\]]*)\]\((?!https?:|#)([^)\s#]+)\)", link, markdown)
 
 
-def formula(found: "re.Match[str]") -> str:
+def formula(match: "re.Match[str]") -> str:
     """Return a formula of `MATH` as browsers show it; in a span, as Markdown would begin a block with <math>."""
-    source = found[1] or found[2]
-    return f"<span>{convert(source, display='block' if found[1] else 'inline')}</span>" if source else found[0]
+    source = match[1] or match[2]
+    return f"<span>{convert(source, display='block' if match[1] else 'inline')}</span>" if source else match[0]
 
 
 def reference() -> str:

@@ -1,12 +1,12 @@
 """The cohorts of a run in Flower: needs the extra ``flower``."""
 
-from fedsim.bridges.cohorts import Round, Schedule, read_schedule
 from fedsim.bridges.flower.accountant import ParticipationAccountant
 from fedsim.bridges.flower.in_process import InProcessGrid
-from fedsim.bridges.flower.live import Live
-from fedsim.bridges.flower.replay import PARTITION, Replay, tell_partition
+from fedsim.bridges.flower.of_scenario import Live
+from fedsim.bridges.flower.of_schedule import PARTITION, Replay, tell_partition
 from fedsim.bridges.flower.weighting import STEP_SCALE, FedAU
 from fedsim.bridges.flower.weighting import DebiasedFedAvgStrategy as DebiasedFedAvg
+from fedsim.bridges.schedules import Round, Schedule, read_schedule
 
 __all__ = [
     "PARTITION",

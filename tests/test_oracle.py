@@ -18,7 +18,7 @@ import pytest
 
 from fedsim.common.errors import StalledError
 from fedsim.log.recorder import InMemoryLog
-from fedsim.measure.fleet import Taken
+from fedsim.measure.session_costs import Taken
 from fedsim.population import Population, build_population, check_feasible
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log

@@ -41,11 +41,11 @@ def measure(
         sizes.append(size)
     instants = instants if openings is None else list(openings)[1:]
     seconds = [after - before for before, after in pairwise(instants)]  # the first round may still be setting up
-    found = {
+    figures = {
         "version": metadata.version(package),
         "setup_s": instants[0] - began,
         "round_s": sum(seconds) / len(seconds),
         "cohort": sum(sizes) / len(sizes),
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform != "darwin" else 2**20),
     }
-    print(json.dumps(found))
+    print(json.dumps(figures))

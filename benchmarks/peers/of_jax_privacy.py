@@ -11,8 +11,8 @@ def rounds(wanted: argparse.Namespace) -> Iterator[int]:
     apart = wanted.separation + 1
     # The expected batch is clients / (apart - 1 + 1 / chance).
     chance = 1.0 / (wanted.clients / wanted.cohort - (apart - 1))
-    law = BMinSepSampling(sampling_prob=chance, iterations=wanted.rounds, min_sep=apart)
-    return (len(batch) for batch in law.batch_iterator(wanted.clients, rng=0))
+    selection = BMinSepSampling(sampling_prob=chance, iterations=wanted.rounds, min_sep=apart)
+    return (len(batch) for batch in selection.batch_iterator(wanted.clients, rng=0))
 
 
 if __name__ == "__main__":

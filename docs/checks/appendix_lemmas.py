@@ -28,16 +28,16 @@ def distances(separation: int, rounds: int = 400) -> np.ndarray:
         free = [i for i in range(len(WEIGHTS)) if i not in window]
         for i in free:
             matrix[k, row[i, *window[:-1]]] = WEIGHTS[i] / WEIGHTS[free].sum()
-    law = np.ones(len(windows)) / len(windows)
+    limit = np.ones(len(windows)) / len(windows)
     for _ in range(4000):
-        law = law @ matrix
-    power, found = np.eye(len(windows)), []
+        limit = limit @ matrix
+    power, far = np.eye(len(windows)), []
     for _ in range(rounds):
-        found.append(np.abs(power - law).sum(axis=1).max() / 2.0)
+        far.append(np.abs(power - limit).sum(axis=1).max() / 2.0)
         power = power @ matrix
-        if found[-1] < 1e-9:
+        if far[-1] < 1e-9:
             break
-    return np.array(found)
+    return np.array(far)
 
 
 def reached(far: np.ndarray, epsilon: float) -> int:
@@ -56,11 +56,11 @@ def total_variation(separation: int) -> tuple[bool, bool, float]:
 
 def mean_frequencies(separation: int, rounds: int) -> np.ndarray:
     """Return E lambda(t), t = 1 to `rounds`, everyone ready at first; exact, shape (rounds, N)."""
-    law: dict[tuple[int, ...], float] = {(): 1.0}
-    total, found = np.zeros(len(WEIGHTS)), []
+    chances: dict[tuple[int, ...], float] = {(): 1.0}
+    total, means = np.zeros(len(WEIGHTS)), []
     for t in range(1, rounds + 1):
         after: dict[tuple[int, ...], float] = {}
-        for window, chance in law.items():
+        for window, chance in chances.items():
             mass = WEIGHTS.copy()
             mass[list(window)] = 0.0
             for i in np.flatnonzero(mass):
@@ -68,9 +68,9 @@ def mean_frequencies(separation: int, rounds: int) -> np.ndarray:
                 total[i] += share
                 following = (int(i), *window)[:separation]
                 after[following] = after.get(following, 0.0) + share
-        law = after
-        found.append(total / t)
-    return np.array(found)
+        chances = after
+        means.append(total / t)
+    return np.array(means)
 
 
 def drift_ratio(cases: int = 300) -> float:

@@ -58,8 +58,8 @@ def main() -> None:
     """Print mean and standard deviation over the runs."""
     print("distance of the mean model from the optimum, mean and standard deviation of ten runs")
     for separation in (0, 4, 8, 12):
-        found = distances(participation(separation, seed=separation))
-        words = ", ".join(f"{name} {each.mean():.4f} ({each.std(ddof=1):.4f})" for name, each in found.items())
+        far = distances(participation(separation, seed=separation))
+        words = ", ".join(f"{name} {each.mean():.4f} ({each.std(ddof=1):.4f})" for name, each in far.items())
         print(f"R = {separation:>2}: {words}")
     print("FedVARP rests where every client weighs the same, whatever the participation: once the remembered")
     print("changes are up to date, its correction vanishes and what is left is their plain mean over everyone.")

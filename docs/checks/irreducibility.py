@@ -21,14 +21,14 @@ def successors(state: State, clients: int, cohort: int) -> list[State]:
 
 def states(clients: int, cohort: int, separation: int) -> list[State]:
     """Return all sequences of R disjoint ordered cohorts: the state space of the paper."""
-    found: list[State] = [()]
+    sequences: list[State] = [()]
     for _ in range(separation):
-        found = [
+        sequences = [
             (*state, new)
-            for state in found
+            for state in sequences
             for new in permutations([i for i in range(clients) if all(i not in past for past in state)], cohort)
         ]
-    return found
+    return sequences
 
 
 def reached(start: State, clients: int, cohort: int) -> dict[State, int]:
@@ -64,9 +64,9 @@ def main() -> None:
     """Print what holds at R = M - 1 and at R = M - 2."""
     print("  N  B  R          states  classes  period")
     for clients, cohort, separation in ((6, 1, 5), (6, 1, 4), (4, 2, 1), (6, 2, 2), (6, 2, 1)):
-        found = classes(clients, cohort, separation)
+        counts = classes(clients, cohort, separation)
         place = "M - 1" if clients == (separation + 1) * cohort else "M - 2"
-        print(f"{clients:>3}{cohort:>3}{separation:>3} ({place}){found[0]:>8}{found[1]:>9}{found[2]:>8}")
+        print(f"{clients:>3}{cohort:>3}{separation:>3} ({place}){counts[0]:>8}{counts[1]:>9}{counts[2]:>8}")
     print("At R = M - 1 the clients that have waited are exactly one cohort: who goes together, and in which order,")
     print("stays as it began. The chain is reducible there; at R = M - 2 it is irreducible and aperiodic.")
 

@@ -43,17 +43,17 @@ def covariance(separation: int) -> np.ndarray:
     clients = len(WEIGHTS)
     windows = list(permutations(range(clients), separation))
     matrix = transition_matrix(separation)
-    law = stationary(matrix)
+    limit = stationary(matrix)
     free = np.array([[0.0 if i in window else WEIGHTS[i] for i in range(clients)] for window in windows])
     h = free / free.sum(axis=1, keepdims=True)
-    pi = law @ h
-    g = np.linalg.pinv(np.eye(len(matrix)) - matrix + law) @ (h - pi)
+    pi = limit @ h
+    g = np.linalg.pinv(np.eye(len(matrix)) - matrix + limit) @ (h - pi)
     row = {window: k for k, window in enumerate(windows)}
     follow = np.zeros((clients, clients))
     for window, k in row.items():
         for i in range(clients):
             if h[k, i]:
-                follow[i] += law[k] * h[k, i] * g[row[(i, *window)[:separation]]]
+                follow[i] += limit[k] * h[k, i] * g[row[(i, *window)[:separation]]]
     return np.diag(pi) - np.outer(pi, pi) + follow + follow.T
 
 
@@ -66,10 +66,10 @@ def largest_square(separation: int) -> float:
 
 def mixing_time(matrix: np.ndarray) -> int | None:
     """Return the first t with max over starts of TV(P^t(start, .), stationary) <= 1/4; None if there is none."""
-    law = stationary(matrix)
+    limit = stationary(matrix)
 
     def near(power: np.ndarray) -> bool:
-        return bool(np.abs(power - law).sum(axis=1).max() / 2.0 <= 0.25)
+        return bool(np.abs(power - limit).sum(axis=1).max() / 2.0 <= 0.25)
 
     if not near(np.linalg.matrix_power(matrix, 200)):  # the distance never grows
         return None

@@ -22,13 +22,13 @@ ROUNDS, RUNS, CAP = 4_000, 1_000, 0.9
 
 def participants(weights: np.ndarray, separation: int, rounds: int, runs: int, seed: int) -> np.ndarray:
     """Return who takes part, shape (rounds, runs), after as many rounds again as the longest client may wait."""
-    rng, since, found = np.random.default_rng(seed), np.full((runs, len(weights)), separation), []
+    rng, since, who = np.random.default_rng(seed), np.full((runs, len(weights)), separation), []
     for _ in range(rounds + 200):
         clocks = np.where(since >= separation, rng.exponential(size=since.shape) / weights, np.inf)
-        found.append(clocks.argmin(axis=1))
+        who.append(clocks.argmin(axis=1))
         since += 1
-        since[np.arange(runs), found[-1]] = 0
-    return np.array(found[200:])
+        since[np.arange(runs), who[-1]] = 0
+    return np.array(who[200:])
 
 
 def variances(drawn: np.ndarray, pi: np.ndarray, optima: np.ndarray, cap: float = CAP) -> np.ndarray:
@@ -63,8 +63,8 @@ def main() -> None:
     for separation in (0, 1, 2, 3, 4):
         drawn = participants(WEIGHTS, separation, ROUNDS, RUNS, separation)
         pi = np.bincount(drawn.ravel(), minlength=6) / drawn.size
-        found = variances(drawn, pi, OPTIMA)
-        print(f"{separation}  {(1 / pi).mean() / 6:.3f}  ", "   ".join(f"{a:.3f} {b:.3f}" for a, b in found))
+        figures = variances(drawn, pi, OPTIMA)
+        print(f"{separation}  {(1 / pi).mean() / 6:.3f}  ", "   ".join(f"{a:.3f} {b:.3f}" for a, b in figures))
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from fedsim.availability.batch import Batch, PossibleClients, Reasons
 from fedsim.availability.civil import Place
+from fedsim.availability.kinds import availability_models
 from fedsim.availability.model import AvailabilityModel, ExactModel, Pieces, pieces
-from fedsim.availability.models import availability_models
 from fedsim.availability.spells import Spells
 from fedsim.availability.trace import RecordedAvailability
 from fedsim.common.arrays import Bits, Bools, Ints

@@ -97,18 +97,18 @@ def _write_json(out: Path, schedule: pl.DataFrame, about: dict[str, Any]) -> Non
     rounds = [
         {
             "round": number,
-            "opened_s": own["opened_s"][0],
-            "cohort": own.drop_nulls("client").select("client", "outcome", "duration_s", "staleness").to_dicts(),
+            "opened_s": sessions["opened_s"][0],
+            "cohort": sessions.drop_nulls("client").select("client", "outcome", "duration_s", "staleness").to_dicts(),
         }
-        for (number,), own in schedule.group_by("round", maintain_order=True)
+        for (number,), sessions in schedule.group_by("round", maintain_order=True)
     ]
     write_text(out, json.dumps({**about, "schedule": rounds}, allow_nan=False) + "\n")
 
 
 def _write_csv(out: Path, schedule: pl.DataFrame, about: dict[str, Any]) -> None:
     rows = schedule if len(schedule) else schedule.clear(1)
-    said = pl.Series(ABOUT, [json.dumps(about), *[None] * (len(rows) - 1)], dtype=pl.String)
-    write_text(out, rows.with_columns(said).write_csv())
+    metadata = pl.Series(ABOUT, [json.dumps(about), *[None] * (len(rows) - 1)], dtype=pl.String)
+    write_text(out, rows.with_columns(metadata).write_csv())
 
 
 def export_perfetto(directory: Path, out: Path) -> int:
@@ -157,9 +157,9 @@ def _conditions(transitions: pl.DataFrame, until_s: float) -> list[_Event]:
     """Return a slice for each stretch in which a condition held; each condition has a track of its own."""
     events, track = [], 10**6
     held = transitions.group_by("client", "condition", maintain_order=True)
-    for number, ((client, condition), own) in enumerate(held):
+    for number, ((client, condition), changes) in enumerate(held):
         events.append(_name("thread_name", track, number, f"client {client}: {condition}"))
-        begun, ended = own.filter("on")["time_s"], own.filter(~pl.col("on"))["time_s"]
+        begun, ended = changes.filter("on")["time_s"], changes.filter(~pl.col("on"))["time_s"]
         for start_s, end_s in zip(begun, [*ended, until_s], strict=False):
             if end_s > start_s:
                 events.append(_slice(str(condition), track, number, start_s, end_s, {}))

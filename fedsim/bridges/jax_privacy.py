@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 from jax_privacy.batch_selection import BatchSelectionStrategy
 
-from fedsim.bridges.cohorts import Schedule, as_schedule
+from fedsim.bridges.schedules import Schedule, as_schedule
 from fedsim.common.arrays import Ints
 
 

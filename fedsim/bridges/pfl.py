@@ -14,7 +14,7 @@ import os
 
 from pfl.hyperparam.base import HyperParam
 
-from fedsim.bridges.cohorts import Schedule, as_schedule, participations_of
+from fedsim.bridges.schedules import Schedule, as_schedule, participations_of
 from fedsim.common.errors import RunError
 
 

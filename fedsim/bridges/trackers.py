@@ -61,9 +61,9 @@ def _curves(run: Run) -> Iterator[tuple[str, _Curve]]:
     start_s = run.scenario.start.timestamp()
 
     def points(table: pl.DataFrame, column: str) -> _Curve:
-        own = table.select("round", pl.col("closed_s") + start_s, pl.col(column).cast(pl.Float64)).drop_nulls()
-        own = own.filter(pl.col(column).is_finite())
-        return list(own.gather_every(-(-max(1, len(own)) // _MOST_POINTS)).iter_rows())
+        rows = table.select("round", pl.col("closed_s") + start_s, pl.col(column).cast(pl.Float64)).drop_nulls()
+        rows = rows.filter(pl.col(column).is_finite())
+        return list(rows.gather_every(-(-max(1, len(rows)) // _MOST_POINTS)).iter_rows())
 
     yield from ((f"participation/{name}", points(run.rounds, name)) for name in ("selected", "reported"))
     if run.learning is not None:
@@ -75,12 +75,12 @@ def _curves(run: Run) -> Iterator[tuple[str, _Curve]]:
 def _of_sweep(trials: Trials) -> Iterator[TrackedRun]:
     names = plain_names(trials.swept, trials.scenario)
     settings = dict(zip(trials.settings["setting"], trials.settings.iter_rows(named=True), strict=True))
-    known = dict(zip(settings, trials.names, strict=True))
+    labels = dict(zip(settings, trials.names, strict=True))
     complete = trials.facts.filter(variant="", status="complete").drop_nulls("value")
-    for (setting, seed), own in complete.group_by("setting", "seed", maintain_order=True):
+    for (setting, seed), facts in complete.group_by("setting", "seed", maintain_order=True):
         values = {name: value for path, name in names.items() if (value := settings[setting][path]) is not None}
         tags = _tags(trials.name, seed, trials.meta, str(trials.meta.get("fingerprint")))
-        tags["fedsim.setting"], metrics = known[setting], dict(own.select("fact", "value").iter_rows())
+        tags["fedsim.setting"], metrics = labels[setting], dict(facts.select("fact", "value").iter_rows())
         yield TrackedRun(f"setting {setting}, seed {seed}", values, metrics, tags)
 
 

@@ -47,10 +47,10 @@ class Base:
             except RunError:
                 continue  # there was none
             for file in earlier:
-                own = path if file == before else path / file.relative_to(before)
-                if own.resolve() not in now:
-                    error = f"{own}: error: it was there at {self.reference}, and is gone"
-                    yield FileOutcome(own, "fail", errors=(error,))
+                current = path if file == before else path / file.relative_to(before)
+                if current.resolve() not in now:
+                    error = f"{current}: error: it was there at {self.reference}, and is gone"
+                    yield FileOutcome(current, "fail", errors=(error,))
 
 
 @contextmanager
@@ -71,9 +71,9 @@ def base_of(reference: str, folder: Path) -> Iterator[Base]:
 
 
 def _git(folder: Path, *arguments: str, **environment: str) -> bytes:
-    command, known = ["git", "-C", str(folder), *arguments], os.environ | environment
+    command, variables = ["git", "-C", str(folder), *arguments], os.environ | environment
     try:
-        return subprocess.run(command, capture_output=True, check=True, env=known).stdout
+        return subprocess.run(command, capture_output=True, check=True, env=variables).stdout
     except FileNotFoundError:
         raise RunError("--base needs git, which is not installed here") from None
     except subprocess.CalledProcessError as failed:
@@ -94,18 +94,18 @@ def guard(outcome: FileOutcome, permissions: Permissions, *, require: bool, base
         try:
             earlier = open_scenario(before, permissions)
             less = _loosened(scenario, earlier, base.reference)
-            errors += [f"{scenario.mistake(path, '').place}: error: {told}" for path, told in less]
+            errors += [f"{scenario.mistake(path, '').place}: error: {text}" for path, text in less]
             warnings += _relocked(outcome.file, before, permissions, base.reference)
         except (ScenarioError, LockError, ConditionError) as error:
             warnings.append(f"what it was at {base.reference} cannot be read: {error}")
         else:
             if others := list(_changed(scenario, earlier)):
                 more = f", and {len(others) - _MOST_CHANGES} more" if len(others) > _MOST_CHANGES else ""
-                told = f"other than at {base.reference}: {'; '.join(others[:_MOST_CHANGES])}{more}"
+                difference = f"other than at {base.reference}: {'; '.join(others[:_MOST_CHANGES])}{more}"
                 if outcome.status == "skip":
-                    errors.append(f"{outcome.file}:1:1: error: nothing of it is judged here, and it is {told}")
+                    errors.append(f"{outcome.file}:1:1: error: nothing of it is judged here, and it is {difference}")
                 else:
-                    warnings.append(f"the limits judge a scenario {told}")
+                    warnings.append(f"the limits judge a scenario {difference}")
     status = gravest({outcome.status, *(("fail",) if errors else ("warn",) if warnings else ())})
     return replace(outcome, status=status, errors=(*outcome.errors, *errors), warnings=warnings)
 
@@ -115,10 +115,10 @@ def _loosened(now: Scenario, then: Scenario, reference: str) -> Iterator[tuple[K
     demanded = [each for each in then.expect if each.severity == "error"]
     for old in demanded:
         metric = parse_condition(old.check).metric
-        own = {at: each for at, each in enumerate(now.expect) if parse_condition(each.check).metric == metric}
-        if not any(_implies(new, old) for new in own.values()):
-            beside = f", and there is {' and '.join(repr(each.check) for each in own.values())}" if own else ""
-            yield ("expect", *list(own)[:1]), f"the limit {old.check!r} of {reference} no longer holds{beside}"
+        limits = {at: each for at, each in enumerate(now.expect) if parse_condition(each.check).metric == metric}
+        if not any(_implies(new, old) for new in limits.values()):
+            beside = f", and there is {' and '.join(repr(each.check) for each in limits.values())}" if limits else ""
+            yield ("expect", *list(limits)[:1]), f"the limit {old.check!r} of {reference} no longer holds{beside}"
     if now.replicates < then.replicates:
         yield ("replicates",), f"replicates were {then.replicates} at {reference}, and are {now.replicates}"
     if then.drift is None:
@@ -170,5 +170,5 @@ def _relocked(file: Path, before: Path, permissions: Permissions, reference: str
             yield f"the lock for {platform} of {reference} is gone"
             continue
         for name, value in {**old.figures, **old.fingerprints}.items():
-            if (found := {**new.figures, **new.fingerprints}.get(name)) != value:
-                yield f"the locked value of {name} was {value} at {reference}, and is {found} ({platform})"
+            if (current := {**new.figures, **new.fingerprints}.get(name)) != value:
+                yield f"the locked value of {name} was {value} at {reference}, and is {current} ({platform})"

@@ -66,8 +66,8 @@ def platform_key() -> str:
     import numpy as np
     from numpy.lib.introspect import opt_func_info
 
-    found = opt_func_info(func_name="^log$", signature="float64").get("log", {})
-    levels = {variant.get("current") or "baseline" for variant in found.values()}
+    variants = opt_func_info(func_name="^log$", signature="float64").get("log", {})
+    levels = {variant.get("current") or "baseline" for variant in variants.values()}
     level = re.sub(r"[^a-z0-9]+", "_", "-".join(sorted(levels)).lower()).strip("_") or "baseline"
     python = ".".join(platform.python_version_tuple()[:2])
     numpy = ".".join(np.__version__.split(".")[:2])
@@ -176,19 +176,19 @@ def compare_with_lock(
     drift = scenario.drift
     if drift is None:
         return []
-    found = []
+    values = []
     for index, figure in enumerate(drift.figures):
         rel, absolute = drift.tolerance(figure)
-        known, note = _known({name: entry.figures for name, entry in lock.items()}, figure.name, platform)
+        figures, note = _known({name: entry.figures for name, entry in lock.items()}, figure.name, platform)
         place = scenario.mistake(("drift", "figures", index), "").place
-        found.append(_figure(figure.name, metrics.get(figure.name), known, note, rel, absolute, place))
+        values.append(_figure(figure.name, metrics.get(figure.name), figures, note, rel, absolute, place))
     for index, table in enumerate(drift.fingerprint):
         hashes, note = _known({name: entry.fingerprints for name, entry in lock.items()}, table, platform)
         place = scenario.mistake(("drift", "fingerprint", index), "").place
-        found.append(_fingerprint(table, fingerprints.get(table), hashes, note, place))
+        values.append(_fingerprint(table, fingerprints.get(table), hashes, note, place))
     then = {entry.scenario for entry in ([lock[platform]] if platform in lock else lock.values())}
     changed = bool(then) and then.isdisjoint({"", _scenario_hash(scenario)})
-    return [replace(each, changed=changed and each.status in {"drift", "missing"}) for each in found]
+    return [replace(each, changed=changed and each.status in {"drift", "missing"}) for each in values]
 
 
 def _scenario_hash(scenario: Scenario) -> str:
@@ -201,32 +201,32 @@ def compare_and_update(
 ) -> list[LockedValue]:
     """Compare a run with the lock at `path`, unused values included, and write the lock file if that is asked for."""
     platform = platform_key()
-    found = compare_with_lock(scenario, lock, platform, metrics, fingerprints)
-    new = updated_lock(scenario, lock, platform, found)
+    compared = compare_with_lock(scenario, lock, platform, metrics, fingerprints)
+    new = updated_lock(scenario, lock, platform, compared)
     if mode == "update" and (lock or new) and lock_text(new) != lock_text(lock):
         write_lock(path, new)
-    return [*found, *unused_values(scenario, lock, str(path))]
+    return [*compared, *unused_values(scenario, lock, str(path))]
 
 
 def _figure(
-    name: str, new: float | None, known: Sequence[float], note: str, rel: float, absolute: float, place: str
+    name: str, new: float | None, locked: Sequence[float], note: str, rel: float, absolute: float, place: str
 ) -> LockedValue:
     if new is None or not math.isfinite(new):
-        old = known[0] if known else None
+        old = locked[0] if locked else None
         return LockedValue("figure", name, "error", old, None, None, place, "no samples")
-    if not known:
+    if not locked:
         return LockedValue("figure", name, "missing", new=float(new), place=place)
-    nearest = min(known, key=lambda old: abs(new - old))
+    nearest = min(locked, key=lambda old: abs(new - old))
     allowed = max(rel * abs(nearest), absolute)
     status: _Status = "keep" if abs(new - nearest) <= allowed else "drift"
     return LockedValue("figure", name, status, nearest, float(new), allowed, place, note)
 
 
-def _fingerprint(name: str, new: str | None, known: Sequence[str], note: str, place: str) -> LockedValue:
-    old = new if new in known else known[0] if known else None
+def _fingerprint(name: str, new: str | None, locked: Sequence[str], note: str, place: str) -> LockedValue:
+    old = new if new in locked else locked[0] if locked else None
     if new is None:
         return LockedValue("fingerprint", name, "error", old, None, None, place, "no such table")
-    status: _Status = "keep" if new in known else "drift" if known and not note else "missing"
+    status: _Status = "keep" if new in locked else "drift" if locked and not note else "missing"
     return LockedValue("fingerprint", name, status, old, new, None, place, note)
 
 
@@ -244,7 +244,7 @@ def unused_values(scenario: Scenario, lock: Lock, path: str) -> Iterator[LockedV
     yield from (LockedValue("fingerprint", name, "unused", place=place) for name in sorted(tables))
 
 
-def updated_lock(scenario: Scenario, lock: Lock, platform: str, found: Sequence[LockedValue]) -> dict[str, Entry]:
+def updated_lock(scenario: Scenario, lock: Lock, platform: str, compared: Sequence[LockedValue]) -> dict[str, Entry]:
     """Return the lock after ``--update``: what is kept stays as it is, what is not asked for goes.
 
     An entry of another platform keeps its values: they can be measured only there.
@@ -261,21 +261,21 @@ def updated_lock(scenario: Scenario, lock: Lock, platform: str, found: Sequence[
         )
         for name, entry in lock.items()
     }
-    own = kept.get(platform, Entry())
-    figures, fingerprints = dict(own.figures), dict(own.fingerprints)
-    for each in found:
+    before = kept.get(platform, Entry())
+    figures, fingerprints = dict(before.figures), dict(before.fingerprints)
+    for each in compared:
         if isinstance(each.new, float) and (each.status != "keep" or each.name not in figures):
             figures[each.name] = each.new
         elif isinstance(each.new, str):
             fingerprints[each.name] = each.new
-    same = (figures, fingerprints) == (own.figures, own.fingerprints)
-    said = own.scenario if same else _scenario_hash(scenario)
-    return kept | {platform: Entry(figures=figures, fingerprints=fingerprints, scenario=said)}
+    same = (figures, fingerprints) == (before.figures, before.fingerprints)
+    digest = before.scenario if same else _scenario_hash(scenario)
+    return kept | {platform: Entry(figures=figures, fingerprints=fingerprints, scenario=digest)}
 
 
 def _known(values: Mapping[str, Mapping[str, _V]], name: str, platform: str) -> tuple[list[_V], str]:
     """Return what is locked under a name for this platform; else for the others, and a note that says so."""
-    locked = {each: found[name] for each, found in sorted(values.items()) if name in found}
+    locked = {each: entries[name] for each, entries in sorted(values.items()) if name in entries}
     if platform in locked or not locked:
         return [locked[platform]] if locked else [], ""
     return list(locked.values()), f"compared with {', '.join(locked)}: nothing is locked for {platform}"

@@ -37,15 +37,15 @@ class Mutation:
 
 def mutations(scenario: Scenario) -> list[Mutation]:
     """Return a change of each number of a scenario that makes another scenario without mistakes."""
-    found = []
+    changes = []
     for path, old in _numbers(scenario.as_written):
         mutation = Mutation(path, old, _more(old))
         try:
             scenario.with_values({mutation.key: mutation.new})
         except FedsimError:
             continue
-        found.append(mutation)
-    return found
+        changes.append(mutation)
+    return changes
 
 
 def _numbers(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
@@ -90,9 +90,9 @@ def mutate(file: Path, permissions: Permissions, workers: int) -> FileOutcome:
         for job, answer in done:
             answers[jobs[job]][job.replicate] = answer
     outcomes = dict[Mutation | None, FileOutcome]()
-    for change, own in answers.items():
+    for change, runs in answers.items():
         changed = scenario if change is None else scenario.with_values({change.key: change.new})
-        outcomes[change] = conclude(file, changed, [own[number] for number in sorted(own)], "check", lock)
+        outcomes[change] = conclude(file, changed, [runs[number] for number in sorted(runs)], "check", lock)
     asis = outcomes.pop(None)
     if asis.status not in {"pass", "warn"}:
         return asis

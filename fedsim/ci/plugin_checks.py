@@ -59,7 +59,7 @@ def classes_in(file: Path, name: str = "") -> list[tuple[str, type]]:
         raise PluginError(f"{file} cannot be imported: {told(error)}") from error
     if not file.samefile(getattr(module, "__file__", None) or os.devnull):
         raise RunError(f"{file}: another module is called {file.stem!r}; give the file another name")
-    found = list[tuple[str, type]]()
+    classes = list[tuple[str, type]]()
     for key, each in vars(module).items():
         if isinstance(each, type) and each.__module__ == file.stem and name in {"", key}:
             fits = list[str]()
@@ -68,10 +68,10 @@ def classes_in(file: Path, name: str = "") -> list[tuple[str, type]]:
                     registry_of(role).find(f"{file.stem}:{key}")
                     fits.append(role)
             if fits:  # a problem may have `select`
-                found.append((max(fits, key=lambda fit: len(vars(registry_of(fit).protocol))), each))
-    if not found:
+                classes.append((max(fits, key=lambda fit: len(vars(registry_of(fit).protocol))), each))
+    if not classes:
         raise RunError(f"{file} has no {name or 'class'} with all methods of a role: {', '.join(ROLES)}")
-    return found
+    return classes
 
 
 def check_class(role: str, cls: type, options: Mapping[str, Any], draw: _Draw) -> Iterator[PluginCheck]:

@@ -113,11 +113,11 @@ class ScenarioFile(pytest.File):
             (" ".join(expectation.check.split()), scenario.mistake(("expect", index, "check"), "").place)
             for index, expectation in enumerate(scenario.expect)
         ]
-        found = compare_with_lock(scenario, lock, "", {}, {})
+        comparisons = compare_with_lock(scenario, lock, "", {}, {})
         if in_ci() or self.config.getoption("--fedsim-update"):
-            found += unused_values(scenario, lock, str(lock_path(self.shown_path)))
+            comparisons += unused_values(scenario, lock, str(lock_path(self.shown_path)))
         words = {"figure": "", "fingerprint": "fingerprint of ", "lock": "lock "}
-        listed += [(words[each.kind] + each.name, each.place) for each in found]
+        listed += [(words[each.kind] + each.name, each.place) for each in comparisons]
         yield from listed or [("runs", f"{self.shown_path}:1:1")]
 
     def _loaded(self) -> "Scenario":
@@ -171,14 +171,14 @@ class ScenarioItem(pytest.Item):
         from fedsim.common.printable import printable
 
         outcome = self.parent.outcome
-        found = remarks(outcome)
+        listed = remarks(outcome)
         if outcome.status == "skip":
-            pytest.skip("\n".join(remark.line for remark in found))
+            pytest.skip("\n".join(remark.line for remark in listed))
         if outcome.errors:
-            raise ExpectationMissedError("\n".join(remark.line for remark in found if remark.level == "error"))
-        if self._index >= len(found):
+            raise ExpectationMissedError("\n".join(remark.line for remark in listed if remark.level == "error"))
+        if self._index >= len(listed):
             return
-        remark, position = found[self._index], self._index - len(outcome.judgements)
+        remark, position = listed[self._index], self._index - len(outcome.judgements)
         if outcome.mode == "update" and position >= 0:
             each = outcome.comparisons[position]
             text = f"{outcome.file}: {each.action:<6}  {remark.name}  {each.values}"

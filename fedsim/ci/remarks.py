@@ -44,19 +44,19 @@ class Remark:
 def remarks(outcome: FileOutcome) -> list[Remark]:
     """Return everything that was found about a file, in the order of the file."""
     file = str(outcome.file)
-    found = [of_judgement(judgement, file) for judgement in outcome.judgements]
-    found += [of_comparison(each, outcome.mode) for each in outcome.comparisons]
+    listed = [of_judgement(judgement, file) for judgement in outcome.judgements]
+    listed += [of_comparison(each, outcome.mode) for each in outcome.comparisons]
     for line in outcome.errors:
         match = _PLACED.fullmatch(line)
         place, text = match.groups() if match else (file, line.removeprefix(f"{file}: error: "))
-        found.append(Remark("", "note" if outcome.status == "skip" else "error", place, text))
-    found += [Remark("", "warning", file, text) for text in outcome.warnings]
+        listed.append(Remark("", "note" if outcome.status == "skip" else "error", place, text))
+    listed += [Remark("", "warning", file, text) for text in outcome.warnings]
     # The scenario's name is added where the place is in another file: one that it extends, or its lock file.
     return [
         each
         if each.level == "pass" or each.place.startswith(file)
         else replace(each, text=f"{each.text} (replaying {file})")
-        for each in found
+        for each in listed
     ]
 
 
@@ -82,23 +82,23 @@ def of_comparison(comparison: LockedValue, mode: Mode) -> Remark:
             "unused": ("locked, but not asked for", "`fedsim replay --update` removes it"),
             "error": ("the run has none", ""),
         }[comparison.status]
-    said = ": ".join(part for part in (text, comparison.values) if part)
+    message = ": ".join(part for part in (text, comparison.values) if part)
     changed = "the scenario itself has changed since it was locked" if comparison.changed else ""
-    said = "; ".join(part for part in (said, changed, comparison.note, remedy) if part)
+    message = "; ".join(part for part in (message, changed, comparison.note, remedy) if part)
     name = comparison.name if comparison.kind != "fingerprint" else f"fingerprint of {comparison.name}"
-    return Remark(name, quiet if outcome == "pass" else "error", comparison.place, said)
+    return Remark(name, quiet if outcome == "pass" else "error", comparison.place, message)
 
 
-def annotations(found: Iterable[Remark]) -> Iterator[str]:
+def annotations(listed: Iterable[Remark]) -> Iterator[str]:
     """Yield the commands that make GitHub Actions show errors and warnings next to the lines of a pull request."""
-    for remark in found:
+    for remark in listed:
         if remark.level not in {"error", "warning"}:
             continue
         match = _PLACE.fullmatch(remark.place)
         parts = match.groupdict() if match is not None else {"file": remark.place}
         parts |= {"file": _from_workspace(parts["file"]), "title": remark.name or "fedsim"}
-        told = {name: _message(printable(each)).replace(":", "%3A").replace(",", "%2C") for name, each in parts.items()}
-        properties = ",".join(f"{name}={value}" for name, value in told.items() if value)
+        safe = {name: _message(printable(each)).replace(":", "%3A").replace(",", "%2C") for name, each in parts.items()}
+        properties = ",".join(f"{name}={value}" for name, value in safe.items() if value)
         yield f"::{remark.level} {properties}::{_message(printable(remark.text))}"
 
 
@@ -126,9 +126,9 @@ def write_junit(path: Path, outcomes: Sequence[FileOutcome]) -> None:
 
 
 def _suite(outcome: FileOutcome) -> ElementTree.Element:
-    found = remarks(outcome)
+    listed = remarks(outcome)
     # A file that expects nothing still ran, or did not.
-    cases = [_case(each, outcome) for each in found or [Remark("runs", "pass", str(outcome.file), "")]]
+    cases = [_case(each, outcome) for each in listed or [Remark("runs", "pass", str(outcome.file), "")]]
     cases[0].set("time", f"{outcome.wall_s:.3f}")  # the runs, which all cases share
     suite = ElementTree.Element("testsuite", name=printable(str(outcome.file)), time=f"{outcome.wall_s:.3f}")
     suite.set("tests", str(len(cases)))
@@ -176,13 +176,13 @@ def summary(outcomes: Sequence[FileOutcome]) -> str:
     rows = [
         [escape(outcome.status.upper()), code(str(outcome.file)), f"{outcome.wall_s:.1f} s"] for outcome in outcomes
     ]
-    found = [remark for outcome in outcomes for remark in remarks(outcome) if remark.level in {"error", "warning"}]
+    notable = [remark for outcome in outcomes for remark in remarks(outcome) if remark.level in {"error", "warning"}]
     lines = [
         f"- **{each.level}** {code(each.place)} {': '.join(escape(part) for part in (each.name, each.text) if part)}"
-        for each in found[:_MOST]
+        for each in notable[:_MOST]
     ]
-    if len(found) > _MOST:
-        lines.append(f"- and {len(found) - _MOST:,} more")
+    if len(notable) > _MOST:
+        lines.append(f"- and {len(notable) - _MOST:,} more")
     parts = [
         f"### fedsim replay: {good} of {len(ran)} scenario{'' if len(ran) == 1 else 's'} pass{skipped}",
         table(["", "scenario", "time"], rows),

@@ -157,11 +157,11 @@ def replay_files(
             if isinstance(scenario, FileOutcome):
                 yield replace(scenario, mode=mode)
                 continue
-            own = measured[str(file)]
-            while len(own) < scenario.replicates:
+            by_replicate = measured[str(file)]
+            while len(by_replicate) < scenario.replicates:
                 job, answer = next(answers)
                 measured[job.file][job.replicate] = answer
-            yield conclude(file, scenario, [own[number] for number in sorted(own)], mode)
+            yield conclude(file, scenario, [by_replicate[number] for number in sorted(by_replicate)], mode)
     for orphan in orphans:
         yield _orphaned(orphan, mode)
 
@@ -209,13 +209,13 @@ def conclude(
     judgements, path = judge(scenario, [run.metrics for run in runs]), lock_path(file)
     try:
         lock = read_lock(path, scenario.permissions) if lock is None else lock
-        found = compare_and_update(scenario, path, lock, runs[0].metrics, runs[0].fingerprints, mode)
+        comparisons = compare_and_update(scenario, path, lock, runs[0].metrics, runs[0].fingerprints, mode)
     except LockError as error:
         return outcome("lock", judgements, errors=(str(error),))
     except RunError as error:
         return outcome("bad", judgements, errors=(f"{path}: error: {error}",))
     reached: set[_Status] = {each.status for each in judgements if each.status != "unjudged"}
-    return outcome(gravest(reached | {each.outcome(mode) for each in found}), judgements, found)
+    return outcome(gravest(reached | {each.outcome(mode) for each in comparisons}), judgements, comparisons)
 
 
 def gravest(statuses: set[_Status]) -> _Status:
@@ -262,11 +262,11 @@ def _crashed(job: Job, why: str) -> FileOutcome:
 
 def _orphaned(path: Path, mode: Mode) -> FileOutcome:
     note = "no scenario file of that name is beside it"
-    found = LockedValue("lock", str(path), "unused", place=f"{path}:1:1", note=note)
+    unused = LockedValue("lock", str(path), "unused", place=f"{path}:1:1", note=note)
     outcome = partial(FileOutcome, path, mode=mode)
     if mode == "update":
         try:
             write_lock(path, {})
         except RunError as error:
             return outcome("bad", errors=(f"{path}: error: {error}",))
-    return outcome(found.outcome(mode), comparisons=(found,))
+    return outcome(unused.outcome(mode), comparisons=(unused,))

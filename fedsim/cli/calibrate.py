@@ -80,8 +80,8 @@ def calibrate_command(
         trace = None if check_ins is None else import_trace(check_ins, base=sessions.base, columns=of_check_ins).trace
         tolerance = (5.0 if check is None else check) / 100
         if against is not None:
-            known = load_scenario(against, None, None, allow_plugins=False, allow_outside=False)
-            judged = lay_beside(known, sessions, *since_until(sessions), time_zone, tolerance)
+            scenario = load_scenario(against, None, None, allow_plugins=False, allow_outside=False)
+            judged = lay_beside(scenario, sessions, *since_until(sessions), time_zone, tolerance)
             _write_page(page, log, f"compared with {against}", judged)
             _tell_judged(judged, check, as_json=as_json)
         made = calibrate(sessions, trace, time_zone)
@@ -90,11 +90,11 @@ def calibrate_command(
         _write_page(page, log, "the last third of its days, of which the scenario knows nothing", judged)
     text = checked_text(made.scenario, out or log)
     if as_json:
-        found = {"scenario": made.scenario, "found": made.found, "notes": made.said}
-        say_json(found | ({"backtest": [_as_dict(each) for each in judged]} if judged else {}))
+        data = {"scenario": made.scenario, "found": made.evidence, "notes": made.notes}
+        say_json(data | ({"backtest": [_as_dict(each) for each in judged]} if judged else {}))
         raise Exit(_code(judged, check))
-    lines = (line for name, about in made.found.items() for line in _lines(name, about))
-    for line in (*made.said, *lines, *_told(judged)):
+    lines = (line for name, about in made.evidence.items() for line in _lines(name, about))
+    for line in (*made.notes, *lines, *_told(judged)):
         complain(f"# {line}")
     if out is not None:
         write_text(out, text)
@@ -142,15 +142,15 @@ def _lines(name: str, about: dict[str, Any]) -> Iterator[str]:
     ended = ", ".join(f"{count:,} {how}" for how, count in about["ended"].items())
     yield f"{name}: {about['sessions']:,} sessions of {about['clients']:,} clients: {ended}"
     stated = about["intervals"]
-    law = {key: value for key, value in about["duration"].items() if key != "kind"}
-    figures = ", ".join(f"{key} {value:.4g}{_interval(stated.get(key))}" for key, value in law.items())
+    duration = {key: value for key, value in about["duration"].items() if key != "kind"}
+    figures = ", ".join(f"{key} {value:.4g}{_interval(stated.get(key))}" for key, value in duration.items())
     yield f"  duration in seconds: {about['duration']['kind']}, {figures}"
     hours, chance = [value for value in about["by_hour"]["medians"] if value is not None], about["by_hour"]["p"]
     if chance is not None and hours:
         how = "more" if chance < 0.01 else "no more"
         yield f"  its median by hour: {min(hours):.4g} to {max(hours):.4g}, {how} than chance makes (p = {chance:.2g})"
-    found = about.get("availability")
-    but = "" if found is None else " beside those whose device went"
+    available = about.get("availability")
+    but = "" if available is None else " beside those whose device went"
     fails = f"{about['fails_per_hour']:.4g} in an hour of session{_interval(stated.get('per_hour'))}"
     yield f"  sessions that fail{but}: {fails}"
     if "weight" in about and "none" in about["weight"]:
@@ -159,16 +159,16 @@ def _lines(name: str, about: dict[str, Any]) -> Iterator[str]:
     elif "weight" in about:
         weight = about["weight"]
         yield f"  weight: median {weight['median']:.4g}{_interval(weight['interval'])}, sigma {weight['sigma']:.4g}"
-    if found is None:
+    if available is None:
         yield "  availability is not known without --check-ins: devices are always available"
         return
-    errors = ", ".join(f"{kind} {error:.1%}" for kind, error in found["held_out"].items()) or "not known"
-    yield f"  available {found['share']:.1%} of the time; by hour, {found['judged_by']} differ by: {errors}"
-    yield f"  availability ends {found['ends_per_hour']:.4g} times in an hour of it, by the check-ins"
-    for side, intervals in found["intervals"].items():
+    errors = ", ".join(f"{kind} {error:.1%}" for kind, error in available["held_out"].items()) or "not known"
+    yield f"  available {available['share']:.1%} of the time; by hour, {available['judged_by']} differ by: {errors}"
+    yield f"  availability ends {available['ends_per_hour']:.4g} times in an hour of it, by the check-ins"
+    for side, intervals in available["intervals"].items():
         for parameter, interval in intervals.items():
             yield f"  {side}.{parameter}:{_interval(interval)} in 95 %"
-    yield from (f"  {problem}" for problem in found["problems"])
+    yield from (f"  {problem}" for problem in available["problems"])
 
 
 def _interval(ends: tuple[float, float] | None) -> str:

@@ -100,10 +100,10 @@ def _told(error: BaseException) -> int:
     elif isinstance(error, RuntimeError) and re.search("Symlink loop|home directory", str(error)):  # of pathlib
         complain(f"error: {error}")
     elif hasattr(usage := cast("Any", error), "show"):  # click's usage errors know how to show themselves
-        known = getattr(usage, "possibilities", None)
-        if known and hasattr(usage, "option_name"):  # like it without the hyphens that all options have
-            near = get_close_matches(usage.option_name.strip("-"), [each.strip("-") for each in known])
-            usage.possibilities = [each for each in known if each.strip("-") in near]
+        possible = getattr(usage, "possibilities", None)
+        if possible and hasattr(usage, "option_name"):  # like it without the hyphens that all options have
+            near = get_close_matches(usage.option_name.strip("-"), [each.strip("-") for each in possible])
+            usage.possibilities = [each for each in possible if each.strip("-") in near]
         usage.show()
     else:
         complain("".join(format_exception(error)).rstrip())
@@ -224,20 +224,20 @@ def metrics_command(
     from fedsim.measure.metrics import describe, listed
     from fedsim.measure.metrics.own import made_metrics
 
-    known = list(listed())
-    asked = [each for each in known if fnmatchcase(each.name, str(file)) or each is describe(str(file))]
+    metrics = list(listed())
+    asked = [each for each in metrics if fnmatchcase(each.name, str(file)) or each is describe(str(file))]
     if asked and file is not None and not file.exists():
-        known = asked
+        metrics = asked
     elif file is not None:
         scenario = options.load_scenario(file, override, None, allow_plugins, allow_outside, jobs=True)
-        own, mistakes = made_metrics(scenario)
+        instances, mistakes = made_metrics(scenario)
         if mistakes:
             raise ScenarioError(mistakes)
-        known += [metric for each in own for metric in each.metrics]
+        metrics += [metric for each in instances for metric in each.metrics]
     if as_json:
-        say_json([vars(metric) for metric in known])
+        say_json([vars(metric) for metric in metrics])
         return
-    say(text_table("<<<", [(metric.name, metric.unit, metric.meaning) for metric in known]))
+    say(text_table("<<<", [(metric.name, metric.unit, metric.meaning) for metric in metrics]))
 
 
 def run_command(

@@ -43,8 +43,8 @@ def log_of(file: Path, columns: str | None, outcomes: str | None, base: str | No
         for how, words in (pairs_option(outcomes, HOWS, "--outcomes") or {}).items()
         for word in words.split("|")
     }
-    found = {"columns": pairs_option(columns, LOG_ROLES, "--columns"), "outcomes": meant, "base": base, "unit": unit}
-    return {"file": str(file), **{key: value for key, value in found.items() if value}}
+    settings = {"columns": pairs_option(columns, LOG_ROLES, "--columns"), "outcomes": meant, "base": base, "unit": unit}
+    return {"file": str(file), **{key: value for key, value in settings.items() if value}}
 
 
 def measure_command(

@@ -66,19 +66,19 @@ def check_command(
     from fedsim.scenario.document import Document
     from fedsim.scenario.roles import registry_of
 
-    given, tell = Document({}), keep_quiet if as_json else say
+    given, show = Document({}), keep_quiet if as_json else say
     for each in values or []:
         given.override(each)
     file, _, name = what.partition(".py:")
-    told, failed = list[dict[str, object]](), False
+    results, failed = list[dict[str, object]](), False
     for role, cls in classes_in(Path(f"{file}.py" if name else what), name):
-        tell(f"{cls.__name__}, {registry_of(role).article} {role}:")
+        show(f"{cls.__name__}, {registry_of(role).article} {role}:")
         done = list[dict[str, str]]()
         for check in check_class(role, cls, given.data, _draw):
             failed |= check.result == "FAILED"
-            tell(f"  {check.result:<8}  {check.name}{check.message and f': {check.message}'}")
+            show(f"  {check.result:<8}  {check.name}{check.message and f': {check.message}'}")
             done.append(check._asdict())
-        told.append({"class": cls.__name__, "role": role, "checks": done})
+        results.append({"class": cls.__name__, "role": role, "checks": done})
     if as_json:
-        say_json(told)
+        say_json(results)
     raise Exit(int(failed))

@@ -41,14 +41,14 @@ def record_and_tell(
     hear, failed = keep_quiet if quiet else complain, list[str]()
     answers: list[Answer] = []
     try:
-        with on_stderr(quiet=quiet) as report:
+        with on_stderr(quiet=quiet) as progress:
             done = record(
                 scenario,
                 directory,
                 provenance,
                 resume=resume,
                 page=page,
-                report=report,
+                report=progress,
                 tell=hear,
                 chart_failed=failed.append,
                 found=answers.append,

@@ -73,9 +73,9 @@ def replay_command(
             replayed = replay_files(files, orphans, mode, workers=processes, permissions=permissions, keep=out)
             with closing(
                 (mutate(file, permissions, processes) for file in files) if try_changes else replayed
-            ) as found:
+            ) as outcomes:
                 gone = () if earlier is None else earlier.gone(paths, files, permissions)
-                for outcome in chain(map(asked, found), gone):
+                for outcome in chain(map(asked, outcomes), gone):
                     done.append(outcome)
                     _show(outcome, quiet=as_json or (quiet and outcome.status == "pass"))
     except FedsimError as error:
@@ -113,12 +113,12 @@ def _show(outcome: "FileOutcome", *, quiet: bool) -> None:
     sys.stderr.flush()
 
 
-def _show_remarks(found: "Sequence[Remark]", *, passed: bool) -> None:
+def _show_remarks(remarks: "Sequence[Remark]", *, passed: bool) -> None:
     """Print a line for each remark, and for each error and warning what GitHub Actions reads, if it does."""
     from fedsim.ci.remarks import annotations
 
-    for remark in found:
+    for remark in remarks:
         if passed or remark.level != "pass":
             complain(remark.line)
     if os.environ.get("GITHUB_ACTIONS", "").lower() == "true":
-        annotate(annotations(found))
+        annotate(annotations(remarks))

@@ -84,7 +84,7 @@ def chain_command(
         availability=availability,
     )
     if as_json:
-        say(json.dumps({"results": [found.as_json for found in results]}, allow_nan=False))
+        say(json.dumps({"results": [result.as_json for result in results]}, allow_nan=False))
         return
     rows = [
         (
@@ -104,23 +104,23 @@ def chain_command(
             say(f"{'':>10}  {extra}")
 
 
-def _extra_lines(found: Mapping[str, Any]) -> Iterator[str]:
+def _extra_lines(data: Mapping[str, Any]) -> Iterator[str]:
     """Yield sentences about what was asked in addition to the stationary law, and about what it leaves out."""
-    yield from found["caveats"]
-    if "interval" in found:
-        pi, low, high = found["pi"], found["interval"]["low"], found["interval"]["high"]
+    yield from data["caveats"]
+    if "interval" in data:
+        pi, low, high = data["pi"], data["interval"]["low"], data["interval"]["high"]
         for words, i in (("largest", pi.index(max(pi))), ("smallest", pi.index(min(pi)))):
             yield f"{words} share {pi[i]:.3%}, of client {i:,}; 95 % interval {low[i]:.3%} to {high[i]:.3%}"
-    if "buffered" in found:
-        flow = found["buffered"]
+    if "buffered" in data:
+        flow = data["buffered"]
         pace = f"{flow['versions_per_hour']:.4g} versions an hour"
         yield f"buffered server: {pace}, {100 * flow['utilisation']:.3g} % of its {flow['concurrency']:,} places taken"
         if len(flow["groups"]) > 1:
             for name, group in flow["groups"].items():
                 each = f"{group['participations_per_day']:.4g} a day each"
                 yield f"{name}: {100 * group['share']:.4g} % of the participations, {each}"
-    if "fluctuation" in found:
-        settling = found["fluctuation"]
+    if "fluctuation" in data:
+        settling = data["fluctuation"]
         rounds, precision = settling["rounds_needed"], settling["precision"]
         slowest = "no number of" if None in rounds else f"{max(rounds):,}"
         words = f"{slowest} rounds until every debiasing weight is within {precision:.3g}"
@@ -134,18 +134,18 @@ def _extra_lines(found: Mapping[str, Any]) -> Iterator[str]:
             yield f"{words}; after {_ROUNDS:,} rounds a count's standard deviation is {ends} % of its mean"
         if (prior := settling["best_prior"]) is not None:
             yield f"a prior of Debiased FedAvg is best at {prior:.3g} participations of each client"
-    if "convergence" in found:
-        tv, floor = found["convergence"]["tv"], found["convergence"]["noise_floor"]
+    if "convergence" in data:
+        tv, floor = data["convergence"]["tv"], data["convergence"]["noise_floor"]
         shown = sorted({0, len(tv) // 4, len(tv) // 2, 3 * len(tv) // 4, len(tv) - 1})
         words = ", ".join(f"t={t}: {tv[t]:.4g}" for t in shown)
         noise = "" if floor is None else f", noise {floor[-1]:.2g}"
-        yield f"one round's cohort, TV from pi by round: {words} ({found['convergence']['method']}{noise})"
-        l1 = found["running_frequencies"]["l1"]
+        yield f"one round's cohort, TV from pi by round: {words} ({data['convergence']['method']}{noise})"
+        l1 = data["running_frequencies"]["l1"]
         words = ", ".join(f"{t + 1}: {l1[t]:.4g}" for t in shown)
-        error = max(found["running_frequencies"]["standard_error"])
+        error = max(data["running_frequencies"]["standard_error"])
         yield f"running frequencies, L1 from pi after rounds: {words} (monte-carlo, standard error at most {error:.2g})"
-    if "mixing" in found:
-        speed = found["mixing"]
+    if "mixing" in data:
+        speed = data["mixing"]
         gap = speed["spectral_gap"]
         yield f"mixing time {speed['mixing_time']}, spectral gap {gap:.4g}, {speed['states']:,} states"
 
@@ -246,25 +246,25 @@ def privacy_command(
     sizes = None if cohort is None else _numbers_of(cohort, scenario.devices, "--cohort")
     if sizes is not None and not scenario.server.selects_once:
         raise BadParameter("this server is buffered; --set server.buffer=B", param_hint="--cohort")
-    with on_stderr() as report:
-        found = promises(scenario, separation=asked, cohort=sizes, noise=noise, epsilon=epsilon, report=report)
-    _show_promises(scenario, found, as_json, export)
+    with on_stderr() as progress:
+        answers = promises(scenario, separation=asked, cohort=sizes, noise=noise, epsilon=epsilon, report=progress)
+    _show_promises(scenario, answers, as_json, export)
 
 
-def _show_promises(scenario: "Scenario", found: "Promises", as_json: bool, export: Path | None) -> None:
+def _show_promises(scenario: "Scenario", promises: "Promises", as_json: bool, export: Path | None) -> None:
     from fedsim.common.files import write_text
     from fedsim.common.json_files import as_json as json_text
     from fedsim.run.privacy import mechanism_data
 
     if export is not None:
-        if len(found) > 1:
+        if len(promises) > 1:
             raise BadParameter("one mechanism is exported; give one separation", param_hint="--export")
-        write_text(export, json_text(mechanism_data(scenario, found[0])))
-    notes = dict.fromkeys(note for row in found for note in row.caveats)
+        write_text(export, json_text(mechanism_data(scenario, promises[0])))
+    notes = dict.fromkeys(note for row in promises for note in row.caveats)
     if as_json:
-        say_json({"results": [row.as_dict() for row in found]})
+        say_json({"results": [row.as_dict() for row in promises]})
     else:
-        columns = (*_BOUNDS, *found[0].guarantee.shown, *_BESIDE)
+        columns = (*_BOUNDS, *promises[0].guarantee.shown, *_BESIDE)
         rows = [
             (
                 "per client" if row.separation is None else row.separation,
@@ -277,14 +277,14 @@ def _show_promises(scenario: "Scenario", found: "Promises", as_json: bool, expor
                 f"{row.noise_mean:.5g}",
                 "-" if row.l1_uniform is None else f"{row.l1_uniform:.6f}",
             )
-            for row in found
+            for row in promises
         ]
         say(text_table(">" * len(columns), [columns, *rows]))
-        first = found[0].guarantee
+        first = promises[0].guarantee
         say(f"n = {first.bounds.rounds:,} rounds, mechanism {first.mechanism}, delta = {first.delta:g}; {first.scope}")
-        unit = "" if found[0].noise_std is not None else ", in clip norms"
+        unit = "" if promises[0].noise_std is not None else ", in clip norms"
         say(f"of mean: standard deviation of the rows of Z over the cohort, the noise of a round's mean update{unit}")
-        if any(row.l1_uniform is None for row in found):
+        if any(row.l1_uniform is None for row in promises):
             complain("note: L1 uniform is not known where no theory covers the law, or a client can reach its cap")
         if not scenario.always_available:
             complain("note: L1 uniform takes every device to be always available; the rest does not depend on that")
@@ -292,19 +292,19 @@ def _show_promises(scenario: "Scenario", found: "Promises", as_json: bool, expor
         complain(f"note: {note}")
 
 
-def _show_audit(found: "Sequence[Audited]", as_json: bool) -> None:
+def _show_audit(audits: "Sequence[Audited]", as_json: bool) -> None:
     from fedsim.scenario.privacy import UNIT
 
     if as_json:
-        say_json({"results": list(map(vars, found)), "unit": UNIT})
+        say_json({"results": list(map(vars, audits)), "unit": UNIT})
     else:
         rows = [
             (each.released, "-" if each.stated is None else f"{each.stated:.5g}", f"{each.at_least:.5g}")
-            for each in found
+            for each in audits
         ]
         say(text_table("<>>", [("released", "epsilon stated", "at least (99.9 %)"), *rows]))
         say(f"at the scenario's delta, to whom knows the schedule; {UNIT}")
-    for each in found:
+    for each in audits:
         if each.fault:
             complain(f"refuted: epsilon of {each.released}: {each.fault}")
         elif each.refuted:
@@ -312,21 +312,21 @@ def _show_audit(found: "Sequence[Audited]", as_json: bool) -> None:
             complain(f"refuted: epsilon of {each.released} is {stated}")
         elif math.isinf(each.at_least):
             complain(f"note: {each.released} have the same noise: released together, their difference has none")
-    if any(each.refuted for each in found):
+    if any(each.refuted for each in audits):
         raise Exit(_NOT_MET)
 
 
-def _show_check(found: "PromiseCheck", as_json: bool) -> None:
+def _show_check(check: "PromiseCheck", as_json: bool) -> None:
     if as_json:
-        say_json(found.as_dict())
+        say_json(check.as_dict())
     else:
-        seen = found.seen.least_separation
+        seen = check.seen.least_separation
         apart = "nobody contributed twice" if seen is None else f"b = {seen:,}"
-        bounds = found.promised
+        bounds = check.promised
         say(f"promised: n = {bounds.rounds:,}, b = {bounds.min_separation:,}, k = {bounds.participations:,}")
-        say(f"observed: n = {found.rounds:,}, {apart}, k = {found.seen.most:,}")
-        say("the log keeps the promise" if not found.broken else "the log breaks the promise")
-    for sentence in found.broken:
+        say(f"observed: n = {check.rounds:,}, {apart}, k = {check.seen.most:,}")
+        say("the log keeps the promise" if not check.broken else "the log breaks the promise")
+    for sentence in check.broken:
         complain(f"broken: {sentence}")
-    if found.broken:
+    if check.broken:
         raise Exit(_NOT_MET)

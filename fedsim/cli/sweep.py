@@ -121,8 +121,8 @@ def _stages(planned: "Plan", data: dict[str, Any]) -> list[tuple[Any, ...]]:
     rows: list[tuple[Any, ...]] = [("stage", "settings", "runs", "to do", "processor s")]
     for stage, runs in stages.items():
         to_do, points = [run for run in runs if run["status"] == "missing"], {run["point"] for run in runs}
-        known = all(run["estimated_s"] is not None for run in to_do)
-        seconds = f"{sum(run['estimated_s'] for run in to_do):.0f}" if known else "?"
+        estimated = all(run["estimated_s"] is not None for run in to_do)
+        seconds = f"{sum(run['estimated_s'] for run in to_do):.0f}" if estimated else "?"
         rows.append((stage, len(points), len(runs), len(to_do), seconds))
     return rows
 
@@ -138,17 +138,17 @@ def _write_scaled(scenario: "Scenario", scale: str, file: Path, out: Path | None
         raise BadParameter("is needed with --scale: the file to write", param_hint="--out")
     factor = options.parse_option(parse_scale, scale, "--scale")
     elsewhere = out.absolute().parent != scenario.folder.absolute()
-    if elsewhere and (named := next((name for name, known in scenario.files().items() if known), "")):
+    if elsewhere and (named := next((name for name, digest in scenario.files().items() if digest), "")):
         message = f"must be in the folder of {file}, since the scenario names {named}, which is found from there"
         raise BadParameter(message, param_hint="--out")
-    found = scale_down(scenario, factor)
-    preflight(found.scenario)
-    written = {key: value for key, value in found.scenario.as_written.items() if value is not None}
+    scaled = scale_down(scenario, factor)
+    preflight(scaled.scenario)
+    written = {key: value for key, value in scaled.scenario.as_written.items() if value is not None}
     write_new({out: checked_text(written, out)}, "choose another name by --out")
-    for note in found.notes:
+    for note in scaled.notes:
         complain(f"note: {note}")
     complain(f"note: {_KEPT_BY_SCALE.format(factor=factor)}")
-    small = found.scenario
+    small = scaled.scenario
     say(
         f"{out}: {small.devices:,} devices for {scenario.devices:,}, {small.server.wanted:,} selected at a time for "
         f"{scenario.server.wanted:,}"
@@ -249,7 +249,7 @@ def compare_command(
     ] = None,
     confidence: Annotated[float, Option(metavar="C", help="Of the intervals.")] = 0.95,
     as_json: options.AsJson = False,
-    report: Annotated[bool, Option("--report", help="Also write a report, into comparisons/A-B.")] = False,
+    with_page: Annotated[bool, Option("--report", help="Also write a report, into comparisons/A-B.")] = False,
     out: Annotated[
         Path | None, Option(metavar="PATH", help="Write that report elsewhere: a file *.html, or a folder.")
     ] = None,
@@ -273,28 +273,28 @@ def compare_command(
     if not 0 < confidence < 1:
         raise BadParameter(f"must lie between 0 and 1, not {confidence}", param_hint="--confidence")
     style = options.asked_style(figures, form, width, dpi)
-    found = compare(a, b, confidence=confidence)
-    metrics = found.metrics
+    comparison = compare(a, b, confidence=confidence)
+    metrics = comparison.metrics
     if metric:
         names = [name for name in metrics["metric"].unique() if any(fnmatchcase(name, each) for each in metric)]
         if not names:
             raise BadParameter(f"no metric that both have is called {metric[0]!r}", param_hint="--metric")
         metrics = metrics.filter(pl.col("metric").is_in(names))
-    answer = comparison_answer(found, (side_of(a), side_of(b)))
+    answer = comparison_answer(comparison, (side_of(a), side_of(b)))
     for each in answer.alarms:
         complain(plain(f"{'error' if each.state is Grade.BAD else 'note'}: {each.text}"))
-    if report or out is not None:
+    if with_page or out is not None:
         place = out or Path("comparisons") / f"{a.resolve().name}-{b.resolve().name}"
         complain(f"Report: {write_answer(answer, page_in(place))}")
     if figures is not None and style is not None:
         complain(f"Figures: {len(write_figures(answer, figures, style))} in {figures}")
     if as_json:
-        changed = [{"path": path, "a": ours, "b": theirs} for path, ours, theirs in found.configuration]
-        missed = {side: list(map(vars, limits)) for side, limits in zip("ab", found.missed, strict=True)}
-        said = {"notes": found.notes, "missed": missed, **answer.json()}
-        say_json({"configuration": changed, "metrics": metrics.to_dicts(), **said})
+        changed = [{"path": path, "a": ours, "b": theirs} for path, ours, theirs in comparison.configuration]
+        missed = {side: list(map(vars, limits)) for side, limits in zip("ab", comparison.missed, strict=True)}
+        rest = {"notes": comparison.notes, "missed": missed, **answer.json()}
+        say_json({"configuration": changed, "metrics": metrics.to_dicts(), **rest})
     else:
-        _show_comparison(found.configuration, answer, metrics, errors=bool(metric))
+        _show_comparison(comparison.configuration, answer, metrics, errors=bool(metric))
     if code := exit_code(each for each in answer.checks if each.name == "reports"):
         raise Exit(code)
 
@@ -366,9 +366,9 @@ def with_settings(answer: "Answer", trials: "Trials") -> dict[str, Any]:
 
     tables = [each for section in answer.sections if section.name == "points" for each in section.tables]
     rows = [dict(zip(table.header, row, strict=True)) for table in tables if table is not None for row in table.rows]
-    found = {metric: interval(trials.samples(metric)) for metric in shown_metrics(trials)}
+    intervals = {metric: interval(trials.samples(metric)) for metric in shown_metrics(trials)}
     means = [
-        {"setting": name, **{metric: {"mean": own.mean[row], "half": own.half[row]} for metric, own in found.items()}}
+        {"setting": name, **{metric: {"mean": ci.mean[row], "half": ci.half[row]} for metric, ci in intervals.items()}}
         for row, name in enumerate(trials.names)
     ]
     stage = {"stage": trials.stage} if trials.stage else {}

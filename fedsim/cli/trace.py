@@ -162,8 +162,8 @@ def show_command(
         say(line)
     say(f"devices that are never available: {pattern.never:,} of {len(trace.names):,}")
     say(f"covers {pattern.covered / DAY_S:.2f} days, {lap}")
-    if told := once.observed():
-        say(told)
+    if observed := once.observed():
+        say(observed)
     say(f"available {share:.1%} of the time that {'they were observed' if once.windows else 'it covers'}")
     say(f"share of {'observed' if once.windows else 'all'} devices that is available, by hour of the day:")
     for hour, share in enumerate(shares):
@@ -209,8 +209,8 @@ def fit_command(
     if as_json:
         say_json({"fits": list(map(asdict, fits))})
         return
-    for found in fits:
-        for line in _fit_lines(found):
+    for fitted in fits:
+        for line in _fit_lines(fitted):
             say(line)
 
 
@@ -226,10 +226,10 @@ def _fit_lines(fit: "Fit") -> Iterator[str]:
         )
         shown = (f"{100 * apart:+.0f}" if math.isfinite(apart) else "?" for apart in fit.by_hour)
         yield f"# {' '.join(shown)}"
-    for condition, own in fit.conditions.items():
-        yield f"# {condition} alone: {own.share:.1%} and {own.of_trace:.1%}; {own.mean:.1%}, {own.largest:.1%}"
-    for name, laws in fit.laws.items():
-        tried = ", ".join(f"{law.source['kind']} {law.log_likelihood:.3f} (KS {law.ks:.3f})" for law in laws)
+    for condition, each in fit.conditions.items():
+        yield f"# {condition} alone: {each.share:.1%} and {each.of_trace:.1%}; {each.mean:.1%}, {each.largest:.1%}"
+    for name, tries in fit.laws.items():
+        tried = ", ".join(f"{each.source['kind']} {each.log_likelihood:.3f} (KS {each.ks:.3f})" for each in tries)
         yield f"# {name}, log-likelihood per length held out (less one per parameter): {tried}"
     for name, stated in fit.intervals.items():
         for parameter, (low, high) in stated.items():
@@ -286,10 +286,10 @@ def mistakes_of_traces() -> Iterator[None]:
 def _one_of(word: str, choices: Any, option: str) -> Any:
     from fedsim.common.hints import did_you_mean
 
-    known = choices if isinstance(choices, tuple) else get_args(choices)
-    if word not in known:
-        hint = did_you_mean(word, known, or_known=True)
-        message = f"must be one of {', '.join(known)}, not {word!r}{hint}"
+    allowed = choices if isinstance(choices, tuple) else get_args(choices)
+    if word not in allowed:
+        hint = did_you_mean(word, allowed, or_known=True)
+        message = f"must be one of {', '.join(allowed)}, not {word!r}{hint}"
         raise BadParameter(message, param_hint=option)
     return word
 

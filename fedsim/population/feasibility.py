@@ -7,7 +7,7 @@ import numpy as np
 
 from fedsim.common.errors import KeyPath, Mistake
 from fedsim.common.outcomes import SESSION_OUTCOMES
-from fedsim.population.columns import Population
+from fedsim.population.quantities import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.units import format_duration
 from fedsim.scenario.work import Work

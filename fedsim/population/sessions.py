@@ -9,8 +9,8 @@ from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import FOREVER, HOUR
 from fedsim.common.keyed import Stream
 from fedsim.common.later import special
-from fedsim.population.columns import Population
 from fedsim.population.distributions import Constant, Distribution, distribution
+from fedsim.population.quantities import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.session import AnySession
 from fedsim.scenario.sources import ByDeadline

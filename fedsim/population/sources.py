@@ -141,7 +141,7 @@ def _values(source: Choice, members: Members, draws: Stream) -> Floats:
             case Listed():
                 return np.asarray(source.values, dtype=np.float64)
             case Column():
-                from fedsim.population.files import read_numbers  # takes long to import
+                from fedsim.population.client_files import read_numbers  # takes long to import
 
                 return read_numbers(source, members.locate).astype(np.float64)
             case Mixture():
@@ -173,7 +173,7 @@ def devices(source: DeviceSource, members: Members, draws: Stream) -> NDArray[np
             chosen = np.searchsorted(until / until[-1], draws.uniforms(members.clients, VALUE), side="right")
             return places[np.minimum(chosen, len(places) - 1)]
         case Column():
-            from fedsim.population.files import read_words
+            from fedsim.population.client_files import read_words
 
             words = read_words(source, members.locate)
             return _coded(words, members, check_device_class, dict(PLACES)).astype(np.int8)
@@ -200,7 +200,7 @@ def zones(source: Zones, members: Members, draws: Stream, codes: Codes) -> NDArr
         case ListedZones():
             names = pl.Series(source.values, dtype=pl.String)
         case Column():
-            from fedsim.population.files import read_words
+            from fedsim.population.client_files import read_words
 
             names = read_words(source, members.locate)
     return _coded(names, members, check_time_zone, codes)

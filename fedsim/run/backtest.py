@@ -150,7 +150,7 @@ def _changes(
         if abs(after - before) > 0.2 * max(before, after):
             said.append(f"{before:,} clients of {name} came, then {after:,}")
     try:
-        found: list[Mapping[str, Any]] = [calibrate(each, None, time_zone).found for each in (early, late)]
+        found: list[Mapping[str, Any]] = [calibrate(each, None, time_zone).evidence for each in (early, late)]
     except TraceError:
         found = [{}, {}]
     for name in found[0].keys() & found[1].keys():

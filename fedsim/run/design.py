@@ -13,8 +13,8 @@ from fedsim.common.instants import DAY_S
 from fedsim.common.progress import Report, silent
 from fedsim.learning.cohorts import frequencies
 from fedsim.measure.contributions import pulls
+from fedsim.measure.frequencies import l1
 from fedsim.measure.metrics.metric import updates_of
-from fedsim.measure.participation import l1
 from fedsim.run.chain import participation_of
 from fedsim.run.federation import PreparedFederation
 from fedsim.run.preflight import preflight
@@ -23,7 +23,7 @@ from fedsim.scenario import Scenario
 from fedsim.selection.laws import law_of
 from fedsim.simulation.engine import simulate_log
 from fedsim.theory.available_prediction import ExpectedReports, by_weights, why_not
-from fedsim.theory.design import fitted, weights_for
+from fedsim.theory.inverse import fitted, weights_for
 from fedsim.theory.prediction import all_report, before_the_chain
 
 REACHED = 0.01

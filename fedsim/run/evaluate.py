@@ -14,11 +14,11 @@ from fedsim.log.journal import AnyLog
 from fedsim.log.recorder import TemporaryParticipations
 from fedsim.measure.count import Watch
 from fedsim.measure.facts import facts_of
-from fedsim.measure.fleet import Taken
+from fedsim.measure.frequencies import available_time, clients_table
 from fedsim.measure.metrics import count_of, measure, split
 from fedsim.measure.metrics.metric import Setting
-from fedsim.measure.participation import available_time, clients_table
 from fedsim.measure.series import Homes, SeriesCounter, by_day, drawn_together, reached_of
+from fedsim.measure.session_costs import Taken
 from fedsim.measure.shares import judge_shares
 from fedsim.population import residence
 from fedsim.run.examples import Examples

@@ -10,7 +10,7 @@ import polars as pl
 from fedsim.common.instants import DAY_S
 from fedsim.log import PARTICIPATIONS
 from fedsim.log.journal import AnyLog
-from fedsim.measure.participation import AvailableTime
+from fedsim.measure.frequencies import AvailableTime
 from fedsim.run.federation import PreparedFederation
 from fedsim.simulation import transitions_table
 

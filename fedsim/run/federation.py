@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fedsim.availability.population import Strata
+from fedsim.measure.frequencies import AvailableTime
 from fedsim.measure.metrics.own import Own
-from fedsim.measure.participation import AvailableTime
 from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.theory import Stationary

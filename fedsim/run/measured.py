@@ -20,15 +20,15 @@ from fedsim.common.instants import each_to_ms, to_ms
 from fedsim.common.outcomes import COUNTED_OUTCOMES
 from fedsim.log import BUFFERED, GAUGES, PARTICIPATIONS, ROUNDS
 from fedsim.log.recorder import InMemoryLog
+from fedsim.measure.frequencies import AvailableTime
 from fedsim.measure.metrics.own import Own, made_metrics
-from fedsim.measure.participation import AvailableTime
 from fedsim.population import Population
 from fedsim.run.federation import PreparedFederation
 from fedsim.scenario import Scenario
 from fedsim.scenario.units import format_duration, format_instant
 from fedsim.traces.imports import import_trace
+from fedsim.traces.log_rounds import numbered, rounds_told, server_of
 from fedsim.traces.logs import SessionLog, read_log
-from fedsim.traces.rounds import numbered, rounds_told, server_of
 from fedsim.traces.table_form import scan_table
 
 _OF_CLIENTS = {"group": pl.String, "time_zone": pl.String, "weight": pl.Float64, "separation": pl.Int64}

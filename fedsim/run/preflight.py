@@ -13,7 +13,7 @@ import numpy as np
 
 from fedsim.availability import open_models
 from fedsim.availability.civil import Place
-from fedsim.availability.models import Opened
+from fedsim.availability.kinds import Opened
 from fedsim.availability.population import strata
 from fedsim.availability.shocks import check_shocks, describe_shocks
 from fedsim.availability.trace import RecordedAvailability

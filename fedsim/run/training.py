@@ -41,8 +41,8 @@ from fedsim.learning.server_updates import Composed
 from fedsim.learning.who_pays import who_pays
 from fedsim.log.journal import AnyLog
 from fedsim.log.recorder import TemporaryParticipations
+from fedsim.measure.frequencies import AvailableTime
 from fedsim.measure.metrics import metric_part
-from fedsim.measure.participation import AvailableTime
 from fedsim.population import Population
 from fedsim.population.sessions import steps_by_deadline
 from fedsim.privacy.bounds import enforced_bounds

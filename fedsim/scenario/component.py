@@ -30,9 +30,9 @@ from pydantic_core import CoreSchema
 
 from fedsim.common.errors import KeyPath
 from fedsim.common.registry import Registry, installed, is_own
-from fedsim.scenario.model import Model, short_kind
 from fedsim.scenario.permissions import CodeName, FileName
 from fedsim.scenario.roles import registry_of
+from fedsim.scenario.strict import Model, short_kind
 
 
 class _Own:

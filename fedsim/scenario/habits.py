@@ -9,9 +9,9 @@ from pydantic import AfterValidator, Field, model_validator
 
 from fedsim.common.instants import DAY_S, HOUR_S
 from fedsim.scenario.component import Choice
-from fedsim.scenario.model import Model, SparseModel, each_once
 from fedsim.scenario.shocks import DayOfYear
 from fedsim.scenario.sources import TimeSource
+from fedsim.scenario.strict import Model, SparseModel, each_once
 from fedsim.scenario.units import ClockTime, Duration, HourWeights, PositiveDuration
 
 Condition = Literal["charging", "network", "idle"]

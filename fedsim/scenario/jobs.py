@@ -9,12 +9,12 @@ from pydantic import Field, SerializerFunctionWrapHandler, ValidatorFunctionWrap
 from fedsim.scenario.component import BuiltIn, Component, Kinds
 from fedsim.scenario.document import Document
 from fedsim.scenario.learning import Learning
-from fedsim.scenario.model import Positive, SparseModel
 from fedsim.scenario.privacy import Privacy
 from fedsim.scenario.server import Server
 from fedsim.scenario.session import AnySession, Participations
 from fedsim.scenario.sources import ClientTimeSource, RoundsSource
 from fedsim.scenario.stop import Stop
+from fedsim.scenario.strict import Positive, SparseModel
 from fedsim.scenario.units import Duration
 
 MOST_JOBS = 32

@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from fedsim.scenario.component import Component, Kinds, Named
-from fedsim.scenario.model import Model, Positive, SparseModel, value_as
 from fedsim.scenario.permissions import NameOfFile
 from fedsim.scenario.server import MOST_CLIENTS
 from fedsim.scenario.sources import StepsSource
+from fedsim.scenario.strict import Model, Positive, SparseModel, value_as
 
 MAX_OPTIMIZERS = 200
 

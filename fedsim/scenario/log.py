@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from fedsim.common.outcomes import HOWS
-from fedsim.scenario.model import SparseModel
 from fedsim.scenario.permissions import NameOfFile
+from fedsim.scenario.strict import SparseModel
 from fedsim.scenario.units import Instant
 
 LOG_ROLES = ("client", "selected", "ended", "outcome", "round", "class", "time_zone", "weight", "staleness")

@@ -22,7 +22,6 @@ from fedsim.scenario.jobs import MOST_JOBS, JobName, Matching, ServerOrJobs, Sha
 from fedsim.scenario.learning import Learning
 from fedsim.scenario.loading import load_document, not_permitted, not_permitted_in, validate
 from fedsim.scenario.log import ProductionLog, with_placeholders
-from fedsim.scenario.model import Model, SparseModel, each_once
 from fedsim.scenario.permissions import TRUSTED, CodeName, FileName, Permissions, locate, modules_of
 from fedsim.scenario.privacy import Privacy
 from fedsim.scenario.server import COIN_LAWS, MOST_CLIENTS, Server, SyncServer
@@ -30,6 +29,7 @@ from fedsim.scenario.session import AnySession, Participations, Session
 from fedsim.scenario.shocks import Shock
 from fedsim.scenario.sources import ClientTimeSource, NumberSource, Rounds, RoundsSource, ZoneSource
 from fedsim.scenario.stop import Stop
+from fedsim.scenario.strict import Model, SparseModel, each_once
 from fedsim.scenario.sweep import Choose, Decide, Drift, ExpectationItem, Sweep
 from fedsim.scenario.trace import Trace
 from fedsim.scenario.units import Duration, Instant, PositiveDuration

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from fedsim.scenario.component import Component, Named
-from fedsim.scenario.model import Model, Positive, SparseModel
+from fedsim.scenario.strict import Model, Positive, SparseModel
 
 UNIT = "one client; adjacency: zero-out (all that it contributes is replaced by zeros)"
 SECRET = "with amplification by sampling, which holds only if the schedule stays secret"

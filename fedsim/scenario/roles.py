@@ -6,7 +6,7 @@ from typing import Any, Final
 from fedsim.common.registry import Registry
 
 ROLES: Final = {
-    "availability model": "fedsim.availability.models:MODELS",
+    "availability model": "fedsim.availability.kinds:MODELS",
     "chart": "fedsim.pages.charts:CHARTS",
     "law": "fedsim.population.distributions:DISTRIBUTIONS",
     "matching policy": "fedsim.selection.matching:POLICIES",

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 
 from fedsim.common.hints import did_you_mean
 from fedsim.scenario.component import BuiltIn, Choice, Component, Kinds
-from fedsim.scenario.model import Model, SparseModel
+from fedsim.scenario.strict import Model, SparseModel
 from fedsim.scenario.units import BitRate, Duration, PositiveDuration
 
 MOST_CLIENTS = 100_000_000

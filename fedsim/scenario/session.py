@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
 
-from fedsim.scenario.model import Model, SparseModel
 from fedsim.scenario.sources import NumberSource, RoundsSource, TimeSource
+from fedsim.scenario.strict import Model, SparseModel
 from fedsim.scenario.work import Fails, Work
 
 

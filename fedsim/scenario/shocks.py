@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, field_validator, model_validator
 
 from fedsim.common.arguments import short_repr
-from fedsim.scenario.model import Model
 from fedsim.scenario.sources import TimeSource
+from fedsim.scenario.strict import Model
 from fedsim.scenario.units import PositiveDuration, TimeZone, format_instant, parse_instant
 
 MOST_AT_ONCE = 100.0

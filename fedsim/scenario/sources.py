@@ -8,8 +8,8 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import Discriminator, Field, Tag
 
 from fedsim.scenario.component import BuiltIn, Choice, Component, Kinds, Use
-from fedsim.scenario.model import Model, Positive, value_as
 from fedsim.scenario.permissions import NameOfFile
+from fedsim.scenario.strict import Model, Positive, value_as
 from fedsim.scenario.units import BitRate, Duration, PositiveDuration, TimeZone
 
 Rounds = Annotated[int, Field(ge=0, le=10**9)]

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from fedsim.common.instants import to_ms
-from fedsim.scenario.model import SparseModel
+from fedsim.scenario.strict import SparseModel
 from fedsim.scenario.units import PositiveDuration, format_duration
 
 

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, fie
 
 from fedsim.common.hints import did_you_mean
 from fedsim.scenario.learning import MAX_OPTIMIZERS
-from fedsim.scenario.model import Model, SparseModel, each_once, word_as
+from fedsim.scenario.strict import Model, SparseModel, each_once, word_as
 
 MAX_POINTS = 100_000
 MAX_SEEDS = 100_000

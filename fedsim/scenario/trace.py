@@ -5,8 +5,8 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from fedsim.scenario.component import Choice
-from fedsim.scenario.model import each_once
 from fedsim.scenario.permissions import NameOfFile
+from fedsim.scenario.strict import each_once
 from fedsim.scenario.units import Duration, Instant, PositiveDuration, TimeZone
 
 _Condition = Literal["available", "charging", "network", "idle"]

@@ -7,8 +7,8 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 
 from fedsim.scenario.component import Choice, Kinds
 from fedsim.scenario.devices import PLACES, check_device_class
-from fedsim.scenario.model import Model, Positive, SparseModel, value_as
 from fedsim.scenario.sources import Column, LinkSource, NumberSource, RateSource
+from fedsim.scenario.strict import Model, Positive, SparseModel, value_as
 from fedsim.scenario.units import Grams, Size
 
 DeviceName = Annotated[

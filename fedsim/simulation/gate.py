@@ -17,7 +17,7 @@ from fedsim.log.columns import Arrays
 from fedsim.log.recorder import RUNNING
 from fedsim.selection import Feedback
 from fedsim.simulation.clock import Turn
-from fedsim.simulation.world import World
+from fedsim.simulation.state import World
 
 _NAMES = np.array(["", *CODES])
 

@@ -6,7 +6,7 @@ from fedsim.theory.exact import Mixing, exact, mixing
 from fedsim.theory.fluctuation import Fluctuation, asymptotic_variance, best_prior, rounds_for_all, rounds_needed
 from fedsim.theory.mean_field import mean_field
 from fedsim.theory.monte_carlo import monte_carlo
-from fedsim.theory.quadratic import mean_model
+from fedsim.theory.quadratic_mean import mean_model
 from fedsim.theory.question import CHAIN_LAWS, Stationary, largest_separation
 from fedsim.theory.stationary import METHODS, answer, stationary
 

@@ -29,8 +29,8 @@ from fedsim.scenario.sources import TimeSource
 from fedsim.scenario.units import format_instant
 from fedsim.traces.fit import FitKind, error_of, fit
 from fedsim.traces.fit_renewal import FITTED, GROUPS, CensoredLengths, fit_laws, interval_of, written_law
+from fedsim.traces.log_rounds import server_of
 from fedsim.traces.logs import SessionLog
-from fedsim.traces.rounds import server_of
 
 _FEWEST, _MOST_TRIED, _TRAINED = 50, 2_000, 0.8
 _FEWEST_DAYS, _LONGEST_NAME = 4, 200
@@ -44,11 +44,11 @@ _MOST_COMPARED, _FEWEST_HOUR = 100_000, 20  # sessions of which hours are compar
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A scenario as plain data; what was found of each class, figures with their intervals; and lines about all."""
+    """A scenario as plain data; what was measured of each class, figures with their intervals; and lines about all."""
 
     scenario: dict[str, Any]
-    found: dict[str, dict[str, Any]]
-    said: tuple[str, ...]
+    evidence: dict[str, dict[str, Any]]
+    notes: tuple[str, ...]
 
 
 def calibrate(log: SessionLog, check_ins: CleanTrace | None = None, time_zone: str | None = None) -> Calibrated:
@@ -64,25 +64,25 @@ def calibrate(log: SessionLog, check_ins: CleanTrace | None = None, time_zone: s
         & ~((pl.col("how") == "late") & (pl.col("ended_s") >= table["ended_s"].max())),
         failed=pl.col("how") == "dropped",
     )
-    server, said = server_of(log)
+    server, lines = server_of(log)
     if check_ins is not None:
         table, notes = _with_causes(table, log, check_ins)
-        said += notes
-    groups, found = list[dict[str, Any]](), dict[str, dict[str, Any]]()
-    for (name,), own in table.sort("class", maintain_order=True).group_by("class", maintain_order=True):
+        lines += notes
+    groups, evidence = list[dict[str, Any]](), dict[str, dict[str, Any]]()
+    for (name,), rows in table.sort("class", maintain_order=True).group_by("class", maintain_order=True):
         try:
-            made, about = _session(own, log.base, offset)
+            made, about = _session(rows, log.base, offset)
         except ValueError as error:
             raise TraceError(f"class {name!r}: {error}") from None
-        found[str(name)] = about
+        evidence[str(name)] = about
         if check_ins is not None:
-            group_of_all, about["availability"] = _of_class(check_ins, own, log, alone=table["class"].n_unique() == 1)
-        zones = own["time_zone"].unique().sort().to_list()
+            group_of_all, about["availability"] = _of_class(check_ins, rows, log, alone=table["class"].n_unique() == 1)
+        zones = rows["time_zone"].unique().sort().to_list()
         for zone in zones:
-            devices = own.filter(time_zone=zone)["client"].n_unique()
+            devices = rows.filter(time_zone=zone)["client"].n_unique()
             if check_ins is not None and len(zones) == 1:
                 devices = max(devices, about["availability"]["devices"])
-            label = own.filter(time_zone=zone)["group"][0]
+            label = rows.filter(time_zone=zone)["group"][0]
             there = {"time_zone": zone} if zone else {}
             available = {"availability": "always" if check_ins is None else group_of_all}
             groups.append({"name": label, "devices": devices, **there, **made, **available})
@@ -96,13 +96,13 @@ def calibrate(log: SessionLog, check_ins: CleanTrace | None = None, time_zone: s
         "server": {key: value for key, value in server.items() if key != "deadline_s"}
         | {size: min(server[size], most)},
     }
-    return Calibrated(scenario, found, (*log.notes, *said))
+    return Calibrated(scenario, evidence, (*log.notes, *lines))
 
 
 def with_groups(log: SessionLog, time_zone: str | None) -> pl.DataFrame:
     """Return the sessions of a log with a class, a time zone, and the group that a scenario makes of both."""
     missing = {"class": pl.lit("devices"), "time_zone": pl.lit(time_zone or "")}
-    table = log.table.with_columns(**{role: own for role, own in missing.items() if role not in log.table.columns})
+    table = log.table.with_columns(**{role: value for role, value in missing.items() if role not in log.table.columns})
     name = pl.col("class").str.slice(0, _LONGEST_NAME // 2)
     several = pl.col("time_zone").n_unique().over("class") > 1
     return table.with_columns(group=pl.when(several).then(pl.format("{} in {}", name, "time_zone")).otherwise(name))
@@ -113,9 +113,9 @@ def _lengths(sessions: pl.DataFrame) -> CensoredLengths:
     return CensoredLengths(length[whole], length[~whole])
 
 
-def _session(own: pl.DataFrame, base: datetime, offset: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def _session(table: pl.DataFrame, base: datetime, offset: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the session and the weight of a class as in a scenario, and what was found of it."""
-    lengths = _lengths(own)
+    lengths = _lengths(table)
     if len(lengths.whole) < _FEWEST:
         raise ValueError(f"{len(lengths.whole)} sessions reported; at least {_FEWEST} are needed")
     every = max(1, len(lengths.whole) // _MOST_TRIED)
@@ -124,12 +124,12 @@ def _session(own: pl.DataFrame, base: datetime, offset: Any) -> tuple[dict[str, 
 
     def fitted(sessions: pl.DataFrame) -> dict[str, float]:
         some = _lengths(sessions)
-        law = FITTED[kind](some, None, float(some.whole.min())) if len(some.whole) > 1 else None
-        if law is None:
+        distribution = FITTED[kind](some, None, float(some.whole.min())) if len(some.whole) > 1 else None
+        if distribution is None:
             raise ValueError(f"a part of its sessions is too few to fit the law {kind} to")
-        return {key: value for key, value in law.source.items() if key != "kind"}
+        return {key: value for key, value in distribution.source.items() if key != "kind"}
 
-    best, dealt = fitted(own), own.with_columns(part=pl.col("client").rank("dense") % GROUPS)
+    best, dealt = fitted(table), table.with_columns(part=pl.col("client").rank("dense") % GROUPS)
     try:  # clients are what is independent
         parts = [fitted(dealt.filter(part=number)) for number in range(GROUPS)]
         stated = {n: interval_of([part[n] for part in parts], value, GROUPS**-0.5) for n, value in best.items()}
@@ -142,13 +142,13 @@ def _session(own: pl.DataFrame, base: datetime, offset: Any) -> tuple[dict[str, 
     if (without > 0).all():
         stated["per_hour"] = interval_of(without.tolist(), rate, (GROUPS - 1) / GROUPS**0.5)
     about: dict[str, Any] = {
-        "sessions": len(own),
-        "clients": own["client"].n_unique(),
-        "ended": {how: len(own.filter(how=how)) for how in HOWS},
+        "sessions": len(table),
+        "clients": table["client"].n_unique(),
+        "ended": {how: len(table.filter(how=how)) for how in HOWS},
         "duration": {"kind": kind, **best},
         "fails_per_hour": rate,
         "intervals": stated,
-        "by_hour": by_hour(own, base, offset),
+        "by_hour": by_hour(table, base, offset),
     }
     train = written_law(about["duration"], _DIGITS)
     if best.get("sigma", 1.0) <= _ALIKE:
@@ -156,16 +156,16 @@ def _session(own: pl.DataFrame, base: datetime, offset: Any) -> tuple[dict[str, 
     group: dict[str, Any] = {"session": {"download": "0s", "train": train, "upload": "0s"}}
     if rate > 0:
         group["session"]["fails"] = {"per_hour": float(f"{min(rate, 3600.0):.4g}")}
-    if "weight" not in own.columns:
+    if "weight" not in table.columns:
         return group, about
-    mean = own.group_by("client", maintain_order=True).agg(pl.col("weight").mean())["weight"]
+    mean = table.group_by("client", maintain_order=True).agg(pl.col("weight").mean())["weight"]
     logs = np.log(mean.filter(mean.is_between(1e-300, 1e300)))
     if none := int((mean <= 0).sum()):
         about["weight"] = {"none": none}
     elif len(logs):
         median, sigma = float(np.exp(logs.mean())), float(logs.std(ddof=0) or 0.0)
-        law = {"kind": "lognormal", "median": float(f"{median:.4g}"), "sigma": float(f"{sigma:.4g}")}
-        group["weight"] = law if sigma > 1e-9 else law["median"]
+        lognormal = {"kind": "lognormal", "median": float(f"{median:.4g}"), "sigma": float(f"{sigma:.4g}")}
+        group["weight"] = lognormal if sigma > 1e-9 else lognormal["median"]
         error = 1.96 * sigma / np.sqrt(len(logs))
         ends = np.exp(np.clip(logs.mean() + error * np.array([-1.0, 1.0]), -700, 700)).tolist()
         about["weight"] = {"median": median, "sigma": sigma, "interval": ends}
@@ -200,30 +200,30 @@ def by_hour(sessions: pl.DataFrame, base: datetime, offset: Any) -> dict[str, An
     hazard = np.bincount(tied, whole) / running
     expected = np.cumsum(hazard), np.cumsum(share * hazard[:, None], axis=0)
     score = whole[:, None] * (ones - share[tied]) - (ones * expected[0][tied, None] - expected[1][tied])
-    own = np.zeros((clients, degrees))
-    np.add.at(own, people, score)
-    total = own.sum(axis=0)
-    square = float(total @ np.linalg.pinv(own.T @ own) @ total)
+    scores = np.zeros((clients, degrees))
+    np.add.at(scores, people, score)
+    total = scores.sum(axis=0)
+    square = float(total @ np.linalg.pinv(scores.T @ scores) @ total)
     ratio = square / max(clients - square, 1e-9) * (clients - degrees) / degrees
     return {"medians": medians, "p": float(stats.f.sf(ratio, degrees, clients - degrees))}
 
 
 def civil_s(since: Floats, zones: pl.Series, offset: Any = UTC) -> Floats:
     """Return clock times (n,) of instants, seconds since 1970, each in its time zone; where that is "", by `offset`."""
-    found = since.copy()
+    clock = since.copy()
     for zone in zones.unique():
-        own, place = (zones == zone).to_numpy(), ZoneInfo(zone) if zone else offset
-        hours, of_hour = np.unique(since[own] // HOUR_S, return_inverse=True)
-        found[own] += np.array([offset_at(place, hour * HOUR_S) for hour in hours])[of_hour]
-    return found
+        there, place = (zones == zone).to_numpy(), ZoneInfo(zone) if zone else offset
+        hours, of_hour = np.unique(since[there] // HOUR_S, return_inverse=True)
+        clock[there] += np.array([offset_at(place, hour * HOUR_S) for hour in hours])[of_hour]
+    return clock
 
 
 def _median(length: Floats, whole: Bools) -> float | None:
     if not whole.any():
         return None
-    found = stats.ecdf(stats.CensoredData(uncensored=length[whole], right=length[~whole])).sf
-    under = np.flatnonzero(found.probabilities <= 0.5)
-    return float(found.quantiles[under[0]]) if len(under) else None
+    survival = stats.ecdf(stats.CensoredData(uncensored=length[whole], right=length[~whole])).sf
+    under = np.flatnonzero(survival.probabilities <= 0.5)
+    return float(survival.quantiles[under[0]]) if len(under) else None
 
 
 def _with_causes(table: pl.DataFrame, log: SessionLog, check_ins: CleanTrace) -> tuple[pl.DataFrame, list[str]]:
@@ -238,30 +238,30 @@ def _with_causes(table: pl.DataFrame, log: SessionLog, check_ins: CleanTrace) ->
     inside, gone = np.isfinite(over), np.abs(over - table["ended_s"].to_numpy()) <= _TOGETHER_S
     failed = pl.Series((table["how"] == "dropped").to_numpy() & ~gone).set(pl.Series(~inside), None)
     outside = 1.0 - float(inside.mean())
-    said = (
+    text = (
         f"{percent(outside)} of the sessions begin outside of all check-ins of their device: some check-ins are missing"
     )
-    notes = [f"{said}, and devices are available for longer than they say"] if outside > _OUTSIDE else []
+    notes = [f"{text}, and devices are available for longer than they say"] if outside > _OUTSIDE else []
     return table.with_columns(failed=failed), notes
 
 
 def _of_class(
-    trace: CleanTrace, own: pl.DataFrame, log: SessionLog, *, alone: bool
+    trace: CleanTrace, sessions: pl.DataFrame, log: SessionLog, *, alone: bool
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Fit the availability of a class by the check-ins of its clients or, where it is `alone`, of all devices.
 
     Several time zones are laid on one local time, by their offsets in the middle of the log.
     """
-    first = own.unique("client", keep="first", maintain_order=True)
+    first = sessions.unique("client", keep="first", maintain_order=True)
     clients = first.select("time_zone", name=log.names.gather(first["client"]))
     names = pl.DataFrame({"name": pl.Series(trace.names, dtype=pl.String)})
     zones = names.join(clients, on="name", how="left", maintain_order="left")["time_zone"]
     if not zones.is_not_null().any():
-        raise TraceError(f"no client of class {own['class'][0]!r} has a check-in; both name devices alike")
-    if own["time_zone"].n_unique() == 1:
+        raise TraceError(f"no client of class {sessions['class'][0]!r} has a check-in; both name devices alike")
+    if sessions["time_zone"].n_unique() == 1:
         keep = np.ones(len(names), dtype=np.bool_) if alone else zones.is_not_null().to_numpy()
-        return _availability(_only(trace, keep), log.base, own["time_zone"][0])
-    middle = log.base.timestamp() + float(own["selected_s"].median() or 0.0)  # type: ignore[arg-type]
+        return _availability(_only(trace, keep), log.base, sessions["time_zone"][0])
+    middle = log.base.timestamp() + float(sessions["selected_s"].median() or 0.0)  # type: ignore[arg-type]
     keep = zones.is_not_null().to_numpy()
     kept, offset = _only(trace, keep), {zone: offset_at(ZoneInfo(zone), middle) for zone in zones.drop_nulls().unique()}
     later = zones.drop_nulls().replace_strict(offset, return_dtype=pl.Float64).to_numpy()
@@ -304,15 +304,15 @@ def _availability(trace: CleanTrace, base: datetime, time_zone: str) -> tuple[di
     if not errors:
         raise TraceError("; ".join(problems))
     best = min(errors, key=lambda kind: errors[kind])
-    found = fit(whole, best, intervals=True)
+    fitted = fit(whole, best, intervals=True)
     on = whole.spans
     ends = int((on.ends_s < (whole.begin + whole.covered)).sum())
-    return found.availability, {
+    return fitted.availability, {
         "held_out": {kind: error for kind, error in errors.items() if np.isfinite(error)},
         "judged_by": "other devices" if split is None else f"the last {days - round(_TRAINED * days)} days",
-        "intervals": found.intervals,
+        "intervals": fitted.intervals,
         "devices": len(trace.names),
-        "share": found.hours.of_trace,
+        "share": fitted.hours.of_trace,
         "ends_per_hour": ends / float((on.ends_s - on.starts_s).sum()) * HOUR_S,
         "problems": problems,
     }

@@ -83,11 +83,11 @@ def fit(pattern: Pattern, kind: FitKind, *, intervals: bool = False) -> Fit:
     intervals of the parameters of a renewal model, which takes twenty more fits. Raises a `TraceError` if the trace is
     too short for it.
     """
-    found = _fitted(pattern, kind)
+    fitted = _fitted(pattern, kind)
     seen = seconds_by_hour(pattern.seen)
     conditions = {
-        name: misfit(habits_shares(Habits.model_validate({**found.availability, "require": [name]})), recorded, seen)
-        for name, recorded in found.curves.items()
+        name: misfit(habits_shares(Habits.model_validate({**fitted.availability, "require": [name]})), recorded, seen)
+        for name, recorded in fitted.curves.items()
     }
     out_of_sample, by_hour = None, np.empty(0)
     try:
@@ -95,21 +95,21 @@ def fit(pattern: Pattern, kind: FitKind, *, intervals: bool = False) -> Fit:
         judged = hourly_shares(rest.spans, rest.seen)
         out_of_sample, by_hour = misfit(curve, judged, seconds_by_hour(rest.seen)), curve - judged
     except ValueError as error:
-        found.notes.append(f"not judged out of sample: half of the devices cannot be fitted ({error})")
+        fitted.notes.append(f"not judged out of sample: half of the devices cannot be fitted ({error})")
     stated: ParameterIntervals = {}
     if intervals and kind == "renewal":
         try:
-            kinds = {name: laws[0].source["kind"] for name, laws in found.laws.items()}
+            kinds = {name: tried[0].source["kind"] for name, tried in fitted.laws.items()}
             lengths = lengths_on_and_off(pattern.spans, pattern.seen)
             stated = renewal_intervals(pattern, kinds, open_side(lengths))
         except ValueError as error:
-            found.notes.append(f"no intervals: {error}")
+            fitted.notes.append(f"no intervals: {error}")
     return Fit(
-        found.availability,
-        misfit(found.curve, hourly_shares(pattern.spans, pattern.seen), seen),
+        fitted.availability,
+        misfit(fitted.curve, hourly_shares(pattern.spans, pattern.seen), seen),
         conditions,
-        found.laws,
-        found.notes,
+        fitted.laws,
+        fitted.notes,
         out_of_sample,
         by_hour.tolist(),
         stated,
@@ -147,19 +147,19 @@ def _fit_renewal(pattern: Pattern) -> _Fitted:
             raise ValueError(f"{name}: {error}") from None
     # The mean that the end of the recording leaves open follows from the other one and the share of time available.
     open_ = open_side(lengths)
-    known = "on" if open_ == "off" else "off"
-    laws = {known: fit_laws(lengths[known])}
+    closed = "on" if open_ == "off" else "off"
+    fits = {closed: fit_laws(lengths[closed])}
     ratio = mean_ratio(available_share(pattern.spans, pattern.seen), open_)
-    laws[open_] = fit_laws(lengths[open_], laws[known][0].mean * ratio or None)
-    share = laws["on"][0].mean / (laws["on"][0].mean + laws["off"][0].mean)
+    fits[open_] = fit_laws(lengths[open_], fits[closed][0].mean * ratio or None)
+    share = fits["on"][0].mean / (fits["on"][0].mean + fits["off"][0].mean)
     notes = [
         "a renewal model knows no time of day: its share is the same in every hour",
         f"the mean of `{open_}` is the one that gives the share of time available",
     ]
     if pattern.never:
         notes.append(f"{pattern.never:,} devices are never available, and no renewal model is so")
-    written = {name: written_law(laws[name][0].source) for name in ("on", "off")}
-    tried = {name: laws[name] for name in ("on", "off")}
+    written = {name: written_law(fits[name][0].source) for name in ("on", "off")}
+    tried = {name: fits[name] for name in ("on", "off")}
     return _Fitted({"kind": "renewal", **written}, np.full(24, share), tried, {}, notes)
 
 

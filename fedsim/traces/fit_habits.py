@@ -95,16 +95,16 @@ def _spread(taken: Ints, nights: Ints, chance: float) -> float:
     nodes, weights = np.polynomial.hermite_e.hermegauss(60)
 
     def unlikely(spread: float) -> float:
-        own = special.ndtri(chance) * np.sqrt(1 + spread**2) + spread * nodes
+        levels = special.ndtri(chance) * np.sqrt(1 + spread**2) + spread * nodes
         there, away = (
-            counts[0][:, None] * special.log_ndtr(own),
-            (counts[1] - counts[0])[:, None] * special.log_ndtr(-own),
+            counts[0][:, None] * special.log_ndtr(levels),
+            (counts[1] - counts[0])[:, None] * special.log_ndtr(-levels),
         )
         likely = np.exp(there + away) @ weights
         return -float(people @ np.log(np.maximum(likely, 1e-300)))
 
-    found = float(optimize.minimize_scalar(unlikely, bounds=(0.0, _MOST_SPREAD), method="bounded").x)
-    return found if unlikely(found) < unlikely(0.0) else 0.0
+    likeliest = float(optimize.minimize_scalar(unlikely, bounds=(0.0, _MOST_SPREAD), method="bounded").x)
+    return likeliest if unlikely(likeliest) < unlikely(0.0) else 0.0
 
 
 class _WholeDays(NamedTuple):
@@ -140,12 +140,12 @@ def _top_ups(
         on = held / (max(days_of[side], 1) * HOUR_S)
         counts = np.bincount((seen // HOUR_S % 24).astype(np.int64), minlength=24)
         expected[side] = counts / np.maximum(1 - on, _LEAST_OFF)
-    rates = [float(own.sum() / count) if count else np.nan for own, count in zip(expected, days_of, strict=True)]
-    rates = [next(rate for rate in (own, *rates) if np.isfinite(rate)) for own in rates]
-    found: dict[str, Any] = {"per_day": round(min(rates[0], 4.0), 3), "per_day_weekend": round(min(rates[1], 4.0), 3)}
+    rates = [float(each.sum() / count) if count else np.nan for each, count in zip(expected, days_of, strict=True)]
+    rates = [next(rate for rate in (preferred, *rates) if np.isfinite(rate)) for preferred in rates]
+    habits: dict[str, Any] = {"per_day": round(min(rates[0], 4.0), 3), "per_day_weekend": round(min(rates[1], 4.0), 3)}
     if len(starts) >= _FEWEST:
-        found |= {"length": short_lengths(lengths), "by_hour": _weights(expected.sum(axis=0))}
-    return found
+        habits |= {"length": short_lengths(lengths), "by_hour": _weights(expected.sum(axis=0))}
+    return habits
 
 
 def _usual(values: Floats, free: Bools, persons: Ints) -> tuple[float, float, float, float]:
@@ -257,10 +257,10 @@ def short_lengths(lengths: Floats) -> dict[str, Any]:
 
     `lengths` (n,) are positive seconds, in an order that is independent of them.
     """
-    law = fit_laws(CensoredLengths(lengths, np.empty(0)), kinds=("exponential", "lognormal"))[0].source
-    if law["kind"] == "lognormal":
-        return _lognormal(law["median"], law["sigma"])
-    return {"kind": "exponential", "mean": format_duration(max(float(round(law["mean"])), 1.0))}
+    source = fit_laws(CensoredLengths(lengths, np.empty(0)), kinds=("exponential", "lognormal"))[0].source
+    if source["kind"] == "lognormal":
+        return _lognormal(source["median"], source["sigma"])
+    return {"kind": "exponential", "mean": format_duration(max(float(round(source["mean"])), 1.0))}
 
 
 def _lognormal(median: float, sigma: float) -> dict[str, Any]:

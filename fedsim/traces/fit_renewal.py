@@ -60,8 +60,8 @@ def lengths_on_and_off(spans: Spells, seen: Spells) -> dict[str, CensoredLengths
     of, window = seen.near(spans.who, spans.starts, spans.starts)
     starts, ends = spans.starts_s[of], spans.ends_s[of]
     lengths, end = ends - starts, seen.ends_s[window]
-    known, open_ = starts > seen.starts_s[window], ends >= end
-    on = CensoredLengths(lengths[known & ~open_], lengths[known & open_])
+    begun, open_ = starts > seen.starts_s[window], ends >= end
+    on = CensoredLengths(lengths[begun & ~open_], lengths[begun & open_])
     same = window[1:] == window[:-1]
     last = np.append(~same, np.ones(min(len(ends), 1), dtype=np.bool_))
     tail = end[last] - ends[last]
@@ -107,20 +107,20 @@ def fit_laws(
     check_lengths(lengths)
     least, taken = float(whole.min()), TypeAdapter[Any](place)
     halves = [CensoredLengths(whole[side::2], cut[side::2]) for side in (0, 1)]
-    found = []
+    fits = []
     for fitted in (FITTED[kind] for kind in kinds or FITTED):
-        law = fitted(lengths, mean, least)
+        model = fitted(lengths, mean, least)
         by_half = [fitted(half, mean, least) for half in halves]
-        if law is None or None in by_half or not _is_taken(written_law(law.source, digits), taken):
+        if model is None or None in by_half or not _is_taken(written_law(model.source, digits), taken):
             continue
         held_out = sum(
-            _likelihood(other.law, judged) for other, judged in zip(by_half, halves[::-1], strict=True) if other
+            _likelihood(other.frozen, judged) for other, judged in zip(by_half, halves[::-1], strict=True) if other
         )
-        score = (held_out - law.parameters) / (len(whole) + len(cut))
-        found.append(FittedLaw(law.source, float(law.law.mean()), score, distance(lengths, law.law.sf)))
-    if not found:
+        score = (held_out - model.parameters) / (len(whole) + len(cut))
+        fits.append(FittedLaw(model.source, float(model.frozen.mean()), score, distance(lengths, model.frozen.sf)))
+    if not fits:
         raise ValueError("no law that a scenario takes fits these lengths; are their times in seconds?")
-    return sorted(found, key=lambda each: -each.log_likelihood)
+    return sorted(fits, key=lambda each: -each.log_likelihood)
 
 
 def _is_taken(written: dict[str, Any], place: TypeAdapter[Any]) -> bool:
@@ -142,17 +142,17 @@ class _Law(NamedTuple):
     """A fitted law as in a scenario and as in scipy, and how many of its parameters were fitted."""
 
     source: dict[str, Any]
-    law: Any
+    frozen: Any
     parameters: int
 
 
-def _likelihood(law: Any, lengths: CensoredLengths) -> float:
-    return float(law.logpdf(lengths.whole).sum() + law.logsf(lengths.cut).sum())
+def _likelihood(distribution: Any, lengths: CensoredLengths) -> float:
+    return float(distribution.logpdf(lengths.whole).sum() + distribution.logsf(lengths.cut).sum())
 
 
 def _exponential(lengths: CensoredLengths, mean: float | None, least: float) -> _Law:  # noqa: ARG001
-    own = mean or float(lengths.whole.sum() + lengths.cut.sum()) / len(lengths.whole)
-    return _Law({"kind": "exponential", "mean": own}, stats.expon(scale=own), int(mean is None))
+    scale = mean or float(lengths.whole.sum() + lengths.cut.sum()) / len(lengths.whole)
+    return _Law({"kind": "exponential", "mean": scale}, stats.expon(scale=scale), int(mean is None))
 
 
 def _weibull(lengths: CensoredLengths, mean: float | None, least: float) -> _Law:  # noqa: ARG001
@@ -163,16 +163,16 @@ def _weibull(lengths: CensoredLengths, mean: float | None, least: float) -> _Law
             warnings.simplefilter("ignore", RuntimeWarning)  # lengths that are all alike
             shape, _, scale = stats.weibull_min.fit(data, 1.0, floc=0, scale=rough)
         shape = float(np.clip(shape, 0.1, 100))
-        law = stats.weibull_min(shape, scale=scale)
+        frozen = stats.weibull_min(shape, scale=scale)
     else:
 
         def with_mean(shape: float) -> Any:
             return stats.weibull_min(shape, scale=mean / special.gamma(1 + 1 / shape))
 
         shape = _likeliest(with_mean, lengths, 0.1, 100)
-        law = with_mean(shape)
-    source = {"kind": "weibull", "mean": float(law.mean()), "shape": shape}
-    return _Law(source, law, 1 + (mean is None))
+        frozen = with_mean(shape)
+    source = {"kind": "weibull", "mean": float(frozen.mean()), "shape": shape}
+    return _Law(source, frozen, 1 + (mean is None))
 
 
 def _lognormal(lengths: CensoredLengths, mean: float | None, least: float) -> _Law:  # noqa: ARG001
@@ -216,8 +216,8 @@ def _pareto(lengths: CensoredLengths, mean: float | None, least: float) -> _Law 
         steepness = mean / (mean - least)
     else:
         return None
-    law = stats.pareto(steepness, scale=least)
-    return _Law({"kind": "pareto", "mean": float(law.mean()), "shape": steepness}, law, 1 + (mean is None))
+    frozen = stats.pareto(steepness, scale=least)
+    return _Law({"kind": "pareto", "mean": float(frozen.mean()), "shape": steepness}, frozen, 1 + (mean is None))
 
 
 FITTED: Final[dict[str, Callable[[CensoredLengths, float | None, float], _Law | None]]] = {
@@ -233,11 +233,11 @@ def _likeliest(law_of: Callable[[float], Any], lengths: CensoredLengths, low: fl
 
     def unlikely(logarithm: float) -> float:
         with np.errstate(all="ignore"):
-            found = -_likelihood(law_of(float(np.exp(logarithm))), lengths)
-        return found if np.isfinite(found) else 1e300
+            value = -_likelihood(law_of(float(np.exp(logarithm))), lengths)
+        return value if np.isfinite(value) else 1e300
 
-    found = optimize.minimize_scalar(unlikely, bounds=(np.log(low), np.log(high)), method="bounded")
-    return float(np.exp(found.x))
+    result = optimize.minimize_scalar(unlikely, bounds=(np.log(low), np.log(high)), method="bounded")
+    return float(np.exp(result.x))
 
 
 def distance(lengths: CensoredLengths, survival: Any) -> float:
@@ -267,14 +267,14 @@ def renewal_intervals(pattern: Pattern, kinds: Mapping[str, str], open_: str) ->
     if devices < 2 * GROUPS:
         raise ValueError(f"{devices} devices are too few for intervals; at least {2 * GROUPS} are needed")
     without = [_fit_kept(pattern, kinds, open_, np.arange(devices) % GROUPS != group) for group in range(GROUPS)]
-    found: ParameterIntervals = {"on": {}, "off": {}}
-    for name in found:
+    intervals: ParameterIntervals = {"on": {}, "off": {}}
+    for name in intervals:
         sources = [each[name] for each in without if name in each]
         for parameter in sources[0] if len(sources) == GROUPS else ():
             values = [source[parameter] for source in sources]
             centre = float(np.exp(np.log(values).mean()))
-            found[name][parameter] = interval_of(values, centre, (GROUPS - 1) / GROUPS**0.5)
-    return found
+            intervals[name][parameter] = interval_of(values, centre, (GROUPS - 1) / GROUPS**0.5)
+    return intervals
 
 
 def interval_of(values: Sequence[float], centre: float, scale: float) -> tuple[float, float]:
@@ -287,15 +287,15 @@ def _fit_kept(pattern: Pattern, kinds: Mapping[str, str], open_: str, keep: Bool
     """Return the parameters of the laws, as far as they can be fitted to some devices as the model was to all."""
     spans, seen = pattern.spans.select(keep), pattern.seen.select(keep)
     lengths, share = lengths_on_and_off(spans, seen), available_share(spans, seen)
-    found, mean = dict[str, dict[str, float]](), None
+    parameters, mean = dict[str, dict[str, float]](), None
     for name in ("off", "on") if open_ == "on" else ("on", "off"):
         whole = lengths[name].whole
-        law = FITTED[kinds[name]](lengths[name], mean, float(whole.min())) if len(whole) >= _FEWEST else None
-        if law is None or not 0.0 < share < 1.0:
+        fitted = FITTED[kinds[name]](lengths[name], mean, float(whole.min())) if len(whole) >= _FEWEST else None
+        if fitted is None or not 0.0 < share < 1.0:
             break
-        found[name] = {key: value for key, value in law.source.items() if key != "kind"}
-        mean = float(law.law.mean()) * mean_ratio(share, open_)
-    return found
+        parameters[name] = {key: value for key, value in fitted.source.items() if key != "kind"}
+        mean = float(fitted.frozen.mean()) * mean_ratio(share, open_)
+    return parameters
 
 
 def available_share(spans: Spells, seen: Spells) -> float:

@@ -53,11 +53,11 @@ class Cleaning:
         since, until = -np.inf if self.since is None else self.since, np.inf if self.until is None else self.until
         before, stray, kept, seen = _count(trace.spans), 0, list(trace.spans.values()), trace.seen
         if (self.since, self.until) != (None, None):  # a part of what is not far from all others
-            found = extent(kept, self.since, self.until, seen)
-            stray, kept = found.stray, found.kept
+            limits = extent(kept, self.since, self.until, seen)
+            stray, kept = limits.stray, limits.kept
             if seen is not None:
-                seen = np.column_stack([np.full((len(seen), 2), found.first), seen[:, 2]])
-                seen[found.seen.who, :2] = np.column_stack([found.seen.starts_s, found.seen.ends_s])
+                seen = np.column_stack([np.full((len(seen), 2), limits.first), seen[:, 2]])
+                seen[limits.seen.who, :2] = np.column_stack([limits.seen.starts_s, limits.seen.ends_s])
         part = {name: spans.clip(to_ms(since), to_ms(until)) for name, spans in zip(trace.spans, kept, strict=True)}
         inside = _count(part)
         joined = {name: spans.joined(max(to_ms(self.join_gaps), 1)) for name, spans in part.items()}
@@ -119,13 +119,13 @@ def import_trace(
     place of what is wrong.
     """
     paths = [path] if isinstance(path, Path) else list(path)
-    found = [
+    contents = [
         _read_folder(each, form, policy) if each.is_dir() else _read_file(each, form, policy, columns) for each in paths
     ]
-    tables = [each for each in found if isinstance(each, ForeignTable)]
-    written = [each for each in found if isinstance(each, TraceRows)]
-    events = [each for each in found if isinstance(each, Events)]
-    if max(len(tables), len(written), len(events)) < len(found):
+    tables = [each for each in contents if isinstance(each, ForeignTable)]
+    written = [each for each in contents if isinstance(each, TraceRows)]
+    events = [each for each in contents if isinstance(each, Events)]
+    if max(len(tables), len(written), len(events)) < len(contents):
         raise TraceError("are of different forms; import them one by one", ", ".join(map(str, paths[:2])))
     unordered = unknown = impossible = 0
     if tables:
@@ -137,13 +137,13 @@ def import_trace(
         if len({each.kind for each in events if each.kind}) > 1:
             raise TraceError("write their times in different ways", ", ".join(map(str, paths[:2])))
         if base is None:
-            base = min((own for each in events if (own := each.base()) is not None), default=None)
+            base = min((instant for each in events if (instant := each.base()) is not None), default=None)
         for each in events:
             rows, disorder = each.rows(base)
             written.append(rows)
             unordered, unknown, impossible = unordered + disorder, unknown + each.unknown, impossible + each.impossible
-    known = TraceReport(0, 0, 0, unordered_events=unordered, unknown_events=unknown)
-    trace = clean(_joined_rows(written), policy, keep_empty=True, report=known)
+    counts = TraceReport(0, 0, 0, unordered_events=unordered, unknown_events=unknown)
+    trace = clean(_joined_rows(written), policy, keep_empty=True, report=counts)
     trace = replace(trace, report=replace(trace.report, impossible=trace.report.impossible + impossible))
     if cleaning is not None:
         trace = cleaning.apply(trace)
@@ -167,9 +167,9 @@ def _joined_rows(parts: Sequence[TraceRows]) -> TraceRows:
     if any(part.seen is not None for part in parts):
         seen = np.full((len(number), 3), np.nan)
         for part in parts:
-            own = [number[name] for name in part.names]
+            at = [number[name] for name in part.names]
             for column, pick in enumerate((np.fmin, np.fmax, np.fmax)):
-                seen[own, column] = pick(seen[own, column], np.nan if part.seen is None else part.seen[:, column])
+                seen[at, column] = pick(seen[at, column], np.nan if part.seen is None else part.seen[:, column])
     source = ", ".join(part.source for part in parts[:3])
     return TraceRows(tuple(number), np.concatenate(owners), starts, ends, conditions, source, seen=seen)
 

@@ -88,10 +88,10 @@ class _Reader:
         if given is not None:
             return given
         usual = USUAL.get(role, (role,))
-        found = next((name for name in usual if name in self._there), None)
-        if found is None and role in LOG_ROLES[:4]:
+        column = next((name for name in usual if name in self._there), None)
+        if column is None and role in LOG_ROLES[:4]:
             self._lacks(role, usual[0])
-        return found
+        return column
 
     def _lacks(self, role: str, name: str) -> NoReturn:
         hint, have = did_you_mean(name, self._there), ", ".join(self._there)[:200]
@@ -103,8 +103,8 @@ class _Reader:
         table = self._collected()
         words = table["outcome"].str.strip_chars().str.to_lowercase()
         how, (times, base, dated) = self._meant(words), self._times(table.select("selected", "ended", "_place"))
-        known = table["client"].unique(maintain_order=True)
-        codes = {"client": table["client"].cast(pl.Enum(known)).to_physical().cast(pl.Int64)}
+        clients = table["client"].unique(maintain_order=True)
+        codes = {"client": table["client"].cast(pl.Enum(clients)).to_physical().cast(pl.Int64)}
         codes |= {"how": how.cast(pl.Enum(HOWS)), "outcome": words.cast(pl.Enum(words.drop_nulls().unique().sort()))}
         table = table.drop("selected", "ended").with_columns(times, **codes)
         for role in {"weight", "round", "staleness"} & {*self._names}:
@@ -112,14 +112,14 @@ class _Reader:
         table = self._sessions(table)
         for role in ("class", "time_zone"):
             if role in self._names:
-                table = self._one_each(table, role, known)
+                table = self._one_each(table, role, clients)
         if "time_zone" in self._names:
             self._check_zones(table)
         order = ["round", "selected_s"] if "round" in self._names else ["selected_s"]
         table = table.drop("_place")
         if not all(table[name].is_sorted() for name in order):
             table = table.sort(order, maintain_order=True)
-        return SessionLog(base, known, table, self._names, tuple(self._notes), dated)
+        return SessionLog(base, clients, table, self._names, tuple(self._notes), dated)
 
     def _collected(self) -> pl.DataFrame:
         texts = {"client", "outcome", "class", "time_zone"}
@@ -159,19 +159,19 @@ class _Reader:
         if "staleness" in self._names and "late" not in self._asked.outcomes:
             meant["late"] = "cut"  # a buffered server has given it up
         if strange := sorted({*words.drop_nulls().unique()} - {*meant}):
-            told = f"column {self._names['outcome']!r} has {', '.join(map(repr, strange[:5]))}"
+            problem = f"column {self._names['outcome']!r} has {', '.join(map(repr, strange[:5]))}"
             asked = f"--outcomes reported={strange[0]},dropped=..."
-            message = f"{told}, and a session ends as {', '.join(WORDS)}; {asked} says what is meant"
+            message = f"{problem}, and a session ends as {', '.join(WORDS)}; {asked} says what is meant"
             raise TraceError(message, str(self._path))
         return words.replace_strict(meant, return_dtype=pl.String)
 
     def _number(self, written: pl.Series, role: str, place: pl.Series) -> pl.Series:
-        found = written.cast(pl.String).str.strip_chars().replace("", None)
-        numbers = found.cast(pl.Float64, strict=False)
-        bad = found.is_not_null() & numbers.is_null()
+        texts = written.cast(pl.String).str.strip_chars().replace("", None)
+        numbers = texts.cast(pl.Float64, strict=False)
+        bad = texts.is_not_null() & numbers.is_null()
         if bad.any():
             at = int(bad.arg_max() or 0)
-            self._refuse(place[at], found[at], f"{self._names[role]} must be a number, not {found[at][:40]!r}")
+            self._refuse(place[at], texts[at], f"{self._names[role]} must be a number, not {texts[at][:40]!r}")
         return numbers.alias(role)
 
     def _times(self, written: pl.DataFrame) -> tuple[list[pl.Series], datetime, bool]:
@@ -184,10 +184,10 @@ class _Reader:
         read = [read_times(written[role], self._names[role], self._path, refuse) for role in ("selected", "ended")]
         kinds = {kind for kind, _ in read if kind}
         if len(kinds) > 1:
-            told = " and ".join(
+            ways = " and ".join(
                 f"{self._names[r]} as {k}" for r, (k, _) in zip(("selected", "ended"), read, strict=True)
             )
-            raise TraceError(f"writes {told}", str(self._path))
+            raise TraceError(f"writes {ways}", str(self._path))
         kind, (selected, ended) = next(iter(kinds), "numeric"), [values for _, values in read]
         base, dated = self._asked.base, True
         if kind == "numeric":
@@ -232,8 +232,8 @@ class _Reader:
         times, length = selected.drop_nans(), float((ended - selected).drop_nans().median() or 0.0)  # type: ignore[arg-type]
         span, whole = float(times.max() or 0.0) - float(times.min() or 0.0), bool((times.drop_nulls() % 1 == 0).all())  # type: ignore[arg-type]
         if whole and length >= HOUR_S and span >= 30 * DAY_S:
-            said = f"; as seconds, the median session would take {length:,.0f} s (--unit s says that it does)"
-            return "ms", False, said
+            note = f"; as seconds, the median session would take {length:,.0f} s (--unit s says that it does)"
+            return "ms", False, note
         since_1970 = usual >= _SINCE_1970["s"]
         return "s", since_1970, " by their size" * since_1970
 
@@ -248,8 +248,8 @@ class _Reader:
             pl.col("selected_s").is_finite() & (pl.col("ended_s") >= pl.col("selected_s")) & pl.col("how").is_not_null()
         )
         if len(whole) < len(once) / 2:
-            told = f"{len(once) - len(whole):,} of {len(once):,} rows lack an outcome, or an end after the begin"
-            raise TraceError(f"{told}; an end is an instant, not a length", str(self._path))
+            problem = f"{len(once) - len(whole):,} of {len(once):,} rows lack an outcome, or an end after the begin"
+            raise TraceError(f"{problem}; an end is an instant, not a length", str(self._path))
         first, last = bulk(whole["selected_s"].to_numpy())
         whole = whole.filter(pl.col("selected_s").is_between(first, last))
         if left_out := len(once) - len(whole):
@@ -258,17 +258,17 @@ class _Reader:
             )
         usual = float(np.median((whole["ended_s"] - whole["selected_s"]).to_numpy()))
         if usual > DAY_S:
-            told = f"has sessions of {usual / DAY_S:.3g} days in the median"
-            raise TraceError(f"{told}; is an end a length, or the unit another?", str(self._path))
+            problem = f"has sessions of {usual / DAY_S:.3g} days in the median"
+            raise TraceError(f"{problem}; is an end a length, or the unit another?", str(self._path))
         if "round" in whole.columns:
             numbers = pl.col("round").is_finite() & pl.col("round").is_between(0, 2**31 - 2)
             if len(numbered := whole.filter(numbers)) < len(whole):
                 self._notes.append(f"{len(whole) - len(numbered):,} rows have no number of a round: no rounds are told")
                 self._names.pop("round")
                 whole = whole.drop("round")
-        own = [word for word in WORDS if word not in {each.strip().lower() for each in self._asked.outcomes}]
+        words = [word for word in WORDS if word not in {each.strip().lower() for each in self._asked.outcomes}]
         whole = whole.with_columns(pl.col("outcome", "how").cast(pl.String))
-        outcome = pl.when(pl.col("outcome").is_in(own)).then("outcome").otherwise("how")
+        outcome = pl.when(pl.col("outcome").is_in(words)).then("outcome").otherwise("how")
         return whole.with_columns(outcome=outcome.replace(OUTCOME_OF))
 
     def _one_each(self, table: pl.DataFrame, role: str, names: pl.Series) -> pl.DataFrame:
@@ -281,13 +281,13 @@ class _Reader:
             noun = "class" if role == "class" else "time zone"
             what = f"{several:,} of {len(names):,} clients have more than one {noun}"
             self._notes.append(f"{what}: each has the one of most of its sessions")
-        own = most.unique("client", keep="first", maintain_order=True).select("client", role)
-        return table.drop(role).join(own, on="client", how="left", maintain_order="left")
+        chosen = most.unique("client", keep="first", maintain_order=True).select("client", role)
+        return table.drop(role).join(chosen, on="client", how="left", maintain_order="left")
 
     def _check_zones(self, table: pl.DataFrame) -> None:
         for zone in table["time_zone"].unique().sort():
             try:
                 check_time_zone(zone)
             except ValueError as error:
-                own = table.filter(time_zone=zone)
-                self._refuse(int(own["_place"].min() or 0), zone, f"{self._names['time_zone']}: {error}")  # type: ignore[arg-type]
+                rows = table.filter(time_zone=zone)
+                self._refuse(int(rows["_place"].min() or 0), zone, f"{self._names['time_zone']}: {error}")  # type: ignore[arg-type]

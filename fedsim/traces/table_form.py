@@ -127,30 +127,30 @@ def read_foreign_table(
     kinds = {role: kind for role, (kind, _) in timed.items()}
     if kinds.pop("cycle", "numeric") not in {"numeric", ""}:
         raise TraceError(f"column {names['cycle']!r} holds dates, not numbers of seconds", source)
-    known = {kind for kind in kinds.values() if kind}
-    if len(known) > 1:
-        told = " and ".join(f"{names[role]} as {kind} times" for role, kind in kinds.items() if kind)
-        raise TraceError(f"writes {told}", source)
+    ways = {kind for kind in kinds.values() if kind}
+    if len(ways) > 1:
+        columns_in_words = " and ".join(f"{names[role]} as {kind} times" for role, kind in kinds.items() if kind)
+        raise TraceError(f"writes {columns_in_words}", source)
     if "condition" in names:
         table = table.with_columns(pl.col("condition").cast(pl.String))
     seconds = {_USUAL[role]: values for role, (_, values) in timed.items()}
-    own = {_USUAL[role]: name for role, name in names.items()}
-    rows = rows_of(table.with_columns(**seconds), path, first, own)
-    kind = next(iter(known), "numeric")
+    labels = {_USUAL[role]: name for role, name in names.items()}
+    rows = rows_of(table.with_columns(**seconds), path, first, labels)
+    kind = next(iter(ways), "numeric")
     return ForeignTable(rows, kind, kind == "numeric" and set(schema.names()) <= set(_USUAL.values()) and not columns)
 
 
-def _names(found: list[str], columns: Mapping[str, str] | None, source: str, says: Mapping[str, str]) -> dict[str, str]:
+def _names(there: list[str], columns: Mapping[str, str] | None, source: str, says: Mapping[str, str]) -> dict[str, str]:
     given = columns or {}
     names = {
         role: given.get(role, usual)
         for role, usual in _USUAL.items()
-        if role in given or role in _NEEDED or usual in found
+        if role in given or role in _NEEDED or usual in there
     }
     for role, name in names.items():
-        if name not in found:
+        if name not in there:
             message = (
-                f"has no column {name!r}{did_you_mean(name, found)}; it has {', '.join(found)[:200]}. "
+                f"has no column {name!r}{did_you_mean(name, there)}; it has {', '.join(there)[:200]}. "
                 f"--columns {says.get(role, role)}=NAME says which one it is"
             )
             raise TraceError(message, source)
@@ -175,8 +175,8 @@ def read_times(
     if dtype != pl.String:
         raise TraceError(f"column {name!r} holds {dtype}, not numbers of seconds or dates", str(path))
     texts = written.str.strip_chars().replace("", None)
-    found = {"numeric": texts.cast(pl.Float64, strict=False)}
-    seconds = found["numeric"]
+    by_kind = {"numeric": texts.cast(pl.Float64, strict=False)}
+    seconds = by_kind["numeric"]
     if seconds.null_count() == texts.null_count():
         return ("numeric" if texts.null_count() < len(texts) else ""), seconds
     usual = texts.str.replace(r"\s*(UTC|GMT|Z|z)$", "+00:00").str.replace(r"^(\d{4}-\d\d-\d\d)\s+", "${1}T")
@@ -185,21 +185,21 @@ def read_times(
             stamps = usual.str.to_datetime(
                 f"%Y-%m-%dT%H:%M:%S%.f{zone}", time_unit="us", time_zone="UTC" if zone else None, strict=False
             )
-            found[kind] = stamps.to_physical().cast(pl.Float64) / 1e6
-            seconds = pl.select(pl.coalesce(seconds, found[kind])).to_series()
+            by_kind[kind] = stamps.to_physical().cast(pl.Float64) / 1e6
+            seconds = pl.select(pl.coalesce(seconds, by_kind[kind])).to_series()
     if (odd := seconds.is_null() & texts.is_not_null()).any():  # in another form of ISO 8601
         read = {text: read_instant(text) for text in usual.filter(odd).unique()}
         for kind in ("zoned", "civil"):
-            known = {text: value for text, (how, value) in read.items() if how == kind}
-            values = usual.replace_strict(known, default=None, return_dtype=pl.Float64) if known else None
+            instants = {text: value for text, (how, value) in read.items() if how == kind}
+            values = usual.replace_strict(instants, default=None, return_dtype=pl.Float64) if instants else None
             if values is not None:
-                found[kind] = pl.select(pl.coalesce(found[kind], values) if kind in found else values).to_series()
+                by_kind[kind] = pl.select(pl.coalesce(by_kind[kind], values) if kind in by_kind else values).to_series()
                 seconds = pl.select(pl.coalesce(seconds, values)).to_series()
     if not lenient and (bad := seconds.is_null() & texts.is_not_null()).any():
         row = int(bad.arg_max() or 0)
-        told = f"{name} must be a number of seconds or a date such as 2020-01-31T08:15:00Z, not {texts[row][:40]!r}"
-        refuse(row, texts[row], told)
-    rows = {kind: int(there.arg_max() or 0) for kind, each in found.items() if (there := each.is_not_null()).any()}
+        problem = f"{name} must be a number of seconds or a date such as 2020-01-31T08:15:00Z, not {texts[row][:40]!r}"
+        refuse(row, texts[row], problem)
+    rows = {kind: int(there.arg_max() or 0) for kind, each in by_kind.items() if (there := each.is_not_null()).any()}
     if len(rows) > 1:
         (before, _), (kind, row), *_ = sorted(rows.items(), key=lambda each: each[1])
         refuse(row, texts[row], f"{name} is a {kind} time, {texts[row][:40]!r}, and those before are {before} ones")

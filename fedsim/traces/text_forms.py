@@ -160,16 +160,16 @@ class Events:
         events = events.sort("device", "time", maintain_order=True)
         events = events.with_columns(last=pl.col("time").last().over("device"))
         seen = np.full((len(self.names), 3), np.nan)
-        told = {code: events.filter(pl.col("code").is_in([*_states(code)])) for code in range(1, len(CONDITIONS))}
-        told = {code: each for code, each in told.items() if (each["code"] != _OFF).any()} or told
-        firsts = pl.concat([each.group_by("device").agg(first=pl.col("time").first()) for each in told.values()])
+        about = {code: events.filter(pl.col("code").is_in([*_states(code)])) for code in range(1, len(CONDITIONS))}
+        about = {code: each for code, each in about.items() if (each["code"] != _OFF).any()} or about
+        firsts = pl.concat([each.group_by("device").agg(first=pl.col("time").first()) for each in about.values()])
         observed = firsts.group_by("device").agg(pl.col("first").max())
         observed = observed.join(events.group_by("device").agg(pl.col("last").first()), on="device")
         seen[observed["device"].to_numpy(), :2] = observed.select("first", "last").to_numpy()
         for device, instants in self.stated.items():
             given = [value - (second_0 if kind != "number" else 0.0) for kind, value in instants]
             seen[device, :2] = np.where(np.isnan(given), seen[device, :2], given)
-        held = pl.concat([_holding(each, code) for code, each in told.items()])
+        held = pl.concat([_holding(each, code) for code, each in about.items()])
         known_s = seen[held["device"].to_numpy(), 0]
         held = held.with_columns(pl.Series("time", np.fmax(held["time"].to_numpy(), known_s))).filter(
             pl.col("end") > pl.col("time")
@@ -177,7 +177,7 @@ class Events:
         none = {"time": pl.lit(np.nan), "end": pl.lit(np.nan)}
         never = [
             each.head(1).with_columns(**none, condition=pl.lit(code, pl.Int8))
-            for code, each in told.items()
+            for code, each in about.items()
             if code not in held["condition"]
         ]
         held = pl.concat([held, *never, _unknown(events)], how="diagonal")
@@ -213,14 +213,14 @@ def _unknown(events: pl.DataFrame) -> pl.DataFrame:
     begun = events.filter(pl.col("life") > 0).group_by(life).agg(pl.col("time", "last").first())
     begun = begun.join(over, on=life, how="left").with_columns(pl.coalesce("over", "last"), end=pl.col("time"))
     for condition in range(1, len(CONDITIONS)):
-        own = events.filter(code.is_in([*_states(condition)]))
-        told = own.group_by(life).agg(told=pl.col("time").first())
-        begun = begun.join(told, on=life, how="left").with_columns(
-            end=pl.when(pl.col("device").is_in(own["device"].unique().implode()))
-            .then(pl.max_horizontal("end", pl.coalesce("told", "over")))
+        about = events.filter(code.is_in([*_states(condition)]))
+        begins = about.group_by(life).agg(again=pl.col("time").first())
+        begun = begun.join(begins, on=life, how="left").with_columns(
+            end=pl.when(pl.col("device").is_in(about["device"].unique().implode()))
+            .then(pl.max_horizontal("end", pl.coalesce("again", "over")))
             .otherwise("end")
         )
-        begun = begun.drop("told")
+        begun = begun.drop("again")
     unknown = pl.lit(STATES.index(UNKNOWN), pl.Int8)
     return (
         begun.sort("device", "time")
@@ -249,12 +249,12 @@ def read_json(path: Path, text: str, *, lenient: bool = False) -> TraceRows | Ev
     if why := too_much(_MEMORY * len(text)):
         raise TraceError(f"{why}; split it into several files, or convert it to CSV or Parquet", str(path))
     try:
-        found = json.loads(text, object_pairs_hook=tuple, parse_int=float)
+        content = json.loads(text, object_pairs_hook=tuple, parse_int=float)
     except json.JSONDecodeError as error:
         raise TraceError(f"is not JSON: {error.msg}; {_SHAPE}", str(path), error.lineno, error.colno) from None
     except RecursionError:
         raise TraceError(f"is nested too deep; {_SHAPE}", str(path), 1, 1) from None
-    return _Reader(str(path), text, lenient).read(found)
+    return _Reader(str(path), text, lenient).read(content)
 
 
 class _Reader:
@@ -334,10 +334,10 @@ class _Reader:
 
     def described(self, name: str, pairs: Sequence[tuple[str, Any]], place: int) -> None:
         keys, instants = [key for key, _ in pairs], [("number", np.nan)] * 2
-        found = keys.count("messages") + keys.count("ready_time")
-        if found != 1:
+        lists = keys.count("messages") + keys.count("ready_time")
+        if lists != 1:
             none = f"device {name!r} has no messages and no ready_time"
-            self.refuse(f"device {name!r} has more than one of messages and ready_time" if found else none, place)
+            self.refuse(f"device {name!r} has more than one of messages and ready_time" if lists else none, place)
         for number, (key, value) in enumerate(pairs):
             if key == "ready_time":
                 self.intervals(name, value, place, 2 * number + 1)

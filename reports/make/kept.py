@@ -25,9 +25,9 @@ def read_store(name: str) -> Any:
     return json.loads((REPORTS / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def write_store(name: str, found: Any, *, sort_keys: bool = False) -> None:
+def write_store(name: str, contents: Any, *, sort_keys: bool = False) -> None:
     """Write the contents of a store."""
-    text = json.dumps(found, indent=1, sort_keys=sort_keys, default=float)
+    text = json.dumps(contents, indent=1, sort_keys=sort_keys, default=float)
     (REPORTS / f"{name}.json").write_text(text + "\n", encoding="utf-8")
 
 

@@ -52,11 +52,11 @@ def rendered(name: str, kept: Kept, **more: object) -> str:
     )
     environment.filters["wrap"] = words.wrap
     numbers = placeholders.Placeholders(kept)
-    known = {each: getattr(numbers, each) for each in dir(numbers) if not each.startswith("_")}
-    known |= vars(placeholders) | vars(words)
-    known |= {"tournament": tournament, "which_separation": which_separation, "which_r": which_r}
-    known |= {"chain": chain, "mixing": mixing}
-    return environment.from_string(TEMPLATES[name]).render(known | more)
+    names = {each: getattr(numbers, each) for each in dir(numbers) if not each.startswith("_")}
+    names |= vars(placeholders) | vars(words)
+    names |= {"tournament": tournament, "which_separation": which_separation, "which_r": which_r}
+    names |= {"chain": chain, "mixing": mixing}
+    return environment.from_string(TEMPLATES[name]).render(names | more)
 
 
 def claims(kept: Kept, *names: str) -> list[list[str]]:
@@ -71,14 +71,14 @@ def rows(kept: Kept, *names: str) -> list[list[str]]:
 
 def checks(kept: Kept) -> str:
     """Return the table of docs/paper-results.md: a row with an anchor for each statement."""
-    found = rows(kept, "theory", "theorems", "experiments", "foreseen", "open")
-    return table(CHECKS, [(f'<a id="{i}"></a>{i}', says, *rest) for i, says, _, _, _, *rest in found])
+    statements = rows(kept, "theory", "theorems", "experiments", "foreseen", "open")
+    return table(CHECKS, [(f'<a id="{i}"></a>{i}', says, *rest) for i, says, _, _, _, *rest in statements])
 
 
 def measured(kept: Kept, *names: str) -> str:
     """Return the table of what was measured of some statements, for a page in the folder of the reports."""
-    found = [(f"[{i}](../docs/paper-results.md#{i})", *rest) for i, *rest, _, _ in rows(kept, *names)]
-    return from_reports(table(("id", *HEAD), found))
+    statements = [(f"[{i}](../docs/paper-results.md#{i})", *rest) for i, *rest, _, _ in rows(kept, *names)]
+    return from_reports(table(("id", *HEAD), statements))
 
 
 def from_reports(text: str) -> str:
@@ -122,7 +122,7 @@ REGIONS: Mapping[str, Callable[[Kept], str]] = {
 
 def with_regions(page: str, kept: Kept) -> str:
     """Return a page with what was measured in its regions."""
-    return REGION.sub(lambda found: found[1] + REGIONS[found[2]](kept) + found[3], page)
+    return REGION.sub(lambda region: region[1] + REGIONS[region[2]](kept) + region[3], page)
 
 
 def write_regions() -> None:
@@ -156,13 +156,13 @@ def readme() -> str:
     """Return the page that lists reports and claims; the verdicts are those of many draws."""
     kept, scenarios = load(), [scenario for pages in PAGES.values() for scenario in pages]
     files = {Path(each).name: SCENARIOS / f"{each}.fedsim.yaml" for each in scenarios}
-    reports = {name: escape(" ".join(Scenario.load(file).description.split())) for name, file in files.items()}
-    return with_regions(rendered("reports", kept, reports=reports), kept)
+    descriptions = {name: escape(" ".join(Scenario.load(file).description.split())) for name, file in files.items()}
+    return with_regions(rendered("reports", kept, reports=descriptions), kept)
 
 
 def claimed(kept: Kept) -> list[dict[str, str]]:
     """Return the paper's claims for the list of all reports: those that a page shows, as they come out over draws."""
-    found = []
+    cards = []
     for claim, measured, source, over, verdict in claims(kept, "experiments"):
         page = re.search(r"scenarios/paper/([\w-]+)\.fedsim\.yaml", source)
         if page is not None:
@@ -170,8 +170,8 @@ def claimed(kept: Kept) -> list[dict[str, str]]:
             status = "pass" if agreed else "fail" if verdict.startswith("**no**") else "warn"
             plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", verdict).replace("**", "")
             entry = {"href": f"{page[1]}.html", "title": claim, "text": f"{measured} ({over})"}
-            found.append({**entry, "outcome": plain, "status": status})
-    return found
+            cards.append({**entry, "outcome": plain, "status": status})
+    return cards
 
 
 def make_pages(names: Sequence[str]) -> None:
@@ -209,10 +209,10 @@ def write_list(claims_shown: Sequence[Mapping[str, str]], sections: Mapping[str,
         cards.append({**entry(f"{name}.html", documents[name]), "title": title, **drawn})
     met, partly, missed = map([each["status"] for each in claims_shown].count, ("pass", "warn", "fail"))
     came = f"{met} hold{'s' * (met == 1)}, {partly} in part, {missed} {'does' if missed == 1 else 'do'} not"
-    said = f"The paper's claims: of {len(claims_shown)} with a page, {came}"
+    heading = f"The paper's claims: of {len(claims_shown)} with a page, {came}"
     first = "Open “Start here” below, then run the same yourself."
-    sentences = [Sentence(f"{said}.", TRUST), Sentence(first, NEXT, command=FIRST)]
+    sentences = [Sentence(f"{heading}.", TRUST), Sentence(first, NEXT, command=FIRST)]
     rest = {title: [entry(f"{each.name}.html", each) for each in some] for title, some in sections.items()}
     title = "Who takes part in federated learning, and what that does to the model"
     page = Answer("index", title, title, description=FEDSIM, sentences=sentences)
-    write_answer(page, REPORTS / "index.html", listed={"": cards, said: claims_shown, **rest})
+    write_answer(page, REPORTS / "index.html", listed={"": cards, heading: claims_shown, **rest})

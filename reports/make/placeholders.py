@@ -42,16 +42,16 @@ def small(value: float) -> str:
 @cache
 def closed_form_error() -> float:
     """Return the largest difference between the closed form and enumeration."""
-    laws = [[stationary(SMALL, r, method=each).pi for each in ("closed-form", "exact")] for r in range(5)]
-    return float(np.abs(np.diff(laws, axis=1)).max())
+    both = [[stationary(SMALL, r, method=each).pi for each in ("closed-form", "exact")] for r in range(5)]
+    return float(np.abs(np.diff(both, axis=1)).max())
 
 
 def state_counts() -> str:
     """Count states, followers and predecessors of three chains."""
-    found, parts = check("irreducibility"), []
+    chain, parts = check("irreducibility"), []
     for size in ((6, 1, 2), (6, 2, 1), (6, 2, 2)):
-        every = found.states(*size)
-        after = [found.successors(state, *size[:2]) for state in every]
+        every = chain.states(*size)
+        after = [chain.successors(state, *size[:2]) for state in every]
         before = Counter(state for states in after for state in states)
         [each] = {*map(len, after), *before.values()}
         parts.append(f"{size}: {len(every)} states, {each} each way")
@@ -73,8 +73,8 @@ def figure_1(*separations: int) -> str:
 def left_after(rounds: int, separation: int) -> float:
     """Return the L1 distance from pi_R of who takes part so late; the heaviest have just taken part at the start."""
     waits = [max(0, separation - place) for place in range(len(SMALL))]
-    found = convergence(SMALL, separation, rounds=rounds, start=waits)
-    return float(np.abs(found.eta[-1] - found.limit.pi).sum())
+    course = convergence(SMALL, separation, rounds=rounds, start=waits)
+    return float(np.abs(course.eta[-1] - course.limit.pi).sum())
 
 
 @cache
@@ -91,9 +91,9 @@ def near_uniform(cohort: int, *sizes: int) -> str:
 @cache
 def total_variation(*separations: int) -> str:
     """Write the sum of d(t) in mixing times, after checking the other two statements of the lemma."""
-    found = [check("appendix_lemmas").total_variation(r) for r in separations]
-    assert all(falls and times for falls, times, _ in found)
-    return ", ".join(f"{ratio:.2f}" for _, _, ratio in found)
+    checked = [check("appendix_lemmas").total_variation(r) for r in separations]
+    assert all(falls and times for falls, times, _ in checked)
+    return ", ".join(f"{ratio:.2f}" for _, _, ratio in checked)
 
 
 @cache
@@ -181,19 +181,19 @@ class Placeholders:
     def lemma_2(self, what: str, digits: int, *rounds: int) -> str:
         """Write t times the squared errors of frequencies or weights, by separation."""
         return "; ".join(
-            f"R = {r}: " + ", ".join(with_error([t * value for value in found[what][str(t)]], digits) for t in rounds)
-            for r, found in self.rates["lemma_2"].items()
+            f"R = {r}: " + ", ".join(with_error([t * value for value in errors[what][str(t)]], digits) for t in rounds)
+            for r, errors in self.rates["lemma_2"].items()
         )
 
     def floor_orders(self) -> str:
         """Write FedAvg's floor over the squared L1 distance of pi from uniform, by separation."""
         weights = np.arange(1, 21) ** -1.5
-        found = {
+        orders = {
             r: floor / stationary(weights, int(r)).l1_uniform ** 2
             for r, (floor, _) in self.rates["floor"].items()
             if r != "19"
         }
-        return ", ".join(f"{value:.2f} at R = {r}" for r, value in found.items())
+        return ", ".join(f"{value:.2f} at R = {r}" for r, value in orders.items())
 
     def settled_draws(self, study: str, *separations: int) -> set[int]:
         """Return the draws in which all runs have settled: those at these separations, and the uniform one."""
@@ -245,7 +245,7 @@ class Placeholders:
         servers = {"rounds-100": "rounds of 100", "rounds-80": "first 80 of 100"}
         servers |= {"buffer-10": "buffer of 10", "buffer-100": "buffer of 100"}
         waits = (("0s", "none"), ("30m", "30 min"))
-        return [(f"{name}-{wait}", words, said) for wait, said in waits for name, words in servers.items()]
+        return [(f"{name}-{wait}", words, cooldown) for wait, cooldown in waits for name, words in servers.items()]
 
     def reached(self, study: str, name: str) -> str:
         """Write time and device-hours to the target, and the distance from the optimum."""

@@ -81,11 +81,11 @@ def trained(problems: list[Quadratic], chosen: Groups, rounds: int) -> tuple[Flo
         total += ((mean * (models - optimum)) ** 2).sum(axis=-1)
         counts[separations, replicas, group] += 1.0
         scales[:, 1] = (t + 1.0) / (GROUPS * counts[separations, replicas, group])
-        own, slope = centres[replicas, group][:, None], curvatures[replicas, group][:, None]
+        centre, slope = centres[replicas, group][:, None], curvatures[replicas, group][:, None]
         # K local steps bring a client from x to c + (1 - alpha nu h)^K (x - c).
         left = 1.0 - alpha * scales[..., None, None] * slope
         left_twice = left * left
-        models -= ((1.0 - left_twice * left_twice * left) * (models[..., None, :] - own)).mean(axis=-2)
+        models -= ((1.0 - left_twice * left_twice * left) * (models[..., None, :] - centre)).mean(axis=-2)
         if 2 * (t + 1) > rounds:
             late += models
     return total / rounds, models, late / (rounds - rounds // 2)
@@ -118,46 +118,46 @@ def theorems() -> dict[str, Any]:
     optimum = np.array([each.optimum for each in problems])
     runs = [trained(problems, chosen, rounds) for rounds in HORIZONS]
     errors = np.array([run[0] for run in runs])  # (T, R, optimizer, S)
-    found: dict[str, Any] = {"replicas": REPLICAS, "floor": {}, "exponent": {}, "predicted": {}}
-    found["error"] = {name: {} for name in OPTIMIZERS}
+    figures: dict[str, Any] = {"replicas": REPLICAS, "floor": {}, "exponent": {}, "predicted": {}}
+    figures["error"] = {name: {} for name in OPTIMIZERS}
     for row, r in enumerate(SEPARATIONS):
-        found["floor"][str(r)] = mean_and_half(np.array([floor(each, r) for each in problems]))
-        found["exponent"][str(r)] = slope(errors[:, row, 1], HORIZONS)
+        figures["floor"][str(r)] = mean_and_half(np.array([floor(each, r) for each in problems]))
+        figures["exponent"][str(r)] = slope(errors[:, row, 1], HORIZONS)
         foreseen, end = np.array([rest(each, r, step_size(max(HORIZONS))) for each in problems]), runs[-1][2][row, 0]
         ways = {"computed": foreseen - optimum, "run": end - optimum, "apart": end - foreseen}
-        found["predicted"][str(r)] = {name: mean_and_half(np.linalg.norm(way, axis=1)) for name, way in ways.items()}
+        figures["predicted"][str(r)] = {name: mean_and_half(np.linalg.norm(way, axis=1)) for name, way in ways.items()}
         for column, name in enumerate(OPTIMIZERS):
-            own = zip(HORIZONS, errors[:, row, column], strict=True)
-            found["error"][name][str(r)] = {str(rounds): mean_and_half(each) for rounds, each in own}
-    return found
+            by_rounds = zip(HORIZONS, errors[:, row, column], strict=True)
+            figures["error"][name][str(r)] = {str(rounds): mean_and_half(each) for rounds, each in by_rounds}
+    return figures
 
 
 def counting(separation: int, rounds: tuple[int, ...] = LEMMA, replicas: int = COUNTED) -> dict[str, Any]:
     """Return, by t, E max_i (lambda_i - pi_i)^2, and E max_i (nu_i - 1/(N pi_i))^2 where everyone has been seen."""
     pi, counts = stationary(WEIGHTS, separation).pi, np.zeros((replicas, GROUPS))
-    found: dict[str, Any] = {"frequencies": {}, "weights": {}, "all_seen": {}}
+    figures: dict[str, Any] = {"frequencies": {}, "weights": {}, "all_seen": {}}
     for t, group in enumerate(participations(separation, max(rounds), replicas), start=1):
         counts[np.arange(replicas), group] += 1.0
         if t in rounds:
             seen = counts.min(axis=1) > 0
             of_clients = (counts / t - pi) / COHORT  # a group's share is that of COHORT clients
-            found["frequencies"][str(t)] = mean_and_half((of_clients**2).max(axis=1))
+            figures["frequencies"][str(t)] = mean_and_half((of_clients**2).max(axis=1))
             off = (t / counts[seen] - 1.0 / pi) / GROUPS
-            found["weights"][str(t)] = mean_and_half((off**2).max(axis=1)) if seen.sum() > 1 else None
-            found["all_seen"][str(t)] = float(seen.mean())
-    return found
+            figures["weights"][str(t)] = mean_and_half((off**2).max(axis=1)) if seen.sum() > 1 else None
+            figures["all_seen"][str(t)] = float(seen.mean())
+    return figures
 
 
-def draw(found: dict[str, Any]) -> None:
+def draw(rates: dict[str, Any]) -> None:
     """Draw the errors of FedAvg and of Debiased FedAvg by T, and that of the counted frequencies by t."""
     figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
     colours = dict(zip(map(str, SEPARATIONS), mpl.colormaps["viridis"](np.linspace(0.0, 0.88, 5)), strict=True))
-    counted = {r: own["frequencies"] for r, own in found["lemma_2"].items()}
+    counted = {r: figures["frequencies"] for r, figures in rates["lemma_2"].items()}
     error, panels = "E |∇F|² of an iterate", dict(zip((*OPTIMIZERS, "counts"), axes, strict=True))
-    for name, errors, power in (*((name, found["error"][name], 0.5) for name in OPTIMIZERS), ("counts", counted, 1.0)):
-        for r, own in errors.items():
-            middle, half = np.array([*own.values()]).T
-            panels[name].errorbar([*map(int, own)], middle, half, color=colours[r], label=f"R = {r}", capsize=2)
+    for name, errors, power in (*((name, rates["error"][name], 0.5) for name in OPTIMIZERS), ("counts", counted, 1.0)):
+        for r, by_rounds in errors.items():
+            middle, half = np.array([*by_rounds.values()]).T
+            panels[name].errorbar([*map(int, by_rounds)], middle, half, color=colours[r], label=f"R = {r}", capsize=2)
         x, first = np.array([*map(int, errors["0"])]), next(iter(errors["0"].values()))[0]
         falling = {"color": "0.5", "linestyle": "--", "linewidth": 1.0, "label": f"slope \N{MINUS SIGN}{power:g}"}
         panels[name].plot(x, 1.2 * first * (x[0] / x) ** power, **falling)
@@ -165,7 +165,7 @@ def draw(found: dict[str, Any]) -> None:
         panels[name].legend(fontsize=8)
         panels[name].grid(alpha=0.3)
         panels[name].spines[["top", "right"]].set_visible(False)
-    for r, (level, _) in found["floor"].items():
+    for r, (level, _) in rates["floor"].items():
         if level > NONE:
             axes[0].axhline(level, color=colours[r], linestyle=":", linewidth=1.0)
     axes[0].set(title="FedAvg; dotted: its floor, computed")
@@ -177,16 +177,16 @@ def draw(found: dict[str, Any]) -> None:
 def running() -> dict[str, list[float]]:
     """Return the L1 distance of running frequencies from their limit after 100 rounds, with half of its interval."""
     weights = build_population(Scenario.load(SCENARIOS / "paper" / "convergence.fedsim.yaml")).weight
-    found = {}
+    distances = {}
     for separation in (0, 5, 20, 50, 80, 95):
         limit = convergence(weights, separation, rounds=300).limit
         counts = running_frequencies(weights, separation, rounds=300, limit=limit)
-        found[str(separation)] = [float(counts.l1[99]), 1.96 * float(counts.standard_error[99])]
-    return found
+        distances[str(separation)] = [float(counts.l1[99]), 1.96 * float(counts.standard_error[99])]
+    return distances
 
 
 def measure_rates() -> None:
     """Measure all, draw it, and keep what the pages quote."""
-    found = theorems() | {"lemma_2": {str(r): counting(r) for r in SEPARATIONS[:-1]}, "running": running()}
-    write_store("rates", found)
-    draw(found)
+    rates = theorems() | {"lemma_2": {str(r): counting(r) for r in SEPARATIONS[:-1]}, "running": running()}
+    write_store("rates", rates)
+    draw(rates)

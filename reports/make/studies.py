@@ -102,10 +102,10 @@ WHAT_IFS = {
     ),
     "per-client-separation": WhatIf("learning-per-client-separation", BIASES),
     **{
-        f"chasing-{law}-{r}": WhatIf(
-            "chasing-loss", CHASING, (f"server.selection={law}", f"population.*.separation={r}"), range(1, 9)
+        f"chasing-{rule}-{r}": WhatIf(
+            "chasing-loss", CHASING, (f"server.selection={rule}", f"population.*.separation={r}"), range(1, 9)
         )
-        for law in ("uniform", "oort", "power_of_choice", "loss_proportional", "refl")
+        for rule in ("uniform", "oort", "power_of_choice", "loss_proportional", "refl")
         for r in (0, 20)
     },
     "drop-outs": WhatIf("learning-drop-outs", BIASES),

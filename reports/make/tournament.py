@@ -37,9 +37,9 @@ LEAST = 1e-6  # distances below are not told apart
 
 def results(sweep: str = "tournament") -> Trials:
     """Return the trials of the methods."""
-    found = by_optimizer(kept_sweep(sweep))
-    assert found is not None
-    return found
+    trials = by_optimizer(kept_sweep(sweep))
+    assert trials is not None
+    return trials
 
 
 def regimes() -> list[str]:
@@ -47,16 +47,16 @@ def regimes() -> list[str]:
     return list(kept_sweep("tournament").texts("name"))
 
 
-def figures(found: Trials) -> Floats:
+def figures(trials: Trials) -> Floats:
     """Return what methods are compared by, (methods, regimes, seeds)."""
-    own = [found.samples(in_case(found.meta["figure"], case)) for case in found.meta["cases"]]
-    return np.stack(own, axis=1)
+    values = [trials.samples(in_case(trials.meta["figure"], case)) for case in trials.meta["cases"]]
+    return np.stack(values, axis=1)
 
 
-def by_regime(found: Trials) -> list[list[str]]:
+def by_regime(trials: Trials) -> list[list[str]]:
     """Return a row for each regime: who wins within each memory, who ties, and the distance of the first."""
-    rows, kinds, means = list[list[str]](), found.settings["kind"], figures(found).mean(axis=2)
-    for case, (regime, cells) in enumerate(zip(regimes(), winners(found), strict=True)):
+    rows, kinds, means = list[list[str]](), trials.settings["kind"], figures(trials).mean(axis=2)
+    for case, (regime, cells) in enumerate(zip(regimes(), winners(trials), strict=True)):
         texts = []
         for best in cells:
             ties = [f"`{kinds[row]}`" for row in best]
@@ -70,40 +70,40 @@ def _distance(value: float) -> str:
     return f"< {number(LEAST, 1)}" if value < LEAST else number(value, 1 if value < 1e-3 else 2)
 
 
-def sentences(found: Trials) -> list[str]:
+def sentences(trials: Trials) -> list[str]:
     """Say who wins how often within each memory."""
-    cells, kinds, said = winners(found), found.settings["kind"].to_list(), list[str]()
+    cells, kinds, lines = winners(trials), trials.settings["kind"].to_list(), list[str]()
     for column, words in enumerate(MEMORY):
-        often = Counter(kinds[row] for own in cells for row in own[column])
+        often = Counter(kinds[row] for regime in cells for row in regime[column])
         most = max(often.values())
         top = [f"`{kind}`" for kind in kinds if often[kind] == most]
         are = "is" if len(top) == 1 else "are"
-        said.append(f"{words}: {listing(top)} {are} best or tied in {most} of {len(cells)} regimes.")
-    return said
+        lines.append(f"{words}: {listing(top)} {are} best or tied in {most} of {len(cells)} regimes.")
+    return lines
 
 
-def _against_plain(found: Trials) -> tuple[Floats, Bools, Bools]:
+def _against_plain(trials: Trials) -> tuple[Floats, Bools, Bools]:
     """Return mean ratios to `PLAIN`, (`TUNED`, regimes), and where figures are significantly less or more."""
-    logs = dict(zip(found.settings["optimizer"], np.log(figures(found)), strict=True))
+    logs = dict(zip(trials.settings["optimizer"], np.log(figures(trials)), strict=True))
     apart = np.stack([logs[name] - logs[PLAIN] for name in TUNED])
     mean, p = apart.mean(axis=2), paired(apart, np.zeros(apart.shape[2])).p
     differs = rejected(p.ravel()).reshape(p.shape)
     return np.exp(mean), differs & (mean < 0), differs & (mean > 0)
 
 
-def debiased(found: Trials) -> list[list[str]]:
+def debiased(trials: Trials) -> list[list[str]]:
     """Return a row for each way to tune Debiased FedAvg: its distance against the paper's, and in how many regimes."""
-    (ratio, less, more), convex = _against_plain(found), [regime != NETWORK for regime in regimes()]
+    (ratio, less, more), convex = _against_plain(trials), [regime != NETWORK for regime in regimes()]
     typical = np.exp(np.log(ratio[:, convex]).mean(axis=1))
     every = zip(TUNED.values(), typical, less.sum(axis=1), more.sum(axis=1), strict=True)
     return [[words, number(float(mean), 2), str(fewer), str(greater)] for words, mean, fewer, greater in every]
 
 
-def recommended(found: Trials) -> str:
+def recommended(trials: Trials) -> str:
     """Say which of Debiased FedAvg's options help significantly, and where."""
-    _, less, _ = _against_plain(found)
-    means, names, better = figures(found).mean(axis=2), regimes(), list[str]()
-    of = dict(zip(found.settings["optimizer"], means, strict=True))
+    _, less, _ = _against_plain(trials)
+    means, names, better = figures(trials).mean(axis=2), regimes(), list[str]()
+    of = dict(zip(trials.settings["optimizer"], means, strict=True))
     for row, case in zip(*np.nonzero(less[:-1]), strict=True):  # all but known frequencies
         option = [*TUNED][row]
         now, was = (number(float(of[name][case]), 3) for name in (option, PLAIN))

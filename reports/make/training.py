@@ -26,8 +26,8 @@ SHARES = (0.05, 0.02, 0.01)  # of uniform participation's descent: how near to i
 def losses_of(result: Result, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the evaluated losses of an optimizer, and the rounds that were over then."""
     assert result.learning is not None
-    own = result.learning.filter(optimizer=name)
-    return own["loss"].to_numpy(), own["round"].to_numpy() + 1
+    rows = result.learning.filter(optimizer=name)
+    return rows["loss"].to_numpy(), rows["round"].to_numpy() + 1
 
 
 def loss_record(result: Result, name: str) -> Record:
@@ -62,8 +62,8 @@ class Draws:
         scenario, records = paper(self.scenario, asked), list[Record]()
         if self.over_draws:
             for draw in range(1, count + 1):
-                found = self._records(scenario.with_values({"learning.problem.data_seed": draw}), [draw])
-                records += [{"draw": draw} | each for each in found]
+                of_draw = self._records(scenario.with_values({"learning.problem.data_seed": draw}), [draw])
+                records += [{"draw": draw} | each for each in of_draw]
         else:
             records += self._records(scenario, range(count))
         return {"scenario": self.scenario, "rounds": self.rounds, "records": records}

@@ -61,7 +61,7 @@ def found_in(decision: Path, scenario: Scenario) -> list[Record]:
     columns |= dict(zip(("loss", "half"), interval(values), strict=True)) | {"standing": standings(trials)}
     columns |= {name: interval(trials.samples(metric)).mean for name, metric in means.items()}
     columns |= {path.rpartition(".0.")[2]: trials.numbers(path) for path in trials.tuned}
-    return [{name: _short(own[row]) for name, own in columns.items()} for row in range(len(trials.names))]
+    return [{name: _short(column[row]) for name, column in columns.items()} for row in range(len(trials.names))]
 
 
 def _least(scenario: Scenario, seed: int) -> float:
@@ -89,7 +89,7 @@ def table_of() -> str:
         words = ", ".join((case["problem"], case["mechanism"], *more))
         rows.setdefault(words, {})[case["epsilon"]] = f"{losses} at {_r(best)}{ties}"
     head = ("", *(f"epsilon {epsilon}" for epsilon in EPSILONS))
-    return table(head, [[words, *(own.get(each, "") for each in EPSILONS)] for words, own in rows.items()])
+    return table(head, [[words, *(cells.get(each, "") for each in EPSILONS)] for words, cells in rows.items()])
 
 
 def sentence() -> str:
@@ -117,7 +117,7 @@ def regions() -> str:
     tied = [[_r(each) for each in case["settings"] if each["standing"] in {"best", "tied"}] for case in cases]
     phones = scenario_of(cases[0]).model_dump(mode="json")["population"]
     nights = listing([f"{100 * each['availability']['charging']['night']['chance']:.0f} %" for each in phones])
-    at_0, at_best = (listing([number(each, 2) for each in own]) for own in zip(*above, strict=True))
+    at_0, at_best = (listing([number(each, 2) for each in losses]) for losses in zip(*above, strict=True))
     epsilons, least, most = [f"{case['epsilon']}" for case in cases], min(map(min, tied)), max(map(max, tied))
     return (
         f"With regions whose phones charge in {nights} of nights (`which-r-regions`), the best R is "

@@ -19,7 +19,7 @@ from fedsim.common.keyed import Stream
 from fedsim.population.distributions import distribution
 from fedsim.population.sources import propensity
 from fedsim.scenario.habits import Habits
-from fedsim.scenario.model import Model
+from fedsim.scenario.strict import Model
 
 MS = timedelta(milliseconds=1)
 HOUR = 3_600_000

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from fedsim.availability.batch import Batch
 from fedsim.availability.civil import Place
-from fedsim.availability.habits.model import HabitsAvailability
-from fedsim.availability.models import build_model
+from fedsim.availability.habits.together import HabitsAvailability
+from fedsim.availability.kinds import build_model
 from fedsim.common.instants import DAY, HOUR
 from fedsim.common.keyed import Purpose, stream
 from fedsim.scenario.habits import Habits

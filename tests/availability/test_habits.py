@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedsim.availability import AvailabilityModel, Place, available_at, between, conditions, intervals
-from fedsim.availability.habits.model import HabitsAvailability
+from fedsim.availability.habits.together import HabitsAvailability
 from fedsim.common.instants import each_to_seconds
 from fedsim.common.keyed import Purpose, stream
 from fedsim.population.sources import propensity

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.availability import Place
-from fedsim.availability.habits.batch import HabitsBatch
-from fedsim.availability.habits.model import HabitsAvailability
+from fedsim.availability.habits.many import HabitsBatch
+from fedsim.availability.habits.together import HabitsAvailability
 from fedsim.common.instants import DAY, FOREVER
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.reasons import REASON_OF

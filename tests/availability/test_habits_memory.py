@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from fedsim.availability.civil import Place
-from fedsim.availability.habits.batch import HabitsBatch
-from fedsim.availability.models import availability_models
+from fedsim.availability.habits.many import HabitsBatch
+from fedsim.availability.kinds import availability_models
 from fedsim.common.instants import DAY
 from fedsim.common.keyed import Purpose, stream
 from fedsim.log.journal import Journal

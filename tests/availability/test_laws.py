@@ -10,7 +10,7 @@ from scipy.stats import norm
 from fedsim.availability.habits.days import TABLE_SIZE, law_value, quantile_table
 from fedsim.common.compiled import compiled
 from fedsim.population.distributions import Distribution, distribution
-from fedsim.population.distributions.laws import (
+from fedsim.population.distributions.families import (
     Constant,
     Exponential,
     Lognormal,

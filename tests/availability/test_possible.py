@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.availability import Place
-from fedsim.availability.habits import batch as habits_batch
-from fedsim.availability.habits.batch import HabitsBatch
-from fedsim.availability.habits.model import HabitsAvailability
+from fedsim.availability.habits import many as habits_batch
+from fedsim.availability.habits.many import HabitsBatch
+from fedsim.availability.habits.together import HabitsAvailability
 from fedsim.availability.population import PopulationAvailability, population_availability
 from fedsim.common.arrays import Bools
 from fedsim.common.instants import DAY

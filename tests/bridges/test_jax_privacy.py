@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedsim.bridges.cohorts import read_schedule
+from fedsim.bridges.schedules import read_schedule
 from fedsim.common.errors import RunError
 from fedsim.run.simulate import simulate
 from tests.bridges.test_cohorts import BUFFERED, SKIPPED

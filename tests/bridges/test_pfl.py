@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fedsim.bridges.cohorts import read_schedule
+from fedsim.bridges.schedules import read_schedule
 from fedsim.common.errors import RunError
 from fedsim.run.privacy import mechanism_data, promises
 from fedsim.run.simulate import simulate

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedsim
-from fedsim.bridges.cohorts import read_schedule
+from fedsim.bridges.schedules import read_schedule
 from fedsim.common.arguments import check_local
 from fedsim.common.files import sole_writer, write_text
 from fedsim.trials.results import read_results

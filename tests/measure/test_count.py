@@ -14,8 +14,8 @@ from fedsim.log import with_staleness
 from fedsim.log.recorder import InMemoryLog
 from fedsim.measure.contributions import contributions
 from fedsim.measure.count import Counted, count_log
+from fedsim.measure.frequencies import l1
 from fedsim.measure.noise import SpanCounts
-from fedsim.measure.participation import l1
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log

@@ -16,11 +16,11 @@ from fedsim.common.errors import StalledError
 from fedsim.common.files import write_table
 from fedsim.log.journal import AnyLog
 from fedsim.log.recorder import InMemoryLog
+from fedsim.measure.frequencies import clients_table, gini, jain, l1
 from fedsim.measure.grammar import parse_condition
 from fedsim.measure.metrics import count_of, describe, listed, measure
 from fedsim.measure.metrics.metric import Setting
 from fedsim.measure.noise import by_chance
-from fedsim.measure.participation import clients_table, gini, jain, l1
 from fedsim.population import Population, build_population
 from fedsim.run.evaluate import setting_of
 from fedsim.run.federation import PreparedFederation

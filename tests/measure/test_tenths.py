@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from fedsim.availability.population import strata
 from fedsim.availability.shocks import availability_of
 from fedsim.common.instants import DAY
+from fedsim.measure.frequencies import available_time
 from fedsim.measure.limits import UnknownMetricError, find_metric
 from fedsim.measure.metrics.participation import tenths
-from fedsim.measure.participation import available_time
 from fedsim.population import build_population
 from fedsim.run.simulate import simulate
 from fedsim.scenario import Scenario

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from fedsim import simulate
 from fedsim.common.arrays import Floats, Ints
-from fedsim.measure.participation import gini
+from fedsim.measure.frequencies import gini
 from fedsim.measure.verdict import share_variance
 from fedsim.pages.bias import bias_of
 from fedsim.pages.charts import Chart

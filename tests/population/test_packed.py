@@ -11,7 +11,7 @@ from fedsim.availability.trace import TraceError, read_rows
 from fedsim.common import memory
 from fedsim.learning.data import samples as arrays
 from fedsim.learning.failures import LearningError
-from fedsim.population import files
+from fedsim.population import client_files as files
 from fedsim.scenario.sources import Column
 
 ROWS = b"p\n" + b"1.5\n" * 12

@@ -13,7 +13,7 @@ import pytest
 from fedsim.common.errors import Mistake, ScenarioError
 from fedsim.learning import LearningError
 from fedsim.learning.data import samples as arrays
-from fedsim.population import files as columns
+from fedsim.population import client_files as columns
 from fedsim.run import budget
 from fedsim.run.preflight import preflight
 from fedsim.run.simulate import simulate

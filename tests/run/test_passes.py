@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from fedsim.availability import models
+from fedsim.availability import kinds as models
 from fedsim.common import files
 from fedsim.measure.metrics import METRICS
 from fedsim.run.files import Provenance

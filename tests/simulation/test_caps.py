@@ -13,7 +13,7 @@ from fedsim import simulate
 from fedsim.common.errors import ScenarioError, StalledError
 from fedsim.measure.contributions import contributions
 from fedsim.population import build_population
-from fedsim.population.columns import UNCAPPED
+from fedsim.population.quantities import UNCAPPED
 from fedsim.privacy.bounds import enforced_bounds
 from fedsim.run.preflight import preflight
 from fedsim.scenario import Scenario

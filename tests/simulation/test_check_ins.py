@@ -10,8 +10,8 @@ from fedsim.availability.population import strata
 from fedsim.availability.shocks import availability_of
 from fedsim.common.instants import HOUR
 from fedsim.common.keyed import Purpose, stream
+from fedsim.measure.frequencies import clients_table
 from fedsim.measure.metrics import count_of, measure
-from fedsim.measure.participation import clients_table
 from fedsim.population import build_population
 from fedsim.run.evaluate import setting_of
 from fedsim.run.federation import PreparedFederation

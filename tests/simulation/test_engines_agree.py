@@ -17,8 +17,8 @@ from fedsim.availability.population import strata
 from fedsim.common.errors import StalledError
 from fedsim.common.keyed import Stream
 from fedsim.log import GAUGE_COUNTS, fingerprint
+from fedsim.measure.frequencies import clients_table
 from fedsim.measure.metrics import count_of, measure
-from fedsim.measure.participation import clients_table
 from fedsim.population import build_population
 from fedsim.run.evaluate import setting_of
 from fedsim.run.federation import PreparedFederation

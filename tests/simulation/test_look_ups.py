@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.availability.habits.batch import HabitsBatch
+from fedsim.availability.habits.many import HabitsBatch
 from fedsim.common.arrays import Bools, Ints
 from fedsim.population import build_population
 from fedsim.scenario import Scenario

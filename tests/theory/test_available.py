@@ -13,7 +13,7 @@ from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError, ScenarioError
 from fedsim.learning import LearningError, build_optimizer, frequencies
 from fedsim.learning.optimizers.debiased_fedavg import OracleWeighted
-from fedsim.measure.participation import available_time
+from fedsim.measure.frequencies import available_time
 from fedsim.population import Population
 from fedsim.run.preflight import preflight
 from fedsim.selection import RULES

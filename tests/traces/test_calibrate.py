@@ -93,7 +93,7 @@ def test_what_was_planted_comes_back(tmp_path: Path, seed: int) -> None:
         assert parse_duration(train["median"]) == pytest.approx(median, rel=0.05)
         assert train["sigma"] == pytest.approx(sigma, rel=0.05)
         assert group["session"].get("fails", {"per_hour": 0})["per_hour"] < 0.02  # drop-outs are the end of check-ins
-        assert found.found[group["name"]]["availability"]["ends_per_hour"] == pytest.approx(1 / on, rel=0.05)
+        assert found.evidence[group["name"]]["availability"]["ends_per_hour"] == pytest.approx(1 / on, rel=0.05)
         for side, planted in (("on", on), ("off", off)):
             assert parse_duration(availability[side]["mean"]) == pytest.approx(planted * HOUR, rel=0.05)
         assert group["weight"]["median"] == pytest.approx(np.exp(6), rel=0.05)
@@ -108,7 +108,7 @@ def test_what_another_system_did_comes_back(tmp_path: Path) -> None:
         meant = {word: how for how, word in pairs(production.OUTCOMES).items()}
         log = log_at(tmp_path / "log.csv", columns=pairs(f"{production.COLUMNS},round=round"), outcomes=meant)
         found = calibrate(log, import_trace(tmp_path / "there.csv", base=log.base).trace)
-        told = " ".join(found.said)
+        told = " ".join(found.notes)
         assert all(
             words in told for words in ("milliseconds since 1970", "repeat others", "some check-ins are missing")
         )
@@ -116,7 +116,7 @@ def test_what_another_system_did_comes_back(tmp_path: Path) -> None:
         for name, (size, median, sigma) in production.CLASSES.items():
             groups, about = (
                 [g for g in found.scenario["population"] if g["name"].startswith(f"{name} in ")],
-                found.found[name],
+                found.evidence[name],
             )
             assert {g["time_zone"] for g in groups} == {*production.ZONES}
             assert sum(g["devices"] for g in groups) == size
@@ -171,7 +171,7 @@ def test_habits_are_chosen_where_they_predict_better(tmp_path: Path) -> None:
     sessions.with_columns(outcome=pl.lit("reported")).write_csv(tmp_path / "log.csv")
     log = log_at(tmp_path / "log.csv", base=START)
     found = calibrate(log, import_trace(tmp_path / "checkins.csv", base=START).trace)
-    held_out = found.found["devices"]["availability"]["held_out"]
+    held_out = found.evidence["devices"]["availability"]["held_out"]
     assert held_out["habits"] < held_out["renewal"] / 2
     (group,) = found.scenario["population"]
     assert Habits.model_validate(group["availability"]).charging.night.plug_in == pytest.approx(22 * HOUR, abs=900)

@@ -17,8 +17,8 @@ from fedsim.traces.calibrate import _with_causes, by_hour, calibrate
 from fedsim.traces.fit_habits import _spread
 from fedsim.traces.fit_renewal import lengths_on_and_off
 from fedsim.traces.imports import import_trace, write_trace
+from fedsim.traces.log_rounds import rounds_told, server_of
 from fedsim.traces.logs import SessionLog, read_log
-from fedsim.traces.rounds import rounds_told, server_of
 from tests.command import fedsim
 from tests.production import COLUMNS, DAY, HOUR, OUTCOMES, START, Production, log_in, named, stamped
 
@@ -110,7 +110,7 @@ def test_a_client_has_one_class_and_zone(tmp_path: Path) -> None:
     made = calibrate(read(tmp_path / "log.csv", **BASE))
     assert sum(group["devices"] for group in made.scenario["population"]) == 20
     assert made.scenario["population"][0]["time_zone"] == "Asia/Kolkata"
-    assert "have more than one class" in " ".join(made.said)
+    assert "have more than one class" in " ".join(made.notes)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_weights_of_zero_are_not_dropped(tmp_path: Path) -> None:
     log = read(tmp_path / "log.csv", **BASE)
     made = calibrate(log)
     assert "weight" not in made.scenario["population"][0]
-    assert made.found["devices"]["weight"] == {"none": 40}
+    assert made.evidence["devices"]["weight"] == {"none": 40}
     done = fedsim("calibrate", tmp_path / "log.csv", "--base", "2026-01-05T00:00:00Z")
     assert "40 of 80 clients have 0, which no scenario has: it is left out" in done.stderr
 
@@ -167,7 +167,7 @@ def test_the_server_is_read_from_the_rounds(tmp_path: Path) -> None:
 def test_late_reports_show_how_long_they_took(tmp_path: Path, deadline: float) -> None:
     """They were read as cut: median 83 and sigma 0.85 with a deadline of 60 s."""
     log = production(tmp_path, seed=3, days=3, classes={"phone": (120, 60.0, 0.5)}, cohort=10, deadline=deadline)
-    duration = calibrate(log).found["phone"]["duration"]
+    duration = calibrate(log).evidence["phone"]["duration"]
     assert duration["median"] == pytest.approx(60.0, rel=0.05)
     assert duration["sigma"] == pytest.approx(0.5, rel=0.05)
     assert log.table["how"].value_counts()["count"].to_numpy().min() > 0.01 * len(log.table)  # late ones too
@@ -184,10 +184,12 @@ def test_drop_outs_have_two_causes(tmp_path: Path) -> None:
     log = read(tmp_path / "log.csv", columns=named(COLUMNS), outcomes=meant)
     trace = import_trace(tmp_path / "checkins.csv", base=log.base).trace
     made, alone = calibrate(log, trace), calibrate(log)
-    low, high = made.found["phone"]["intervals"]["per_hour"]
+    low, high = made.evidence["phone"]["intervals"]["per_hour"]
     assert low < 0.5 < high
     assert made.scenario["population"][0]["session"]["fails"]["per_hour"] == pytest.approx(0.5, rel=0.2)
-    assert alone.scenario["population"][0]["session"]["fails"]["per_hour"] > 1.2 * made.found["phone"]["fails_per_hour"]
+    assert (
+        alone.scenario["population"][0]["session"]["fails"]["per_hour"] > 1.2 * made.evidence["phone"]["fails_per_hour"]
+    )
 
 
 def test_check_ins_that_are_missing_are_noticed(tmp_path: Path) -> None:

@@ -121,8 +121,8 @@ class ParticipationAccountant:
             raise ValueError(
                 f"the state was made with {state.get('promise')}, and this accountant has {self._promise()}"
             )
-        found: Any = state.get("releases")
-        self._releases = [Release(number, multiplier) for number, multiplier in found]
+        releases: Any = state.get("releases")
+        self._releases = [Release(number, multiplier) for number, multiplier in releases]
 
     def _promise(self) -> dict[str, object]:
         return {
@@ -134,9 +134,9 @@ class ParticipationAccountant:
         }
 
     def _composed(self, event: GaussianPrivacyEvent, count: int) -> list[Release]:
-        known = self.config.population_size
-        if event.population_size != known:
-            raise ValueError(f"the event has population_size {event.population_size}, and the accountant {known}")
+        clients = self.config.population_size
+        if event.population_size != clients:
+            raise ValueError(f"the event has population_size {event.population_size}, and the accountant {clients}")
         if count < 1:
             raise ValueError(f"count is {count}; it must be at least 1")
         last = self.num_releases + count if self.round is None else self.round + 1

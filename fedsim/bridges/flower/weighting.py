@@ -17,7 +17,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
 
-from fedsim.bridges.flower.replay import CohortGrid, Partitions
+from fedsim.bridges.flower.of_schedule import CohortGrid, Partitions
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import RunError
 from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg, OracleWeighted
@@ -68,8 +68,8 @@ class _Weighted(FedAvg):
         _, scales = self._optimizer.prepare(deepcopy(self._state), self._cohort(server_round, expected))
         self._scales = dict(zip(expected, map(float, scales), strict=True))
         for node, message in zip(nodes, messages, strict=True):
-            own = ConfigRecord({**config, STEP_SCALE: self._scales.get(node, 1.0)})
-            message.content = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: own})
+            settings = ConfigRecord({**config, STEP_SCALE: self._scales.get(node, 1.0)})
+            message.content = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: settings})
         return messages
 
     def aggregate_train(
@@ -99,11 +99,11 @@ class _Weighted(FedAvg):
 
     def _check_scale(self, reply: Message) -> None:
         node = reply.metadata.src_node_id
-        sent, said = self._scales[node], next(iter(reply.content.metric_records.values())).get(STEP_SCALE)
-        if not isinstance(said, int | float) or abs(said - sent) > 1e-6 * sent:
+        sent, echo = self._scales[node], next(iter(reply.content.metric_records.values())).get(STEP_SCALE)
+        if not isinstance(echo, int | float) or abs(echo - sent) > 1e-6 * sent:
             raise RunError(
                 f"client {self._members[node]} was to multiply its step size by {sent:.6g} (config, {STEP_SCALE!r}), "
-                f"and the metrics of its reply say {STEP_SCALE!r}: {said!r}; a client that cannot scale its steps goes "
+                f"and the metrics of its reply say {STEP_SCALE!r}: {echo!r}; a client that cannot scale its steps goes "
                 "with scale='changes'"
             )
 
@@ -172,10 +172,10 @@ def _moved(arrays: ArrayRecord, replies: Sequence[RecordDict], weights: Floats) 
     records = [next(iter(each.array_records.values())) for each in replies]
     moved = {}
     for name, array in arrays.items():
-        own = array.numpy()
-        start = own.astype(np.float64)
+        values = array.numpy()
+        start = values.astype(np.float64)
         total = start.copy()
         for weight, record in zip(weights.tolist(), records, strict=True):
             total += weight * (record[name].numpy() - start)
-        moved[name] = Array(total.astype(own.dtype))
+        moved[name] = Array(total.astype(values.dtype))
     return ArrayRecord(moved)

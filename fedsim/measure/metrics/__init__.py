@@ -16,8 +16,8 @@ import polars as pl
 from fedsim.common.registry import Registry
 from fedsim.log.journal import AnyLog
 from fedsim.measure.count import Counted, Watch, count_log
+from fedsim.measure.frequencies import AvailableTime
 from fedsim.measure.metrics.metric import LEARNING, OF_JOBS, Measure, Measurement, Metric, RunPart, Setting
-from fedsim.measure.participation import AvailableTime
 
 _ROOM = "fedsim.measure.metrics"
 BUILTIN: Final = {

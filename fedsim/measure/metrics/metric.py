@@ -11,8 +11,8 @@ import polars as pl
 from fedsim.common.arrays import Floats
 from fedsim.common.files import slices
 from fedsim.measure.count import Counted
-from fedsim.measure.fleet import Taken
-from fedsim.measure.participation import AvailableTime
+from fedsim.measure.frequencies import AvailableTime
+from fedsim.measure.session_costs import Taken
 
 
 def updates_of(rounds: pl.DataFrame, *, buffered: bool) -> pl.Series:

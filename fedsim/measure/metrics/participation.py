@@ -6,10 +6,10 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Floats, Ints
+from fedsim.measure.frequencies import gini, jain, l1
 from fedsim.measure.metrics import metric_part
 from fedsim.measure.metrics.metric import RunPart, described
 from fedsim.measure.noise import by_chance
-from fedsim.measure.participation import gini, jain, l1
 
 TENTHS = 10
 

@@ -8,7 +8,7 @@ import polars as pl
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.formatting import count, duration, number, percent
 from fedsim.common.instants import time_unit
-from fedsim.measure.participation import gini
+from fedsim.measure.frequencies import gini
 from fedsim.pages.bias import Bias
 from fedsim.pages.charts import Chart, marks
 from fedsim.pages.charts.plot import POINTS, AxisLook, Rows, Rule, Series, line_plot, row_plot

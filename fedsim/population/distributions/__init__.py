@@ -13,26 +13,26 @@ from fedsim.common.arrays import Floats
 from fedsim.common.errors import PluginError
 from fedsim.common.registry import Findings, Registry
 from fedsim.population.distributions.distribution import Distribution, Quantiles
-from fedsim.population.distributions.laws import Constant
+from fedsim.population.distributions.families import Constant
 from fedsim.scenario.component import Choice, components
-from fedsim.scenario.model import Model
+from fedsim.scenario.strict import Model
 
 DISTRIBUTIONS: Final = Registry[Quantiles](
     "a law",
     Quantiles,
     {
-        "constant": "fedsim.population.distributions.laws:Constant",
-        "uniform": "fedsim.population.distributions.laws:Uniform",
-        "whole_uniform": "fedsim.population.distributions.laws:WholeUniform",
-        "roll_out": "fedsim.population.distributions.laws:RollOut",
-        "dirichlet": "fedsim.population.distributions.laws:Dirichlet",
-        "zipf": "fedsim.population.distributions.laws:Zipf",
-        "largest_zipf": "fedsim.population.distributions.laws:LargestZipf",
-        "exponential": "fedsim.population.distributions.laws:Exponential",
-        "weibull": "fedsim.population.distributions.laws:Weibull",
-        "lognormal": "fedsim.population.distributions.laws:Lognormal",
-        "pareto": "fedsim.population.distributions.laws:Pareto",
-        "mean_pareto": "fedsim.population.distributions.laws:MeanPareto",
+        "constant": "fedsim.population.distributions.families:Constant",
+        "uniform": "fedsim.population.distributions.families:Uniform",
+        "whole_uniform": "fedsim.population.distributions.families:WholeUniform",
+        "roll_out": "fedsim.population.distributions.families:RollOut",
+        "dirichlet": "fedsim.population.distributions.families:Dirichlet",
+        "zipf": "fedsim.population.distributions.families:Zipf",
+        "largest_zipf": "fedsim.population.distributions.families:LargestZipf",
+        "exponential": "fedsim.population.distributions.families:Exponential",
+        "weibull": "fedsim.population.distributions.families:Weibull",
+        "lognormal": "fedsim.population.distributions.families:Lognormal",
+        "pareto": "fedsim.population.distributions.families:Pareto",
+        "mean_pareto": "fedsim.population.distributions.families:MeanPareto",
     },
     offered=("count",),
     at="population.0.session.train",

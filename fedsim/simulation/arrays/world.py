@@ -16,7 +16,7 @@ from fedsim.simulation.check_ins import ConnectedAvailability
 from fedsim.simulation.clock import Clock, Turn
 from fedsim.simulation.endings import ABORTED, LATE, REPORTED, EndedSession, Limits
 from fedsim.simulation.selector import Selector
-from fedsim.simulation.world import World
+from fedsim.simulation.state import World
 
 
 class ArrayRound:

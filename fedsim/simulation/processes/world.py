@@ -20,7 +20,7 @@ from fedsim.simulation.cooldowns import NEVER
 from fedsim.simulation.endings import ABORTED, DROPPED, LATE, REPORTED, EndedSession
 from fedsim.simulation.processes.roster import GONE, IN_SESSION, NOT_CONNECTED, SPENT, Roster
 from fedsim.simulation.selector import Selector
-from fedsim.simulation.world import World
+from fedsim.simulation.state import World
 
 
 def condition(

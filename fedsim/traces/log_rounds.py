@@ -58,8 +58,8 @@ def rounds_told(log: SessionLog, server: Mapping[str, Any]) -> pl.DataFrame:
 
 def numbered(log: SessionLog) -> pl.DataFrame:
     """Return the sessions with a number of the round, by the instant of selection where the log has none."""
-    own = pl.col("round") if "round" in log.table.columns else pl.col("selected_s").rank("dense") - 1
-    return log.table.with_columns(round=own.cast(pl.Int32))
+    number = pl.col("round") if "round" in log.table.columns else pl.col("selected_s").rank("dense") - 1
+    return log.table.with_columns(round=number.cast(pl.Int32))
 
 
 def server_of(log: SessionLog, rounds: pl.DataFrame | None = None) -> tuple[dict[str, Any], list[str]]:
@@ -68,51 +68,51 @@ def server_of(log: SessionLog, rounds: pl.DataFrame | None = None) -> tuple[dict
     ``deadline_s`` is the deadline in seconds. `rounds` are those of `rounds_told`, or of a table that has ``closed_s``.
     """
     table = log.table.with_columns(length_s=pl.col("ended_s") - pl.col("selected_s"))
-    server, said = dict[str, Any](), list[str]()
+    server, notes = dict[str, Any](), list[str]()
     late, taken = (table.filter(outcome=how)["length_s"] for how in ("late", "reported"))
     if len(late):
         least, most = float(late.min() or 0.0), float(late.max() or 0.0)  # type: ignore[arg-type]
-        known = float(taken.filter(taken <= least).max() or 0.0)  # type: ignore[arg-type]
-        server["deadline_s"] = most if log.buffered else _roundest(known, least)
+        longest = float(taken.filter(taken <= least).max() or 0.0)  # type: ignore[arg-type]
+        server["deadline_s"] = most if log.buffered else _roundest(longest, least)
         server["deadline"] = format_duration(round(server["deadline_s"], 3))
         why = (
             "when sessions are given up"
             if log.buffered
-            else f"no report took longer than {known:.6g} s, and no late one less than {least:.6g} s"
+            else f"no report took longer than {longest:.6g} s, and no late one less than {least:.6g} s"
         )
-        said.append(f"deadline {server['deadline']}: {why}")
+        notes.append(f"deadline {server['deadline']}: {why}")
     if log.buffered:
-        return {"mode": "buffered", **_buffered(table), **server}, said
+        return {"mode": "buffered", **_buffered(table), **server}, notes
     if "round" not in table.columns:
-        said.append("the log has no column round: the cohort is a placeholder")
-        return {"cohort": 1, **server}, said
+        notes.append("the log has no column round: the cohort is a placeholder")
+        return {"cohort": 1, **server}, notes
     of_round = rounds_told(log, {"cohort": 1, **server}) if rounds is None else rounds
     sizes = of_round.filter(pl.col("selected") > 0)["selected"]
     wanted = _usual(sizes)
     filled = of_round.filter((pl.col("aborted") > 0) & (pl.col("outcome") != "stopped"))
     cohort = min(_usual(filled["reported"]) if len(filled) else wanted, wanted)
     share = float((sizes == wanted).mean() or 0.0)  # type: ignore[arg-type]
-    said.append(f"selected {wanted:,} in {share:.0%} of {len(of_round):,} rounds")
+    notes.append(f"selected {wanted:,} in {share:.0%} of {len(of_round):,} rounds")
     if len(filled):
         share = float((filled["reported"] == cohort).mean() or 0.0)  # type: ignore[arg-type]
-        said.append(
+        notes.append(
             f"cohort {cohort:,}: {share:.0%} of the {len(filled):,} rounds that aborted sessions had so many reports"
         )
     over = {} if wanted == cohort or not cohort else {"over_select": _over(wanted, cohort)}
     between = (of_round["selected_s"].shift(-1) - of_round["closed_s"]).drop_nulls()
     pause = max(0.0, float(between.quantile(_FEW, "lower") or 0.0))
     if pause >= 1e-3:
-        said.append(
+        notes.append(
             f"pause {format_duration(round(pause, 3))}: so long after a close, at least, the next round selects"
         )
     pauses = {"pause": format_duration(round(pause, 3))} if pause >= 1e-3 else {}
-    return {"cohort": max(cohort, 1), **over, **server, **pauses}, said
+    return {"cohort": max(cohort, 1), **over, **server, **pauses}, notes
 
 
 def _over(wanted: int, cohort: int) -> float:
     """Return by what to multiply a cohort, in few digits, so that as many are selected."""
-    found = (round(wanted / cohort, digits) for digits in range(1, 9))
-    return next((each for each in found if -int(-round(cohort * each, 9) // 1) == wanted), wanted / cohort)
+    factors = (round(wanted / cohort, digits) for digits in range(1, 9))
+    return next((each for each in factors if -int(-round(cohort * each, 9) // 1) == wanted), wanted / cohort)
 
 
 def _buffered(table: pl.DataFrame) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def _usual(counts: pl.Series) -> int:
 def _roundest(low: float, high: float) -> float:
     """Return the roundest number of seconds in (low, high], the middle where none is."""
     for step in _ROUND_S:
-        found = high // step * step
-        if found > low:
-            return found
+        rounded = high // step * step
+        if rounded > low:
+            return rounded
     return (low + high) / 2

@@ -105,13 +105,14 @@ def as_schedule(schedule: Schedule | str | os.PathLike[str]) -> Schedule:
 
     Raises a `RunError` as `read_schedule` does, or if reports count for later versions: it is of a buffered server.
     """
-    found = schedule if isinstance(schedule, Schedule) else read_schedule(schedule)
-    if found.buffered:
+    if not isinstance(schedule, Schedule):
+        schedule = read_schedule(schedule)
+    if schedule.buffered:
         raise RunError(
-            f"the schedule of {found.about.get('name')!r} is that of a buffered server: its reports count for later "
+            f"the schedule of {schedule.about.get('name')!r} is that of a buffered server: its reports count for later "
             "versions than they began from, and this framework trains in rounds; take a scenario whose server does too"
         )
-    return found
+    return schedule
 
 
 def participations_of(rounds: Iterable[Ints]) -> Iterator[tuple[int, int, int, float]]:
@@ -152,20 +153,20 @@ def _read_csv(file: Path) -> tuple[Any, list[_Row]]:
         old = first.startswith("# ")  # as version 0.2 wrote it
         about, above = json.loads(first[2:] if old else "null"), int(old)
         columns = COLUMNS if old else (*COLUMNS, ABOUT)
-        found = csv.reader(lines if old else chain([first], lines))
-        if tuple(next(found, ())) != columns:
+        reader = csv.reader(lines if old else chain([first], lines))
+        if tuple(next(reader, ())) != columns:
             raise ValueError(f"line {1 + above} is not {','.join(columns)}")
         kinds = (int, float, int, int, str, float, int)
         rows: list[_Row] = []
-        for row in found:
+        for row in reader:
             if len(row) != len(columns):
-                raise ValueError(f"line {found.line_num + above} has {len(row)} fields, not {len(columns)}")
+                raise ValueError(f"line {reader.line_num + above} has {len(row)} fields, not {len(columns)}")
             try:
                 about = json.loads(row[-1]) if not old and row[-1] else about
                 if any(row[: len(kinds)]):
                     rows.append(tuple(kind(text) if text else None for kind, text in zip(kinds, row, strict=False)))
             except ValueError as error:
-                raise ValueError(f"line {found.line_num + above}: {error}") from None
+                raise ValueError(f"line {reader.line_num + above}: {error}") from None
     return about, rows
 
 
@@ -200,7 +201,7 @@ def _checked(file: Path, about: Any, rows: list[_Row]) -> Schedule:
         if not _is_index(row[0], len(by_round)):
             raise RunError(f"{file}: there is a round {row[0]!r}, and rounds are 0 to {len(by_round) - 1}")
         by_round[row[0]].append(row)
-    return Schedule(about, tuple(_round(file, number, own, about["clients"]) for number, own in enumerate(by_round)))
+    return Schedule(about, tuple(_round(file, number, each, about["clients"]) for number, each in enumerate(by_round)))
 
 
 def _round(file: Path, number: int, rows: list[_Row], clients: int) -> Round:

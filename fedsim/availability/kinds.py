@@ -20,7 +20,7 @@ MODELS: Final = Registry[AvailabilityModel](
     {
         "always": "fedsim.availability.always:AlwaysAvailable",
         "renewal": "fedsim.availability.renewal:RenewalAvailability",
-        "habits": "fedsim.availability.habits.model:HabitsAvailability",
+        "habits": "fedsim.availability.habits.together:HabitsAvailability",
         "trace": "fedsim.availability.trace.recorded:TraceFile",
     },
     offered=("members", "earlier", "locate"),

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.bridges.cohorts import Schedule, as_schedule, read_schedule
 from fedsim.bridges.exports import export_schedule
+from fedsim.bridges.schedules import Schedule, as_schedule, read_schedule
 from fedsim.common.errors import RunError
 from fedsim.log import with_staleness
 from fedsim.run.run import Result

@@ -14,8 +14,8 @@ from fedsim.common.keyed import Stream
 from fedsim.scenario.habits import Charging, Condition, HabitDrift, Habits, Holiday, Idle, Network
 
 if TYPE_CHECKING:
-    from fedsim.availability.habits.batch import HabitsBatch
     from fedsim.availability.habits.days import TableBuilder
+    from fedsim.availability.habits.many import HabitsBatch
 
 _FIRST_WINDOW, _WINDOW = 2 * DAY, 4 * DAY  # each device of the process engine holds one
 
@@ -45,7 +45,7 @@ class HabitsAvailability(ExactModel):
     def batches(self, homes: Sequence[tuple[Place, Ints]], draws: Stream) -> "list[HabitsBatch]":
         """Return a batch for each place; they share the persons, so many places take no more memory."""
         # These load the compiler, which scenarios without habits do not need.
-        from fedsim.availability.habits.batch import HabitsBatch
+        from fedsim.availability.habits.many import HabitsBatch
         from fedsim.availability.habits.persons import Persons
 
         first = min(int(members.min()) for _, members in homes)

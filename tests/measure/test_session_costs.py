@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from fedsim.log.recorder import InMemoryLog
-from fedsim.measure.fleet import Taken
+from fedsim.measure.session_costs import Taken
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log

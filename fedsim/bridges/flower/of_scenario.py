@@ -15,8 +15,8 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
-from fedsim.bridges.cohorts import Round, Schedule
-from fedsim.bridges.flower.replay import Replay
+from fedsim.bridges.flower.of_schedule import Replay
+from fedsim.bridges.schedules import Round, Schedule
 from fedsim.common.errors import RunError
 from fedsim.run.live import live
 from fedsim.scenario import Scenario
@@ -43,13 +43,13 @@ class Live(Replay):
         wait_s: float = 60.0,
     ) -> None:
         self.fleet, self._loss, self._at = live(scenario), loss, 0
-        own = self.fleet.scenario
-        if own.server.buffer is not None and own.server.cooldown_from != "reported":
+        simulated = self.fleet.scenario
+        if simulated.server.buffer is not None and simulated.server.cooldown_from != "reported":
             raise RunError(
                 "two reports of a client may fill one buffer, and Flower takes one reply of a node: set "
                 "server.cooldown_from to reported"
             )
-        about = {"name": own.name, "clients": self.fleet.clients}
+        about = {"name": simulated.name, "clients": self.fleet.clients}
         super().__init__(strategy, Schedule(about, ()), wait_s=wait_s)
         self._models: dict[int, ArrayRecord] = {}
 
@@ -91,14 +91,14 @@ class Live(Replay):
         replies = list(replies)
         if self._models:
             self._follow(replies)
-        found = super().aggregate_train(server_round, replies)
+        aggregated = super().aggregate_train(server_round, replies)
         if needs_feedback(self.fleet.scenario.server.selection) and len(self._current.reporters):
             by_client = {
-                self._members[each.metadata.src_node_id]: self._told(each) for each in replies if each.has_content()
+                self._members[each.metadata.src_node_id]: self._loss_of(each) for each in replies if each.has_content()
             }
-            told = [by_client[client] for client in self._current.reporters.tolist()]
-            self._current.report([loss for loss, _ in told], samples=[samples for _, samples in told])
-        return found
+            losses = [by_client[client] for client in self._current.reporters.tolist()]
+            self._current.report([loss for loss, _ in losses], samples=[samples for _, samples in losses])
+        return aggregated
 
     def _follow(self, replies: list[Message]) -> None:
         """Make of each reply what it adds to the model that its client downloaded, added to the newest one."""
@@ -113,7 +113,7 @@ class Live(Replay):
                     reply.content[key] = _added(newest, begun, arrays)
         self._models = {version: each for version, each in self._models.items() if version >= self._current.oldest}
 
-    def _told(self, reply: Message) -> tuple[float, float]:
+    def _loss_of(self, reply: Message) -> tuple[float, float]:
         for record in reply.content.values():
             if isinstance(record, MetricRecord) and self._loss in record:
                 return float(record[self._loss]), float(record.get("num-examples", 1))
@@ -122,10 +122,10 @@ class Live(Replay):
 
     def _round(self, server_round: int) -> Round:
         if server_round != self._at:
-            found = next(self.fleet, None)
-            if found is None:
+            following = next(self.fleet, None)
+            if following is None:
                 raise RunError(f"the scenario ended after {self._at} rounds, and Flower asks for round {server_round}")
-            self._current, self._at = found, server_round
+            self._current, self._at = following, server_round
         now, buffered = self._current, self.fleet.scenario.server.buffer is not None
         which = now.arrivals if buffered else np.arange(len(now.clients))
         took_s = now.ended_s[which] - now.began_s[which]

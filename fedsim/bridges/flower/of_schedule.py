@@ -20,8 +20,8 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, 
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
-from fedsim.bridges.cohorts import Round, Schedule, as_schedule, participations_of
 from fedsim.bridges.flower.accountant import ParticipationAccountant
+from fedsim.bridges.schedules import Round, Schedule, as_schedule, participations_of
 from fedsim.common.errors import RunError
 from fedsim.privacy.bounds import ParticipationBounds
 
@@ -58,10 +58,10 @@ class Partitions:
         wanted, until = list(clients), time.monotonic() + self.wait_s
         while True:
             there = list(grid.get_node_ids())
-            found = self._nodes_of(there)
-            missing = [client for client in wanted if client not in found]
+            nodes = self._nodes_of(there)
+            missing = [client for client in wanted if client not in nodes]
             if not missing:
-                return {client: found[client] for client in wanted}
+                return {client: nodes[client] for client in wanted}
             if unknown := set(there) - self._clients.keys():
                 self._ask(grid, unknown)
             elif time.monotonic() > until:
@@ -81,13 +81,13 @@ class Partitions:
         return [self._clients[node] for node in nodes]
 
     def _nodes_of(self, nodes: Iterable[int]) -> dict[int, int]:
-        found: dict[int, int] = {}
+        by_client: dict[int, int] = {}
         for node in (each for each in nodes if each in self._clients):
             client = self._clients[node]
-            if client in found:
-                raise RunError(f"nodes {found[client]} and {node} both have partition {client}; each needs its own")
-            found[client] = node
-        return found
+            if client in by_client:
+                raise RunError(f"nodes {by_client[client]} and {node} both have partition {client}; each needs its own")
+            by_client[client] = node
+        return by_client
 
     def _ask(self, grid: Grid, nodes: Collection[int]) -> None:
         questions = [Message(RecordDict(), node, f"query.{PARTITION}") for node in sorted(nodes)]
@@ -194,8 +194,8 @@ class Replay(Strategy):
         for client in cohort.reporting.tolist():
             reply = by_client.get(client)
             if reply is None or reply.has_error():
-                said = "there is no reply" if reply is None else f"its reply is an error: {reply.error.reason}"
-                raise RunError(f"round {cohort.number}: client {client} reported in the schedule, and {said}")
+                problem = "there is no reply" if reply is None else f"its reply is an error: {reply.error.reason}"
+                raise RunError(f"round {cohort.number}: client {client} reported in the schedule, and {problem}")
             taken.append(reply)
         self.received.append(cohort.reporting.tolist())
         return self.strategy.aggregate_train(server_round, taken) if taken else (None, None)
@@ -225,11 +225,11 @@ class Replay(Strategy):
 
 def _with_inner(strategy: Any) -> list[Any]:
     """Return a strategy and those that it wraps, from the outside in."""
-    found = []
+    strategies = []
     while strategy is not None:
-        found.append(strategy)
+        strategies.append(strategy)
         strategy = getattr(strategy, "strategy", None)
-    return found
+    return strategies
 
 
 def _check_promise(schedule: Schedule, bounds: ParticipationBounds) -> None:
