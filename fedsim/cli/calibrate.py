@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Exit, Option
 
@@ -61,6 +61,7 @@ def calibrate_command(
 ) -> None:
     """Make a scenario of a federation's log: server, durations, failures, availability, weights, with evidence."""
     from fedsim.common.files import write_text
+    from fedsim.pages.backtest import figure_line
     from fedsim.run.backtest import backtest, lay_beside, since_until
     from fedsim.scenario import checked_text
     from fedsim.scenario.log import CHECK_IN_ROLES, ProductionLog
@@ -83,7 +84,11 @@ def calibrate_command(
             scenario = load_scenario(against, None, None, allow_plugins=False, allow_outside=False)
             judged = lay_beside(scenario, sessions, *since_until(sessions), time_zone, tolerance)
             _write_page(page, log, f"compared with {against}", judged)
-            _tell_judged(judged, check, as_json=as_json)
+            if as_json:
+                say_json([_as_dict(each) for each in judged])
+            for each in () if as_json else judged:
+                say(figure_line(each))
+            raise Exit(_code(judged, check))
         made = calibrate(sessions, trace, time_zone)
         asked_for = backtested or check is not None or page is not None
         judged = backtest(sessions, trace, time_zone, tolerance) if asked_for else []
@@ -94,7 +99,7 @@ def calibrate_command(
         say_json(data | ({"backtest": [_as_dict(each) for each in judged]} if judged else {}))
         raise Exit(_code(judged, check))
     lines = (line for name, about in made.evidence.items() for line in _lines(name, about))
-    for line in (*made.notes, *lines, *_told(judged)):
+    for line in (*made.notes, *lines, *map(figure_line, judged)):
         complain(f"# {line}")
     if out is not None:
         write_text(out, text)
@@ -110,24 +115,6 @@ def _write_page(page: Path | None, log: Path, setup: str, judged: "Sequence[Figu
     from fedsim.pages.page import write_answer
 
     complain(f"Report: {write_answer(backtest_answer(log.name, setup, judged), page)}")
-
-
-def _told(judged: "Sequence[Figure]") -> list[str]:
-    """Say each figure in a line."""
-    if not judged:
-        return []
-    from fedsim.pages.backtest import figure_line
-
-    return [figure_line(each) for each in judged]
-
-
-def _tell_judged(judged: "Sequence[Figure]", check: float | None, *, as_json: bool) -> NoReturn:
-    """Tell how a log compares with a scenario, and end."""
-    if as_json:
-        say_json([_as_dict(each) for each in judged])
-    for line in () if as_json else _told(judged):
-        say(line)
-    raise Exit(_code(judged, check))
 
 
 def _as_dict(figure: "Figure") -> dict[str, Any]:

@@ -22,7 +22,6 @@ _COLUMNS = ("separation", "method", "L1 uniform", "TV uniform", "max/min pi")
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _ANSWER_BYTES = 50  # memory of one client's number in an answer
 _BOUNDS, _BESIDE = ("separation", "cohort", "b", "k", "sensitivity"), ("rows of Z", "of mean", "L1 uniform")
-_NOT_MET = 1
 _ROUNDS = 1_000  # for which the deviation of counts is told
 
 
@@ -313,7 +312,7 @@ def _show_audit(audits: "Sequence[Audited]", as_json: bool) -> None:
         elif math.isinf(each.at_least):
             complain(f"note: {each.released} have the same noise: released together, their difference has none")
     if any(each.refuted for each in audits):
-        raise Exit(_NOT_MET)
+        raise Exit(1)
 
 
 def _show_check(check: "PromiseCheck", as_json: bool) -> None:
@@ -329,4 +328,4 @@ def _show_check(check: "PromiseCheck", as_json: bool) -> None:
     for sentence in check.broken:
         complain(f"broken: {sentence}")
     if check.broken:
-        raise Exit(_NOT_MET)
+        raise Exit(1)
