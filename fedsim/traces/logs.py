@@ -1,7 +1,7 @@
 """Logs of sessions as teams have them: CSV, also gzipped, Parquet or NDJSON, with columns and words of any name."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NoReturn
@@ -50,7 +50,6 @@ class SessionLog:
     table: pl.DataFrame
     columns: Mapping[str, str]  # of the file, by role
     notes: tuple[str, ...] = ()  # how it was read, and what was left out
-    dated: bool = field(default=True)  # whether its times are instants, and `base` is midnight before the first
 
     @property
     def buffered(self) -> bool:
@@ -102,7 +101,7 @@ class _Reader:
         """Return the log."""
         table = self._collected()
         words = table["outcome"].str.strip_chars().str.to_lowercase()
-        how, (times, base, dated) = self._meant(words), self._times(table.select("selected", "ended", "_place"))
+        how, (times, base) = self._meant(words), self._times(table.select("selected", "ended", "_place"))
         clients = table["client"].unique(maintain_order=True)
         codes = {"client": table["client"].cast(pl.Enum(clients)).to_physical().cast(pl.Int64)}
         codes |= {"how": how.cast(pl.Enum(HOWS)), "outcome": words.cast(pl.Enum(words.drop_nulls().unique().sort()))}
@@ -119,7 +118,7 @@ class _Reader:
         table = table.drop("_place")
         if not all(table[name].is_sorted() for name in order):
             table = table.sort(order, maintain_order=True)
-        return SessionLog(base, clients, table, self._names, tuple(self._notes), dated)
+        return SessionLog(base, clients, table, self._names, tuple(self._notes))
 
     def _collected(self) -> pl.DataFrame:
         texts = {"client", "outcome", "class", "time_zone"}
@@ -174,7 +173,7 @@ class _Reader:
             self._refuse(place[at], texts[at], f"{self._names[role]} must be a number, not {texts[at][:40]!r}")
         return numbers.alias(role)
 
-    def _times(self, written: pl.DataFrame) -> tuple[list[pl.Series], datetime, bool]:
+    def _times(self, written: pl.DataFrame) -> tuple[list[pl.Series], datetime]:
         """Return the two times in seconds since the base, and the base; the first note says how they were read."""
         places = written["_place"]
 
@@ -189,7 +188,7 @@ class _Reader:
             )
             raise TraceError(f"writes {ways}", str(self._path))
         kind, (selected, ended) = next(iter(kinds), "numeric"), [values for _, values in read]
-        base, dated = self._asked.base, True
+        base = self._asked.base
         if kind == "numeric":
             unit, since_1970, how = self._unit(selected, ended)
             selected, ended = (values / _UNITS[unit] for values in (selected, ended))
@@ -200,7 +199,7 @@ class _Reader:
                 message = f"has times in {_IN_WORDS[unit]} from an instant of its own; --base says from which one"
                 raise TraceError(message, str(self._path))
             self._notes.append(f"times: {_IN_WORDS[unit]} since {'1970' if since_1970 else 'the base'}{how}")
-            dated, second_0 = since_1970, 0.0 if since_1970 else None
+            second_0 = 0.0 if since_1970 else None
         else:
             words = {"civil": "dates without a zone, at the offset of the base", "zoned": "dates with a zone"}
             self._notes.append(f"times: {words[kind]}")
@@ -218,7 +217,7 @@ class _Reader:
             second_0 = (base.replace(tzinfo=UTC) if kind == "civil" else base).timestamp()
         assert base is not None, "numbers that are relative have one"
         both = {"selected_s": selected - (second_0 or 0.0), "ended_s": ended - (second_0 or 0.0)}
-        return [values.alias(name) for name, values in both.items()], base, dated
+        return [values.alias(name) for name, values in both.items()], base
 
     def _unit(self, selected: pl.Series, ended: pl.Series) -> tuple[str, bool, str]:
         """Return the unit of numbers, whether they count from 1970, and how that is known."""

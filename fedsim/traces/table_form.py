@@ -85,25 +85,18 @@ def _unpacked(path: Path) -> bytes:
     return data
 
 
-def read_foreign_table(
-    path: Path,
-    columns: Mapping[str, str] | None = None,
-    *,
-    lenient: bool = False,
-    says: Mapping[str, str] | None = None,
-) -> ForeignTable:
+def read_foreign_table(path: Path, columns: Mapping[str, str] | None = None, *, lenient: bool = False) -> ForeignTable:
     """Read a CSV or Parquet file.
 
     `columns` has the name of the column for each of `CHECK_IN_ROLES`; other columns are ignored. By default, and where
     one is not given: device, start_s, end_s and, if there are such, condition, seen_from_s, seen_to_s and cycle_s. A
-    time that cannot be read is a missing one if `lenient`. `says` has the words for roles in messages, if others.
-    Raises a `TraceError` with the row of what is wrong.
+    time that cannot be read is a missing one if `lenient`. Raises a `TraceError` with the row of what is wrong.
     """
     source = str(path)
     lazy, first = scan_table(path)
     try:
         schema = lazy.collect_schema()
-        names = _names(schema.names(), columns, source, says or {})
+        names = _names(schema.names(), columns, source)
         count = int(lazy.select(pl.len()).collect().item())
         if not 0 < count <= MOST_INTERVALS:
             raise TraceError(f"has {count:,} rows; 1 to {MOST_INTERVALS:,} are possible", source)
@@ -140,7 +133,7 @@ def read_foreign_table(
     return ForeignTable(rows, kind, kind == "numeric" and set(schema.names()) <= set(_USUAL.values()) and not columns)
 
 
-def _names(there: list[str], columns: Mapping[str, str] | None, source: str, says: Mapping[str, str]) -> dict[str, str]:
+def _names(there: list[str], columns: Mapping[str, str] | None, source: str) -> dict[str, str]:
     given = columns or {}
     names = {
         role: given.get(role, usual)
@@ -151,7 +144,7 @@ def _names(there: list[str], columns: Mapping[str, str] | None, source: str, say
         if name not in there:
             message = (
                 f"has no column {name!r}{did_you_mean(name, there)}; it has {', '.join(there)[:200]}. "
-                f"--columns {says.get(role, role)}=NAME says which one it is"
+                f"--columns {role}=NAME says which one it is"
             )
             raise TraceError(message, source)
     return names
