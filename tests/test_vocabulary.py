@@ -16,8 +16,10 @@ NAMED_OUTSIDE = {
     ("traces/fit.py", "laws"),  # a key of `fedsim trace fit --json`
     ("cli/separations.py", "law"),  # the option --law of `fedsim chain`
     ("run/chain.py", "law"),  # the argument of `fedsim.chain`
+    ("theory/", "law"),  # the argument of functions of `fedsim.theory`
+    ("run/live.py", "told"),  # the argument of `fedsim.live`, and what it is read from
 }
-"""Vague words that people write or read: keys, options, arguments of the Python interface."""
+"""Vague words that people write or read, by the beginnings of paths: keys, options, arguments in Python."""
 
 FOLLOWING = {
     "": "what people import, of the bridge of that name",
@@ -84,7 +86,8 @@ def vague_names(root: Path = ROOT) -> list[str]:
         f"{file}:{line}: {name}"
         for file, source in sources(root).items()
         for line, name in sorted(value_names(source))
-        if name.lstrip("_") in VAGUE and (file, name) not in NAMED_OUTSIDE
+        if name.lstrip("_") in VAGUE
+        and not any(file.startswith(place) and name == word for place, word in NAMED_OUTSIDE)
     ]
 
 
@@ -114,7 +117,7 @@ def test_values_are_called_by_nouns() -> None:
 
 def test_every_exception_is_needed() -> None:
     used = {(file, name) for file, source in sources(ROOT).items() for _, name in value_names(source)}
-    assert used >= NAMED_OUTSIDE
+    assert all(any(file.startswith(place) and name == word for file, name in used) for place, word in NAMED_OUTSIDE)
     stems = [Path(file).stem for file in sources(ROOT)]
     assert all(stems.count(name) > 1 for name in SHARED)
 
