@@ -23,8 +23,8 @@ from fedsim.scenario import Scenario
 from fedsim.selection.laws import law_of
 from fedsim.simulation.engine import simulate_log
 from fedsim.theory.available_prediction import ExpectedReports, by_weights, why_not
-from fedsim.theory.inverse import fitted, weights_for
 from fedsim.theory.prediction import all_report, before_the_chain
+from fedsim.theory.wanted_weights import fitted, weights_for
 
 REACHED = 0.01
 """A client whose expected share is this close to the wanted one, relative, has it."""

@@ -10,7 +10,7 @@ from fedsim.bridges.schedules import read_schedule
 from fedsim.common.errors import RunError
 from fedsim.run.privacy import mechanism_data, promises
 from fedsim.run.simulate import simulate
-from tests.bridges.test_cohorts import BUFFERED, SKIPPED
+from tests.bridges.test_schedules import BUFFERED, SKIPPED
 from tests.conftest import Load
 
 pytestmark = pytest.mark.filterwarnings("ignore")

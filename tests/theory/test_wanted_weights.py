@@ -6,7 +6,7 @@ import pytest
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ChainError
 from fedsim.theory import exact, stationary
-from fedsim.theory.inverse import fitted, weights_for
+from fedsim.theory.wanted_weights import fitted, weights_for
 
 
 def system(draws: np.random.Generator, number: int) -> tuple[Floats, int | Ints, int, str]:
