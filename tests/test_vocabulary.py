@@ -18,6 +18,8 @@ NAMED_OUTSIDE = {
     ("run/chain.py", "law"),  # the argument of `fedsim.chain`
     ("theory/", "law"),  # the argument of functions of `fedsim.theory`
     ("run/live.py", "told"),  # the argument of `fedsim.live`, and what it is read from
+    ("run/run.py", "known"),  # an attribute of `fedsim.Result`
+    ("pages/playground.py", "law"),  # what the script of the page reads
 }
 """Vague words that people write or read, by the beginnings of paths: keys, options, arguments in Python."""
 

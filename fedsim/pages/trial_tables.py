@@ -86,7 +86,7 @@ SettingColumn: TypeAlias = tuple[str, Sequence[str]]
 class Ranking(NamedTuple):
     """What is compared, how it is named, and by what."""
 
-    found: Contrasts
+    contrasts: Contrasts
     names: tuple[str, ...]
     wording: MetricWording
 
