@@ -12,7 +12,7 @@ from fedsim.common.registry import Findings, OptionError, Registry, signature_of
 from fedsim.population.distributions import check_laws
 from fedsim.scenario import Scenario
 from fedsim.scenario.component import Choice, Component
-from fedsim.scenario.models import Availability
+from fedsim.scenario.group import Availability
 
 MODELS: Final = Registry[AvailabilityModel](
     "an availability model",

@@ -15,7 +15,7 @@ from fedsim.population.distributions import check_laws
 from fedsim.population.sources import Codes, Members, counts, devices, numbers, rounds, seconds, zones
 from fedsim.scenario import Scenario
 from fedsim.scenario.devices import DEVICE_CLASSES, PLACES
-from fedsim.scenario.models import Group
+from fedsim.scenario.group import Group
 from fedsim.scenario.sources import MOST_STEPS, ByDeadline, ByEpochs, Column
 from fedsim.scenario.work import Work
 

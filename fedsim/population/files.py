@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fedsim.common.files import UNREADABLE
 from fedsim.common.memory import packed_as, too_much
 from fedsim.common.regular_files import open_regular
-from fedsim.scenario.models import MAX_DEVICES
+from fedsim.scenario.server import MOST_CLIENTS
 from fedsim.scenario.sources import Column
 
 _LARGEST_FILE = 512 * 2**20
@@ -91,7 +91,7 @@ def _check_csv(file: Path) -> list[str]:
 
 
 def _check_size(rows: int, file: Path) -> None:
-    if rows > MAX_DEVICES:
-        raise ValueError(f"{str(file)!r} has {rows:,} rows; a group has {MAX_DEVICES:,} devices at most")
+    if rows > MOST_CLIENTS:
+        raise ValueError(f"{str(file)!r} has {rows:,} rows; a group has {MOST_CLIENTS:,} devices at most")
     if why := too_much(_BYTES_OF_A_ROW * rows):
         raise ValueError(f"{str(file)!r} has {rows:,} rows, which {why}")
