@@ -51,14 +51,14 @@ class Batch(Protocol):
 
         By default from the spells up to the last `until`.
         """
-        found = np.full(len(clients), FOREVER)
+        ends = np.full(len(clients), FOREVER)
         if len(clients):
             horizon = int(until.max()) + 1
             spells = self.spells(clients, instant, horizon)
             now = (spells.starts <= instant) & (spells.ends < horizon)
-            found[spells.who[now]] = spells.ends[now]
-            found[found > until] = FOREVER
-        return found
+            ends[spells.who[now]] = spells.ends[now]
+            ends[ends > until] = FOREVER
+        return ends
 
     def spells(self, clients: Ints, since: int, until: int) -> Spells:
         """Return when the clients are available within [since, until), cut there: disjoint, none touching.

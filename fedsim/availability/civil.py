@@ -65,11 +65,11 @@ class Civil:
 def _civil(start: datetime, zone: ZoneInfo, year: int) -> Civil:
     first_day, begun = _start(start)
     years = range(max(year - 1, _FIRST_YEAR), min(year + 1, _LAST_YEAR) + 1)
-    found = [change for each in years for change in changes_of(zone, each)]
-    epochs = np.array([epoch * SECOND for epoch, _ in found], dtype=np.int64)
+    steps = [change for each in years for change in changes_of(zone, each)]
+    epochs = np.array([epoch * SECOND for epoch, _ in steps], dtype=np.int64)
     changes = epochs + (_EPOCH.toordinal() - first_day) * DAY - begun
     before = _offset(zone, _seconds_of(years[0]))
-    offsets = np.array([before, *(after for _, after in found)], dtype=np.int64) * SECOND
+    offsets = np.array([before, *(after for _, after in steps)], dtype=np.int64) * SECOND
     return Civil(first_day, begun, changes, offsets, changes + begun + np.maximum(offsets[:-1], offsets[1:]))
 
 
@@ -82,7 +82,7 @@ def _start(start: datetime) -> tuple[int, int]:
 
 def offset_at(zone: tzinfo, epoch: float) -> float:
     """Return the offset from UTC in seconds at an instant, given in seconds since 1970."""
-    return zone.utcoffset(None).total_seconds() if isinstance(zone, timezone) else float(_offset(zone, _known(epoch)))
+    return zone.utcoffset(None).total_seconds() if isinstance(zone, timezone) else float(_offset(zone, _clamped(epoch)))
 
 
 def offset_pieces(zone: tzinfo, since: float, until: float) -> Iterator[tuple[float, float, float]]:
@@ -91,7 +91,7 @@ def offset_pieces(zone: tzinfo, since: float, until: float) -> Iterator[tuple[fl
     The last one goes on for ever.
     """
     begin, offset = since, offset_at(zone, since)
-    first, last = ((_EPOCH + timedelta(seconds=_known(each))).year for each in (since, until))
+    first, last = ((_EPOCH + timedelta(seconds=_clamped(each))).year for each in (since, until))
     for instant, after in (change for year in range(first, last + 1) for change in changes_of(zone, year)):
         if instant > begin:
             yield begin, float(instant), offset
@@ -99,7 +99,7 @@ def offset_pieces(zone: tzinfo, since: float, until: float) -> Iterator[tuple[fl
     yield begin, math.inf, offset
 
 
-def _known(epoch: float) -> float:
+def _clamped(epoch: float) -> float:
     """Return an instant, or the first or last one with an offset of its own."""
     return min(max(epoch, _seconds_of(_FIRST_CHANGE)), _seconds_of(_LAST_CHANGE) - 1)
 
@@ -110,7 +110,7 @@ def changes_of(zone: tzinfo, year: int) -> tuple[tuple[int, int], ...]:
 
     The offset is looked at once a day, and the instant of a change is found by bisection to the second.
     """
-    found = []
+    changes = []
     days = range(_seconds_of(year), _seconds_of(year + 1) + 1, _DAY_S)
     before = _offset(zone, days[0])
     for day in days[1:]:
@@ -120,9 +120,9 @@ def changes_of(zone: tzinfo, year: int) -> tuple[tuple[int, int], ...]:
             while high - low > 1:
                 middle = (low + high) // 2
                 low, high = (low, middle) if _offset(zone, middle) == after else (middle, high)
-            found.append((high, after))
+            changes.append((high, after))
         before = after
-    return tuple(found)
+    return tuple(changes)
 
 
 def _seconds_of(year: int) -> int:

@@ -9,10 +9,10 @@ from pydantic import TypeAdapter
 from fedsim.availability.model import AvailabilityModel
 from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
 from fedsim.common.registry import Findings, OptionError, Registry, signature_of
-from fedsim.population.distributions import check_laws
+from fedsim.population.distributions import check_distributions
 from fedsim.scenario import Scenario
 from fedsim.scenario.component import Choice, Component
-from fedsim.scenario.models import Availability
+from fedsim.scenario.group import Availability
 
 MODELS: Final = Registry[AvailabilityModel](
     "an availability model",
@@ -96,4 +96,4 @@ def build_model(choice: Choice | str | Mapping[str, Any], **offered: object) -> 
 
 def _check(choice: Choice) -> Findings:
     """Return the mistakes in a user's own model, or in the users' own laws of a built-in one."""
-    return MODELS.check(choice.kind, choice.options) if isinstance(choice, Component) else check_laws(choice)
+    return MODELS.check(choice.kind, choice.options) if isinstance(choice, Component) else check_distributions(choice)

@@ -104,7 +104,7 @@ def intervals(model: AvailabilityModel, client: int, place: Place, draws: Stream
 
 def conditions(model: AvailabilityModel, client: int, place: Place, draws: Stream) -> Mapping[str, Intervals]:
     """Return `condition_pieces` from time 0 on, in seconds."""
-    return {name: in_seconds(found) for name, found in condition_pieces(model, client, place, draws).items()}
+    return {name: in_seconds(held) for name, held in condition_pieces(model, client, place, draws).items()}
 
 
 def available_at(model: AvailabilityModel, clients: Ints, instant: float, place: Place, draws: Stream) -> Bools:
@@ -127,17 +127,17 @@ def available_at(model: AvailabilityModel, clients: Ints, instant: float, place:
     if isinstance(model, ExactModel) and len(clients):
         (batch,) = model.batches([(place, np.unique(clients))], draws)
         return batch.at(np.asarray(clients), at)
-    found = (between(pieces(model, client, place, draws), at, at + 1) for client in clients.tolist())
-    return np.array([bool(whole) for whole in found], dtype=np.bool_)
+    parts = (between(pieces(model, client, place, draws), at, at + 1) for client in clients.tolist())
+    return np.array([bool(whole) for whole in parts], dtype=np.bool_)
 
 
-def between(found: Iterator[tuple[float, float]], since: float, until: float) -> list[tuple[float, float]]:
-    """Return the part of some intervals in [since, until), in whole intervals; `found` is read no further than `until`.
+def between(parts: Iterator[tuple[float, float]], since: float, until: float) -> list[tuple[float, float]]:
+    """Return the part of some intervals in [since, until), in whole intervals; `parts` is read no further than `until`.
 
     The intervals are those of `intervals` or `conditions`, or of `pieces`, in the same unit as the limits.
     """
     whole: list[tuple[float, float]] = []
-    for start, end in found:
+    for start, end in parts:
         if start >= until:
             break
         first, last = max(start, since), min(end, until)
@@ -157,10 +157,10 @@ def _checked(model: AvailabilityModel, client: int, place: Place, draws: Stream)
         return
     named = f"availability model '{type(model).__module__}:{type(model).__qualname__}', client {client}:"
     reached, still = -inf, 0
-    found: Any = model.intervals
+    answer: Any = model.intervals
     try:
-        found = model.intervals(client, place, draws)
-        for start, end in found:
+        answer = model.intervals(client, place, draws)
+        for start, end in answer:
             wrong = _wrong(float(start), float(end), reached)
             still = still + 1 if end <= reached else 0
             if still > _STANDSTILL:
@@ -172,7 +172,7 @@ def _checked(model: AvailabilityModel, client: int, place: Place, draws: Stream)
     except BaseException as error:
         if isinstance(error, GeneratorExit) and not users_line(error):  # nobody asks further
             raise
-        stands = found if hasattr(found, "gi_frame") else model.intervals
+        stands = answer if hasattr(answer, "gi_frame") else model.intervals
         fails = "" if isinstance(error, PluginError) else "fails: "
         raise PluginError(f"{named} {fails}{told(error, stands)}") from error
 

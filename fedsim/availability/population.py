@@ -27,18 +27,18 @@ from fedsim.scenario import Scenario
 class _Walk:
     """One device: its intervals from the last instant asked about on.
 
-    `known` are pairs (start, end) of all intervals that begin before `reached` (`FOREVER` after the last one); `last`
+    `begun` are pairs (start, end) of all intervals that begin before `reached` (`FOREVER` after the last one); `last`
     is the end of the last of them.
     """
 
-    __slots__ = ("_pieces", "known", "last", "reached")
+    __slots__ = ("_pieces", "begun", "last", "reached")
 
-    def __init__(self, found: Pieces) -> None:
-        self._pieces, self.known = found, deque[tuple[int, int]]()
+    def __init__(self, upcoming: Pieces) -> None:
+        self._pieces, self.begun = upcoming, deque[tuple[int, int]]()
         self.reached = self.last = -1
 
     def to(self, instant: int) -> deque[tuple[int, int]]:
-        """Extend the known intervals to all that begin up to an instant, and return them."""
+        """Extend the intervals to all that begin up to an instant, and return them."""
         while self.reached <= instant:
             piece = next(self._pieces, None)
             if piece is None:
@@ -46,12 +46,12 @@ class _Walk:
                 break
             start, end = piece
             if start < end:
-                if self.known and self.known[-1][1] == start:
-                    start = self.known.pop()[0]
-                self.known.append((start, end))
+                if self.begun and self.begun[-1][1] == start:
+                    start = self.begun.pop()[0]
+                self.begun.append((start, end))
                 self.last = end
             self.reached = end
-        return self.known
+        return self.begun
 
 
 class WalkedBatch(Batch):
@@ -66,21 +66,21 @@ class WalkedBatch(Batch):
     def at(self, clients: Ints, instant: int) -> Bools:
         answer = np.zeros(len(clients), dtype=np.bool_)
         for position, client in enumerate(clients.tolist()):
-            known = self._walk(client).to(instant)
-            while known and known[0][1] <= instant:
-                known.popleft()
-            answer[position] = bool(known) and known[0][0] <= instant
+            begun = self._walk(client).to(instant)
+            while begun and begun[0][1] <= instant:
+                begun.popleft()
+            answer[position] = bool(begun) and begun[0][0] <= instant
         return answer
 
     def spells(self, clients: Ints, since: int, until: int) -> Spells:
-        found = [
+        rows = [
             (who, max(start, since), min(end, until))
             for who, client in enumerate(clients.tolist())
             for start, end in self._walk(client).to(until)
             if start < until and end > since
         ]
-        own, starts, ends = np.array(found, dtype=np.int64).reshape(-1, 3).T
-        return Spells(own, starts, ends, len(clients))
+        who, starts, ends = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+        return Spells(who, starts, ends, len(clients))
 
     def leaves(self, clients: Ints, since: int, until: int) -> Ints:
         gone = np.full(len(clients), FOREVER)
@@ -114,13 +114,13 @@ class Strata:
 
 def recorded_names(devices: Strata, draws: Stream) -> pl.Series | None:
     """Return (N,) the name of the recorded device that each client replays, null without; None where nobody has one."""
-    known, codes = list[str | None]([None]), np.zeros(len(devices.of_client), dtype=np.int64)
+    names, codes = list[str | None]([None]), np.zeros(len(devices.of_client), dtype=np.int64)
     for index, model in enumerate(devices.models):
         if isinstance(model, RecordedAvailability):
             members = np.flatnonzero(devices.of_client == index)
-            codes[members] = len(known) + model.assigned(members, draws)
-            known += model.pattern.names
-    return pl.Series(known, dtype=pl.String).gather(codes) if len(known) > 1 else None
+            codes[members] = len(names) + model.assigned(members, draws)
+            names += model.pattern.names
+    return pl.Series(names, dtype=pl.String).gather(codes) if len(names) > 1 else None
 
 
 def strata(scenario: Scenario, population: Population, models: Sequence[AvailabilityModel] | None = None) -> Strata:
@@ -179,27 +179,27 @@ class PopulationAvailability:
 
     def possible(self, instant: int) -> Bits | None:
         """Return which devices may be available at an instant, as bits; None where that is not known cheaply."""
-        found = [
+        answers = [
             last if last is not None and instant < last.until else batch.possible(instant)
             for batch, last in zip(self.batches, self._possible_of, strict=True)
         ]
-        if any(now is not last for now, last in zip(found, self._possible_of, strict=True)):
-            self._possible_of, self._possible = found, self._union(found)
+        if any(now is not last for now, last in zip(answers, self._possible_of, strict=True)):
+            self._possible_of, self._possible = answers, self._union(answers)
         return self._possible
 
-    def _union(self, found: Sequence[PossibleClients | None]) -> Bits | None:
+    def _union(self, answers: Sequence[PossibleClients | None]) -> Bits | None:
         """Return the possible devices of all batches; every device of a batch that does not know its own."""
-        known = [each.bits for each in found if each is not None]
-        if not known:
+        sets = [each.bits for each in answers if each is not None]
+        if not sets:
             return None
-        if len(found) == 1:
-            return known[0]
+        if len(answers) == 1:
+            return sets[0]
         from fedsim.common.bits import with_numbers, words_for  # only where needed: it compiles
 
         bits = np.zeros(words_for(len(self.stratum)), dtype=np.uint64)
-        for own in known:
-            bits[: len(own)] |= own
-        unknown = np.array([each is None for each in found])
+        for members in sets:
+            bits[: len(members)] |= members
+        unknown = np.array([each is None for each in answers])
         return with_numbers(bits, np.flatnonzero(unknown[self._of_client]))
 
     def at(self, clients: Ints, instant: int) -> Bools:
@@ -219,13 +219,13 @@ class PopulationAvailability:
         return self._ask_each(clients, np.uint16, lambda batch, some, _: batch.reasons(some, instant))
 
     def ends(self, clients: Ints, instant: int, until: Ints) -> Ints:
-        return self._ask_each(clients, np.int64, lambda batch, some, own: batch.ends(some, instant, until[own]))
+        return self._ask_each(clients, np.int64, lambda batch, some, places: batch.ends(some, instant, until[places]))
 
     def spells(self, clients: Ints, since: int, until: int) -> Spells:
         if len(self.batches) == 1:
             return self.batches[0].spells(clients, since, until)
-        parts = ((own, batch.spells(clients[own], since, until)) for batch, own in self._split(clients))
-        return Spells.together((replace(part, who=own[part.who]) for own, part in parts), len(clients))
+        parts = ((places, batch.spells(clients[places], since, until)) for batch, places in self._split(clients))
+        return Spells.together((replace(part, who=places[part.who]) for places, part in parts), len(clients))
 
     def leaves(self, clients: Ints, since: int, until: int) -> Ints:
         return self._ask_each(clients, np.int64, lambda batch, some, _: batch.leaves(some, since, until))
@@ -237,15 +237,16 @@ class PopulationAvailability:
         if len(self.batches) == 1:
             return ask(self.batches[0], clients, slice(None))
         answer: NDArray[Any] = np.zeros(len(clients), dtype=kind)
-        for batch, own in self._split(clients):
-            answer[own] = ask(batch, clients[own], own)
+        for batch, places in self._split(clients):
+            answer[places] = ask(batch, clients[places], places)
         return answer
 
     def _split(self, clients: Ints) -> list[tuple[Batch, NDArray[np.intp]]]:
         number = self._of_client[clients]
         order = np.argsort(number, kind="stable")
         cuts = np.searchsorted(number[order], np.arange(1, len(self.batches)))
-        return [(batch, own) for batch, own in zip(self.batches, np.split(order, cuts), strict=True) if len(own)]
+        split = zip(self.batches, np.split(order, cuts), strict=True)
+        return [(batch, places) for batch, places in split if len(places)]
 
 
 def population_availability(
@@ -261,13 +262,13 @@ def population_availability(
     batch_of_stratum = np.empty(len(models), dtype=np.int64)
     for by_place in homes.values():
         model = models[next(iter(by_place.values()))[0]]
-        members = [np.sort(np.concatenate([of_each[each] for each in own])) for own in by_place.values()]
+        members = [np.sort(np.concatenate([of_each[each] for each in there])) for there in by_place.values()]
         if isinstance(model, ExactModel):
-            found = model.batches(list(zip(by_place, members, strict=True)), draws)
+            made = model.batches(list(zip(by_place, members, strict=True)), draws)
         else:
-            found = [WalkedBatch(model, place, draws) for place in by_place]
-        for batch, own in zip(found, by_place.values(), strict=True):
+            made = [WalkedBatch(model, place, draws) for place in by_place]
+        for batch, there in zip(made, by_place.values(), strict=True):
             if not (batches and batches[-1] is batch):
                 batches.append(batch)
-            batch_of_stratum[own] = len(batches) - 1
+            batch_of_stratum[there] = len(batches) - 1
     return PopulationAvailability(batches, batch_of_stratum, stratum)

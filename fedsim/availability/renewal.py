@@ -89,9 +89,9 @@ class RenewalAvailability(ExactModel):
         off: Annotated[Length, Field(description="Lengths of the times not available.")],
     ) -> None:
         self.process = Process(distribution(on), distribution(off))
-        for name, law in (("on", self.process.on), ("off", self.process.off)):
-            if not 0 < law.mean < math.inf:
-                raise OptionError(name, f"must be a law with a mean above 0 and finite, not {law.mean:g}")
+        for name, lengths in (("on", self.process.on), ("off", self.process.off)):
+            if not 0 < lengths.mean < math.inf:
+                raise OptionError(name, f"must be a law with a mean above 0 and finite, not {lengths.mean:g}")
         if self.process.cycle < _LEAST_CYCLE:
             raise OptionError(
                 "on",
@@ -171,8 +171,8 @@ class RenewalBatch(Batch):
             touches |= bool(parts) and bool((now.number - last[who]).max() > 1)
             parts.append(Spells(who, begun, np.minimum(now.end, until), len(clients)).where(now.on))
             last[who] = now.number
-        found = Spells.together(parts, len(clients))
-        return found.joined() if touches else found
+        spells = Spells.together(parts, len(clients))
+        return spells.joined() if touches else spells
 
     def leaves(self, clients: Ints, since: int, until: int) -> Ints:
         gone = np.full(len(clients), FOREVER)

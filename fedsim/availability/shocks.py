@@ -24,7 +24,7 @@ from fedsim.common.instants import DAY, FOREVER, SECOND, each_to_ms, readable_ti
 from fedsim.common.keyed import Purpose, Stream, stream
 from fedsim.common.reasons import Reason
 from fedsim.population import Population
-from fedsim.population.distributions import Distribution, check_laws, distribution
+from fedsim.population.distributions import Distribution, check_distributions, distribution
 from fedsim.scenario import Scenario
 from fedsim.scenario.shocks import Rates, Shock, rates
 
@@ -160,13 +160,13 @@ class Outages:
 
     def reachable(self, client: int, since: int) -> Iterator[tuple[int, int]]:
         """Yield when no shock has a client out, from an instant on, in pieces as in `AvailabilityModel.intervals`."""
-        own = replace(self, layers=[layer for layer in self.layers if layer.strata[self.stratum[client]]])
-        last = max((layer.times.last for layer in own.layers), default=-1)
+        outages = replace(self, layers=[layer for layer in self.layers if layer.strata[self.stratum[client]]])
+        last = max((layer.times.last for layer in outages.layers), default=-1)
         if self.joins is not None and self.leaves is not None:
             last = max(last, *(int(each[client]) for each in (self.joins, self.leaves) if each[client] < FOREVER))
         while since < FOREVER:
             until = since + _WINDOW if since <= last else FOREVER
-            free = own.spells(np.array([client]), since, until).complement(since, until)
+            free = outages.spells(np.array([client]), since, until).complement(since, until)
             yield from zip(free.starts.tolist(), free.ends.tolist(), strict=True)
             if until < FOREVER:
                 yield until, until
@@ -174,12 +174,12 @@ class Outages:
 
     def for_good(self, clients: Ints, until: int) -> Ints:
         """Return from when on each client is out for ever; `FOREVER` where that is not by `until`."""
-        found = np.full(len(clients), FOREVER)
+        instants = np.full(len(clients), FOREVER)
         lasting = replace(self, layers=[layer for layer in self.layers if layer.endless])
         spells = lasting.spells(clients, 0, until + 1)
         endless = spells.where(spells.ends == FOREVER)
-        np.minimum.at(found, endless.who, endless.starts)
-        return found
+        np.minimum.at(instants, endless.who, endless.starts)
+        return instants
 
     def _spells(self, clients: Ints, since: int, until: int) -> Iterator[Spells]:
         if self.joins is not None and self.leaves is not None:
@@ -214,16 +214,16 @@ def check_shocks(scenario: Scenario, population: Population) -> list[Mistake]:
     """Return the mistakes in a scenario's shocks: unknown groups and zones, laws that fail, too many at once."""
     mistakes = []
     for index, shock in enumerate(scenario.shocks):
-        for key, asked, known in (
+        for key, asked, names in (
             ("groups", shock.groups, population.group_names),
             ("zones", shock.zones, population.zone_names),
         ):
             for position, name in enumerate(asked or ()):
-                if name not in known:
+                if name not in names:
                     message = f"no device {'is in the group' if key == 'groups' else 'lives in'} {name!r}"
-                    message += did_you_mean(name, known, or_known=True)
+                    message += did_you_mean(name, names, or_known=True)
                     mistakes.append(scenario.mistake(("shocks", index, key, position), message))
-        wrong = [scenario.mistake(("shocks", index, *path), message) for path, message in check_laws(shock)]
+        wrong = [scenario.mistake(("shocks", index, *path), message) for path, message in check_distributions(shock)]
         mistakes += wrong
         if shock.by_chance and not wrong:
             try:
@@ -266,28 +266,27 @@ def describe_shocks(scenario: Scenario) -> Iterator[str]:
     for shock in scenario.shocks:
         if not shock.by_chance:
             continue
-        found, length = _rates_of(shock)
+        figures, length = _rates_of(shock)
         where = {"zone": " in each time zone", "group": " in each group"}.get(shock.of, "")
-        apart, lasts = readable_time(length / found.running), readable_time(length)
+        apart, lasts = readable_time(length / figures.running), readable_time(length)
         often = f"{shock.name}: about every {apart}{where} for {lasts} on average"
         if shock.of == "server":
-            yield f"{often}, nobody can reach the server: {found.down:.2%} of the time"
+            yield f"{often}, nobody can reach the server: {figures.down:.2%} of the time"
             continue
-        yield (
-            f"{often}, {found.share:.3g} of its devices {'are' if found.share != 1 else 'is'} out: {found.down:.2%} of "
-            f"a device's time, with a correlation of {found.correlation:.3f} between two of them"
-        )
+        hit = f"{figures.share:.3g} of its devices {'are' if figures.share != 1 else 'is'} out"
+        pairs = f"with a correlation of {figures.correlation:.3f} between two of them"
+        yield f"{often}, {hit}: {figures.down:.2%} of a device's time, {pairs}"
 
 
 def _rates_of(shock: Shock) -> tuple[Rates, float]:
     """Return the rates of a shock by chance, and the mean of its lengths in seconds."""
-    law = distribution(shock.length)
-    if not 0.0 < law.mean < _LONGEST_MEAN_S:
-        raise ValueError(f"the mean of length must be above 0 and finite, but is {law.mean:g} s")
-    found = rates(shock, law.mean)
-    if law.mean < found.running / SECOND:
+    length = distribution(shock.length)
+    if not 0.0 < length.mean < _LONGEST_MEAN_S:
+        raise ValueError(f"the mean of length must be above 0 and finite, but is {length.mean:g} s")
+    figures = rates(shock, length.mean)
+    if length.mean < figures.running / SECOND:
         raise ValueError("these shocks must come less often than once in a millisecond, the step of simulated time")
-    return found, law.mean
+    return figures, length.mean
 
 
 def _layers(shock: Shock, devices: Strata, draws: Stream) -> Iterator[Layer]:
@@ -312,9 +311,9 @@ def _layers(shock: Shock, devices: Strata, draws: Stream) -> Iterator[Layer]:
 
 def _times(shock: Shock, scope: str, home: Place, draws: Stream) -> ShockTimes:
     if shock.by_chance:
-        found, mean_s = _rates_of(shock)
-        law = distribution(shock.length)
-        return RandomShocks(draws, shock_key(shock.name, scope), mean_s / found.running, law, found.running)
+        figures, mean_s = _rates_of(shock)
+        every_s, length = mean_s / figures.running, distribution(shock.length)
+        return RandomShocks(draws, shock_key(shock.name, scope), every_s, length, figures.running)
     windows: Sequence[tuple[datetime, datetime | None]] = [(each.begin, each.end) for each in shock.windows or ()]
     if shock.days is not None:
         midnights = [datetime.combine(day, time()) for day in shock.days]
@@ -338,10 +337,10 @@ class ShockedAvailability(PopulationAvailability):
 
     @property
     def may_leave(self) -> Bools:
-        found = super().may_leave
+        leaving = super().may_leave
         for layer in self.outages.layers:
-            found = found | (layer.strata & layer.endless)[self.stratum]
-        return found if self.outages.leaves is None else found | (self.outages.leaves < FOREVER)
+            leaving = leaving | (layer.strata & layer.endless)[self.stratum]
+        return leaving if self.outages.leaves is None else leaving | (self.outages.leaves < FOREVER)
 
     def at(self, clients: Ints, instant: int) -> Bools:
         answer = super().at(clients, instant)
@@ -349,21 +348,21 @@ class ShockedAvailability(PopulationAvailability):
         return answer
 
     def reasons(self, clients: Ints, instant: int) -> Reasons:
-        found = super().reasons(clients, instant)
-        found[self.outages.at(clients, instant)] |= int(Reason.SHOCK)
-        return found
+        reasons = super().reasons(clients, instant)
+        reasons[self.outages.at(clients, instant)] |= int(Reason.SHOCK)
+        return reasons
 
     def ends(self, clients: Ints, instant: int, until: Ints) -> Ints:
-        found = super().ends(clients, instant, until)
+        ends = super().ends(clients, instant, until)
         if len(clients):
             out = self.outages.spells(clients, instant, int(until.max()) + 1)
             out = out.where(out.starts <= until[out.who])
-            np.minimum.at(found, out.who, out.starts)
-        return found
+            np.minimum.at(ends, out.who, out.starts)
+        return ends
 
     def spells(self, clients: Ints, since: int, until: int) -> Spells:
-        found, out = super().spells(clients, since, until), self.outages.spells(clients, since, until)
-        return found.less(out) if len(out.who) else found
+        spells, out = super().spells(clients, since, until), self.outages.spells(clients, since, until)
+        return spells.less(out) if len(out.who) else spells
 
     def leaves(self, clients: Ints, since: int, until: int) -> Ints:
         """Return from when each client is never available again; `FOREVER` if after `until`.
@@ -377,8 +376,8 @@ class ShockedAvailability(PopulationAvailability):
 def availability_of(scenario: Scenario, devices: Strata, replicate: int) -> PopulationAvailability:
     """Return when all devices of a scenario without mistakes are available in one replicate."""
     draws = stream(scenario.seed, replicate, Purpose.AVAILABILITY)
-    own = population_availability(devices.models, devices.places, devices.of_client, draws)
+    unshocked = population_availability(devices.models, devices.places, devices.of_client, draws)
     outages = outages_of(scenario, devices, replicate)
     if outages is None:
-        return own
-    return ShockedAvailability(own.batches, own.batch_of_stratum, own.stratum, outages)
+        return unshocked
+    return ShockedAvailability(unshocked.batches, unshocked.batch_of_stratum, unshocked.stratum, outages)

@@ -58,8 +58,8 @@ class Spells:
 
     def select(self, keep: Bools) -> "Spells":
         """Return those of some devices (count,) alone, renumbered in their order."""
-        own = keep[self.who]
-        return Spells((np.cumsum(keep) - 1)[self.who[own]], self.starts[own], self.ends[own], int(keep.sum()))
+        kept = keep[self.who]
+        return Spells((np.cumsum(keep) - 1)[self.who[kept]], self.starts[kept], self.ends[kept], int(keep.sum()))
 
     def clip(self, since: int | Ints, until: int | Ints) -> "Spells":
         """Return what lies in [since, until), numbers or (n,)."""
@@ -94,8 +94,8 @@ class Spells:
 
     def of(self, device: int) -> tuple[Ints, Ints]:
         """Return the starts and the ends of one device. These must be `joined`."""
-        own = slice(*self.who.searchsorted([device, device + 1]).tolist())
-        return self.starts[own], self.ends[own]
+        rows = slice(*self.who.searchsorted([device, device + 1]).tolist())
+        return self.starts[rows], self.ends[rows]
 
     def near(self, who: Ints, first: int | Ints, last: int | Ints) -> tuple[NDArray[np.intp], Ints]:
         """Return the position in `who` and the row of every spell of some devices that touches [first, last].

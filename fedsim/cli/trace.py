@@ -155,7 +155,7 @@ def show_command(
         )
         return
     lap = "not repeated" if lap_days is None else f"of a lap of {lap_days:.0f}"
-    lap = lap if pattern.own is None else "repeated for each device by its own lap"
+    lap = lap if pattern.device_laps is None else "repeated for each device by its own lap"
     say(f"{file}: {trace.report}")
     say(f"conditions: {', '.join(trace.conditions)}; required here: {', '.join(pattern.conditions)}")
     for line in once.left_out():

@@ -30,12 +30,12 @@ def check_local(path: str | os.PathLike[str]) -> None:
     A path has lost one of the two slashes.
     """
     text = os.fspath(path).replace("\\", "/")
-    if found := _ADDRESS.match(text):
-        slashes = "///" if found[1] == "file:" else "//"
-        shown = short_repr(f"{found[1]}{slashes}{text[found.end() :]}")
+    if address := _ADDRESS.match(text):
+        slashes = "///" if address[1] == "file:" else "//"
+        shown = short_repr(f"{address[1]}{slashes}{text[address.end() :]}")
         raise RunError(
             f"{shown} is an address, and fedsim reads and writes files of this machine alone: name one without "
-            f"{found[1]!r}, and copy what is there from or to the address"
+            f"{address[1]!r}, and copy what is there from or to the address"
         )
 
 

@@ -38,11 +38,11 @@ def with_numbers(bits: Bits, numbers: Ints) -> Bits:
 @compiled
 def places_in(bits: Bits, numbers: Ints) -> Ints:
     """Return the places of those numbers that are in a set."""
-    places, found = np.empty(len(numbers), np.int64), 0
+    places, kept = np.empty(len(numbers), np.int64), 0
     for place in range(len(numbers)):
-        places[found] = place
-        found += has(bits, numbers[place])
-    return places[:found]
+        places[kept] = place
+        kept += has(bits, numbers[place])
+    return places[:kept]
 
 
 @inlined

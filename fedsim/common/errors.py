@@ -64,14 +64,14 @@ def users_line(error: BaseException, asked: Any = None) -> str:
     as the user's even if it is installed.
     """
     begins = line_of(asked)
-    own = begins.rpartition(":")[0]
+    asked_file = begins.rpartition(":")[0]
     cause: BaseException | None = error
     while cause is not None:
         steps = [(frame.f_code.co_filename, line) for frame, line in walk_tb(cause.__traceback__)]
         if isinstance(cause, SyntaxError):
             steps.append((cause.filename or "<string>", cause.lineno or 1))
         for file, line in reversed(steps):
-            if (own and _shown(file) == own) or is_users(file):
+            if (asked_file and _shown(file) == asked_file) or is_users(file):
                 return f"{_shown(file)}:{line}"
         cause = cause.__cause__
     return begins

@@ -109,9 +109,9 @@ About: TypeAlias = Callable[[Sequence[str]], dict[str, str]]
 
 def write_table(path: Path, table: pl.DataFrame, *, passing: bool = False, about: About | None = None) -> None:
     """Write a table as Parquet at once; one that is only passing is compressed with less effort."""
-    said = None if about is None else about(table.columns)
+    metadata = None if about is None else about(table.columns)
     with _temporary_file(path) as partial:
-        table.write_parquet(partial, compression="lz4" if passing else "zstd", row_group_size=ROWS, metadata=said)
+        table.write_parquet(partial, compression="lz4" if passing else "zstd", row_group_size=ROWS, metadata=metadata)
 
 
 def read_table(path: Path, remedy: str = "is this a run directory?") -> pl.DataFrame:
@@ -160,9 +160,9 @@ def join_tables(path: Path, parts: Sequence[Path], about: About | None = None) -
 
 def write_lazily(path: Path, whole: pl.LazyFrame, about: About | None = None) -> None:
     """Write a table that may be larger than the memory: the same bytes as `write_table`."""
-    said = None if about is None else about(whole.collect_schema().names())
+    metadata = None if about is None else about(whole.collect_schema().names())
     with _temporary_file(path) as partial:
-        whole.sink_parquet(partial, compression="zstd", row_group_size=ROWS, metadata=said)
+        whole.sink_parquet(partial, compression="zstd", row_group_size=ROWS, metadata=metadata)
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -186,8 +186,8 @@ def read_checked(path: Path, of: str) -> dict[str, NDArray[Any]]:
             if any(member.compress_type != ZIP_STORED for member in members.infolist()):  # which no fedsim writes
                 raise ValueError("it is compressed")
         opened.seek(0)
-        with np.load(opened, allow_pickle=False) as found:
-            arrays = dict(found)
+        with np.load(opened, allow_pickle=False) as stored:
+            arrays = dict(stored)
     if not np.array_equal(arrays.pop(_CHECKSUM), _hash_of_arrays(arrays, of)):
         raise ValueError("its checksum is another")
     return arrays
@@ -276,8 +276,8 @@ def _temporary_file(path: Path) -> Iterator[Path]:
 def _remove_left(folder: Path) -> None:
     """Remove, once, what processes that are gone have left half-written in a folder."""
     for left in folder.iterdir() if os.name == "posix" else ():
-        found = _PARTIAL.fullmatch(left.name)
-        if found and not _is_alive(int(found[1])):
+        partial = _PARTIAL.fullmatch(left.name)
+        if partial and not _is_alive(int(partial[1])):
             with suppress(OSError):
                 left.unlink()
 

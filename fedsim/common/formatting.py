@@ -115,7 +115,7 @@ def from_to(first: str, last: str) -> str:
     return f"at {first}" if first == last else f"from {first} to {last}"
 
 
-def signed(value: float, write: Callable[[float], str] = number) -> str:
+def signed(value: float, write: Callable[[float], str]) -> str:
     """Write a difference with its sign; one that is written as nothing has none."""
     if _LEAST < abs(value) < _DUST:
         return "about 0"
@@ -141,14 +141,14 @@ def with_separation(text: str) -> str:
 
 def distinct(names: Iterable[str]) -> list[str]:
     """Number the names that come again."""
-    found: list[str] = []
+    numbered: list[str] = []
     for name in names:
         candidate, times = name, 1
-        while candidate in found:
+        while candidate in numbered:
             times += 1
             candidate = f"{name}-{times}"
-        found.append(candidate)
-    return found
+        numbered.append(candidate)
+    return numbered
 
 
 def listing(items: Sequence[str]) -> str:
@@ -168,19 +168,18 @@ def listing_of(items: Sequence[str], most: int, rest: str = "") -> str:
     return listing([*items[:most], *([more] if left > 0 else [])])
 
 
-def give_or_take(value: float, margin: float | None, sign: bool = False) -> str:
+def give_or_take(value: float, margin: float) -> str:
     """Write a number with half of its interval, to the digits that the interval leaves: ``0.25 ± 0.03``."""
-    if margin is None or not math.isfinite(margin) or margin <= _DUST * abs(value):
-        digits = max(2, len(f"{abs(value):.0f}"))  # whole numbers are whole
-        return signed(value, lambda each: number(each, digits)) if sign else number(value, digits)
+    if not math.isfinite(margin) or margin <= _DUST * abs(value):
+        return number(value, max(2, len(f"{abs(value):.0f}")))  # whole numbers are whole
     if max(abs(value), margin) < _DUST:
         return "about 0"
-    rounded, plus = f"{margin:.0e}", "+" if sign else ""
+    rounded = f"{margin:.0e}"
     # Two digits of a margin that begins with a one, else one
     decimals = max(0, (1 if rounded.startswith("1") else 0) - int(rounded.partition("e")[2]))
     if decimals > _MOST_DECIMALS:
-        return minus(f"{value:{plus}.1e} ± {margin:.0e}")
-    return f"{minus(f'{value:{plus},.{decimals}f}')} ± {margin:,.{decimals}f}"
+        return minus(f"{value:.1e} ± {margin:.0e}")
+    return f"{minus(f'{value:,.{decimals}f}')} ± {margin:,.{decimals}f}"
 
 
 def capitalized(text: str) -> str:

@@ -29,7 +29,7 @@ def few_hints() -> Iterator[None]:
         _hints_left.reset(token)
 
 
-def did_you_mean(word: object, known: Iterable[str], *, or_known: bool = False) -> str:
+def did_you_mean(word: object, choices: Iterable[str], *, or_known: bool = False) -> str:
     """Return ``; did you mean 'x'?`` for the closest known word.
 
     Where none is close: nothing or, with `or_known`, ``; known are a, b and c``.
@@ -39,7 +39,7 @@ def did_you_mean(word: object, known: Iterable[str], *, or_known: bool = False) 
         left[0] -= 1
         if left[0] < 0:
             return ""
-    names = list(known)
+    names = list(choices)
     meant = _ELSEWHERE.get(str(word).lower().replace("-", "_"), "")
     if meant in names or (meant[:1] == "{" and "fedavg" in names):
         return f"; did you mean {meant}?" if meant[0] == "{" else f"; did you mean {meant!r}?"

@@ -58,7 +58,7 @@ def _cubic(at: float, x: Floats, y: Floats) -> float:
     near = x[first : first + 4].tolist()
     if len(set(near)) < len(near):
         return math.nan
-    factors = [math.prod((at - each) / (own - each) for each in near if each != own) for own in near]
+    factors = [math.prod((at - each) / (point - each) for each in near if each != point) for point in near]
     return float(sum(value * factor for value, factor in zip(y[first : first + 4].tolist(), factors, strict=True)))
 
 

@@ -46,7 +46,7 @@ def read_object(path: Path, absent: str = "") -> dict[str, Any]:
         level = [data]
         for _ in range(_DEEPEST):  # so that whoever goes through it meets no end of the stack
             nested = [each for each in level if isinstance(each, dict | list)]
-            level = [own for each in nested for own in (each.values() if isinstance(each, dict) else each)]
+            level = [inner for each in nested for inner in (each.values() if isinstance(each, dict) else each)]
         if level:
             raise ValueError(f"it is nested more than {_DEEPEST} deep")  # noqa: TRY301
     except (FileNotFoundError, NotADirectoryError):

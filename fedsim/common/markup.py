@@ -49,9 +49,9 @@ def fragment(
     """
     head = f"<thead><tr>{_cells('th', header, words)}</tr></thead>" if header else ""
     body = "".join(f"<tr>{_cells('td', row, words)}</tr>" for row in rows)
-    told = "".join(f"<p>{_text(note)}</p>" for note in notes)
+    sentences = "".join(f"<p>{_text(note)}</p>" for note in notes)
     table = f'<table style="{_STYLE}">{head}<tbody>{body}</tbody></table>'
-    return f'<div class="fedsim-answer"><p><b>{_text(title)}</b></p>{table}{told}</div>'
+    return f'<div class="fedsim-answer"><p><b>{_text(title)}</b></p>{table}{sentences}</div>'
 
 
 def _cells(tag: str, row: Sequence[str], words: int) -> str:

@@ -24,11 +24,11 @@ def free_bytes() -> int | None:
     What the machine has left (Linux: MemAvailable; elsewhere: all physical memory), what the control group of a
     container has left, or what a limit on this process leaves (``ulimit -v``), whichever is least.
     """
-    known: list[int] = []
+    left: list[int] = []
     for measure in (_of_machine, _of_container, lambda: max(0, _limit_of_process() - _taken_bytes())):
         with suppress(AttributeError, ImportError, OSError, ValueError):  # where the system does not tell
-            known.append(measure())
-    return min(known, default=None)
+            left.append(measure())
+    return min(left, default=None)
 
 
 def library_bytes() -> int:

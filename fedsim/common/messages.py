@@ -78,7 +78,7 @@ def fitted_table(sides: str, header: Sequence[str], *rows: Sequence[str]) -> tup
         return whole, 0
     room = [max(map(len, (*head.split(), *column))) for head, *column in zip(header, *rows, strict=True)]
     kept = max(1, sum(total <= width + 2 for total in accumulate(each + 2 for each in room)))
-    heads = [wrap(head, own) for head, own in zip(header[:kept], room, strict=False)]
+    heads = [wrap(head, widest) for head, widest in zip(header[:kept], room, strict=False)]
     lines = [[each[at] if at < len(each) else "" for each in heads] for at in range(max(map(len, heads)))]
     return text_table(sides[:kept], [*lines, *(row[:kept] for row in rows)]), len(header) - kept
 
@@ -107,11 +107,11 @@ def annotate(lines: Iterable[str]) -> None:
     sys.stderr.writelines(line + "\n" for line in lines)
 
 
-def _json_escape(found: "re.Match[str]") -> str:
+def _json_escape(match: "re.Match[str]") -> str:
     """Write what is not to be printed the way JSON does: it can stand in a text alone, and means the same there."""
-    if printable(found[0]) == found[0]:
-        return found[0]
-    pairs = found[0].encode("utf-16-be", "surrogatepass").hex()
+    if printable(match[0]) == match[0]:
+        return match[0]
+    pairs = match[0].encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{pairs[at : at + 4]}" for at in range(0, len(pairs), 4))
 
 

@@ -43,5 +43,5 @@ def printable_lines(text: str) -> str:
     return _OLD_COMMAND.sub(_NO_COMMAND, _COMMAND.sub(r"\1\\x3a", visible(text)))
 
 
-def _escape(found: "re.Match[str]") -> str:
-    return found[0].encode("unicode_escape").decode()
+def _escape(match: "re.Match[str]") -> str:
+    return match[0].encode("unicode_escape").decode()

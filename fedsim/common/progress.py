@@ -41,13 +41,13 @@ def on_stderr(*, quiet: bool = False) -> Iterator[Report]:
 
     Each report also looks whether the process has been interrupted.
     """
-    with _bar() if sys.stderr.isatty() and not quiet else nullcontext(silent if quiet else _lines()) as report:
+    with _bar() if sys.stderr.isatty() and not quiet else nullcontext(silent if quiet else _lines()) as progress:
 
         def looking(what: str, share: float, beside: str = "", /) -> None:
             look_for_interrupt()
-            report(what, share, beside)
+            progress(what, share, beside)
 
-        before = current.set(report)
+        before = current.set(progress)
         try:
             yield looking
         finally:
@@ -59,8 +59,8 @@ def in_notebooks() -> Iterator[Report]:
     """Report progress below a cell, if this process is the kernel of a notebook; nothing elsewhere."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     bars = _bar() if find_spec("ipywidgets") else nullcontext(_lines())  # rich warns where it lacks them
-    with nullcontext(silent) if getattr(shell, "kernel", None) is None else bars as report:
-        yield report
+    with nullcontext(silent) if getattr(shell, "kernel", None) is None else bars as progress:
+        yield progress
 
 
 @contextmanager
@@ -76,15 +76,15 @@ def _bar() -> Iterator[Report]:
     room = Column(no_wrap=True, overflow="ellipsis", max_width=max(1, console.width - width - _OTHERS))
     beside_it = TextColumn("{task.fields[beside]}", table_column=room)
     columns = "{task.description}", BarColumn(width), TaskProgressColumn(), beside_it, TimeRemainingColumn()
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=console, transient=True) as bars:
 
-        def report(what: str, share: float, beside: str = "", /) -> None:
+        def progress(what: str, share: float, beside: str = "", /) -> None:
             done = int(_STEPS * share)
             if what not in tasks:
-                tasks[what] = progress.add_task(escape(printable(what)), total=_STEPS, completed=done, beside=beside)
-            progress.update(tasks[what], completed=done, beside=beside)
+                tasks[what] = bars.add_task(escape(printable(what)), total=_STEPS, completed=done, beside=beside)
+            bars.update(tasks[what], completed=done, beside=beside)
 
-        yield report
+        yield progress
 
 
 @dataclass
@@ -94,7 +94,7 @@ class _Task:
     began: float
     first: float
     tenth: int
-    said: float
+    printed: float
     foreseen: bool = False  # whether the time that is left was said
 
 
@@ -103,16 +103,16 @@ def _lines() -> Report:
 
     tasks: dict[str, _Task] = {}
 
-    def report(what: str, share: float, beside: str = "", /) -> None:
+    def progress(what: str, share: float, beside: str = "", /) -> None:
         now, tenth = time.monotonic(), int(share * 10)
         task = tasks.setdefault(what, _Task(now, share, -1, now))
         foreseen, left = task.first < share < 1.0 and now - task.began >= _SOON, ""
-        if tenth > task.tenth or now - task.said >= _SECONDS_BETWEEN_LINES or foreseen > task.foreseen:
-            task.tenth, task.said, task.foreseen = tenth, now, foreseen
+        if tenth > task.tenth or now - task.printed >= _SECONDS_BETWEEN_LINES or foreseen > task.foreseen:
+            task.tenth, task.printed, task.foreseen = tenth, now, foreseen
             if foreseen:
                 left_s = (1.0 - share) * (now - task.began) / (share - task.first)
                 left = f"{readable_time(max(left_s, 1.0))} left"
             parts = [f"{share:.0%}", beside, left]
             complain(f"{what}: {', '.join(part for part in parts if part)}")
 
-    return report
+    return progress

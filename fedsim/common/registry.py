@@ -80,8 +80,8 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
     def __getitem__(self, name: str) -> type[_T]:
         if name in self._builtin:
             module, _, cls = self._builtin[name].partition(":")
-            found: type[_T] = getattr(import_module(module), cls)
-            return found
+            implementation: type[_T] = getattr(import_module(module), cls)
+            return implementation
         if name in self._registered:
             return self._registered[name]
         return self._loaded(name)
@@ -189,22 +189,22 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
             wanted = " and ".join(f"{name}=" for name in missing)
             findings.append((("kind",), f"the constructor of {kind!r} must accept {wanted}"))
         provided = self._given | (self._offered & parameters.keys())
-        known = self.options_of(cls)
+        accepted = self.options_of(cls)
         values: dict[str, object] = {}
         for name, value in options.items():
             if name in provided:
                 findings.append(((name,), f"{name!r} is not an option: the scenario gives it to every {self.noun}"))
-            elif name in known:
+            elif name in accepted:
                 values[name] = _checked(cls, name, value, findings)
             elif open_ended:
                 values[name] = value
             else:
-                choice = _listing("known are", known) if known else f"{self.noun} {kind!r} has no options"
+                choice = _listing("known are", accepted) if accepted else f"{self.noun} {kind!r} has no options"
                 if self._beside:
-                    choice += f"{'' if known else ' of its own'}; every {self.noun} has {', '.join(self._beside)}"
-                meant = did_you_mean(name, [*known, *self._beside])
+                    choice += f"{'' if accepted else ' of its own'}; every {self.noun} has {', '.join(self._beside)}"
+                meant = did_you_mean(name, [*accepted, *self._beside])
                 findings.append(((name,), f"unknown option {name!r}{meant}; {choice}"))
-        unset = [name for name, (_, default) in known.items() if default is ... and name not in options]
+        unset = [name for name, (_, default) in accepted.items() if default is ... and name not in options]
         findings += [((name,), f"missing; {self.noun} {kind!r} needs it") for name in unset]
         if not findings and (further := getattr(cls, "check_options", None)):
             try:
@@ -219,7 +219,7 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
             raise self.error(f"{kind!r} is not of the form my_package.my_module:MyClass")
         try:
             module = import_module(module_name)
-            found = getattr(module, class_name, None)  # which a module may answer by code of its own
+            implementation = getattr(module, class_name, None)  # which a module may answer by code of its own
         except ModuleNotFoundError as error:
             ours = error.name == module_name.partition(".")[0]
             hint = "; is its folder on PYTHONPATH, or is it installed?" if ours else ""
@@ -227,15 +227,15 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
             raise self.error(f"cannot import {module_name!r}: {error}{hint}{place}") from error
         except BaseException as error:
             raise self.error(f"cannot import {module_name!r}: {told(error)}") from error
-        if found is None:
+        if implementation is None:
             raise self.error(f"module {module_name!r} has no {class_name!r}{did_you_mean(class_name, vars(module))}")
-        return self._complete(found, kind)
+        return self._complete(implementation, kind)
 
     def _loaded(self, name: str) -> type[_T]:
         entry = _entry_points()[name]
         with self.reraise_as_plugin_error(f"the plugin {name!r} ({entry.value}) cannot be loaded"):
-            found = entry.load()
-        return self._complete(found, name)
+            implementation = entry.load()
+        return self._complete(implementation, name)
 
     def _complete(self, cls: object, kind: str) -> type[_T]:
         """Return the class, if it has all that this role needs."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fedsim.common.files import UNREADABLE
 from fedsim.common.memory import packed_as, too_much
 from fedsim.common.regular_files import open_regular
-from fedsim.scenario.models import MAX_DEVICES
+from fedsim.scenario.server import MOST_CLIENTS
 from fedsim.scenario.sources import Column
 
 _LARGEST_FILE = 512 * 2**20
@@ -24,29 +24,28 @@ def read_numbers(source: Column, locate: Locate) -> NDArray[np.generic]:
 
     Raises a `ValueError` if there is no such column, or it holds something else; the message says what.
     """
-    file = locate(str(source.file))
-    column = _read(source.column, file)
+    column, named = _read(source, locate)
     if not column.dtype.is_numeric() or column.null_count():
-        raise ValueError(f"column {source.column!r} of {str(file)!r} holds something that is not a number")
+        raise ValueError(f"{named} holds something that is not a number")
     return column.to_numpy()
 
 
 def read_words(source: Column, locate: Locate) -> pl.Series:
     """Return a column of words; parameters and errors as in `read_numbers`."""
-    file = locate(str(source.file))
-    column = _read(source.column, file)
+    column, named = _read(source, locate)
     if column.null_count():
-        row = int(column.is_null().arg_max() or 0)
-        raise ValueError(f"column {source.column!r} of {str(file)!r} is empty in row {row}")
+        raise ValueError(f"{named} is empty in row {int(column.is_null().arg_max() or 0)}")
     if isinstance(column.dtype, pl.Categorical | pl.Enum):
         column = column.cast(pl.String)
     if column.dtype != pl.String:
-        raise ValueError(f"column {source.column!r} of {str(file)!r} holds something that is not text")
+        raise ValueError(f"{named} holds something that is not text")
     return column
 
 
-def _read(name: str, file: Path) -> pl.Series:
-    parquet = file.suffix.lower() in {".parquet", ".pq"}
+def _read(source: Column, locate: Locate) -> tuple[pl.Series, str]:
+    """Return a column, and how messages name it."""
+    name, file = source.column, locate(str(source.file))
+    named, parquet = f"column {name!r} of {str(file)!r}", file.suffix.lower() in {".parquet", ".pq"}
     if file.exists() and not file.is_file():
         raise ValueError(f"{str(file)!r} is not a file")
     if file.exists() and file.stat().st_size > _LARGEST_FILE:
@@ -57,7 +56,7 @@ def _read(name: str, file: Path) -> pl.Series:
             kinds = pl.scan_parquet(file, glob=False).collect_schema()
             names = list(kinds)
             if name in kinds and kinds[name].is_nested():
-                raise ValueError(f"column {name!r} of {str(file)!r} holds neither numbers nor text")
+                raise ValueError(f"{named} holds neither numbers nor text")
             rows = pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
             _check_size(rows, file)
             table = pl.read_parquet(file, columns=[name] if name in names else [], glob=False)
@@ -73,7 +72,7 @@ def _read(name: str, file: Path) -> pl.Series:
         raise ValueError(f"{str(file)!r} is not a readable {'Parquet' if parquet else 'CSV'} file: {message}") from None
     if name not in names:
         raise ValueError(f"{str(file)!r} has no column {name!r}; it has {', '.join(names)}")
-    return table[name]
+    return table[name], named
 
 
 def _check_csv(file: Path) -> list[str]:
@@ -91,7 +90,7 @@ def _check_csv(file: Path) -> list[str]:
 
 
 def _check_size(rows: int, file: Path) -> None:
-    if rows > MAX_DEVICES:
-        raise ValueError(f"{str(file)!r} has {rows:,} rows; a group has {MAX_DEVICES:,} devices at most")
+    if rows > MOST_CLIENTS:
+        raise ValueError(f"{str(file)!r} has {rows:,} rows; a group has {MOST_CLIENTS:,} devices at most")
     if why := too_much(_BYTES_OF_A_ROW * rows):
         raise ValueError(f"{str(file)!r} has {rows:,} rows, which {why}")

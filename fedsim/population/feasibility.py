@@ -48,7 +48,7 @@ def check_feasible(scenario: Scenario, population: Population) -> list[Mistake]:
         return [*mistakes, scenario.mistake(("server", "cohort"), message)]
     short = shortage(scenario, population)
     if not mistakes and short is not None and short.rounds <= _sure_rounds(scenario, population):
-        mistakes.append(_told(scenario, population, short))
+        mistakes.append(_shortage_mistake(scenario, population, short))
     return mistakes
 
 
@@ -58,9 +58,8 @@ def _check_joins(scenario: Scenario, population: Population) -> list[Mistake]:
     if population.joins is None or run_s == math.inf:
         return []
     late = set(range(len(population.group_names))) - set(population.group[population.joins < 1000 * run_s].tolist())
-    message = (
-        f"every device of the group joins after the end of the run ({format_duration(run_s)}): nobody can be selected"
-    )
+    message = f"every device of the group joins after the end of the run ({format_duration(run_s)})"
+    message += ": nobody can be selected"
     return [scenario.mistake(("population", index, "joins"), message) for index in sorted(late)]
 
 
@@ -121,25 +120,22 @@ def _sure_rounds(scenario: Scenario, population: Population) -> float:
             longest = math.inf
             continue
         phases = (group.session.download, group.session.train, group.session.upload)
-        own = sum(each.value if each.kind == "constant" else math.inf for each in phases)
-        longest = max(longest, own / float(population.speed[population.group == index].min()))
+        length_s = sum(each.value if each.kind == "constant" else math.inf for each in phases)
+        longest = max(longest, length_s / float(population.speed[population.group == index].min()))
     # A round may wait for cool-downs by the clock, and for late sessions.
     longest += server.pause + float(population.cooldown_s.max())
     return scenario.stop.sure_rounds(longest, server.wanted if server.fixed_size else len(population))
 
 
-def _told(scenario: Scenario, population: Population, short: Shortage) -> Mistake:
+def _shortage_mistake(scenario: Scenario, population: Population, short: Shortage) -> Mistake:
     server, clients, common, need = scenario.server, len(population), population.common_separation, _need(scenario)
     path: KeyPath = ("population", int(population.group[population.separation.argmax()]), "separation")
     if population.most is not None:
         caps = [i for i, group in enumerate(scenario.population) if group.participations is not None]
         path = ("population", caps[0], "participations", "most") if caps else ("population",)
     elif not server.selects_once and need.kept > clients:
-        message = (
-            f"a step takes {need.kept:,} reports, a client gives one in each version at most, and the population has "
-            f"{clients:,} clients"
-        )
-        return scenario.mistake(("server", "buffer"), message)
+        message = f"a step takes {need.kept:,} reports, a client gives one in each version at most"
+        return scenario.mistake(("server", "buffer"), f"{message}, and the population has {clients:,} clients")
     elif common is not None:
         most = (clients - need.least) // need.kept
         each = f"{server.wanted:,} of {clients:,} clients in each round"
@@ -165,10 +161,9 @@ def _check_groups(scenario: Scenario, population: Population) -> list[Mistake]:
     clients, cohort = len(population), scenario.sync_server.cohort
     path = ("server", "selection")
     if clients % cohort:
-        message = (
-            f"selection by groups cuts {clients:,} clients into groups of {cohort}, which leaves {clients % cohort}"
-        )
-        return [scenario.mistake(path, f"{message}; make the population a multiple of the cohort")]
+        message = f"selection by groups cuts {clients:,} clients into groups of {cohort}"
+        remedy = "make the population a multiple of the cohort"
+        return [scenario.mistake(path, f"{message}, which leaves {clients % cohort}; {remedy}")]
     columns = {"separations": population.separation, "caps on participations": population.most}
     for name, column in columns.items():
         if column is None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,11 +12,11 @@ from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
 from fedsim.common.instants import FOREVER, each_to_ms, each_to_seconds
 from fedsim.common.keyed import Purpose, Stream, stream
-from fedsim.population.distributions import check_laws
+from fedsim.population.distributions import check_distributions
 from fedsim.population.sources import Codes, Members, counts, devices, numbers, rounds, seconds, zones
 from fedsim.scenario import Scenario
 from fedsim.scenario.devices import DEVICE_CLASSES, PLACES
-from fedsim.scenario.models import Group
+from fedsim.scenario.group import Group
 from fedsim.scenario.sources import MOST_STEPS, ByDeadline, ByEpochs, Column
 from fedsim.scenario.work import Work
 
@@ -117,13 +118,16 @@ _DEFAULTS: Mapping[KeyPath, Any] = {
 """What clients have in a group that does not ask for a quantity which others ask for."""
 
 
-def _asked(group: Group) -> dict[KeyPath, tuple[Callable[..., NDArray[Any]], Any, Purpose]]:
-    """Return how each quantity that a group asks for is read, from which source, with which draws."""
+def _asked(group: Group, codes: Codes) -> dict[KeyPath, tuple[Callable[..., NDArray[Any]], Any, Purpose]]:
+    """Return how each quantity that a group asks for is read, from which source, with which draws.
+
+    `codes` takes the time zones that are read.
+    """
     asked: dict[KeyPath, tuple[Callable[..., NDArray[Any]], Any, Purpose]] = {
         WEIGHT: (numbers, group.weight, Purpose.WEIGHT),
         SEPARATION: (rounds, group.separation, Purpose.SEPARATION),
         COOLDOWN: (seconds, group.cooldown, Purpose.COOLDOWN),
-        TIME_ZONE: (zones, group.time_zone, Purpose.TIME_ZONE),
+        TIME_ZONE: (partial(zones, codes=codes), group.time_zone, Purpose.TIME_ZONE),
         _JOINS: (seconds, group.joins, Purpose.JOINS),
         _LEAVES: (seconds, group.leaves, Purpose.LEAVES),
         _MOST: (counts, group.participations and group.participations.most, Purpose.PARTICIPATIONS),
@@ -131,9 +135,9 @@ def _asked(group: Group) -> dict[KeyPath, tuple[Callable[..., NDArray[Any]], Any
     if isinstance(group.session, Work):
         asked[_DEVICE] = (devices, group.session.device, Purpose.DEVICE)
         asked[_SAMPLES] = (numbers, group.session.samples, Purpose.SAMPLES)
-        for path, law in zip(_LINKS, (group.session.link.down, group.session.link.up), strict=True):
-            if isinstance(law, Column):
-                asked[path] = (numbers, law, Purpose.SESSION)
+        for path, source in zip(_LINKS, (group.session.link.down, group.session.link.up), strict=True):
+            if isinstance(source, Column):
+                asked[path] = (numbers, source, Purpose.SESSION)
     else:
         asked[SPEED] = (numbers, group.session.speed, Purpose.SPEED)
     return {path: each for path, each in asked.items() if each[1] is not None}
@@ -149,7 +153,7 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
     sizes = [group.devices for group in scenario.population]
     starts = np.cumsum([0, *sizes])
     codes: Codes = {}
-    asked = [_asked(group) for group in scenario.population]
+    asked = [_asked(group, codes) for group in scenario.population]
     wanted = dict.fromkeys(path for each in asked for path in each)
     columns: dict[KeyPath, list[NDArray[Any]]] = {path: [] for path in wanted}
     mistakes: list[Mistake] = []
@@ -157,23 +161,22 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
         members = Members(np.arange(starts[index], starts[index + 1]), streams[Purpose.AVAILABILITY], scenario.locate)
         parts = {path: source for path, (_, source, _) in asked[index].items()} | {SESSION: group.session}
         del parts[TIME_ZONE]
-        wrong = [((*path, *inner), message) for path, part in parts.items() for inner, message in check_laws(part)]
+        wrong = [((*path, *at), message) for path, part in parts.items() for at, message in check_distributions(part)]
         mistakes += [scenario.mistake(("population", index, *path), message) for path, message in wrong]
         for path in wanted:
-            if any(found[: len(path)] == path for found, _ in wrong):
+            if any(place[: len(path)] == path for place, _ in wrong):
                 continue
             try:
                 if path not in asked[index]:
                     columns[path].append(np.broadcast_to(_DEFAULTS[path], group.devices))
                     continue
                 read, source, purpose = asked[index][path]
-                own = (codes,) if path == TIME_ZONE else ()
-                columns[path].append(_narrow(read(source, members, streams[purpose], *own)))
+                columns[path].append(_narrow(read(source, members, streams[purpose])))
             except (ValueError, PluginError) as error:
-                said, read_from = str(error), asked[index][path][1]
-                if isinstance(read_from, Column) and read_from.file not in said:
-                    said = f"column {read_from.column!r} of {read_from.file!r}: {said}"
-                mistakes.append(scenario.mistake(("population", index, *path), said))
+                problem, read_from = str(error), asked[index][path][1]
+                if isinstance(read_from, Column) and read_from.file not in problem:
+                    problem = f"column {read_from.column!r} of {read_from.file!r}: {problem}"
+                mistakes.append(scenario.mistake(("population", index, *path), problem))
     local_steps, of_steps = _local_steps(scenario, streams, int(starts[-1]))
     if mistakes or of_steps:
         raise ScenarioError([*mistakes, *of_steps])
@@ -225,15 +228,15 @@ def _local_steps(
         return None, []
     path = ("learning", "local_steps")
     members = Members(np.arange(clients), streams[Purpose.AVAILABILITY], scenario.locate)
-    if wrong := check_laws(source):
+    if wrong := check_distributions(source):
         return None, [scenario.mistake((*path, *inner), message) for inner, message in wrong]
     try:
-        found = counts(source, members, streams[Purpose.LOCAL_STEPS])
+        steps = counts(source, members, streams[Purpose.LOCAL_STEPS])
     except (ValueError, PluginError) as error:
         return None, [scenario.mistake(path, str(error))]
-    if found.max() <= MOST_STEPS:
-        return found, []
-    message = f"must be at most {MOST_STEPS:,}, but value {int(found.argmax())} is {found.max():,}"
+    if steps.max() <= MOST_STEPS:
+        return steps, []
+    message = f"must be at most {MOST_STEPS:,}, but value {int(steps.argmax())} is {steps.max():,}"
     return None, [scenario.mistake(path, message)]
 
 
@@ -242,21 +245,18 @@ _WRITTEN = {"constant", "list", "column"}  # sources that no seed changes
 
 def drawn_columns(scenario: Scenario) -> list[dict[str, NDArray[Any]]]:
     """Return by group what its laws draw for its clients, by the key of the group, (n,) each, as a column holds it."""
-    found, first = list[dict[str, NDArray[Any]]](), 0
+    drawn, first = list[dict[str, NDArray[Any]]](), 0
     for group in scenario.population:
-        clients, columns = np.arange(first, first + group.devices), dict[str, NDArray[Any]]()
+        clients, columns, codes = np.arange(first, first + group.devices), dict[str, NDArray[Any]](), Codes()
         members = Members(clients, stream(scenario.seed, 0, Purpose.AVAILABILITY), scenario.locate)
         first += group.devices
-        for path, (read, source, purpose) in _asked(group).items():
+        for path, (read, source, purpose) in _asked(group, codes).items():
             if source.kind not in _WRITTEN:
-                codes: Codes = {}
-                values = read(
-                    source, members, stream(scenario.seed, 0, purpose), *([codes] if path == TIME_ZONE else [])
-                )
+                values = read(source, members, stream(scenario.seed, 0, purpose))
                 names = [*codes] if path == TIME_ZONE else [*PLACES] if path == _DEVICE else None
                 columns[".".join(map(str, path))] = values if names is None else np.array(names)[values]
-        found.append(columns)
-    return found
+        drawn.append(columns)
+    return drawn
 
 
 def _narrow(column: NDArray[Any]) -> NDArray[Any]:
@@ -272,17 +272,17 @@ def _barred(scenario: Scenario, device: NDArray[np.int8], starts: Ints, most: In
     """Return the caps (N,) with 0 for devices whose memory is too small; a `ScenarioError` if a group has no other."""
     memory = np.array([each.memory for each in DEVICE_CLASSES])[device]
     for index, group in enumerate(scenario.population):
-        own = slice(starts[index], starts[index + 1])
+        members = slice(starts[index], starts[index + 1])
         if not isinstance(group.session, Work) or group.session.needs is None:
             continue
-        small = memory[own] < group.session.needs
+        small = memory[members] < group.session.needs
         if small.all():
-            largest = f"{memory[own].max() / 1e9:g}GB"
+            largest = f"{memory[members].max() / 1e9:g}GB"
             message = f"no device of the group has so much memory: the largest has {largest}"
             raise ScenarioError([scenario.mistake(("population", index, "session", "needs"), message)])
         if small.any():
             most = np.full(len(device), UNCAPPED) if most is None else most.copy()
-            most[own][small] = 0
+            most[members][small] = 0
     return most
 
 

@@ -36,25 +36,25 @@ def session_phases(scenario: Scenario, population: Population, draws: Stream) ->
     train_s, shares = population.train_s, _trained_shares(scenario, population)
     parts = [_parts(group.session, population) for group in scenario.population]
 
-    def drawn(law: Distribution | Floats, clients: Ints, index: Ints | int) -> Floats | float:
-        if isinstance(law, np.ndarray):
-            return law[clients]
-        return law.value if isinstance(law, Constant) else law.draw(draws.uniforms(clients, index))
+    def drawn(values: Distribution | Floats, clients: Ints, index: Ints | int) -> Floats | float:
+        if isinstance(values, np.ndarray):
+            return values[clients]
+        return values.value if isinstance(values, Constant) else values.draw(draws.uniforms(clients, index))
 
     def phases(clients: Ints, number: Ints | int) -> Floats:
         lengths, group = np.zeros((PHASES, len(clients))), population.group[clients]
         for index in range(len(parts)) if len(parts) == 1 else np.unique(group).tolist():
             here = slice(None) if len(parts) == 1 else group == index
-            own, key = clients[here], number if isinstance(number, int) else number[here]
+            members, key = clients[here], number if isinstance(number, int) else number[here]
             share, of_phases = parts[index]
-            at_work = draws.uniforms(own, _AT_WORK + key) < share if share else None
-            for phase, (law, bits, other) in enumerate(of_phases):
-                if law is None:
-                    lengths[phase, here] = 0.0 if train_s is None else train_s[own]
+            at_work = draws.uniforms(members, _AT_WORK + key) < share if share else None
+            for phase, (values, bits, other) in enumerate(of_phases):
+                if values is None:
+                    lengths[phase, here] = 0.0 if train_s is None else train_s[members]
                     continue
-                value = drawn(law, own, PHASES * key + phase)
+                value = drawn(values, members, PHASES * key + phase)
                 if at_work is not None and other is not None:
-                    value = np.where(at_work, drawn(other, own, PHASES * key + phase), value)
+                    value = np.where(at_work, drawn(other, members, PHASES * key + phase), value)
                 lengths[phase, here] = bits / np.maximum(value, _LEAST) if bits else value
         if shares is not None:
             lengths[1] *= shares[clients]
@@ -101,11 +101,11 @@ def _parts(session: AnySession, population: Population) -> tuple[float, list[_Pa
     link, work = session.link, session.link.work
     down, up = [
         (
-            own if own is not None and law.kind == "column" else distribution(law),
+            column if column is not None and source.kind == "column" else distribution(source),
             8 * size,
             None if other is None else distribution(other),
         )
-        for law, size, other, own in (
+        for source, size, other, column in (
             (link.down, session.model, work and work.down, population.down),
             (link.up, session.sent, work and work.up, population.up),
         )
@@ -123,13 +123,13 @@ def steps_by_deadline(scenario: Scenario, population: Population) -> Ints | None
         return None
     medians, half = np.zeros((PHASES, len(population))), np.array([0.5])
     for index, group in enumerate(scenario.population):
-        own = population.group == index
-        for phase, (law, bits, _) in enumerate(_parts(group.session, population)[1]):
-            if law is not None:
-                median = law[own] if isinstance(law, np.ndarray) else float(law.draw(half)[0])
-                medians[phase, own] = bits / np.maximum(median, _LEAST) if bits else median
+        members = population.group == index
+        for phase, (values, bits, _) in enumerate(_parts(group.session, population)[1]):
+            if values is not None:
+                median = values[members] if isinstance(values, np.ndarray) else float(values.draw(half)[0])
+                medians[phase, members] = bits / np.maximum(median, _LEAST) if bits else median
             elif population.train_s is not None:
-                medians[phase, own] = population.train_s[own]
+                medians[phase, members] = population.train_s[members]
     down, train, up = medians
     left = scenario.server.deadline * population.speed - down - up
     fitting = np.divide(source.most * left, train, out=np.full(len(left), float(source.most)), where=train > 0)
@@ -148,19 +148,22 @@ def longest_sessions(scenario: Scenario, population: Population, chance: float) 
     A law of one's own is taken at the largest draw that the simulation makes. How uploads slow each other is left out.
     """
     shares = _trained_shares(scenario, population)
-    u, z, found = np.array([chance]), special.ndtri(np.array([chance])), np.zeros(len(population))
+    u, z, lengths = np.array([chance]), special.ndtri(np.array([chance])), np.zeros(len(population))
     for index, group in enumerate(scenario.population):
-        own = population.group == index
-        for phase, (law, bits, other) in enumerate(_parts(group.session, population)[1]):
-            share = 1.0 if shares is None or phase != 1 else shares[own]
-            if law is None:
-                found[own] += 0.0 if population.train_s is None else population.train_s[own] * share
+        members = population.group == index
+        for phase, (values, bits, other) in enumerate(_parts(group.session, population)[1]):
+            share = 1.0 if shares is None or phase != 1 else shares[members]
+            if values is None:
+                lengths[members] += 0.0 if population.train_s is None else population.train_s[members] * share
             else:
-                laws = [each for each in (law, other) if each is not None and not isinstance(each, np.ndarray)]
-                ends = [float(end[0]) for each in laws for end in (each.draw(u), each.of_scores(z), each.of_scores(-z))]
-                slowest = np.minimum(law[own] if isinstance(law, np.ndarray) else np.inf, min(ends, default=np.inf))
-                found[own] += (bits / np.maximum(slowest, _LEAST) if bits else max(ends)) * share
-    return np.asarray(found / population.speed)
+                drawn = [each for each in (values, other) if isinstance(each, Distribution)]
+                ends = [
+                    float(end[0]) for each in drawn for end in (each.draw(u), each.of_scores(z), each.of_scores(-z))
+                ]
+                listed = values[members] if isinstance(values, np.ndarray) else np.inf
+                slowest = np.minimum(listed, min(ends, default=np.inf))
+                lengths[members] += (bits / np.maximum(slowest, _LEAST) if bits else max(ends)) * share
+    return np.asarray(lengths / population.speed)
 
 
 def session_key(scenario: Scenario, selection: int, instant: int) -> int:

@@ -57,33 +57,29 @@ class Members:
 
         z = rho * (score of the other property) + sqrt(1 - rho^2) * (own draw): a Gaussian copula.
         """
-        own = draws.normals(self.clients, index)
+        score = draws.normals(self.clients, index)
         if source.correlation is None:
-            return own
+            return score
         if source.correlation.to == "availability":
             other = propensity(self.clients, self.habits)
         else:
             other = np.asarray(special.ndtri((np.arange(len(self)) + 0.5) / len(self)), dtype=np.float64)
         rho = source.correlation.rho
-        return np.asarray(rho * other + np.sqrt(1 - rho**2) * own)
+        return np.asarray(rho * other + np.sqrt(1 - rho**2) * score)
 
-    def values(self, law: Distribution, source: Choice, draws: Stream) -> Floats:
+    def values(self, quantiles: Distribution, source: Choice, draws: Stream) -> Floats:
         """Return a value (n,) of a law for each client: by a draw of its own, or by its rank, as the law says."""
-        if law.ranked:
-            return law.quantile(1.0 - (self._ranks(source, draws) + 0.5) / len(self))
+        if quantiles.ranked:
+            return quantiles.quantile(1.0 - (self._ranks(source, draws) + 0.5) / len(self))
         if source.correlation is None:
-            return law.quantile(draws.uniforms(self.clients, VALUE))
-        return law.of_scores(self._scores(source, draws, VALUE))
+            return quantiles.quantile(draws.uniforms(self.clients, VALUE))
+        return quantiles.of_scores(self._scores(source, draws, VALUE))
 
     def parts(self, source: Choice, shares: list[float], draws: Stream) -> NDArray[np.intp]:
         """Return the part (n,) of a mixture that each client belongs to, with chances proportional to the shares."""
-        until = np.cumsum(shares)
         if source.correlation is None:
-            u = draws.uniforms(self.clients, PART)
-        else:
-            u = normal_probabilities(self._scores(source, draws, PART))
-        chosen = np.searchsorted(until / until[-1], u, side="right")
-        return np.minimum(chosen, len(shares) - 1)
+            return _part_at(shares, draws.uniforms(self.clients, PART))
+        return _part_at(shares, normal_probabilities(self._scores(source, draws, PART)))
 
     def _ranks(self, source: Choice, draws: Stream) -> Ints:
         """Return the rank (n,) of each client, from 0: in order or, if correlated, by score, the largest first."""
@@ -92,6 +88,12 @@ class Members:
         ranks = np.empty(len(self), dtype=np.int64)
         ranks[np.argsort(-self._scores(source, draws, VALUE), kind="stable")] = np.arange(len(self))
         return ranks
+
+
+def _part_at(shares: list[float], u: Floats) -> NDArray[np.intp]:
+    """Return the part (n,) in which each number between 0 and 1 falls, the parts as wide as their shares."""
+    until = np.cumsum(shares)
+    return np.minimum(np.searchsorted(until / until[-1], u, side="right"), len(shares) - 1)
 
 
 def numbers(source: Choice, members: Members, draws: Stream) -> Floats:
@@ -169,9 +171,7 @@ def devices(source: DeviceSource, members: Members, draws: Stream) -> NDArray[np
             return np.full(len(members), PLACES[source.value], dtype=np.int8)
         case DeviceShares():
             places = np.array([PLACES[name] for name in source.shares], dtype=np.int8)
-            until = np.cumsum(list(source.shares.values()))
-            chosen = np.searchsorted(until / until[-1], draws.uniforms(members.clients, VALUE), side="right")
-            return places[np.minimum(chosen, len(places) - 1)]
+            return places[_part_at([*source.shares.values()], draws.uniforms(members.clients, VALUE))]
         case Column():
             from fedsim.population.client_files import read_words
 
@@ -210,11 +210,11 @@ def _coded(names: "pl.Series", members: Members, check: Callable[[str], str], co
     """Return the code of each name (n,); a `ValueError` says if there are not n, or which one `check` refuses."""
     if len(names) != len(members):
         raise ValueError(f"has {len(names):,} values for {len(members):,} devices")
-    known = names.unique(maintain_order=True)
-    for name in known.to_list():
+    distinct = names.unique(maintain_order=True)
+    for name in distinct.to_list():
         try:
             check(name)
         except ValueError as error:
             raise ValueError(f"value {int((names == name).arg_max() or 0)}: {error}") from None
-    found = names.replace_strict(known, [codes.setdefault(name, len(codes)) for name in known.to_list()])
-    return found.to_numpy().astype(np.int16)
+    coded = names.replace_strict(distinct, [codes.setdefault(name, len(codes)) for name in distinct.to_list()])
+    return coded.to_numpy().astype(np.int16)

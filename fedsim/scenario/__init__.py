@@ -16,8 +16,8 @@ from fedsim.common.hints import did_you_mean
 from fedsim.common.messages import as_yaml
 from fedsim.scenario.document import Allowance, Document, document_of_text
 from fedsim.scenario.loading import validate
-from fedsim.scenario.models import Scenario
 from fedsim.scenario.permissions import Permissions
+from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.schema import scenario_schema
 
 __all__ = ["Scenario", "as_scenario", "open_scenario", "read_resolved", "scenario_schema", "starter"]
@@ -42,14 +42,14 @@ def shipped(file: Path) -> Path:
     if file.exists() or file.parent.name != "paper":
         return file
     name = file.name.removesuffix(".yaml").removesuffix(".fedsim")
-    known = {path.name.removesuffix(".fedsim.yaml"): path for path in _of_paper()}
-    if name not in known and file.parent.exists():
+    papers = {path.name.removesuffix(".fedsim.yaml"): path for path in _of_paper()}
+    if name not in papers and file.parent.exists():
         return file
-    if name not in known:
-        hint = did_you_mean(name, known, or_known=True)
+    if name not in papers:
+        hint = did_you_mean(name, papers, or_known=True)
         raise ScenarioError([Mistake(f"{file}:1:1", (), f"no such file, and no such scenario of the paper{hint}")])
-    found = known[name]
-    return found.relative_to(Path.cwd()) if found.is_relative_to(Path.cwd()) else found
+    ours = papers[name]
+    return ours.relative_to(Path.cwd()) if ours.is_relative_to(Path.cwd()) else ours
 
 
 def as_argument(file: str) -> str:
@@ -64,7 +64,7 @@ def _of_paper() -> list[Path]:
     return [path for folder in (package, package.parent) for path in folder.glob("scenarios/paper/*.fedsim.yaml")]
 
 
-def read_resolved(path: Path, known: Mapping[str, Any]) -> Scenario:
+def read_resolved(path: Path, record: Mapping[str, Any]) -> Scenario:
     """Build the resolved scenario in a manifest or `sweep.json`, which imports nothing of what it names.
 
     Raises
@@ -73,7 +73,7 @@ def read_resolved(path: Path, known: Mapping[str, Any]) -> Scenario:
         It is none that this version knows.
     """
     try:
-        return validate(Scenario, Document(known.get("scenario")), [])
+        return validate(Scenario, Document(record.get("scenario")), [])
     except ScenarioError as error:
         raise RunError(f"{path}: its scenario cannot be read: {error.mistakes[0]}") from None
 
@@ -108,7 +108,7 @@ def let_import_from(folders: Iterable[str]) -> None:
 def starter(name: str, template: str = "phones") -> str:
     """Return the text of a small scenario, called `name`, that runs in seconds; see ``starters`` for the templates."""
     text = (files("fedsim.scenario") / "starters" / f"{template}.yaml").read_text(encoding="utf-8")
-    return re.sub(r"\bNAME((?:\.csv)?)", lambda found: _plain(name + found[1]), text)
+    return re.sub(r"\bNAME((?:\.csv)?)", lambda match: _plain(name + match[1]), text)
 
 
 def checked_text(made: dict[str, Any] | str, path: Path) -> str:

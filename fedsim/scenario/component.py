@@ -39,8 +39,8 @@ class _Own:
     """Marks a kind of one's own in the JSON Schema: what an installed package brings is known by its name there."""
 
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        own = {**handler(core), "pattern": ":"}
-        return {"anyOf": [own, {"enum": sorted(installed())}]} if installed() else own
+        schema = {**handler(core), "pattern": ":"}
+        return {"anyOf": [schema, {"enum": sorted(installed())}]} if installed() else schema
 
 
 OwnKind = Annotated[str, Field(min_length=1), _Own()]
@@ -187,15 +187,15 @@ class Kinds:
         kinds: dict[str, type[BaseModel]] = {kind: each for each in written_out for kind in _kinds_of(each)}
         built_in = self._built_in(kinds) if BuiltIn in members else ()
         kinds = {kind: each for each in built_in for kind in _kinds_of(each)} | kinds
-        known = tuple(dict.fromkeys(kinds.values()))
-        choice: Any = Annotated[Union[known], Discriminator("kind")] if len(known) > 1 else known[0]  # noqa: UP007
+        models = tuple(dict.fromkeys(kinds.values()))
+        choice: Any = Annotated[Union[models], Discriminator("kind")] if len(models) > 1 else models[0]  # noqa: UP007
         written = self.short if self.short is not None else _bare(kinds)
         written |= choice
-        for own in members:
-            if issubclass(own, Component):
-                written |= own | OwnKind if self.read is short_kind else own
+        for member in members:
+            if issubclass(member, Component):
+                written |= member | OwnKind if self.read is short_kind else member
                 choice = Annotated[
-                    Annotated[choice, Tag("known")] | Annotated[own, _with_role(self.role), Tag("own")],
+                    Annotated[choice, Tag("known")] | Annotated[member, _with_role(self.role), Tag("own")],
                     _open_to_own(kinds),
                 ]
         return handler.generate_schema(Annotated[choice, BeforeValidator(self.read, json_schema_input_type=written)])

@@ -128,8 +128,8 @@ def _keys(at: Any, path: KeyPath, head: str, place: str) -> list[Any]:
     if head == "*":
         return list(range(len(at)))
     if not _INDEX.fullmatch(head) or int(head) >= len(at):
-        known = f"0 to {len(at) - 1}" if at else "none"
-        raise ScenarioError([Mistake(place, path, f"is a list; {head!r} is none of its items ({known}, or *)")])
+        indices = f"0 to {len(at) - 1}" if at else "none"
+        raise ScenarioError([Mistake(place, path, f"is a list; {head!r} is none of its items ({indices}, or *)")])
     return [int(head)]
 
 
@@ -177,8 +177,8 @@ def document_of_text(text: str, path: Path, left: Allowance) -> tuple[Document, 
     reader = _Reader(Document(source=os.fspath(path), folder=path.parent, in_a_file=True), left)
     document, data = reader.document, reader.read(text)
     if not isinstance(data, dict):
-        found = "a list" if isinstance(data, list) else repr(data)
-        message = f"must be a mapping of keys such as `population:` and `server:`, not {found}"
+        shown = "a list" if isinstance(data, list) else repr(data)
+        message = f"must be a mapping of keys such as `population:` and `server:`, not {shown}"
         raise ScenarioError([Mistake(document.place(()), (), message)])
     document.data = data
     return document, reader.mistakes
@@ -268,7 +268,7 @@ class _Reader:
             return self._scalar(node, tag, path)
         mapping = isinstance(node, MappingNode)
         if tag != _TAG + ("map" if mapping else "seq"):
-            return self._report(node, path, f"the tag {tag!r} has no meaning here")
+            return self._note(node, path, f"the tag {tag!r} has no meaning here")
         self._open.add(id(node))
         data: Any
         if mapping:
@@ -282,13 +282,13 @@ class _Reader:
         data: dict[Any, Any] = {}
         for key_node, value_node in self._pairs(node, path):
             if not isinstance(key_node, ScalarNode):
-                self._report(key_node, path, "a key must be a word")
+                self._note(key_node, path, "a key must be a word")
                 continue
             key = str(key_node.value)
             inner = (*path, key)
             if key in data:
                 first = self.document.places[inner][1].removeprefix(self.document.source + ":").split(":")[0]
-                self._report(key_node, inner, f"duplicate key {key!r}; the first is on line {first}")
+                self._note(key_node, inner, f"duplicate key {key!r}; the first is on line {first}")
                 continue
             data[key] = self._plain(value_node, inner, key_node)
         return data
@@ -302,7 +302,7 @@ class _Reader:
         for each in merged:
             self._left.values -= 1
             if not isinstance(each, MappingNode) or each is node or self._left.values < 0 or id(each) in self._merging:
-                self._report(each, path, "<< merges mappings that are written before it, such as `<<: *name`")
+                self._note(each, path, "<< merges mappings that are written before it, such as `<<: *name`")
                 continue
             self._merging.add(id(each))
             more = [pair for pair in self._pairs(each, path) if str(pair[0].value) not in there]
@@ -317,19 +317,19 @@ class _Reader:
         if tag in _TEXT_TAGS:
             return str(text)
         if tag not in _VALUE_TAGS:
-            return self._report(node, path, f"the tag {tag!r} has no meaning here")
+            return self._note(node, path, f"the tag {tag!r} has no meaning here")
         try:
             value = self._constructor.construct_object(node)
         except (ValueError, IndexError, KeyError):
             kind = "true or false" if tag == _TAG + "bool" else "a number"
-            return self._report(node, path, f"{text[:40]!r} cannot be read as {kind}")
+            return self._note(node, path, f"{text[:40]!r} cannot be read as {kind}")
         if isinstance(value, int) and abs(value) >= _LARGEST_INTEGER:
-            return self._report(node, path, f"{text[:40]!r}... is too large a number")
+            return self._note(node, path, f"{text[:40]!r}... is too large a number")
         return value
 
     def _place(self, node: Node) -> str:
         mark = node.start_mark
         return f"{self.document.source}:{mark.line + 1}:{mark.column + 1}" if self.document.source else ""
 
-    def _report(self, node: Node, path: KeyPath, message: str) -> None:
+    def _note(self, node: Node, path: KeyPath, message: str) -> None:
         self.mistakes.append(Mistake(self._place(node), path, message))

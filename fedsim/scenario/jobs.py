@@ -4,7 +4,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import Field, SerializerFunctionWrapHandler, ValidatorFunctionWrapHandler, WrapSerializer, WrapValidator
+from pydantic import Field, WrapSerializer, WrapValidator
 
 from fedsim.scenario.component import BuiltIn, Component, Kinds
 from fedsim.scenario.document import Document
@@ -24,20 +24,8 @@ Matching = Annotated[BuiltIn | Component, Kinds(role="matching policy")]
 _PARTS = ("server", "learning", "privacy")
 """What a scenario without jobs has at its top instead."""
 _OF_GROUPS = ("separation", "cooldown", "participations", "session")
-_OF_ALL = (
-    "jobs",
-    "job",
-    "matching",
-    "alone",
-    "stop",
-    "sweep",
-    "choose",
-    "decide",
-    "headline",
-    "expect",
-    "drift",
-    "replicates",
-)
+_OF_ALL = {"jobs", "job", "matching", "alone", "stop"}
+_OF_ALL |= {"sweep", "choose", "decide", "headline", "expect", "drift", "replicates"}
 
 
 class SharedJob(SparseModel):
@@ -83,15 +71,11 @@ def server_in_jobs(data: Any) -> Any:
     return {**data, "server": _IN_JOBS}
 
 
-def _server_or_jobs(server: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-    return None if server is _IN_JOBS else handler(server)
-
-
-def _written_or_jobs(server: Any, handler: SerializerFunctionWrapHandler) -> Any:
-    return None if server is None else handler(server)
-
-
-ServerOrJobs = Annotated[Server, WrapValidator(_server_or_jobs), WrapSerializer(_written_or_jobs)]
+ServerOrJobs = Annotated[
+    Server,
+    WrapValidator(lambda server, handler: None if server is _IN_JOBS else handler(server)),
+    WrapSerializer(lambda server, handler: None if server is None else handler(server)),
+]
 """The server of a scenario; None where its jobs have theirs, which nobody asks for then."""
 
 
@@ -104,20 +88,18 @@ def document_of_job(
     data say which jobs are beside it. Every value keeps its place in the file.
     """
     job, path = jobs[name], ("jobs", name)
-    found = written.copy_without(_OF_ALL)
-    own: dict[str, Any] = written.data["jobs"][name]
+    document = written.copy_without(_OF_ALL)
+    keys = {key: value for key, value in written.data["jobs"][name].items() if value is not None}
 
     def put(to: tuple[str | int, ...], key: str) -> None:
-        at = found.data
+        at = document.data
         for step in to[:-1]:
             at = at[step]
-        at[to[-1]] = copy.deepcopy(own[key])
+        at[to[-1]] = copy.deepcopy(keys[key])
         start = (*path, key)
-        found.places.update({to + k[len(start) :]: v for k, v in written.places.items() if k[: len(start)] == start})
+        document.places.update({to + k[len(start) :]: v for k, v in written.places.items() if k[: len(start)] == start})
 
-    for key, value in own.items():
-        if value is None:
-            continue
+    for key in keys:
         if key in _PARTS or key == "starts":
             put((key,), key)
         elif key in _OF_GROUPS:
@@ -125,10 +107,10 @@ def document_of_job(
                 put(("population", index, key), key)
     for index, group in enumerate(groups):
         if job.groups is not None and group not in job.groups:
-            found.data["population"][index]["left_out"] = True
-    found.data["stop"] = (job.stop or run).within(run)
+            document.data["population"][index]["left_out"] = True
+    document.data["stop"] = (job.stop or run).within(run)
     if len(jobs) > 1:
-        found.data["job"] = name
+        document.data["job"] = name
         if not alone:
-            found.data["beside"] = [other for other in jobs if other != name]
-    return found
+            document.data["beside"] = [other for other in jobs if other != name]
+    return document

@@ -79,7 +79,7 @@ class _Bases:
 
     def __init__(self, left: Allowance, mistakes: list[Mistake], home: Path, permissions: Permissions) -> None:
         self._left, self._mistakes, self._home, self._permissions = left, mistakes, home, permissions
-        self._known: dict[Path, Document] = {}
+        self._bases: dict[Path, Document] = {}
 
     def resolve(self, document: Document, ancestors: tuple[Path, ...] = ()) -> None:
         """Merge the files that `document` extends into it, and take the key away.
@@ -107,17 +107,17 @@ class _Bases:
                 raise _refusal(where, str(error)) from None
             if file.resolve() in chain:
                 raise _refusal(where, f"{name!r} extends itself")
-            if file not in self._known:
+            if file not in self._bases:
                 if file.exists() and not file.is_file():
                     raise _refusal(where, f"{name!r} is not a file")
                 try:
-                    base, found = read_document(file, self._left)
+                    base, mistakes = read_document(file, self._left)
                 except ScenarioError as error:
                     raise _refusal(where, str(error)) from None
-                self._mistakes += found
+                self._mistakes += mistakes
                 self.resolve(base, chain)
-                self._known[file] = base
-            self._merge(merged, self._known[file], where)
+                self._bases[file] = base
+            self._merge(merged, self._bases[file], where)
         self._merge(merged, document, place)
         document.data, document.places = merged.data, merged.places
 
@@ -154,8 +154,8 @@ def validate(model: type[M], document: Document, mistakes: Sequence[Mistake]) ->
         with few_hints():
             valid = model.model_validate(document.data, context=IN_A_FILE if document.in_a_file else None)
     except ValidationError as error:
-        found = [_mistake(document, details) for details in itertools.islice(error.errors(include_url=False), 1_000)]
-        raise ScenarioError(_in_order([*mistakes, *found], error.error_count() - len(found))) from None
+        invalid = [_mistake(document, details) for details in itertools.islice(error.errors(include_url=False), 1_000)]
+        raise ScenarioError(_in_order([*mistakes, *invalid], error.error_count() - len(invalid))) from None
     mistakes = [*mistakes, *itertools.islice(not_permitted(valid, document), _MOST_MISTAKES)]
     if mistakes:
         raise ScenarioError(_in_order(mistakes))
@@ -194,8 +194,8 @@ def _in_order(mistakes: Sequence[Mistake], more: int = 0) -> list[Mistake]:
     """Return the first mistakes in the order of the file, and how many there are beside them."""
 
     def position(mistake: Mistake) -> tuple[int, int]:
-        found = _POSITION.search(mistake.place)
-        return (int(found[1]), int(found[2])) if found else (0, 0)
+        numbers = _POSITION.search(mistake.place)
+        return (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
 
     once = dict[object, Mistake]()
     for each in mistakes:  # what an override with * put in many places is wrong once
@@ -252,11 +252,11 @@ def _message(details: Any) -> str:
     if kind in _MESSAGES:
         return _MESSAGES[kind].format(shown=shown, **context)
     if kind == "union_tag_invalid":
-        known = [tag.strip(" '") for tag in context["expected_tags"].split(",")]
-        return f"unknown kind {context['tag']!r}{did_you_mean(context['tag'], known, or_known=True)}"
+        choices = [tag.strip(" '") for tag in context["expected_tags"].split(",")]
+        return f"unknown kind {context['tag']!r}{did_you_mean(context['tag'], choices, or_known=True)}"
     if kind == "literal_error":
-        known = [word.strip("'") for word in context["expected"].replace(" or ", ", ").split(", ")]
-        choice = "one of " if len(known) > 1 else ""
-        return f"must be {choice}{context['expected']}, not {shown}{did_you_mean(value, known)}"
+        choices = [word.strip("'") for word in context["expected"].replace(" or ", ", ").split(", ")]
+        choice = "one of " if len(choices) > 1 else ""
+        return f"must be {choice}{context['expected']}, not {shown}{did_you_mean(value, choices)}"
     message = str(details["msg"])
     return f"{message[0].lower()}{message[1:]}, not {shown}"

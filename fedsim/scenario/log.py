@@ -17,10 +17,10 @@ CHECK_IN_ROLES = ("device", "start", "end", "condition", "seen_from", "seen_to",
 Unit = Literal["s", "ms", "us", "ns"]
 
 
-def _roles(known: tuple[str, ...]) -> AfterValidator:
+def _roles(roles: tuple[str, ...]) -> AfterValidator:
     def check(columns: dict[str, str]) -> dict[str, str]:
-        if unknown := columns.keys() - {*known}:
-            raise ValueError(f"has the role {min(unknown)!r}; there are {', '.join(known)}")
+        if unknown := columns.keys() - {*roles}:
+            raise ValueError(f"has the role {min(unknown)!r}; there are {', '.join(roles)}")
         return columns
 
     return AfterValidator(check)

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from fedsim.scenario.models import Scenario
+from fedsim.scenario.scenario import Scenario
 
 _Schema = dict[str, Any]
 _NULL: _Schema = {"type": "null"}
@@ -61,30 +61,30 @@ class _Halves:
 
     def may(self, part: _Schema) -> _Schema:
         """Return what may stand in a file: nothing is required but within lists."""
-        found: _Schema = {}
+        allowed: _Schema = {}
         for key, value in part.items():
             match key, value:
                 case "required" | "discriminator" | "title" | "format", _:
                     pass
                 case "properties" | "patternProperties", _:
-                    found[key] = {name: self.may(each) for name, each in value.items()}
+                    allowed[key] = {name: self.may(each) for name, each in value.items()}
                 case "anyOf" | "oneOf", _:
-                    found["anyOf"] = [self.may(each) for each in _alternatives(part)]
+                    allowed["anyOf"] = [self.may(each) for each in _alternatives(part)]
                 case "items", _:
-                    found[key] = self._all_of(value)
+                    allowed[key] = self._all_of(value)
                 case "additionalProperties" | "propertyNames", dict():
-                    found[key] = self.may(value)
+                    allowed[key] = self.may(value)
                 case "type", "integer" | "number":
-                    found |= {"type": [value, "string"], "pattern": _GROUPED}
+                    allowed |= {"type": [value, "string"], "pattern": _GROUPED}
                 case "$ref", _:
-                    found["$ref"] = f"#/definitions/{_name(part)}"
+                    allowed["$ref"] = f"#/definitions/{_name(part)}"
                 case _:
-                    found[key] = value
-        if "patternProperties" in found:
-            found["additionalProperties"] = False
-        if "$ref" in found and len(found) > 1:  # draft 7 takes no notice of what stands beside a reference
-            found["allOf"] = [{"$ref": found.pop("$ref")}]
-        return found
+                    allowed[key] = value
+        if "patternProperties" in allowed:
+            allowed["additionalProperties"] = False
+        if "$ref" in allowed and len(allowed) > 1:  # draft 7 takes no notice of what stands beside a reference
+            allowed["allOf"] = [{"$ref": allowed.pop("$ref")}]
+        return allowed
 
     def needs(self, part: _Schema) -> _Schema:
         """Return what must be there, not counting what is within lists; empty, if nothing must."""
@@ -98,11 +98,11 @@ class _Halves:
             return self._needs_of_union(mappings)
         if mappings and mappings[0] is not part:
             return self.needs(mappings[0])
-        found: _Schema = {"required": part["required"]} if part.get("required") else {}
+        required: _Schema = {"required": part["required"]} if part.get("required") else {}
         for key in ("properties", "patternProperties"):
             if inner := {name: needs for name, each in part.get(key, {}).items() if (needs := self.needs(each))}:
-                found[key] = inner
-        return found
+                required[key] = inner
+        return required
 
     def _needs_of_union(self, mappings: list[_Schema]) -> _Schema:
         models = [self._model(each) for each in mappings]
@@ -112,15 +112,15 @@ class _Halves:
             return {"if": {"type": "object"}, "then": {"anyOf": whole}} if any(map(self.needs, mappings)) else {}
         tag = tags[0]
         always = all(tag in model.get("required", ()) for model in models)
-        found: _Schema = {"required": [tag]} if always else {}
+        required: _Schema = {"required": [tag]} if always else {}
         cases = []
         for each, model in zip(mappings, models, strict=True):
-            said, needs = dict(_properties(model)).get(tag, {}), self.needs(model)
+            values, needs = dict(_properties(model)).get(tag, {}), self.needs(model)
             given = {"required": [tag]} if tag in model.get("required", ()) else {}
-            kind = {key: said[key] for key in ("const", "enum") if key in said}
+            kind = {key: values[key] for key in ("const", "enum") if key in values}
             if kind and needs != given:
                 cases.append({"if": {"properties": {tag: kind}, **given}, "then": self.needs(each)})
-        return found | ({"allOf": cases} if cases else {})
+        return required | ({"allOf": cases} if cases else {})
 
     def _all_of(self, part: _Schema) -> _Schema:
         needs = self.needs(part)
@@ -132,21 +132,21 @@ class _Halves:
 
 def _shared(models: Iterable[_Schema]) -> _Schema:
     """Make definitions of what several properties have in common, which then refer to them; return these."""
-    found = defaultdict[str, list[tuple[str, _Schema]]](list)
+    uses = defaultdict[str, list[tuple[str, _Schema]]](list)
     for model in models:
         for name, each in _properties(model):
             core = json.dumps({key: value for key, value in each.items() if key not in _OWN})
             if len(core) >= _LONG:
-                found[core].append((name, each))
+                uses[core].append((name, each))
     definitions: _Schema = {}
-    for core, places in found.items():
+    for core, places in uses.items():
         if len(places) >= _SHARED:
             name = f"{places[0][0]}-{len(definitions) + 1}"
             definitions[name] = json.loads(core)
             for _, each in places:
-                own = {key: each[key] for key in _OWN if key in each}
+                beside = {key: each[key] for key in _OWN if key in each}
                 each.clear()
-                each |= {"allOf": [{"$ref": f"#/definitions/{name}"}], **own}
+                each |= {"allOf": [{"$ref": f"#/definitions/{name}"}], **beside}
     return definitions
 
 

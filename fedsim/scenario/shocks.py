@@ -105,8 +105,8 @@ class Shock(Model):
     def _one_kind(self) -> Self:
         given = [name for name in ("every", "down", "windows", "days") if getattr(self, name) is not None]
         if len(given) != 1:
-            found = f"not {' and '.join(given)}" if given else "to say when it happens"
-            raise ValueError(f"needs one of every, down, windows and days, {found}")
+            instead = f"not {' and '.join(given)}" if given else "to say when it happens"
+            raise ValueError(f"needs one of every, down, windows and days, {instead}")
         kind, by_chance = given[0], given[0] in {"every", "down"}
         for name, fits in {"length": by_chance, "correlation": kind == "down", "recovery": not by_chance}.items():
             if getattr(self, name) is not None and not fits:
@@ -174,16 +174,16 @@ def rates(shock: Shock, mean_s: float) -> Rates:
     """
     share = 1.0 if shock.share is None else shock.share
     if shock.every is not None:
-        found = Rates(mean_s / shock.every, share)
+        figures = Rates(mean_s / shock.every, share)
     else:
         assert shock.down is not None
         load = -math.log1p(-shock.down)  # m s
         if shock.correlation is not None:  # m s^2 = log(1 + rho (exp(m s) - 1))
             share = math.log1p(shock.correlation * math.expm1(load)) / load
-        found = Rates(load / share, min(share, 1.0))
-    if not found.running <= MOST_AT_ONCE:
+        figures = Rates(load / share, min(share, 1.0))
+    if not figures.running <= MOST_AT_ONCE:
         raise ValueError(
-            f"{found.running:,.3g} of these shocks would run at once, on average: at most {MOST_AT_ONCE:g} are "
+            f"{figures.running:,.3g} of these shocks would run at once, on average: at most {MOST_AT_ONCE:g} are "
             "possible; let them come less often, be shorter, or hit more"
         )
-    return found
+    return figures

@@ -55,25 +55,25 @@ def attribute_docstrings(model: type) -> dict[str, str]:
 
     A model that is made from the constructor of a class, its `implementation`, has them there.
     """
-    found: dict[str, str] = {}
+    docstrings: dict[str, str] = {}
     for each in reversed(model.__mro__):
         if (implementation := vars(each).get("implementation")) is not None:
-            found |= attribute_docstrings(implementation)
+            docstrings |= attribute_docstrings(implementation)
         elif _has_attributes_of_its_own(each):
-            found |= _own_docstrings(each)
-    return found
+            docstrings |= _own_docstrings(each)
+    return docstrings
 
 
 @cache
 def _own_docstrings(cls: type) -> dict[str, str]:
-    found: dict[str, str] = {}
+    docstrings: dict[str, str] = {}
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
     assert isinstance(tree, ast.ClassDef)
     for attribute, text in pairwise(tree.body):
         match attribute, text:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
-                found[name] = inspect.cleandoc(words)
-    return found
+                docstrings[name] = inspect.cleandoc(words)
+    return docstrings
 
 
 def _has_attributes_of_its_own(cls: type) -> bool:
@@ -93,15 +93,15 @@ class Model(BaseModel):
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         # pydantic can do this too, but it reads the sources again whenever the models are imported.
-        found = handler(core)
-        schema = handler.resolve_ref_schema(found)
+        reference = handler(core)
+        schema = handler.resolve_ref_schema(reference)
         schema.setdefault("description", inspect.getdoc(cls))  # that of the generic model, of one of its kinds
         for name, text in attribute_docstrings(cls).items():
             if name in schema["properties"]:
                 schema["properties"][name].setdefault("description", text)
         if cls.elsewhere:
             schema["patternProperties"] = {f"^({'|'.join(cls.elsewhere)})$": {"type": "null"}}
-        return found
+        return reference
 
     @model_validator(mode="wrap")
     @classmethod
@@ -110,12 +110,12 @@ class Model(BaseModel):
         if not isinstance(data, dict):
             return handler(data)
         data = {key: value for key, value in data.items() if value is not None or key not in cls.elsewhere}
-        known = [field.alias or name for name, field in cls.model_fields.items()]
-        unknown = [key for key in data if key not in known] if cls.model_config["extra"] == "forbid" else []
+        names = [field.alias or name for name, field in cls.model_fields.items()]
+        unknown = [key for key in data if key not in names] if cls.model_config["extra"] == "forbid" else []
         if not unknown:
             return handler(data)
         reasons = {
-            key: cls.elsewhere.get(key) or f"unknown key{did_you_mean(key, known, or_known=True)}"
+            key: cls.elsewhere.get(key) or f"unknown key{did_you_mean(key, names, or_known=True)}"
             for key in unknown[:_MOST_UNKNOWN]
         }
         if more := len(unknown) - len(reasons):
@@ -129,7 +129,7 @@ class Model(BaseModel):
             for key, reason in reasons.items()
         ]
         try:
-            handler({key: value for key, value in data.items() if key in known})
+            handler({key: value for key, value in data.items() if key in names})
         except ValidationError as error:
             mistakes += [_again(details) for details in error.errors(include_url=False)]
         raise ValidationError.from_exception_data(cls.__name__, mistakes)

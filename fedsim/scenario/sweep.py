@@ -84,8 +84,8 @@ class Sweep(SparseModel):
             raise ValueError(f"{both[0]!r} is in `grid` and in `zip`; it can only be in one")
         lengths = {path: len(values) for path, values in self.zip.items()}
         if len(set(lengths.values())) > 1:
-            told = ", ".join(f"{path!r} has {length}" for path, length in lengths.items())
-            raise ValueError(f"the lists of `zip` must be equally long, but {told}")
+            listed = ", ".join(f"{path!r} has {length}" for path, length in lengths.items())
+            raise ValueError(f"the lists of `zip` must be equally long, but {listed}")
         self._check_tuned()
         for values in self.exclude:
             unknown = [path for path in values if path not in self.paths]

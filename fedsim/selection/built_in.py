@@ -160,9 +160,9 @@ def everyone_eligible(request: Request, candidates: Candidates) -> Ints:
     return np.flatnonzero(candidates.all_eligible()) if request.everyone is None else request.everyone
 
 
-def raced(request: Request, clients: Ints, rates: Floats) -> Ints:
+def raced(request: Request, clients: Ints, rates: Floats, index: int = 0) -> Ints:
     """Return clients (n,) in the order in which an exponential race with these rates (n,) brings them in."""
-    return clients[np.argsort(-np.log(request.uniforms(clients)) / rates, kind="stable")]
+    return clients[np.argsort(-np.log(request.uniforms(clients, index)) / rates, kind="stable")]
 
 
 class Cyclic:
@@ -176,13 +176,13 @@ class Cyclic:
         clients = len(candidates)
         if request.everyone is not None:
             return request.everyone[np.argsort((request.everyone - request.after - 1) % clients)]
-        found = np.empty(0, dtype=np.int64)
+        chosen = np.empty(0, dtype=np.int64)
         offset, size = 0, 4 * request.count
-        while len(found) < request.count and offset < clients:
+        while len(chosen) < request.count and offset < clients:
             window = (request.after + 1 + np.arange(offset, min(offset + size, clients))) % clients
-            found = np.concatenate([found, window[candidates.eligible(window)]])
+            chosen = np.concatenate([chosen, window[candidates.eligible(window)]])
             offset, size = offset + size, 2 * size
-        return found[: request.count]
+        return chosen[: request.count]
 
 
 class Age:
@@ -217,12 +217,12 @@ class Stratified:
         eligible = raced(request, eligible, self._weights[eligible])
         expected = np.asarray(np.bincount(groups, self._weights), dtype=np.float64) * request.count
         quotas = rounded_quotas(expected, float(request.uniforms(0, _ROUNDING)[0]))
-        own = groups[eligible]
-        order = np.argsort(own, kind="stable")
-        first = np.searchsorted(own[order], np.arange(len(quotas)))
-        place = np.empty(len(own), dtype=np.int64)  # in the race of its own group
-        place[order] = np.arange(len(own)) - first[own[order]]
-        within = place < quotas[own]
+        group = groups[eligible]
+        order = np.argsort(group, kind="stable")
+        first = np.searchsorted(group[order], np.arange(len(quotas)))
+        place = np.empty(len(group), dtype=np.int64)  # in the race of its own group
+        place[order] = np.arange(len(group)) - first[group[order]]
+        within = place < quotas[group]
         left = request.count - int(np.count_nonzero(within))
         within[np.flatnonzero(~within)[:left]] = True
         return eligible[within]

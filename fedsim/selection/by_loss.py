@@ -49,9 +49,9 @@ class PowerOfChoice(_LastLosses):
         """Return the candidates with the largest losses, the largest first, those drawn earlier first among equals."""
         drawn = max(request.count, self._candidates or 2 * request.count)
         eligible = everyone_eligible(request, candidates)
-        found = raced(request, eligible, self._weights[eligible])[:drawn]
-        losses = np.nan_to_num(self._losses[found], nan=np.inf)
-        return found[np.argsort(-losses, kind="stable")[: request.count]]
+        clients = raced(request, eligible, self._weights[eligible])[:drawn]
+        losses = np.nan_to_num(self._losses[clients], nan=np.inf)
+        return clients[np.argsort(-losses, kind="stable")[: request.count]]
 
 
 class LossProportional(_LastLosses):
@@ -70,8 +70,8 @@ class LossProportional(_LastLosses):
 
     def select(self, request: Request, candidates: Candidates) -> Ints:
         """Return those drawn by loss, then those drawn evenly."""
-        eligible, known = everyone_eligible(request, candidates), ~np.isnan(self._losses)
-        largest = self._losses[known].max() if known.any() else 1.0
+        eligible, heard = everyone_eligible(request, candidates), ~np.isnan(self._losses)
+        largest = self._losses[heard].max() if heard.any() else 1.0
         losses = np.nan_to_num(self._losses[eligible], nan=largest)
         evenly = int(self._exploration * request.count + request.uniforms(0, _ROUNDING)[0])
         by_loss = raced(request, eligible, np.maximum(losses, _NONE))[: request.count - evenly]

@@ -34,7 +34,7 @@ def competing_weight(eligible: Floats, weights: Floats) -> Floats:
     whole -= mean**2 / variance * np.log1p(s * variance / mean) if variance else s * mean
     nodes = s * _STEP
     nodes[0] *= 1.0 + 1.0 / np.expm1(_STEP)  # and those before it
-    found, seen = np.empty(len(weights)), nodes * np.exp(whole)
-    found[is_heavy] = (nodes * np.exp(whole - factor - s * p)).sum(axis=0)
-    found[light] = seen.sum() - (1.0 - eligible[light]) * weights[light] * (seen * s).sum()
-    return np.asarray(1.0 / found)
+    inverse, seen = np.empty(len(weights)), nodes * np.exp(whole)
+    inverse[is_heavy] = (nodes * np.exp(whole - factor - s * p)).sum(axis=0)
+    inverse[light] = seen.sum() - (1.0 - eligible[light]) * weights[light] * (seen * s).sum()
+    return np.asarray(1.0 / inverse)

@@ -77,7 +77,7 @@ class Candidates:
 
     def eligible(self, clients: Ints) -> Bools:
         """Say of each of some clients whether it is eligible: (n,). Costs O(n)."""
-        return self._eligibility.eligible(self._known(clients))
+        return self._eligibility.eligible(self._indices(clients))
 
     def all_eligible(self) -> Bools:
         """Return the mask (N,) of eligible clients; costs O(N)."""
@@ -89,21 +89,21 @@ class Candidates:
 
     def weight(self, clients: Ints) -> Floats:
         """Return p_i (n,): positive; of all clients they sum to 1."""
-        return self._population.weight[self._known(clients)]
+        return self._population.weight[self._indices(clients)]
 
     def last_round(self, clients: Ints) -> Ints:
         """Return the round (n,) in which each was last selected, of a buffered server the version; -1 for never."""
-        return self._last_round(self._known(clients))
+        return self._last_round(self._indices(clients))
 
     def speed(self, clients: Ints) -> Floats:
         """Return how fast the devices are (n,): a session takes the scenario's lengths divided by it."""
-        return self._population.speed[self._known(clients)]
+        return self._population.speed[self._indices(clients)]
 
     def group(self, clients: Ints) -> Ints:
         """Return the clients' groups (n,), counted from 0 in the order of the scenario's ``population``."""
-        return self._population.group[self._known(clients)]
+        return self._population.group[self._indices(clients)]
 
-    def _known(self, clients: Ints) -> Ints:
+    def _indices(self, clients: Ints) -> Ints:
         if not self._checked:
             return clients
         asked = np.asarray(clients)

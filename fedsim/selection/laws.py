@@ -50,8 +50,8 @@ def check_law(choice: Choice) -> Findings:
     if not findings:
         theory = getattr(LAWS.find(choice.kind), "theory", None)
         if not (theory is None or isinstance(theory, SelectionRule) or (isinstance(theory, str) and theory in RULES)):
-            known = f"None, a SelectionRule, or one of {', '.join(RULES)}"
-            findings.append((("kind",), f"{choice.kind!r} has the theory {theory!r}; it must be {known}"))
+            choices = f"None, a SelectionRule, or one of {', '.join(RULES)}"
+            findings.append((("kind",), f"{choice.kind!r} has the theory {theory!r}; it must be {choices}"))
     return findings
 
 
@@ -71,13 +71,13 @@ def law_of(server: Server) -> SelectionRule:
 
     Raises a `ChainError` if no theory covers it.
     """
-    law = theory_of(server.selection)
-    if law is None:
+    rule = theory_of(server.selection)
+    if rule is None:
         raise ChainError(
             f"no theory covers the selection law {server.selection.kind!r}: its class would have to say by an "
             "attribute `theory` how it draws; another one can be asked about by --law"
         )
-    return law
+    return rule
 
 
 @contextmanager
@@ -101,51 +101,52 @@ def selection_law(choice: Choice, weights: Floats, cohort: int, seed: int, repli
     shown = weights.view()
     shown.setflags(write=False)
     streams = partial(stream, seed, replicate)
-    law = LAWS.build(choice.kind, choice.options, weights=shown, cohort=cohort, streams=streams)
-    return CheckedSelection(law, choice.kind) if is_own(choice.kind) else law
+    selection = LAWS.build(choice.kind, choice.options, weights=shown, cohort=cohort, streams=streams)
+    return CheckedSelection(selection, choice.kind) if is_own(choice.kind) else selection
 
 
 class CheckedSelection:
     """A law whose failures and wrong answers are reported with its `kind`."""
 
-    def __init__(self, law: Law, kind: str) -> None:
-        self._law, self._named = law, f"selection law {kind!r}"
-        self.finds_shortage = bool(getattr(law, "finds_shortage", False)) and not isinstance(law, Remembering)
+    def __init__(self, selection: Law, kind: str) -> None:
+        self._selection, self._named = selection, f"selection law {kind!r}"
+        remembers = isinstance(selection, Remembering)
+        self.finds_shortage = bool(getattr(selection, "finds_shortage", False)) and not remembers
 
     def select(self, request: Request, candidates: Candidates) -> Ints:
         """Return what the law selects; raise a `PluginError` if it fails, or does not select as `Law.select` says."""
-        with LAWS.reraise_as_plugin_error(f"{self._named}, round {request.round:,}", self._law.select):
-            chosen = np.array(self._law.select(request, candidates))
+        with LAWS.reraise_as_plugin_error(f"{self._named}, round {request.round:,}", self._selection.select):
+            chosen = np.array(self._selection.select(request, candidates))
             if wrong := _wrong(chosen, request.count, candidates):
                 raise PluginError(wrong)
         return chosen.astype(np.int64)
 
     def take_feedback(self, feedback: Feedback) -> None:
         """Pass on what came of a round."""
-        law: Informed = cast("Informed", self._law)
+        informed: Informed = cast("Informed", self._selection)
         where = f"{self._named}, take_feedback, round {feedback.round:,}"
-        with LAWS.reraise_as_plugin_error(where, law.take_feedback):
-            law.take_feedback(feedback)
+        with LAWS.reraise_as_plugin_error(where, informed.take_feedback):
+            informed.take_feedback(feedback)
 
     def state(self) -> Memory:
         """Return what the law remembers; nothing, where it does not say so."""
-        if not isinstance(self._law, Remembering):
+        if not isinstance(self._selection, Remembering):
             return {}
-        with LAWS.reraise_as_plugin_error(f"{self._named}, state", self._law.state):
-            return {name: np.asarray(array) for name, array in self._law.state().items()}
+        with LAWS.reraise_as_plugin_error(f"{self._named}, state", self._selection.state):
+            return {name: np.asarray(array) for name, array in self._selection.state().items()}
 
     def restore(self, state: Memory) -> None:
         """Go on from what `state` returned."""
-        if isinstance(self._law, Remembering):
-            with LAWS.reraise_as_plugin_error(f"{self._named}, restore", self._law.restore):
-                self._law.restore(state)
+        if isinstance(self._selection, Remembering):
+            with LAWS.reraise_as_plugin_error(f"{self._named}, restore", self._selection.restore):
+                self._selection.restore(state)
 
 
 def _wrong(chosen: NDArray[Any], count: int, candidates: Candidates) -> str | None:
     """Say what is wrong with the clients that a law returned, if anything is."""
     if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
-        found = f"an array of {chosen.dtype} and shape {chosen.shape}" if chosen.ndim else repr(chosen.item())
-        return f"must return the indices of clients, a list or array of whole numbers, not {found}"
+        returned = f"an array of {chosen.dtype} and shape {chosen.shape}" if chosen.ndim else repr(chosen.item())
+        return f"must return the indices of clients, a list or array of whole numbers, not {returned}"
     outside = chosen[(chosen < 0) | (chosen >= len(candidates))]
     if outside.size:
         return f"returned client {outside[0]}, and clients are numbered from 0 to {len(candidates) - 1:,}"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from fedsim.common.errors import PluginError, told
+from fedsim.common.errors import PluginError
 from fedsim.common.registry import Registry, is_own
 from fedsim.scenario.component import Choice
 
@@ -76,10 +76,8 @@ class _Checked:
 
     def rank(self, wish: Wish) -> float:
         where = f"matching policy {self._kind!r}, job {wish.name!r}"
-        try:
+        with POLICIES.reraise_as_plugin_error(where, self._policy.rank):
             rank = float(self._policy.rank(wish))
-        except BaseException as error:
-            raise PluginError(f"{where}: {told(error, self._policy.rank)}") from error
         if math.isnan(rank):
             raise PluginError(f"{where}: must return a number, not NaN")
         return rank

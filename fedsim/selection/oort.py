@@ -22,6 +22,7 @@ import numpy as np
 from pydantic import Field
 
 from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.selection.built_in import raced
 from fedsim.selection.law import Candidates, Feedback, Remembers, Request
 
 _Share = Annotated[float, Field(ge=0, le=1)]
@@ -77,15 +78,15 @@ class Oort(Remembers):
         self._pace()
         eligible = np.flatnonzero(candidates.all_eligible())
         slowness = self._slowness(candidates.speed(np.arange(len(candidates))))
-        known = eligible[self._heard[eligible] > 0]
-        scores = self._scores(eligible, known) * slowness[known]
+        heard = eligible[self._heard[eligible] > 0]
+        scores = self._scores(eligible, heard) * slowness[heard]
         self.exploration = max(self.exploration * self.exploration_decay, self.least_exploration)
         drawn = request.uniforms(0, _ROUNDING)[0] if request.count == 1 else 0.0
-        most = min(int(request.count * (1.0 - self.exploration) + drawn), len(known))
+        most = min(int(request.count * (1.0 - self.exploration) + drawn), len(heard))
         best = np.argsort(-scores, kind="stable")
         if most < len(best):
             best = best[scores[best] >= scores[best[most]] * self.cut_off]
-        chosen = self._exploited = _drawn(request, known[best], scores[best], most, _EXPLOIT)
+        chosen = self._exploited = _drawn(request, heard[best], scores[best], most, _EXPLOIT)
         if explores := bool((self._heard == 0).any()):
             unknown = eligible[self._heard[eligible] == 0]
             missing = min(len(unknown), request.count - len(chosen))
@@ -125,28 +126,27 @@ class Oort(Remembers):
 
     def _slowness(self, speed: Floats) -> Floats:
         """Return the factor (N,) on the utility of each client that takes longer than is preferred."""
-        known = ~np.isnan(self._took)
-        usual = float((self._took[known] * speed[known]).mean()) if known.any() else 1.0
-        took = np.where(known, self._took, usual / speed)
+        timed = ~np.isnan(self._took)
+        usual = float((self._took[timed] * speed[timed]).mean()) if timed.any() else 1.0
+        took = np.where(timed, self._took, usual / speed)
         if self.preferred >= 1.0:
             return np.ones(len(took))
         limit = np.sort(took)[min(int(round(len(took) * self.preferred, 9)), len(took) - 1)]
         slow: Bools = took > limit
         return np.where(slow, (limit / np.maximum(took, _LEAST)) ** self.penalty, 1.0)
 
-    def _scores(self, eligible: Ints, known: Ints) -> Floats:
+    def _scores(self, eligible: Ints, heard: Ints) -> Floats:
         """Return the utilities (n,) of the clients heard of, before the penalty on slow ones."""
         utilities = np.sort(self._utility[eligible][self._utility[eligible] > 0])
         if not len(utilities):
             utilities = np.zeros(1)
         clipped = utilities[min(int(len(utilities) * self.clip), len(utilities) - 1)]
         least = utilities[0] * 0.999
-        statistical = (np.minimum(self._utility[known], clipped) - least) / max(utilities[-1] - least, _LEAST)
-        uncertain = np.sqrt(0.1 * np.log(self._time) / self._heard[known])
+        statistical = (np.minimum(self._utility[heard], clipped) - least) / max(utilities[-1] - least, _LEAST)
+        uncertain = np.sqrt(0.1 * np.log(self._time) / self._heard[heard])
         return np.asarray(np.maximum(statistical + uncertain, _NONE))
 
 
 def _drawn(request: Request, clients: Ints, rates: Floats, count: int, index: int) -> Ints:
     """Draw some of the clients (n,) one after the other by rates (n,) among those that are left."""
-    race = -np.log(request.uniforms(clients, index)) / np.maximum(rates, _NONE)
-    return clients[np.argsort(race, kind="stable")[:count]]
+    return raced(request, clients, np.maximum(rates, _NONE), index)[:count]

@@ -43,7 +43,7 @@ def inclusion(weights: Floats, size: int) -> tuple[Floats, float]:
         return np.ones_like(weights), 0.0
     scale, variance = tilt(weights, size)
     certain = variance < _CONCENTRATED
-    c = _near_certain(weights, size, scale) if certain else _inverted(weights, size, scale, variance)
+    c = _near_certain(weights, scale) if certain else _inverted(weights, size, scale, variance)
     total = float(c.sum()) / size
     c /= total
     np.minimum(c, 1.0, out=c)
@@ -88,7 +88,7 @@ def _blocks(values: Floats) -> Iterator[Floats]:
     return (values[start : start + _BLOCK] for start in range(0, values.size, _BLOCK))
 
 
-def _near_certain(weights: Floats, size: int, scale: float) -> Floats:
+def _near_certain(weights: Floats, scale: float) -> Floats:
     """Expand around the one sample that is almost certain: exchange up to 3 of its members for outsiders.
 
     With o the odds of the outsiders, u the inverse odds of the members and e_k, E_k their elementary
@@ -97,8 +97,6 @@ def _near_certain(weights: Floats, size: int, scale: float) -> Floats:
     """
     odds = weights * scale
     members = odds > 1.0
-    if np.count_nonzero(members) != size:  # pragma: no cover - the variance rules it out
-        raise AssertionError("the almost certain sample has the wrong size")
     joining, leaving = odds[~members], 1.0 / odds[members]
     e, E = _symmetric(joining), _symmetric(leaving)
     total = sum(a * b for a, b in zip(e, E, strict=True))
@@ -117,12 +115,12 @@ def _symmetric(values: Floats) -> list[float]:
     return e
 
 
-def _without_one(own: Floats, e: list[float], other: list[float]) -> Floats:
+def _without_one(values: Floats, e: list[float], other: list[float]) -> Floats:
     """Sum over k of e_k (without each unit in turn) times the other side's polynomial of degree k + 1."""
-    without = np.ones_like(own)
+    without = np.ones_like(values)
     total = without * other[1]
     for k in range(1, 4):
-        without = e[k] - own * without
+        without = e[k] - values * without
         total += without * other[k + 1]
     return total
 

@@ -75,8 +75,7 @@ class WeightedProposals:
     @cached_property
     def _rates(self) -> Floats:
         """(units,) weights, of which one that is lost to rounding in the running sum still has its last place."""
-        if self._cumulative is None:
-            return np.empty(0)
+        assert self._cumulative is not None
         return np.maximum(np.diff(self._cumulative, prepend=0.0), _LEAST_RATE)
 
     def race(self, number: int, units: Ints, count: int, among: Eligibility) -> Ints:
@@ -91,13 +90,13 @@ class WeightedProposals:
         while True:
             size = int(count / share)
             first = times.argpartition(size - 1)[:size] if size < len(units) else np.arange(len(units))
-            found = first[among.eligible(units[first])]
-            if len(found) >= count or len(first) == len(units):
+            eligible = first[among.eligible(units[first])]
+            if len(eligible) >= count or len(first) == len(units):
                 break
             share /= 3
         if len(first):
-            self._raced = max(0.8 * len(found) / len(first), 1e-3)
-        return units[found[np.argsort(times[found], kind="stable")[:count]]]
+            self._raced = max(0.8 * len(eligible) / len(first), 1e-3)
+        return units[eligible[np.argsort(times[eligible], kind="stable")[:count]]]
 
 
 def draw(

@@ -120,19 +120,19 @@ class SelectionRule:
 
     def _unknown(self, what: str) -> CannotAnswerError:
         left = {"exact": "cohorts", "mean-field": "mean_chance", "monte-carlo": "play"}
-        known = [name for name, method in left.items() if self.says(method)]
-        known += ["monte-carlo"] * (self.says("cohorts") and not self.says("play"))
-        other = f"use the method {' or '.join(map(repr, known))}" if known else "no other method knows it either"
+        methods = [name for name, method in left.items() if self.says(method)]
+        methods += ["monte-carlo"] * (self.says("cohorts") and not self.says("play"))
+        other = f"use the method {' or '.join(map(repr, methods))}" if methods else "no other method knows it either"
         return CannotAnswerError(f"law {self.name!r} does not say {what}: {other}")
 
 
-def rule_of(law: "SelectionRule | str") -> SelectionRule:
+def rule_of(rule: "SelectionRule | str") -> SelectionRule:
     """Return the rule of that name, or the one that is given; a `ChainError` says that there is none."""
-    if isinstance(law, SelectionRule):
-        return law
-    if law not in RULES:
-        raise ChainError(f"there is no selection law {law!r}: choose one of {', '.join(RULES)}")
-    return RULES[law]
+    if isinstance(rule, SelectionRule):
+        return rule
+    if rule not in RULES:
+        raise ChainError(f"there is no selection law {rule!r}: choose one of {', '.join(RULES)}")
+    return RULES[rule]
 
 
 class MidzunoRule(SelectionRule):
@@ -273,15 +273,15 @@ class SuccessiveRule(SelectionRule):
                 f"a cohort of {size} can be drawn in too many orders: the exact law of successive draws goes up "
                 f"to {_LARGEST_ORDERED}; use the method 'mean-field' or 'monte-carlo'"
             )
-        own, outside = weights[chosen], np.where(members, 0.0, weights).sum(axis=1)
-        drawn = [np.ones(len(own))]
+        masses, outside = weights[chosen], np.where(members, 0.0, weights).sum(axis=1)
+        drawn = [np.ones(len(masses))]
         for first in range(1, 1 << size):
-            total = np.zeros(len(own))
+            total = np.zeros(len(masses))
             for last in range(size):
                 if first >> last & 1:
                     before = first ^ 1 << last
-                    left = outside + sum(own[:, k] for k in range(size) if not before >> k & 1)
-                    total += drawn[before] * own[:, last] / left
+                    left = outside + sum(masses[:, k] for k in range(size) if not before >> k & 1)
+                    total += drawn[before] * masses[:, last] / left
             drawn.append(total)
         return members, drawn[-1]
 
@@ -471,30 +471,30 @@ def _root(excess: Callable[[float], float], near: float, most: float = np.inf) -
 
 
 def _level(
-    eligible: Floats, weights: Floats, total: float, most: Floats | float = 1.0, own: Floats | None = None
+    eligible: Floats, weights: Floats, total: float, most: Floats | float = 1.0, own_weight: Floats | None = None
 ) -> Floats:
     """Return h = min(most, B w / (M + (1 - e) w)) with sum of e h = B, or `most` where that is not enough for it.
 
     M is the eligible weight, in which a device that is eligible sees all of its own weight instead of e times it; or by
-    M + own.
+    M + own_weight.
     """
     highest = np.broadcast_to(most, len(weights))
     if float(eligible @ highest) <= total:
         return highest
-    own = (1.0 - eligible) * weights if own is None else own
+    own_weight = (1.0 - eligible) * weights if own_weight is None else own_weight
     mass = float(eligible @ weights)
     for _ in range(_STEPS if total else 1):
-        chances = np.minimum(highest, total * weights / (mass + own))
-        found = float(eligible @ chances)
-        if abs(found - total) <= _CLOSE * total:
+        chances = np.minimum(highest, total * weights / (mass + own_weight))
+        reached = float(eligible @ chances)
+        if abs(reached - total) <= _CLOSE * total:
             break
-        mass *= found / total
+        mass *= reached / total
     return np.asarray(chances)
 
 
 def _drawn(eligible: Floats, weights: Floats, total: float) -> Floats:
     """Return min(1, theta w / M_i), M_i the eligible weight that i competes with, with sum of e h = B."""
-    return _level(eligible, weights / competing_weight(eligible, weights), total, own=np.zeros(1))
+    return _level(eligible, weights / competing_weight(eligible, weights), total, own_weight=np.zeros(1))
 
 
 MIDZUNO: SelectionRule = MidzunoRule()

@@ -31,12 +31,12 @@ def proposed_evenly(word: np.uint64, first: int, count: int, units: int, possibl
 
     `word` is the round's part of the key.
     """
-    found, kept = np.empty(count, np.int64), 0
+    proposals, kept = np.empty(count, np.int64), 0
     for draw in _draws(word, first, count):
         unit = min(int(draw * units), units - 1)
-        found[kept] = unit
+        proposals[kept] = unit
         kept += has(possible, unit)
-    return found[:kept]
+    return proposals[:kept]
 
 
 @compiled
@@ -44,7 +44,7 @@ def proposed_by_weight(
     word: np.uint64, first: int, count: int, cumulative: Floats, guide: NDArray[np.int32], possible: Bits
 ) -> Ints:
     """Return the same where units have weights, by their running sum up to 1, and its guide."""
-    found, kept, places, last = np.empty(count, np.int64), 0, len(guide) - 1, len(cumulative) - 1
+    proposals, kept, places, last = np.empty(count, np.int64), 0, len(guide) - 1, len(cumulative) - 1
     for draw in _draws(word, first, count):
         place = int(draw * places)
         low, high = guide[place], guide[place + 1]
@@ -55,6 +55,6 @@ def proposed_by_weight(
             else:
                 high = middle
         unit = min(low, last)
-        found[kept] = unit
+        proposals[kept] = unit
         kept += has(possible, unit)
-    return found[:kept]
+    return proposals[:kept]

@@ -13,9 +13,9 @@ from fedsim.population import Population, build_population
 from fedsim.population.distributions import distribution
 from fedsim.population.sessions import steps_by_deadline
 from fedsim.scenario import Scenario
-from fedsim.scenario.models import ConvergenceStudy
 from fedsim.scenario.server import BufferedServer, SyncServer
 from fedsim.scenario.session import AnySession
+from fedsim.scenario.studies import ConvergenceStudy
 from fedsim.scenario.work import Work
 from fedsim.selection.laws import failing_in_words, law_of
 from fedsim.selection.rules import SelectionRule, rule_of

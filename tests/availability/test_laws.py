@@ -7,7 +7,7 @@ import pytest
 from scipy.special import ndtri
 from scipy.stats import norm
 
-from fedsim.availability.habits.days import TABLE_SIZE, law_value, quantile_table
+from fedsim.availability.habits.days import TABLE_SIZE, quantile_at, quantile_table
 from fedsim.common.compiled import compiled
 from fedsim.population.distributions import Distribution, distribution
 from fedsim.population.distributions.families import (
@@ -37,10 +37,10 @@ LAWS: dict[str, tuple[Distribution, float]] = {
 
 
 @compiled
-def every(tables: Any, law: int, bits: Any) -> Any:
+def every(tables: Any, table: int, bits: Any) -> Any:
     values = np.empty(len(bits), np.int64)
     for place in range(len(bits)):
-        values[place] = law_value(tables, law, bits[place])
+        values[place] = quantile_at(tables, table, bits[place])
     return values
 
 

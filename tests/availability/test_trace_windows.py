@@ -126,7 +126,7 @@ def test_a_lap_for_each_device(
     except TraceError:
         return
     replay, place = RecordedAvailability(pattern, "in_order"), Place(start, ZoneInfo(zone))
-    assert pattern.own is not None
+    assert pattern.device_laps is not None
     laps = [max(60, cycle or length) for _, length, cycle in windows]
     until = 6 * 86_400_000
     found = [between(replay.pieces(device, place, DRAWS), 0, until) for device in range(3)]

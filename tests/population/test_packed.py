@@ -47,7 +47,7 @@ def test_rows_are_counted_before_they_are_read(tmp_path: Path, monkeypatch: pyte
     path, parquet = tmp_path / "p.csv", tmp_path / "p.parquet"
     path.write_bytes(ROWS)
     pl.DataFrame({"p": [1.5] * 12}).write_parquet(parquet)
-    monkeypatch.setattr(files, "MAX_DEVICES", 10)
+    monkeypatch.setattr(files, "MOST_CLIENTS", 10)
     for each in (path, parquet):
         with pytest.raises(ValueError, match="rows; a group has 10 devices at most"):
             numbers(each)

@@ -219,7 +219,7 @@ def test_rounds_without_time_and_without_number_never_end(write: Write) -> None:
 def test_files_that_unfold_are_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A megabyte can stand for terabytes: of equal values in Parquet, of zeros in gzip and zip."""
     pl.DataFrame({"p": [1.0] * 12}).write_parquet(tmp_path / "p.parquet")
-    monkeypatch.setattr(columns, "MAX_DEVICES", 10)
+    monkeypatch.setattr(columns, "MOST_CLIENTS", 10)
     with pytest.raises(ValueError, match="has 12 rows; a group has 10 devices at most"):
         columns.read_numbers(Column(kind="column", file="p.parquet", column="p"), lambda name: tmp_path / name)
     monkeypatch.setattr(arrays, "_LARGEST", 1000)

@@ -5,7 +5,7 @@ import pytest
 from fedsim.common.errors import ChainError
 from fedsim.population import build_population
 from fedsim.run.simulate import simulate
-from fedsim.scenario.models import ConvergenceStudy
+from fedsim.scenario.studies import ConvergenceStudy
 from fedsim.theory.prediction import applicable, convergence_table
 from tests.conftest import Load
 

@@ -19,8 +19,8 @@ from fedsim.availability.spells import Spells
 from fedsim.availability.trace import CONDITIONS, Pattern, TraceError, TraceRows, build_pattern, clean, read_rows
 from fedsim.common.instants import each_to_ms
 from fedsim.common.keyed import Purpose, stream
+from fedsim.scenario.group import Availability
 from fedsim.scenario.habits import Habits
-from fedsim.scenario.models import Availability
 from fedsim.traces.fit import fit, hourly_shares
 from fedsim.traces.fit_renewal import CensoredLengths, fit_laws
 from tests.availability.cases import model_of

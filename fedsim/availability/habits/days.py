@@ -1,4 +1,4 @@
-"""The tables that the compiled loops read: laws, persons, some local days, and the five-minute slots of UTC."""
+"""The tables that the compiled loops read: distributions, persons, some local days, and five-minute slots of UTC."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -30,8 +30,8 @@ TOP_UP_AT_MOST_S, SHORT_AT_MOST_S = 8 * HOUR_S, HOUR_S
 SLOT_MS: Final = 300_000
 _SLOTS_PER_DAY = DAY // SLOT_MS
 _SLOT_BLOCK = 4096  # slots whose keys are computed at once
-LawTables = NDArray[np.int32]
-"""(laws * TABLE_SIZE,) quantiles in whole milliseconds, one table after the other, for linear interpolation. A table
+QuantileTables = NDArray[np.int32]
+"""(tables * TABLE_SIZE,) quantiles in whole milliseconds, one table after the other, for linear interpolation. A table
 has 1,024 bins for the unit interval, and as many for its first and last 64th and its first and last 4,096th."""
 _BINS, _FINER = 1 << 10, 1 << 6
 _ALL, _TAIL, _END = 1 << 32, (1 << 32) // _FINER, (1 << 32) // _FINER**2
@@ -39,10 +39,10 @@ _LOWER_TAIL, _UPPER_TAIL, _LOWER_END, _UPPER_END = ((_BINS + 1) * part for part 
 TABLE_SIZE: Final = 5 * (_BINS + 1)
 _SMALLEST = 2.0**-33  # half the distance of two draws
 (
-    NIGHT_TIME_LAW, NIGHT_LENGTH_LAW, OUTING_TIME_LAW, TOP_UP_TIME_LAW, TOP_UP_LENGTH_LAW, USE_LENGTH_LAW,
-    FAILURE_LENGTH_LAW,
-) = (TABLE_SIZE * law for law in range(7))  # fmt: skip
-"""Where the table of each law begins."""
+    NIGHT_TIME, NIGHT_LENGTH, OUTING_TIME, TOP_UP_TIME, TOP_UP_LENGTH, USE_LENGTH,
+    FAILURE_LENGTH,
+) = (TABLE_SIZE * number for number in range(7))  # fmt: skip
+"""Where the table of each distribution begins."""
 (
     NIGHT_FROM, NIGHT_TO, PLUG_IN, LASTS, TOP_UP_FROM, TOP_UP_TO, MIDNIGHT, TOP_UP_COLUMN,
     OUT_FROM, OUT_TO, OUT_CHANCE, LEAVE, BACK, WORKDAY, DRIFT,
@@ -64,7 +64,7 @@ class KernelTables(NamedTuple):
 
     key: np.uint64  # key of the stream for availability
     persons: NDArray[np.int32]  # rows of `Persons.columns`, of the clients that are asked about
-    laws: LawTables  # the tables of all laws, each from its constant above on
+    quantiles: QuantileTables  # the tables of all distributions, each from its constant above on
     # commute, settle: time between home and work; how long after a screen use a device is not idle
     commute: int
     settle: int
@@ -85,8 +85,8 @@ class KernelTables(NamedTuple):
     use_shares: Ints
 
 
-def quantile_table(quantile: Callable[[Floats], Floats], longest_s: float) -> LawTables:
-    """Return the table (TABLE_SIZE,) of a law.
+def quantile_table(quantile: Callable[[Floats], Floats], longest_s: float) -> QuantileTables:
+    """Return the table (TABLE_SIZE,) of a distribution.
 
     `quantile` gives values in seconds that are exceeded with probability 1 - p, for p (n,) strictly between 0 and 1.
     Those above `longest_s` are cut there; what is left must be below 2**31 milliseconds.
@@ -99,8 +99,8 @@ def quantile_table(quantile: Callable[[Floats], Floats], longest_s: float) -> La
 
 
 @inlined
-def law_value(tables: LawTables, law: int, bits: int) -> int:
-    """Return the value of the law whose table begins at `law`, from 32 random bits."""
+def quantile_at(tables: QuantileTables, table: int, bits: int) -> int:
+    """Return the value of the distribution whose table begins at `table`, from 32 random bits."""
     begin, digits = 0, 22
     if not _TAIL <= bits < _ALL - _TAIL:
         if _END <= bits < _ALL - _END:
@@ -111,12 +111,12 @@ def law_value(tables: LawTables, law: int, bits: int) -> int:
             begin, digits = _LOWER_END, 10
             if bits >= _TAIL:
                 begin, bits = _UPPER_END, bits - (_ALL - _END)
-    at = law + begin + (bits >> digits)
+    at = table + begin + (bits >> digits)
     low = int(tables[at])
     return low + ((int(tables[at + 1]) - low) * (bits & ((1 << digits) - 1)) >> digits)
 
 
-def _law_tables(habits: Habits) -> LawTables:
+def _quantile_tables(habits: Habits) -> QuantileTables:
     night, top_up = habits.charging.night, habits.charging.top_up
     until_hour = np.concatenate([[0.0], np.cumsum(top_up.by_hour)]) / sum(top_up.by_hour)
     tables = [
@@ -129,7 +129,7 @@ def _law_tables(habits: Habits) -> LawTables:
     return np.concatenate(tables)
 
 
-def _normal(deviation_s: float) -> LawTables:
+def _normal(deviation_s: float) -> QuantileTables:
     return quantile_table(lambda p: deviation_s * np.clip(ndtri(p), -LIMIT, LIMIT), np.inf)
 
 
@@ -141,7 +141,7 @@ class TableBuilder:
         settle, failure = to_ms(habits.idle.settle), -np.expm1(-habits.network.drop_outs.per_hour / (HOUR // SLOT_MS))
         self._constant: dict[str, Any] = {
             "key": np.uint64(key),
-            "laws": _law_tables(habits),
+            "quantiles": _quantile_tables(habits),
             "commute": to_ms(habits.network.commute),
             "settle": settle,
             "failure_chance": int(scaled_chance(failure)),
@@ -224,7 +224,7 @@ class TableBuilder:
 
     def _free(self, days: Ints) -> Bools:
         """Return whether days, given by their ordinals, are a Saturday, Sunday or holiday."""
-        return _weekends(days) | np.isin(days, self._holidays)
+        return ((days + 6) % 7 >= 5) | np.isin(days, self._holidays)
 
     def _slots_of(self, first: int, last: int, clock: Civil) -> dict[str, Any]:
         slots = np.arange(first, last + 1)
@@ -236,14 +236,8 @@ class TableBuilder:
 
 
 def _nearby_changes(clock: Civil, days: Ints) -> slice:
-    """Return the clock changes that matter to some days."""
     ends = clock.midnight(np.array([days[0] - 1, days[-1] + 4]))
     return slice(*clock.walls.searchsorted(ends).tolist())
-
-
-def _weekends(days: Ints) -> Bools:
-    """Return whether days, given by their ordinals, are a Saturday or Sunday."""
-    return (days + 6) % 7 >= 5
 
 
 def _choose_ms(where: Bools, one_s: float, other_s: float) -> Ints:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedsim.availability.batch import Reasons
 from fedsim.availability.habits import days, persons
-from fedsim.availability.habits.days import NIGHT_AT_MOST, SLOT_MS, KernelTables, law_value
+from fedsim.availability.habits.days import NIGHT_AT_MOST, SLOT_MS, KernelTables, quantile_at
 from fedsim.availability.habits.persons import CERTAIN, TOP_UPS
 from fedsim.common.arrays import Bits, Ints
 from fedsim.common.compiled import compiled, inlined, mixed, word_of
@@ -60,10 +60,10 @@ def _night(word: np.uint64, row: int, day: int, tables: KernelTables) -> tuple[i
     ] >> days.DRIFT_BITS
     if _upper(bits) >> 2 >= chance:
         return 0, 0
-    later = tables.persons[row, persons.NIGHT_LATER] + law_value(tables.laws, days.NIGHT_TIME_LAW, _lower(bits))
+    later = tables.persons[row, persons.NIGHT_LATER] + quantile_at(tables.quantiles, days.NIGHT_TIME, _lower(bits))
     start = _instant(tables.days[day, days.PLUG_IN] + later, tables)
     bits = mixed(word ^ tables.day_keys[day, days.LENGTH_KEY])
-    longer = tables.persons[row, persons.NIGHT_LONGER] + law_value(tables.laws, days.NIGHT_LENGTH_LAW, _upper(bits))
+    longer = tables.persons[row, persons.NIGHT_LONGER] + quantile_at(tables.quantiles, days.NIGHT_LENGTH, _upper(bits))
     return start, start + min(max(tables.days[day, days.LASTS] + longer, 0), NIGHT_AT_MOST)
 
 
@@ -82,9 +82,9 @@ def _top_up(word: np.uint64, number: int, day: int, tables: KernelTables) -> tup
     """Return the start and end of a top-up that takes place."""
     bits = mixed(word ^ tables.day_keys[day, days.TOP_UP_TIME_KEY + number])
     start = _instant(
-        tables.days[day, days.MIDNIGHT] + law_value(tables.laws, days.TOP_UP_TIME_LAW, _upper(bits)), tables
+        tables.days[day, days.MIDNIGHT] + quantile_at(tables.quantiles, days.TOP_UP_TIME, _upper(bits)), tables
     )
-    return start, start + law_value(tables.laws, days.TOP_UP_LENGTH_LAW, _lower(bits))
+    return start, start + quantile_at(tables.quantiles, days.TOP_UP_LENGTH, _lower(bits))
 
 
 @inlined
@@ -94,10 +94,10 @@ def _outing(word: np.uint64, row: int, day: int, tables: KernelTables) -> tuple[
     if _upper(bits) >> 2 >= facts[day, days.OUT_CHANCE]:
         return 0, 0, 0, 0
     leave = facts[day, days.LEAVE] + tables.persons[row, persons.LEAVES_LATER]
-    leave = min(max(leave + law_value(tables.laws, days.OUTING_TIME_LAW, _lower(bits)), 0), DAY)
+    leave = min(max(leave + quantile_at(tables.quantiles, days.OUTING_TIME, _lower(bits)), 0), DAY)
     bits = mixed(word ^ tables.day_keys[day, days.BACK_KEY])
     back = facts[day, days.BACK] + tables.persons[row, persons.RETURNS_LATER]
-    back = max(min(back + law_value(tables.laws, days.OUTING_TIME_LAW, _upper(bits)), DAY), leave)
+    back = max(min(back + quantile_at(tables.quantiles, days.OUTING_TIME, _upper(bits)), DAY), leave)
     work_until = max(back - tables.commute, leave) if facts[day, days.WORKDAY] else leave
     work_since = min(leave + tables.commute, work_until)
     midnight = facts[day, days.MIDNIGHT]
@@ -140,20 +140,20 @@ def _charging_until(word: np.uint64, row: int, instant: int, limit: int, tables:
 @inlined
 def _charging_from(word: np.uint64, row: int, instant: int, limit: int, tables: KernelTables) -> int:
     """Return when the next charging session begins after an instant; any time after `limit` if later."""
-    facts, found = tables.days, limit + 1
+    facts, earliest = tables.days, limit + 1
     for day in range(len(facts)):
-        if facts[day, days.NIGHT_FROM] < found and facts[day, days.NIGHT_TO] > instant:
+        if facts[day, days.NIGHT_FROM] < earliest and facts[day, days.NIGHT_TO] > instant:
             start, end = _night(word, row, day, tables)
-            if instant < start < min(found, end):
-                found = start
-        if facts[day, days.TOP_UP_FROM] < found and facts[day, days.TOP_UP_TO] > instant:
+            if instant < start < min(earliest, end):
+                earliest = start
+        if facts[day, days.TOP_UP_FROM] < earliest and facts[day, days.TOP_UP_TO] > instant:
             taken = _top_ups(word, row, day, tables)
             for number in range(TOP_UPS):
                 if taken >> number & 1:
                     start, end = _top_up(word, number, day, tables)
-                    if instant < start < min(found, end):
-                        found = start
-    return found
+                    if instant < start < min(earliest, end):
+                        earliest = start
+    return earliest
 
 
 @inlined
@@ -183,15 +183,15 @@ def _networked_until(word: np.uint64, row: int, instant: int, limit: int, tables
 @inlined
 def _networked_from(word: np.uint64, row: int, instant: int, limit: int, tables: KernelTables) -> int:
     """Return the next instant at which the person comes home or to work: there the device may have a network again."""
-    facts, found = tables.days, limit + 1
+    facts, earliest = tables.days, limit + 1
     for day in range(len(facts) if tables.persons[row, persons.USES_AND_NETWORKS] & 3 else 0):
-        if facts[day, days.OUT_FROM] < found and facts[day, days.OUT_TO] > instant:
+        if facts[day, days.OUT_FROM] < earliest and facts[day, days.OUT_TO] > instant:
             _, back, work_since, _ = _outing(word, row, day, tables)
-            if instant < back < found:
-                found = back
-            if instant < work_since < found:
-                found = work_since
-    return found
+            if instant < back < earliest:
+                earliest = back
+            if instant < work_since < earliest:
+                earliest = work_since
+    return earliest
 
 
 @inlined
@@ -207,11 +207,11 @@ def _chance_of_use(row: int, slot: int, tables: KernelTables) -> int:
 
 
 @inlined
-def _event(word: np.uint64, slot: int, key: int, law: int, after: int, tables: KernelTables) -> tuple[int, int]:
+def _event(word: np.uint64, slot: int, key: int, table: int, after: int, tables: KernelTables) -> tuple[int, int]:
     """Return the start and end of the screen use or failure that begins in a slot; `after` is added to its length."""
     bits = mixed(word ^ tables.slot_keys[slot, key])
     start = tables.slots_begin + slot * SLOT_MS + (_upper(bits) * SLOT_MS >> 32)
-    return start, start + law_value(tables.laws, law, _lower(bits)) + after
+    return start, start + quantile_at(tables.quantiles, table, _lower(bits)) + after
 
 
 @inlined
@@ -224,11 +224,11 @@ def _disturbed_until(word: np.uint64, row: int, instant: int, require: int, tabl
             share, of_use = tables.use_shares[slot], _chance_of_use(row, slot, tables)
         bits = mixed(word ^ tables.slot_keys[slot, days.EVENT_KEY])
         if _upper(bits) >> 2 < of_use:
-            start, end = _event(word, slot, days.USE_KEY, days.USE_LENGTH_LAW, tables.settle, tables)
+            start, end = _event(word, slot, days.USE_KEY, days.USE_LENGTH, tables.settle, tables)
             if start <= instant < end:
                 return end
         if _lower(bits) >> 2 < of_failure:
-            start, end = _event(word, slot, days.FAILURE_KEY, days.FAILURE_LENGTH_LAW, 0, tables)
+            start, end = _event(word, slot, days.FAILURE_KEY, days.FAILURE_LENGTH, 0, tables)
             if start <= instant < end:
                 return end
     return instant
@@ -237,22 +237,22 @@ def _disturbed_until(word: np.uint64, row: int, instant: int, require: int, tabl
 @inlined
 def _disturbed_from(word: np.uint64, row: int, instant: int, limit: int, require: int, tables: KernelTables) -> int:
     """Return when the next screen use or network failure begins after an instant; any time after `limit` if later."""
-    found, share, of_use, of_failure = limit + 1, -1, 0, tables.failure_chance if require & NETWORK else 0
+    earliest, share, of_use, of_failure = limit + 1, -1, 0, tables.failure_chance if require & NETWORK else 0
     for slot in range((instant - tables.slots_begin) // SLOT_MS, (limit - tables.slots_begin) // SLOT_MS + 1):
         if tables.use_shares[slot] != share and require & IDLE:
             share, of_use = tables.use_shares[slot], _chance_of_use(row, slot, tables)
         bits = mixed(word ^ tables.slot_keys[slot, days.EVENT_KEY])
         if _upper(bits) >> 2 < of_use:
-            start, end = _event(word, slot, days.USE_KEY, days.USE_LENGTH_LAW, tables.settle, tables)
-            if instant < start < min(found, end):
-                found = start
+            start, end = _event(word, slot, days.USE_KEY, days.USE_LENGTH, tables.settle, tables)
+            if instant < start < min(earliest, end):
+                earliest = start
         if _lower(bits) >> 2 < of_failure:
-            start, end = _event(word, slot, days.FAILURE_KEY, days.FAILURE_LENGTH_LAW, 0, tables)
-            if instant < start < min(found, end):
-                found = start
-        if found <= limit:
+            start, end = _event(word, slot, days.FAILURE_KEY, days.FAILURE_LENGTH, 0, tables)
+            if instant < start < min(earliest, end):
+                earliest = start
+        if earliest <= limit:
             break
-    return found
+    return earliest
 
 
 @compiled
@@ -265,7 +265,7 @@ def available_until(
     `ends` all are known to be available. `held` (n,) are instants until which devices are known to be on their charger
     and a network, and is brought up to date: `ends`, asked after `at`, takes a third of the time with it.
     """
-    found = np.empty(len(clients), np.int64)
+    answer = np.empty(len(clients), np.int64)
     for row in range(len(clients)):
         limit, word = limits[row if len(limits) > 1 else 0], word_of(clients[row], tables.key)
         if held[row] <= limit:
@@ -281,24 +281,24 @@ def available_until(
                 until = instant
             elif until > instant + 1:
                 until = _disturbed_from(word, row, instant, until - 1, require, tables)
-        found[row] = until
-    return found
+        answer[row] = until
+    return answer
 
 
 @compiled
 def unmet_conditions(clients: Ints, instant: int, require: int, tables: KernelTables) -> Reasons:
     """Return which required conditions each client (n,) lacks at an instant, as reasons."""
-    found = np.zeros(len(clients), np.uint16)
+    unmet = np.zeros(len(clients), np.uint16)
     for row in range(len(clients)):
         word = word_of(clients[row], tables.key)
         if require & CHARGING and _charging_until(word, row, instant, instant, tables) == instant:
-            found[row] |= CHARGING
+            unmet[row] |= CHARGING
         if require & NETWORK and _networked_until(word, row, instant, instant, tables) == instant:
-            found[row] |= NETWORK
+            unmet[row] |= NETWORK
         for each in (NETWORK, IDLE):
             if require & each and _disturbed_until(word, row, instant, each, tables) > instant:
-                found[row] |= each
-    return found
+                unmet[row] |= each
+    return unmet
 
 
 @compiled
@@ -311,7 +311,7 @@ def available_intervals(
     compiled one keeps the arrays of its tables for ever.
     """
     size = 64 + len(clients) * (4 + (until - since) // (DAY // 32))
-    who, starts, ends, found = np.empty(size, np.intp), np.empty(size, np.int64), np.empty(size, np.int64), 0
+    who, starts, ends, count = np.empty(size, np.intp), np.empty(size, np.int64), np.empty(size, np.int64), 0
     for row in range(len(clients)):
         word = word_of(clients[row], tables.key)
         now = end = since  # on a charger and a network as required, until `end`
@@ -335,11 +335,11 @@ def available_intervals(
                     now = disturbed_until
                     continue
                 last = _disturbed_from(word, row, now, end - 1, require, tables)
-            if found == len(who):
+            if count == len(who):
                 who, starts, ends = _doubled(who), _doubled(starts), _doubled(ends)
-            who[found], starts[found], ends[found] = row, now, last
-            found, now = found + 1, last
-    return who[:found], starts[:found], ends[:found]
+            who[count], starts[count], ends[count] = row, now, last
+            count, now = count + 1, last
+    return who[:count], starts[:count], ends[:count]
 
 
 @compiled
@@ -363,7 +363,7 @@ def possible_parts(clients: Ints, begin: int, part: int, require: int, tables: K
     These are the parts in which it is on a charger at some time and on a network at some time. The day starts at
     `begin`, and each part is `part` milliseconds long.
     """
-    facts, found = tables.days, np.empty(len(clients), np.uint64)
+    facts, parts = tables.days, np.empty(len(clients), np.uint64)
     for row in range(len(clients)):
         word = word_of(clients[row], tables.key)
         networks = tables.persons[row, persons.USES_AND_NETWORKS] & 3
@@ -386,5 +386,5 @@ def possible_parts(clients: Ints, begin: int, part: int, require: int, tables: K
         if require & NETWORK:
             at_home = ~away if networks & persons.HOME_NETWORK else _NONE
             charging &= at_home | (at_work if networks & persons.WORK_NETWORK else _NONE)
-        found[row] = charging
-    return found
+        parts[row] = charging
+    return parts

@@ -77,8 +77,8 @@ class HabitsBatch(Batch):
         return unmet_conditions(clients, instant, self._require, self._tables(clients, instant, instant))
 
     def ends(self, clients: Ints, instant: int, until: Ints) -> Ints:
-        found = self._available_until(clients, instant, until, ends=True)
-        return np.where(found <= until, found, FOREVER)
+        ends = self._available_until(clients, instant, until, ends=True)
+        return np.where(ends <= until, ends, FOREVER)
 
     def spells(self, clients: Ints, since: int, until: int) -> Spells:
         return self.spells_of(self._habits.require, clients, since, until)
@@ -96,15 +96,14 @@ class HabitsBatch(Batch):
     def _available_until(self, clients: Ints, instant: int, limits: Ints, *, ends: bool) -> Ints:
         tables, rows = self._tables(clients, instant, int(limits.max(initial=instant))), clients - self._persons.first
         held = self._persons.held_until[rows]
-        found = available_until(clients, instant, limits, self._require, held, ends, tables)
+        until = available_until(clients, instant, limits, self._require, held, ends, tables)
         self._persons.held_until[rows] = held
-        return found
+        return until
 
     def _tables(self, clients: Ints, since: int, until: int) -> KernelTables:
         return self._builder.build(since, until, self._place.clock(since), self._persons.rows_of(clients))
 
     def _find_possible(self, day: int, clock: Civil) -> None:
-        """Find the possible members of a local day."""
         begin, until = clock.instant(clock.midnight(np.array([day, day + 1]))).tolist()
         self._begin, self._part = begin, -(-(until - begin) // DAY_PARTS)
         bits = np.zeros(DAY_PARTS * words_for(int(self._members.max(initial=0)) + 1), dtype=np.uint64)

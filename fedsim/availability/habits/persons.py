@@ -119,8 +119,8 @@ class Persons:
         score = propensity(clients, draws)
 
         def deviation(what: Draw, standard_s: float) -> Floats:
-            own = np.clip(draws.normals(clients, int(draw_index(what))), -LIMIT, LIMIT)
-            return np.rint(1000.0 * standard_s * own)
+            scores = np.clip(draws.normals(clients, int(draw_index(what))), -LIMIT, LIMIT)
+            return np.rint(1000.0 * standard_s * scores)
 
         night, top_up = charging.night, charging.top_up
         columns[rows, NIGHT_CHANCE] = scaled_chance(individual_chance(night.chance, charging.spread, score))

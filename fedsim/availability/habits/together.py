@@ -64,7 +64,7 @@ class HabitsAvailability(ExactModel):
         one, until = np.array([client]), since + _FIRST_WINDOW
         (batch,) = self.batches([(place, one)], draws)
         while True:
-            found = batch.spells_of(conditions, one, since, until)
-            yield from zip(found.starts.tolist(), found.ends.tolist(), strict=True)
+            spells = batch.spells_of(conditions, one, since, until)
+            yield from zip(spells.starts.tolist(), spells.ends.tolist(), strict=True)
             yield until, until
             since, until = until, until + _WINDOW

@@ -19,21 +19,22 @@ from fedsim.availability.spells import Spells, intersection
 from fedsim.availability.trace.bulk import extent
 from fedsim.availability.trace.rows import SEEN, SHORTEST_CYCLE_S, UNKNOWN, CleanTrace, TraceError
 from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.formatting import count
 from fedsim.common.instants import DAY_S, HOUR, HOUR_S, each_to_ms, to_ms
 
 Repeat: TypeAlias = Literal["week", "day", "device", "none"]
 _A_MONDAY = 4 * DAY_S  # 5 January 1970
 
 
-class OwnLaps(NamedTuple):
+class DeviceLaps(NamedTuple):
     """A lap for each device, in whole milliseconds: the position at which it begins, and its length."""
 
     begins: Ints
     lengths: Ints
 
-    def of(self, devices: Ints | Bools) -> "OwnLaps":
+    def of(self, devices: Ints | Bools) -> "DeviceLaps":
         """Return those of some devices."""
-        return OwnLaps(self.begins[devices], self.lengths[devices])
+        return DeviceLaps(self.begins[devices], self.lengths[devices])
 
 
 @dataclass(frozen=True)
@@ -58,27 +59,27 @@ class Pattern:
     never: int  # how many devices are never available; they are not among `names` unless they are kept
     stray: int = 0  # how many intervals were left out because a time of theirs is far from all others
     outside: int = 0  # how many more because they lie outside of the part that is used
-    own: OwnLaps | None = None
+    device_laps: DeviceLaps | None = None
     windows: bool = False  # the file says when each device was observed
 
     def left_out(self) -> list[str]:
         """Say which intervals were left out."""
-        said = [stray_words(self.stray)] if self.stray else []
+        notes = [stray_words(self.stray)] if self.stray else []
         if self.outside:
-            said.append(f"{intervals_words(self.outside)} outside of the part that is used, left out")
-        return said
+            notes.append(f"{count(self.outside, 'interval')} outside of the part that is used, left out")
+        return notes
 
     def observed(self) -> str:
         """Say for how long devices were observed, or that they may have been observed for a part of the time only."""
-        count, whole = self.spans.count, self.covered / HOUR_S
+        devices, whole = self.spans.count, self.covered / HOUR_S
         if self.windows:
-            hours = np.bincount(self.seen.who, (self.seen.ends - self.seen.starts) / HOUR, minlength=count)
+            hours = np.bincount(self.seen.who, (self.seen.ends - self.seen.starts) / HOUR, minlength=devices)
             low, middle, high = np.quantile(hours, [0.1, 0.5, 0.9])
             return (
                 f"devices were observed for {middle:.1f} h of {whole:.1f} h in the median "
                 f"({low:.1f} to {high:.1f} h for 80 %)"
             )
-        opened, closed = np.full(count, np.inf), np.full(count, -np.inf)
+        opened, closed = np.full(devices, np.inf), np.full(devices, -np.inf)
         np.minimum.at(opened, self.spans.who, self.spans.starts_s)
         np.maximum.at(closed, self.spans.who, self.spans.ends_s)
         hull = float(np.median((closed - opened)[closed > opened])) / HOUR_S
@@ -134,18 +135,17 @@ def build_pattern(
     reference = math.floor((begin - origin) / period) * period + origin
     lap = math.inf if repeat == "none" else max(1, math.ceil((end - begin - 1e-3) / period)) * period
     seen = _positions(windows, base.timestamp(), civil, reference)
-    own = None
+    device_laps = None
     if repeat == "device":
         assert trace.seen is not None
-        own = _own_laps(seen, trace.seen[:, 2])
-        lap = float(own.lengths.max()) / 1e3
+        device_laps = _laps_of_devices(seen, trace.seen[:, 2])
+        lap = float(device_laps.lengths.max()) / 1e3
     if UNKNOWN in trace.spans:
         unknown = trace.spans[UNKNOWN].clip(to_ms(first), to_ms(last))
         seen = seen.less(_positions(unknown, base.timestamp(), civil, reference)).joined()
-    laid = {
-        condition: _fold(_positions(part.clip(to_ms(first), to_ms(last)), base.timestamp(), civil, reference), lap, own)
-        for condition, part in zip(needed, parts, strict=True)
-    }
+    clipped = (part.clip(to_ms(first), to_ms(last)) for part in parts)
+    folded = (_fold(_positions(part, base.timestamp(), civil, reference), lap, device_laps) for part in clipped)
+    laid = dict(zip(needed, folded, strict=True))
     spans = intersection(list(laid.values()))
     available = spans.has
     if not (available.any() or keep_empty):
@@ -155,7 +155,7 @@ def build_pattern(
         spans = spans.select(available)
         laid = {condition: part.select(available) for condition, part in laid.items()}
         names, seen = tuple(compress(names, available)), seen.select(available)
-        own = None if own is None else own.of(available)
+        device_laps = None if device_laps is None else device_laps.of(available)
     return Pattern(
         spans,
         laid,
@@ -169,27 +169,24 @@ def build_pattern(
         int((~available).sum()),
         stray,
         outside,
-        own,
+        device_laps,
         trace.seen is not None,
     )
 
 
 def stray_words(stray: int) -> str:
     """Say how many intervals are far from all others."""
-    return f"{intervals_words(stray)} with a time far from all others, left out; since and until say which part is used"
+    return (
+        f"{count(stray, 'interval')} with a time far from all others, left out; since and until say which part is used"
+    )
 
 
-def intervals_words(count: int) -> str:
-    """Write a number of intervals."""
-    return f"{count:,} interval{'s' * (count != 1)}"
-
-
-def _own_laps(seen: Spells, cycles: Floats) -> OwnLaps:
+def _laps_of_devices(seen: Spells, cycles: Floats) -> DeviceLaps:
     """Return the lap of each device: from when it was observed, for its cycle, or as long as it was observed."""
     begins, lengths = np.zeros((2, seen.count), dtype=np.int64)
     begins[seen.who], lengths[seen.who] = seen.starts, seen.ends - seen.starts
     lengths = np.where(np.isnan(cycles), lengths, each_to_ms(np.nan_to_num(cycles)))
-    return OwnLaps(begins, np.maximum(lengths, to_ms(SHORTEST_CYCLE_S)))
+    return DeviceLaps(begins, np.maximum(lengths, to_ms(SHORTEST_CYCLE_S)))
 
 
 def _positions(spans: Spells, base: float, zone: tzinfo, reference: float) -> Spells:
@@ -201,18 +198,18 @@ def _positions(spans: Spells, base: float, zone: tzinfo, reference: float) -> Sp
     for begin, end, offset in offset_pieces(zone, since, until):
         low, high, shift = to_ms(begin - base), to_ms(end - base), to_ms(base + offset - reference)
         inside = spans.where((spans.starts < high) & (spans.ends > low))
-        own = inside.clip(low, high)
+        cut = inside.clip(low, high)
         # Where the clock is put forward, what holds across the change holds in the hour that is left out.
         across = (inside.ends > high) * to_ms(max(offset_at(zone, end) - offset, 0.0) if math.isfinite(end) else 0.0)
-        parts.append(replace(own, starts=own.starts + shift, ends=own.ends + shift + across))
+        parts.append(replace(cut, starts=cut.starts + shift, ends=cut.ends + shift + across))
     return Spells.together(parts, spans.count).joined()
 
 
-def _fold(spans: Spells, lap: float, own: OwnLaps | None) -> Spells:
+def _fold(spans: Spells, lap: float, device_laps: DeviceLaps | None) -> Spells:
     """Cut what reaches beyond the lap's end and lay it at the beginning."""
     if math.isinf(lap):
         return spans
-    begins, each = (np.zeros(1, dtype=np.int64), to_ms(lap)) if own is None else own.of(spans.who)
+    begins, each = (np.zeros(1, dtype=np.int64), to_ms(lap)) if device_laps is None else device_laps.of(spans.who)
     laps = (spans.starts - begins) // each * each + begins
     first = replace(spans, starts=spans.starts - laps, ends=spans.ends - laps)
     second = replace(spans, starts=np.zeros_like(laps), ends=first.ends - each).clip(0, each)

@@ -56,18 +56,18 @@ class RecordedAvailability(ExactModel):
 
     def conditions(self, client: int, place: Place, draws: Stream, since: int = 0) -> Mapping[str, Pieces]:
         device, pattern = self._device(client, draws), self.pattern
-        return {name: _unrolled(own, device, pattern, place, since) for name, own in pattern.conditions.items()}
+        return {name: _unrolled(spells, device, pattern, place, since) for name, spells in pattern.conditions.items()}
 
     def pieces(self, client: int, place: Place, draws: Stream) -> Pieces:
         return _unrolled(self.pattern.spans, self._device(client, draws), self.pattern, place)
 
     def enterable(self, place: Place, until_s: float) -> bool:
         """Return whether any device of the trace is available at some instant in [0, until_s)."""
-        found, lap = self.pattern.spans, self.pattern.lap
+        spells, lap = self.pattern.spans, self.pattern.lap
         # By then every interval has occurred once.
-        last = (int(found.ends.max(initial=0)) if isinf(lap) else 2 * to_ms(lap)) + _SHIFT
-        until, everyone = min(to_ms(until_s), last), np.arange(found.count)
-        return any(len(each.who) for each in _within(found, everyone, self.pattern, place, 0, until))
+        last = (int(spells.ends.max(initial=0)) if isinf(lap) else 2 * to_ms(lap)) + _SHIFT
+        until, everyone = min(to_ms(until_s), last), np.arange(spells.count)
+        return any(len(each.who) for each in _within(spells, everyone, self.pattern, place, 0, until))
 
     def batches(self, homes: Sequence[tuple[Place, Ints]], draws: Stream) -> "list[RecordedBatch]":
         return [RecordedBatch(self, place, draws) for place, _ in homes]
@@ -87,10 +87,10 @@ class RecordedBatch(Batch):
         return self._holding(self._pattern.spans, self._trace.assigned(clients, self._draws), instant)
 
     def reasons(self, clients: Ints, instant: int) -> Reasons:
-        devices, found = self._trace.assigned(clients, self._draws), np.zeros(len(clients), dtype=np.uint16)
+        devices, reasons = self._trace.assigned(clients, self._draws), np.zeros(len(clients), dtype=np.uint16)
         for name, spells in self._pattern.conditions.items():
-            found[~self._holding(spells, devices, instant)] |= int(REASON_OF[name])
-        return found
+            reasons[~self._holding(spells, devices, instant)] |= int(REASON_OF[name])
+        return reasons
 
     def spells(self, clients: Ints, since: int, until: int) -> Spells:
         return self._spells(self._trace.assigned(clients, self._draws), since, until)
@@ -103,11 +103,11 @@ class RecordedBatch(Batch):
     @cached_property
     def _last(self) -> Ints:
         """(devices,) when each is available for the last time; `-FOREVER` where it never is."""
-        found = self._pattern.spans
-        last = np.where(found.has, FOREVER, -FOREVER)
+        spells = self._pattern.spans
+        last = np.where(spells.has, FOREVER, -FOREVER)
         if isinf(self._pattern.lap):
-            all_of_it = self._spells(np.arange(found.count), 0, int(found.ends.max(initial=0)) + _SHIFT)
-            last = np.full(found.count, -FOREVER)
+            all_of_it = self._spells(np.arange(spells.count), 0, int(spells.ends.max(initial=0)) + _SHIFT)
+            last = np.full(spells.count, -FOREVER)
             np.maximum.at(last, all_of_it.who, all_of_it.ends)
         return last
 
@@ -137,12 +137,13 @@ def _within(spells: Spells, devices: Ints, pattern: Pattern, place: Place, since
 def _unrolled(spells: Spells, device: int, pattern: Pattern, place: Place, since: int = 0) -> Pieces:
     """Yield the intervals of one device, cut where the clocks are changed and where a lap ends."""
     starts, ends = (times.tolist() for times in spells.of(device))
-    if (starts, ends) == ([0], [to_ms(pattern.lap) if pattern.own is None else int(pattern.own.lengths[device])]):
+    lap = to_ms(pattern.lap) if pattern.device_laps is None else int(pattern.device_laps.lengths[device])
+    if (starts, ends) == ([0], [lap]):
         yield 0, FOREVER
     elif starts:
         until = ends[-1] + _SHIFT if isinf(pattern.lap) else FOREVER
-        for found in _within(spells, np.array([device]), pattern, place, since, until):
-            yield from zip(found.starts.tolist(), found.ends.tolist(), strict=True)
+        for part in _within(spells, np.array([device]), pattern, place, since, until):
+            yield from zip(part.starts.tolist(), part.ends.tolist(), strict=True)
 
 
 def laps(
@@ -164,8 +165,8 @@ def laps(
         shift = int(clock.offsets[change]) - first
         if lap == FOREVER:
             yield -shift, low, high
-        elif pattern.own is not None and len(devices):
-            begins, lengths = pattern.own.of(devices)
+        elif pattern.device_laps is not None and len(devices):
+            begins, lengths = pattern.device_laps.of(devices)
             earlier = (low + shift - begins) // lengths * lengths + begins - shift
             for number in range(int(((min(high, until) - earlier) // lengths).max()) + 1):
                 yield earlier + number * lengths, low, high
@@ -211,7 +212,7 @@ class TraceFile(RecordedAvailability):
             check_file(path)
             status = path.stat()
             version = status.st_mtime_ns, status.st_size
-            pattern, report = _read(path, policy, used, without_intervals == "keep", version)
+            pattern, counts = _read(path, policy, used, without_intervals == "keep", version)
         except (TraceError, ValueError) as error:
             raise OptionError("file", str(error)) from None
         dealt, devices = assign != "with_replacement", len(pattern.names)
@@ -223,7 +224,7 @@ class TraceFile(RecordedAvailability):
                 "assigned; take fewer, or assign: with_replacement",
             )
         super().__init__(pattern, assign, members.start, earlier if dealt else 0)
-        object.__setattr__(self, "notes", tuple(f"{file}: {note}" for note in _notes(pattern, report)))
+        object.__setattr__(self, "notes", tuple(f"{file}: {note}" for note in _notes(pattern, counts)))
 
 
 @lru_cache(maxsize=8)
@@ -236,16 +237,16 @@ def _read(path: Path, policy: Policy, used: _Used, keep_empty: bool, _: tuple[in
         raise TraceError(error.message, str(path)) from None
 
 
-def _notes(pattern: Pattern, report: TraceReport) -> list[str]:
-    notes = [str(report)] if report.faults() else []
+def _notes(pattern: Pattern, counts: TraceReport) -> list[str]:
+    notes = [str(counts)] if counts.faults() else []
     notes += pattern.left_out()
-    if pattern.never > report.devices_without:
+    if pattern.never > counts.devices_without:
         required = " and ".join(pattern.conditions)
         devices = f"{pattern.never:,} device{'s are' if pattern.never > 1 else ' is'}"
         notes.append(f"{devices} never available ({required}, within the part that is used)")
-    if pattern.windows and pattern.own is None:
+    if pattern.windows and pattern.device_laps is None:
         notes.append(f"{pattern.observed()}, and are not available in the rest; `repeat: device` repeats what was seen")
-    elif pattern.own is None and pattern.covered < 0.95 * pattern.lap < float("inf"):
+    elif pattern.device_laps is None and pattern.covered < 0.95 * pattern.lap < float("inf"):
         days, lap = pattern.covered / DAY_S, pattern.lap / DAY_S
         notes.append(
             f"covers {days:.3g} of the {lap:.0f} days that are repeated, and nobody is available in the others; "

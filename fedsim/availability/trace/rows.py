@@ -18,6 +18,7 @@ from fedsim.availability.spells import Spells
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.errors import FedsimError
 from fedsim.common.files import UNREADABLE
+from fedsim.common.formatting import count
 from fedsim.common.hints import did_you_mean
 from fedsim.common.instants import DAY_S, each_to_ms
 from fedsim.common.memory import packed_as, too_much
@@ -85,7 +86,7 @@ class TraceReport:
 
     def faults(self) -> list[str]:
         """Say each kind of fault and its remedy in words; empty for a trace without any."""
-        said = [
+        kinds = [
             (self.empty, "interval", "of zero length, dropped"),
             (self.negative, "interval", "ending before the start, dropped"),
             (self.overlapping, "interval", "overlapping an earlier one, merged"),
@@ -99,15 +100,11 @@ class TraceReport:
             (self.gaps, "short gap", "closed"),
             (self.short, "short interval", "dropped"),
         ]
-        return [f"{_counted(count, noun)} {what}" for count, noun, what in said if count]
+        return [f"{count(number, noun)} {what}" for number, noun, what in kinds if number]
 
     def __str__(self) -> str:
-        text = _counted(self.intervals, "interval") + " of " + _counted(self.devices, "device")
+        text = f"{count(self.intervals, 'interval')} of {count(self.devices, 'device')}"
         return f"{text}; {'; '.join(self.faults())}" if self.faults() else text
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 CONDITIONS = ("available", "charging", "network", "idle")
@@ -165,28 +162,28 @@ def clean(
     """
     report = report or TraceReport(0, 0, 0)
     sizes = (len(rows.starts), MOST_INTERVALS, "intervals"), (len(rows.names), MOST_DEVICES, "devices")
-    for count, most, noun in sizes:
-        if count > most:
-            raise TraceError(f"has {count:,} {noun}; at most {most:,} are possible", rows.source)
+    for size, most, noun in sizes:
+        if size > most:
+            raise TraceError(f"has {size:,} {noun}; at most {most:,} are possible", rows.source)
     missing = np.isnan(rows.starts) & np.isnan(rows.ends)
     with np.errstate(invalid="ignore"):
         possible = (np.abs(rows.starts) <= LONGEST_S) & (np.abs(rows.ends) <= LONGEST_S)
         impossible = ~possible & ~missing
         starts, ends = (each_to_ms(np.where(possible, each, 0.0)) for each in (rows.starts, rows.ends))
     if policy != "lenient" and impossible.any():
-        first, count = int(np.argmax(impossible)), int(impossible.sum())
-        others = f" (and {count - 1:,} more such intervals)" if count > 1 else ""
+        first, others = int(np.argmax(impossible)), int(impossible.sum()) - 1
+        and_more = f" (and {others:,} more such intervals)" if others else ""
         message = (
             f"device {rows.names[rows.devices[first]]!r} has the interval [{rows.starts[first]:g}, "
             f"{rows.ends[first]:g}], which is impossible: times are seconds, finite and within 100 years of the "
-            f"base{others}; with the policy lenient such intervals are dropped"
+            f"base{and_more}; with the policy lenient such intervals are dropped"
         )
         raise _refused(rows, impossible, message)
     negative, empty, good = possible & (ends < starts), possible & (ends == starts), possible & (ends > starts)
     unseen = np.zeros(len(good), dtype=np.bool_)
     if rows.seen is not None:
-        known = np.where(np.isnan(rows.seen[:, :2]), [-np.inf, np.inf], rows.seen[:, :2])
-        low, high = each_to_ms(known)[rows.devices].T
+        windows = np.where(np.isnan(rows.seen[:, :2]), [-np.inf, np.inf], rows.seen[:, :2])
+        low, high = each_to_ms(windows)[rows.devices].T
         unseen = good & ((starts < low) | (ends > high))
         starts, ends = np.maximum(starts, low), np.minimum(ends, high)
         good &= ends > starts
@@ -302,11 +299,11 @@ def _read_parquet(path: Path) -> pl.DataFrame:
     return lazy.select(*text, pl.col(numbers).cast(pl.Float64)).collect()
 
 
-def _check_size(count: int, source: str) -> None:
-    if count > MOST_INTERVALS:
-        raise TraceError(f"has {count:,} rows; at most {MOST_INTERVALS:,} are possible", source)
-    if why := too_much(_BYTES_OF_A_ROW * count):
-        raise TraceError(f"has {count:,} rows, which {why}", source)
+def _check_size(rows: int, source: str) -> None:
+    if rows > MOST_INTERVALS:
+        raise TraceError(f"has {rows:,} rows; at most {MOST_INTERVALS:,} are possible", source)
+    if why := too_much(_BYTES_OF_A_ROW * rows):
+        raise TraceError(f"has {rows:,} rows, which {why}", source)
 
 
 def _read_csv(path: Path) -> pl.DataFrame:
@@ -347,10 +344,10 @@ def rows_of(table: pl.DataFrame, path: Path, line_of_first: int, names: Mapping[
     codes = table["condition"].cast(pl.Enum(STATES), strict=False)
     message = f"{names.get('condition')} must be one of {', '.join(STATES)}, not {{!r}}"
     _refuse_first(codes.is_null(), table["condition"], path, line_of_first, message, STATES)
-    known = devices.unique(maintain_order=True)
+    distinct = devices.unique(maintain_order=True)
     return TraceRows(
-        names=tuple(known.to_list()),
-        devices=devices.cast(pl.Enum(known)).to_physical().cast(pl.Int64).to_numpy(),
+        names=tuple(distinct.to_list()),
+        devices=devices.cast(pl.Enum(distinct)).to_physical().cast(pl.Int64).to_numpy(),
         starts=table["start_s"].fill_null(np.nan).to_numpy(),
         ends=table["end_s"].fill_null(np.nan).to_numpy(),
         conditions=codes.to_physical().cast(pl.Int8).to_numpy(),
@@ -362,28 +359,28 @@ def rows_of(table: pl.DataFrame, path: Path, line_of_first: int, names: Mapping[
 
 def _seen(table: pl.DataFrame, path: Path, line_of_first: int, names: Mapping[str, str]) -> Floats | None:
     """(devices, 3) when each device was observed, and its cycle, which all of its rows give that give any."""
-    known = [name for name in SEEN if name in table.columns]
-    if not known:
+    given = [name for name in SEEN if name in table.columns]
+    if not given:
         return None
-    table = table.select("device", pl.col(known).fill_nan(None)).with_row_index("row")
+    table = table.select("device", pl.col(given).fill_nan(None)).with_row_index("row")
     first, last = (table.group_by("device", maintain_order=True).agg(pick) for pick in (pl.all().min(), pl.all().max()))
-    found = np.full((len(first), len(SEEN)), np.nan)
+    seen = np.full((len(first), len(SEEN)), np.nan)
     for column, name in enumerate(SEEN):
-        if name in known:
-            found[:, column] = first[name].fill_null(np.nan).to_numpy()
+        if name in given:
+            seen[:, column] = first[name].fill_null(np.nan).to_numpy()
             several = (first[name] != last[name]).fill_null(value=False)
             message = f"device {{!r}} has two values of {names[name]}; a device has one"
             _refuse_device(first, several, path, line_of_first, message)
     with np.errstate(invalid="ignore"):
-        wild = (np.abs(found) > LONGEST_S).any(axis=1) | (found[:, 0] > found[:, 1])
-        short = found[:, 2] < SHORTEST_CYCLE_S
-    told = [names.get(name, name) for name in SEEN]
+        wild = (np.abs(seen) > LONGEST_S).any(axis=1) | (seen[:, 0] > seen[:, 1])
+        short = seen[:, 2] < SHORTEST_CYCLE_S
+    headings = [names.get(name, name) for name in SEEN]
     for bad, message in (
-        (wild, f"{told[0]} and {told[1]} must be in order, and within 100 years of the base"),
-        (short, f"{told[2]} must be at least {SHORTEST_CYCLE_S:.0f} seconds"),
+        (wild, f"{headings[0]} and {headings[1]} must be in order, and within 100 years of the base"),
+        (short, f"{headings[2]} must be at least {SHORTEST_CYCLE_S:.0f} seconds"),
     ):
         _refuse_device(first, pl.Series(bad), path, line_of_first, f"device {{!r}}: {message}")
-    return found
+    return seen
 
 
 def _refuse_device(devices: pl.DataFrame, bad: pl.Series, path: Path, line_of_first: int, message: str) -> None:
@@ -393,11 +390,11 @@ def _refuse_device(devices: pl.DataFrame, bad: pl.Series, path: Path, line_of_fi
 
 
 def _refuse_first(
-    bad: pl.Series, texts: pl.Series, path: Path, line_of_first: int, message: str, known: Sequence[str] = ()
+    bad: pl.Series, texts: pl.Series, path: Path, line_of_first: int, message: str, choices: Sequence[str] = ()
 ) -> None:
     if bad.any():
         row = int(bad.arg_max() or 0)
-        hint = did_you_mean(texts[row], known, or_known=True) if texts[row] else ""
+        hint = did_you_mean(texts[row], choices, or_known=True) if texts[row] else ""
         refuse_row(row, texts[row] or "", path, line_of_first, message.format(texts[row]) + hint)
 
 

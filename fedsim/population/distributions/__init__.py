@@ -41,16 +41,16 @@ DISTRIBUTIONS: Final = Registry[Quantiles](
 _PROBE = np.array([2.0**-54, 0.25, 0.5, 0.75, 1.0 - 2.0**-53])
 
 
-class CheckedLaw(Distribution):
+class CheckedDistribution(Distribution):
     """A user's own law, named `kind` in the scenario, whose values are checked."""
 
-    def __init__(self, law: Quantiles, kind: str) -> None:
-        self._law, self._where = law, f"law {kind!r}"
+    def __init__(self, quantiles: Quantiles, kind: str) -> None:
+        self._quantiles, self._where = quantiles, f"law {kind!r}"
 
     def quantile(self, p: Floats) -> Floats:
         """Return the values, one number at least 0 and finite for each probability, or raise a `PluginError`."""
-        with DISTRIBUTIONS.reraise_as_plugin_error(self._where, self._law.quantile):
-            values = np.asarray(self._law.quantile(p), dtype=np.float64)
+        with DISTRIBUTIONS.reraise_as_plugin_error(self._where, self._quantiles.quantile):
+            values = np.asarray(self._quantiles.quantile(p), dtype=np.float64)
             if values.shape != p.shape:
                 raise ValueError(f"quantile gives the shape {values.shape} for probabilities of shape {p.shape}")
             good = np.isfinite(values) & (values >= 0)
@@ -67,25 +67,26 @@ def distribution(source: Choice, count: int = 1) -> Distribution:
     Raises a `PluginError` if it is a user's own law, and cannot be made.
     """
     options = {name: value for name, value in source.options.items() if name != "correlation"}
-    law = DISTRIBUTIONS.build(getattr(source, "registered", source.kind), options, count=count)
-    return law if isinstance(law, Distribution) else CheckedLaw(law, source.kind)
+    built = DISTRIBUTIONS.build(getattr(source, "registered", source.kind), options, count=count)
+    return built if isinstance(built, Distribution) else CheckedDistribution(built, source.kind)
 
 
-def check_laws(part: Model) -> Findings:
+def check_distributions(part: Model) -> Findings:
     """Return every mistake in the choices of users' own laws, anywhere in a part of the scenario."""
     findings: Findings = []
-    for path, law in components(part):
-        wrong = DISTRIBUTIONS.check(law.kind, law.options)
+    for path, choice in components(part):
+        wrong = DISTRIBUTIONS.check(choice.kind, choice.options)
         if not wrong:
             try:
-                asked = (distribution(law), distribution(law), distribution.__wrapped__(law))  # the last is made anew
+                anew = distribution.__wrapped__(choice)
+                asked = (distribution(choice), distribution(choice), anew)
                 first, *others = (each.quantile(_PROBE).tobytes() for each in asked)
                 if any(other != first for other in others):
-                    wrong = [(("kind",), DISTRIBUTIONS.unrepeatable(law.kind))]
+                    wrong = [(("kind",), DISTRIBUTIONS.unrepeatable(choice.kind))]
             except PluginError as error:
                 wrong = [(("kind",), str(error))]
         findings += [((*path, *inner), message) for inner, message in wrong]
     return findings
 
 
-__all__ = ["DISTRIBUTIONS", "Constant", "Distribution", "Quantiles", "check_laws", "distribution"]
+__all__ = ["DISTRIBUTIONS", "Constant", "Distribution", "Quantiles", "check_distributions", "distribution"]

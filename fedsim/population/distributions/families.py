@@ -74,13 +74,13 @@ class RollOut(Distribution):
     @staticmethod
     def check_options(options: Mapping[str, Any], unit: str = "") -> Findings:  # noqa: ARG004
         """Return what is wrong with the curve."""
-        found = []
+        wrong = []
         if len(options["times"]) != len(options["shares"]):
-            found.append("times and shares differ in length: give one share for each time")
+            wrong.append("times and shares differ in length: give one share for each time")
         if options["shares"][-1:] != (1.0,):
-            found.append("shares must end with 1: give who never joins a group, or part of a mixture, that joins late")
+            wrong.append("shares must end with 1: give who never joins a group, or part of a mixture, that joins late")
         falling = [name for name in ("times", "shares") if list(options[name]) != sorted(options[name])]
-        return [((), message) for message in [*found, *(f"{name} must not fall" for name in falling)]]
+        return [((), message) for message in [*wrong, *(f"{name} must not fall" for name in falling)]]
 
     def quantile(self, p: Floats) -> Floats:
         return np.interp(p, self.shares, self.times)

@@ -1,118 +1,42 @@
-"""The scenario as pydantic models: what a person can ask for, with units, ranges and defaults."""
+"""The scenario: what a person can ask for, with units, ranges and defaults."""
 
 import copy
 import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from fedsim.common.arguments import path_of, short_repr, whole
 from fedsim.common.errors import KeyPath, Mistake, ScenarioError
-from fedsim.common.files import hash_of
 from fedsim.common.hints import did_you_mean
-from fedsim.scenario.component import BuiltIn, Choice, Component, Kinds, Named, words_of
+from fedsim.scenario.component import Choice, Component, Named
 from fedsim.scenario.document import Document
-from fedsim.scenario.habits import Habits
+from fedsim.scenario.group import Group
 from fedsim.scenario.jobs import MOST_JOBS, JobName, Matching, ServerOrJobs, SharedJob, document_of_job, server_in_jobs
 from fedsim.scenario.learning import Learning
 from fedsim.scenario.loading import load_document, not_permitted, not_permitted_in, validate
 from fedsim.scenario.log import ProductionLog, with_placeholders
-from fedsim.scenario.permissions import TRUSTED, CodeName, FileName, Permissions, locate, modules_of
+from fedsim.scenario.permissions import TRUSTED, Permissions
 from fedsim.scenario.privacy import Privacy
+from fedsim.scenario.records import Records
 from fedsim.scenario.server import COIN_LAWS, MOST_CLIENTS, Server, SyncServer
-from fedsim.scenario.session import AnySession, Participations, Session
 from fedsim.scenario.shocks import Shock
-from fedsim.scenario.sources import ClientTimeSource, NumberSource, Rounds, RoundsSource, ZoneSource
 from fedsim.scenario.stop import Stop
-from fedsim.scenario.strict import Model, SparseModel, each_once
+from fedsim.scenario.studies import Theory
 from fedsim.scenario.sweep import Choose, Decide, Drift, ExpectationItem, Sweep
-from fedsim.scenario.trace import Trace
-from fedsim.scenario.units import Duration, Instant, PositiveDuration
+from fedsim.scenario.units import Duration, Instant
 from fedsim.scenario.work import Prices, Work
-
-MAX_DEVICES = MOST_CLIENTS
-_LONGEST_SHOWN = 300  # characters of a value in a notebook
+from fedsim.scenario.written import Written, in_one_line
 
 _OwnMetric = Annotated[Component, Named("metric")]
 _OwnChart = Annotated[Component, Named("chart")]
-Availability = Annotated[BuiltIn | Habits | Trace | Component, Kinds(role="availability model")]
 
 
-class Group(SparseModel):
-    """Devices that are described together; every value below is drawn or read for each client."""
-
-    name: Annotated[str, Field(min_length=1, max_length=200)] = ""
-    """How reports call the group; everyone, or group-1, group-2, ..., where it is not given."""
-    devices: Annotated[int, Field(ge=1, le=MAX_DEVICES)]
-    """How many devices the group has."""
-    weight: NumberSource = Field(default=1, validate_default=True)
-    """p_i before normalisation over the whole population."""
-    separation: RoundsSource = Field(default=0, validate_default=True)
-    """R_i: rounds between two participations; round t, then t + 1 + R_i at the earliest."""
-    cooldown: ClientTimeSource = Field(default="0s", validate_default=True)
-    """Wall-clock time before a client may take part again, beside the separation."""
-    participations: Participations | None = None
-    """How often each may take part; as often as it is selected, where this is not given."""
-    joins: ClientTimeSource | None = None
-    """When each device joins, after the run's beginning, as by the roll-out of an app: a law such as roll_out. All are
-    there from the beginning, where this is not given."""
-    leaves: ClientTimeSource | None = None
-    """How long after it joined each device leaves for good; never, where this is not given."""
-    time_zone: ZoneSource = Field(default="UTC", validate_default=True)
-    """Whose civil time each device lives by, an IANA name such as Europe/Berlin."""
-    availability: Availability = Field(default="always", validate_default=True)
-    """When the devices can take part."""
-    session: AnySession = Field(default_factory=Session)
-    """How long a participation takes: in plain times, or from what there is to transfer and to train."""
-    left_out: bool = False
-    """Whether the server takes no device of the group, so that none ever takes part."""
-
-    unwritten = frozenset({"participations", "joins", "leaves", "left_out"})
-
-    @property
-    def churns(self) -> bool:
-        """Whether devices join or leave during the run."""
-        return self.joins is not None or self.leaves is not None
-
-
-class Records(Model):
-    """What is recorded beside the rounds and participations."""
-
-    gauges: PositiveDuration | None = Field(default="1h", validate_default=True)
-    """Cadence at which the population is counted; null to leave it out."""
-    gauge_sample: Annotated[int, Field(ge=1, le=MAX_DEVICES)] | None = 20_000
-    """Most clients that are counted each time, evenly spaced in each group and time zone; counts are scaled up from
-    these (standard error of a share at most 0.35 % at 20,000). null: count everyone. Sessions are counted in full."""
-    eligible: bool = False
-    """Count the eligible clients at every selection."""
-    transitions: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=1000)] = Field(default_factory=list)
-    """Clients whose conditions are recorded each time they change."""
-
-
-class ConvergenceStudy(Model):
-    """How fast the law of the participants approaches its limit (the paper's appendix)."""
-
-    separations: Annotated[list[Rounds], Field(min_length=1, max_length=12), AfterValidator(each_once)]
-    """Common separations to compare."""
-    rounds: Annotated[int, Field(ge=1, le=100_000)] = 200
-    """How many rounds to follow, from a start at which all clients are ready."""
-    replicas: Annotated[int, Field(ge=2, le=10**6)] = 4096
-    """Independent copies of the chain, where it is too large to be followed exactly."""
-
-
-class Theory(Model):
-    """Studies of the chain that the report shows beside the run."""
-
-    convergence: ConvergenceStudy | None = None
-    """Convergence of the participation law; none, where it is not given."""
-
-
-class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
+class Scenario(Written):
     """A federation to simulate: its devices, its server, and what is trained over the log."""
 
     schema_version: Literal[1] = 1
@@ -212,24 +136,9 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
             named[name] = part if part.name else part.model_copy(update={"name": name})
         return list(named.values())
 
-    _document: Document = PrivateAttr(default_factory=Document)
-
     unwritten = frozenset(
-        {
-            "question",
-            "headline",
-            "metrics",
-            "charts",
-            "choose",
-            "decide",
-            "privacy",
-            "shocks",
-            "prices",
-            "server",
-            "log",
-            "starts",
-        }
-        | {"jobs", "job", "beside", "matching", "most_a_day", "alone"}
+        {"question", "headline", "metrics", "charts", "choose", "decide", "privacy", "shocks", "prices", "server"}
+        | {"log", "starts", "jobs", "job", "beside", "matching", "most_a_day", "alone"}
     )
 
     @property
@@ -259,11 +168,11 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
         habits = any(group.availability.kind != "always" for group in self.population)
         churn = any(group.churns for group in self.population)
         checks = any(server.check_ins is not None for server in self.servers)
-        said = {"what a log does not tell": self.log is not None}
-        said |= {"availability": habits, "shocks": bool(self.shocks), "churn": churn, "check-ins": checks}
-        said["the limit most_a_day"] = self.most_a_day is not None
-        said["other jobs on the fleet"] = bool(self.beside) or len(self.jobs) > 1
-        return " and ".join(each for each, is_so in said.items() if is_so)
+        causes = {"what a log does not tell": self.log is not None}
+        causes |= {"availability": habits, "shocks": bool(self.shocks), "churn": churn, "check-ins": checks}
+        causes["the limit most_a_day"] = self.most_a_day is not None
+        causes["other jobs on the fleet"] = bool(self.beside) or len(self.jobs) > 1
+        return " and ".join(each for each, is_so in causes.items() if is_so)
 
     @property
     def sessions_fail(self) -> bool:
@@ -279,7 +188,7 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
         server = self.server
         over = server.selects_once and server.wanted > server.cohort
         gated = server.selects_once and server.secure_aggregation is not None
-        found = {
+        outcomes = {
             "dropped": (self.sessions_fail, "sessions fail by themselves (session.fails)")
             if self.always_available
             else (True, f"devices are not always there ({self.absences})"),
@@ -288,7 +197,7 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
             "stale": (server.max_staleness is not None, "server.max_staleness, by which reports are discarded"),
             "failed": (gated, "server.secure_aggregation, by which rounds fail"),
         }
-        return {outcome: cause for outcome, (may, cause) in found.items() if may}
+        return {outcome: cause for outcome, (may, cause) in outcomes.items() if may}
 
     @property
     def sync_server(self) -> SyncServer:
@@ -297,49 +206,10 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
             return self.server
         raise TypeError("a buffered server runs no rounds")
 
-    @property
-    def folder(self) -> Path:
-        """Folder against which the scenario's file names are resolved."""
-        return self._document.folder
-
-    @property
-    def permissions(self) -> Permissions:
-        """What the scenario may ask for; everything, if it was not read from a file."""
-        return self._document.permissions
-
-    @property
-    def written(self) -> int:
-        """How many keys and values its files have."""
-        return len(self._document.places)
-
-    def locate(self, name: str) -> Path:
-        """Return the file that the scenario calls `name`; a `ValueError` says why it cannot be used."""
-        return locate(self.folder, name, self.permissions)
-
-    def modules(self) -> list[str]:
-        """Return the modules of a person's own that it names."""
-        return [*modules_of(words_of(self))]
-
-    def files(self) -> dict[str, str | None]:
-        """Return the SHA-256 of each file that it names, by that name; None where there is no such file.
-
-        An option of a class of one's own is the name of a file if there is one.
-        """
-        words = sorted([word for _, word in words_of(self)])
-        found: dict[str, str | None] = {}
-        for word in words:
-            if isinstance(word, FileName):
-                found[str(word)] = hash_of(self.folder / word)
-            elif not isinstance(word, CodeName) and word not in found and word.strip("./"):
-                with suppress(OSError):  # of a long text
-                    if (known := hash_of(self.folder / word)) is not None:
-                        found[word] = known
-        return found
-
     @model_validator(mode="after")
     def _ends(self) -> Self:
-        if self.devices > MAX_DEVICES:
-            raise ValueError(f"the groups have {self.devices:,} devices; at most {MAX_DEVICES:,} are possible")
+        if self.devices > MOST_CLIENTS:
+            raise ValueError(f"the groups have {self.devices:,} devices; at most {MOST_CLIENTS:,} are possible")
         unknown = [client for client in self.records.transitions if client >= self.devices]
         if unknown:
             last = self.devices - 1
@@ -363,11 +233,9 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
             raise ValueError(f"rounds take no time, so stop.duration is never reached: give stop.rounds{or_pause}")
         skips = server.shortage == "skip"
         if skips or server.selection.kind in COIN_LAWS:
-            setting, rounds = (
-                ("shortage: skip", "skipped") if skips else (f"selection: {server.selection.kind}", "empty")
-            )
-            remedy = "give stop.rounds or server.pause"
-            raise ValueError(f"with {setting} and no pause, {rounds} rounds take no time: {remedy}")
+            setting = "shortage: skip" if skips else f"selection: {server.selection.kind}"
+            message = f"with {setting} and no pause, {'skipped' if skips else 'empty'} rounds take no time"
+            raise ValueError(f"{message}: give stop.rounds or server.pause")
         return self
 
     def _check_jobs(self) -> None:
@@ -377,9 +245,8 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
         if self.starts is not None or self.beside:
             raise ValueError(f"`{'beside' if self.beside else 'starts'}` is of one job, and not beside `jobs`")
         if self.job and self.job not in self.jobs:
-            raise ValueError(
-                f"`job` is {self.job!r}, and there is none{did_you_mean(self.job, self.jobs, or_known=True)}"
-            )
+            hint = did_you_mean(self.job, self.jobs, or_known=True)
+            raise ValueError(f"`job` is {self.job!r}, and there is none{hint}")
         for name, job in self.jobs.items():
             if unknown := [each for each in job.groups or () if each not in groups]:
                 hint = did_you_mean(unknown[0], groups, or_known=True)
@@ -402,8 +269,8 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
             written = document_of_job(self._as_document(), name, self.jobs, groups, self.stop, alone=alone)
             return type(self).of_document(written)
         except ScenarioError as error:
-            told = [replace(each, message=f"job {name!r}: {each.message}") for each in error.mistakes]
-            raise ScenarioError(told) from None
+            mistakes = [replace(each, message=f"job {name!r}: {each.message}") for each in error.mistakes]
+            raise ScenarioError(mistakes) from None
 
     @property
     def matching_policy(self) -> Choice:
@@ -488,17 +355,6 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
         values = (((*at, index), value) for at, values in lists for index, value in enumerate(values))
         return not_permitted_in(values, type(self), self._as_document())
 
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy with other values of some fields, which are not checked; see `with_values`."""
-        copied = super().model_copy(update=update, deep=deep)
-        if update:
-            copied._document = replace(self._document, data=None)
-        return copied
-
-    def __eq__(self, other: object) -> bool:
-        # Where it was read from makes no difference.
-        return type(self) is type(other) and self.__dict__ == other.__dict__
-
     def __repr__(self) -> str:
         return f"<Scenario {short_repr(self.name)}: {self._size()}>"
 
@@ -519,40 +375,8 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
         rows: list[tuple[str, str]] = []
         for key, value in self.model_dump(mode="json", exclude_unset=True).items():
             if key == "population":
-                rows += [(f"population[{at}]", _in_one_line(group)) for at, group in enumerate(value)]
+                rows += [(f"population[{at}]", in_one_line(group)) for at, group in enumerate(value)]
             elif key not in {"name", "question", "description"}:
-                rows.append((key, _in_one_line(value)))
+                rows.append((key, in_one_line(value)))
         notes = [text for text in (self.question, self.description) if text]
         return fragment(f"{self.name}: {self._size()}", (), rows, words=2, notes=notes)
-
-    def _as_document(self) -> Document:
-        """Return what was written; for a scenario that was made in Python, what would have been."""
-        own = self._document
-        written = self.model_dump(mode="json", exclude_unset=True) if own.data is None else own.data
-        return replace(own, data=written)
-
-    @property
-    def as_written(self) -> dict[str, Any]:
-        """What was written, as plain data: files that are extended are merged, defaults left out."""
-        written: dict[str, Any] = copy.deepcopy(self._as_document().data)
-        return written
-
-    def mistake(self, path: KeyPath, message: str) -> Mistake:
-        """Say what is wrong at `path`, with its place in the file that the scenario was read from."""
-        return Mistake(self._document.place(path), path, message)
-
-
-def _in_one_line(value: Any) -> str:
-    """Write a value on one line, about as YAML does; of a long one the beginning."""
-    text = _flow(value)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]} ..."
-
-
-def _flow(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_flow(each)}" for key, each in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_flow, value)) + "]"
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    return str(value)
