@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fedsim.availability.population import Strata
-from fedsim.measure.metrics.own import Own
+from fedsim.measure.metrics.own import OwnMetrics
 from fedsim.measure.participation import AvailableTime
 from fedsim.population import Population
 from fedsim.scenario import Scenario
@@ -21,7 +21,7 @@ class PreparedFederation:
     population: Population
     devices: Strata
     replicate: int = 0
-    own: Sequence[Own] = ()
+    own_metrics: Sequence[OwnMetrics] = ()
     notes: Sequence[str] = ()
     available: AvailableTime | None = None  # as a log of production tells it
 
