@@ -20,7 +20,7 @@ from fedsim.log.journal import Journal
 from fedsim.population.distributions import distribution
 from fedsim.run.files import Provenance
 from fedsim.run.load import load
-from fedsim.run.repeated import small_scenario, told_of
+from fedsim.run.repeated import as_text, small_scenario
 from fedsim.run.simulate import record, simulate
 from fedsim.scenario import let_import_from
 from fedsim.scenario.document import Allowance, read_document
@@ -125,10 +125,10 @@ def _run(way: str, role: str, named: Mapping[str, Any], keys: Mapping[str, Any],
         result = simulate(scenario)
         if scenario.charts and way == "vectorized":
             draw(result.save(out))
-        return told_of(result)
+        return as_text(result)
     if way == "resumed":
         with suppress(KeyboardInterrupt):
-            record(scenario, out, Provenance(), report=_interrupt, journal_of=_Often)
+            record(scenario, out, Provenance(), progress=_interrupt, journal_of=_Often)
     write_text(file := out.with_name("scenario.yaml"), as_json(scenario.as_written))
     command = [sys.executable, "-P", "-m", "fedsim", "run", str(file), "--out", str(out)]
     command += ["--resume", "--allow-plugins", "--allow-outside", "-q", "--strict"]
@@ -137,7 +137,7 @@ def _run(way: str, role: str, named: Mapping[str, Any], keys: Mapping[str, Any],
     done = subprocess.run(command, cwd=home, env=others, capture_output=True, text=True, check=False)
     if done.returncode:
         raise PluginError(done.stderr.strip())
-    return told_of(load(out))
+    return as_text(load(out))
 
 
 class _Often(Journal):

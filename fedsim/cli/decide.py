@@ -73,7 +73,7 @@ def decide_command(
                 retries=retries,
                 timeout=options.timeout_option(timeout),
                 provenance=provenance,
-                report=progress,
+                progress=progress,
                 tell=complain,
                 until=math.inf if limit_s is None else began + limit_s,
                 answered=show,

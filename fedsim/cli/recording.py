@@ -48,10 +48,10 @@ def record_and_tell(
                 provenance,
                 resume=resume,
                 page=page,
-                report=progress,
+                progress=progress,
                 tell=hear,
                 chart_failed=failed.append,
-                found=answers.append,
+                answered=answers.append,
             )
     except KeyboardInterrupt:
         complain(f"To go on: {provenance.command('run', '--out', pasteable(str(directory)), '--resume')}")
@@ -59,7 +59,7 @@ def record_and_tell(
     for failure in failed:
         complain(failure)
     answers = answers or [answer_of(done)]  # without a page, or of a run that was complete before
-    verdict, written = judge(scenario, [done.metrics], done.own), directory / PAGE
+    verdict, written = judge(scenario, [done.metrics], done.own_metrics), directory / PAGE
     if done.failure:
         complain(f"error: {done.failure}", red=True)
     if as_json:

@@ -199,7 +199,7 @@ def sweep_command(
                 retries=retries,
                 timeout=options.timeout_option(timeout),
                 provenance=provenance,
-                report=progress,
+                progress=progress,
                 tell=complain,
                 command=provenance.command("sweep", "--out", pasteable(str(directory)), *how),
             )
@@ -388,10 +388,10 @@ def _page(answer: "Answer", directory: Path) -> Path | None:
 
 def _differences(apart: "pl.DataFrame") -> str:
     """Return a table of the differences that `fedsim.trials.contrasts.differences` gives."""
-    from fedsim.trials.results import parameters_of
+    from fedsim.trials.results import FIXED
 
     columns = {"point", "metric", "seeds", "baseline_mean", "mean", "difference", "standard_error", "low", "high"}
-    parameters = [name for name in parameters_of(apart) if name not in columns]
+    parameters = [name for name in apart.columns if name not in columns.union(FIXED)]
     rows = [
         (
             row["metric"],

@@ -48,9 +48,9 @@ def pulls(participations: pl.DataFrame | pl.LazyFrame, clients: int, buffer: int
         sizes = sizes.filter(pl.col("size") == buffer)
     client, number, size = (column.to_numpy() for column in sizes.sort("at").collect())
     rounds, first = np.unique(number, return_index=True)
-    found = Pulls(rounds, size[first].astype(np.int64), clients)
-    found.add(client, number)
-    return found.pulls()
+    totals = Pulls(rounds, size[first].astype(np.int64), clients)
+    totals.add(client, number)
+    return totals.pulls()
 
 
 @dataclass(frozen=True)

@@ -60,8 +60,8 @@ class _Rows:
 
     def at(self, places: Ints, first: int) -> "_Rows":
         """Return the rows at some places, with clients that count from `first`."""
-        found = {name: values[places] for name, values in vars(self).items()}
-        return _Rows(**{**found, "client": found["client"] - first})
+        rows = _Rows(**{name: values[places] for name, values in vars(self).items()})
+        return replace(rows, client=rows.client - first)
 
 
 class _Part:
@@ -160,7 +160,7 @@ def count_log(
         everyone,
         reported_noise=everyone.noise if heard is None else heard.noise(reported),
         contributions=separations.contributions(reported),
-        groups=[group.counted(counts[own], reported[own], pull[own]) for group, own in of_groups],
+        groups=[group.counted(counts[within], reported[within], pull[within]) for group, within in of_groups],
     )
 
 
@@ -203,4 +203,4 @@ def _of_groups(
     chosen = np.zeros((len(spans), len(number)), dtype=np.bool_)
     for part in slices(participations, "round", "client") if spans else ():
         chosen[_group_of(part["client"].to_numpy(), spans), np.searchsorted(number, part["round"].to_numpy())] = True
-    return [number[own] for own in chosen]
+    return [number[mask] for mask in chosen]

@@ -33,10 +33,10 @@ def facts_of(metrics: Mapping[str, Any], series: Mapping[str, pl.DataFrame]) -> 
     """Return the facts of a run: its metrics, a number each or values by day or span, and the shares of its parts."""
     rows = {key: _fact(key, value, metrics) for key, value in metrics.items()}
     for part in series["shares"].drop_nulls("key").rows(named=True) if "shares" in series else ():
-        own = {name: part[name] for name in ("key", "value", "low", "high", "p", "significant")}
-        if own["significant"] is None:
-            own |= {"low": None, "high": None}
-        rows[own["key"]] = dict.fromkeys(FACTS) | rows.get(own["key"], {}) | own | {"reference": 1.0}
+        fact = {name: part[name] for name in ("key", "value", "low", "high", "p", "significant")}
+        if fact["significant"] is None:
+            fact |= {"low": None, "high": None}
+        rows[fact["key"]] = dict.fromkeys(FACTS) | rows.get(fact["key"], {}) | fact | {"reference": 1.0}
     key = _TV.format("reported_" * (_TV.format("reported_") in rows))
     for whole in series["bias"].rows(named=True) if "bias" in series and key in rows else ():
         if whole["seen"] not in _UNTESTED:
@@ -67,8 +67,3 @@ def _fact(key: str, value: Measure, metrics: Mapping[str, Any]) -> dict[str, Any
     if low is None and error is not None:
         low, high = value - NORMAL * error, value + NORMAL * error
     return fact | {"value": value, "low": low, "high": high, "reference": beside(metric.reference)}
-
-
-def values_of(facts: pl.DataFrame) -> dict[str, float]:
-    """Return the value of each fact by its key; NaN where there is none."""
-    return dict(facts.select("key", pl.col("value").fill_null(np.nan)).iter_rows())

@@ -1,4 +1,4 @@
-"""How often each client took part, how far that is from a law or from chance, and how long each was available."""
+"""How often each client took part, how far that is from theory or from chance, and how long each was available."""
 
 import math
 from dataclasses import dataclass
@@ -50,9 +50,8 @@ def l1(left: Floats, right: Floats | float) -> float:
     """Return the L1 distance, sum_i |left_i - right_i|, rounded once."""
     right = np.broadcast_to(right, left.shape)
     blocks = range(0, len(left), _BLOCK)  # a list of Python's numbers takes five times the memory
-    return math.fsum(
-        chain.from_iterable(np.abs(left[at : at + _BLOCK] - right[at : at + _BLOCK]).tolist() for at in blocks)
-    )
+    parts = (np.abs(left[at : at + _BLOCK] - right[at : at + _BLOCK]).tolist() for at in blocks)
+    return math.fsum(chain.from_iterable(parts))
 
 
 def gini(counts: Ints) -> float:

@@ -97,8 +97,8 @@ def parse_condition(text: str) -> MetricCondition:
 
     def take(kind: str, wanted: str) -> _Token:
         if tokens[0].kind != kind:
-            found = f", not {tokens[0].text[:40]!r}" if tokens[0].kind else ", but the condition ends"
-            raise ConditionError(f"expected {wanted}{found}", tokens[0].offset)
+            instead = f", not {tokens[0].text[:40]!r}" if tokens[0].kind else ", but the condition ends"
+            raise ConditionError(f"expected {wanted}{instead}", tokens[0].offset)
         return tokens.pop(0)
 
     def value(after: str) -> float:
@@ -143,14 +143,14 @@ def parse_condition(text: str) -> MetricCondition:
 
 
 def _token(kind: str, match: re.Match[str]) -> _Token:
-    found = _Token(kind, match[kind], match.start(kind))
+    token = _Token(kind, match[kind], match.start(kind))
     if kind == "word":  # ISO 8601 durations are the only values that begin with a letter
         try:
-            parse_duration(found.text)
+            parse_duration(token.text)
         except ValueError:
-            return found
-        return found._replace(kind="value")
-    return found
+            return token
+        return token._replace(kind="value")
+    return token
 
 
 def _tolerance(compare: str, mark: _Token, value: WrittenValue, tolerance: WrittenValue) -> float:

@@ -15,7 +15,7 @@ from fedsim.common.hints import did_you_mean
 from fedsim.measure.grammar import ConditionError, MetricCondition, ValueForm, parse_condition
 from fedsim.measure.metrics import metric_part, names, split
 from fedsim.measure.metrics.metric import Metric
-from fedsim.measure.metrics.own import Own, made_metrics, own_described
+from fedsim.measure.metrics.own import OwnMetrics, made_metrics, own_described
 from fedsim.scenario import Scenario
 from fedsim.scenario.privacy import scope_of
 from fedsim.scenario.sweep import Expectation
@@ -31,8 +31,8 @@ class UnknownMetricError(ValueError):
     """A name that is no metric of the scenario; the message suggests one."""
 
 
-def find_metric(name: str, scenario: Scenario, own: Sequence[Own] | None = None) -> Metric:
-    """Return the metric of a scenario that has this name in ``metrics.json``; `own` is as in `judge`.
+def find_metric(name: str, scenario: Scenario, own_metrics: Sequence[OwnMetrics] | None = None) -> Metric:
+    """Return the metric of a scenario that has this name in ``metrics.json``; `own_metrics` are as in `judge`.
 
     An `UnknownMetricError` says if there is none, or it names an optimizer or a group that the scenario does not have.
     A scenario that trains nothing has learning metrics without samples: switching training off is no spelling mistake.
@@ -42,7 +42,7 @@ def find_metric(name: str, scenario: Scenario, own: Sequence[Own] | None = None)
         if job not in scenario.jobs:
             raise UnknownMetricError(f"no job is called {job!r}{did_you_mean(job, scenario.jobs, or_known=True)}")
         return find_metric(rest.removeprefix("alone."), scenario.of_job(job))
-    described = own_described(scenario, made_metrics(scenario)[0] if own is None else own)
+    described = own_described(scenario, made_metrics(scenario)[0] if own_metrics is None else own_metrics)
     if name in described:
         return described[name]
     metric, dimensions = split(name)
@@ -62,14 +62,14 @@ def _labels(scenario: Scenario) -> dict[str, list[str]]:
 
     Zones are known with the population.
     """
-    learning, found = scenario.learning, dict[str, list[str]](optimizer=[], group=[])
+    learning, by_dimension = scenario.learning, dict[str, list[str]](optimizer=[], group=[])
     if scenario.jobs:
-        return found
-    found["group"] = [metric_part(group.name) for group in scenario.population]
+        return by_dimension
+    by_dimension["group"] = [metric_part(group.name) for group in scenario.population]
     if learning is not None:
         labels = [choice.label for choice in learning.optimizers]
-        found["optimizer"] = labels + [f"{labels[0]}_uniform"] * (learning.reference == "uniform")
-    return found
+        by_dimension["optimizer"] = labels + [f"{labels[0]}_uniform"] * (learning.reference == "uniform")
+    return by_dimension
 
 
 def _names(scenario: Scenario) -> Iterator[str]:
@@ -78,28 +78,28 @@ def _names(scenario: Scenario) -> Iterator[str]:
     labels["group"] = labels["group"] if len(labels["group"]) > 1 else []
     labels |= {"zone": [], "hour": [f"{hour:02d}" for hour in range(24)], "tenth": [*map(str, range(1, 11))]}
     for name, _ in sorted(names(), key=lambda each: "GROUP" in each[0]):
-        found = [name]
+        spelled = [name]
         for word in (each for each in labels if each.upper() in name):
-            found = [each.replace(word.upper(), label) for each in found for label in labels[word]]
-        yield from found
+            spelled = [each.replace(word.upper(), label) for each in spelled for label in labels[word]]
+        yield from spelled
 
 
-def check_study(scenario: Scenario, own: Sequence[Own] | None = None) -> list[Mistake]:
-    """Return what is wrong with the `expect`, `drift`, `decide` and `headline` of a scenario; `own` as in `judge`."""
-    own = made_metrics(scenario)[0] if own is None else own
-    return [*_check_expect(scenario, own), *_check_drift(scenario), *_check_names(scenario, own)]
+def check_study(scenario: Scenario, own_metrics: Sequence[OwnMetrics] | None = None) -> list[Mistake]:
+    """Return what is wrong with the `expect`, `drift`, `decide` and `headline` of a scenario; else as `judge`."""
+    own_metrics = made_metrics(scenario)[0] if own_metrics is None else own_metrics
+    return [*_check_expect(scenario, own_metrics), *_check_drift(scenario), *_check_names(scenario, own_metrics)]
 
 
-def _check_expect(scenario: Scenario, own: Sequence[Own]) -> Iterator[Mistake]:
+def _check_expect(scenario: Scenario, own_metrics: Sequence[OwnMetrics]) -> Iterator[Mistake]:
     for index, expectation in enumerate(scenario.expect):
         path: KeyPath = ("expect", index)
-        yield from _check_condition(expectation.check, (*path, "check"), path, scenario, own)
+        yield from _check_condition(expectation.check, (*path, "check"), path, scenario, own_metrics)
         if expectation.over != "every" and scenario.replicates == 1:
             message = f"over: {expectation.over} needs several replicates: give the scenario `replicates: 20`"
             yield scenario.mistake((*path, "over"), message)
 
 
-def _check_names(scenario: Scenario, own: Sequence[Own]) -> Iterator[Mistake]:
+def _check_names(scenario: Scenario, own_metrics: Sequence[OwnMetrics]) -> Iterator[Mistake]:
     """Find the names of no metric, and the conditions of `decide` that cannot be read."""
     named = list[tuple[KeyPath, str]]()
     if (drift := scenario.drift) is not None:
@@ -110,29 +110,29 @@ def _check_names(scenario: Scenario, own: Sequence[Own]) -> Iterator[Mistake]:
         named.append((("headline",), scenario.headline))
     for path, name in named:
         try:
-            find_metric(name, scenario, own)
+            find_metric(name, scenario, own_metrics)
         except UnknownMetricError as error:
             yield scenario.mistake(path, str(error))
     for index, text in enumerate(decide.subject_to if decide is not None else ()):
         path = ("decide", "subject_to", index)
-        yield from _check_condition(text, path, path, scenario, own)
+        yield from _check_condition(text, path, path, scenario, own_metrics)
 
 
 def _check_condition(
-    text: str, path: KeyPath, shown: KeyPath, scenario: Scenario, own: Sequence[Own]
+    text: str, path: KeyPath, shown: KeyPath, scenario: Scenario, own_metrics: Sequence[OwnMetrics]
 ) -> Iterator[Mistake]:
     """Say what is wrong with a condition, at the character where it is wrong if the file shows it."""
     try:
         condition = parse_condition(text)
-        _check_metric(condition, scenario, own)
+        _check_metric(condition, scenario, own_metrics)
     except ConditionError as error:
         yield Mistake(_within(scenario.mistake(path, "").place, text, error.offset), shown, str(error))
 
 
-def _check_metric(condition: MetricCondition, scenario: Scenario, own: Sequence[Own]) -> None:
+def _check_metric(condition: MetricCondition, scenario: Scenario, own_metrics: Sequence[OwnMetrics]) -> None:
     metric = condition.metric
     try:
-        unit = find_metric(metric, scenario, own).unit
+        unit = find_metric(metric, scenario, own_metrics).unit
     except UnknownMetricError as error:
         raise ConditionError(str(error), condition.offset) from None
     for value in condition.values:
@@ -150,13 +150,10 @@ def _check_metric(condition: MetricCondition, scenario: Scenario, own: Sequence[
 def _check_drift(scenario: Scenario) -> Iterator[Mistake]:
     if (drift := scenario.drift) is None:
         return
-    listed: dict[str, Sequence[str]] = {
-        "figures": [each.name for each in drift.figures],
-        "fingerprint": drift.fingerprint,
-    }
-    for key, found in listed.items():
-        for index, name in enumerate(found):
-            if name in found[:index]:
+    figures: Sequence[str] = [each.name for each in drift.figures]
+    for key, entries in {"figures": figures, "fingerprint": drift.fingerprint}.items():
+        for index, name in enumerate(entries):
+            if name in entries[:index]:
                 yield scenario.mistake(("drift", key, index), f"{name!r} is listed twice")
     absent = {"transitions": "records.transitions names no clients"} if not scenario.records.transitions else {}
     absent |= {"convergence": "theory.convergence asks for none"} if scenario.theory.convergence is None else {}
@@ -208,14 +205,16 @@ class Judgement:
         return f"observed {_shown(self.observed, self.form)}, limit {shown}{margin}{note}"
 
 
-def judge(scenario: Scenario, replicates: Sequence[Metrics], own: Sequence[Own] | None = None) -> list[Judgement]:
+def judge(
+    scenario: Scenario, replicates: Sequence[Metrics], own_metrics: Sequence[OwnMetrics] | None = None
+) -> list[Judgement]:
     """Judge the conditions of a scenario by the metrics of each replicate that was run.
 
-    With fewer than the scenario asks for, conditions on the mean or the 95 % of replicates stay unjudged. `own` are the
-    scenario's own metrics, if they are made already. A `ScenarioError` has everything that is wrong with `expect`.
+    With fewer than the scenario asks for, conditions on the mean or the 95 % of replicates stay unjudged. `own_metrics`
+    are the scenario's own, if they are made already. A `ScenarioError` has everything that is wrong with `expect`.
     """
-    own = made_metrics(scenario)[0] if own is None else own
-    if mistakes := [*_check_expect(scenario, own)]:
+    own_metrics = made_metrics(scenario)[0] if own_metrics is None else own_metrics
+    if mistakes := [*_check_expect(scenario, own_metrics)]:
         raise ScenarioError(mistakes)
     places = [scenario.mistake(("expect", index, "check"), "").place for index in range(len(scenario.expect))]
     return [_judge(each, place, replicates, scenario) for each, place in zip(scenario.expect, places, strict=True)]
@@ -233,9 +232,9 @@ def _judge(expectation: Expectation, place: str, replicates: Sequence[Metrics], 
     condition = parse_condition(expectation.check)
     missed: _Status = "warn" if expectation.severity == "warn" else "fail"
     observed = margin = None
-    known = [metrics.get(condition.metric) for metrics in replicates]
-    values = [each for each in known if each is not None and math.isfinite(each)]
-    empty = [index for index, each in enumerate(known) if each is None or not math.isfinite(each)]
+    measured = [metrics.get(condition.metric) for metrics in replicates]
+    values = [each for each in measured if each is not None and math.isfinite(each)]
+    empty = [index for index, each in enumerate(measured) if each is None or not math.isfinite(each)]
     if expectation.over != "every" and len(replicates) < scenario.replicates:
         status: _Status = "unjudged"
         note = f"speaks of {scenario.replicates} replicates, which `fedsim replay` runs"

@@ -42,7 +42,7 @@ _TAPER = 1.5  # variance of a count that is smooth at the ends of the run over t
 _LEAST = 1e-9  # variance of a count
 _LEVELS = 50  # parts of the clients, by count, whose variance is pooled
 _BEGIN = 1 / 6  # participations
-_DOUBT = 0.01  # of the correction: how well laws are known
+_DOUBT = 0.01  # of the correction: how well distributions are known
 _NODES = np.linspace(-5.0, 5.0, 81)
 _PLACES = (-1.534, -0.887, -0.489, -0.157, 0.157, 0.489, 0.887, 1.534)  # equally likely
 _SHARES = np.exp(-0.5 * np.square(_NODES))
@@ -72,11 +72,11 @@ class SpanCounts:
     def __init__(self, chosen_in: Ints, clients: int, most: int, days: int | None = None, together: int = 1) -> None:
         self._chosen_in, self._clients, self._together, self._most = chosen_in, clients, together, most
         self._by_day = days is not None
-        self._known = days >= _FEWEST_DAYS if days is not None else len(chosen_in) >= _FEWEST_ROUNDS
+        self._enough = days >= _FEWEST_DAYS if days is not None else len(chosen_in) >= _FEWEST_ROUNDS
         most_spans = _SPANS if clients <= _MANY else _FEW_SPANS
         self._days = -(-days // most_spans) if days else 0  # of a span
-        self._spans = 0 if not self._known else days // self._days if days else most_spans
-        self._told = self._known or len(chosen_in) >= _FEWEST_ROUNDS
+        self._spans = 0 if not self._enough else days // self._days if days else most_spans
+        self._judged = self._enough or len(chosen_in) >= _FEWEST_ROUNDS
         self._parts = _PARTS if days is None else 1
         longest = -(-len(chosen_in) // most_spans) + 1 if days is None else len(chosen_in)
         self._counted = np.zeros((self._spans, clients), np.min_scalar_type(longest * self._parts))
@@ -86,7 +86,7 @@ class SpanCounts:
 
         `once` says that no client takes part twice in a round, as with a buffered server it may.
         """
-        if not self._known or not len(client):
+        if not self._enough or not len(client):
             return
         if not once:
             self._counted = self._counted.astype(np.min_scalar_type(self._most * self._parts), copy=False)
@@ -109,18 +109,18 @@ class SpanCounts:
         `counts`, (N,), say how often each client took part. Where days are too few, clients count as independent.
         """
         taken, clients = int(counts.sum()), len(counts)
-        if not self._told or not taken or clients < 2:
+        if not self._judged or not taken or clients < 2:
             return None
         weights = self._weights(taken / clients)
-        found, levels, _ = self._noise(counts, weights)
+        noise, levels, _ = self._noise(counts, weights)
         if self._by_day or not len(weights) or not levels.coarse:
-            return found
+            return noise
         rate = 1.0 - np.cos(2.0 * np.pi * np.arange(self._spans) / self._spans)
         smooth = np.concatenate([rate @ counted for _, counted in self._blocks()])
         smooth = np.rint(smooth * (taken / smooth.sum() * _PARTS)) / _PARTS
-        known, levels, place = self._noise(smooth, weights, _TAPER)
+        tapered, levels, place = self._noise(smooth, weights, _TAPER)
         l1 = np.mean([np.abs(counts - mean[place]).sum() for mean in levels.spread(1.0 - 1.0 / _TAPER)])
-        return replace(known, l1=float(l1) / taken, se=found.se, fair=found.fair)
+        return replace(tapered, l1=float(l1) / taken, se=noise.se, fair=noise.fair)
 
     def _noise(
         self, counts: Ints | Floats, weights: Floats, taper: float = 1.0
@@ -156,7 +156,7 @@ class SpanCounts:
 
     def _weights(self, turns: float) -> Floats:
         """Return the contrasts as weights of the spans, (contrasts, spans): of a count they have its variance."""
-        if not self._known:
+        if not self._enough:
             return np.zeros((0, self._spans))
         slow = DEGREES if self._by_day else max(1, int(turns / _TURNS))
         cycles = min((self._spans - 1) // 2, DEGREES // 2, slow)
@@ -198,9 +198,9 @@ class _Levels:
         self.random = np.ones_like(dispersion) if by_day else np.minimum(dispersion, 1.0)
         for _ in range(2):
             smooth = dispersion * (self.even + self.kept * self.away)
-            rounding = _Law(self.means(self.kept), np.sqrt(smooth)).variance - smooth
+            rounding = _Distribution(self.means(self.kept), np.sqrt(smooth)).variance - smooth
             self.deviation = np.sqrt(np.maximum(smooth - np.square(self.random) * rounding, 0.0))
-            self.variance = self.law(self.kept).variance
+            self.variance = self.distribution(self.kept).variance
             # Counts lie farther apart than their means: a mean is expected so much nearer to that of all.
             noise = float(size @ self.variance) * (1.0 + math.sqrt(2.0 / self.clients))  # what is no more may be chance
             self.kept = max(0.0, 1.0 - noise / max(float(size @ np.square(self.away)), 1e-300))
@@ -219,42 +219,42 @@ class _Levels:
         around = np.sqrt(unknown * kept * self.variance)
         return [self.even + kept * self.away + place * around for place in (_PLACES if self.kept else (0.0,))]
 
-    def law(self, kept: float) -> "_Law":
-        """Return the law of the counts, or of smooth counts, with those means."""
+    def distribution(self, kept: float) -> "_Distribution":
+        """Return how the counts, or smooth counts, are distributed with those means."""
         smooth = self.taper > 1.0
-        return _Law(self.means(kept), math.sqrt(self.taper) * self.deviation, rounded=not smooth)
+        return _Distribution(self.means(kept), math.sqrt(self.taper) * self.deviation, rounded=not smooth)
 
     def noise(self, projected: Callable[[Floats], float] | None, alike: int) -> SamplingNoise:
         size, degrees = self.size, self.degrees
         measured, root = float(size @ np.abs(self.away)), math.sqrt(self.kept)
         quantile = float(student_quantile(degrees + 1)) / NORMAL if degrees else 1.0
-        known = alike / (2.0 * degrees * self.clients) if degrees else 0.0  # variance of what the noise is taken to be
+        unsure = alike / (2.0 * degrees * self.clients) if degrees else 0.0  # variance of what noise is taken to be
 
         def expected(kept: float) -> float:
             """Return the sum of |n - T/N| to be expected if the means are `kept` times as far apart as the counts."""
-            return float(size @ self.law(kept).distance(self.even)[0])
+            return float(size @ self.distribution(kept).distance(self.even)[0])
 
         def errors(kept: float) -> tuple[float, float]:
             """Return the standard error of that sum, and what stands for it in an interval."""
-            law = self.law(kept)
-            _, slope, rest = law.distance(self.even)
-            own = float(size @ rest) * alike
-            common = float(size @ (law.variance * np.square(slope)))
+            distribution = self.distribution(kept)
+            _, slope, rest = distribution.distance(self.even)
+            separate = float(size @ rest) * alike
+            common = float(size @ (distribution.variance * np.square(slope)))
             if projected is not None:
                 common = self.taper * projected(slope)
             if self.by_day and kept:  # another seed has other people
                 common = max(0.0, common - float(size @ (np.square(slope) * self.variance)))
                 apart = np.abs(self.away) - measured / self.clients
                 apart -= float(size @ (slope * (self.even + self.away))) / self.taken * self.away
-                own = float(size @ np.square(apart))
-            doubt = (expected(kept) - kept * measured) * math.sqrt(known + (_DOUBT / min(1.0, self.even) ** 2) ** 2)
+                separate = float(size @ np.square(apart))
+            doubt = (expected(kept) - kept * measured) * math.sqrt(unsure + (_DOUBT / min(1.0, self.even) ** 2) ** 2)
             steep = np.abs(slope - float(size @ slope) / self.clients)
             if self.taper > 1.0:  # the weight of the first turn: a taper grows with the square of time
                 steep = np.full_like(slope, (2.0 * math.pi) ** 2 / 6.0 / max(1.0, self.even) ** 2)
             begin = _BEGIN * float(size @ (steep * (1.0 - self.random)))
-            allowed = common * quantile**2 + own + doubt**2 + begin**2
-            told = common + own if common + own > _LEAST else 0.0  # less is what rounding leaves
-            return math.sqrt(told), math.sqrt(allowed + _LEAST)
+            allowed = common * quantile**2 + separate + doubt**2 + begin**2
+            variance = common + separate if common + separate > _LEAST else 0.0  # less is what rounding leaves
+            return math.sqrt(variance), math.sqrt(allowed + _LEAST)
 
         def distance(wanted: float) -> float:
             """Return the distance between means at which so much is expected."""
@@ -263,21 +263,20 @@ class _Levels:
             most = 1.001 * wanted / measured
             return measured / self.taken * bisected(lambda kept: expected(kept) < wanted, 0.0, most, 1e-9)
 
-        laws = [_Law(mean, self.deviation) for mean in self.spread()]
-        noise = float(np.mean([size @ law.distance(law.mean)[0] for law in laws])) / self.taken
+        distributions = [_Distribution(mean, self.deviation) for mean in self.spread()]
+        noise = float(np.mean([size @ each.distance(each.mean)[0] for each in distributions])) / self.taken
         alone, (_, near), (se, here) = expected(0.0), errors(0.0), errors(root)
         excess = measured - alone
         below = min(1.0, max(0.0, _bounds(excess / here)[0] * here / excess)) if excess > 0.0 else 0.0
         lower = math.sqrt(near**2 + below * (here**2 - near**2))
         ends = _bounds(excess / lower)[0] * lower, _bounds(excess / here)[1] * here
         low, high = (distance(alone + end) for end in ends)
-        return SamplingNoise(
-            noise, se / self.taken, distance(measured), low, high, alone / self.taken if alone > _ROUNDING else 0.0
-        )
+        fair = alone / self.taken if alone > _ROUNDING else 0.0
+        return SamplingNoise(noise, se / self.taken, distance(measured), low, high, fair)
 
 
-class _Law:
-    """The law of counts of some means, by the deviation of what was rounded: both are arrays (levels,)."""
+class _Distribution:
+    """The distribution of counts of some means, by the deviation of what was rounded: both are arrays (levels,)."""
 
     def __init__(self, mean: Floats, deviation: Floats, *, rounded: bool = True) -> None:
         exact = mean + _NODES[:, None] * deviation

@@ -46,7 +46,7 @@ class Homes:
         """Return those of a population."""
         living = residence(population)
         names = ((population.group_names, living.group), (population.zone_names, living.zone))
-        pairs = pl.DataFrame([pl.Series(own, dtype=pl.String).gather(each) for own, each in names], schema=_HOME)
+        pairs = pl.DataFrame([pl.Series(labels, dtype=pl.String).gather(each) for labels, each in names], schema=_HOME)
         return cls(pairs, living.of_client, population.weight)
 
     @classmethod
@@ -59,15 +59,14 @@ class Homes:
 
 
 def drawn_together(scenario: Scenario) -> int:
-    """Return how many clients one draw of the selection law takes: a whole group, or one client."""
+    """Return how many clients one draw of the selection rule takes: a whole group, or one client."""
     return scenario.server.wanted if scenario.server.selection.kind == "groups" else 1
 
 
 def by_day(scenario: Scenario) -> bool:
     """Say whether the availability of devices may depend on the time of day, so that chance is judged by whole days."""
-    return scenario.log is not None or any(
-        group.availability.kind not in {"always", "renewal"} for group in scenario.population
-    )
+    kinds = {group.availability.kind for group in scenario.population}
+    return scenario.log is not None or not kinds <= {"always", "renewal"}
 
 
 @dataclass(frozen=True)
@@ -173,15 +172,15 @@ class SeriesCounter:
 
     def series(self) -> dict[str, pl.DataFrame]:
         """Return what was counted."""
-        found = {"starts": self._counted("starts", "time_zone", "slot")}
+        series = {"starts": self._counted("starts", "time_zone", "slot")}
         if self._buffered:
-            found["staleness"] = self._counted("staleness", "group", "staleness", "outcome")
+            series["staleness"] = self._counted("staleness", "group", "staleness", "outcome")
         for name, counts in self._counts.items():
             parts = self._homes.pairs if name == "reports" else pl.DataFrame({"part": np.arange(counts.shape[1])})
             each = pl.DataFrame({"span": np.repeat(np.arange(len(counts)), counts.shape[1])})
             repeated = pl.concat([parts] * len(counts)) if len(counts) > 1 else parts
-            found[name] = pl.concat([each, repeated], how="horizontal").with_columns(len=counts.ravel())
-        return found
+            series[name] = pl.concat([each, repeated], how="horizontal").with_columns(len=counts.ravel())
+        return series
 
 
 def reached_of(firsts_s: Floats) -> pl.DataFrame:

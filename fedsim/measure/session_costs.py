@@ -53,15 +53,14 @@ class Taken:
         client, number = (part[name].to_numpy().astype(np.int64) for name in ("client", "round"))
         selected, ended = (each_to_ms(part[name].to_numpy()) for name in ("selected_s", "ended_s"))
         self._count(selected, ended)
-        own = self._device[client] >= 0
-        client, number, spent = client[own], (selected if self._by_instant else number)[own], (ended - selected)[own]
-        wasted: Bools = (part["outcome"] != "reported").to_numpy()[own]
-        lengths, group = self.phases(client, number), self._group[client]
+        work = self._device[client] >= 0
+        keys, spent = (selected if self._by_instant else number)[work], (ended - selected)[work]
+        client = client[work]
+        wasted: Bools = (part["outcome"] != "reported").to_numpy()[work]
+        lengths, group = self.phases(client, keys), self._group[client]
         if self.uplink is not None:
-            cut = (
-                part["outcome"].is_in([name for name, each in SESSION_OUTCOMES.items() if each.is_cut]).to_numpy()[own]
-            )
-            sent = _together(self.uplink, lengths, number, self._update[group], spent, cut)
+            cut = part["outcome"].is_in(_CUT).to_numpy()[work]
+            sent = _together(self.uplink, lengths, keys, self._update[group], spent, cut)
         whole = spent >= each_to_ms(lengths[0] + lengths[1] + lengths[2])
         begins = np.cumsum(lengths, axis=0) - lengths
         parts = np.where(whole, lengths, np.clip(spent / 1000 - begins, 0.0, lengths))
@@ -94,7 +93,7 @@ class Taken:
             self._begun = None
         prices, sums = self._prices, self.sums
         total_wh, took_part = int(self.of_device.sum()) / _MJ_PER_WH, self.of_device[self.of_device > 0]
-        found = {
+        figures = {
             **{name: sums[name] for name in ("bytes_down", "bytes_up", "wasted_bytes_down", "wasted_bytes_up")},
             "energy": total_wh,
             "wasted_energy": sums["wasted_mj"] / _MJ_PER_WH,
@@ -102,20 +101,20 @@ class Taken:
             "too_small_share": self._small / max(1, int((self._device >= 0).sum())),
         }
         if len(took_part):
-            found |= {
+            figures |= {
                 **({"energy_per_round": total_wh / rounds} if rounds else {}),
                 "energy_per_device.mean": total_wh / len(took_part),
                 "energy_per_device.max": float(took_part.max()) / _MJ_PER_WH,
             }
         if len(battery := np.concatenate([np.empty(0), *self.battery])):
-            found |= {"battery_share.mean": math.fsum(battery) / len(battery), "battery_share.max": battery.max()}
+            figures |= {"battery_share.mean": math.fsum(battery) / len(battery), "battery_share.max": battery.max()}
         if prices is not None:
             of_bytes = prices.gigabyte * (sums["bytes_down"] + sums["bytes_up"]) / 1e9
             hours = prices.device_hour * sums["spent_ms"] / 3_600_000
-            found["cost"] = of_bytes + prices.kilowatt_hour * total_wh / 1000 + hours
+            figures["cost"] = of_bytes + prices.kilowatt_hour * total_wh / 1000 + hours
             if prices.carbon is not None:
-                found["carbon"] = prices.carbon * total_wh / 1000
-        return {f"fleet.{name}": float(value) for name, value in found.items()}
+                figures["carbon"] = prices.carbon * total_wh / 1000
+        return {f"fleet.{name}": float(value) for name, value in figures.items()}
 
 
 def _together(uplink: float, lengths: Floats, number: Ints, update: Floats, spent: Ints, cut: Bools) -> Floats:
@@ -126,13 +125,13 @@ def _together(uplink: float, lengths: Floats, number: Ints, update: Floats, spen
     from fedsim.population.uplink import shared  # only where needed: it compiles
 
     share = np.zeros(len(number))
-    for own in np.split(np.arange(len(number)), np.flatnonzero(np.diff(number)) + 1):
-        phases, bits, gone_s = lengths[:, own], 8 * update[own], spent[own] / 1000
-        lengths[2, own], sent = shared(phases, bits, np.where(cut[own], gone_s, np.inf), uplink)
-        whole = (sent == bits) & (spent[own] >= each_to_ms(phases[0] + phases[1] + lengths[2, own]))
-        if not (whole | cut[own]).all():
+    for rows in np.split(np.arange(len(number)), np.flatnonzero(np.diff(number)) + 1):
+        phases, bits, gone_s = lengths[:, rows], 8 * update[rows], spent[rows] / 1000
+        lengths[2, rows], sent = shared(phases, bits, np.where(cut[rows], gone_s, np.inf), uplink)
+        whole = (sent == bits) & (spent[rows] >= each_to_ms(phases[0] + phases[1] + lengths[2, rows]))
+        if not (whole | cut[rows]).all():
             _, sent = shared(phases, bits, np.where(whole, np.inf, gone_s), uplink)
-        share[own] = sent / bits
+        share[rows] = sent / bits
     return share
 
 

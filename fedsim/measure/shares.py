@@ -70,15 +70,15 @@ BIAS = pl.Schema(
     }
 )
 """The series ``bias``, of one row."""
-_IN_TURN = {"cyclic", "age"}  # laws that take clients in turn, so that nothing is random where all are available
-_NOT_ALONE = {*_IN_TURN, "stratified"}  # laws whose rounds are not independent of each other
+_IN_TURN = {"cyclic", "age"}  # rules that take clients in turn, so that nothing is random where all are available
+_NOT_ALONE = {*_IN_TURN, "stratified"}  # rules whose rounds are not independent of each other
 
 
 def of_reports(metrics: Mapping[str, Any], name: str) -> float | None:
     """Return ``participation.NAME`` of what reached the model: of the reports, where these were measured."""
     reported = "reported_" * ("participation.reported_l1_uniform" in metrics)
-    found = metrics.get(f"participation.{reported}{name}", math.nan)
-    return found if math.isfinite(found) else None
+    value = metrics.get(f"participation.{reported}{name}", math.nan)
+    return value if math.isfinite(value) else None
 
 
 def judge_shares(
@@ -90,12 +90,12 @@ def judge_shares(
 ) -> dict[str, pl.DataFrame]:
     """Return the series ``shares`` and ``bias`` of a run: its parts and the whole, judged together."""
     run = _Measured(scenario, clients, rounds, metrics, series)
-    whole, known = _whole(run), scenario.log is None or "clients" not in scenario.log.unknown
-    shares = [] if not known else _shares(run, wide=whole["whole"], looking=whole["seen"] == "")
+    whole, complete = _whole(run), scenario.log is None or "clients" not in scenario.log.unknown
+    shares = [] if not complete else _shares(run, wide=whole["whole"], looking=whole["seen"] == "")
     tested = [row for row in shares if row["visible"] is not None]
     if whole["seen"] == "":
-        found = whole["whole"] or any(row["significant"] for row in tested)
-        whole["seen"] = "BIAS" if found else "ONCE" if run.counts.max() == 1 else "NONE"
+        biased = whole["whole"] or any(row["significant"] for row in tested)
+        whole["seen"] = "BIAS" if biased else "ONCE" if run.counts.max() == 1 else "NONE"
         if whole["seen"] == "NONE" and whole["visible"] is None and not tested:
             whole["seen"] = "UNTESTED"
     return {
@@ -130,9 +130,9 @@ class _Measured:
         # Variance of draws without replacement over that of draws with it
         self.left = without_replacement(rounds["reported"].to_numpy(), len(clients), self.together)
         spans = by_span(series, "reports")
-        known = 0 if spans is None else int((spans.sum(axis=1) > 0).sum())
+        filled = 0 if spans is None else int((spans.sum(axis=1) > 0).sum())
         # Spans of rounds or days by which chance is judged; 0 where there are too few
-        self.spans = known if known >= FEWEST_DAYS else 0
+        self.spans = filled if filled >= FEWEST_DAYS else 0
 
     @property
     def taken(self) -> int:
@@ -154,23 +154,23 @@ class _Measured:
 
 def _whole(run: _Measured) -> dict[str, Any]:
     """Judge the distance from uniform; ``seen`` is empty where the parts have a say in it."""
-    counts, clients, known = run.counts, len(run.counts), of_reports(run.metrics, "l1_uniform")
-    found: dict[str, Any] = dict.fromkeys(BIAS) | {"measured": 0.0, "low": 0.0, "high": 1.0, "why": ""}
-    found |= {"whole": False, "more_even": False}
-    if run.no_rounds or not run.taken or clients < 2 or known is None:
+    counts, clients, distance = run.counts, len(run.counts), of_reports(run.metrics, "l1_uniform")
+    verdict: dict[str, Any] = dict.fromkeys(BIAS) | {"measured": 0.0, "low": 0.0, "high": 1.0, "why": ""}
+    verdict |= {"whole": False, "more_even": False}
+    if run.no_rounds or not run.taken or clients < 2 or distance is None:
         nobody = "ALONE" if clients < 2 else "UNMEASURED"
-        return found | {"seen": "NO_ROUNDS" if run.no_rounds else "NOBODY" if not run.taken else nobody}
+        return verdict | {"seen": "NO_ROUNDS" if run.no_rounds else "NOBODY" if not run.taken else nobody}
     fair = of_reports(run.metrics, "l1_fair")
     if run.steady and not run.bound:
         fair = by_chance(run.taken // run.together, clients // run.together)
-    found |= {"measured": known / 2, "fair": None if fair is None else fair / 2}
+    verdict |= {"measured": distance / 2, "fair": None if fair is None else fair / 2}
     once, regular = bool(counts.max() == 1), int(counts.max()) - int(counts.min()) <= 1
     if regular and (not once or counts.min() == 1 or run.scenario.server.selection.kind in _IN_TURN):
-        return found | {"seen": "EVEN"}
+        return verdict | {"seen": "EVEN"}
     wider, narrower = evenness(counts, run.left, run.together)
     level = LEVEL / 2 if run.independent else LEVEL / 4
     quantile = -float(normal_quantile(level))
-    told, visible, p = run.steady and wider <= level, None, [wider] if run.steady else []
+    significant, visible, p = run.steady and wider <= level, None, [wider] if run.steady else []
     if run.steady:
         units = clients / run.together
         square = (quantile + POWER) * math.sqrt(2 * max(units - 1, 1)) * run.left * run.together
@@ -178,16 +178,16 @@ def _whole(run: _Measured) -> dict[str, Any]:
     corrected, low, high = (of_reports(run.metrics, f"l1_uniform_{name}") for name in ("corrected", "low", "high"))
     if not run.independent and run.noise_known and corrected is not None and high is not None:
         error = (high**2 - corrected**2) / NORMAL
-        told = told or corrected**2 > quantile * error + ROUNDING
+        significant = significant or corrected**2 > quantile * error + ROUNDING
         p.append(float(normal_below(np.array(-(corrected**2) / max(error, ROUNDING)))))
         seen = min(1.0, math.sqrt(max(0.0, (quantile + POWER) * error)) / 2)
         visible = seen if visible is None else min(seen, visible)
-    return found | {
+    return verdict | {
         "seen": "",
         "corrected": None if corrected is None or once or not run.noise_known else corrected / 2,
-        "low": min(1.0, (low or 0.0) / 2) if told else 0.0,
+        "low": min(1.0, (low or 0.0) / 2) if significant else 0.0,
         "high": min(1.0, (high or 0.0) / 2),
-        "whole": told,
+        "whole": significant,
         "p": min(p, default=None),
         "more_even": narrower <= LEVEL / 2 and run.steady and not run.bound,
         "visible": visible,
@@ -232,12 +232,12 @@ def _ways(run: _Measured) -> Iterator[_Parts]:
     weight, pi = clients["weight"].to_numpy(), clients["pi"]
     if not total:
         return
-    known = not pi.null_count() and not pi.is_nan().any()
-    known = known and bool((clients["reported"] == clients["participations"]).all())
+    has_theory = not pi.null_count() and not pi.is_nan().any()
+    has_theory = has_theory and bool((clients["reported"] == clients["participations"]).all())
 
     def rows(kind: str, noun: str, names: Iterable[str], part: NDArray[np.integer], spans: Ints | None) -> _Parts:
         sizes, taken = np.bincount(part) / len(part), np.bincount(part, run.counts) / total
-        theory = np.bincount(part, pi.to_numpy()) / sizes if known else None
+        theory = np.bincount(part, pi.to_numpy()) / sizes if has_theory else None
         return _Parts(kind, noun, tuple(names), sizes, taken, part, spans, theory)
 
     reports, of_home = run.series.get("reports"), by_span(run.series, "reports")
@@ -261,8 +261,8 @@ def _ways(run: _Measured) -> Iterator[_Parts]:
         ends = each_client or _between(f"heaviest {first}", f"lightest {last}", len(parts))
         yield rows("weight", noun, ends, classes, by_span(run.series, "weights"))
     for kind, most, least in (("speed", "fastest", "slowest"), ("availability", "most available", "least available")):
-        found = [of_reports(run.metrics, f"by_{kind}.{tenth}") for tenth in range(TENTH, 0, -1)]
-        taken = np.array([each for each in found if each is not None]) / TENTH
+        ratios = [of_reports(run.metrics, f"by_{kind}.{tenth}") for tenth in range(TENTH, 0, -1)]
+        taken = np.array([each for each in ratios if each is not None]) / TENTH
         if len(taken) == TENTH:
             yield _Parts(kind, "tenth", _between(most, least, TENTH), np.full(TENTH, 1 / TENTH), taken)
 
@@ -281,19 +281,19 @@ def _shares(run: _Measured, *, wide: bool, looking: bool) -> list[dict[str, Any]
         looks = {} if untold or not looking else way.looks()
         for row, name in enumerate(way.names):
             size, share = float(way.sizes[row]), float(way.taken[row])
-            own = dict.fromkeys(SHARES) | {"kind": way.kind, "noun": way.noun, "name": name, "key": way.key(row)}
-            own |= {"size": size, "value": share / size, "taken": round(share * run.taken), "look": looks.get(row)}
-            own["theory"] = None if way.theory is None else float(way.theory[row])
+            entry = dict.fromkeys(SHARES) | {"kind": way.kind, "noun": way.noun, "name": name, "key": way.key(row)}
+            entry |= {"size": size, "value": share / size, "taken": round(share * run.taken), "look": looks.get(row)}
+            entry["theory"] = None if way.theory is None else float(way.theory[row])
             mean, far = size * run.taken / run.together, -float(normal_quantile(LEVEL / 2 / len(way.names)))
-            own["chance"] = far * math.sqrt((1 - size) / mean) + (far**2 - 1) / (6 * mean)  # with their skewness
+            entry["chance"] = far * math.sqrt((1 - size) / mean) + (far**2 - 1) / (6 * mean)  # with their skewness
             if row in looks and draws[row] > 0:
-                looked.append((own, float(draws[row]), degrees))
-            rows.append(own)
+                looked.append((entry, float(draws[row]), degrees))
+            rows.append(entry)
     if looked:
-        size, value, draws, degrees = np.array([(r["size"], r["size"] * r["value"], *known) for r, *known in looked]).T
-        for (own, *_), look in zip(looked, compare_shares(value, size, draws, degrees, LEVEL / 2), strict=True):
-            own |= {"low": look.low / own["size"], "high": look.high / own["size"], "p": look.p}
-            own |= {"significant": look.told, "visible": look.visible / own["size"], "level": look.level}
+        size, value, draws, degrees = np.array([(r["size"], r["size"] * r["value"], *rest) for r, *rest in looked]).T
+        for (entry, *_), look in zip(looked, compare_shares(value, size, draws, degrees, LEVEL / 2), strict=True):
+            entry |= {"low": look.low / entry["size"], "high": look.high / entry["size"], "p": look.p}
+            entry |= {"significant": look.significant, "visible": look.visible / entry["size"], "level": look.level}
     for way in ways:
         _fill([row for row in rows if row["kind"] == way.kind], way)
     return rows
@@ -326,8 +326,8 @@ def _draws(run: _Measured, way: _Parts, wide: bool) -> tuple[Floats, float]:
     if run.spans and way.spans is not None and not run.independent:
         between = None
         if run.by_day and way.kind in _HOMES:
-            own = pl.DataFrame({"part": way.part, "counts": counts}).group_by("part").agg(pl.col("counts").var())
-            variance = own.sort("part")["counts"].fill_null(0).to_numpy()
+            by_part = pl.DataFrame({"part": way.part, "counts": counts}).group_by("part").agg(pl.col("counts").var())
+            variance = by_part.sort("part")["counts"].fill_null(0).to_numpy()
             between = np.bincount(way.part) * variance / run.taken**2
         draws, degrees = effective_draws(way.spans, between), len(way.spans) - 1
     if run.steady:

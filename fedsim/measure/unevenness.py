@@ -44,7 +44,7 @@ from fedsim.measure.metrics.metric import Metric, RunPart
 _FEWEST_WINDOWS = 5
 _SEEN = 4  # a window is recommended if windows of so many times its length were looked at
 _NOTHING = 1e-9
-_NOISES = 3.0
+_TOLERANCE, _NOISES = 0.05, 3.0
 
 
 @dataclass(frozen=True)
@@ -108,15 +108,13 @@ def _apart(window: Ints, client: Ints, weight: Floats, clients: int, windows: in
     return float(even), float(np.square(present - mean[who]).sum() / windows + max(absent, 0.0))
 
 
-def recommended_interval(
-    rounds: pl.DataFrame, participations: pl.DataFrame | pl.LazyFrame, clients: int, *, tolerance: float = 0.05
-) -> int | None:
+def recommended_interval(rounds: pl.DataFrame, participations: pl.DataFrame | pl.LazyFrame, clients: int) -> int | None:
     """Return the shortest windows from which longer ones gain only what averaging independent windows gains.
 
     Let V(P) be P times the unevenness without its long-run part. Were windows of P independent, then V(m P) = V(P). So
     P is recommended where no longer window that is looked at has a V below (1 - tolerance) V(P), and none of 2 P, 4 P,
     8 P, ... has one above (1 + tolerance) V(P). Uniform cohorts have 1, everyone in turn N / B, and cohorts that follow
-    the time of day about the rounds of a day. The tolerance is widened by three standard deviations of V as chance
+    the time of day about the rounds of a day. The tolerance is 5 %, widened by three standard deviations of V as chance
     has them, sqrt(2 / (N - 1) (n - 1)) for n windows.
 
     Looked at are 1, 2, 3 and 4, 5, 6 and 7 times every power of 2, and N / B, the rounds of a day and of a week times
@@ -129,11 +127,11 @@ def recommended_interval(
         return 1
     alone = unevenness(participations, clients, [1])
     most = alone.rounds // _FEWEST_WINDOWS
-    found = unevenness(participations, clients, _looked_at(rounds, alone, clients, most))
-    length, windows = found.intervals, found.windows
-    rate = length * found.spread * windows / np.maximum(windows - 1, 1)
+    measured = unevenness(participations, clients, _looked_at(rounds, alone, clients, most))
+    length, windows = measured.intervals, measured.windows
+    rate = length * measured.spread * windows / np.maximum(windows - 1, 1)
     rate[rate < _NOTHING * rate.max(initial=0.0)] = 0.0
-    slack = tolerance + _NOISES * np.sqrt(2.0 / ((clients - 1) * np.maximum(windows - 1, 1)))
+    slack = _TOLERANCE + _NOISES * np.sqrt(2.0 / ((clients - 1) * np.maximum(windows - 1, 1)))
     for here in range(len(length)):
         longer = slice(here + 1, None)
         gains = rate[longer] < (1.0 - slack[longer]) * rate[here]
@@ -146,13 +144,13 @@ def recommended_interval(
     return None
 
 
-def _looked_at(rounds: pl.DataFrame, found: Unevenness, clients: int, most: int) -> set[int]:
+def _looked_at(rounds: pl.DataFrame, alone: Unevenness, clients: int, most: int) -> set[int]:
     lengths = {1, 2, 3, 4, 5, 6, 7}
-    if found.reports:
-        lengths.add(round(clients * found.rounds / found.reports))
+    if alone.reports:
+        lengths.add(round(clients * alone.rounds / alone.reports))
     times = rounds.select(pl.col("opened_s").min(), pl.col("closed_s").max()).row(0)
     if None not in times and times[1] > times[0]:
-        per_day = found.rounds / ((times[1] - times[0]) / DAY_S)
+        per_day = alone.rounds / ((times[1] - times[0]) / DAY_S)
         lengths |= {round(per_day), round(7 * per_day)}
     doubled = {length << power for length in lengths if length > 0 for power in range(max(most, 1).bit_length())}
     return {length for length in doubled if length <= most}
@@ -188,14 +186,14 @@ class UnevennessMetrics:
     def measure(self, run: RunPart) -> dict[str, float]:
         """Return those that have samples: a whole window, and enough of the length that is recommended."""
         clients = len(run.clients)
-        found = unevenness(run.table, clients, self.intervals)
+        measured = unevenness(run.table, clients, self.intervals)
         metrics: dict[str, float] = {}
-        for place, interval in enumerate(found.intervals.tolist()):
-            if found.windows[place]:
-                metrics[f"unevenness.{interval}"] = float(found.values[place])
-                metrics[f"unevenness.{interval}.chance"] = float(found.chance[place])
-        if found.rounds:
-            metrics["unevenness.long_run"] = found.long_run
+        for place, interval in enumerate(measured.intervals.tolist()):
+            if measured.windows[place]:
+                metrics[f"unevenness.{interval}"] = float(measured.values[place])
+                metrics[f"unevenness.{interval}.chance"] = float(measured.chance[place])
+        if measured.rounds:
+            metrics["unevenness.long_run"] = measured.long_run
         if self.recommend and (best := recommended_interval(run.rounds, run.table, clients)) is not None:
             metrics["unevenness.recommended_interval"] = float(best)
         return metrics

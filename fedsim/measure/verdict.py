@@ -25,9 +25,9 @@ from fedsim.common.intervals import (
 LEVEL = 0.05
 """False alarms of one family of looks."""
 POWER = 0.8416
-"""Quantile of the normal law: four in five."""
+"""Quantile of the normal distribution: four in five."""
 _MOST, _LEAST = 1e12, 1e-3  # effective draws
-_EXACT = 1_000  # shares that lie farthest off; the law of others is taken to be normal
+_EXACT = 1_000  # shares that lie farthest off; others are taken to be normal
 _LARGE = 1e18
 
 
@@ -38,7 +38,7 @@ class Look:
     value: float
     low: float  # ends of the interval, at the level of this look
     high: float
-    told: bool  # whether it differs from the reference by more than chance: whether the interval excludes that
+    significant: bool  # whether it differs from the reference by more than chance: whether the interval excludes that
     visible: float  # the least difference from the reference that is significant four times in five
     level: float  # at which it was judged, with a correction for the other looks
     p: float  # how probable a value at least so far off is by chance
@@ -48,10 +48,10 @@ def compare_values(values: Floats, errors: Floats, degrees: Floats) -> tuple[Loo
     """Compare values that have standard errors, of so many degrees of freedom each, with 0 by Student's t."""
     away = np.abs(values)
     p = np.asarray(2.0 * student_below(-away / np.maximum(errors, 1e-300), degrees))
-    own = holm_levels(p, LEVEL)
-    quantile = student_quantile(degrees + 1, 1 - own)
+    levels = holm_levels(p, LEVEL)
+    quantile = student_quantile(degrees + 1, 1 - levels)
     half = quantile * errors
-    return _looks(values, values - half, values + half, away > half, (quantile + POWER) * errors, own, p)
+    return _looks(values, values - half, values + half, away > half, (quantile + POWER) * errors, levels, p)
 
 
 def independent(values: Floats) -> Floats:
@@ -78,13 +78,13 @@ def compare_shares(shares: Floats, fair: Floats, draws: Floats, degrees: Floats,
     least, others, logit = np.maximum(hits, _LEAST), np.maximum(failures, _LEAST), np.log(fair / (1 - fair))[far]
     above, below = beta_below(least, failures + 1, logit), 1 - beta_below(hits + 1, others, logit)
     p[far] = np.minimum(1.0, 2 * np.minimum(above, below))
-    own = holm_levels(p, level)
-    quantile = -normal_quantile(own / 2)
+    levels = holm_levels(p, level)
+    quantile = -normal_quantile(levels / 2)
     low, high = np.maximum(shares - quantile * deviation, 0.0), shares + quantile * deviation
-    low[far] = np.where(hits > 0, _share(beta_logit(least, failures + 1, own[far] / 2)), 0.0)
-    high[far] = np.where(failures > 0, _share(beta_logit(hits + 1, others, 1 - own[far] / 2)), 1.0)
+    low[far] = np.where(hits > 0, _share(beta_logit(least, failures + 1, levels[far] / 2)), 0.0)
+    high[far] = np.where(failures > 0, _share(beta_logit(hits + 1, others, 1 - levels[far] / 2)), 1.0)
     visible = (POWER + quantile) * deviation
-    return _looks(shares, low, high, (fair < low) | (fair > high), visible, own, p)
+    return _looks(shares, low, high, (fair < low) | (fair > high), visible, levels, p)
 
 
 def _share(logit: Floats) -> Floats:
@@ -93,7 +93,7 @@ def _share(logit: Floats) -> Floats:
 
 def _looks(*columns: Floats | Bools) -> tuple[Look, ...]:
     rows: Sequence[Sequence[float]] = list(zip(*(column.tolist() for column in columns), strict=True))
-    return tuple(Look(value, low, high, bool(told), *rest) for value, low, high, told, *rest in rows)
+    return tuple(Look(value, low, high, bool(significant), *rest) for value, low, high, significant, *rest in rows)
 
 
 def holm_levels(p: Floats, level: float) -> Floats:
@@ -106,9 +106,9 @@ def holm_levels(p: Floats, level: float) -> Floats:
     failed = np.flatnonzero(p[order] > steps)
     if len(failed):
         steps[failed[0] :] = steps[failed[0]]
-    own = np.full(len(p), np.nan)
-    own[order] = steps
-    return own
+    levels = np.full(len(p), np.nan)
+    levels[order] = steps
+    return levels
 
 
 def share_variance(spans: Ints) -> Floats:
@@ -131,8 +131,8 @@ def effective_draws(spans: Ints, apart: Floats | None = None) -> Floats:
     if apart is not None:
         variance = np.maximum(apart, variance + np.maximum(0.0, apart - alone / taken))
     pooled = alone.sum() / max(float(variance.sum()), 1e-300)
-    own = np.divide(alone, variance, out=np.full(len(shares), pooled), where=(alone > 0) & (variance > 0))
-    return np.asarray(np.minimum(own, _MOST))
+    draws = np.divide(alone, variance, out=np.full(len(shares), pooled), where=(alone > 0) & (variance > 0))
+    return np.asarray(np.minimum(draws, _MOST))
 
 
 def without_replacement(sizes: Ints, clients: int, together: int = 1) -> float:
@@ -152,6 +152,6 @@ def evenness(counts: Ints, left: float, together: int = 1) -> tuple[float, float
     units, mean = len(counts) / together, float(counts.mean())
     apart = counts - mean
     square = float(np.square(apart, out=apart).sum()) / mean / together / max(left, 1e-9)
-    # The law of half the square is Gamma(a), of b x where x is Beta(a, b) and b large.
+    # Half the square is distributed as Gamma(a), of b x where x is Beta(a, b) and b large.
     narrower = float(beta_below((units - 1) / 2, _LARGE, math.log(max(square, 1e-300) / 2 / _LARGE)))
     return 1 - narrower, narrower

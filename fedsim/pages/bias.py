@@ -46,7 +46,7 @@ class ClientShare:
     low: float = 0.0
     high: float = math.inf
     visible: float = math.inf
-    told: bool = False  # whether it differs from 1 by more than chance
+    significant: bool = False  # whether it differs from 1 by more than chance
     level: float = LEVEL  # at which that was judged, with a correction for the other looks
     key: str = ""  # of its fact; empty where it has none
 
@@ -63,8 +63,8 @@ class ClientShare:
     @property
     def words(self) -> str:
         """The part, as a sentence names it."""
-        own = f"“{cut(self.name, _LONGEST)}”"
-        return {"group": own, "zone": self.name}.get(self.kind, f"the {self.name}")
+        quoted = f"“{cut(self.name, _LONGEST)}”"
+        return {"group": quoted, "zone": self.name}.get(self.kind, f"the {self.name}")
 
 
 @dataclass(frozen=True)
@@ -109,27 +109,27 @@ class Bias:
 
         What a person set goes before what is found in the run itself: tenths by speed and by available time.
         """
-        found = list[tuple[float, ClientShare, ClientShare]]()
+        candidates = list[tuple[float, ClientShare, ClientShare]]()
         for kind in WAYS:
-            if found and kind in {"speed", "availability"}:
+            if candidates and kind in {"speed", "availability"}:
                 break
             parts = self.of(kind)
-            if any(part.told for part in parts):
+            if any(part.significant for part in parts):
                 high, low = max(parts, key=lambda each: each.times), min(parts, key=lambda each: each.times)
-                found.append((math.inf if not low.times else high.times / low.times, high, low))
-        return max(found, key=lambda each: each[0])[1:] if found else None
+                candidates.append((math.inf if not low.times else high.times / low.times, high, low))
+        return max(candidates, key=lambda each: each[0])[1:] if candidates else None
 
 
 def bias_of(run: Run) -> Bias:
     """Return the verdict on a run and its parts, which stands in its series."""
     (whole,), looks = run.series["bias"].rows(named=True), run.series["shares"].drop_nulls("look").rows(named=True)
-    names = {"look": "name", "value": "times", "significant": "told"}
+    names = {"look": "name", "value": "times"}
     plain = ("kind", "look", "size", "taken", "value")
     judged = (*plain, "low", "high", "visible", "significant", "level")
 
     def part(row: Mapping[str, Any]) -> ClientShare:
-        known = plain if row["visible"] is None else judged
-        return ClientShare(**{names.get(name, name): row[name] for name in known}, key=row["key"] or "")
+        columns = plain if row["visible"] is None else judged
+        return ClientShare(**{names.get(name, name): row[name] for name in columns}, key=row["key"] or "")
 
     parts = tuple(map(part, looks))
     return Bias(Seen[whole.pop("seen")], parts=parts, **{name: each for name, each in whole.items() if name != "p"})
@@ -137,5 +137,5 @@ def bias_of(run: Run) -> Bias:
 
 def pull_apart(run: Run) -> float | None:
     """Return how far the pulls on the model are from uniform (L1); None where these are the shares of reports."""
-    pull, own = run.known.get("participation.pull_l1_uniform"), run.of_reports("l1_uniform")
-    return None if pull is None or own is None or abs(pull - own) <= 0.01 * own else pull
+    pull, reported = run.known.get("participation.pull_l1_uniform"), run.of_reports("l1_uniform")
+    return None if pull is None or reported is None or abs(pull - reported) <= 0.01 * reported else pull

@@ -118,9 +118,9 @@ _OF_VERDICT = {"fail": Grade.BAD, "warn": Grade.CAUTION, "pass": Grade.OK, "unju
 
 def expectations(run: Run) -> Iterator[Check]:
     """Whether the expectations of the scenario are met."""
-    if (found := verdict(run.manifest.get("verdict"))) is not None:
-        state = Grade.OK if found.status == "unjudged" and found.met else _OF_VERDICT[found.status]
-        yield Check("expectations", state, found.headline)
+    if (outcome := verdict(run.manifest.get("verdict"))) is not None:
+        state = Grade.OK if outcome.status == "unjudged" and outcome.met else _OF_VERDICT[outcome.status]
+        yield Check("expectations", state, outcome.headline)
 
 
 _FAULTS: Mapping[str, tuple[Callable[[float], bool], Grade, str]] = {
@@ -135,7 +135,7 @@ def trained(run: Run) -> Iterator[Check]:
     learning, ends = run.scenario.learning, optimizer_figures(run, "loss")
     if learning is None:
         return
-    faults, twins = list[Check](), {own: twin for twin, own in references(tuple(ends)).items()}
+    faults, twins = list[Check](), {biased: twin for twin, biased in references(tuple(ends)).items()}
     worse = {name for name in ends if run.known.get(f"learning.{name}.moved") != 0 and made_worse(run, name)}
     if diverged := optimizer_figures(run, "diverged_round"):
         who = f"Training with {listing([f'“{name}”' for name in diverged])}"
@@ -176,8 +176,8 @@ def _lower_step(run: Run, name: str) -> Mapping[str, Any]:
     """Return what to do if the steps of an optimizer are too large, with the command where they are constant."""
     learning, name = run.scenario.learning, references(optimizers(run)).get(name, name)
     assert learning is not None
-    own = {each.label: (at, each.local_step_size) for at, each in enumerate(learning.optimizers)}
-    at, step = own.get(name, (0, None))
+    steps = {each.label: (at, each.local_step_size) for at, each in enumerate(learning.optimizers)}
+    at, step = steps.get(name, (0, None))
     key = "learning.step_size" if step is None else f"learning.optimizers.{at}.local_step_size"
     step = step or learning.step_size
     command = ""
@@ -233,9 +233,9 @@ def enough(run: Run) -> Iterator[Check]:
 def separation(run: Run) -> Iterator[Check]:
     """Whether clients can take part often enough, as far as separations and cool-downs let them."""
     clients = run.clients
-    found = list(of_separation(run.scenario, clients["separation"].to_numpy(), clients["cooldown_s"].to_numpy()))
-    yield from found
-    if not found and ((clients["separation"] > 0).any() or (clients["cooldown_s"] > 0).any()):
+    checks = list(of_separation(run.scenario, clients["separation"].to_numpy(), clients["cooldown_s"].to_numpy()))
+    yield from checks
+    if not checks and ((clients["separation"] > 0).any() or (clients["cooldown_s"] > 0).any()):
         yield Check("separation", Grade.OK, "The run is longer than clients wait.")
 
 
@@ -254,8 +254,8 @@ def theory(run: Run) -> Iterator[Check]:
         return
     why = ""
     with suppress(FedsimError):
-        found = before_the_chain(run.scenario)  # no population, which may be made by code and files of others
-        why = f": {found}" if isinstance(found, str) else ""
+        reason = before_the_chain(run.scenario)  # no population, which may be made by code and files of others
+        why = f": {reason}" if isinstance(reason, str) else ""
     state = Grade.CAUTION if bias_of(run).seen is Seen.BIAS else Grade.NONE
     seeds, text = with_seeds(run.manifest, 5), f"No theory covers this scenario{why}."
     yield Check("theory", state, text, remedy=OTHER_SEEDS, command=seeds, turns=SEEDS)
@@ -315,7 +315,7 @@ CHECKS: tuple[Callable[[Run], Iterator[Check]], ...] = (
 
 def checks_of(run: Run) -> list[Check]:
     """Return what became of every check of a run, in the order of the list; one that does not apply says nothing."""
-    found = [each for check in CHECKS for each in check(run)]
+    checks = [each for check in CHECKS for each in check(run)]
     if run.scenario.log is None:
-        return found
-    return [each if each.name == "log" else replace(each, remedy="", command="") for each in found]  # nothing is rerun
+        return checks
+    return [each if each.name == "log" else replace(each, remedy="", command="") for each in checks]  # nothing is rerun

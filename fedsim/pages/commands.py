@@ -11,7 +11,7 @@ _VERBS = {"run": {"run", "sweep"}, "sweep": {"run", "sweep"}, "decide": {"run", 
 
 
 def command_of(
-    known: Mapping[str, object], verb: str = "", settings: Mapping[str, object] = MappingProxyType({})
+    meta: Mapping[str, object], verb: str = "", settings: Mapping[str, object] = MappingProxyType({})
 ) -> str:
     """Return the command of a manifest or `sweep.json` with other settings, by key; "" where it has none.
 
@@ -19,7 +19,7 @@ def command_of(
     own, and so has what differs in more than seeds. Each key is set once.
     """
     with suppress(ValueError):  # what a shell cannot read
-        words = split(str(known.get("command") or ""))
+        words = split(str(meta.get("command") or ""))
         if words[:1] == ["fedsim"] and len(words) > 2 and (verb or words[1]) in _VERBS.get(words[1], ()):
             if verb not in {"", words[1]} and "--out" in words:
                 del words[words.index("--out") : words.index("--out") + 2]
@@ -39,11 +39,11 @@ def _without(words: Sequence[str], keys: Mapping[str, object]) -> Iterator[str]:
             yield from (word, *value)
 
 
-def with_seeds(known: Mapping[str, object], seeds: int) -> str:
+def with_seeds(meta: Mapping[str, object], seeds: int) -> str:
     """Return the command of a sweep or decision with so many seeds; "" where it has none."""
-    return command_of(known, "sweep", {"sweep.seeds": seeds}) or command_of(known, "decide", {"decide.seeds": seeds})
+    return command_of(meta, "sweep", {"sweep.seeds": seeds}) or command_of(meta, "decide", {"decide.seeds": seeds})
 
 
-def longer(known: Mapping[str, object], stop: Stop, times: int, verb: str = "") -> str:
+def longer(meta: Mapping[str, object], stop: Stop, times: int, verb: str = "") -> str:
     """Return the command for so many times as much; "" where it has none."""
-    return command_of(known, verb, {f"stop.{name}": str(limit) for name, limit in stop.times(times).items()})
+    return command_of(meta, verb, {f"stop.{name}": str(limit) for name, limit in stop.times(times).items()})

@@ -57,37 +57,37 @@ def side_of(path: Path) -> Side:
     return Side(str(path), f"{name}, point {point}" if point else name, sweep_provenance(meta), None)
 
 
-def comparison_answer(found: Comparison, sides: Sequence[Side] = ()) -> Answer:
+def comparison_answer(comparison: Comparison, sides: Sequence[Side] = ()) -> Answer:
     """Return what is said of a comparison; with its two sides, what they are and how they look too."""
-    answer, names = trials_answer(found.trials, tuple(_checks(found))), [side.name for side in sides]
+    answer, names = trials_answer(comparison.trials, tuple(_checks(comparison))), [side.name for side in sides]
     runs = {letter: side.run for letter, side in zip("AB", sides, strict=False) if side.run is not None}
     charts = [lorenz_chart(runs, "frequencies"), loss_chart(runs)] if len(runs) == 2 else []
     return replace(
         answer,
         kind="comparison",
         name=f"{names[0]}: A against B" if len({*names}) == 1 else " against ".join(names),
-        question=what_differs(found),
+        question=what_differs(comparison),
         description="; ".join(
             f"{letter}: {side.name} ({side.place})" for letter, side in zip("AB", sides, strict=False)
         ),
         sections=(
             Section("results", "Results", charts),
             *(each for each in answer.sections if each.name != "trends"),  # of two points nothing is a trend
-            Section("settings", "What differs", (), [_setting_table(found.configuration)]),
-            Section("metrics", "All figures", (), [_figure_table(found.metrics)], folded=True),
+            Section("settings", "What differs", (), [_setting_table(comparison.configuration)]),
+            Section("metrics", "All figures", (), [_figure_table(comparison.metrics)], folded=True),
         ),
         figures=("frequencies", "losses", *answer.figures),
         origins={letter: side.origin for letter, side in zip("AB", sides, strict=False)},
     )
 
 
-def _checks(found: Comparison) -> Iterator[Check]:
+def _checks(comparison: Comparison) -> Iterator[Check]:
     """Yield what became of each check of the two sides, before those of the trials."""
-    for nothing in found.nothing:
+    for nothing in comparison.nothing:
         yield Check("reports", Grade.BAD, f"{capitalized(nothing)}.")
-    for note in found.notes:
+    for note in comparison.notes:
         yield Check("paired", Grade.CAUTION, f"{capitalized(note)}.")
-    for side in found.sides:
+    for side in comparison.sides:
         yield from limits_check(side)
 
 
@@ -101,12 +101,12 @@ def _of_the_world(changes: Sequence[Change]) -> list[Change]:
     return [change for change in changes if changes_it(change[0])]
 
 
-def what_differs(found: Comparison) -> str:
+def what_differs(comparison: Comparison) -> str:
     """Name what differs: ``R = 4 (A) against R = 12 (B)``; empty where nothing does.
 
     Keys of one side alone are left out, but for blocks that the other does without.
     """
-    world = [change for change in _of_the_world(found.configuration) if ABSENT not in change[1:] or None in change[1:]]
+    world = [each for each in _of_the_world(comparison.configuration) if ABSENT not in each[1:] or None in each[1:]]
     every = [(path.removesuffix(".kind").removesuffix(".value"), _value(a), _value(b)) for path, a, b in world]
     seeds = [pair for path, *pair in every if path == "seed"]
     times = Counter(name for name, *_ in {(short_name(path), *pair) for path, *pair in every})
@@ -146,9 +146,9 @@ def _figure_table(figures: pl.DataFrame) -> Table:
     rows = list[tuple[str, ...]]()
     for row in figures.head(_ROWS).iter_rows(named=True):
         metric, apart, high = row["metric"], row["difference"], row["high"]
-        own = (metric, *(value_text(row[name]) for name in parameters))
+        names = (metric, *(value_text(row[name]) for name in parameters))
         both = cells(Interval(np.array([row["baseline_mean"], row["mean"]]), np.full(2, np.nan)), metric)
-        rows.append((*own, *both, wording_of(metric).difference(apart, np.nan if high is None else high - apart)))
+        rows.append((*names, *both, wording_of(metric).difference(apart, np.nan if high is None else high - apart)))
     left = len(figures) - len(rows)
     notes = [f"{count(left, 'more figure')} in the directories."] if left > 0 else []
     if any(row[0].startswith("privacy.epsilon") for row in rows):

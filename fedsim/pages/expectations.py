@@ -53,8 +53,9 @@ class Verdict:
 
 def verdict(entries: Json) -> Verdict | None:
     """Read the verdict of a manifest; None where there is none, since the scenario has no conditions."""
-    found = [_condition(entry) for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
-    return _verdict_of(found, "manifest.json") if found else None
+    listed = entries if isinstance(entries, list) else []
+    outcomes = [_condition(entry) for entry in listed if isinstance(entry, Mapping)]
+    return _verdict_of(outcomes, "manifest.json") if outcomes else None
 
 
 def _verdict_of(outcomes: Sequence[ConditionOutcome], file: str) -> Verdict:

@@ -93,14 +93,14 @@ def render(answer: Answer, **context: object) -> str:
 
 def _first_screen(answer: Answer) -> dict[str, object]:
     """Return what a page and a notebook show first: checks, sentences by question, and the picture."""
-    said, first = dict[str, list[Sentence]](), answer.first_picture
+    by_question, first = dict[str, list[Sentence]](), answer.first_picture
     shown_once = {fact for tile in answer.tiles for fact in tile.facts}
     shown_once |= {fact for section in answer.sections for table in section.tables if table for fact in table.facts}
     for each in (*answer.sentences, *answer.remedies):
         if not each.facts or each.command or not shown_once.issuperset(each.facts):
-            said.setdefault(each.about, []).append(each)
+            by_question.setdefault(each.about, []).append(each)
     shown = None if first is None else (first, picture(first))
-    return {"answer": answer, "chips": strip(answer), "said": said, "picture": shown}
+    return {"answer": answer, "chips": strip(answer), "said": by_question, "picture": shown}
 
 
 def _text(name: str) -> str:
@@ -164,7 +164,7 @@ def restricted(page: str) -> str:
     and make them where a reader takes a figure as a file.
     """
     names: dict[str, int] = {}
-    page = _STYLED.sub(lambda found: f'{found[1]} data-s="{names.setdefault(found[2], len(names))}"{found[3]}', page)
+    page = _STYLED.sub(lambda match: f'{match[1]} data-s="{names.setdefault(match[2], len(names))}"{match[3]}', page)
     rules = "".join(f'[data-s="{name}"] {{ {html.unescape(style)} }}\n' for style, name in names.items())
     page = page.replace("</style>", f"{rules}</style>", 1)
     directives = [

@@ -35,11 +35,11 @@ def jobs_trials(run: Run) -> tuple[Trials, dict[int, int]]:
     """Return the jobs of a run as settings, and of each that was run alone too the rows of it and of itself alone."""
     jobs, seed = of_jobs(run.metrics), run.scenario.seed
     alone = {
-        name: {key.removeprefix(_ALONE): value for key, value in own.items() if key.startswith(_ALONE)}
-        for name, own in jobs.items()
+        name: {key.removeprefix(_ALONE): value for key, value in metrics.items() if key.startswith(_ALONE)}
+        for name, metrics in jobs.items()
     }
-    every = [*jobs.items(), *((f"{name}, alone", own) for name, own in alone.items() if own)]
-    figures = {(row, seed): finite(own) for row, (_, own) in enumerate(every)}
+    every = [*jobs.items(), *((f"{name}, alone", metrics) for name, metrics in alone.items() if metrics)]
+    figures = {(row, seed): finite(metrics) for row, (_, metrics) in enumerate(every)}
     made = Trials.in_memory(run.scenario.name, run.manifest, figures)
     settings = made.settings.with_columns(name=pl.Series([name for name, _ in every]))
     both = [row for row, name in enumerate(jobs) if alone[name]]
@@ -50,9 +50,9 @@ def jobs_trials(run: Run) -> tuple[Trials, dict[int, int]]:
 def jobs_answer(run: Run) -> Answer:
     """Return what is said of several jobs on one fleet; each has a page of its own beside theirs."""
     scenario, (trials, alone) = run.scenario, jobs_trials(run)
-    checks, said = tuple(_checks(run, trials)), list(_sentences(run, trials, alone))
+    checks, sentences = tuple(_checks(run, trials)), list(_sentences(run, trials, alone))
     bad = [each.text for each in checks if each.state is Grade.BAD]
-    headline = next(iter([*bad, *(each.text for each in said if REPORTED in each.facts)]))
+    headline = next(iter([*bad, *(each.text for each in sentences if REPORTED in each.facts)]))
     return Answer(
         kind="jobs",
         name=scenario.name,
@@ -63,7 +63,7 @@ def jobs_answer(run: Run) -> Answer:
         status=str(run.manifest.get("status") or ""),
         verdict=verdict(run.manifest.get("verdict")),
         checks=checks,
-        sentences=[each for each in said if each.text != headline],
+        sentences=[each for each in sentences if each.text != headline],
         tiles=tuple(_tiles(run)),
         sections=(Section("side-by-side", "The jobs", (_chart(trials, alone),), [_table(trials)]),),
         figures=(JOBS,),
@@ -72,7 +72,6 @@ def jobs_answer(run: Run) -> Answer:
 
 
 def _checks(run: Run, trials: Trials) -> Iterator[Check]:
-    """Yield what became of each check."""
     for check in (ended, reports_taken, expectations):
         yield from check(run)
     yield from diverged(trials)
@@ -110,8 +109,8 @@ def _sentences(run: Run, trials: Trials, alone: dict[int, int]) -> Iterator[Sent
         yield Sentence(f"{capitalized(wording.words)}: {listing(ways)}.", about, (metric,))
     losses = losses_of(trials)
     for metric in losses:
-        own = zip(trials.settings["name"], trials.samples(metric)[:, 0].tolist(), strict=True)
-        ways = [f"{name} {number(value)}" for name, value in own if np.isfinite(value)]
+        by_job = zip(trials.settings["name"], trials.samples(metric)[:, 0].tolist(), strict=True)
+        ways = [f"{name} {number(value)}" for name, value in by_job if np.isfinite(value)]
         yield Sentence(f"{capitalized(wording_of(metric).words)}: {listing(ways)}.", MODEL, (metric,))
     if not losses:
         yield Sentence("No model was trained.", MODEL)
@@ -123,7 +122,6 @@ def _sentences(run: Run, trials: Trials, alone: dict[int, int]) -> Iterator[Sent
 
 
 def _tiles(run: Run) -> Iterator[Tile]:
-    """Return the key figures."""
     limit = "no limit" if run.scenario.most_a_day is None else f"limit {run.scenario.most_a_day:,}"
     yield Tile(count(run.metrics["jobs.most_a_day"]), "sessions of a device in a day at most", limit)
     yield Tile(percent(run.metrics["jobs.left_out_share"]), "of the devices left out by all jobs")

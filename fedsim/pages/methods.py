@@ -37,8 +37,8 @@ def optimizer_figures(run: Run, figure: str) -> dict[str, float]:
 
     `fedsim.learning.summarise` defines them.
     """
-    found = {name: run.known.get(f"learning.{name}.{figure}") for name in optimizers(run)}
-    return {name: value for name, value in found.items() if value is not None}
+    figures = {name: run.known.get(f"learning.{name}.{figure}") for name in optimizers(run)}
+    return {name: value for name, value in figures.items() if value is not None}
 
 
 def compared_with(run: Run) -> tuple[str, list[str]] | None:
@@ -46,13 +46,13 @@ def compared_with(run: Run) -> tuple[str, list[str]] | None:
 
     It is unbiased training, or else the one with the lowest loss.
     """
-    known, twins = optimizer_figures(run, "loss"), references(optimizers(run))
-    own = [name for name in known if name not in twins]
-    if not own:
+    losses, twins = optimizer_figures(run, "loss"), references(optimizers(run))
+    plain = [name for name in losses if name not in twins]
+    if not plain:
         return None
-    reference = next((name for name in twins if name in known and run.scenario.divisor is None), None)
-    other = reference or min(own, key=known.__getitem__)
-    return other, [name for name in own if name != other]
+    reference = next((name for name in twins if name in losses and run.scenario.divisor is None), None)
+    other = reference or min(plain, key=losses.__getitem__)
+    return other, [name for name in plain if name != other]
 
 
 def compare_losses(run: Run, names: Sequence[str], reference: str) -> dict[str, Look | None]:
@@ -71,9 +71,9 @@ def compare_losses(run: Run, names: Sequence[str], reference: str) -> dict[str, 
             spans[name] = np.array([span.mean() for span in np.array_split(differences, _SPANS)])
     if not spans:
         return {}
-    known, draws = optimizer_figures(run, "loss"), independent(np.stack([*spans.values()]))
-    tested = {name: own for name, own in zip(spans, draws, strict=True) if own >= _FEWEST}
-    values = np.array([known[name] - known[reference] for name in tested])
+    losses, draws = optimizer_figures(run, "loss"), independent(np.stack([*spans.values()]))
+    tested = {name: draw for name, draw in zip(spans, draws, strict=True) if draw >= _FEWEST}
+    values = np.array([losses[name] - losses[reference] for name in tested])
     enough = np.array([*tested.values()])
     errors = np.array([spans[name].std(ddof=1) for name in tested]) / np.sqrt(enough)
     return dict.fromkeys(spans) | dict(zip(tested, compare_values(values, errors, enough - 1), strict=True))
@@ -82,7 +82,7 @@ def compare_losses(run: Run, names: Sequence[str], reference: str) -> dict[str, 
 def made_worse(run: Run, name: str) -> bool:
     """Say whether every finite loss of an optimizer in the last half of its rounds is above that of its first model."""
     assert run.learning is not None
-    own = run.learning.filter(pl.col("loss").is_finite(), optimizer=name)
-    start, steps = own.filter(round=INITIAL_ROUND)["loss"], own["round"] + 1
-    late = own.filter(2 * steps > steps.max())["loss"]
+    evaluations = run.learning.filter(pl.col("loss").is_finite(), optimizer=name)
+    start, steps = evaluations.filter(round=INITIAL_ROUND)["loss"], evaluations["round"] + 1
+    late = evaluations.filter(2 * steps > steps.max())["loss"]
     return bool(len(start) and len(late) and (late > start[0]).all())

@@ -62,15 +62,15 @@ class MetricWording:
         noise = " without noise" if self.metric.endswith(without_noise("")) else ""
         return f" from uniform{noise}" if self.metric.removesuffix(without_noise("")) in _EVEN else ""
 
-    def extreme(self, found: Contrasts) -> str:
+    def extreme(self, contrast: Contrasts) -> str:
         """Name what the best of the compared settings has."""
-        if found.less_is_better and self.from_uniform:
+        if contrast.less_is_better and self.from_uniform:
             return "the most even participation"
-        return f"the {'lowest' if found.less_is_better else 'highest'} {self.words}"
+        return f"the {'lowest' if contrast.less_is_better else 'highest'} {self.words}"
 
-    def contrast(self, found: Contrasts, row: int = 1) -> str:
+    def contrast(self, contrast: Contrasts, row: int = 1) -> str:
         """Write by how much a setting lies above the reference, with the interval and what the test says."""
-        by, state = self.difference(float(found.difference[row]), float(found.half[row])), found.said(row)
+        by, state = self.difference(float(contrast.difference[row]), float(contrast.half[row])), contrast.standing(row)
         return ", ".join(filter(None, (by, _STATES.get(state or Standing.SAME))))
 
 
@@ -86,10 +86,10 @@ _STATES = {
 @cache
 def wording_of(metric: str) -> MetricWording:
     """Return how a metric is named and formatted."""
-    known, parts = split(metric)
-    if known is None:
+    entry, parts = split(metric)
+    if entry is None:
         return MetricWording(metric, metric, metric)
-    words, less = known.words, known.better == "lower" if known.better else None
+    words, less = entry.words, entry.better == "lower" if entry.better else None
     for key, name in reversed(parts.items()):
         place, kind = key.upper(), "" if key == "optimizer" else f"{key} "
         # A label has its names in capitals, as the name of the metric has.
@@ -97,17 +97,17 @@ def wording_of(metric: str) -> MetricWording:
     make = partial(MetricWording, metric, less_is_better=less)
     if metric in _DAILY:
         unit = f" {metric.removesuffix('.per_day')} per day"
-        return make(_DAILY[metric], known.label, partial(_daily, unit), partial(number, digits=3), unit)
-    if known.unit == "L1":
+        return make(_DAILY[metric], entry.label, partial(_daily, unit), partial(number, digits=3), unit)
+    if entry.unit == "L1":
         return make(f"{words} (TV)", f"{words} (TV, %)", tv, partial(_points, 50.0), " points", 50.0)
-    if known.unit == "share":
+    if entry.unit == "share":
         return make(words, f"{words} (%)", percent, partial(_points, 100.0), " points", 100.0)
-    if known.unit == "s":
+    if entry.unit == "s":
         return make(words, words, duration, duration)
-    if known.unit in SCALED:
-        write = partial(quantity, unit=known.unit)
-        return make(words, f"{words} ({known.unit})", write, write)
-    return make(words, f"{words} ({known.unit})" if known.unit else words)
+    if entry.unit in SCALED:
+        write = partial(quantity, unit=entry.unit)
+        return make(words, f"{words} ({entry.unit})", write, write)
+    return make(words, f"{words} ({entry.unit})" if entry.unit else words)
 
 
 def _daily(unit: str, value: float) -> str:

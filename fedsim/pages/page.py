@@ -48,22 +48,23 @@ def write_report(
     page: Path | None = None,
     *,
     plugins: bool = False,
-    found: Callable[[Answer], None] = lambda _: None,
+    tell: Callable[[str], None] = lambda _: None,
+    answered: Callable[[Answer], None] = lambda _: None,
 ) -> Path:
     """Write the page of a run, or of a run or sweep directory, by default `report.html` there; return its path.
 
-    It is written under a temporary name and renamed, so it is whole or not there. `found` is called with the report,
-    which also says which charts of the scenario's own failed. `plugins` and errors are those of `answer_of`; a
-    `RunError` says too if the page cannot be written.
+    It is written under a temporary name and renamed, so it is whole or not there. `answered` is called with the answer,
+    and `tell` with a text for each chart of the scenario's own that failed. `plugins` and errors are those of
+    `answer_of`; a `RunError` says too if the page cannot be written.
     """
-    answer = answer_of(what, plugins)
-    found(answer)
+    answer = _with_complaints(what, plugins, tell)
+    answered(answer)
     return write_answer(answer, page or page_in(what if isinstance(what, Path) else Path()))
 
 
-def _told(directory: Path, plugins: bool, tell: Callable[[str], None]) -> Answer:
-    """Compute the report of a directory, and tell which charts failed."""
-    answer = answer_of(directory, plugins)
+def _with_complaints(what: Path | Run, plugins: bool, tell: Callable[[str], None]) -> Answer:
+    """Compute an answer, and tell which charts failed."""
+    answer = answer_of(what, plugins)
     for failure in answer.failures:
         tell(failure)
     return answer
@@ -122,20 +123,20 @@ def report_directories(
     """
     if out is not None and len(directories) > 1 and out.suffix in _SUFFIXES.get(form, ()):
         raise RunError(f"{out} is one file, but there are {len(directories)} directories to report on; name a folder")
-    printed, reports = list[str](), list[Mapping[str, object]]()
+    printed, entries = list[str](), list[Mapping[str, object]]()
     for directory, place in zip(directories, _places(directories, out), strict=True):
-        answer = _told(directory, plugins, tell)
+        answer = _with_complaints(directory, plugins, tell)
         if form == "html":
             printed.append(str(write_answer(answer, page_in(place or directory))))
         else:
             text = (markdown_summary if form == "md" else json_summary)(answer).rstrip("\n")
             path = None if place is None else place if place.suffix in _SUFFIXES[form] else place / f"report.{form}"
             printed.append(text if path is None else str(_write(path, f"{text}\n")))
-        reports += [] if place is None else [entry(f"{quote(place.name)}/{PAGE}", answer)]
+        entries += [] if place is None else [entry(f"{quote(place.name)}/{PAGE}", answer)]
     if form == "html" and out is not None and len(directories) > 1:
         listed = f"{len(directories)} reports, made by fedsim report."
         index = Answer("index", out.resolve().name, out.resolve().name, description=listed)
-        printed.append(str(write_answer(index, out / INDEX, listed={"": reports})))
+        printed.append(str(write_answer(index, out / INDEX, listed={"": entries})))
     return printed
 
 
@@ -214,7 +215,7 @@ def report_figures(
     """
     written: list[Path] = []
     for directory, place in zip(directories, _places(directories, folder), strict=True):
-        written += write_figures(_told(directory, plugins, tell), place or folder, style)
+        written += write_figures(_with_complaints(directory, plugins, tell), place or folder, style)
     return written
 
 

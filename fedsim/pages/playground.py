@@ -73,10 +73,10 @@ def playground_answer(scenario: Scenario | None = None, file: Path | None = None
     """Return what the page says, and the numbers that it starts with; see `write_playground`."""
     start = _PAPER if scenario is None else _start(scenario, shlex.quote(str(file or f"{scenario.name}.fedsim.yaml")))
     weights = np.asarray(_weights(start))
-    answer = closed_form(weights, start.separation, start.cohort, start.selection)
-    share = percent(answer.tv_uniform)
+    theory = closed_form(weights, start.separation, start.cohort, start.selection)
+    share = percent(theory.tv_uniform)
     one = "group" if start.selection == "groups" else "client"
-    ends = dict.fromkeys(number(float(end) * len(answer.pi), 3) for end in (answer.pi.min(), answer.pi.max()))
+    ends = dict.fromkeys(number(float(end) * len(theory.pi), 3) for end in (theory.pi.min(), theory.pi.max()))
     ready = f"{count(start.clients - start.separation * start.cohort)} of {count(start.clients)} clients"
 
     def even(separation: int) -> float:
@@ -84,17 +84,17 @@ def playground_answer(scenario: Scenario | None = None, file: Path | None = None
 
     enough = bisect_left(range(start.most + 1), -_LIMIT, key=even)
     within = f"R = {count(enough)} is the smallest" if enough <= start.most else "no R comes"
-    found = f"participation is {share} from uniform; {within} within {number(100 * _LIMIT)}\N{NARROW NO-BREAK SPACE}%"
-    if np.ptp(answer.pi) < 1e-12:
-        found = "all take part equally often"
+    finding = f"participation is {share} from uniform; {within} within {number(100 * _LIMIT)}\N{NARROW NO-BREAK SPACE}%"
+    if np.ptp(theory.pi) < 1e-12:
+        finding = "all take part equally often"
     shown: dict[str, object] = {**vars(start), "largest": max(IN_PAGE, start.clients), "most": start.most}
     times = -(-start.rounds // (start.separation + 1))
     noise = f"independent noise for the same epsilon is {percent(math.sqrt(times / start.rounds))} of what R = 0 takes"
-    said = Answer(
+    answer = Answer(
         kind="playground",
         name="theory",
         question="How uneven is participation at a separation R, and which R is enough?",
-        headline=f"With R = {count(start.separation)}, {found}.",
+        headline=f"With R = {count(start.separation)}, {finding}.",
         setup="Who takes part in federated learning: move the sliders to your own clients, cohort and weights. "
         "R: rounds a client waits before it may take part again.",
         sentences=(
@@ -111,7 +111,7 @@ def playground_answer(scenario: Scenario | None = None, file: Path | None = None
         description=_ABOUT,
         failures=tuple(start.notes),
     )
-    return said, shown
+    return answer, shown
 
 
 def _start(scenario: Scenario, file: str) -> _Start:
@@ -145,7 +145,7 @@ def _start(scenario: Scenario, file: str) -> _Start:
 
 def _notes(scenario: Scenario, server: SyncServer, population: Population) -> Iterator[str]:
     """Say what of a scenario the page leaves out."""
-    law, size = server.selection.kind, server.wanted
+    by, size = server.selection.kind, server.wanted
     if not scenario.always_available:
         are = "are" if "shocks" in scenario.absences or " and " in scenario.absences else "is"
         yield f"the scenario's {scenario.absences} {are} left out: in the page every client is always there"
@@ -154,8 +154,8 @@ def _notes(scenario: Scenario, server: SyncServer, population: Population) -> It
         yield f"the scenario's separations differ, from {low} to {high}: in the page all clients wait equally long"
     if population.cooldown_s.any():
         yield "the scenario's cool-downs by the clock are left out: in the page clients wait a number of rounds"
-    if law not in {"midzuno", "groups"} and not (law == "successive" and size == 1):
-        yield f"the scenario's selection by {law!r} is left out: the page draws one client by weight, the others evenly"
+    if by not in {"midzuno", "groups"} and not (by == "successive" and size == 1):
+        yield f"the scenario's selection by {by!r} is left out: the page draws one client by weight, the others evenly"
     if scenario.privacy is not None:
         yield "the scenario's mechanism, noise and caps are left out: in the page noise is independent"
     if server.deadline is not None or size != server.cohort:

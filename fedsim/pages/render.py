@@ -71,9 +71,9 @@ def _places(chart: Chart, figure: Figure) -> str:
     along = ("x", "y").index(chart.table.along)
     axes, points = figure.axes[0], np.empty((len(chart.table.places), 2))
     points[:, along], points[:, 1 - along] = chart.table.places, (axes.get_ylim, axes.get_xlim)[along]()[0]
-    found = axes.transData.transform(points)[:, along]
-    found = figure.bbox.height - found if along else found  # SVG counts from the top
-    return " ".join([chart.table.along, *(f"{each:.1f}" for each in found)])
+    drawn = axes.transData.transform(points)[:, along]
+    drawn = figure.bbox.height - drawn if along else drawn  # SVG counts from the top
+    return " ".join([chart.table.along, *(f"{each:.1f}" for each in drawn)])
 
 
 def figure_file(chart: Chart, form: str, width: float, dpi: int) -> bytes:
@@ -141,8 +141,8 @@ def _fit(figure: Figure, room: float) -> None:
 def _sheet() -> dict[str, Any]:
     """Read the one style of the figures, whatever the user's own settings are."""
     with as_file(files("fedsim.pages") / "fedsim.mplstyle") as sheet:
-        own = matplotlib.rc_params_from_file(sheet, use_default_template=False)
-    every = dict(cast("Any", matplotlib.rcParamsDefault)) | dict(cast("Any", own))
+        settings = matplotlib.rc_params_from_file(sheet, use_default_template=False)
+    every = dict(cast("Any", matplotlib.rcParamsDefault)) | dict(cast("Any", settings))
     del every["backend"]  # not a matter of style
     return every
 

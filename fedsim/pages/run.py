@@ -38,12 +38,12 @@ from fedsim.scenario.server import has_random_size
 
 def run_answer(run: Run, plugins: bool = False) -> Answer:
     """Compute all that is said and shown of a run; `plugins` lets it import code for charts of its own."""
-    bias, own, checks, said = bias_of(run), list(own_charts(run, plugins)), checks_of(run), headline(run)
+    bias, extra, checks, finding = bias_of(run), list(own_charts(run, plugins)), checks_of(run), headline(run)
     charts = run_charts(run, bias)
-    for each in own:
+    for each in extra:
         charts[each.section] += (each.chart,)
     bad = [each.text for each in checks if each.state is Grade.BAD]
-    first = bad[0] if bad else "Nothing was measured." if said is None else said.text
+    first = bad[0] if bad else "Nothing was measured." if finding is None else finding.text
     noun = run.noun
     ended = (
         tables.ending_table(f"{noun}s", run.rounds.group_by("outcome").len()),
@@ -72,9 +72,9 @@ def run_answer(run: Run, plugins: bool = False) -> Answer:
             privacy_section(run),
             Section("own", "Of the scenario's own", charts[OWN], [tables.own_metric_table(run)]),
         ),
-        figures=(*RUN_CHARTS, *(each.chart.name for each in own if isinstance(each.chart, Chart) or each.failure)),
+        figures=(*RUN_CHARTS, *(each.chart.name for each in extra if isinstance(each.chart, Chart) or each.failure)),
         origins={"": run_provenance(run.manifest)},
-        failures=tuple(each.failure for each in own if each.failure),
+        failures=tuple(each.failure for each in extra if each.failure),
     )
 
 
@@ -172,10 +172,10 @@ _NOISE = {
 
 def privacy_section(run: Run) -> Section:
     """Compute the section about what is promised to privacy, which is empty where the scenario promises nothing."""
-    privacy, known, table = run.scenario.privacy, run.known, run.series.get("contributions")
-    if privacy is None or table is None or any(key not in known for key in [*_NOISE.values()][:-1]):
+    privacy, figures, table = run.scenario.privacy, run.known, run.series.get("contributions")
+    if privacy is None or table is None or any(key not in figures for key in [*_NOISE.values()][:-1]):
         return Section("privacy", "Privacy")
-    rounds, least, most = (int(known[f"privacy.{name}"]) for name in ("rounds", "separation", "most"))
+    rounds, least, most = (int(figures[f"privacy.{name}"]) for name in ("rounds", "separation", "most"))
     bounds = ParticipationBounds(rounds, least, most)
     seen = Contributions(**table.row(0, named=True))
     apart = NO_VALUE if seen.least_separation is None else count(seen.least_separation)
@@ -184,16 +184,16 @@ def privacy_section(run: Run) -> Section:
         (f"b: {run.noun}s from one contribution to the next, at least", count(bounds.min_separation), apart),
         ("k: contributions of a client, at most", count(bounds.participations), count(seen.most)),
     )
-    std, zcdp = "no clip is given", epsilon_of_rho(known["privacy.rho"], privacy.delta)
+    std, zcdp = "no clip is given", epsilon_of_rho(figures["privacy.rho"], privacy.delta)
     if privacy.clip is not None:
-        scale = known["privacy.noise_multiplier"] * known["privacy.sensitivity"] / (privacy.stands_for or 1.0)
+        scale = figures["privacy.noise_multiplier"] * figures["privacy.sensitivity"] / (privacy.stands_for or 1.0)
         std = number(privacy.clip * scale, 5)
     noise = (
         ("Mechanism", privacy.mechanism.kind),
         ("Delta", f"{privacy.delta:g}"),
-        *((head, number(known[key], 5)) for head, key in _NOISE.items() if key in known),
+        *((head, number(figures[key], 5)) for head, key in _NOISE.items() if key in figures),
         ("Standard deviation of the rows of Z", std),
-        (f"Epsilon by way of zCDP{', schedule known' * ('privacy.epsilon_if_known' in known)}", number(zcdp, 5)),
+        (f"Epsilon by way of zCDP{', schedule known' * ('privacy.epsilon_if_known' in figures)}", number(zcdp, 5)),
     )
     clocked = bool((run.clients["cooldown_s"] > 0).any())
     caveats = [Sentence(f"{capitalized(each)}.") for each in caveats_of(run.scenario, bounds, clocked=clocked)]

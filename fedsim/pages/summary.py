@@ -32,8 +32,8 @@ def markdown_summary(answer: Answer) -> str:
     shown = [*answer.sentences, *answer.remedies]
     items = list[str]()
     for about, same in groupby(shown, lambda each: each.about):
-        said = ((escape(each.text), code(each.command)) if each.command else (escape(each.text),) for each in same)
-        text = " ".join(" ".join(each) for each in said)
+        words = ((escape(each.text), code(each.command)) if each.command else (escape(each.text),) for each in same)
+        text = " ".join(" ".join(each) for each in words)
         items.append(f"- *{escape(about)}:* {text}" if about else f"- {text}")
     parts.append("\n".join(items))
     checks = [each for each in answer.checks if each.state is not Grade.NONE]

@@ -84,8 +84,8 @@ def bias_table(run: Run, bias: Bias) -> Table | None:
         "L1 is the sum over all clients of |frequency - 1/N|, as papers give it; half of it is the total variation "
         "distance (TV): the share of reports that would have to come from other clients for all to give equally many."
     )
-    said = tuple(f"participation.{name}" for name in ("l1_uniform", "pull_l1_uniform", "l1_uniform_theory"))
-    return Table("How far frequencies lie from each other", ("Distance", "TV", "L1"), rows, note=note, facts=said)
+    facts = tuple(f"participation.{name}" for name in ("l1_uniform", "pull_l1_uniform", "l1_uniform_theory"))
+    return Table("How far frequencies lie from each other", ("Distance", "TV", "L1"), rows, note=note, facts=facts)
 
 
 def ending_table(what: str, endings: pl.DataFrame) -> Table:
@@ -93,8 +93,8 @@ def ending_table(what: str, endings: pl.DataFrame) -> Table:
     ranked = endings.sort("len", "outcome", descending=[True, False])
     total = endings["len"].sum()
     rows = tuple((str(outcome), count(number), percent(number / total)) for outcome, number in ranked.iter_rows())
-    known = ROUND_OUTCOMES | SESSION_OUTCOMES
-    meanings = [f"{outcome}: {known[outcome].words}" for outcome, *_ in rows if outcome in known]
+    outcomes = ROUND_OUTCOMES | SESSION_OUTCOMES
+    meanings = [f"{outcome}: {outcomes[outcome].words}" for outcome, *_ in rows if outcome in outcomes]
     note = f"{capitalized('; '.join(meanings))}." if meanings else ""
     return Table(f"How {what} ended", ("Outcome", what.capitalize(), "Share"), rows, note=note)
 
@@ -137,12 +137,12 @@ _COSTS = (
 def cost_table(run: Run) -> Table | None:
     """Show what sessions took, in all and for each update of the model; None where they are not from work."""
     updates = int(updates_of(run.rounds, buffered=not run.scenario.server.selects_once).sum())
-    known = {wording_of(key): run.known[key] for key in _COSTS if key in run.known}
-    if len(known) < 2:
+    costs = {wording_of(key): run.known[key] for key in _COSTS if key in run.known}
+    if len(costs) < 2:
         return None
     rows = tuple(
         (capitalized(of.words), of.write(value), of.write(value / updates) if updates else NO_VALUE)
-        for of, value in known.items()
+        for of, value in costs.items()
     )
     return Table("What it costs", ("Of", "In all", "For each update"), rows, facts=_COSTS)
 

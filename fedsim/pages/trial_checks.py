@@ -66,12 +66,12 @@ def optimizer_facts(trials: Trials, figure: str) -> dict[str, Floats]:
 
 def losses_of(trials: Trials) -> list[str]:
     """Return the loss of each optimizer, at most three: above the optimum or uniform participation, where known."""
-    found = dict[str, str]()
+    metrics = dict[str, str]()
     for figure in ("loss", "excess_loss", "above_optimum"):
-        found |= metrics_of(trials, figure)
-    own = {*found, *metrics_of(trials, "diverged")}  # a model that diverged has no loss, and its twin may have one
-    plain = [name for name in found if not (name.endswith("_uniform") and name.removesuffix("_uniform") in own)]
-    return [found[name] for name in plain[:NAMED]]
+        metrics |= metrics_of(trials, figure)
+    names = {*metrics, *metrics_of(trials, "diverged")}  # a model that diverged has no loss, and its twin may have one
+    plain = [name for name in metrics if not (name.endswith("_uniform") and name.removesuffix("_uniform") in names)]
+    return [metrics[name] for name in plain[:NAMED]]
 
 
 def reports_and_chance(trials: Trials) -> tuple[Floats, Floats]:
@@ -81,9 +81,9 @@ def reports_and_chance(trials: Trials) -> tuple[Floats, Floats]:
     if any("devices" in name or name == "population" for name in trials.swept):
         return reports, np.full(len(reports), np.nan)
     of = "reported_" * (bias_metric(trials) in {REPORTED, without_noise(REPORTED)})
-    known = interval(trials.samples(f"participation.{of}l1_fair")).mean
+    measured = interval(trials.samples(f"participation.{of}l1_fair")).mean
     drawn = np.array([by_chance(round(each), trials.scenario.devices) for each in reports.tolist()])
-    return reports, np.where(np.isfinite(known), known, drawn)
+    return reports, np.where(np.isfinite(measured), measured, drawn)
 
 
 def _complete(trials: Trials) -> Iterator[Check]:
@@ -130,8 +130,8 @@ def _comparable(trials: Trials) -> Iterator[Check]:
     elif len(trials.settings) < 2:
         yield Check("comparable", Grade.NONE, "There is one setting: nothing is compared.")
     else:
-        known = int(np.isfinite(trials.samples(metric)).any(axis=1).sum())
-        text = f"{count(known, 'setting')} have a value of {wording_of(metric).words}."
+        valued = int(np.isfinite(trials.samples(metric)).any(axis=1).sum())
+        text = f"{count(valued, 'setting')} have a value of {wording_of(metric).words}."
         yield Check("comparable", Grade.OK, text, facts=(metric,))
 
 
@@ -167,25 +167,25 @@ def _conditions(trials: Trials) -> Iterator[Check]:
 def _missed(trials: Trials) -> Iterator[Check]:
     """Say of each condition which settings surely miss it before anything is trained, which may, and by how much."""
     conditions, left = aim_of(trials).conditions, open_settings(trials)
-    said, facts = list[str](), tuple(each.metric for each in conditions)
+    ways, facts = list[str](), tuple(each.metric for each in conditions)
     for condition in conditions:
-        found, own = judged(trials, [condition]), interval(trials.samples(condition.metric)).mean
-        for verb, rows in (("surely misses", ~found.kept & found.sure), ("may miss", ~found.kept & ~found.sure)):
-            some = np.flatnonzero(rows & np.isfinite(own)).tolist()
+        (kept, sure), means = judged(trials, [condition]), interval(trials.samples(condition.metric)).mean
+        for verb, rows in (("surely misses", ~kept & sure), ("may miss", ~kept & ~sure)):
+            some = np.flatnonzero(rows & np.isfinite(means)).tolist()
             write = wording_of(condition.metric).write
             named = [
-                f"{trials.names[row]} ({write(float(own[row]))}{beyond(condition, float(own[row]))})"
-                for row in sorted(some, key=lambda row: condition.margin(float(own[row])))
+                f"{trials.names[row]} ({write(float(means[row]))}{beyond(condition, float(means[row]))})"
+                for row in sorted(some, key=lambda row: condition.margin(float(means[row])))
             ]
             if named:
                 text = f"{count(len(named), 'setting')} {verb if len(named) == 1 else _PLURAL[verb]}"
-                said.append(f"{text} `{' '.join(condition.text.split())}`: {listing_of(named, NAMED)}")
+                ways.append(f"{text} `{' '.join(condition.text.split())}`: {listing_of(named, NAMED)}")
     if not left.any():
         shown = listing([f"`{' '.join(each.text.split())}`" for each in conditions])
         text = f"No setting keeps every condition ({shown})."
         yield Check("conditions", Grade.BAD, text, facts=facts, remedy="Relax a condition.")
-    if said:
-        yield Check("missed", Grade.CAUTION, f"{'; '.join(said)}.", facts=facts)
+    if ways:
+        yield Check("missed", Grade.CAUTION, f"{'; '.join(ways)}.", facts=facts)
     elif conditions:
         yield Check("missed", Grade.OK, "No setting misses a condition that is known.", facts=facts)
 
@@ -202,26 +202,26 @@ def limits_check(trials: Trials) -> Iterator[Check]:
 def diverged(trials: Trials) -> Iterator[Check]:
     """Say of which optimizers training diverged, and where."""
     every = optimizer_facts(trials, "diverged")
-    found = {name: values == 1 for name, values in every.items() if (values == 1).any()}
-    if not found:
+    runs = {name: values == 1 for name, values in every.items() if (values == 1).any()}
+    if not runs:
         yield from [Check("diverged", Grade.OK, "No training diverged.")] if every else []
         return
     ways = [
-        f"“{name}” in {count(int(own.sum()))} of {count(int(np.isfinite(every[name]).sum()), 'run')}"
-        f"{_at(trials, own.any(axis=1))}"
-        for name, own in found.items()
+        f"“{name}” in {count(int(mask.sum()))} of {count(int(np.isfinite(every[name]).sum()), 'run')}"
+        f"{_at(trials, mask.any(axis=1))}"
+        for name, mask in runs.items()
     ]
     state, text = Grade.CAUTION, f"Training diverged: {listing_of(ways, NAMED)}."
     if all((values[np.isfinite(values)] == 1).all() for values in every.values()):
         state, text = Grade.BAD, "All training diverged, so no loss can be compared."
     learning, command = trials.scenario.learning, ""
     step = None if learning is None else learning.step_size
-    own = learning is not None and any(each.local_step_size is not None for each in learning.optimizers)
+    several = learning is not None and any(each.local_step_size is not None for each in learning.optimizers)
     swept = any("step_size" in name for name in trials.swept)
-    if isinstance(step, ConstantSchedule) and not swept and not own:
+    if isinstance(step, ConstantSchedule) and not swept and not several:
         command = command_of(trials.meta, "", {"learning.step_size": f"{step.initial / 10:g}"})
     remedy = "" if swept and state is Grade.CAUTION else LOWER_STEP  # smaller steps were tried
-    facts = tuple(f"learning.{name}.diverged" for name in found)
+    facts = tuple(f"learning.{name}.diverged" for name in runs)
     yield Check("diverged", state, text, "", facts, remedy, command, STEP)
 
 
@@ -236,30 +236,30 @@ def _at(trials: Trials, rows: Bools) -> str:
 def unsettled(trials: Trials) -> dict[str, Bools]:
     """Say of each optimizer in which runs, (settings, seeds), its model moved and its loss has not converged."""
     state, moved, loss = (optimizer_facts(trials, figure) for figure in ("converged", "moved", "loss"))
-    known = {name: own for name, own in state.items() if name in loss}
-    found = {
-        name: (own == 0) & np.isfinite(loss[name]) & (moved[name] != 0 if name in moved else True)
-        for name, own in known.items()
+    moving = {
+        name: (converged == 0) & np.isfinite(loss[name]) & (moved[name] != 0 if name in moved else True)
+        for name, converged in state.items()
+        if name in loss
     }
     every = optimizer_facts(trials, "rounds_to_target")
     needed = [values for name, values in every.items() if not name.endswith("_uniform")]
     learning = trials.scenario.learning
     if needed and learning is not None and learning.stop_at_target:  # training that stopped at its target shows no end
         stopped = np.isfinite(np.stack(needed)).all(axis=0)
-        found = {name: own & ~stopped for name, own in found.items()}
-    return found
+        moving = {name: mask & ~stopped for name, mask in moving.items()}
+    return moving
 
 
 def settled_losses(trials: Trials) -> Iterator[Check]:
     """Say whose loss has not converged, and where."""
     every = unsettled(trials)
-    moving = {name: own for name, own in every.items() if own.any()}
+    moving = {name: mask for name, mask in every.items() if mask.any()}
     if not moving:
         text = "Every loss has converged, or training stopped at its target."
         yield from [Check("settled", Grade.OK, text)] if every else []
         return
     facts = tuple(f"learning.{name}.converged" for name in moving)
-    rows = np.asarray(np.stack([own.any(axis=1) for own in moving.values()]).any(axis=0))
+    rows = np.asarray(np.stack([mask.any(axis=1) for mask in moving.values()]).any(axis=0))
     who = listing_of([f"“{name}”" for name in moving], NAMED)
     where, means = _at(trials, rows), "it shows how far training got, not where it would end"
     text = f"The loss of {who} has not converged{where}: {means}."
@@ -274,39 +274,39 @@ def _longer(trials: Trials, times: int) -> str:
 
 def _seeds(trials: Trials) -> Iterator[Check]:
     """Say whether there are enough seeds to compare, and how many would be."""
-    (found, names, wording), meta = ranking_of(trials), trials.meta
-    if found.reference is None or len(found.order) < 2:
+    (contrast, names, wording), meta = ranking_of(trials), trials.meta
+    if contrast.reference is None or len(contrast.order) < 2:
         return
-    best, known, remedy, command = names[found.reference], int(found.seeds[found.reference]), "", ""
-    few, tied, same = (found.rows(state) for state in (Standing.FEW, Standing.TIED, Standing.SAME))
+    best, common, remedy, command = names[contrast.reference], int(contrast.seeds[contrast.reference]), "", ""
+    few, tied, same = (contrast.rows(state) for state in (Standing.FEW, Standing.TIED, Standing.SAME))
     others = listing_of([names[row] for row in few or tied or same], NAMED)
-    alone = int(found.seeds.max()) < 2
-    if alone or Standing.UNTESTED in found.states:
+    alone = int(contrast.seeds.max()) < 2
+    if alone or Standing.UNTESTED in contrast.states:
         text = "With one seed no difference is tested."
-        if Standing.UNTESTED not in found.states:
+        if Standing.UNTESTED not in contrast.states:
             text = "With one seed each, differences are judged by the intervals that the runs state."
         remedy, command = "Run several seeds, which tests differences.", with_seeds(meta, 5)
     elif few:
-        text = f"{count(int(found.seeds[few].max()), 'seed')} are too few to test {best} against {others}."
+        text = f"{count(int(contrast.seeds[few].max()), 'seed')} are too few to test {best} against {others}."
     elif tied:
-        seeds = count(int(found.seeds[tied].min()), "seed")
+        seeds = count(int(contrast.seeds[tied].min()), "seed")
         text = f"{seeds} show no significant difference between {best} and {others}."
     elif same:
         text = f"{best} and {others} are the same with every seed."
     else:
         text = f"What is compared with {best} differs significantly from it."
-        remedy, command = f"Confirm {best} with twice as many seeds before you set it.", with_seeds(meta, 2 * known)
-    open_ = [row for row in (*tied, *few) if found.difference[row] and np.isfinite(found.half[row])]
+        remedy, command = f"Confirm {best} with twice as many seeds before you set it.", with_seeds(meta, 2 * common)
+    open_ = [row for row in (*tied, *few) if contrast.difference[row] and np.isfinite(contrast.half[row])]
     if open_ and not alone:
-        row = max(open_, key=lambda each: abs(float(found.difference[each])))
-        apart, own = abs(float(found.difference[row])), int(found.seeds[row])
-        needed = seeds_needed(apart, float(found.half[row]), own, max(1, found.tests))
+        row = max(open_, key=lambda each: abs(float(contrast.difference[each])))
+        apart, paired = abs(float(contrast.difference[row])), int(contrast.seeds[row])
+        needed = seeds_needed(apart, float(contrast.half[row]), paired, max(1, contrast.tests))
         by = wording.difference(apart, sign=False)
         remedy = f"To see a difference as small as that of {names[row]} ({by}) takes more than 1,000 seeds."
         if needed:
             remedy = f"Run about {count(needed)} seeds to see a difference as small as that of {names[row]} ({by})."
             command = with_seeds(meta, needed)
-    state = Grade.CAUTION if open_ or few or Standing.UNTESTED in found.states else Grade.OK
+    state = Grade.CAUTION if open_ or few or Standing.UNTESTED in contrast.states else Grade.OK
     yield Check("seeds", state, text, best, (wording.metric,), remedy, command, SEEDS)
 
 
@@ -318,15 +318,15 @@ def _chance(trials: Trials) -> Iterator[Check]:
         return
     bias, row = interval(trials.samples(metric)).mean, chosen(trials)
     reports, fair = reports_and_chance(trials)
-    known = (bias > 0) & (reports > 0) & np.isfinite(fair)
-    few = np.flatnonzero(known & (bias < 2 * fair) & (reports < FEW * trials.scenario.devices)).tolist()
+    testable = (bias > 0) & (reports > 0) & np.isfinite(fair)
+    few = np.flatnonzero(testable & (bias < 2 * fair) & (reports < FEW * trials.scenario.devices)).tolist()
     if not few:
-        if known.any():
+        if testable.any():
             yield Check("chance", Grade.OK, "Chance is a small part of the distances from uniform.", "", (metric,))
         return
     worst = max(few, key=lambda each: (each == row, float(fair[each] / bias[each])))
-    own, even, where = tv(float(bias[worst])), tv(float(fair[worst])), trials.names[worst]
-    text = f"Chance is a large part of these distances: {own} at {where}, and equal chances alone would give {even}."
+    far, even, where = tv(float(bias[worst])), tv(float(fair[worst])), trials.names[worst]
+    text = f"Chance is a large part of these distances: {far} at {where}, and equal chances alone would give {even}."
     more = f"Run {_LONGER} times as long."
     yield Check("chance", Grade.CAUTION, text, where, (metric,), more, _longer(trials, _LONGER), LENGTH)
 
@@ -338,7 +338,11 @@ def _edge(trials: Trials) -> Iterator[Check]:
         return
     axes = [axis for axis in trials.axes if not axis.ticks and axis.size > 2]
     tried: list[_Tried] = [(axis.name, axis.x, np.unique(axis.x), axis) for axis in axes]
-    tuned = [(key, trials.numbers(path), tuning[key]) for key, path in product(tuning, trials.tuned) if _is(path, key)]
+    tuned = [
+        (key, trials.numbers(path), tuning[key])
+        for key, path in product(tuning, trials.tuned)
+        if f".{path}".endswith(f".{key}")
+    ]
     tried += [(key, x, np.unique(values), None) for key, x, values in tuned if x is not None and len(values) > 1]
     at_an_end = at_the_least = False
     for name, x, values, axis in tried:
@@ -370,10 +374,6 @@ def _has_less(trials: Trials, axis: Axis | None, least: float) -> bool:
     except ScenarioError:
         return False
     return True
-
-
-def _is(path: str, key: object) -> bool:
-    return path == key or path.endswith(f".{key}")
 
 
 def _grid(trials: Trials, along: Axis, values: Floats, *, highest: bool) -> str:

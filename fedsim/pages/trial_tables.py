@@ -106,26 +106,26 @@ def means(trials: Trials, metric: str) -> Floats:
     return interval(trials.samples(metric)).mean
 
 
-def order_of(found: Contrasts) -> list[int]:
+def order_of(contrast: Contrasts) -> list[int]:
     """Return the settings from the best to the worst: those that are compared, then the others by their means."""
-    others = np.argsort(found.mean if found.less_is_better else -found.mean, kind="stable")
-    return list(dict.fromkeys([*found.order.tolist(), *others.tolist()]))
+    others = np.argsort(contrast.mean if contrast.less_is_better else -contrast.mean, kind="stable")
+    return list(dict.fromkeys([*contrast.order.tolist(), *others.tolist()]))
 
 
 def standings(trials: Trials) -> tuple[str, ...]:
     """Say how each setting stands, in a word or with the condition that it misses."""
-    found, ends = compared(trials), trade_off(trials) if is_open(trials) else None
+    contrast, ends = compared(trials), trade_off(trials) if is_open(trials) else None
     conditions = [(each, means(trials, each.metric)) for each in aim_of(trials).conditions]
 
     def standing(row: int) -> str:
-        if not np.isfinite(found.mean[row]):
+        if not np.isfinite(contrast.mean[row]):
             return "no result"
         if not keeping(trials).kept[row]:
-            missed, own = next((each, own) for each, own in conditions if not each.holds(float(own[row])))
-            value = wording_of(missed.metric).write(float(own[row])) if np.isfinite(own[row]) else "no value"
-            return f"misses {' '.join(missed.text.split())} ({value}{beyond(missed, float(own[row]))})"
+            missed, values = next((each, values) for each, values in conditions if not each.holds(float(values[row])))
+            value = wording_of(missed.metric).write(float(values[row])) if np.isfinite(values[row]) else "no value"
+            return f"misses {' '.join(missed.text.split())} ({value}{beyond(missed, float(values[row]))})"
         if ends is None:
-            state = found.said(row)
+            state = contrast.standing(row)
             return "dropped" if dropped(trials)[row] else "" if state is None else _WORDS.get(state, state.value)
         return {ends[-1]: "most even", ends[0]: "fastest"}.get(row, "in between" if row in ends else "beaten")
 
@@ -143,32 +143,23 @@ def beyond(condition: MetricCondition, value: float) -> str:
 
 def moves(trials: Trials, metric: str) -> bool:
     """Tell whether settings differ significantly in a metric, or differ at all where nothing is tested."""
-    found = contrasts(trials, metric, less_is_better=True)
-    mean = found.mean[np.isfinite(found.mean)]
+    contrast = contrasts(trials, metric, less_is_better=True)
+    mean = contrast.mean[np.isfinite(contrast.mean)]
     if len(mean) < 2 or not np.ptp(mean) > 1e-12 * np.abs(mean).max():
         return False
-    return bool(found.differs.any()) or not found.rows(*UNDECIDED)
+    return bool(contrast.differs.any()) or not contrast.rows(*UNDECIDED)
 
 
 def headlines(trials: Trials) -> tuple[str, ...]:
     """Choose the metrics to show: those of the scenario's own and of `HEADLINES` that move, then groups and losses."""
-    known, other = trials.metrics, {L1, REPORTED} - {bias_metric(trials)}
-    ends = _group_ratios(known)[:_GROUPS]
+    metrics, other = trials.metrics, {L1, REPORTED} - {bias_metric(trials)}
+    shares = [name for name in metrics if (entry := split(name)[0]) and entry.name == "group.GROUP.ratio"]
+    ends = shares[:_GROUPS]
     ends += [name for figure in ("loss", "excess_loss") for name in metrics_of(trials, figure).values()]
-    listed = [*(name for name in known if describe(name) is None), *(name for name in HEADLINES if name in known)]
+    listed = [*(name for name in metrics if describe(name) is None), *(name for name in HEADLINES if name in metrics)]
     listed = [name for name in listed if name not in other]
     moving = [name for name in (*listed, *ends) if moves(trials, name)]
-    return tuple(moving or listed or known)[: _METRICS - 1]
-
-
-def _group_ratios(metrics: Sequence[str]) -> list[str]:
-    """Keep the participation shares of groups, in multiples of their fair share."""
-    known = [(name, *split(name)) for name in metrics]
-    return [
-        name
-        for name, metric, parts in known
-        if metric is not None and metric.name == "group.GROUP.ratio" and "." not in parts["group"]
-    ]
+    return tuple(moving or listed or metrics)[: _METRICS - 1]
 
 
 def shown_metrics(trials: Trials) -> tuple[str, ...]:
@@ -178,8 +169,8 @@ def shown_metrics(trials: Trials) -> tuple[str, ...]:
     costs = [name for each in _COSTS for name in trials.metrics if fnmatchcase(name, each)]
     always = [*asked, bias_metric(trials), pace_metric(trials), *(costs if trials.scenario.decide is not None else [])]
     if trials.stage == FACTS:
-        known = {name: found.name for name in trials.metrics if (found := split(name)[0]) is not None}
-        facts = [name for each in _FACTS for name, template in known.items() if template == each]
+        templates = {name: entry.name for name in trials.metrics if (entry := split(name)[0]) is not None}
+        facts = [name for each in _FACTS for name, template in templates.items() if template == each]
         return tuple(name for name in dict.fromkeys((*asked, *facts)) if name in trials.metrics)[:_MOST_FACTS]
     every = dict.fromkeys((*always, *headlines(trials)))
     return tuple(name for name in every if name in trials.metrics)[:_METRICS]
@@ -187,22 +178,22 @@ def shown_metrics(trials: Trials) -> tuple[str, ...]:
 
 def settings_table(trials: Trials) -> Table:
     """Show each setting, the best first: how it stands, how far from the best, and its figures with intervals."""
-    found, columns = compared(trials), list[SettingColumn]()
+    contrast, columns = compared(trials), list[SettingColumn]()
     wording, names = wording_of(aim_of(trials).metric), names_of((*trials.parameters, *trials.tuned))
     short = trials.meta.get("part", {}).get("short")
     so_far = f"by day {short['days']}" if short else ""
-    several, stands = found.best is not None and len(trials.settings) > 1, standings(trials)
+    several, stands = contrast.best is not None and len(trials.settings) > 1, standings(trials)
     if trials.stage == FACTS:
         columns = [("Standing", [_before_training(trials, row) for row in range(len(trials.settings))])]
     elif several:
         apart = [
-            wording.difference(mean, half) if row != found.best and np.isfinite(mean) else NO_VALUE
-            for row, (mean, half) in enumerate(zip(found.difference.tolist(), found.half.tolist(), strict=True))
+            wording.difference(mean, half) if row != contrast.best and np.isfinite(mean) else NO_VALUE
+            for row, (mean, half) in enumerate(zip(contrast.difference.tolist(), contrast.half.tolist(), strict=True))
         ]
         columns = [("Standing", stands), ("From the best", apart)]
     for metric in shown_metrics(trials):
-        head, own = column_of(trials, metric, _of_group(metric) if trials.stage == FACTS else "")
-        columns.append((f"{head}, {so_far}" if so_far and not in_whole(metric)[2] else head, own))
+        head, column = column_of(trials, metric, _of_group(metric) if trials.stage == FACTS else "")
+        columns.append((f"{head}, {so_far}" if so_far and not in_whole(metric)[2] else head, column))
     if trials.stage == FACTS and (noise := noise_of_means(trials)) is not None:
         columns.append(("Noise of a mean", [number(each, 3) for each in noise.tolist()]))
     if trials.stage == FACTS and not keeping(trials).kept.all():
@@ -214,7 +205,7 @@ def settings_table(trials: Trials) -> Table:
         columns.append(("Seeds", [number(each) for each in seeds.tolist()]))
     note = "Dropped settings had no further seeds." if dropped(trials).any() else ""
     first = ", the best first" if several else ""
-    caption, order = f"Settings{first}: {_INTERVAL}", order_of(found) if several else None
+    caption, order = f"Settings{first}: {_INTERVAL}", order_of(contrast) if several else None
     return setting_table(trials, caption, columns, words=int(several or trials.stage == FACTS), note=note, order=order)
 
 
@@ -239,10 +230,10 @@ def noise_of_means(trials: Trials) -> Floats | None:
     return np.asarray(privacy.clip * multiplier * sensitivity / means(trials, "reports.wanted"))
 
 
-def cells(found: Interval, metric: str = "") -> list[str]:
+def cells(averages: Interval, metric: str = "") -> list[str]:
     """Write means of a metric with their intervals."""
     write = wording_of(metric).mean
-    ends = zip(found.mean.tolist(), found.half.tolist(), strict=True)
+    ends = zip(averages.mean.tolist(), averages.half.tolist(), strict=True)
     return [write(mean, half) if np.isfinite(mean) else NO_VALUE for mean, half in ends]
 
 
@@ -297,8 +288,8 @@ def privacy_table(trials: Trials) -> Table | None:
         return None
     columns, secret = list[SettingColumn](), "privacy.epsilon_if_known" in trials.metrics
     for head, metric, over, write in _PROMISES[: None if secret else -1]:
-        known = [row[np.isfinite(row)] for row in trials.samples(metric)]
-        columns.append((head, [write(over(row)) if len(row) else NO_VALUE for row in known]))
+        samples = [row[np.isfinite(row)] for row in trials.samples(metric)]
+        columns.append((head, [write(over(row)) if len(row) else NO_VALUE for row in samples]))
     note = (
         "n rounds, at least b rounds from one participation of a client to its next, at most k of them. Only what is "
         "promised, because the server enforces it, counts for epsilon; what was observed is luck where it is better. "
@@ -330,14 +321,15 @@ def parts_table(trials: Trials, name: str, parts: Mapping[str, str]) -> Table:
 
 def optimizer_table(optimizers: Trials) -> Table:
     """Show optimizers by mean rank, and their figure in every case."""
-    found, figure, cases = ranked(optimizers), optimizers.meta["figure"], optimizers.meta["cases"]
+    contrast, figure, cases = ranked(optimizers), optimizers.meta["figure"], optimizers.meta["cases"]
     values = [cells(interval(optimizers.samples(in_case(figure, case)))) for case in cases]
     names = optimizers.settings["optimizer"]
     header, caption = ("Optimizer", *(case or capitalized(FIGURE_WORDS[figure]) for case in cases)), "Optimizers"
     if ranked_by(optimizers) == RANK:
-        values, header = [cells(Interval(found.mean, found.margin)), *values], (header[0], "Mean rank", *header[1:])
+        values = [cells(Interval(contrast.mean, contrast.margin)), *values]
+        header = (header[0], "Mean rank", *header[1:])
         caption = f"Optimizers by mean rank, and {FIGURE_WORDS[figure]}"
-    rows = tuple((names[row], *(each[row] for each in values)) for row in order_of(found))
+    rows = tuple((names[row], *(each[row] for each in values)) for row in order_of(contrast))
     return Table(f"{caption}: {_INTERVAL}", header, rows)
 
 

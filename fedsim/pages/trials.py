@@ -89,8 +89,8 @@ def _headline(trials: Trials, optimizers: Trials | None, checks: Sequence[Check]
     if np.isfinite(trials.samples(asked.metric)).any():
         if asked.less_is_better is None:
             return _extremes(trials, asked.metric)
-        found = contrasts(trials, asked.metric, less_is_better=asked.less_is_better)
-        return f"{_leading(found, trials.names, asked)}."
+        contrast = contrasts(trials, asked.metric, less_is_better=asked.less_is_better)
+        return f"{_leading(contrast, trials.names, asked)}."
     if optimizers is not None:
         return f"{_leading(*ranking_of(trials))}."
     return f"{_choice(trials)}."
@@ -101,11 +101,11 @@ def _open(trials: Trials, metric: str) -> str:
     settings, gone = len(trials.settings), int((~open_settings(trials)).sum())
     went = f"{count(gone)} of {count(settings, 'setting')} surely {'misses' if gone == 1 else 'miss'} a condition"
     later = f"; {wording_of(metric).words} is not known yet" if metric != aim_of(trials).metric else ""
-    found = compared(trials)
-    if found.best is None:
+    contrast = compared(trials)
+    if contrast.best is None:
         return f"{went}{later}."
-    best, wording = found.best, wording_of(aim_of(trials).metric)
-    has = f"{wording.extreme(found)} ({wording.write(float(found.mean[best]))}{wording.from_uniform})"
+    best, wording = contrast.best, wording_of(aim_of(trials).metric)
+    has = f"{wording.extreme(contrast)} ({wording.write(float(contrast.mean[best]))}{wording.from_uniform})"
     return f"{went}{later}; of the others {trials.names[best]} has {has}."
 
 
@@ -134,44 +134,46 @@ def stage_in_words(trials: Trials) -> str:
 
 def _choice(trials: Trials) -> str:
     """Say what to choose, what ties with it, and at what price in pace."""
-    found, wording, row, names = compared(trials), wording_of(aim_of(trials).metric), chosen(trials), trials.names
-    if found.best is None or row is None:
+    contrast, wording, row, names = compared(trials), wording_of(aim_of(trials).metric), chosen(trials), trials.names
+    if contrast.best is None or row is None:
         return f"nothing to choose by: no run has a value of {wording.metric}"
-    if row != found.best:
-        return f"{names[row]} is the fastest, and the most even, {names[found.best]}, is not significantly more even"
+    if row != contrast.best:
+        return f"{names[row]} is the fastest, and the most even, {names[contrast.best]}, is not significantly more even"
     paces = means(trials, pace_metric(trials))
     fast = int(np.nanargmax(paces)) if np.isfinite(paces).any() else row
     if fast == row or not is_open(trials):
         kept = " of those that keep the conditions" if aim_of(trials).conditions else ""
-        return _leading(found, names, wording, "Choose " * (trials.scenario.decide is not None), kept)
-    value = wording.write(float(found.mean[row]))
+        return _leading(contrast, names, wording, "Choose " * (trials.scenario.decide is not None), kept)
+    value = wording.write(float(contrast.mean[row]))
     slower = f"{percent(1 - paces[row] / paces[fast])} slower than {names[fast]}"
-    return f"{names[row]} is the most even ({value}{wording.from_uniform}) and {slower}{_untested(found)}"
+    return f"{names[row]} is the most even ({value}{wording.from_uniform}) and {slower}{_untested(contrast)}"
 
 
-def _untested(found: Contrasts) -> str:
-    return " (one seed, not tested)" if Standing.UNTESTED in found.states else ""
+def _untested(contrast: Contrasts) -> str:
+    return " (one seed, not tested)" if Standing.UNTESTED in contrast.states else ""
 
 
-def _leading(found: Contrasts, names: Sequence[str], wording: MetricWording, choose: str = "", among: str = "") -> str:
+def _leading(
+    contrast: Contrasts, names: Sequence[str], wording: MetricWording, choose: str = "", among: str = ""
+) -> str:
     """Say which setting or optimizer is the best by a metric, and what the tests say of the others."""
-    best = found.best or 0
-    value = wording.mean(float(found.mean[best]), float(found.margin[best]))
+    best = contrast.best or 0
+    value = wording.mean(float(contrast.mean[best]), float(contrast.margin[best]))
     if len(names) == 1:
         return f"{wording.words}: {value}"
     value = f"({value}{wording.from_uniform})"
-    text = f"{choose}{names[best]}{':' if choose else ''} {'it ' if choose else ''}has {wording.extreme(found)} {value}"
-    few, tied = found.rows(Standing.FEW), found.rows(*UNDECIDED)
+    text = f"{choose}{names[best]}{': it' if choose else ''} has {wording.extreme(contrast)} {value}"
+    few, tied = contrast.rows(Standing.FEW), contrast.rows(*UNDECIDED)
     others = listing_of([names[row] for row in few or tied], NAMED)
     others = "the others" if len(few) == len(names) - 1 > 1 else others
     if few:
-        return f"{text}{among}; {count(int(found.seeds[few].max()), 'seed')} are too few to test it against {others}"
+        return f"{text}{among}; {count(int(contrast.seeds[few].max()), 'seed')} are too few to test it against {others}"
     if tied:
         return f"{text}{among}; {others} {'ties' if len(tied) == 1 else 'tie'} with it"
-    if found.differs.any():
-        some = " that is compared" if Standing.NO_VALUE in found.states else ""
+    if contrast.differs.any():
+        some = " that is compared" if Standing.NO_VALUE in contrast.states else ""
         return f"{text}{among}; every other{some} is significantly worse"
-    return f"{text}{among}{_untested(found)}"
+    return f"{text}{among}{_untested(contrast)}"
 
 
 # Sentences
@@ -190,39 +192,39 @@ def _sentences(trials: Trials, optimizers: Trials | None) -> Iterator[Sentence]:
         COST: costs,
     }
     for about, metrics in parts.items():
-        known = [each for each in metrics if np.isfinite(trials.samples(each)).any()]
-        for metric in known:
+        measured = [each for each in metrics if np.isfinite(trials.samples(each)).any()]
+        for metric in measured:
             yield Sentence(capitalized(_extremes(trials, metric, row)), about, (metric,))
         if optimizers is not None and about == MODEL:
             yield from _of_optimizers(optimizers)
-        elif not known and about != COST:
+        elif not measured and about != COST:
             yield Sentence(_why_nothing(trials, about), about)
     yield from _tested(*ranking_of(trials))
-    if said := stage_in_words(trials):
-        yield Sentence(said, TRUST)
+    if stage := stage_in_words(trials):
+        yield Sentence(stage, TRUST)
     if command_of(trials.meta, "decide") and trials.stage != FACTS:
         yield Sentence(_tuned(trials), TRUST)
 
 
 def _apart(trials: Trials, distance: str, other: str) -> bool:
     """Say whether another distance is more than 1 % off from one, at some setting."""
-    own = means(trials, distance)
-    return bool((np.nan_to_num(np.abs(means(trials, other) - own)) > 0.01 * own).any())
+    values = means(trials, distance)
+    return bool((np.nan_to_num(np.abs(means(trials, other) - values)) > 0.01 * values).any())
 
 
 def _tuned(trials: Trials) -> str:
     """Say what a decision tuned at each setting, and on how many seeds of its own."""
     if not trials.tuned or (learning := trials.scenario.learning) is None:
         return "Nothing was tuned: settings are compared as they are written."
-    own, elsewhere = list[str](), list[str]()
+    inside, elsewhere = list[str](), list[str]()
     for path in trials.tuned:
         parts = path.split(".", 3)
         if parts[:2] == ["learning", "optimizers"]:
-            own.append(f"`{parts[3]}` of “{learning.optimizers[int(parts[2])].label}”")
+            inside.append(f"`{parts[3]}` of “{learning.optimizers[int(parts[2])].label}”")
         else:
             elsewhere.append(f"`{path}`")
     seeds = count(trials.facts.filter(pl.col("stage") != COMPARED)["stage"].n_unique(), "other seed")
-    return f"Each setting was tuned on {seeds}: {listing([*own, *elsewhere])}."
+    return f"Each setting was tuned on {seeds}: {listing([*inside, *elsewhere])}."
 
 
 def _why_nothing(trials: Trials, about: str) -> str:
@@ -238,47 +240,47 @@ def _why_nothing(trials: Trials, about: str) -> str:
 
 def _extremes(trials: Trials, metric: str, choice: int | None = None) -> str:
     """Say at which settings a metric has its lowest and its highest mean, and what it is at the choice."""
-    wording, names, known = wording_of(metric), trials.names, interval(trials.samples(metric))
-    low, high = int(np.nanargmin(known.mean)), int(np.nanargmax(known.mean))
+    wording, names, values = wording_of(metric), trials.names, interval(trials.samples(metric))
+    low, high = int(np.nanargmin(values.mean)), int(np.nanargmax(values.mean))
 
     def at(row: int) -> str:
-        return wording.mean(float(known.mean[row]), float(known.half[row]))
+        return wording.mean(float(values.mean[row]), float(values.half[row]))
 
-    if wording.write(float(known.mean[low])) == wording.write(float(known.mean[high])):
-        some = "" if np.isfinite(known.mean).all() else " that has it"
+    if wording.write(float(values.mean[low])) == wording.write(float(values.mean[high])):
+        some = "" if np.isfinite(values.mean).all() else " that has it"
         every = f" at every setting{some}" if len(names) > 1 else ""
-        return f"{wording.words}: {wording.write(float(known.mean[low]))}{every}."
+        return f"{wording.words}: {wording.write(float(values.mean[low]))}{every}."
     text = f"{wording.words}: lowest at {names[low]} ({at(low)}), highest at {names[high]} ({at(high)})"
-    if choice is not None and choice not in {low, high} and np.isfinite(known.mean[choice]):
+    if choice is not None and choice not in {low, high} and np.isfinite(values.mean[choice]):
         text += f"; {at(choice)} at the choice, {names[choice]}"
     return f"{text}."
 
 
-def _tested(found: Contrasts, names: Sequence[str], wording: MetricWording) -> Iterator[Sentence]:
+def _tested(contrast: Contrasts, names: Sequence[str], wording: MetricWording) -> Iterator[Sentence]:
     """Say how others differ from the best, with intervals and what the tests say, and what the test was."""
-    if found.best is None or len(found.order) < 2:
+    if contrast.best is None or len(contrast.order) < 2:
         return
-    others = [f"{names[row]} ({wording.contrast(found, row)})" for row in found.order[1:].tolist()]
-    text = f"Compared with {names[found.best]}: {listing_of(others, NAMED)}."
+    others = [f"{names[row]} ({wording.contrast(contrast, row)})" for row in contrast.order[1:].tolist()]
+    text = f"Compared with {names[contrast.best]}: {listing_of(others, NAMED)}."
     yield Sentence(text, TRUST, (wording.metric,))
-    if Standing.UNTESTED not in found.states:
-        text = f"± is half of a 95\N{NARROW NO-BREAK SPACE}% interval; the test is a {found.test}."
+    if Standing.UNTESTED not in contrast.states:
+        text = f"± is half of a 95\N{NARROW NO-BREAK SPACE}% interval; the test is a {contrast.test}."
         yield Sentence(text, TRUST, (wording.metric,))
 
 
 def _of_optimizers(optimizers: Trials) -> Iterator[Sentence]:
     """Say by what optimizers are ranked, who was lost, and what the leader sends and keeps."""
-    row, known = int(ranked(optimizers).order[0]), optimizers.meta
-    facts, figure = (f"learning.*.{known['figure']}",), FIGURE_WORDS[known["figure"]]
-    some = " that all ranked ones have" if len(known["ranked"]) < len(known["cases"]) else ""
+    row, meta = int(ranked(optimizers).order[0]), optimizers.meta
+    facts, figure = (f"learning.*.{meta['figure']}",), FIGURE_WORDS[meta["figure"]]
+    some = " that all ranked ones have" if len(meta["ranked"]) < len(meta["cases"]) else ""
     yield Sentence(f"Optimizers are ranked by the {figure}, with each seed in each case{some}.", MODEL, facts)
     why = {
         "lost": "Diverged or far off in some runs, and not compared",
         "elsewhere": "Without a result in some cases, and not ranked",
     }
     for which, words in why.items():
-        if known[which]:
-            yield Sentence(f"{words}: {listing_of([f'“{name}”' for name in known[which]], NAMED)}.", MODEL, facts)
+        if meta[which]:
+            yield Sentence(f"{words}: {listing_of([f'“{name}”' for name in meta[which]], NAMED)}.", MODEL, facts)
     if (needs := footprint(optimizers.settings["kind"][row])) is not None:
         kept = f"{optimizers.names[row]} sends {count(needs.sent, 'model')} a report"
         yield Sentence(f"{kept}, and keeps {needs.per_participant + needs.client} per client.", COST)
@@ -292,12 +294,12 @@ def _setup(trials: Trials, optimizers: Trials | None) -> str:
     seeds = trials.runs.group_by("setting").len()["len"].to_list() or [0]
     each = f"{count_range(min(seeds), max(seeds))} seed{'' if max(seeds) == 1 else 's'} each"
     axes = listing([axis.name for axis in trials.axes if axis.size > 1 and axis.parameters != (SIDE,)])
-    said = f"{count(len(trials.settings), 'setting')}{f' of {axes}' if axes else ''}"
+    text = f"{count(len(trials.settings), 'setting')}{f' of {axes}' if axes else ''}"
     if optimizers is not None:
         cases = len(optimizers.meta["cases"])
-        said = f"{count(len(optimizers.settings))} optimizers{f' on {count(cases)} cases' * (cases > 1)}"
-    base = f"; {found}" if (found := _base(trials)) else ""
-    return with_separation(f"{said}, {each}{base}")
+        text = f"{count(len(optimizers.settings))} optimizers{f' on {count(cases)} cases' * (cases > 1)}"
+    base = f"; {common}" if (common := _base(trials)) else ""
+    return with_separation(f"{text}, {each}{base}")
 
 
 def _base(trials: Trials) -> str:
@@ -327,8 +329,8 @@ def _tiles(trials: Trials, optimizers: Trials | None) -> Iterator[Tile]:
             if np.isfinite(mean[row]):
                 yield Tile(wording.write(float(mean[row])), wording.words, f"at {trials.names[row]}")
     if optimizers is not None and (best := ranked(optimizers).best) is not None:
-        found, names, wording = ranking_of(trials)
-        yield Tile(wording.write(float(found.mean[best])), wording.words, names[best])
+        contrast, names, wording = ranking_of(trials)
+        yield Tile(wording.write(float(contrast.mean[best])), wording.words, names[best])
     complete = trials.runs.filter(status=COMPLETE).height
     yield Tile(count(complete), "runs complete", f"of {count(len(trials.runs))}")
 
@@ -338,11 +340,11 @@ def _sections(trials: Trials, optimizers: Trials | None) -> Iterator[Section]:
     row, parts, settings = chosen(trials), loss_parts(trials), tables.settings_table(trials)
     drawn, trends = list[Chart | None](), list[Chart | None]()
     if optimizers is not None:
-        (found, names, wording), figure = ranking_of(trials), FIGURE_WORDS[optimizers.meta["figure"]]
-        note = f"By the {figure}; compared by a {found.test}."
-        own = [tables.optimizer_table(optimizers), tables.winners_table(optimizers)]
-        chart = _standing_chart(found, names, wording, "ranks", note)
-        yield Section("optimizers", "Optimizers", (chart,), own)
+        (contrast, names, wording), figure = ranking_of(trials), FIGURE_WORDS[optimizers.meta["figure"]]
+        note = f"By the {figure}; compared by a {contrast.test}."
+        leaders = [tables.optimizer_table(optimizers), tables.winners_table(optimizers)]
+        chart = _standing_chart(contrast, names, wording, "ranks", note)
+        yield Section("optimizers", "Optimizers", (chart,), leaders)
         if len(optimizers.meta["cases"]) > 1:
             yield Section("points", "Cases", (), [settings])
     else:
@@ -358,9 +360,9 @@ def _sections(trials: Trials, optimizers: Trials | None) -> Iterator[Section]:
 
 def _first_charts(trials: Trials, row: int | None) -> Iterator[Chart | None]:
     """Draw the settings by what is chosen by, and bias against pace, or along the sweep where the pace is the same."""
-    even, along, found = bias_metric(trials), trials.axis, compared(trials)
-    if trials.scenario.decide is not None and found.best is not None:
-        yield _standing_chart(found, trials.names, wording_of(aim_of(trials).metric), _PICTURE)
+    even, along, contrast = bias_metric(trials), trials.axis, compared(trials)
+    if trials.scenario.decide is not None and contrast.best is not None:
+        yield _standing_chart(contrast, trials.names, wording_of(aim_of(trials).metric), _PICTURE)
     if along is None or along.size < 2:
         return
     if np.ptp(np.nan_to_num(means(trials, pace_metric(trials)))) > 0 and np.isfinite(trials.samples(even)).any():
@@ -370,13 +372,15 @@ def _first_charts(trials: Trials, row: int | None) -> Iterator[Chart | None]:
         yield line_chart(trials, even, "distance", "Distance from uniform (TV)", theory, row)
 
 
-def _standing_chart(found: Contrasts, names: Sequence[str], wording: MetricWording, name: str, note: str = "") -> Chart:
+def _standing_chart(
+    contrast: Contrasts, names: Sequence[str], wording: MetricWording, name: str, note: str = ""
+) -> Chart:
     """Draw a metric of settings or optimizers with its interval, the best first."""
-    order = [row for row in tables.order_of(found) if np.isfinite(found.mean[row])]
+    order = [row for row in tables.order_of(contrast) if np.isfinite(contrast.mean[row])]
     rows, left = order[:_ROWS], len(order) - _ROWS
-    filled = np.array([row in {found.best, *found.rows(*UNDECIDED)} for row in rows])
+    filled = np.array([row in {contrast.best, *contrast.rows(*UNDECIDED)} for row in rows])
     legend = ("best, or no significant difference", "worse, or not compared")
-    mean, half = wording.scale * found.mean[rows], wording.scale * found.margin[rows]
+    mean, half = wording.scale * contrast.mean[rows], wording.scale * contrast.margin[rows]
     shown = tuple(names[row] for row in rows)
     data = Rows(shown, mean, half, filled, legend, wording.axis, None, chosen=0)
     notes = [*([note] if note else []), *([f"{count(left)} left out."] if left > 0 else [])]

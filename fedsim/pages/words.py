@@ -43,7 +43,7 @@ def key_of(run: Run, name: str) -> str:
     return f"{reported if f'{reported}l1_uniform' in run.known else 'participation.'}{name}"
 
 
-def said(run: Run, key: str) -> Sentence | None:
+def sentence_of(run: Run, key: str) -> Sentence | None:
     """Say the value of a fact by its sentence in the table; None where the run has none."""
     about, text = _SAID[key]
     return Sentence(text.format(wording_of(key).write(run.known[key])), about, (key,)) if key in run.known else None
@@ -79,7 +79,7 @@ def share(part: ClientShare) -> Sentence:
     judged = "not tested"
     if part.tested:
         judged = f"not significantly different from 1; a difference of {percent(part.visible)} would have been"
-        if part.told:
+        if part.significant:
             judged = f"significantly {'more' if part.times > 1 else 'less'}"
         judged = f"{number(part.low, 3)} to {number(part.high, 3)}, {judged}"
     text = f"Participation of {part.words} is {number(part.times, 3)} times a fair share ({judged})."
@@ -92,7 +92,7 @@ def contrast(bias: Bias) -> Sentence | None:
         return None
     high, low = ends
     if len(bias.of(high.kind)) < 2 or not (high.taken or low.taken):
-        return share(high if high.told else low)
+        return share(high if high.significant else low)
     text = f"Participation of {high.words} is {number(high.times, 3)} times a fair share, and of {low.words} "
     text += f"{number(low.times, 3)} times: a significant difference."
     if not low.times:
@@ -116,25 +116,25 @@ def losses(run: Run) -> Sentence | None:
         return None
     if (pair := compared_with(run)) is None:
         return Sentence("No optimizer has a finite loss over the last half of the run.", MODEL)
-    (other, compared), known = pair, optimizer_figures(run, "loss")
+    (other, compared), ends = pair, optimizer_figures(run, "loss")
     if not compared:
-        return Sentence(f"The loss of “{other}” ends at {number(known[other])}.", MODEL, (_loss(other),))
+        return Sentence(f"The loss of “{other}” ends at {number(ends[other])}.", MODEL, (_loss(other),))
     looks, ways = compare_losses(run, compared, other), dict[str, list[str]]()
-    far = sorted(compared, key=lambda name: -abs(known[name] - known[other]))
+    far = sorted(compared, key=lambda name: -abs(ends[name] - ends[other]))
     for name in far[:_NAMED]:
         look, judged = looks.get(name), "not tested, since there are too few evaluations"
         if name in looks:
             judged = "not settled for long enough to be tested"
         if look is not None:
             side = f"significantly {'above' if look.value > 0 else 'below'}"
-            judged = side if look.told else "no significant difference"
-        ways.setdefault(judged, []).append(f"“{name}” {number(known[name])}")
+            judged = side if look.significant else "no significant difference"
+        ways.setdefault(judged, []).append(f"“{name}” {number(ends[name])}")
     first = f"“{other}” has the lowest loss"
     if other in references(optimizers(run)):
         first = "Losses compared with that of unbiased training"
     more = f"; {count(len(far) - _NAMED)} more" if len(far) > _NAMED else ""
     each = "; ".join(f"{listing(names)} ({judged})" for judged, names in ways.items())
-    text = f"{first} ({number(known[other])}): {each}{more}."
+    text = f"{first} ({number(ends[other])}): {each}{more}."
     return Sentence(text, MODEL, tuple(map(_loss, (*compared, other))))
 
 
@@ -160,9 +160,9 @@ def long_run(run: Run) -> Sentence | None:
     if run.convergence is None or run.scenario.theory.convergence is None:
         return None
     ways = list[str]()
-    for (r,), own in run.convergence.sort("separation", "round").group_by("separation", maintain_order=True):
-        far = own.filter(own["tv"] >= _FORGOTTEN)["round"]  # distances may rise again
-        after, followed = int(far[-1]) + 1 if len(far) else 0, int(own["round"][-1]) + 1
+    for (r,), study in run.convergence.sort("separation", "round").group_by("separation", maintain_order=True):
+        far = study.filter(study["tv"] >= _FORGOTTEN)["round"]  # distances may rise again
+        after, followed = int(far[-1]) + 1 if len(far) else 0, int(study["round"][-1]) + 1
         way = f"after {count(after + 1, 'round')}"
         if after == followed:
             way = f"not within {count(followed, 'round')}"
@@ -176,14 +176,14 @@ def long_run(run: Run) -> Sentence | None:
 def measured(run: Run, key: str) -> Sentence | None:
     """Say any fact by its key: with the words of its own where it has some, or else as its value with its interval."""
     bias, wording, fact = bias_of(run), wording_of(key), run.fact(key)
-    if (own := next((part for part in bias.parts if part.key == key), None)) is not None:
-        return share(own)
+    if (match := next((part for part in bias.parts if part.key == key), None)) is not None:
+        return share(match)
     if key in {key_of(run, "l1_uniform"), key_of(run, "tv_uniform")}:
         return how_even(run, bias)
     if key in map(_loss, optimizers(run)):
         return losses(run)
     if key in _SAID and key != _SELECTED:
-        return said(run, key)
+        return sentence_of(run, key)
     if fact is None or fact["value"] is None:
         return None
     text = f"{capitalized(wording.words)}: {wording.write(fact['value'])}"
@@ -200,10 +200,10 @@ def headline(run: Run) -> Sentence | None:
     """
     scenario = run.scenario
     asked = [scenario.headline, "" if scenario.decide is None else scenario.decide.metric]
-    if (found := next(filter(None, (measured(run, key) for key in asked if key)), None)) is not None:
-        return found
-    first = losses(run) or said(run, "fleet.cost") or long_run(run) or who_takes_part(run, bias_of(run))
-    return first or said(run, key_of(run, "coverage"))
+    if (wanted := next(filter(None, (measured(run, key) for key in asked if key)), None)) is not None:
+        return wanted
+    first = losses(run) or sentence_of(run, "fleet.cost") or long_run(run) or who_takes_part(run, bias_of(run))
+    return first or sentence_of(run, key_of(run, "coverage"))
 
 
 def sentences(run: Run) -> Iterator[Sentence]:
@@ -213,6 +213,6 @@ def sentences(run: Run) -> Iterator[Sentence]:
     facts = [key for key in _SAID if apart.get(key, True) and (key not in _IF_ANY or run.known.get(key))]
     facts.remove("participation.coverage" if "reported" in key_of(run, "") else "participation.reported_coverage")
     even = how_even(run, bias, whole=headline(run) != who_takes_part(run, bias))  # else the headline says the rest
-    own: dict[str, list[Sentence | None]] = {WHAT: [], BIAS: [even, contrast(bias), long_run(run)]}
-    for about, found in (own | {MODEL: [losses(run), whose_losses(run)], COST: []}).items():
-        yield from filter(None, (*found, *(said(run, key) for key in facts if _SAID[key][0] == about)))
+    by_question: dict[str, list[Sentence | None]] = {WHAT: [], BIAS: [even, contrast(bias), long_run(run)]}
+    for about, lines in (by_question | {MODEL: [losses(run), whose_losses(run)], COST: []}).items():
+        yield from filter(None, (*lines, *(sentence_of(run, key) for key in facts if _SAID[key][0] == about)))

@@ -69,8 +69,8 @@ def audit(scenario: Scenario, run: Run | None = None) -> list[Audited]:
         raise ScenarioError([scenario.mistake(("privacy", "adaptive_clip"), message)])
     promised = guarantee(privacy, enforced_bounds(scenario, world.population))
     optimizers = private_optimizers(world, scenario.learning)
-    c, known = np.zeros(promised.bounds.rounds), mechanism_of(privacy).coefficients(promised.bounds)
-    c[: len(known)] = known
+    c, coefficients = np.zeros(promised.bounds.rounds), mechanism_of(privacy).coefficients(promised.bounds)
+    c[: len(coefficients)] = coefficients
     steps, pattern = _as_allowed(promised.bounds, c) if run is None else _as_in(run, c)
     sizes = np.full(len(steps), scenario.divisor)
     if run is not None:
@@ -80,7 +80,7 @@ def audit(scenario: Scenario, run: Run | None = None) -> list[Audited]:
     stated = promised.epsilon if promised.amplified is None else promised.amplified.epsilon_if_known
     few, begun = steps[:_OTHERS], steps[: int(np.searchsorted(steps, pattern[0])) + 2]
     quiet = {name: world_of(each, 0.0) for name, each in optimizers.items()}
-    found = []
+    findings = []
     for name, each in optimizers.items():
         change = (world_of(each, 2.0 * each.clip) - quiet[name])[:, 0]
         signal = np.zeros(len(c))
@@ -95,21 +95,21 @@ def audit(scenario: Scenario, run: Run | None = None) -> list[Audited]:
             joins, leaves = among(pattern=few), among(pattern=few[:0], sizes=sizes - 1)
             fault = fault if np.allclose(joins, leaves, rtol=1e-9, atol=1e-9 * each.clip) else _READS_COINS
         at_least = _epsilon(abs(float(weights @ change)), deviation, privacy.delta)
-        found.append(Audited(name, stated, at_least, fault))
+        findings.append(Audited(name, stated, at_least, fault))
     for one, other in combinations(optimizers, 2):
         ratio = optimizers[other].clip / optimizers[one].clip
         same = np.allclose(quiet[one] * ratio, quiet[other], rtol=1e-9, atol=0)
-        found += [Audited(f"{one} and {other}", None, math.inf)] if same else []
+        findings += [Audited(f"{one} and {other}", None, math.inf)] if same else []
     noise = next(iter(optimizers.values())).noise
     for words, changed in _beside(scenario):
         there = private_optimizers(replace(world, scenario=changed), changed.learning or scenario.learning)
         shared = any(noise and each.noise and each.noise.draws == noise.draws for each in there.values())
-        found += [Audited(words, None, math.inf)] if shared else []
+        findings += [Audited(words, None, math.inf)] if shared else []
     if len(steps) < promised.bounds.rounds and run is not None:
         worst = float(np.linalg.norm(product(c, np.isin(steps, pattern).astype(float), len(steps))))
         scale = promised.noise_multiplier * promised.sensitivity
-        found.append(Audited("without its empty rounds", None, _epsilon(worst, scale, privacy.delta)))
-    return found
+        findings.append(Audited("without its empty rounds", None, _epsilon(worst, scale, privacy.delta)))
+    return findings
 
 
 def _as_allowed(bounds: ParticipationBounds, c: Floats) -> tuple[Ints, Ints]:
@@ -147,7 +147,7 @@ def _released(
     In its rounds the canary is client 0, and sends a `value`; those beside it send updates of the length of `others`.
     """
     state, model = optimizer.init(int(sizes.max()) + 1, directions), np.zeros(directions)
-    found = np.empty((len(steps), directions))
+    moves = np.empty((len(steps), directions))
     for row, (number, size) in enumerate(zip(steps.tolist(), sizes.tolist(), strict=False)):
         there = number in pattern
         clients, deltas = np.arange(size) + (not there), np.zeros((size, directions))
@@ -158,8 +158,8 @@ def _released(
         if there:
             deltas[0, 0] = value
         state, moved = optimizer.apply(state, model, cohort, deltas)
-        found[row], model = (moved - model) * optimizer.divisor, moved
-    return found
+        moves[row], model = (moved - model) * optimizer.divisor, moved
+    return moves
 
 
 def _epsilon(shift: float, deviation: float, delta: float) -> float:

@@ -75,8 +75,8 @@ def backtest(log: SessionLog, check_ins: CleanTrace | None, time_zone: str | Non
         raise TraceError(f"the log has {days} whole days, and a backtest needs {_FEWEST_DAYS}")
     split, over = first + round(FITTED * days) * DAY_S, min(first + days * DAY_S, last)
     early, late = _part(log, -np.inf, split), _part(log, split, over)
-    known = None if check_ins is None else Cleaning(until=split).apply(check_ins)
-    scenario = Scenario.of_document(Document(calibrate(early, known, time_zone).scenario))
+    fitted = None if check_ins is None else Cleaning(until=split).apply(check_ins)
+    scenario = Scenario.of_document(Document(calibrate(early, fitted, time_zone).scenario))
     figures = lay_beside(scenario, log, split, over, time_zone, tolerance)
     unknown = "no parameter differs in these days, and when devices were available is not known without check-ins"
     simple = "the model is too simple: no parameter differs in these days"
@@ -98,28 +98,23 @@ def lay_beside(
     there: dict[str, Any] = {"start": format_instant(begin), "learning": None, "privacy": None}
     there |= {"stop": {"duration": format_duration(until - since)}, "records.gauges": None}
     scenario = scenario.with_values(there)
-    found = [_figures(simulate(scenario, replicate=replicate)) for replicate in range(RUNS)]
+    simulated = [_figures(simulate(scenario, replicate=replicate)) for replicate in range(RUNS)]
     absent = [f"of the scenario {number}" for number in range(scenario.devices - len(log.names))]
-    table = with_groups(log, time_zone).with_columns(
-        pl.col("time_zone").replace("", "UTC"), **{"class": pl.col("group")}
-    )
+    table = with_groups(log, time_zone).with_columns(pl.col("time_zone").replace("", "UTC"), **{"class": "group"})
     days = _part(replace(log, table=table), since, until)
     shifted = days.table.with_columns(pl.col("selected_s", "ended_s") - since)
     asked = Document({"log": {"file": "log", "clients": "log"}, "stop": there["stop"]})  # all its clients are known
-    federation, tables, *_ = federation_from(
-        Scenario.of_document(asked),
-        replace(days, base=begin, table=shifted),
-        clients_of(replace(log, table=table), None, absent),
-    )
-    own = _figures(evaluate(federation, tables))
-    shared = [name for name in own if all(name in each for each in found)]
+    days, clients = replace(days, base=begin, table=shifted), clients_of(replace(log, table=table), None, absent)
+    federation, tables, *_ = federation_from(Scenario.of_document(asked), days, clients)
+    measured = _figures(evaluate(federation, tables))
+    shared = [name for name in measured if all(name in each for each in simulated)]
     reach = float(student_quantile(RUNS, 1 - _FAMILY / max(len(shared), 1))) * (1 + 1 / RUNS) ** 0.5
     figures = []
     for name in shared:
-        values = np.array([each[name] for each in found])
+        values = np.array([each[name] for each in simulated])
         mean = float(values.mean())
         half = reach * float(values.std(ddof=1)) + tolerance * max(abs(mean), _LEAST)
-        figures.append(Figure(name, own[name], mean, max(0.0, mean - half), mean + half))
+        figures.append(Figure(name, measured[name], mean, max(0.0, mean - half), mean + half))
     return figures
 
 
@@ -130,43 +125,43 @@ def _part(log: SessionLog, since: float, until: float) -> SessionLog:
 def _figures(run: Run) -> dict[str, float]:
     """Return the facts of a run that are compared, and which shares of its sessions begin in which local hours."""
     groups = (f"group.{metric_part(group.name)}.share" for group in run.scenario.population)
-    found = {key: run.known[key] for key in (*_FACTS, *groups) if key in run.known}
+    facts = {key: run.known[key] for key in (*_FACTS, *groups) if key in run.known}
     starts = run.series["starts"]
     at = run.scenario.start.timestamp() + SLOT_S * (starts["slot"].to_numpy() + 0.5)
     block = (civil_s(at, starts["time_zone"]) // HOUR_S % 24 // _BLOCK).astype(np.int64)
     shares = np.bincount(block, starts["len"].to_numpy(), 24 // _BLOCK) / max(int(starts["len"].sum()), 1)
     hours = (f"sessions from {_BLOCK * at:02}:00 to {_BLOCK * (at + 1):02}:00" for at in range(len(shares)))
-    return found | dict(zip(hours, shares.tolist(), strict=True))
+    return facts | dict(zip(hours, shares.tolist(), strict=True))
 
 
 def _changes(
     early: SessionLog, late: SessionLog, check_ins: CleanTrace | None, split: float, over: float, time_zone: str | None
 ) -> Sequence[str]:
     """Say what differs from the fitted days in the others: what no interval of both allows."""
-    said, one, other = list[str](), with_groups(early, time_zone), with_groups(late, time_zone)
+    changes, one, other = list[str](), with_groups(early, time_zone), with_groups(late, time_zone)
     sizes = [dict(each.group_by("class").agg(pl.col("client").n_unique()).iter_rows()) for each in (one, other)]
     for name in sorted({*sizes[0], *sizes[1]}):
         before, after = (each.get(name, 0) for each in sizes)
         if abs(after - before) > 0.2 * max(before, after):
-            said.append(f"{before:,} clients of {name} came, then {after:,}")
+            changes.append(f"{before:,} clients of {name} came, then {after:,}")
     try:
-        found: list[Mapping[str, Any]] = [calibrate(each, None, time_zone).evidence for each in (early, late)]
+        fits: list[Mapping[str, Any]] = [calibrate(each, None, time_zone).evidence for each in (early, late)]
     except TraceError:
-        found = [{}, {}]
-    for name in found[0].keys() & found[1].keys():
-        ends, values = [each[name]["intervals"] for each in found], [_values(each[name]) for each in found]
+        fits = [{}, {}]
+    for name in fits[0].keys() & fits[1].keys():
+        ends, values = [each[name]["intervals"] for each in fits], [_values(each[name]) for each in fits]
         for key in sorted(ends[0].keys() & ends[1].keys()):
             (low, high), (then_low, then_high) = (each[key] for each in ends)
             if then_low > high or low > then_high:
-                said.append(f"{name}: {_WORDS.get(key, key)} was {values[0][key]:.3g}, then {values[1][key]:.3g}")
+                changes.append(f"{name}: {_WORDS.get(key, key)} was {values[0][key]:.3g}, then {values[1][key]:.3g}")
     if check_ins is not None:
         spans = [Cleaning(*part).apply(check_ins).conditions for part in ((None, split), (split, over))]
         before, after = (sum(float((each.ends_s - each.starts_s).sum()) for each in part.values()) for part in spans)
         first = min(float(each.starts_s.min(initial=split)) for each in check_ins.conditions.values())
         ratio = after / (over - split) / max(before / max(split - first, 1.0), 1e-9)
         if abs(ratio - 1) > 0.1:
-            said.append(f"devices were available for {percent(ratio)} of the time that they were before")
-    return said
+            changes.append(f"devices were available for {percent(ratio)} of the time that they were before")
+    return changes
 
 
 _WORDS = {

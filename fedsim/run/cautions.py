@@ -65,10 +65,10 @@ def of_theory(federation: PreparedFederation) -> Iterator[Check]:
     """Say whether theory holds for devices that are always available, where one might take the chain for granted."""
     if not federation.scenario.always_available:
         return
-    if isinstance(known := federation.theory, str):
-        yield Check("theory", Grade.CAUTION, f"Theory does not hold here: {known}.")
-    elif is_busy(known):
-        yield Check("theory", Grade.OK, f"Theory holds here by the method {known.method}: {known.caveats[0]}.")
+    if isinstance(theory := federation.theory, str):
+        yield Check("theory", Grade.CAUTION, f"Theory does not hold here: {theory}.")
+    elif is_busy(theory):
+        yield Check("theory", Grade.OK, f"Theory holds here by the method {theory.method}: {theory.caveats[0]}.")
 
 
 def of_shocks(scenario: Scenario) -> Iterator[Check]:
@@ -89,10 +89,8 @@ def of_deadline(federation: PreparedFederation) -> Iterator[Check]:
     lengths = whole_lengths(phases, population.speed[some])
     late, median = float((lengths > deadline).mean()), float(np.median(lengths)) / 1000
     if late >= 0.5:
-        text = (
-            f"{late:.0%} of the sessions would be late: the median takes {readable_time(median)}, and the deadline is "
-        )
-        text += f"{readable_time(scenario.server.deadline)}."
+        text = f"{late:.0%} of the sessions would be late: the median takes {readable_time(median)}, and the "
+        text += f"deadline is {readable_time(scenario.server.deadline)}."
         yield Check("cohorts", Grade.CAUTION, text, remedy="Set a longer `deadline`.", turns=("deadline",))
 
 
@@ -122,8 +120,8 @@ def why_nothing(metrics: Mapping[str, float], deadline_s: float | None = None) -
 
     Of several jobs it says that of the first one without a report. The deadline is named where it is given.
     """
-    for job, own in of_jobs(metrics).items():
-        if nothing := why_nothing(own):
+    for job, of_one in of_jobs(metrics).items():
+        if nothing := why_nothing(of_one):
             return f"job {job!r}: {nothing}"
     sessions = round(metrics.get("sessions.count", -1))
     if sessions < 0 or "rounds.count" not in metrics or metrics.get("sessions.reported_share", 0.0) > 0:

@@ -38,8 +38,8 @@ class ChainAnswer(theory.Stationary):
     def to_frame(self) -> pl.DataFrame:
         """Return a row for each client: `client`, `weight`, `pi`, and where they are known `standard_error`, `pull`."""
         columns = {"weight": self.weights, "pi": self.pi, "standard_error": self.standard_error, "pull": self.pull}
-        known = {name: values for name, values in columns.items() if values is not None}
-        return pl.DataFrame(known).with_row_index("client")
+        given = {name: values for name, values in columns.items() if values is not None}
+        return pl.DataFrame(given).with_row_index("client")
 
     def _repr_html_(self) -> str:
         return Answers([self])._repr_html_()
@@ -165,14 +165,14 @@ def _coming_and_going(scenario: Scenario) -> ChainAnswer:
     world = preflight(scenario)
     population = world.population
     rounds = simulate_log(scenario, population, devices=world.devices).rounds
-    found = by_weights(scenario, population, rounds, means=False)(population.weight)
-    low, high = (np.minimum(end, 1.0).tolist() for end in found.interval(_CONFIDENCE))
+    expected = by_weights(scenario, population, rounds, means=False)(population.weight)
+    low, high = (np.minimum(end, 1.0).tolist() for end in expected.interval(_CONFIDENCE))
     result = theory.Stationary(
         population.weight,
         separations(population.separation, len(population)),
         scenario.server.wanted,
         law_of(scenario.server),
-        found.shares,
+        expected.shares,
         "mean-field",
         caveats=(f"shares of reports in {len(rounds):,} simulated rounds, of devices as they come and go",),
     )
@@ -182,12 +182,12 @@ def _coming_and_going(scenario: Scenario) -> ChainAnswer:
 def _of_flow(flow: Flow, server: BufferedServer, population: Population) -> dict[str, Any]:
     groups = {}
     for index, name in enumerate(population.group_names):
-        own = population.group == index
+        members = population.group == index
         groups[name] = {
-            "devices": int(own.sum()),
-            "share": float(flow.stationary.pi[own].sum()),
-            "participations_per_day": float(DAY_S * flow.rate[own].mean()),
-            "wait_s": float(np.average(flow.wait_s[own], weights=flow.rate[own])),
+            "devices": int(members.sum()),
+            "share": float(flow.stationary.pi[members].sum()),
+            "participations_per_day": float(DAY_S * flow.rate[members].mean()),
+            "wait_s": float(np.average(flow.wait_s[members], weights=flow.rate[members])),
         }
     return {
         "concurrency": server.concurrency,
@@ -206,7 +206,7 @@ def _answer(result: theory.Stationary, more: dict[str, Any]) -> ChainAnswer:
 def _more(
     seed: int, result: theory.Stationary, precision: float | None, convergence: int | None, mixing: bool
 ) -> dict[str, Any]:
-    """Return what is asked in addition to the stationary law, as it stands in JSON."""
+    """Return what is asked in addition to the long-run shares, as it stands in JSON."""
     if is_busy(result) and (mixing or (precision, convergence) != (None, None)):
         raise ChainError(f"precision, convergence and mixing are of the chain, and here {result.caveats[0]}")
     question = result.asked
@@ -229,10 +229,10 @@ def _more(
             ],
         }
     if convergence is not None:
-        found = theory.convergence(*question, rounds=convergence, seed=seed, limit=result)
+        distances = theory.convergence(*question, rounds=convergence, seed=seed, limit=result)
         more["convergence"] = {
             "quantity": "TV distance between the law of the participants of round t, all ready at round 0, and pi",
-            **_plain(found, "method", "replicas", "tv", "noise_floor"),
+            **_plain(distances, "method", "replicas", "tv", "noise_floor"),
         }
         counted = theory.running_frequencies(*question, rounds=convergence, seed=seed, limit=result)
         more["running_frequencies"] = {
@@ -248,7 +248,7 @@ def _more(
     return more
 
 
-def _plain(found: object, *names: str) -> dict[str, Any]:
+def _plain(answer: object, *names: str) -> dict[str, Any]:
     """Return attributes as JSON has them: arrays as lists."""
-    values = {name: getattr(found, name) for name in names}
+    values = {name: getattr(answer, name) for name in names}
     return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}

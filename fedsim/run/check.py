@@ -39,16 +39,16 @@ def agreeing(checks: Iterable[Check]) -> tuple[Check, ...]:
     anew. Else those of checks that ask for caution stay, or, if there are none, those of the rest; but no key is
     changed by two of them.
     """
-    found = tuple(checks)
+    given = tuple(checks)
     ranks = ({Grade.BAD}, {Grade.CAUTION}, {Grade.OK, Grade.NONE})
-    advised = [[each for each in found if each.remedy and each.state in states] for states in ranks]
+    advised = [[each for each in given if each.remedy and each.state in states] for states in ranks]
     kept, turned = set[tuple[str, str]](), set[str]()
     for each in next(filter(None, advised), []):
         if not (kept and each.state is Grade.BAD) and turned.isdisjoint(each.turns):
             kept.add((each.remedy, each.command))
             turned.update(each.turns)
     return tuple(
-        each if (each.remedy, each.command) in kept else replace(each, remedy="", command="") for each in found
+        each if (each.remedy, each.command) in kept else replace(each, remedy="", command="") for each in given
     )
 
 

@@ -28,10 +28,10 @@ def citation(result: Result) -> str:
     """Return what to cite for a run, a line each: fedsim, the paper of its model, and the built-in methods by name."""
     if not isinstance(result, Result):
         raise TypeError(f"result must be what simulate or load has returned, not {short_repr(result)}")
-    known = dict(each.split(": ") for each in " ".join(_SOURCES.split()).split("; "))
+    works = dict(each.split(": ") for each in " ".join(_SOURCES.split()).split("; "))
     parts = (result.scenario.learning, result.scenario.server, result.scenario.privacy)
     used = {kind for part in parts if part is not None for kind in _kinds(part.model_dump(mode="json"))}
-    sources = [f"{kind}: {', arXiv:'.join(known[kind].rsplit(' ', 1))}" for kind in sorted(used & known.keys())]
+    sources = [f"{kind}: {', arXiv:'.join(works[kind].rsplit(' ', 1))}" for kind in sorted(used & works.keys())]
     return "\n".join([f"fedsim {__version__}, simulator of participation; its theory: docs/theory", _MODEL, *sources])
 
 

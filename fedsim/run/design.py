@@ -61,7 +61,7 @@ class Design:
         return np.abs(self.expected / self.wanted - 1.0) > REACHED
 
 
-def design(scenario: Scenario, target: Floats | None = None, report: Report = silent) -> Design:
+def design(scenario: Scenario, target: Floats | None = None, progress: Report = silent) -> Design:
     """Find the weights under which clients move the model in proportion to `target`, (N,) positive; alike by default.
 
     Always-available clients are answered by the chain, others by the mean field of devices that come and go over the
@@ -91,18 +91,18 @@ def design(scenario: Scenario, target: Floats | None = None, report: Report = si
     chained = before_the_chain(scenario, population, most=size) is None and all_report(scenario, population)
     if not chained and (unknown := why_not(scenario, population)):
         raise ChainError(f"the mean field of devices that come and go does not know of {unknown}")
-    trial = partial(_trial, federation, wanted, report)
+    trial = partial(_trial, federation, wanted, progress)
     before, rounds = trial(population.weight, "with the weights as they are")
     if chained:
-        found = weights_for(
+        solution = weights_for(
             wanted, population.separation, server.wanted, law_of(server), means=scenario.divisor is None
         )
-        method = "the mean field of the chain" if found.method == "mean-field" else "the chain"
-        after, _ = trial(found.weights, "with the new weights")
-        return Design(found.weights, wanted, found.shares, method, before, after, found.error)
+        method = "the mean field of the chain" if solution.method == "mean-field" else "the chain"
+        after, _ = trial(solution.weights, "with the new weights")
+        return Design(solution.weights, wanted, solution.shares, method, before, after, solution.error)
     weights, method = population.weight * size, "the mean field of devices that come and go"
     for number in range(_PASSES):
-        report(f"finding weights, {number + 1} of {_PASSES}", 0.0)
+        progress(f"finding weights, {number + 1} of {_PASSES}", 0.0)
         expects = partial(_expected, by_weights(scenario, population, rounds))
         weights = fitted(expects, wanted, weights, close=_CLOSE, steps=_STEPS)
         expected = expects(weights)
@@ -116,15 +116,15 @@ def _expected(by_weight: Callable[[Floats], ExpectedReports], weights: Floats) -
 
 
 def _trial(
-    federation: PreparedFederation, wanted: Floats, report: Report, weights: Floats, how: str, replicate: int = 0
+    federation: PreparedFederation, wanted: Floats, progress: Report, weights: Floats, how: str, replicate: int = 0
 ) -> tuple[SimulatedShares, pl.DataFrame]:
     """Simulate with these weights, (N,); return what came of it, and the table of rounds."""
 
-    def told(what: str, share: float, beside: str = "", /) -> None:
-        report(f"{what} {how}", share, beside)
+    def named_progress(what: str, share: float, beside: str = "", /) -> None:
+        progress(f"{what} {how}", share, beside)
 
     scenario, population = federation.scenario, replace(federation.population, weight=weights / weights.sum())
-    log = simulate_log(scenario, population, replicate, progress_reporter(scenario, told), federation.devices)
+    log = simulate_log(scenario, population, replicate, progress_reporter(scenario, named_progress), federation.devices)
     share = pulls if scenario.divisor is None else frequencies
     shares = share(log.participations, len(wanted))
     counted = updates_of(log.rounds, buffered=False), log.rounds["reported"]

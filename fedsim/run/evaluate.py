@@ -62,7 +62,7 @@ def setting_of(federation: PreparedFederation) -> Setting:
 
 
 def learner_of(federation: PreparedFederation) -> Learner | None:
-    """Return the first optimizer, to be trained in step with the simulation; None where the law needs no feedback.
+    """Return the first optimizer, to be trained in step with the simulation; None where the rule needs no feedback.
 
     A `LearningError` says which problem or optimizer fails.
     """
@@ -76,7 +76,7 @@ def learner_of(federation: PreparedFederation) -> Learner | None:
 def evaluate(
     federation: PreparedFederation,
     log: AnyLog,
-    report: Report = silent,
+    progress: Report = silent,
     watch: Watch | None = None,
     checkpoint: tuple[Path, str] | None = None,
 ) -> Run:
@@ -90,9 +90,8 @@ def evaluate(
     devices = federation.devices
     theory = None if isinstance(federation.theory, str) else federation.theory
     pi, method = (theory.pi, theory.method) if theory is not None else (None, None)
-    chosen = scenario.records.transitions
     transitions = None
-    if chosen:
+    if chosen := scenario.records.transitions:
         transitions = transitions_table(scenario, population, chosen, log.ended_s, replicate, devices)
     setting = setting_of(federation)
     available = federation.available or available_time(scenario, population, log.ended_s, replicate, devices)
@@ -110,14 +109,14 @@ def evaluate(
         clients = clients_table(population, counted, pi, method)
         recorded = recorded_names(devices, stream(scenario.seed, replicate, Purpose.AVAILABILITY))
         clients = clients if recorded is None else clients.with_columns(device=recorded)
-        metrics = measure(log, clients, setting, counted, federation.own, available)
+        metrics = measure(log, clients, setting, counted, federation.own_metrics, available)
         study = scenario.theory.convergence
         convergence = None if study is None else convergence_table(scenario, population, study)
         learning = None
         if training is not None:
             reported, pull = counted.reported, None if theory is None else pull_of(scenario, population, theory)
             shares = reported / max(1, reported.sum())
-            learning, of_learning = training.train(report, shares, counted.pull, pull, available)
+            learning, of_learning = training.train(progress, shares, counted.pull, pull, available)
             metrics |= of_learning
     if scenario.log is not None:
         unknown = scenario.log.unknown
@@ -140,5 +139,5 @@ def evaluate(
         transitions=transitions,
         convergence=convergence,
         models={} if training is None else training.models,
-        own=federation.own,
+        own_metrics=federation.own_metrics,
     )

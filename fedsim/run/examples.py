@@ -13,6 +13,7 @@ from fedsim.log.journal import AnyLog
 from fedsim.measure.frequencies import AvailableTime
 from fedsim.run.federation import PreparedFederation
 from fedsim.simulation import transitions_table
+from fedsim.simulation.cooldowns import free_round
 
 SESSIONS = 60  # of the round that are kept, evenly spaced
 SESSION, COOL_DOWN = "session", "cool-down"
@@ -47,18 +48,15 @@ class Examples:
 
     def series(self) -> dict[str, pl.DataFrame]:
         """Return ``round`` and ``week``, as far as there are any."""
-        found = dict[str, pl.DataFrame]()
+        series = dict[str, pl.DataFrame]()
         if self._round >= 0:
-            own = (
-                pl.concat(self._parts["round"])
-                .with_columns(pl.col("outcome").cast(pl.String))
-                .sort("ended_s", "outcome", maintain_order=True)
-            )
-            at = np.unique(np.linspace(0, len(own) - 1, min(len(own), SESSIONS)).astype(np.int64))
-            found["round"] = own[at]
+            sessions = pl.concat(self._parts["round"]).with_columns(pl.col("outcome").cast(pl.String))
+            sessions = sessions.sort("ended_s", "outcome", maintain_order=True)
+            at = np.unique(np.linspace(0, len(sessions) - 1, min(len(sessions), SESSIONS)).astype(np.int64))
+            series["round"] = sessions[at]
         if self._client >= 0:
-            found["week"] = self._week(pl.concat(self._parts["client"]))
-        return found
+            series["week"] = self._week(pl.concat(self._parts["client"]))
+        return series
 
     def _week(self, sessions: pl.DataFrame) -> pl.DataFrame:
         scenario, until_s, client = self._federation.scenario, self._until_s, self._client
@@ -74,14 +72,14 @@ class Examples:
 
     def _cool_downs(self, sessions: pl.DataFrame) -> pl.DataFrame:
         """Return when cool-downs keep the device out: by the clock, and until the round that its separation names."""
-        population, client = self._federation.population, self._client
-        selected = self._federation.scenario.server.cooldown_from == "selected"
+        population, server, client = self._federation.population, self._federation.scenario.server, self._client
+        selected = server.cooldown_from == "selected"
         began = sessions if selected else sessions.filter(outcome="reported")
-        release = pl.col("round") + 1 + int(population.separation[client])
+        release = free_round(server, population.separation[[client]], began["round"].to_numpy())
+        starts = began["selected_s" if selected else "ended_s"]
+        rests = pl.DataFrame({"start_s": starts, "release": release}, schema_overrides={"release": pl.Int64})
         opened = self._log.rounds.select(release=pl.col("round").cast(pl.Int64), opened_s="opened_s")
-        began = began.select(start_s="selected_s" if selected else "ended_s", release=release.cast(pl.Int64))
-        began = began.join(opened, on="release", how="left")
         clock = pl.col("start_s") + float(population.cooldown_s[client])
-        round_s = pl.col("opened_s").fill_null(self._until_s) if population.separation[client] else clock
-        ends = pl.max_horizontal(round_s, clock)
-        return began.with_columns(end_s=ends).filter(pl.col("end_s") > pl.col("start_s"))
+        ends = pl.max_horizontal(pl.col("opened_s").fill_null(self._until_s), clock)
+        rests = rests.join(opened, on="release", how="left").with_columns(end_s=ends)
+        return rests.filter(pl.col("end_s") > pl.col("start_s"))

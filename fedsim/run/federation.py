@@ -6,7 +6,7 @@ from functools import cached_property
 
 from fedsim.availability.population import Strata
 from fedsim.measure.frequencies import AvailableTime
-from fedsim.measure.metrics.own import Own
+from fedsim.measure.metrics.own import OwnMetrics
 from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.theory import Stationary
@@ -21,7 +21,7 @@ class PreparedFederation:
     population: Population
     devices: Strata
     replicate: int = 0
-    own: Sequence[Own] = ()
+    own_metrics: Sequence[OwnMetrics] = ()
     notes: Sequence[str] = ()
     available: AvailableTime | None = None  # as a log of production tells it
 

@@ -98,7 +98,7 @@ class Provenance:
 
 def about_tables(scenario: Scenario, replicate: int) -> About:
     """Return what each table says of itself in its metadata, under ``fedsim``."""
-    known = {
+    constants = {
         "fedsim": __version__,
         "name": scenario.name,
         "start": scenario.model_dump(mode="json")["start"],
@@ -107,8 +107,8 @@ def about_tables(scenario: Scenario, replicate: int) -> About:
     }
 
     def about(columns: Sequence[str]) -> dict[str, str]:
-        said = json.dumps({**known, "units": {name: "s" for name in columns if name.endswith("_s")}})
-        return {"fedsim": said}
+        text = json.dumps({**constants, "units": {name: "s" for name in columns if name.endswith("_s")}})
+        return {"fedsim": text}
 
     return about
 
@@ -128,17 +128,17 @@ def identity(scenario: Scenario, replicate: int) -> dict[str, Any]:
     }
 
 
-def check_identity(folder: Path, file: Path, own: Mapping[str, Any]) -> None:
+def check_identity(folder: Path, file: Path, wanted: Mapping[str, Any]) -> None:
     """Raise a `RunError` that says what differs if the run whose `identity` is in a file is another one."""
     there = read_object(file)
-    here = json.loads(as_json(own))
-    found = [
+    here = json.loads(as_json(wanted))
+    differences = [
         f"{path.removeprefix('scenario.')} is {_short(theirs)} there and {_short(ours)} here"
         for path, theirs, ours in changes({key: there.get(key) for key in here}, here)
     ]
-    if found:
-        shown = "; ".join(found[:_MOST_DIFFERENCES])
-        more = f"; and {len(found) - _MOST_DIFFERENCES} more" if len(found) > _MOST_DIFFERENCES else ""
+    if differences:
+        shown = "; ".join(differences[:_MOST_DIFFERENCES])
+        more = f"; and {len(differences) - _MOST_DIFFERENCES} more" if len(differences) > _MOST_DIFFERENCES else ""
         raise RunError(
             f"{folder} holds another run, which this one cannot go on with: {shown}{more}. Choose another folder with "
             "--out, or leave out --resume to replace it"

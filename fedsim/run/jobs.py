@@ -22,23 +22,21 @@ _COMPARED = ("rounds.", "updates.", "reports.", "participation.", "sessions.")
 """Metrics of a job that runs alone: who takes part, and when."""
 
 
-def together(scenario: Scenario, runs: Mapping[str, Run], replicate: int, report: Report) -> Run:
+def together(scenario: Scenario, runs: Mapping[str, Run], replicate: int, progress: Report) -> Run:
     """Return the run of all jobs: their tables one after the other with a column ``job``, and every metric.
 
     A metric of a job is ``job.NAME.METRIC``. With ``alone`` in the scenario each job is simulated without the others
     too, and its metrics of participation are ``job.NAME.alone.METRIC``.
     """
-    metrics, of_jobs = (
-        dict[str, float](),
-        [each.facts.with_columns(key=pl.format("job.{}.{}", pl.lit(job), "key")) for job, each in runs.items()],
-    )
+    metrics = dict[str, float]()
+    of_jobs = [each.facts.with_columns(key=pl.format("job.{}.{}", pl.lit(job), "key")) for job, each in runs.items()]
     for place, job in enumerate(scenario.jobs if scenario.alone else ()):
-        report(f"simulating {job} alone", place / len(runs))
+        progress(f"simulating {job} alone", place / len(runs))
         view = scenario.of_job(job, alone=True).model_copy(update={"learning": None})
         world = preflight(view, replicate)
         log = simulate_log(view, world.population, replicate, devices=world.devices)
-        found = evaluate(world, log)
-        shown = {name: value for name, value in found.metrics.items() if name.startswith(_COMPARED)}
+        alone = evaluate(world, log)
+        shown = {name: value for name, value in alone.metrics.items() if name.startswith(_COMPARED)}
         metrics |= {f"job.{job}.alone.{name}": value for name, value in shown.items()}
     tables: dict[str, Any] = {
         name: all_rows({job: getattr(each, name) for job, each in runs.items()})
@@ -58,8 +56,8 @@ def all_rows(tables: Mapping[str, pl.DataFrame | pl.LazyFrame | None]) -> Any:
     None is returned where no job has one, and a scan where one of them is.
     """
     there = {job: table for job, table in tables.items() if table is not None}
-    found = [table.lazy().select(pl.lit(job).alias("job"), pl.all()) for job, table in there.items()]
-    whole = pl.concat(found, how="diagonal") if found else None
+    parts = [table.lazy().select(pl.lit(job).alias("job"), pl.all()) for job, table in there.items()]
+    whole = pl.concat(parts, how="diagonal") if parts else None
     lazy = any(isinstance(table, pl.LazyFrame) for table in there.values())
     return whole if whole is None or lazy else whole.collect()
 

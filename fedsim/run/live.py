@@ -123,13 +123,13 @@ class LiveFleet:
         while self._last is None or self._last.number < last:
             if last < 0 or (round_ := next(self, None)) is None:
                 break
-            own = rows.pop((round_.number,), told.clear())
-            if len(own):
-                if own["client"].to_list() != round_.reporters.tolist():
+            answers = rows.pop((round_.number,), told.clear())
+            if len(answers):
+                if answers["client"].to_list() != round_.reporters.tolist():
                     raise RunError(f"told is of another run: other clients reported in its round {round_.number:,}")
-                norms = None if own["norms"].is_nan().all() else own["norms"].to_numpy()
-                columns = {name: own[name].to_numpy() for name in ("rms_losses", "samples")}
-                round_.report(own["losses"].to_numpy(), norms=norms, **columns)
+                norms = None if answers["norms"].is_nan().all() else answers["norms"].to_numpy()
+                columns = {name: answers[name].to_numpy() for name in ("rms_losses", "samples")}
+                round_.report(answers["losses"].to_numpy(), norms=norms, **columns)
         if rows:
             raise RunError(f"told is of another run: it has round {min(rows)[0]:,}, and the run has none")
 

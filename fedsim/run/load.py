@@ -20,7 +20,7 @@ from fedsim.log import says
 from fedsim.measure.contributions import contributions
 from fedsim.measure.facts import facts_of
 from fedsim.measure.metrics.metric import Metric
-from fedsim.measure.metrics.own import Own
+from fedsim.measure.metrics.own import OwnMetrics
 from fedsim.measure.series import series_of
 from fedsim.measure.shares import judge_shares
 from fedsim.run.files import (
@@ -89,9 +89,8 @@ def load(directory: str | os.PathLike[str], *, allow_plugins: bool = False, allo
     simulated_s, log = float(manifest["simulated_s"]), tables.pop("participations")
     if FACTS_FILE in checksums:
         facts = read_table(folder / FACTS_FILE)
-        series = {
-            Path(file).stem: read_table(folder / file) for file in checksums if file.startswith(f"{SERIES_FOLDER}/")
-        }
+        files = [folder / file for file in checksums if file.startswith(f"{SERIES_FOLDER}/")]
+        series = {file.stem: read_table(file) for file in files}
     else:
         with reading(folder / "participations.parquet"):
             facts, series = _measured_again(scenario, tables, log, metrics, simulated_s)
@@ -106,7 +105,7 @@ def load(directory: str | os.PathLike[str], *, allow_plugins: bool = False, allo
         series=series,
         models=models,
         manifest=manifest,
-        own=_declared_by(manifest),
+        own_metrics=_declared_by(manifest),
         jobs={name: load(folder / JOBS / name, **may) for name in scenario.jobs},
     )
 
@@ -160,11 +159,11 @@ def load_one(directory: Path, *, allow_plugins: bool = False, allow_outside: boo
     return run
 
 
-def _declared_by(manifest: Mapping[str, Any]) -> tuple[Own, ...]:
+def _declared_by(manifest: Mapping[str, Any]) -> tuple[OwnMetrics, ...]:
     """Return the scenario's own metrics as a manifest declares them, which cannot be measured again."""
     described = manifest.get("own_metrics", [])
     try:
-        return tuple(Own("", (Metric(**each),), "both") for each in described)
+        return tuple(OwnMetrics("", (Metric(**each),), "both") for each in described)
     except TypeError as error:
         raise RunError(f"{MANIFEST} is not the manifest of a run: its own metrics: {error}") from None
 
@@ -191,14 +190,14 @@ def _measured_again(
     return facts_of(metrics, series), series
 
 
-def _table(path: Path, schema: Mapping[str, Any], known: object, *, whole: bool) -> Any:
+def _table(path: Path, schema: Mapping[str, Any], fingerprint: object, *, whole: bool) -> Any:
     """Read a whole table, or scan it, after comparing it with the schema and with its fingerprint."""
     with reading(path, "the run wrote it"):
         scan = pl.scan_parquet(regular(path), glob=False)
         there = scan.collect_schema()
         wrong = [name for name, dtype in schema.items() if there.get(name) not in {dtype, WIDE.get(type(dtype), dtype)}]
         table = scan if wrong or not whole else scan.collect()
-        same = not wrong and says(table, known)
+        same = not wrong and says(table, fingerprint)
     if wrong:
         raise RunError(f"{path} is not the table that the run wrote: it lacks {', '.join(wrong)}, or as another type")
     if not same:

@@ -21,7 +21,7 @@ from fedsim.common.outcomes import COUNTED_OUTCOMES
 from fedsim.log import BUFFERED, GAUGES, PARTICIPATIONS, ROUNDS
 from fedsim.log.recorder import InMemoryLog
 from fedsim.measure.frequencies import AvailableTime
-from fedsim.measure.metrics.own import Own, made_metrics
+from fedsim.measure.metrics.own import OwnMetrics, made_metrics
 from fedsim.population import Population
 from fedsim.run.federation import PreparedFederation
 from fedsim.scenario import Scenario
@@ -32,9 +32,9 @@ from fedsim.traces.logs import SessionLog, read_log
 from fedsim.traces.table_form import scan_table
 
 _OF_CLIENTS = {"group": pl.String, "time_zone": pl.String, "weight": pl.Float64, "separation": pl.Int64}
+_OF_CLIENTS |= {"cooldown_s": pl.Float64, "speed": pl.Float64}
 _LONGEST_NAME = 200
 _FILES = "file", "clients", "rounds", "check_ins"
-_OF_CLIENTS |= {"cooldown_s": pl.Float64, "speed": pl.Float64}
 _DEFAULTS = {"group": "clients", "time_zone": "UTC", "weight": 1.0, "separation": 0, "cooldown_s": 0.0, "speed": 1.0}
 
 
@@ -55,7 +55,7 @@ def federation_of_log(scenario: Scenario) -> Measured:
     """
     asked = scenario.log
     assert asked is not None, "whose log is asked for"
-    own, mistakes = made_metrics(scenario)
+    own_metrics, mistakes = made_metrics(scenario)
     if mistakes:
         raise ScenarioError(mistakes)
     try:
@@ -68,7 +68,7 @@ def federation_of_log(scenario: Scenario) -> Measured:
         trace = import_trace(paths["check_ins"], base=log.base, columns=named).trace if "check_ins" in paths else None
         clients = clients_of(log, paths.get("clients"), () if trace is None else trace.names)
         table = None if "rounds" not in paths else _table(paths["rounds"], ROUNDS, ("round", "opened_s", "closed_s"))
-        return federation_from(scenario, log, clients, table, trace, own)
+        return federation_from(scenario, log, clients, table, trace, own_metrics)
     except TraceError as error:
         raise ScenarioError([Mistake(error.place, (), error.message)]) from None
 
@@ -79,7 +79,7 @@ def federation_from(
     clients: pl.DataFrame,
     table: pl.DataFrame | None = None,
     trace: CleanTrace | None = None,
-    own: Sequence[Own] = (),
+    own_metrics: Sequence[OwnMetrics] = (),
 ) -> Measured:
     """Lay out a log that was read, of these `clients`, with its table of rounds and its check-ins where it has them.
 
@@ -87,10 +87,10 @@ def federation_from(
     """
     asked, given = scenario.log, scenario.as_written
     assert asked is not None, "whose log is laid out"
-    (told, said), written = server_of(log), given.get("server", {})
+    (server, notes), written = server_of(log), given.get("server", {})
     if "deadline" in written:
-        told["deadline_s"] = scenario.server.deadline
-    rounds = _rounds(log, told | written, table)
+        server["deadline_s"] = scenario.server.deadline
+    rounds = _rounds(log, server | written, table)
     ended_s = max(float(log.table["ended_s"].max() or 0.0), float(rounds["closed_s"].max() or 0.0))  # type: ignore[arg-type]
     groups = clients.group_by("group", maintain_order=True).agg(pl.len(), pl.col("time_zone").unique())
     population = [
@@ -99,10 +99,9 @@ def federation_from(
     ]
     values: dict[str, Any] = {"log": {**asked.model_dump(mode="json"), "columns": dict(log.columns)}}
     values |= {"population": population}
-    values["server"] = {key: value for key, value in told.items() if key != "deadline_s"} | written
-    values |= (
-        {} if "stop" in given else {"stop": {"duration": format_duration(math.ceil(max(ended_s, 1e-3) * 1000) / 1000)}}
-    )
+    values["server"] = {key: value for key, value in server.items() if key != "deadline_s"} | written
+    stop = {"duration": format_duration(math.ceil(max(ended_s, 1e-3) * 1000) / 1000)}
+    values |= {} if "stop" in given else {"stop": stop}
     values |= {} if "start" in given else {"start": format_instant(log.base)}
     if "stop" in given and scenario.stop.most_s < math.inf:
         ended_s = scenario.stop.most_s
@@ -113,11 +112,13 @@ def federation_from(
         watched = _Watched.of(trace, clients, sessions, ended_s)
         rounds, available = watched.eligible(rounds), watched.available
         gauges = gauges if (every_s := scenario.records.gauges) is None else watched.gauges(every_s)
-        if strangers := len(trace.names) - watched.known:
-            said.append(f"left out {strangers:,} devices with check-ins that are none of the clients")
-    federation = PreparedFederation(scenario, people, strata(scenario, people), own=own, available=available)
+        if strangers := len(trace.names) - watched.members:
+            notes.append(f"left out {strangers:,} devices with check-ins that are none of the clients")
+    federation = PreparedFederation(
+        scenario, people, strata(scenario, people), own_metrics=own_metrics, available=available
+    )
     tables = rounds, sessions, gauges
-    return Measured(federation, InMemoryLog(tables, ended_s=ended_s), clients["name"], (*log.notes, *said))
+    return Measured(federation, InMemoryLog(tables, ended_s=ended_s), clients["name"], (*log.notes, *notes))
 
 
 def _table(path: Path, kinds: Mapping[str, Any], needed: tuple[str, ...]) -> pl.DataFrame:
@@ -137,29 +138,17 @@ def clients_of(log: SessionLog, roster: Path | None, devices: Sequence[str] = ()
 
     They are those of the roster or, without one, of the log and the `devices` that check in.
     """
-    own = {"class": "group", "time_zone": "time_zone", "weight": "weight"}
-    seen = log.table.group_by("client").agg(
-        *(
-            pl.col(role).first().alias(name)
-            for role, name in own.items()
-            if role in log.table.columns and role != "weight"
-        ),
-        *([pl.col("weight").mean()] if "weight" in log.table.columns else []),
-    )
-    seen = seen.sort("client").with_columns(name=log.names.gather(seen.sort("client")["client"])).drop("client")
-    clients = seen.join(
-        pl.DataFrame({"name": devices}, {"name": pl.String}),
-        on="name",
-        how="full",
-        coalesce=True,
-        maintain_order="left_right",
-    )
+    traits = {"class": pl.col("class").first().alias("group"), "time_zone": pl.col("time_zone").first()}
+    traits["weight"] = pl.col("weight").mean()
+    seen = log.table.group_by("client").agg(each for role, each in traits.items() if role in log.table.columns)
+    seen = seen.sort("client")
+    seen = seen.with_columns(name=log.names.gather(seen["client"])).drop("client")
+    others = pl.DataFrame({"name": devices}, {"name": pl.String})
+    clients = seen.join(others, on="name", how="full", coalesce=True, maintain_order="left_right")
     if roster is not None:
         clients = _table(roster, {"client": pl.String, **_OF_CLIENTS, "class": pl.String}, ("client",))
-        clients = clients.rename(
-            {"class": "group"} if "class" in clients.columns and "group" not in clients.columns else {}
-        )
-        clients = clients.rename({"client": "name"})
+        group = {} if "group" in clients.columns else {"class": "group"}
+        clients = clients.rename({"client": "name", **group}, strict=False)
         if clients["name"].is_duplicated().any():
             twice = clients["name"].filter(clients["name"].is_duplicated())[0]
             raise TraceError(f"has client {twice!r} twice", str(roster))
@@ -169,9 +158,8 @@ def clients_of(log: SessionLog, roster: Path | None, devices: Sequence[str] = ()
         more = [name for name in seen.columns if name not in clients.columns]
         clients = clients.join(seen.select("name", *more), on="name", how="left", maintain_order="left")
     missing = {name: pl.lit(value) for name, value in _DEFAULTS.items() if name not in clients.columns}
-    clients = clients.with_columns(**missing).with_columns(
-        pl.col(name).fill_null(value) for name, value in _DEFAULTS.items()
-    )
+    clients = clients.with_columns(**missing)
+    clients = clients.with_columns(pl.col(name).fill_null(value) for name, value in _DEFAULTS.items())
     clients = clients.with_columns(pl.col("group").str.slice(0, _LONGEST_NAME))
     places = clients["group"].unique(maintain_order=True)
     return clients.sort(pl.col("group").cast(pl.Enum(places)), maintain_order=True)
@@ -189,23 +177,23 @@ class _Watched:
     sessions: pl.DataFrame  # client, selected_s, ended_s: of all
     busy: pl.DataFrame  # the same, of those that began while their client was available, and as long as it was
     window: tuple[float, float]
-    known: int  # devices that check in and are clients
+    members: int  # devices that check in and are clients
 
     @classmethod
     def of(cls, trace: CleanTrace, clients: pl.DataFrame, sessions: pl.DataFrame, ended_s: float) -> "_Watched":
         numbers = clients.select("name", place=pl.int_range(pl.len()))
         place = pl.DataFrame({"name": trace.names}).join(numbers, on="name", how="left", maintain_order="left")["place"]
         there = intersection([*trace.conditions.values()])
-        owner, known = place.fill_null(-1).to_numpy()[there.who], place.count()
-        own = there.where(owner >= 0)
-        spans = Spells(owner[owner >= 0], own.starts, own.ends, len(clients)).joined()
+        owner, members = place.fill_null(-1).to_numpy()[there.who], place.count()
+        theirs = there.where(owner >= 0)
+        spans = Spells(owner[owner >= 0], theirs.starts, theirs.ends, len(clients)).joined()
         first, last, *_ = extent([there], windows=trace.seen)
         begun = sessions["selected_s"].to_numpy()
         instant = each_to_ms(begun)
         of, row = spans.near(sessions["client"].to_numpy().astype(np.int64), instant, instant)
         busy = sessions.select("client", "selected_s", "ended_s")[of]
         busy = busy.with_columns(pl.min_horizontal("ended_s", pl.Series(spans.ends_s[row])))
-        return cls(clients, spans, sessions, busy, (max(first, 0.0), min(last, ended_s)), known)
+        return cls(clients, spans, sessions, busy, (max(first, 0.0), min(last, ended_s)), members)
 
     @property
     def available(self) -> AvailableTime | None:
@@ -227,14 +215,11 @@ class _Watched:
     def gauges(self, every_s: float) -> pl.DataFrame:
         """Count the clients of each group and time zone as often as a run does."""
         first, last = self.window
-        times: Floats = every_s * np.arange(
-            math.ceil(first / every_s), math.floor(last / every_s) + 1, dtype=np.float64
-        )
+        times: Floats = every_s * np.arange(math.ceil(first / every_s), math.floor(last / every_s) + 1.0)
         parts = list[pl.DataFrame]()
         homes = self.clients.select("group", "time_zone").with_row_index("client")
-        for (group, zone), own in homes.group_by("group", "time_zone", maintain_order=True):
-            mine = np.zeros(len(homes), dtype=np.bool_)
-            mine[own["client"].to_numpy()] = True
+        for (group, zone), rows in homes.group_by("group", "time_zone", maintain_order=True):
+            mine = np.isin(np.arange(len(homes)), rows["client"].to_numpy())
             there = self.spans.where(mine[self.spans.who])
             available = _covering(there.starts_s, there.ends_s, times)
             running, busy = (
@@ -257,7 +242,7 @@ def _covering(starts: Floats, ends: Floats, at: Floats) -> Ints:
 
 def _population(clients: pl.DataFrame) -> Population:
     names = {name: clients[name].unique(maintain_order=True) for name in ("group", "time_zone")}
-    codes = {name: clients[name].cast(pl.Enum(own)).to_physical().to_numpy() for name, own in names.items()}
+    codes = {name: clients[name].cast(pl.Enum(labels)).to_physical().to_numpy() for name, labels in names.items()}
     weight = clients["weight"].clip(0.0).to_numpy()
     return Population(
         group=codes["group"].astype(np.int64),
@@ -271,15 +256,15 @@ def _population(clients: pl.DataFrame) -> Population:
     )
 
 
-def _rounds(log: SessionLog, server: Mapping[str, Any], known: pl.DataFrame | None) -> pl.DataFrame:
+def _rounds(log: SessionLog, server: Mapping[str, Any], table: pl.DataFrame | None) -> pl.DataFrame:
     """Return the table of rounds, with when they opened and closed where a table says so."""
     rounds = rounds_told(log, server).drop("aborted")
-    if known is not None:
-        if len(missing := rounds.join(known, on="round", how="anti")):
+    if table is not None:
+        if len(missing := rounds.join(table, on="round", how="anti")):
             raise TraceError(f"the table of rounds lacks {len(missing):,} of the log, such as {missing['round'][0]}")
-        rounds = known.join(rounds, on="round", how="left", suffix="_told", maintain_order="left")
-        told = [name for name in ROUNDS if f"{name}_told" in rounds.columns]
-        rounds = rounds.with_columns(pl.coalesce(name, f"{name}_told") for name in told)
+        rounds = table.join(rounds, on="round", how="left", suffix="_told", maintain_order="left")
+        shared = [name for name in ROUNDS if f"{name}_told" in rounds.columns]
+        rounds = rounds.with_columns(pl.coalesce(name, f"{name}_told") for name in shared)
         rounds = rounds.with_columns(pl.col("selected", *COUNTED_OUTCOMES).fill_null(0))
         rounds = rounds.with_columns(pl.col("outcome").fill_null("skipped"))
     else:

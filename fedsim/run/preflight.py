@@ -53,11 +53,11 @@ def preflight(scenario: Scenario, replicate: int = 0, *, live: bool = False) -> 
     if scenario.log is not None:
         message = "is of a log, which is measured (fedsim run, replay, fedsim.simulate) and cannot be simulated"
         raise ScenarioError([scenario.mistake(("log",), f"{message}; fedsim calibrate makes a scenario of it")])
-    own, of_own = made_metrics(scenario)
+    own_metrics, of_own = made_metrics(scenario)
     named = [*_check_selection(scenario), *_check_learning(scenario, live=live), *of_own]
     named = named or [*_check_feedback(scenario, live=live)]
     opened = open_models(scenario)
-    mistakes = [*opened.mistakes, *named, *check_study(scenario, own)]
+    mistakes = [*opened.mistakes, *named, *check_study(scenario, own_metrics)]
     try:
         population = build_population(scenario, replicate)
     except ScenarioError as error:
@@ -73,7 +73,9 @@ def preflight(scenario: Scenario, replicate: int = 0, *, live: bool = False) -> 
     models = [opened.models[index] for index in range(len(scenario.population))]
     if unseeded := unrepeatable(scenario):
         raise ScenarioError(unseeded)
-    return PreparedFederation(scenario, population, strata(scenario, population, models), replicate, own, opened.notes)
+    return PreparedFederation(
+        scenario, population, strata(scenario, population, models), replicate, own_metrics, opened.notes
+    )
 
 
 def checked(scenario: Scenario, replicate: int = 0) -> dict[str, PreparedFederation]:
@@ -84,8 +86,8 @@ def checked(scenario: Scenario, replicate: int = 0) -> dict[str, PreparedFederat
     if not scenario.jobs:
         return {"": preflight(scenario, replicate)}
     federations, mistakes, policy = dict[str, PreparedFederation](), list[Mistake](), scenario.matching_policy
-    found = POLICIES.check(policy.kind, policy.options)
-    mistakes += [scenario.mistake(("matching", *path), message) for path, message in found]
+    findings = POLICIES.check(policy.kind, policy.options)
+    mistakes += [scenario.mistake(("matching", *path), message) for path, message in findings]
     for name in scenario.jobs:
         try:
             federations[name] = preflight(scenario.of_job(name), replicate)
@@ -113,16 +115,16 @@ def _check_selection(scenario: Scenario) -> Iterator[Mistake]:
 
 
 def _check_feedback(scenario: Scenario, *, live: bool) -> list[Mistake]:
-    """Find out whether training in step with the simulation can give the feedback that the law needs."""
+    """Find out whether training in step with the simulation can give the feedback that the rule needs."""
     from fedsim.learning import OPTIMIZERS, PROBLEMS
 
     choice, learning = scenario.server.selection, scenario.learning
     if not needs_feedback(choice):
         return []
-    law, goes = ("server", "selection"), f"selection by {choice.kind!r} goes by the losses of clients"
+    rule, goes = ("server", "selection"), f"selection by {choice.kind!r} goes by the losses of clients"
     if learning is None:
         message = f"{goes}, and the scenario has no learning to give them; or step it yourself by fedsim.live"
-        return _mistakes(scenario, (law, not live, message))
+        return _mistakes(scenario, (rule, not live, message))
     first, problem = learning.optimizers[0], learning.problem.kind
     kind = OPTIMIZERS.find(first.kind)
     source = getattr(kind, "frequency_option", None)
@@ -133,7 +135,7 @@ def _check_feedback(scenario: Scenario, *, live: bool) -> list[Mistake]:
     before = f"{goes}, those of the first optimizer, and {first.kind!r} has to know the log before it begins; put "
     return _mistakes(
         scenario,
-        (law, scenario.job, f"{goes}, which no job of several is told"),
+        (rule, scenario.job, f"{goes}, which no job of several is told"),
         (("learning", "loss_parts"), learning.loss_parts, parts),
         (("learning", "problem"), not live and not hasattr(PROBLEMS.find(problem), "losses"), silent),
         (("learning", "optimizers", 0), not live and knows, f"{before}another one first, such as fedavg"),
@@ -213,9 +215,9 @@ def notes_of(federation: PreparedFederation, job: str = "") -> list[str]:
         from fedsim.learning.private import caveats
 
         notes += [f"privacy: {each}" for each in caveats(scenario, federation.population)]
-    said = [("note", each) for each in notes]
-    said += [("note" if each.state is Grade.OK else each.state, each.text) for each in cautions.before(federation)]
-    return [f"{state}: {f'job {job!r}: ' if job else ''}{text}" for state, text in said]
+    lines = [("note", each) for each in notes]
+    lines += [("note" if each.state is Grade.OK else each.state, each.text) for each in cautions.before(federation)]
+    return [f"{state}: {f'job {job!r}: ' if job else ''}{text}" for state, text in lines]
 
 
 def _check_replays(scenario: Scenario, population: Population, opened: Opened) -> Iterator[Mistake]:
@@ -265,7 +267,7 @@ def _check_learning(scenario: Scenario, *, live: bool) -> list[Mistake]:
         (("problem",), PROBLEMS.check(learning.problem.kind, learning.problem.options)),
         *((("optimizers", i), check_optimizer(each.kind, each.options)) for i, each in enumerate(learning.optimizers)),
     ]
-    mistakes = [scenario.mistake(("learning", *at, *path), words) for at, found in checked for path, words in found]
+    mistakes = [scenario.mistake(("learning", *at, *path), words) for at, wrong in checked for path, words in wrong]
     if mistakes:
         return mistakes
     return [*([] if live else _check_data(scenario, learning)), *_check_fit(scenario, learning)]
@@ -294,7 +296,7 @@ def _check_fit(scenario: Scenario, learning: Learning) -> list[Mistake]:
     unknown = decide is not None and decide.metric.endswith(".above_optimum") and not parts
     key = "minimize" if decide is None or decide.minimize is not None else "maximize"
     without = "no run has it without learning.loss_parts: say loss_parts: true, or choose by learning.NAME.loss"
-    found = _mistakes(
+    mistakes = _mistakes(
         scenario,
         *(
             (("learning", "optimizers", index, "update_clip"), choice.update_clip is not None and whole, unclipped)
@@ -315,7 +317,7 @@ def _check_fit(scenario: Scenario, learning: Learning) -> list[Mistake]:
         (("decide", key), unknown, without),
     )
     why = "its loss has no such parts; learning.loss_parts"
-    return found + (_other_optimizers(scenario, learning, can_be_expected, why) if parts else [])
+    return mistakes + (_other_optimizers(scenario, learning, can_be_expected, why) if parts else [])
 
 
 def _check_data(scenario: Scenario, learning: Learning) -> list[Mistake]:
@@ -332,9 +334,9 @@ def _check_data(scenario: Scenario, learning: Learning) -> list[Mistake]:
     except FedsimError as error:
         if isinstance(error.__cause__, AbsentDataError):  # which is no mistake of the scenario
             return []
-        said = str(error.__cause__ or error)
-        said = said if file in said else f"{file}: {said}"
-        return [scenario.mistake(("learning", "problem", *where), said)]
+        message = str(error.__cause__ or error)
+        message = message if file in message else f"{file}: {message}"
+        return [scenario.mistake(("learning", "problem", *where), message)]
     if start is None:
         return []
     try:
@@ -354,8 +356,8 @@ def buildable(scenario: Scenario) -> int | None:
     if scenario.learning is None:
         return None
     problem, options = scenario.learning.problem, scenario.learning.problem.options
-    own = is_own(problem.kind) or any(":" in str(options.get(key, "")) for key in ("module", "loss"))
-    if own or not (scenario.learning.start or hasattr(PROBLEMS.find(problem.kind), "load")):
+    is_users = is_own(problem.kind) or any(":" in str(options.get(key, "")) for key in ("module", "loss"))
+    if is_users or not (scenario.learning.start or hasattr(PROBLEMS.find(problem.kind), "load")):
         return None
     clients = scenario.devices + (scenario.learning.held_out or 0)
     return _size(problem.kind, json.dumps(options, sort_keys=True), clients, scenario.folder)

@@ -109,10 +109,10 @@ def promises(
     scenario = as_scenario(scenario)
     privacy = _asked(scenario, noise, epsilon)
     population = preflight(scenario, live=True).population  # nothing is trained
-    own = population.separation
-    shared = [own] if separation is None else [np.full_like(own, whole("separation", each)) for each in separation]
+    usual = population.separation
+    shared = [usual] if separation is None else [np.full_like(usual, whole("separation", each)) for each in separation]
     sized = [scenario] if cohort is None else [scenario.with_values({"server.cohort": each}) for each in cohort]
-    rows, known, began = Promises(), dict[Any, Any](), time.monotonic()
+    rows, kept, began = Promises(), dict[Any, Any](), time.monotonic()
     for values in shared:
         for one in sized:
             if time.monotonic() - began > _SILENT_S:
@@ -120,7 +120,7 @@ def promises(
             changed = replace(population, separation=values)
             if mistakes := check_feasible(one, changed):
                 raise ChainError("\n".join(mistake.message for mistake in mistakes))
-            rows.append(_row(one, changed, privacy, known))
+            rows.append(_row(one, changed, privacy, kept))
     return rows
 
 
@@ -153,12 +153,12 @@ def _asked(scenario: Scenario, noise: float | None, epsilon: float | None) -> Pr
     return asked.privacy
 
 
-def _row(scenario: Scenario, population: Population, privacy: Privacy, known: dict[Any, Any]) -> Row:
-    """Return a row; `known` is what does not depend on the cohort, by what it depends on."""
+def _row(scenario: Scenario, population: Population, privacy: Privacy, kept: dict[Any, Any]) -> Row:
+    """Return a row; `kept` is what does not depend on the cohort, by what it depends on."""
     bounds = enforced_bounds(scenario, population)
-    if bounds not in known:
-        known[bounds] = guarantee(privacy, bounds)
-    promised = known[bounds]
+    if bounds not in kept:
+        kept[bounds] = guarantee(privacy, bounds)
+    promised = kept[bounds]
     std = (privacy.clip or 1.0) * promised.noise_std(privacy)
     bias = None
     if not cap_binds(scenario, population):

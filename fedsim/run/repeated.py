@@ -68,11 +68,11 @@ def small_scenario(
 def unrepeatable(scenario: Scenario) -> list[Mistake]:
     """Return a mistake for each class of the first role with classes that give something else in the second run.
 
-    Charts are drawn twice by the page, and laws of numbers are asked twice where they are checked.
+    Charts are drawn twice by the page, and distributions are asked twice where they are checked.
     """
-    own = [(path, each) for path, each in components(scenario) if is_own(each.kind)]
+    classes = [(path, each) for path, each in components(scenario) if is_own(each.kind)]
     for role, at in _ROLES.items():
-        named = [(path, each) for path, each in own if at == [key for key in path if isinstance(key, str)]]
+        named = [(path, each) for path, each in classes if at == [key for key in path if isinstance(key, str)]]
         wrong = [(path, each.kind) for path, each in named if _differs(scenario, role, each)]
         if wrong:  # what comes after it would differ too
             return [scenario.mistake(path, registry_of(role).unrepeatable(kind)) for path, kind in wrong]
@@ -88,13 +88,13 @@ def _differs(scenario: Scenario, role: str, choice: Component) -> bool:
     if role == "problem" and learning is not None:
         keys["learning"] = {"batch_size": learning.batch_size}
     written = scenario.as_written
-    own = keys | {key: written[key] for key in ("start", "population", "server") if key in written}
+    federation = keys | {key: written[key] for key in ("start", "population", "server") if key in written}
     first_own = role == "selection law" and scenario.devices <= _MOST_DEVICES
-    for each in (own, keys) if first_own else (keys, own):
+    for each in (federation, keys) if first_own else (keys, federation):
         written_out = json.dumps([named, each], default=str)
-        found = _differ(registry_of(role).find(choice.kind), role, written_out, scenario.folder)  # type: ignore[arg-type]
-        if found is not None:  # the class may fit no such federation
-            return found
+        differs = _differ(registry_of(role).find(choice.kind), role, written_out, scenario.folder)  # type: ignore[arg-type]
+        if differs is not None:  # the class may fit no such federation
+            return differs
     return False
 
 
@@ -114,15 +114,15 @@ def figures(small: Scenario) -> dict[str, str]:
     """Simulate a scenario, and return what it logs, measures and trains, by the names of the tables."""
     population = build_population(small)
     devices = strata(small, population)
-    federation = PreparedFederation(small, population, devices, own=made_metrics(small)[0])
+    federation = PreparedFederation(small, population, devices, own_metrics=made_metrics(small)[0])
     log = simulate_log(small, population, 0, None, devices, learner_of(federation))
     if small.metrics or small.learning is not None:
-        return told_of(evaluate(federation, log))
+        return as_text(evaluate(federation, log))
     ends = [0, len(population) - 1]
     table = transitions_table(small, population, ends, _WATCHED_S, devices=devices)
     return {"participations": repr(log.participations.rows()), "transitions": repr(table.rows())}
 
 
-def told_of(run: Run) -> dict[str, str]:
+def as_text(run: Run) -> dict[str, str]:
     """Return the rows of all tables of a run, and its metrics, as text."""
     return {name: repr(table.rows()) for name, table in run.tables.items()} | {"metrics": as_json(finite(run.metrics))}

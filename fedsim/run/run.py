@@ -17,10 +17,9 @@ from fedsim.common.files import hash_of, sole_writer, write_arrays, write_table,
 from fedsim.common.instants import readable_time
 from fedsim.common.json_files import as_json, finite
 from fedsim.log import fingerprint
-from fedsim.measure.facts import values_of
 from fedsim.measure.limits import Judgement, judge
 from fedsim.measure.metrics import describe, of_jobs
-from fedsim.measure.metrics.own import Own
+from fedsim.measure.metrics.own import OwnMetrics
 from fedsim.measure.shares import of_reports
 from fedsim.run.cautions import why_nothing
 from fedsim.run.files import (
@@ -80,7 +79,7 @@ class Run:
     series: Mapping[str, pl.DataFrame] = field(default_factory=dict)  # small tables, for charts and intervals
     models: Mapping[str, Floats] = field(default_factory=dict)  # what training left behind, by ``NAME.last`` ...
     manifest: Mapping[str, Any] = field(default_factory=dict)  # of its directory; empty of a run in memory alone
-    own: Sequence[Own] = ()  # the metrics of the scenario's own
+    own_metrics: Sequence[OwnMetrics] = ()  # the scenario's own
     jobs: Mapping[str, "Run"] = field(default_factory=dict)  # of several on one fleet, each as a run of its own
 
     def __repr__(self) -> str:
@@ -102,8 +101,8 @@ class Run:
     @property
     def kept(self) -> dict[str, pl.DataFrame | pl.LazyFrame]:
         """The tables that there are, by the name of their file; participations are not read."""
-        found = {name: self.log if name == "participations" else getattr(self, name) for name in (*ALWAYS, *AT_TIMES)}
-        return {name: table for name, table in found.items() if table is not None}
+        tables = {name: self.log if name == "participations" else getattr(self, name) for name in (*ALWAYS, *AT_TIMES)}
+        return {name: table for name, table in tables.items() if table is not None}
 
     @property
     def tables(self) -> dict[str, pl.DataFrame]:
@@ -113,7 +112,7 @@ class Run:
     @cached_property
     def metrics(self) -> dict[str, float]:
         """The values of the facts by their keys, NaN for none; `fedsim metrics` lists what they mean."""
-        return values_of(self.facts)
+        return dict(self.facts.select("key", pl.col("value").fill_null(math.nan)).iter_rows())
 
     def fact(self, key: str) -> dict[str, Any] | None:
         """Return the fact of a key, with its interval and what it is judged by; None where there is none."""
@@ -161,7 +160,7 @@ class Run:
     @property
     def verdict(self) -> list[Judgement]:
         """What became of the scenario's limits; those on several replicates stay unjudged."""
-        return judge(self.scenario, [self.metrics], self.own)
+        return judge(self.scenario, [self.metrics], self.own_metrics)
 
     def save(self, directory: str | Path, provenance: Provenance | None = None) -> Path:
         """Write the run directory: tables, metrics, and last the manifest, which says that all is there.
@@ -195,11 +194,11 @@ def write_run(
     provenance: Provenance,
     *,
     there: Collection[str] = frozenset(),
-    known: Mapping[str, str] = MappingProxyType({}),
+    fingerprints: Mapping[str, str] = MappingProxyType({}),
 ) -> Run:
     """Write what `Run.save` does into a folder that is ready for it; return the run with its manifest.
 
-    `there` are the names of the tables that are written already, `known` the fingerprints that are known.
+    `there` are the names of the tables that are written already, `fingerprints` those that are known.
     """
     about = about_tables(run.scenario, run.replicate)
     (folder / SERIES_FOLDER).mkdir(exist_ok=True)
@@ -211,7 +210,7 @@ def write_run(
     for name, table in run.series.items():
         write_table(folder / SERIES_FOLDER / f"{name}.parquet", table, about=about)
     files = (*[MODELS] * bool(run.models), FACTS_FILE, *(f"{SERIES_FOLDER}/{name}.parquet" for name in run.series))
-    written = with_manifest(run, provenance, known, {file: hash_of(folder / file) for file in files})
+    written = with_manifest(run, provenance, fingerprints, {file: hash_of(folder / file) for file in files})
     write_text(folder / METRICS, as_json(finite(run.metrics)))
     write_text(folder / MANIFEST, as_json(written.manifest))
     return written
@@ -220,12 +219,12 @@ def write_run(
 def with_manifest(
     run: Run,
     provenance: Provenance | None = None,
-    known: Mapping[str, str] = MappingProxyType({}),
+    fingerprints: Mapping[str, str] = MappingProxyType({}),
     sums: Mapping[str, str | None] = MappingProxyType({}),
 ) -> Run:
-    """Return the run with a manifest; `known` are the fingerprints of tables that are known, `sums` of other files."""
+    """Return the run with a manifest; `fingerprints` are those of tables that are known, `sums` of other files."""
     provenance = provenance or Provenance()
-    own_metrics = [vars(metric) for each in run.own for metric in each.metrics]
+    own_metrics = [vars(metric) for each in run.own_metrics for metric in each.metrics]
     manifest = {
         "name": run.scenario.name,
         "scenario_file": provenance.file,
@@ -237,7 +236,7 @@ def with_manifest(
         "platform": platform.platform(),
         "verdict": [judgement.as_dict() for judgement in run.verdict],
         **({"own_metrics": own_metrics} if own_metrics else {}),
-        "fingerprints": {name: known.get(name) or fingerprint(table) for name, table in run.kept.items()},
+        "fingerprints": {name: fingerprints.get(name) or fingerprint(table) for name, table in run.kept.items()},
         "command": provenance.command(),
         "wall_time_s": provenance.wall_time_s,
         "simulated_s": run.simulated_s,
@@ -259,7 +258,7 @@ def figure_lines(metrics: Mapping[str, float]) -> list[str]:
     """Return the figures to be read first, one per line: rounds, distances, waits, losses, the user's own metrics."""
     metrics = {name: value for name, value in metrics.items() if ".alone." not in name}
     if jobs := of_jobs(metrics):
-        lines = (line for name, own in jobs.items() for line in (f"job {name}:", *figure_lines(own)))
+        lines = (line for name, figures in jobs.items() for line in (f"job {name}:", *figure_lines(figures)))
         return [*lines, *figure_lines({name: x for name, x in metrics.items() if not name.startswith("job.")})]
     shown, selected = list[tuple[str, str]](), metrics.get("participation.l1_uniform", math.nan)
     for words, name, form in _FIRST:
@@ -272,12 +271,10 @@ def figure_lines(metrics: Mapping[str, float]) -> list[str]:
             shown.append(("... selections" if second else words, form.format(value)))
     for name, loss in metrics.items():
         if name.startswith("learning.") and name.endswith(".loss"):
-            settled, diverged = (
-                metrics.get(name.replace(".loss", each)) == 1.0 for each in (".converged", ".diverged")
-            )
-            optimizer = name.removeprefix("learning.").removesuffix(".loss")
+            optimizer = name.removesuffix(".loss")
+            settled, diverged = (metrics.get(f"{optimizer}.{each}") == 1.0 for each in ("converged", "diverged"))
             state = " (diverged)" if diverged else "" if settled else " (not converged)"
-            shown.append((f"loss of {optimizer}{state}", f"{loss:.6f}"))
+            shown.append((f"loss of {optimizer.removeprefix('learning.')}{state}", f"{loss:.6f}"))
     shown += [(name, f"{value:.6g}") for name, value in metrics.items() if describe(name) is None]
     return [f"{words:<42} {figure:>12}" for words, figure in shown]
 
@@ -288,18 +285,14 @@ def write_page(
     *,
     plugins: bool = False,
     tell: Callable[[str], None] = lambda _: None,
-    found: Callable[["Answer"], None] = lambda _: None,
+    answered: Callable[["Answer"], None] = lambda _: None,
 ) -> Path:
     """Write the report of a run, with the errors of `fedsim.pages.write_report`.
 
-    Charts of the scenario's own are drawn if `plugins` may run; `tell` gets a message for each that failed, and `found`
-    the answer.
+    Charts of the scenario's own are drawn if `plugins` may run; `tell` gets a message for each that failed, and
+    `answered` the answer.
     """
     from fedsim import pages
 
-    def said(answer: "Answer") -> None:
-        for failure in answer.failures:
-            tell(failure)
-        found(answer)
-
-    return pages.write_report(run if run.manifest else with_manifest(run), page, plugins=plugins, found=said)
+    kept = run if run.manifest else with_manifest(run)
+    return pages.write_report(kept, page, plugins=plugins, tell=tell, answered=answered)

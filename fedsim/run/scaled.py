@@ -54,9 +54,9 @@ def in_whole(metric: str) -> tuple[bool, bool, bool]:
 
 def sizes_in(scenario: Scenario) -> list[int]:
     """Return the sizes of the server, and those that may be chosen."""
-    own, names = [getattr(scenario.server, name) for name in scenario.server.sizes], {*scenario.server.sizes}
+    sizes, names = [getattr(scenario.server, name) for name in scenario.server.sizes], {*scenario.server.sizes}
     chosen = [each for path, values in scenario.choose.items() if path.rpartition(".")[2] in names for each in values]
-    return [each for each in (*own, *chosen) if isinstance(each, int)]
+    return [each for each in (*sizes, *chosen) if isinstance(each, int)]
 
 
 def parse_scale(text: str) -> int:
@@ -86,9 +86,7 @@ def scale_down(scenario: Scenario, factor: int) -> Scaled:
         values["records.transitions"] = [each for each in scenario.records.transitions if each < devices]
     values |= _swept(scenario, factor) | _noise(scenario, values["server"])
     if scenario.decide is not None:
-        values["decide.subject_to"] = [
-            part for each in scenario.decide.subject_to for part in _of_the_small(each, factor)
-        ]
+        values["decide.subject_to"] = [x for each in scenario.decide.subject_to for x in _of_the_small(each, factor)]
     values["name"] = f"{scenario.name} at 1/{factor}"[:200]
     smaller = scenario.with_values(values)
     return Scaled(smaller, list(_notes(scenario, smaller, factor)))
@@ -96,15 +94,15 @@ def scale_down(scenario: Scenario, factor: int) -> Scaled:
 
 def _swept(scenario: Scenario, factor: int) -> dict[str, Any]:
     """Return the sweep, and what may be chosen, with devices and cohorts divided, each value once."""
-    found = {key: copy.deepcopy(scenario.as_written.get(key)) or {} for key in ("sweep", "choose")}
-    together = found["sweep"].get("zip") or {}
-    for swept in (found["sweep"].get("grid") or {}, together, found["choose"]):
+    settings = {key: copy.deepcopy(scenario.as_written.get(key)) or {} for key in ("sweep", "choose")}
+    together = settings["sweep"].get("zip") or {}
+    for swept in (settings["sweep"].get("grid") or {}, together, settings["choose"]):
         for path, values in swept.items():
             if (parts := _divided(path, values, factor)) != values:
                 swept[path] = parts if swept is together else [x for i, x in enumerate(parts) if x not in parts[:i]]
-    for entry in found["sweep"].get("exclude") or []:
+    for entry in settings["sweep"].get("exclude") or []:
         entry |= {path: _divided(path, value, factor) for path, value in entry.items()}
-    return {key: value for key, value in found.items() if value}
+    return {key: value for key, value in settings.items() if value}
 
 
 def _noise(scenario: Scenario, sizes: dict[str, Any]) -> dict[str, Any]:
@@ -142,9 +140,8 @@ def _part(size: int, factor: int) -> int:
 
 def _kinds(scenario: Scenario) -> Iterator[tuple[KeyPath, str]]:
     """Yield what each thing about the devices is, and where that is written."""
-    return (
-        (path, each.kind) for path, each in all_in(scenario.population, ("population",)) if isinstance(each, Choice)
-    )
+    parts = all_in(scenario.population, ("population",))
+    return ((path, each.kind) for path, each in parts if isinstance(each, Choice))
 
 
 def _notes(large: Scenario, small: Scenario, factor: int) -> Iterator[str]:

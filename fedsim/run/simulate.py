@@ -88,20 +88,20 @@ def simulate(
         return measure_log(scenario)[0]
     if seed is not None:
         scenario = scenario.with_values({"seed": whole("seed", seed)})
-    with in_notebooks() if report is None else nullcontext(report) as told:
+    with in_notebooks() if report is None else nullcontext(report) as progress:
         federations, runs = checked(scenario, replicate), dict[str, Run]()
         for federation in federations.values():
             check_log_size(federation.scenario)
             buildable(federation.scenario)
         logs = {name: InMemoryLog() for name in federations}
-        for name, (ended_s, stalled) in _run(scenario, federations, logs, told).items():
+        for name, (ended_s, stalled) in _run(scenario, federations, logs, progress).items():
             logs[name].ended_s = ended_s
             if stalled is not None:
                 error = StalledError(f"job {name!r}: {stalled}") if name else stalled
                 error.log = logs[name]
                 raise error
-            runs[name] = evaluate(federations[name], logs[name], told)
-        return together(scenario, runs, replicate, told) if scenario.jobs else runs[""]
+            runs[name] = evaluate(federations[name], logs[name], progress)
+        return together(scenario, runs, replicate, progress) if scenario.jobs else runs[""]
 
 
 def measure_log(scenario: Scenario) -> tuple[Run, tuple[str, ...]]:
@@ -112,44 +112,41 @@ def measure_log(scenario: Scenario) -> tuple[Run, tuple[str, ...]]:
 
 
 def _run(
-    scenario: Scenario, federations: Mapping[str, PreparedFederation], sinks: Mapping[str, LogSink], report: Report
+    scenario: Scenario, federations: Mapping[str, PreparedFederation], sinks: Mapping[str, LogSink], progress: Report
 ) -> dict[str, tuple[float, StalledError | None]]:
     """Simulate a scenario, or its jobs, into a sink each; return when each ended (s), and its error if it stalled."""
-    progress = progress_reporter(scenario, report)
+    of_rounds = progress_reporter(scenario, progress)
     if scenario.jobs:
-        ready = {
-            name: (federation.scenario, federation.population, federation.devices)
-            for name, federation in federations.items()
-        }
-        return simulate_jobs(sinks, scenario, ready, next(iter(federations.values())).replicate, progress)
+        ready = {name: (each.scenario, each.population, each.devices) for name, each in federations.items()}
+        return simulate_jobs(sinks, scenario, ready, next(iter(federations.values())).replicate, of_rounds)
     ((name, federation),) = federations.items()
-    parts = federation.population, federation.replicate, progress, federation.devices, learner_of(federation)
+    parts = federation.population, federation.replicate, of_rounds, federation.devices, learner_of(federation)
     try:
         return {name: (simulate_into(sinks[name], Simulation(scenario, *parts)), None)}
     except StalledError as error:
         return {name: (error.ended_s, error)}
 
 
-def progress_reporter(scenario: Scenario, report: Report) -> Progress:
+def progress_reporter(scenario: Scenario, progress: Report) -> Progress:
     """Return a callback that reports the progress of a simulation: simulated time, rounds, and their pace."""
     stop = scenario.stop
     of_how_many = f" of {stop.most_rounds:,}" if stop.most_rounds < math.inf else ""
     first: tuple[int, float] | None = None
-    tenth, said = -1, 0.0
+    tenth, last = -1, 0.0
 
     def simulated(counts: Counts, now_s: float) -> None:
-        nonlocal first, tenth, said
+        nonlocal first, tenth, last
         rounds = counts.rounds
         now = time.monotonic()
         first = first or (rounds, now)
         share = stop.share(counts, now_s)
-        if int(share * 10) == tenth and now - said < _SECONDS_BETWEEN:  # the words can take longer than a round
+        if int(share * 10) == tenth and now - last < _SECONDS_BETWEEN:  # the words can take longer than a round
             return
-        tenth, said = int(share * 10), now
+        tenth, last = int(share * 10), now
         pace = (rounds - first[0]) / max(now - first[1], 1e-3)
         words = [f"{rounds:,}{of_how_many} rounds", f"{readable_time(now_s)} simulated"]
         words += [f"{pace:,.{0 if pace >= 10 else 1}f} rounds/s"] if rounds > first[0] else []
-        report("simulating", share, ", ".join(words))
+        progress("simulating", share, ", ".join(words))
 
     return simulated
 
@@ -161,10 +158,10 @@ def record(
     *,
     resume: bool = False,
     page: bool = True,
-    report: Report = silent,
+    progress: Report = silent,
     tell: _Tell = lambda _: None,
     chart_failed: _Tell | None = None,
-    found: Callable[[Any], None] = lambda _: None,
+    answered: Callable[[Any], None] = lambda _: None,
     journal_of: Callable[[Path, str], Journal] = Journal,
 ) -> Run:
     """Run a scenario into a directory, report included unless no `page` is wanted.
@@ -173,7 +170,7 @@ def record(
     files, byte for byte, as that of `Run.save` with a report, however often the run was interrupted; only the wall
     time in the manifest, which is added to the provenance, differs. With `resume` it goes on with a run of the same
     scenario that the directory holds, if it holds one. `chart_failed`, by default `tell`, gets a message for each chart
-    of the scenario's own that failed, and `found` the answer, unless the run was complete before.
+    of the scenario's own that failed, and `answered` the answer, unless the run was complete before.
 
     A `RunError` says that the directory cannot be written, another process writes to it, or the run that is to be
     resumed is another one or is damaged; an `AfterwardsError`, that something unforeseen fails after the simulation,
@@ -181,7 +178,7 @@ def record(
     """
     draw = partial(write_page, plugins=scenario.permissions.plugins, tell=chart_failed or tell)
     if scenario.log is not None:
-        return _record_log(scenario, directory, provenance, tell, partial(draw, found=found) if page else None)
+        return _record_log(scenario, directory, provenance, tell, partial(draw, answered=answered) if page else None)
     complete = resume and _found_complete(directory, scenario)
     if complete and not (directory / UNFINISHED).exists():
         tell(f"{directory} is complete: there is nothing left to do")
@@ -197,20 +194,20 @@ def record(
         if resume and _found_complete(directory, scenario):  # but for its report
             run = load(directory)
         else:
-            journals = _simulated(scenario, directory, federations, journal_of, report, tell, resume=resume)
+            journals = _simulated(scenario, directory, federations, journal_of, progress, tell, resume=resume)
             with _saying_how_to_go_on(again):
                 if scenario.jobs:
                     run = _measured_jobs(
-                        scenario, directory, federations, journals, provenance, report, draw if page else None
+                        scenario, directory, federations, journals, provenance, progress, draw if page else None
                     )
                 else:
-                    run = _measured(directory, federations[""], journals[""], report, provenance)
+                    run = _measured(directory, federations[""], journals[""], progress, provenance)
         del federations, federation  # of 10^8 devices the page needs the memory
         with _saying_how_to_go_on(again):
             if page:
-                report("drawing the report", 0.0)
-                draw(run, directory / PAGE, found=found)
-                report("drawing the report", 1.0)
+                progress("drawing the report", 0.0)
+                draw(run, directory / PAGE, answered=answered)
+                progress("drawing the report", 1.0)
         for leftover in directory.glob(".*.partial"):
             remove(leftover)  # of a run that was killed
         remove(directory / UNFINISHED)
@@ -240,22 +237,22 @@ def _simulated(
     directory: Path,
     federations: Mapping[str, PreparedFederation],
     journal_of: Callable[[Path, str], Journal],
-    report: Report,
+    progress: Report,
     tell: _Tell,
     *,
     resume: bool,
 ) -> dict[str, Journal]:
     """Simulate into a journal for each server, from where an interrupted run stands, and put their tables in place."""
-    unfinished, own = directory / UNFINISHED, identity(scenario, 0)
-    of = {name: f"{name}\n{as_json(own)}" for name in federations}
+    unfinished, ours = directory / UNFINISHED, identity(scenario, 0)
+    of = {name: f"{name}\n{as_json(ours)}" for name in federations}
     if resume and (unfinished / _BEGUN).exists():
-        check_identity(directory, unfinished / _BEGUN, own)
+        check_identity(directory, unfinished / _BEGUN, ours)
         if not scenario.jobs and not (unfinished / STATE).exists():
             tell("the interrupted run had not kept a state yet: beginning anew")
     else:
         open_run_directory(directory)
     journals = {name: journal_of(unfinished / name, of[name]) for name in federations}
-    write_text(unfinished / _BEGUN, as_json(own))
+    write_text(unfinished / _BEGUN, as_json(ours))
     if all(journal.ended_s is not None for journal in journals.values()):
         tell("the simulation is over and is kept; it is measured anew")
         for name, journal in journals.items():
@@ -269,7 +266,7 @@ def _simulated(
     if state is not None:
         tell(f"going on at round {int(state['number']):,}")
     with nullcontext() if state is None else _blaming(journals[""].file):
-        over = _run(scenario, federations, journals, report)
+        over = _run(scenario, federations, journals, progress)
     for name, (ended_s, error) in over.items():
         about = about_tables(federations[name].scenario, 0)
         journals[name].close(_folder(directory, name), ended_s, str(error or ""), about)
@@ -288,16 +285,20 @@ def _blaming(state: Path) -> Iterator[None]:
 
 
 def _measured(
-    folder: Path, federation: PreparedFederation, journal: Journal, report: Report, provenance: Provenance | None = None
+    folder: Path,
+    federation: PreparedFederation,
+    journal: Journal,
+    progress: Report,
+    provenance: Provenance | None = None,
 ) -> Run:
     """Measure and train one server, and write its run directory; of one job among several nothing else is told."""
     log = StoredLog(folder, journal.ended_s or 0.0)
-    known = Fingerprint(log.participations.collect_schema())
+    fingerprint = Fingerprint(log.participations.collect_schema())
     checkpoint = journal.file.with_name(_TRAINING), journal.log
-    run = evaluate(federation, log, report, known.add, checkpoint)
+    run = evaluate(federation, log, progress, fingerprint.add, checkpoint)
     origin = Provenance() if provenance is None else replace(provenance, wall_time_s=round(journal.wall_s, 3))
     origin = replace(origin, stalled=journal.stalled)
-    return write_run(run, folder, origin, there=TABLES, known={"participations": known.hexdigest()})
+    return write_run(run, folder, origin, there=TABLES, fingerprints={"participations": fingerprint.hexdigest()})
 
 
 def _measured_jobs(
@@ -306,16 +307,16 @@ def _measured_jobs(
     federations: Mapping[str, PreparedFederation],
     journals: Mapping[str, Journal],
     provenance: Provenance,
-    report: Report,
+    progress: Report,
     draw: Callable[[Run, Path], object] | None,
 ) -> Run:
     """Measure and train several jobs: write a run directory for each with its page, and above these all tables."""
     runs = dict[str, Run]()
     for name, federation in federations.items():
-        runs[name] = _measured(_folder(directory, name), federation, journals[name], report)
+        runs[name] = _measured(_folder(directory, name), federation, journals[name], progress)
         if draw is not None:
             draw(runs[name], _folder(directory, name) / PAGE)
-    whole, path = together(scenario, runs, 0, report), directory / "participations.parquet"
+    whole, path = together(scenario, runs, 0, progress), directory / "participations.parquet"
     write_lazily(path, whole.log.lazy(), about_tables(scenario, 0))
     stalled = "; ".join(f"job {name!r}: {each.stalled}" for name, each in journals.items() if each.stalled)
     wall_s = round(max(each.wall_s for each in journals.values()), 3)

@@ -94,7 +94,7 @@ class Training:
 
     def train(
         self,
-        report: Report,
+        progress: Report,
         shares: Floats,
         frequency: Floats,
         pi: Floats | None,
@@ -108,16 +108,15 @@ class Training:
         federation, learning, log = self._federation, self._learning, self._log
         scenario, population, replicate = federation.scenario, federation.population, federation.replicate
         work = _work(scenario, learning, population, available)
-        problem = work.problem
-        draws = stream(scenario.own_seed, replicate, Purpose.OPTIMIZER)
+        problem, draws = work.problem, stream(scenario.own_seed, replicate, Purpose.OPTIMIZER)
         foreseen = cache(lambda: by_weights(scenario, population, log.rounds, replicate)(population.weight).shares)
         steps = work.steps_of(np.arange(len(population)))
         plain = {each.label: _build(each, pi, frequency, shares, foreseen, steps) for each in learning.optimizers}
         names = [*map(metric_part, population.group_names)]
-        own = _with_privacy(scenario, learning, plain, noise=_noise(federation))
+        optimizers = _with_privacy(scenario, learning, plain, noise=_noise(federation))
         lengths = {each.label: each.local_step_size for each in learning.optimizers if each.local_step_size is not None}
         cohorts = self._reading.cohorts(log.participations)
-        courses = [Course(cohorts, own, draws, lengths, _start(scenario, learning))]
+        courses = [Course(cohorts, optimizers, draws, lengths, _start(scenario, learning))]
         reference = None
         if learning.reference == "uniform":
             reference = learning.optimizers[0].label + _REFERENCE_SUFFIX
@@ -129,51 +128,50 @@ class Training:
         above = learning.target_above_optimum
         target = learning.target_loss if above is None else _least(problem) + above
         if learning.stop_at_target and target is not None:
-            courses = _until(target, courses, work, learning, report)
+            courses = _until(target, courses, work, learning, progress)
         cohorts = courses[0].cohorts
-        trained = _replayed(courses, work, learning, report, checkpoint=self._checkpoint)
+        trained = _replayed(courses, work, learning, progress, checkpoint=self._checkpoint)
         quieter = trained.pop() if learning.loss_parts else None
-        table, self.models = pl.concat([part.table for part in trained]), models_of(trained[0].ends)
-        metrics = summarise(table) | _needs(own, problem.dimension, cohorts)
-        for name, private in _private(own).items():
+        ends = trained[0].ends
+        table, self.models = pl.concat([part.table for part in trained]), models_of(ends)
+        metrics = summarise(table) | _needs(optimizers, problem.dimension, cohorts)
+        for name, private in _private(optimizers).items():
             metrics[f"learning.{name}.dropped_updates"] = float(len(private.not_finite))
             metrics |= {f"learning.{name}.clip": each for each in private.clips[-1:]}
         if quieter is not None:
-            metrics |= _loss_parts(problem, metrics, summarise(quieter.table), list(own))
-        metrics |= _excess("loss", metrics, own, reference)
+            metrics |= _loss_parts(problem, metrics, summarise(quieter.table), list(optimizers))
+        metrics |= _excess("loss", metrics, optimizers, reference)
         for part in trained:
             metrics |= _of_models(problem, part)
-        metrics |= who_pays(problem, trained[0].ends, shares, population.group, names)
-        metrics |= generalisation(problem, trained[0].ends, population.group, names)
-        metrics |= _excess("average_loss", metrics, own, reference)
+        metrics |= who_pays(problem, ends, shares, population.group, names)
+        metrics |= generalisation(problem, ends, population.group, names)
+        metrics |= _excess("average_loss", metrics, optimizers, reference)
         if self._spent is not None and target is not None:
-            sent = {name: metrics[f"learning.{name}.sent_mb"] for name in own if f"learning.{name}.sent_mb" in metrics}
+            sent = {name: metrics[key] for name in optimizers if (key := f"learning.{name}.sent_mb") in metrics}
             metrics |= to_target(trained[0].table, self._spent, target, sent, cohorts)
-        end = max(0, len(cohorts) - 1)
-        last = {name: length(end) for name, length in lengths.items()}
-        known, alpha = frequency if pi is None else pi, work.step_size(end)
-        metrics |= biases(
-            problem, own, trained[0].ends, known, local_steps=work.each_takes, step_size=alpha, own_step_sizes=last
-        )
+        last = max(0, len(cohorts) - 1)
+        how: dict[str, Any] = {"local_steps": work.each_takes, "step_size": work.step_size(last)}
+        how |= {"own_step_sizes": {name: length(last) for name, length in lengths.items()}}
+        metrics |= biases(problem, optimizers, ends, frequency if pi is None else pi, **how)
         if learning.target_above_optimum is not None and isinstance(problem, Solvable):
             optimum = _solved(problem)
-            for name, found in trained[0].ends.items():
-                metrics[f"learning.{name}.bias"] = float(np.linalg.norm(found.average - optimum))
+            for name, models in ends.items():
+                metrics[f"learning.{name}.bias"] = float(np.linalg.norm(models.average - optimum))
         return table, metrics
 
-    def _reference(self, name: str, own: Course, steps: Ints) -> Course:
+    def _reference(self, name: str, course: Course, steps: Ints) -> Course:
         """Return the course over the twin of a run, for the first optimizer under this name."""
         first, clients = self._learning.optimizers[0], len(self._federation.population)
         even = np.full(clients, 1.0 / clients)
-        lengths = {name: own.step_sizes[first.label]} if first.label in own.step_sizes else {}
+        lengths = {name: course.step_sizes[first.label]} if first.label in course.step_sizes else {}
         optimizers = {name: _build(first, even, even, even, lambda: even, steps)}
         buffer, participations = self._federation.scenario.server.buffer, self._temporary.participations()
         cohorts = Cohorts.read(self._log.rounds, participations, clients, buffer)
-        return Course(cohorts, optimizers, own.draws, lengths, own.start)
+        return Course(cohorts, optimizers, course.draws, lengths, course.start)
 
 
 def _until(
-    target: float, courses: Sequence[Course], work: LocalWork, learning: Learning, report: Report
+    target: float, courses: Sequence[Course], work: LocalWork, learning: Learning, progress: Report
 ) -> list[Course]:
     """Return courses that end with the round in which the last optimizer of the first one has reached a target.
 
@@ -181,7 +179,7 @@ def _until(
     reaches it, they go on to their ends.
     """
     first = replace(courses[0], optimizers=deepcopy(courses[0].optimizers))  # which count what they did
-    (tried,) = _replayed([first], work, learning, report, "training until the target", until=target)
+    (tried,) = _replayed([first], work, learning, progress, "training until the target", until=target)
     reached = tried.table.filter(pl.col("round") >= 0, pl.col("loss") <= target).group_by("optimizer").first()["round"]
     if len(reached) < len(first.optimizers):
         return list(courses)
@@ -194,7 +192,7 @@ def _replayed(
     courses: Sequence[Course],
     work: LocalWork,
     learning: Learning,
-    report: Report,
+    progress: Report,
     what: str = "training",
     checkpoint: Checkpoint | None = None,
     until: float = -np.inf,
@@ -202,16 +200,16 @@ def _replayed(
     """Train the optimizers of courses, and report how much of the longest is done."""
     longest = max(len(course.cohorts) for course in courses)
 
-    def progress(done: int) -> None:
+    def look(done: int) -> None:
         if done % 64 == 0 or done == longest or not done & (done - 1):  # the first ones tell the pace of a pilot
-            report(what, done / longest)
+            progress(what, done / longest)
 
     return replay_together(
         courses,
         work,
         evaluate_every=learning.evaluate_every,
-        progress=progress,
-        announce=lambda said: report(said, 0.0),
+        progress=look,
+        announce=lambda text: progress(text, 0.0),
         checkpoint=checkpoint,
         until=until,
     )
@@ -221,11 +219,11 @@ def _needs(optimizers: Mapping[str, Optimizer], dimension: int, cohorts: Cohorts
     """Return what each optimizer that tells its `Footprint` keeps and sends, in MB with numbers of 4 bytes."""
     metrics, model = dict[str, float](), 4e-6 * dimension
     for name, optimizer in optimizers.items():
-        if (own := getattr(optimizer, "footprint", None)) is not None:
-            at_server = 1 + own.server + own.per_participant * cohorts.participants
+        if (footprint := getattr(optimizer, "footprint", None)) is not None:
+            at_server = 1 + footprint.server + footprint.per_participant * cohorts.participants
             metrics[f"learning.{name}.server_mb"] = model * at_server
-            metrics[f"learning.{name}.client_mb"] = model * own.client
-            metrics[f"learning.{name}.sent_mb"] = model * own.sent * float(cohorts.counts.sum())
+            metrics[f"learning.{name}.client_mb"] = model * footprint.client
+            metrics[f"learning.{name}.sent_mb"] = model * footprint.sent * float(cohorts.counts.sum())
     return metrics
 
 
@@ -313,8 +311,8 @@ def _with_privacy(
             clip, divisor = clipping
             assert scenario.privacy is not None
             adaptive, secret = scenario.privacy.adaptive_clip, scenario.privacy.amplification != "none"
-            own = noise if noise is None or adaptive else replace(noise, scale=clip * noise.scale)
-            private = partial(Private, clip=clip, divisor=divisor, noise=own, adaptive=adaptive, steps_alone=secret)
+            scaled = noise if noise is None or adaptive else replace(noise, scale=clip * noise.scale)
+            private = partial(Private, clip=clip, divisor=divisor, noise=scaled, adaptive=adaptive, steps_alone=secret)
             made[choice.label] = with_privacy(private, plain[choice.label])
     return made
 
@@ -358,13 +356,13 @@ def _quieter(
     made = {name + _QUIET: optimizer for name, optimizer in quiet.items()}
     for choice in learning.optimizers:
         clip, divisor = _clipping(scenario, choice) or (None, None)
-        own = work if choice.local_step_size is None else replace(work, step_size=choice.local_step_size)
-        made[choice.label + _EXPECTED] = expected_optimizer(plain[choice.label], own, frequency, clip, divisor)
+        local = work if choice.local_step_size is None else replace(work, step_size=choice.local_step_size)
+        made[choice.label + _EXPECTED] = expected_optimizer(plain[choice.label], local, frequency, clip, divisor)
     return made
 
 
 def _loss_parts(
-    problem: Problem, found: Mapping[str, float], quieter: Mapping[str, float], names: Iterable[str]
+    problem: Problem, losses: Mapping[str, float], quieter: Mapping[str, float], names: Iterable[str]
 ) -> dict[str, float]:
     """Return the loss of each optimizer above the optimum, and its three parts, which sum to it.
 
@@ -373,7 +371,7 @@ def _loss_parts(
     """
     least, metrics = _least(problem), dict[str, float]()
     for name in names:
-        total = found[f"learning.{name}.loss"]
+        total = losses[f"learning.{name}.loss"]
         quiet, mean = (quieter[f"learning.{name}{suffix}.loss"] for suffix in (_QUIET, _EXPECTED))
         parts = {
             "above_optimum": total - least,
@@ -393,10 +391,10 @@ def _build(
     predicted: Callable[[], Floats],
     steps: Ints | None = None,
 ) -> Optimizer:
-    known: dict[str, Any] = {"pi": pi, "frequency": frequency, "shares": shares, "predicted": predicted}
-    known["local_steps"] = steps
+    given: dict[str, Any] = {"pi": pi, "frequency": frequency, "shares": shares, "predicted": predicted}
+    given["local_steps"] = steps
     try:
-        return build_optimizer(choice.kind, choice.options, **known)
+        return build_optimizer(choice.kind, choice.options, **given)
     except LearningError as error:
         raise LearningError(f"learning.optimizers, {choice.label!r}: {error}") from None
 
@@ -420,8 +418,8 @@ def _excess(loss: str, metrics: Mapping[str, float], names: Iterable[str], refer
     uniform, excess = metrics.get(f"learning.{reference}.{loss}"), loss.replace("loss", "excess_loss")
     if uniform is None:
         return {}
-    found = {name: metrics.get(f"learning.{name}.{loss}") for name in names}
-    return {f"learning.{name}.{excess}": own - uniform for name, own in found.items() if own is not None}
+    values = {name: metrics.get(f"learning.{name}.{loss}") for name in names}
+    return {f"learning.{name}.{excess}": value - uniform for name, value in values.items() if value is not None}
 
 
 def _evaluate(problem: Problem, model: Floats) -> Mapping[str, float]:
@@ -471,11 +469,11 @@ def to_target(
     figures, reports = dict[str, float](), np.cumsum(cohorts.counts)
     for name in learning["optimizer"].unique(maintain_order=True):
         reached = learning.filter((pl.col("optimizer") == name) & (pl.col("round") >= 0) & (pl.col("loss") <= target))
-        found = dict.fromkeys(("time", "rounds", "device_hours", *(["sent_mb"] if name in sent else [])), np.nan)
+        costs = dict.fromkeys(("time", "rounds", "device_hours", *(["sent_mb"] if name in sent else [])), np.nan)
         if len(reached):
             closed_s, number = float(reached["closed_s"][0]), int(reached["round"][0])
-            found |= {"time": closed_s, "rounds": number + 1.0, "device_hours": spent.until(closed_s) / HOUR_S}
+            costs |= {"time": closed_s, "rounds": number + 1.0, "device_hours": spent.until(closed_s) / HOUR_S}
             if name in sent:
-                found["sent_mb"] = sent[name] * float(reports[np.searchsorted(cohorts.rounds, number)] / reports[-1])
-        figures |= {f"learning.{name}.{figure}_to_target": value for figure, value in found.items()}
+                costs["sent_mb"] = sent[name] * float(reports[np.searchsorted(cohorts.rounds, number)] / reports[-1])
+        figures |= {f"learning.{name}.{figure}_to_target": value for figure, value in costs.items()}
     return figures

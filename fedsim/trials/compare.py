@@ -81,8 +81,8 @@ def compare(a: str | Path | Run, b: str | Path | Run, *, confidence: float = 0.9
     metrics = differences(trials, [(row, row + count) for row in range(count)], confidence=confidence)
     if metrics.is_empty():
         raise RunError(f"{one.name} and {other.name} have no figure in common")
-    known = [(side.name, side.facts.drop_nulls("fact").select("fact", "value")) for side in (one, other)]
-    nothing = tuple(f"{name}: {why}" for name, own in known if (why := why_nothing(dict(own.iter_rows()))))
+    figures = [(side.name, side.facts.drop_nulls("fact").select("fact", "value")) for side in (one, other)]
+    nothing = tuple(f"{name}: {why}" for name, facts in figures if (why := why_nothing(dict(facts.iter_rows()))))
     metrics = metrics.drop([name for name in trials.swept if name not in one.swept])
     return Comparison(configuration, trials, sides, metrics, notes, nothing)
 
@@ -101,8 +101,8 @@ def _beside(one: Trials, other: Trials, apart: Sequence[Change]) -> tuple[Trials
     halves = both.with_columns(setting=-1 - pl.col("ours")), both
     sides = list[Trials]()
     for place, side in enumerate((one, other)):
-        own = {path: pl.lit(json.dumps(pair[place])) for path, *pair in apart if path not in other.swept}
-        settings = halves[place].select("setting", pl.lit("AB"[place]).alias(SIDE), *other.swept, **own)
+        changed = {path: pl.lit(json.dumps(pair[place])) for path, *pair in apart if path not in other.swept}
+        settings = halves[place].select("setting", pl.lit("AB"[place]).alias(SIDE), *other.swept, **changed)
         facts = side.facts if place else side.facts.with_columns(setting=-1 - pl.col("setting"))
         facts = facts.join(settings.select("setting"), on="setting", how="semi", maintain_order="left")
         sides.append(replace(side, parameters=(SIDE, *other.parameters), settings=settings, facts=facts))
@@ -124,15 +124,15 @@ def _keys(trials: Trials, parameters: Sequence[str]) -> list[str]:
 
 
 def _missed_by(side: Trials) -> tuple[Missed, ...]:
-    found = list[Missed]()
+    limits = list[Missed]()
     for limit in side.scenario.expect:
         condition = parse_condition(limit.check)
-        own = misses(side, condition) if limit.over == "every" else []
-        if missed := sum(each.missed for each in own):
-            worst = min((each.worst for each in own if each.worst is not None), key=condition.margin, default=None)
-            runs = sum(each.runs for each in own)
-            found.append(Missed(limit.check, limit.severity, missed, runs, worst))
-    return tuple(found)
+        outcomes = misses(side, condition) if limit.over == "every" else []
+        if missed := sum(each.missed for each in outcomes):
+            worst = min((each.worst for each in outcomes if each.worst is not None), key=condition.margin, default=None)
+            runs = sum(each.runs for each in outcomes)
+            limits.append(Missed(limit.check, limit.severity, missed, runs, worst))
+    return tuple(limits)
 
 
 def _read_side(name: str | Path | Run) -> Trials:
@@ -152,12 +152,11 @@ def _read_side(name: str | Path | Run) -> Trials:
 
 def _point(trials: Trials, folder: str, text: str) -> Trials:
     """Return one setting of a sweep, as the only one of trials whose scenario has its values."""
-    known = [entry["point"] for entry in trials.meta["points"]]
-    if not (text.isdecimal() and len(text) < 10) or int(text) not in known:
-        raise RunError(f"{folder} has no point {text!r}; its points are {known[0]} to {known[-1]}")
-    values = next(entry["values"] for entry in trials.meta["points"] if entry["point"] == int(text))
+    points = {entry["point"]: entry["values"] for entry in trials.meta["points"]}
+    if not (text.isdecimal() and len(text) < 10) or int(text) not in points:
+        raise RunError(f"{folder} has no point {text!r}; its points are {min(points)} to {max(points)}")
     try:
-        scenario = trials.scenario.with_values({"sweep": None, **values}).model_dump(mode="json")
+        scenario = trials.scenario.with_values({"sweep": None, **points[int(text)]}).model_dump(mode="json")
     except ScenarioError as error:
         raise RunError(f"{folder}: its point {text} cannot be read: {error.mistakes[0]}") from None
     kept, meta = pl.col("setting") == int(text), {**trials.meta, "scenario": scenario}

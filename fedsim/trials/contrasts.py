@@ -121,7 +121,7 @@ class Contrasts:
         """Whether nothing is tested, so that one sentence says it of all."""
         return Standing.UNTESTED in self.states and not {Standing.DIFFERS, Standing.TIED, Standing.FEW} & {*self.states}
 
-    def said(self, row: int) -> Standing | None:
+    def standing(self, row: int) -> Standing | None:
         """Return how a setting stands; None where that need not be said of each, since nothing is tested."""
         state = self.states[row]
         return None if state is Standing.NO_VALUE or (state is Standing.UNTESTED and self.untested) else state
@@ -138,20 +138,20 @@ class Contrasts:
 
 def interval(values: Floats) -> Interval:
     """Return the means of values, (settings, seeds), and their intervals."""
-    known = np.isfinite(values)
-    number = known.sum(axis=-1)
-    mean = np.where(known, values, 0.0).sum(axis=-1) / np.maximum(number, 1)
+    finite = np.isfinite(values)
+    number = finite.sum(axis=-1)
+    mean = np.where(finite, values, 0.0).sum(axis=-1) / np.maximum(number, 1)
     half = student_quantile(np.maximum(number, 2), CONFIDENCE) * _error(values, mean, number)[0]
     return Interval(np.where(number > 0, mean, np.nan), half)
 
 
 def scale_of(values: Floats) -> tuple[str, float]:
     """Return the scale on which settings' values, (settings, seeds), are tested, "" for their own, and its unit."""
-    known = np.where(np.isfinite(values), values, np.nan)
-    known = known[~np.isnan(known).all(axis=-1)]
-    size, low = np.abs(known), np.min(known, where=~np.isnan(known), initial=np.inf)
+    finite = np.where(np.isfinite(values), values, np.nan)
+    finite = finite[~np.isnan(finite).all(axis=-1)]
+    size, low = np.abs(finite), np.min(finite, where=~np.isnan(finite), initial=np.inf)
     if low > 0:
-        far = known.size > 0 and (np.nanmax(known, axis=-1) > FAR * np.nanmin(known, axis=-1)).any()
+        far = finite.size > 0 and (np.nanmax(finite, axis=-1) > FAR * np.nanmin(finite, axis=-1)).any()
         return "logarithms" if far else "", 1.0
     number, most = (~np.isnan(size)).sum(axis=-1), float(np.nanmax(size))
     middle = np.take_along_axis(np.sort(size, axis=-1), (number[:, None] - 1) // 2, axis=-1)
@@ -172,18 +172,18 @@ def paired(one: Floats, other: Floats | float, errors: Floats | None = None, tes
     `tested` are the same differences on the scale on which they are tested; by default that of the values.
     """
     apart = one - other
-    known = np.isfinite(apart)
-    seeds = known.sum(axis=-1)
+    finite = np.isfinite(apart)
+    seeds = finite.sum(axis=-1)
     divisor = np.maximum(seeds, 1)
-    mean = np.where(known, apart, 0.0).sum(axis=-1) / divisor
+    mean = np.where(finite, apart, 0.0).sum(axis=-1) / divisor
     error, exact = _error(apart, mean, seeds)
-    size = np.abs(np.where(known, one, 0.0)).sum(axis=-1) / divisor
+    size = np.abs(np.where(finite, one, 0.0)).sum(axis=-1) / divisor
     mean = np.where(np.abs(mean) > _ROUNDING * np.maximum(size, 1e-300), mean, 0.0)
-    exact &= _plain(np.broadcast_to(one, apart.shape), known) & (seeds > 1)
+    exact &= _plain(np.broadcast_to(one, apart.shape), finite) & (seeds > 1)
     p = _p_of_t(mean, error, seeds)
     if tested is not None:
-        middle = np.where(known, tested, 0.0).sum(axis=-1) / divisor
-        p = _p_of_t(middle, _error(np.where(known, tested, np.nan), middle, seeds)[0], seeds)
+        middle = np.where(finite, tested, 0.0).sum(axis=-1) / divisor
+        p = _p_of_t(middle, _error(np.where(finite, tested, np.nan), middle, seeds)[0], seeds)
         p = np.where(np.isfinite(p) & (middle * mean < 0), 1.0, p)
     p = np.where(exact, np.where(mean == 0, 1.0, 0.0), p)
     error = np.where(exact, 0.0, error)
@@ -197,17 +197,17 @@ def paired(one: Floats, other: Floats | float, errors: Floats | None = None, tes
 
 def _error(apart: Floats, mean: Floats, seeds: Ints) -> tuple[Floats, Bools]:
     """Return the standard error of a mean over seeds, NaN with fewer than two; and whether rounding is all of it."""
-    known = np.isfinite(apart)
-    square = np.where(known, (apart - mean[..., None]) ** 2, 0.0).sum(axis=-1)
+    finite = np.isfinite(apart)
+    square = np.where(finite, (apart - mean[..., None]) ** 2, 0.0).sum(axis=-1)
     error = np.sqrt(square / np.maximum(seeds - 1, 1) / np.maximum(seeds, 1))
-    largest = np.where(known, np.abs(apart), 0.0).max(axis=-1, initial=0.0)
+    largest = np.where(finite, np.abs(apart), 0.0).max(axis=-1, initial=0.0)
     constant = error <= _ROUNDING * np.maximum(largest, 1e-300)
     return np.where(seeds > 1, np.where(constant, 0.0, error), np.nan), constant
 
 
-def _plain(values: Floats, known: Bools) -> Bools:
+def _plain(values: Floats, finite: Bools) -> Bools:
     """Say which rows have one value, or three and more: of two values, the same differences of others may be chance."""
-    steps = np.diff(np.sort(np.where(known, values, np.nan), axis=-1), axis=-1)
+    steps = np.diff(np.sort(np.where(finite, values, np.nan), axis=-1), axis=-1)
     return np.asarray((steps > 0).sum(axis=-1) != 1)
 
 
@@ -248,8 +248,8 @@ def contrasts(
         Of all tests together, and of losing the best: less than 5 % where there are several looks, as `spent` says.
     """
     values, errors = trials.samples(fact), trials.errors(fact)
-    own = {"less_is_better": less_is_better, "reference": reference, "eligible": eligible, "level": level}
-    return contrasts_of(values, errors=errors, **own)  # type: ignore[arg-type]
+    options = {"less_is_better": less_is_better, "reference": reference, "eligible": eligible, "level": level}
+    return contrasts_of(values, errors=errors, **options)  # type: ignore[arg-type]
 
 
 def contrasts_of(
@@ -278,29 +278,29 @@ def contrasts_of(
         both = None if errors is None else np.hypot(errors[one], errors[other])
         return paired(values[one], values[other], both, on_scale[one] - on_scale[other] if scale else None)
 
-    found = paired(values, np.nan) if at is None else less(slice(None), at)
+    pairs = paired(values, np.nan) if at is None else less(slice(None), at)
     asked = np.isin(np.arange(count), rows[rows != at])
-    p = np.where(asked & ~found.exact, found.p, np.nan)
+    p = np.where(asked & ~pairs.exact, pairs.p, np.nan)
     tests = int(np.isfinite(p).sum())
-    beaten = asked & _worse(sign * found.mean, found.p, level / max(2, count - 1))
+    beaten = asked & _worse(sign * pairs.mean, pairs.p, level / max(2, count - 1))
     if reference is not None or len(rows) < 3:
-        own = holm_levels(p, level)
+        levels = holm_levels(p, level)
     elif at is None or len(rows) > _ALL_PAIRS:
         tests = len(rows) * (len(rows) - 1) // 2
-        own = np.where(np.isfinite(p), np.float64(level / tests), np.nan)
+        levels = np.where(np.isfinite(p), np.float64(level / tests), np.nan)
     else:
-        own, tests, beaten = _all_pairs(less, rows, at, sign, count, level)
+        levels, tests, beaten = _all_pairs(less, rows, at, sign, count, level)
     may_be_best = np.isin(np.arange(count), rows) & ~beaten
-    of_each = (found.mean, found.half, found.p, found.exact, (), may_be_best, found.seeds)
-    return _judged(Contrasts(less_is_better, mean, margin, order, at, *of_each, tests, scale), own, tests)
+    of_each = (pairs.mean, pairs.half, pairs.p, pairs.exact, (), may_be_best, pairs.seeds)
+    return _judged(Contrasts(less_is_better, mean, margin, order, at, *of_each, tests, scale), levels, tests)
 
 
 def _judged(compared: Contrasts, levels: Floats, tests: int) -> Contrasts:
     """Judge each setting at its level, (settings,), NaN where nothing is tested."""
     few = _too_few(compared.seeds, levels)
     if compared.scale and compared.reference is not None:  # what differs by outliers alone is not tied
-        size, own = np.abs(compared.mean), abs(float(compared.mean[compared.reference]))
-        few |= (size > FAR * own) | (own > FAR * size)
+        size, base = np.abs(compared.mean), abs(float(compared.mean[compared.reference]))
+        few |= (size > FAR * base) | (base > FAR * size)
     states = [Standing.NO_VALUE] * len(levels)
     for row in compared.order.tolist():
         if compared.exact[row]:
@@ -326,17 +326,17 @@ def _all_pairs(
         before = rows[:place]
         if not place:
             continue
-        found, over = less(before, row), level / max(2, count - 1)
-        beaten[before] |= _worse(sign * found.mean, found.p, over)
-        beaten[row] |= bool(_worse(-sign * found.mean, found.p, over).any())
-        ps.append(np.where(found.exact, np.nan, found.p))
+        pairs, over = less(before, row), level / max(2, count - 1)
+        beaten[before] |= _worse(sign * pairs.mean, pairs.p, over)
+        beaten[row] |= bool(_worse(-sign * pairs.mean, pairs.p, over).any())
+        ps.append(np.where(pairs.exact, np.nan, pairs.p))
         firsts.append(before)
         seconds.append(np.full(place, row))
     p, first, second = np.concatenate(ps), np.concatenate(firsts), np.concatenate(seconds)
-    levels, own = holm_levels(p, level), np.full(count, np.nan)
+    levels, beside = holm_levels(p, level), np.full(count, np.nan)
     with_best = (first == at) | (second == at)
-    own[np.where(first == at, second, first)[with_best]] = levels[with_best]
-    return own, int(np.isfinite(p).sum()), beaten
+    beside[np.where(first == at, second, first)[with_best]] = levels[with_best]
+    return beside, int(np.isfinite(p).sum()), beaten
 
 
 def _worse(apart: Floats, p: Floats, level: float) -> Bools:
@@ -345,29 +345,24 @@ def _worse(apart: Floats, p: Floats, level: float) -> Bools:
 
 def _too_few(seeds: Ints, level: Floats) -> Bools:
     """Say where a difference of three of its standard deviations, the same sign in all seeds, would not show."""
-    known = np.isfinite(level) & (seeds > 1)
-    level = np.where(known, level, LEVEL)
+    testable = np.isfinite(level) & (seeds > 1)
+    level = np.where(testable, level, LEVEL)
     needed = student_quantile(np.maximum(seeds, 2), 1 - level) / np.sqrt(np.maximum(seeds, 1))
-    return np.asarray(known & (needed > _VISIBLE))
+    return np.asarray(testable & (needed > _VISIBLE))
 
 
-def tested_together(found: Sequence[Contrasts]) -> tuple[Contrasts, ...]:
+def tested_together(comparisons: Sequence[Contrasts]) -> tuple[Contrasts, ...]:
     """Judge comparisons with references that were fixed beforehand as one family."""
-    asked = [np.setdiff1d(each.order, [each.reference]) for each in found]
-    p = [np.where(each.exact, np.nan, each.p)[rows] for each, rows in zip(found, asked, strict=True)]
-    own = holm_levels(np.concatenate(p), LEVEL) if p else np.empty(0)
-    tests, first, judged = int(np.isfinite(own).sum()), 0, list[Contrasts]()
-    for each, rows in zip(found, asked, strict=True):
+    asked = [np.setdiff1d(each.order, [each.reference]) for each in comparisons]
+    p = [np.where(each.exact, np.nan, each.p)[rows] for each, rows in zip(comparisons, asked, strict=True)]
+    together = holm_levels(np.concatenate(p), LEVEL) if p else np.empty(0)
+    tests, first, judged = int(np.isfinite(together).sum()), 0, list[Contrasts]()
+    for each, rows in zip(comparisons, asked, strict=True):
         levels = np.full(len(each.p), np.nan)
-        levels[rows] = own[first : first + len(rows)]
+        levels[rows] = together[first : first + len(rows)]
         first += len(rows)
         judged.append(_judged(each, levels, tests))
     return tuple(judged)
-
-
-def rejected(p: Floats) -> Bools:
-    """Say which of several hypotheses are rejected at 5 % together (Holm 1979), by their p values; NaN is never."""
-    return p <= holm_levels(p, LEVEL)
 
 
 def spent(looks: Sequence[int]) -> Floats:
@@ -417,16 +412,16 @@ def differences(
         values = trials.as_measured(fact)
         one, other = values[second], values[first]
         both = np.where(np.isfinite(one + other), 1.0, np.nan)
-        found = paired(one, other)
-        half = found.error * student_quantile(np.maximum(found.seeds, 2), confidence)
+        apart = paired(one, other)
+        half = apart.error * student_quantile(np.maximum(apart.seeds, 2), confidence)
         columns = {
-            "seeds": found.seeds.astype(np.int64),
+            "seeds": apart.seeds.astype(np.int64),
             "baseline_mean": interval(other * both).mean,
             "mean": interval(one * both).mean,
-            "difference": found.mean,
-            "standard_error": found.error,
-            "low": found.mean - half,
-            "high": found.mean + half,
+            "difference": apart.mean,
+            "standard_error": apart.error,
+            "low": apart.mean - half,
+            "high": apart.mean + half,
         }
         table = pl.DataFrame(columns).with_columns(pl.col(pl.Float64).fill_nan(None))
         parts.append(settings.with_columns(metric=pl.lit(fact)).hstack(table).filter(pl.col("seeds") > 0))

@@ -116,7 +116,7 @@ def decide(
     retries: int = 2,
     timeout: float | None = None,
     provenance: Provenance | None = None,
-    report: Report = silent,
+    progress: Report = silent,
     tell: _Tell = lambda _: None,
     job: Callable[[Task], RunOutcome] = work,
     until: float = math.inf,
@@ -146,11 +146,13 @@ def decide(
         looks, part = list[Plan](), stage.about(scenario, len(_settings(scenario)) - len(left))
 
         def run(plan: Plan, name: str, words: str) -> Trials:
-            def told(_what: str, share: float, beside: str = "", /) -> None:
-                report(words, share, beside)
+            def named_progress(_what: str, share: float, beside: str = "", /) -> None:
+                progress(words, share, beside)
 
             try:
-                done.append(run_sweep(plan, inside / name, backend, report=told, until=until, part=part, **how))
+                done.append(
+                    run_sweep(plan, inside / name, backend, progress=named_progress, until=until, part=part, **how)
+                )
             except (KeyboardInterrupt, TimeIsOverError):
                 if name == FINAL and looks:  # the last look that is whole answers
                     run_sweep(looks[-1], inside / name, backend, part=part, **how)
@@ -164,9 +166,9 @@ def decide(
         try:
             if (planned := _facts(scenario)) is not None:
                 facts, plan = planned
-                found = doing(facts, folder)(plan, FACTS, f"facts of {len(plan.points)} settings")
-                answered(found)
-                left = _left(scenario, facts, found)
+                trials = doing(facts, folder)(plan, FACTS, f"facts of {len(plan.points)} settings")
+                answered(trials)
+                left = _left(scenario, facts, trials)
             coarse = coarsely(scenario, len(left), {} if tuning is None else tuning.grid) if left else None
             if coarse is not None:
                 _go_through(_by_loss(coarse.scenario), doing(coarse, folder / COARSE), left)
@@ -192,23 +194,23 @@ def _facts(scenario: Scenario) -> tuple[Stage, Plan] | None:
     return None
 
 
-def _left(scenario: Scenario, facts: Stage, found: Trials) -> list[int]:
+def _left(scenario: Scenario, facts: Stage, trials: Trials) -> list[int]:
     """Return the settings that may keep the conditions: those that differ in training share their facts."""
     names = [json.dumps({path: each[path] for path in facts.scenario.choose}) for each in _settings(scenario)]
     rows = {name: row for row, name in enumerate(dict.fromkeys(names))}
-    return [index for index, name in enumerate(names) if open_settings(found)[rows[name]]]
+    return [index for index, name in enumerate(names) if open_settings(trials)[rows[name]]]
 
 
 def _by_loss(scenario: Scenario) -> Scenario:
     """Return a scenario that chooses by the loss itself in place of one above another, which takes longer to train."""
     decide, learning = scenario.decide, scenario.learning
     assert decide is not None
-    found, metrics = _TRAINED.fullmatch(decide.metric), [parse_condition(each).metric for each in decide.subject_to]
-    if learning is None or found is None or found[2] not in _ALIKE or any(map(is_trained, metrics)):
+    match, metrics = _TRAINED.fullmatch(decide.metric), [parse_condition(each).metric for each in decide.subject_to]
+    if learning is None or match is None or match[2] not in _ALIKE or any(map(is_trained, metrics)):
         return scenario
     key = "minimize" if decide.minimize else "maximize"
     quiet = {"learning.reference": "none", "learning.loss_parts": False, "learning.target_above_optimum": None}
-    return scenario.with_values({f"decide.{key}": f"learning.{found[1]}.{_ALIKE[found[2]]}", **quiet})
+    return scenario.with_values({f"decide.{key}": f"learning.{match[1]}.{_ALIKE[match[2]]}", **quiet})
 
 
 def planned_decision(scenario: Scenario) -> Plan:
@@ -272,8 +274,8 @@ def _tune(scenario: Scenario, settings: list[dict[str, Any]], do: _Do) -> list[d
     scores = np.full((len(settings), len(tuning.variants), scenario.decide.tuning_seeds or _TUNING_SEEDS), np.nan)
     for stage in range(scores.shape[2]):
         points = list[tuple[int, dict[str, Any], list[int]]]()  # setting, values elsewhere, variants
-        for row, own in enumerate(alive):
-            for _, together in itertools.groupby(sorted(own, key=tuning.run_of), key=tuning.run_of):
+        for row, variants in enumerate(alive):
+            for _, together in itertools.groupby(sorted(variants, key=tuning.run_of), key=tuning.run_of):
                 alike = list(together)
                 points.append((row, settings[row] | tuning.elsewhere(alike[0]), alike))
         values = _columns([each for _, each, _ in points])
@@ -286,13 +288,13 @@ def _tune(scenario: Scenario, settings: list[dict[str, Any]], do: _Do) -> list[d
         seed = (scenario.seed + _APART + stage) % 2**63
         words = f"tuning {stage + 1} of {scores.shape[2]}, {max(map(len, alive))} variants at {len(settings)} settings"
         name = f"tuning-{stage + 1}"
-        found = do(plan_sweep(_swept(scenario, values, ["learning.optimizers"], [seed], **quiet)), name, words)
-        for point, variant, _, value in found.scores(name, f"learning.{tuning.figure}").iter_rows():
+        trials = do(plan_sweep(_swept(scenario, values, ["learning.optimizers"], [seed], **quiet)), name, words)
+        for point, variant, _, value in trials.scores(name, f"learning.{tuning.figure}").iter_rows():
             scores[points[point][0], int(variant[1:]), stage] = math.nan if value is None else value
-        for row, own in enumerate(alive):
-            order = _best_first(scores[row, own, : stage + 1], maximize=tuning.figure in _RISING)
-            alive[row] = [own[at] for at in order[: max(1, -(-len(own) // _KEPT))]]
-    return [dict(tuning.variants[own[0]]) for own in alive]
+        for row, variants in enumerate(alive):
+            order = _best_first(scores[row, variants, : stage + 1], maximize=tuning.figure in _RISING)
+            alive[row] = [variants[at] for at in order[: max(1, -(-len(variants) // _KEPT))]]
+    return [dict(tuning.variants[variants[0]]) for variants in alive]
 
 
 def _best_first(scores: Floats, *, maximize: bool) -> list[int]:
@@ -312,7 +314,7 @@ def _tuning(scenario: Scenario) -> _Tuning | None:
     assert decide is not None
     labels = [] if learning is None else [each.label for each in learning.optimizers]
     metrics = [decide.metric, *(parse_condition(each).metric for each in decide.subject_to)]
-    trained = [(found[1], found[2]) for each in metrics if (found := _TRAINED.fullmatch(each)) and found[1] in labels]
+    trained = [(match[1], match[2]) for each in metrics if (match := _TRAINED.fullmatch(each)) and match[1] in labels]
     if learning is None or not trained:
         if decide.tune:
             message = "nothing to tune: neither the metric nor a condition of `decide` is of an optimizer of `learning`"
@@ -356,16 +358,16 @@ def _mistakes(scenario: Scenario, index: int, key: str, values: Sequence[Any]) -
     """Return what is wrong with the first value of a key that makes no scenario."""
     tries: list[dict[str, Any]] = [{key: value} for value in values]
     if not _is_path(key):
-        own = _optimizers(scenario)[index]
-        variants = [_variant(own, each, k) for k, each in enumerate(tries)]
+        optimizer = _optimizers(scenario)[index]
+        variants = [_variant(optimizer, each, k) for k, each in enumerate(tries)]
         tries = [{"learning.optimizers": variants, "choose": {}, "decide": None}]
     for each in tries:
         try:
             learning = scenario.with_values(each).learning
         except ScenarioError as error:
             return [one.message for one in error.mistakes[:1]]
-        found = [check_optimizer(own.kind, own.options) for own in (learning.optimizers if learning else ())]
-        if wrong := [message for findings in found for _, message in findings]:
+        checks = [check_optimizer(each.kind, each.options) for each in (learning.optimizers if learning else ())]
+        if wrong := [message for findings in checks for _, message in findings]:
             return wrong[:1]
     return []
 
@@ -379,17 +381,17 @@ def _gives(chosen: str, key: str, index: int) -> bool:
 
 def _default_grid(scenario: Scenario, optimizer: OptimizerChoice) -> dict[str, list[float]]:
     """Return values around those of the scenario: of the server's step, else the clients'; and of the clip."""
-    learning, privacy, found = scenario.learning, scenario.privacy, dict[str, list[float]]()
+    learning, privacy, grid = scenario.learning, scenario.privacy, dict[str, list[float]]()
     assert learning is not None
     step = None if optimizer.server is None else optimizer.server.options.get("step_size")
     local = optimizer.local_step_size or learning.step_size
-    own: Any = step or (local.initial if local.kind == "constant" else None)
+    start: Any = step or (local.initial if local.kind == "constant" else None)
     key = "server.step_size" if step else "local_step_size"
-    if isinstance(own, int | float):
-        found[key] = [float(f"{own * factor:.3g}") for factor in _STEPS]
+    if isinstance(start, int | float):
+        grid[key] = [float(f"{start * factor:.3g}") for factor in _STEPS]
     if privacy is not None and privacy.training != "none" and (clip := optimizer.update_clip or privacy.clip):
-        found["update_clip"] = [float(f"{clip * factor:.3g}") for factor in _CLIPS]
-    return found
+        grid["update_clip"] = [float(f"{clip * factor:.3g}") for factor in _CLIPS]
+    return grid
 
 
 def _variant(optimizer: Mapping[str, Any], values: Mapping[str, Any], k: int) -> dict[str, Any]:
@@ -404,11 +406,11 @@ def _variant(optimizer: Mapping[str, Any], values: Mapping[str, Any], k: int) ->
 def _optimizers(scenario: Scenario, setting: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
     """Return the optimizers as they are written, as mappings, and so their server updates."""
     there = scenario.with_values({"choose": {}, **(setting or {})}).as_written["learning"]["optimizers"]
-    found: list[dict[str, Any]] = [{"kind": each} if isinstance(each, str) else each for each in there]
-    for each in found:
+    optimizers: list[dict[str, Any]] = [{"kind": each} if isinstance(each, str) else each for each in there]
+    for each in optimizers:
         if isinstance(each.get("server"), str):
             each["server"] = {"kind": each["server"]}
-    return found
+    return optimizers
 
 
 def _compare(scenario: Scenario, settings: list[dict[str, Any]], tuned: Sequence[Mapping[str, Any]], do: _Do) -> None:
@@ -430,8 +432,8 @@ def _compare(scenario: Scenario, settings: list[dict[str, Any]], tuned: Sequence
         going = int((given == at).sum())
         words = f"comparing {going} of {len(settings)} settings on {at} seeds"
         runs = [run for run in plan.runs if plan.seeds.index(run.seed) < given[run.point]]
-        found = do(replace(plan, runs=runs), FINAL, words)
-        left = still_open(found, plan.scenario, given == at, float(spent(looks)[looks.index(at)]))
+        trials = do(replace(plan, runs=runs), FINAL, words)
+        left = still_open(trials, plan.scenario, given == at, float(spent(looks)[looks.index(at)]))
         if at >= count or left.sum() < 2:
             return
         given[left] = min(count, at + _MORE)
@@ -451,6 +453,6 @@ def still_open(trials: Trials, scenario: Scenario, going: Bools, level: float) -
     if best is None:
         return going
     # What misses a condition, as far as these seeds tell, beats nothing, but can be beaten.
-    found = contrasts(trials, metric, less_is_better=less, reference=best, eligible=going, level=level)
+    contrast = contrasts(trials, metric, less_is_better=less, reference=best, eligible=going, level=level)
     without = np.isnan(values).all(axis=1) & (np.isfinite(values[best]).sum() < 2)
-    return np.asarray(going & (found.may_be_best | without))
+    return np.asarray(going & (contrast.may_be_best | without))

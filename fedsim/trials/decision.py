@@ -31,9 +31,9 @@ def bias_metric(trials: Trials) -> str:
     Between runs that need not be as long as one another, or have as much noise in other ways, it is without noise.
     """
     reported, selected = trials.samples(REPORTED), trials.samples(L1)
-    known = np.isfinite(reported)
-    both = known & np.isfinite(selected)
-    metric = REPORTED if known.any() and (np.abs(reported - selected)[both] > 1e-9).any() else L1
+    finite = np.isfinite(reported)
+    both = finite & np.isfinite(selected)
+    metric = REPORTED if finite.any() and (np.abs(reported - selected)[both] > 1e-9).any() else L1
     clean = without_noise(metric)
     there = np.isfinite(trials.samples(clean))
     if lengths_differ(trials):  # longer runs have less noise, and short ones cannot tell how much
@@ -82,8 +82,8 @@ def aim_of(trials: Trials) -> Aim:
     except ConditionError as error:
         raise RunError(f"sweep.json: its scenario's `decide` cannot be read: {error}") from None
     if trials.stage == FACTS and decide.metric not in trials.metrics:  # of what is not trained yet
-        known = tuple(each for each in conditions if each.metric in trials.metrics)
-        return Aim(pace_metric(trials), False, known)
+        measured = tuple(each for each in conditions if each.metric in trials.metrics)
+        return Aim(pace_metric(trials), False, measured)
     return Aim(decide.metric, decide.minimize is not None, conditions)
 
 
@@ -138,16 +138,16 @@ def trade_off(trials: Trials) -> Ints | None:
 
 def is_open(trials: Trials) -> bool:
     """Say whether the most even setting costs pace, and nothing says what that is worth."""
-    found = trade_off(trials) if trials.scenario.decide is None else None
-    return found is not None and bool(np.ptp(interval(trials.samples(bias_metric(trials))).mean[found]) > _ROUNDING)
+    ends = trade_off(trials) if trials.scenario.decide is None else None
+    return ends is not None and bool(np.ptp(interval(trials.samples(bias_metric(trials))).mean[ends]) > _ROUNDING)
 
 
 def chosen(trials: Trials) -> int | None:
     """Return the best setting; the fastest, where no slower one is more even beyond chance; None without."""
-    found, ends = compared(trials), trade_off(trials)
-    if is_open(trials) and ends is not None and found.states[fastest := int(ends[0])] in UNDECIDED:
+    contrast, ends = compared(trials), trade_off(trials)
+    if is_open(trials) and ends is not None and contrast.states[fastest := int(ends[0])] in UNDECIDED:
         return fastest
-    return found.best
+    return contrast.best
 
 
 UNDECIDED = (Standing.TIED, Standing.SAME, Standing.FEW)
@@ -212,13 +212,13 @@ class Misses(NamedTuple):
 
 def misses(trials: Trials, condition: MetricCondition) -> list[Misses]:
     """Judge a condition on the complete runs of each setting; a run without a value misses it."""
-    complete, found = dict(trials.runs.filter(status=COMPLETE).group_by("setting").len().iter_rows()), list[Misses]()
+    complete, outcomes = dict(trials.runs.filter(status=COMPLETE).group_by("setting").len().iter_rows()), list[Misses]()
     for setting, values in zip(trials.settings["setting"], trials.samples(condition.metric).tolist(), strict=True):
         beyond = [value for value in values if math.isfinite(value) and not condition.holds(value)]
         runs = complete.get(setting, 0)
         missed = runs - sum(map(condition.holds, values))
-        found.append(Misses(missed, runs, min(beyond, key=condition.margin, default=None)))
-    return found
+        outcomes.append(Misses(missed, runs, min(beyond, key=condition.margin, default=None)))
+    return outcomes
 
 
 def front(less: Floats, more: Floats) -> Ints:
@@ -227,8 +227,8 @@ def front(less: Floats, more: Floats) -> Ints:
     Returned are its rows, those with the most of the second first.
     """
     a, b = interval(less).mean, interval(more).mean
-    known, rows = np.flatnonzero(np.isfinite(a) & np.isfinite(b)), list[int]()
-    for row in known[np.lexsort((a[known], -b[known]))].tolist():
+    finite, rows = np.flatnonzero(np.isfinite(a) & np.isfinite(b)), list[int]()
+    for row in finite[np.lexsort((a[finite], -b[finite]))].tolist():
         if not rows or a[row] < a[rows[-1]] or (a[row], b[row]) == (a[rows[-1]], b[rows[-1]]):
             rows.append(row)
     return np.array(rows, dtype=np.int64)

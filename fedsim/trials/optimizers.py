@@ -34,11 +34,11 @@ def in_case(what: str, case: str) -> str:
 
 def metrics_of(trials: Trials, figure: str) -> dict[str, str]:
     """Return the metric ``learning.NAME.figure`` of every optimizer that has it, by its name."""
-    found = ((split(name), name) for name in trials.metrics)
+    parsed = ((split(name), name) for name in trials.metrics)
     return {
         parts["optimizer"]: name
-        for (known, parts), name in found
-        if known is not None and known.name == f"learning.OPTIMIZER.{figure}" and "job" not in parts
+        for (metric, parts), name in parsed
+        if metric is not None and metric.name == f"learning.OPTIMIZER.{figure}" and "job" not in parts
     }
 
 
@@ -63,17 +63,17 @@ def by_optimizer(trials: Trials) -> Trials | None:
     if figure == "bias":  # where no optimum is known, models are compared by their losses
         values = np.where(np.isnan(values).all(axis=(0, 2), keepdims=True), table("average_loss"), values)
     tables = {figure: np.where(table("diverged") == 1, np.inf, values)} | {what: table(what) for what in COSTS}
-    known = ~np.isnan(tables[figure])
+    finite = ~np.isnan(tables[figure])
     others = [name for name in trials.parameters if not _of_optimizers((name,))]
     cases = trials.setting_names([name for name in others if len(set(trials.texts(name))) > 1])
     if any(axis.size > 1 and _of_optimizers(axis.parameters) for axis in trials.axes):
         every = list(dict.fromkeys(cases))
         rows = [[row for row, case in enumerate(cases) if case == each] for each in every]
-        if any((known[:, own].any(axis=2).sum(axis=1) > 1).any() for own in rows):
+        if any((finite[:, at].any(axis=2).sum(axis=1) > 1).any() for at in rows):
             return None  # an optimizer has several settings of its own in one case
         for what, each in tables.items():  # of each case the one setting in which an optimizer is
-            there = [np.where(known[:, own].any(axis=2, keepdims=True), each[:, own], np.nan) for own in rows]
-            tables[what] = np.stack([np.fmin.reduce(own, axis=1) for own in there], axis=1)
+            there = [np.where(finite[:, at].any(axis=2, keepdims=True), each[:, at], np.nan) for at in rows]
+            tables[what] = np.stack([np.fmin.reduce(at, axis=1) for at in there], axis=1)
         cases = tuple(every)
     elif len(names) < _FEWEST or trials.scenario.decide is not None or not _WORLDS & {*trials.parameters}:
         return None
@@ -97,21 +97,21 @@ def of_optimizers(
     by_seed[able] = _ranks(values[able][:, of_all])
     for row in range(len(kinds)):
         for place in range(values.shape[2]):
-            own: dict[str, float | None] = {RANK: float(by_seed[row, place])}
+            facts: dict[str, float | None] = {RANK: float(by_seed[row, place])}
             for what, each in tables.items():
-                own |= {in_case(what, case): float(each[row, k, place]) for k, case in enumerate(cases)}
-            figures[row, place] = own
+                facts |= {in_case(what, case): float(each[row, k, place]) for k, case in enumerate(cases)}
+            figures[row, place] = facts
     steady = np.stack([_steady(each) for each in values.swapaxes(0, 1)], axis=1)
     lost = (~np.isnan(values).all(axis=2) & ~steady).any(axis=1)
     names = np.array([*kinds])
-    known = {
+    about = {
         "figure": figure,
         "cases": [*cases],
         "ranked": np.array(cases)[of_all].tolist(),
         "lost": names[able & lost].tolist(),
         "elsewhere": names[~able].tolist(),
     }
-    made = Trials.in_memory("optimizers", {**meta, **known}, figures)
+    made = Trials.in_memory("optimizers", {**meta, **about}, figures)
     columns = {"optimizer": pl.Series([*kinds]), "kind": pl.Series([*kinds.values()])}
     return replace(made, parameters=("optimizer",), settings=made.settings.with_columns(**columns))
 
@@ -130,26 +130,26 @@ def _steady(values: Floats) -> Bools:
     One is far off where the mean is more than ten times the geometric mean, and the median of the case.
     """
     values = values[:, np.isfinite(values).any(axis=0)]
-    found: Bools = np.asarray(np.isfinite(values).all(axis=1))
+    steady: Bools = np.asarray(np.isfinite(values).all(axis=1))
     logs = _logs(values)
     if logs is not None:
-        usual = np.exp(np.maximum(logs[found].mean(axis=1), np.median(logs[np.isfinite(logs)])))
-        found[found] = values[found].mean(axis=1) <= FAR * usual
-    return found
+        usual = np.exp(np.maximum(logs[steady].mean(axis=1), np.median(logs[np.isfinite(logs)])))
+        steady[steady] = values[steady].mean(axis=1) <= FAR * usual
+    return steady
 
 
 def _logs(values: Floats) -> Floats | None:
     """Return logarithms of figures, those below a millionth of the median being equal; None where one is below 0."""
-    known = values[np.isfinite(values)]
-    if not len(known) or (known < 0).any():
+    finite = values[np.isfinite(values)]
+    if not len(finite) or (finite < 0).any():
         return None
-    return np.asarray(np.log(np.maximum(values, max(1e-6 * float(np.median(known)), 1e-300))))
+    return np.asarray(np.log(np.maximum(values, max(1e-6 * float(np.median(finite)), 1e-300))))
 
 
 def _ranks(values: Floats) -> Floats:
     """Return the mean rank of each optimizer over the cases, by seed: 1 is the least; without a value it is last."""
-    own = np.where(np.isfinite(values), values, np.inf)
-    less, equal = (compare(own[None], own[:, None]).sum(axis=1) for compare in (np.less, np.equal))
+    figures = np.where(np.isfinite(values), values, np.inf)
+    less, equal = (compare(figures[None], figures[:, None]).sum(axis=1) for compare in (np.less, np.equal))
     return np.asarray((less + (equal + 1) / 2).mean(axis=1))
 
 
@@ -191,17 +191,17 @@ def winners(optimizers: Trials) -> list[list[list[int]]]:
     millionth of the case's median count as equal; some that are below 0 are compared as they are. An optimizer that is
     lost with some seed, or far off, is none of them.
     """
-    columns, cases, found = allowed(optimizers), optimizers.meta["cases"], list[list[list[int]]]()
+    columns, cases, table = allowed(optimizers), optimizers.meta["cases"], list[list[list[int]]]()
     level = LEVEL / max(1, len(cases) * len({column.tobytes() for column in columns}))
     for case in cases:
-        own = optimizers.samples(in_case(optimizers.meta["figure"], case))
-        own = own[:, np.isfinite(own).any(axis=0)]
-        steady, logs, cells = _steady(own), _logs(own), list[list[int]]()
+        figures = optimizers.samples(in_case(optimizers.meta["figure"], case))
+        figures = figures[:, np.isfinite(figures).any(axis=0)]
+        steady, logs, cells = _steady(figures), _logs(figures), list[list[int]]()
         for column in columns:
-            each = contrasts_of(own if logs is None else logs, eligible=column & steady, level=level, logs=False)
+            each = contrasts_of(figures if logs is None else logs, eligible=column & steady, level=level, logs=False)
             cells.append([row for row in each.order.tolist() if each.states[row] is not Standing.DIFFERS])
-        found.append(cells)
-    return found
+        table.append(cells)
+    return table
 
 
 def footprint(kind: str) -> "Footprint | None":
@@ -214,10 +214,10 @@ def footprint(kind: str) -> "Footprint | None":
 def _kinds(trials: Trials) -> dict[str, str]:
     """Return the kinds of the optimizers of all settings, by name."""
     learning, settings = trials.scenario.learning, trials.settings
-    found = {each.label: each.kind for each in (() if learning is None else learning.optimizers)}
-    for own in settings["learning.optimizers"].to_list() if "learning.optimizers" in settings.columns else ():
-        found |= {each["name"]: each["kind"] for each in json.loads(own) if isinstance(each, dict) and "name" in each}
-    return found
+    kinds = {each.label: each.kind for each in (() if learning is None else learning.optimizers)}
+    for text in settings["learning.optimizers"].to_list() if "learning.optimizers" in settings.columns else ():
+        kinds |= {each["name"]: each["kind"] for each in json.loads(text) if isinstance(each, dict) and "name" in each}
+    return kinds
 
 
 def _of_optimizers(parameters: Sequence[str]) -> bool:

@@ -28,7 +28,7 @@ def with_imports(names: Iterable[str]) -> dict[str, str]:
 
     Imports are read from sources, so a name that is computed is not seen. Installed packages are not followed.
     """
-    found: dict[str, str] = {}
+    hashes: dict[str, str] = {}
     waiting, seen = [*names], {""}
     named = set(waiting)
     while waiting:
@@ -37,11 +37,11 @@ def with_imports(names: Iterable[str]) -> dict[str, str]:
         seen.add(name)
         waiting.append(name.rpartition(".")[0])
         file, below = file_of(name)
-        if file is not None and (name in named or is_users(file)) and (known := hash_of(file)) is not None:
-            found[name] = known
+        if file is not None and (name in named or is_users(file)) and (digest := hash_of(file)) is not None:
+            hashes[name] = digest
             if is_users(file) and file.suffix == ".py":
                 waiting += _imports_of(file.read_bytes(), name if below else name.rpartition(".")[0])
-    return found
+    return hashes
 
 
 def import_afresh(modules: Mapping[str, str]) -> None:
@@ -60,8 +60,8 @@ def import_afresh(modules: Mapping[str, str]) -> None:
         if fixed := [name for name in changed if name in _HELD]:
             raise RunError(f"this process holds an older content of the module {fixed[0]}; restart it")
         folders = {file.parent for name, file in files.items() if name in _FromSource.ours}
-        known = sys.modules.copy()  # other threads may import meanwhile
-        there = {name: Path(getattr(module, "__file__", None) or "/").parent for name, module in known.items()}
+        imported = sys.modules.copy()  # other threads may import meanwhile
+        there = {name: Path(getattr(module, "__file__", None) or "/").parent for name, module in imported.items()}
         beside = {name for name, folder in there.items() if folder in folders} - {"__main__", "__mp_main__"}
         for name in beside | _FromSource.ours if changed else ():
             parent, _, child = name.rpartition(".")
@@ -104,8 +104,8 @@ class _FromSource(SourceFileLoader):
         file, below = file_of(name) if name in cls.ours else (None, [])
         if file is None or file.suffix != ".py":
             return None
-        own = cls(name, str(file))
-        return spec_from_file_location(name, file, loader=own, submodule_search_locations=below or None)
+        loader = cls(name, str(file))
+        return spec_from_file_location(name, file, loader=loader, submodule_search_locations=below or None)
 
     def path_stats(self, path: Any) -> Any:
         raise OSError(f"no compiled file of {path} is used")

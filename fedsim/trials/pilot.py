@@ -45,10 +45,10 @@ class Estimate:
 
 def total_estimate(estimates: Iterable[Estimate | None]) -> Estimate | None:
     """Return the sum of estimates; None where one is unknown."""
-    known = list(estimates)
-    if None in known:
+    parts = list(estimates)
+    if None in parts:
         return None
-    return Estimate(*(sum(getattr(each, name) for each in known) for name in ("seconds", "low", "high")))
+    return Estimate(*(sum(getattr(each, name) for each in parts) for name in ("seconds", "low", "high")))
 
 
 def pilot(scenario: Scenario, budget_s: float) -> Estimate | None:
@@ -160,7 +160,7 @@ def _training(federation: PreparedFederation, log: InMemoryLog, budget_s: float)
                 raise Enough
 
     with suppress(Enough):
-        evaluate(federation, log, report=look)
+        evaluate(federation, log, progress=look)
     spent = working_s() - began
     if len(seen) < 2:
         return spent, 0.0

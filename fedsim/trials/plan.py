@@ -100,7 +100,7 @@ def points_of(scenario: Scenario) -> list[Point]:
         message = f"makes {runs:,} runs with {len(points):,} points; at most {_MAX_RUNS:,} are possible"
         mistakes[scenario.mistake(("sweep", "seeds"), message)] = [""]
     if mistakes:
-        raise ScenarioError([_told(mistake, found, tried) for mistake, found in mistakes.items()])
+        raise ScenarioError([_with_settings(mistake, settings, tried) for mistake, settings in mistakes.items()])
     return points
 
 
@@ -126,12 +126,12 @@ def _at(mistake: Mistake, values: Mapping[str, Any], places: Mapping[str, str], 
     return ", ".join(f"{path}: {json.dumps(value, ensure_ascii=False)}" for path, value in shown)
 
 
-def _told(mistake: Mistake, found: Sequence[str], tried: int) -> Mistake:
+def _with_settings(mistake: Mistake, settings: Sequence[str], tried: int) -> Mistake:
     """Add to a mistake at which of the points that were tried it is, unless it is at all of several."""
-    if not found[0] or 1 < tried == len(found):
+    if not settings[0] or 1 < tried == len(settings):
         return mistake
-    more = ", and at other points" if len(found) > 1 else ""
-    return replace(mistake, message=f"{mistake.message} (at {found[0]}{more})")
+    more = ", and at other points" if len(settings) > 1 else ""
+    return replace(mistake, message=f"{mistake.message} (at {settings[0]}{more})")
 
 
 def _digest(scenario: Scenario) -> tuple[str, Inputs]:
@@ -139,8 +139,8 @@ def _digest(scenario: Scenario) -> tuple[str, Inputs]:
     resolved = scenario.model_dump(mode="json", exclude={*WITHOUT_EFFECT, "seed"})
     digest = hashlib.sha256(json.dumps(resolved, sort_keys=True).encode())
     inputs = inputs_of(scenario)
-    named = {Path(path): known for path, known in inputs.files.items()}
-    named |= {file: known for name, known in inputs.modules.items() if (file := file_of(name)[0]) is not None}
+    named = {Path(path): content for path, content in inputs.files.items()}
+    named |= {file: content for name, content in inputs.modules.items() if (file := file_of(name)[0]) is not None}
     for file in sorted(named):
         digest.update(bytes.fromhex(named[file]))
     return digest.hexdigest(), inputs
@@ -177,12 +177,12 @@ def plan_sweep(scenario: Scenario) -> Plan:
     return Plan(scenario, points, seeds, runs)
 
 
-def estimated_times(plan: Plan, report: Report = silent) -> list[Estimate | None]:
+def estimated_times(plan: Plan, progress: Report = silent) -> list[Estimate | None]:
     """Return how long a run of each point is likely to take on this machine, alone on a processor.
 
     Pilots, the beginnings of up to 40 runs, are tried one after the other in a process of their own, as far as they end
     within a minute, but three at least; every other point is taken to be like the nearest of these that trains as many
-    optimizers. None where a pilot fails, or does not end within two minutes. `report` is called with the share of
+    optimizers. None where a pilot fails, or does not end within two minutes. `progress` is called with the share of
     pilots that were tried.
     """
     learning, order = [point.scenario.learning for point in plan.points], _tried_first(len(plan.points))
@@ -190,31 +190,31 @@ def estimated_times(plan: Plan, report: Report = silent) -> list[Estimate | None
     kinds = {trained[index]: index for index in reversed(order)}.values()  # the stages of a decision differ so
     waiting, fewest = deque(dict.fromkeys([*kinds, *order])), max(_FEWEST, len(kinds))
     among, budget_s = len(waiting), min(_MOST_S, _ALL_S / max(1, len(waiting)))
-    found: dict[int, Estimate | None] = {}
+    tried: dict[int, Estimate | None] = {}
     began, longest_s = time.monotonic(), 0.0
-    while waiting and (len(found) < fewest or time.monotonic() - began + longest_s < _PATIENCE_S):
+    while waiting and (len(tried) < fewest or time.monotonic() - began + longest_s < _PATIENCE_S):
         with suppress(TimeoutError), LocalProcesses(1) as pilots:
             first = plan.points[waiting[0]].with_seed(plan.seeds[0])
             if first.devices <= _QUICK:
                 with suppress(WorkerLostError):
                     pilots.submit(warm_up, first).result(_LONGEST_S)
-            while waiting and (len(found) < fewest or time.monotonic() - began + longest_s < _PATIENCE_S):
+            while waiting and (len(tried) < fewest or time.monotonic() - began + longest_s < _PATIENCE_S):
                 since = time.monotonic()
-                report("trying", len(found) / among, f"{len(found)} of {among} points")
+                progress("trying", len(tried) / among, f"{len(tried)} of {among} points")
                 index = waiting.popleft()
-                found[index] = None
+                tried[index] = None
                 with suppress(WorkerLostError):
                     trial = pilots.submit(pilot, plan.points[index].with_seed(plan.seeds[0]), budget_s)
-                    found[index] = trial.result(_LONGEST_S)
+                    tried[index] = trial.result(_LONGEST_S)
                 longest_s = max(longest_s, time.monotonic() - since)
-    report("trying", 1.0, f"{len(found)} of {among} points")
-    return [found[min(found, key=lambda k: (trained[k] != own, abs(k - at)))] for at, own in enumerate(trained)]
+    progress("trying", 1.0, f"{len(tried)} of {among} points")
+    return [tried[min(tried, key=lambda k: (trained[k] != kind, abs(k - at)))] for at, kind in enumerate(trained)]
 
 
-def total_time(plan: Plan, found: list[Estimate | None], to_do: list[PlannedRun]) -> Estimate | None:
+def total_time(plan: Plan, estimates: list[Estimate | None], to_do: list[PlannedRun]) -> Estimate | None:
     """Return how long runs take in all: at least those that no decision drops, at most all."""
-    most = total_estimate(found[run.point] for run in to_do)
-    least = total_estimate(found[run.point] for run in to_do if run.run_id not in plan.droppable)
+    most = total_estimate(estimates[run.point] for run in to_do)
+    least = total_estimate(estimates[run.point] for run in to_do if run.run_id not in plan.droppable)
     if most is None or least is None:
         return None
     return Estimate((least.seconds + most.seconds) / 2, least.low, most.high)
@@ -227,14 +227,14 @@ def _tried_first(size: int) -> list[int]:
     return [round(at * (size - 1) / max(1, most - 1)) for at in order]
 
 
-def plan_data(plan: Plan, directory: Path, workers: int | None, report: Report = silent) -> dict[str, Any]:
+def plan_data(plan: Plan, directory: Path, workers: int | None, progress: Report = silent) -> dict[str, Any]:
     """Return what ``fedsim plan --json`` prints: points and runs with estimated times, and what is done already."""
-    found, workers = estimated_times(plan, report), workers or default_workers()
+    likely, workers = estimated_times(plan, progress), workers or default_workers()
     status = dict[str, str]()
     for folder in (directory, *(file.parent for file in directory.glob(f"*/{SWEEP_FILE}"))):  # a decision's stages
         status |= dict.fromkeys(stalled_runs(folder), "stalled") | dict.fromkeys(complete_runs(folder), "complete")
     to_do = [run for run in plan.runs if run.run_id not in status]
-    total = total_time(plan, found, to_do)
+    total = total_time(plan, likely, to_do)
 
     def times(estimate: Estimate | None, share: float = 1.0) -> dict[str, Any]:
         if estimate is None:
@@ -246,11 +246,11 @@ def plan_data(plan: Plan, directory: Path, workers: int | None, report: Report =
         "name": plan.scenario.name,
         "directory": str(directory),
         "points": [
-            {"point": point.index, "values": point.values, **times(found[point.index])} for point in plan.points
+            {"point": point.index, "values": point.values, **times(likely[point.index])} for point in plan.points
         ],
         "seeds": plan.seeds,
         "runs": [
-            {**vars(run), **times(found[run.point]), "status": status.get(run.run_id, "missing")} for run in plan.runs
+            {**vars(run), **times(likely[run.point]), "status": status.get(run.run_id, "missing")} for run in plan.runs
         ],
         "workers": workers,
         "estimated_cpu_s": None if total is None else total.seconds,

@@ -38,21 +38,16 @@ def read_results(directory: str | Path) -> pl.DataFrame:
     rows = pl.concat(parts, how="diagonal")
     columns = ["run_id", "point", "seed", "status", *parameters, "metric", "value"]
     # A stable sort: metrics stay in the order in which they were measured.
-    found = rows.sort("point", "order", maintain_order=True).select(columns)
-    whole = found["run_id"].n_unique() == len(plan)  # a run whose file was removed is one that is to be done again
+    results = rows.sort("point", "order", maintain_order=True).select(columns)
+    whole = results["run_id"].n_unique() == len(plan)  # a run whose file was removed is one that is to be done again
     if not whole or sweep.get("fingerprint") is None:
         store.check_sealed(folder)
-    elif not says(found.select(FIXED), sweep["fingerprint"]):
+    elif not says(results.select(FIXED), sweep["fingerprint"]):
         raise RunError(
             f"{folder / store.RUNS} or {store.MERGED_FILE} do not hold what the sweep wrote: the fingerprint of the "
             f"results in {store.SWEEP_FILE} is another; remove {folder}, and run the sweep again"
         )
-    return found
-
-
-def parameters_of(frame: pl.DataFrame) -> list[str]:
-    """Return the swept parameters of a frame of results."""
-    return [column for column in frame.columns if column not in FIXED]
+    return results
 
 
 def planned_runs(sweep: Mapping[str, Any]) -> pl.DataFrame:

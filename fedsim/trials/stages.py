@@ -49,9 +49,8 @@ class Stage:
             except ScenarioError:
                 break
             if all(len(small.choose[path]) == len(values) for path, values in scenario.choose.items()):
-                return cls(
-                    name, small.with_values({"name": scenario.name, "decide": scenario.as_written["decide"]}), factor
-                )
+                kept = {"name": scenario.name, "decide": scenario.as_written["decide"]}
+                return cls(name, small.with_values(kept), factor)
         return cls(name, scenario)
 
     def about(self, whole: Scenario, gone: int) -> dict[str, Any]:
@@ -76,9 +75,8 @@ def coarsely(scenario: Scenario, settings: int, tuned: Mapping[str, Sequence[Any
     kept = several[:1] if settings * _work(stage.scenario) > _COARSE_WORK else several
     thin = {key: [values[round(k * (len(values) - 1) / 2)] for k in range(_VALUES)] for key, values in kept}
     few = {"tune": {key: [*dict.fromkeys(values)] for key, values in thin.items()}, "seeds": 2, "tuning_seeds": 1}
-    return replace(
-        stage, scenario=stage.scenario.with_values({"decide": {**stage.scenario.as_written["decide"], **few}})
-    )
+    decide = {**stage.scenario.as_written["decide"], **few}
+    return replace(stage, scenario=stage.scenario.with_values({"decide": decide}))
 
 
 def by_facts(scenario: Scenario, settings: int) -> Stage:

@@ -91,8 +91,8 @@ def write_curves(folder: Path, run_id: str, learning: pl.DataFrame) -> None:
     """Write the losses of a run's optimizers after evenly spaced rounds, the first being those of the initial model."""
     rounds = learning["round"].unique().sort()
     kept = rounds.gather(np.unique(np.linspace(0, len(rounds) - 1, min(len(rounds), CURVE_POINTS)).astype(np.int64)))
-    own = learning.filter(pl.col("round").is_in(kept.implode()), ~pl.col("optimizer").str.ends_with("_uniform"))
-    table = own.with_columns(run_id=pl.lit(run_id)).select(
+    losses = learning.filter(pl.col("round").is_in(kept.implode()), ~pl.col("optimizer").str.ends_with("_uniform"))
+    table = losses.with_columns(run_id=pl.lit(run_id)).select(
         pl.col(name).cast(dtype) for name, dtype in CURVE_COLUMNS.items()
     )
     (folder / CURVES).mkdir(exist_ok=True)
@@ -119,10 +119,10 @@ def forget_crashes(folder: Path, run_ids: Iterable[str]) -> None:
 
 def complete_runs(folder: Path) -> set[str]:
     """Return the runs whose results are there, merged or in files of their own."""
-    found = {path.stem for path in (folder / RUNS).glob("[!.]*.parquet")}
+    run_ids = {path.stem for path in (folder / RUNS).glob("[!.]*.parquet")}
     if os.path.lexists(folder / MERGED_FILE):  # also a link to nothing
-        found |= set(_read_results_of(folder / MERGED_FILE)["run_id"].unique())
-    return found
+        run_ids |= set(_read_results_of(folder / MERGED_FILE)["run_id"].unique())
+    return run_ids
 
 
 def crashed_runs(folder: Path) -> set[str]:
@@ -132,14 +132,14 @@ def crashed_runs(folder: Path) -> set[str]:
 
 def stalled_runs(folder: Path) -> dict[str, str]:
     """Return the runs that are noted as stalled, with their errors; a note that is damaged does not count."""
-    found = dict[str, str]()
+    errors = dict[str, str]()
     for run_id in crashed_runs(folder):
         with suppress(RunError, ValueError):
             noted = read_object(folder / RUNS / f"{run_id}{_CRASHED}")
             whole = noted.pop(_CHECKSUM, None) == checksum(noted) and noted.get("run_id") == run_id
             if whole and noted.get("stalled"):
-                found[run_id] = str(noted.get("error"))
-    return found
+                errors[run_id] = str(noted.get("error"))
+    return errors
 
 
 def compact(folder: Path, beside: pl.DataFrame, about: Mapping[str, str]) -> Path:
@@ -160,16 +160,16 @@ def read_runs(folder: Path) -> pl.DataFrame:
     """Return the results of all complete runs: ``run_id``, ``seed``, ``metric``, ``value``; each run once."""
     merged = folder / MERGED_FILE
     parts = [_read_results_of(merged)] if os.path.lexists(merged) else [pl.DataFrame(schema=RUN_COLUMNS)]
-    known = set(parts[0]["run_id"].unique())
-    files = sorted(path for path in (folder / RUNS).glob("[!.]*.parquet") if path.stem not in known)
+    merged_ids = set(parts[0]["run_id"].unique())
+    files = sorted(path for path in (folder / RUNS).glob("[!.]*.parquet") if path.stem not in merged_ids)
     try:
-        own = pl.read_parquet([*map(regular, files)], glob=False) if files else pl.DataFrame(schema=RUN_COLUMNS)
-        if set(own["run_id"].unique()) != {file.stem for file in files}:
+        single = pl.read_parquet([*map(regular, files)], glob=False) if files else pl.DataFrame(schema=RUN_COLUMNS)
+        if set(single["run_id"].unique()) != {file.stem for file in files}:
             wrong = next(file for file in files if set(_read_results_of(file)["run_id"]) != {file.stem})
             raise RunError(f"{wrong} does not hold the results of its run; remove it, and run the sweep again")
-        for (run_id,), table in own.partition_by("run_id", as_dict=True).items():
+        for (run_id,), table in single.partition_by("run_id", as_dict=True).items():
             _check_seal(run_file(folder, str(run_id)), table)
-        return pl.concat([*parts, own])
+        return pl.concat([*parts, single])
     except UNREADABLE as error:
         for file in files:
             _read_results_of(file)  # says which one it is
@@ -187,9 +187,9 @@ def _read_results_of(path: Path, columns: Mapping[str, Any] = RUN_COLUMNS) -> pl
 
 
 def _seal_of(table: pl.DataFrame) -> str:
-    found = Fingerprint(table.schema)
-    found.add(table)
-    return found.hexdigest()
+    seal = Fingerprint(table.schema)
+    seal.add(table)
+    return seal.hexdigest()
 
 
 def _check_seal(path: Path, table: pl.DataFrame) -> None:

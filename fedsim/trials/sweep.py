@@ -114,8 +114,8 @@ def sweep(
     plan = plan_sweep(scenario)
     folder = default_sweep_directory(scenario) if given is None else given
     again = whole("retries", retries)
-    with in_notebooks() if report is None else nullcontext(report) as told:
-        return run_sweep(plan, folder, backend, retries=again, timeout=timeout, report=told, tell=tell)
+    with in_notebooks() if report is None else nullcontext(report) as progress:
+        return run_sweep(plan, folder, backend, retries=again, timeout=timeout, progress=progress, tell=tell)
 
 
 def run_sweep(
@@ -126,7 +126,7 @@ def run_sweep(
     retries: int = 2,
     timeout: float | None = None,
     provenance: Provenance | None = None,
-    report: Report = silent,
+    progress: Report = silent,
     tell: _Tell = lambda _: None,
     job: Callable[[Task], RunOutcome] = work,
     command: str = "",
@@ -172,7 +172,7 @@ def run_sweep(
         )
         try:
             with closing(dispatcher.settled()) as attempts:
-                crashed |= _follow(attempts, len(missing), plan, folder, report, tell)
+                crashed |= _follow(attempts, len(missing), plan, folder, progress, tell)
             status = "crashed" if crashed else "complete"
             about["fingerprint"] = fingerprint(read_results(folder).select(FIXED))
         except SweepError:
@@ -185,13 +185,13 @@ def run_sweep(
 
 
 def _follow(
-    attempts: Iterable[Settled], missing: int, plan: Plan, folder: Path, report: Report, tell: _Tell
+    attempts: Iterable[Settled], missing: int, plan: Plan, folder: Path, progress: Report, tell: _Tell
 ) -> dict[PlannedRun, str]:
     """Report each attempt; return the runs that failed for good."""
     crashed: dict[PlannedRun, str] = {}
     over = len(plan.runs) - missing
     if missing:
-        report("sweeping", over / len(plan.runs))
+        progress("sweeping", over / len(plan.runs))
     for settled in attempts:
         run, error = settled.run, settled.outcome.error
         if not error and not store.run_file(folder, run.run_id).exists():
@@ -207,7 +207,7 @@ def _follow(
             crashed[run] = error
             store.write_crash(folder, run.run_id, settled.attempts, error, stalled=settled.outcome.stalled)
         over += 1
-        report("sweeping", over / len(plan.runs))
+        progress("sweeping", over / len(plan.runs))
     return crashed
 
 

@@ -72,13 +72,13 @@ def plain_names(paths: Iterable[str], scenario: Scenario) -> dict[str, str]:
     Those that would have the same name keep that of their group, or their index.
     """
     parts = {path: [part for part in re.split(r"[.\[\]]+", path) if part not in {"", "*"}] for path in paths}
-    short = {path: ".".join(part for part in own if not part.isdecimal()) for path, own in parts.items()}
+    short = {path: ".".join(part for part in words if not part.isdecimal()) for path, words in parts.items()}
     times, groups = Counter(short.values()), dict(enumerate(group.name for group in scenario.population))
-    for path, own in parts.items():
+    for path, words in parts.items():
         if times[short[path]] > 1:
-            if own[0] == "population" and own[1].isdecimal():
-                own[1] = groups.get(int(own[1]), own[1])
-            short[path] = ".".join(own)
+            if words[0] == "population" and words[1].isdecimal():
+                words[1] = groups.get(int(words[1]), words[1])
+            short[path] = ".".join(words)
     return short
 
 
@@ -172,9 +172,9 @@ class Trials:
             The directory or a file is missing, unreadable, or not what a sweep writes; the message names it.
         """
         if not (directory / store.SWEEP_FILE).exists() and (answering := answering_in(directory)) is not None:
-            found, stages = cls.read(answering), sorted(answering.parent.glob("tuning-*"))
+            trials, stages = cls.read(answering), sorted(answering.parent.glob("tuning-*"))
             tuning = [cls.read(each, each.name).facts for each in stages]
-            return replace(found, facts=pl.concat([found.facts, *tuning]))
+            return replace(trials, facts=pl.concat([trials.facts, *tuning]))
         table, meta = results.read_results(directory), store.read_sweep(directory)
         plan, swept = results.planned_runs(meta), tuple(meta["parameters"])
         scenario = read_resolved(directory / store.SWEEP_FILE, meta)
@@ -210,8 +210,8 @@ class Trials:
         """Make trials of settings without names from the figures of each (setting, seed)."""
         rows = [
             (setting, seed, COMPLETE, fact, value)
-            for (setting, seed), own in figures.items()
-            for fact, value in own.items()
+            for (setting, seed), facts in figures.items()
+            for fact, value in facts.items()
         ]
         schema = {name: FACT_COLUMNS[name] for name in ("setting", "seed", "status", "fact", "value")}
         settings = pl.DataFrame({"setting": sorted({setting for setting, _ in figures})}, schema={"setting": pl.Int64})
@@ -293,21 +293,21 @@ class Trials:
         rows, seeds = self.settings["setting"].to_list(), self.seeds
         places = [{value: index for index, value in enumerate(values)} for values in (rows, seeds)]
         row, seed = (
-            pl.col(name).replace_strict(known, default=None, return_dtype=pl.Int64)
-            for name, known in zip(("setting", "seed"), places, strict=True)
+            pl.col(name).replace_strict(numbers, default=None, return_dtype=pl.Int64)
+            for name, numbers in zip(("setting", "seed"), places, strict=True)
         )
-        found = {}
+        cells = {}
         complete = self._compared.filter(pl.col("status") == COMPLETE)
         table = complete.select("fact", row=row, seed=seed, value=column).drop_nulls()
-        for (fact,), own in table.partition_by("fact", as_dict=True, maintain_order=True).items():
-            found[str(fact)] = np.full((len(rows), len(seeds)), np.nan)
-            found[str(fact)][own["row"].to_numpy(), own["seed"].to_numpy()] = own["value"].to_numpy()
-        return found
+        for (fact,), part in table.partition_by("fact", as_dict=True, maintain_order=True).items():
+            cells[str(fact)] = np.full((len(rows), len(seeds)), np.nan)
+            cells[str(fact)][part["row"].to_numpy(), part["seed"].to_numpy()] = part["value"].to_numpy()
+        return cells
 
     def samples(self, fact: str) -> Floats:
         """Return a fact as (settings, seeds), NaN where there is no value; a model that diverged has none."""
-        found = self.as_measured(fact)
-        return np.where(np.abs(found) < MOST, found, np.nan) if fact.startswith("learning.") else found
+        values = self.as_measured(fact)
+        return np.where(np.abs(values) < MOST, values, np.nan) if fact.startswith("learning.") else values
 
     def as_measured(self, fact: str) -> Floats:
         """Return a fact as (settings, seeds), those of models that diverged included."""
@@ -317,8 +317,8 @@ class Trials:
     def curves(self, row: int) -> pl.DataFrame:
         """Return the loss curves of the runs of a setting: `run_id`, `optimizer`, `round` (-1: initial), `loss`."""
         runs = [] if self.folder is None else self.meta.get("runs", ())  # a comparison of sweeps lists none
-        own = [run["run_id"] for run in runs if run["point"] == self.settings["setting"][row]]
-        return store.read_curves(self.folder or Path(), own)
+        run_ids = [run["run_id"] for run in runs if run["point"] == self.settings["setting"][row]]
+        return store.read_curves(self.folder or Path(), run_ids)
 
     def beside(self, baseline: int | None = None) -> list[tuple[int, int]]:
         """Return the rows of a baseline setting, by default the first, and of each other one.
@@ -335,17 +335,17 @@ class Trials:
         """Return the standard error that the one run of each setting states of a fact; None where there is none."""
         if len(self.seeds) != 1:
             return None
-        half, found = self._halves.get(fact), self._cells.get(f"{fact}_se")
-        return half[:, 0] / NORMAL if half is not None else None if found is None else found[:, 0]
+        half, stated = self._halves.get(fact), self._cells.get(f"{fact}_se")
+        return half[:, 0] / NORMAL if half is not None else None if stated is None else stated[:, 0]
 
     def scores(self, stage: str, fact: str) -> pl.DataFrame:
         """Return a fact of each variant in a stage of tuning: `setting`, `variant`, `seed`, `value`."""
-        own = self.facts.filter(pl.col("stage") == stage, pl.col("variant") != "", pl.col("fact") == fact)
-        return own.select("setting", "variant", "seed", "value")
+        rows = self.facts.filter(pl.col("stage") == stage, pl.col("variant") != "", pl.col("fact") == fact)
+        return rows.select("setting", "variant", "seed", "value")
 
     @cached_property
     def _texts(self) -> dict[str, tuple[str, ...]]:
-        found = {}
+        texts = {}
         for name in (*self.parameters, *self.tuned):
             values = [value_text(value) for value in self.settings[name].to_list()]
             blocks = dict.fromkeys(value for value in values if value[:1] in {"[", "{"})
@@ -354,8 +354,8 @@ class Trials:
             # Blocks that are long, or look alike, are numbered: written out they would name nothing.
             if len(set(blocks.values())) < len(blocks) or any(len(text or "") > _BLOCK for text in blocks.values()):
                 blocks = {value: f"no. {at}" for at, value in enumerate(blocks, start=1)}
-            found[name] = tuple(blocks.get(value) or value for value in values)
-        return found
+            texts[name] = tuple(blocks.get(value) or value for value in values)
+        return texts
 
     def texts(self, parameter: str) -> tuple[str, ...]:
         """Write the value that a parameter has at every setting."""
@@ -364,8 +364,8 @@ class Trials:
     def numbers(self, parameter: str) -> Floats | None:
         """Return the value of a parameter at every setting as numbers; None where some are not."""
         column = self.settings[parameter]
-        found: Floats = column.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
-        return found if column.dtype != pl.Boolean and np.isfinite(found).all() else None
+        values: Floats = column.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
+        return values if column.dtype != pl.Boolean and np.isfinite(values).all() else None
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -403,8 +403,8 @@ class Trials:
 
     def _lengths(self, parameter: str) -> Floats | None:
         """Return the values of a parameter as numbers, durations in seconds; None if some are neither."""
-        if (found := self.numbers(parameter)) is not None:
-            return found
+        if (numbers := self.numbers(parameter)) is not None:
+            return numbers
         try:
             return np.array([parse_duration(str(value)) for value in self.settings[parameter]], dtype=np.float64)
         except ValueError:
@@ -429,15 +429,15 @@ class Trials:
 
     def _in_order(self, varying: Sequence[str], values: Sequence[str]) -> tuple[str, ...]:
         """Sort values by the numbers and durations in them, that with the most values first; else as they come."""
-        known = [(len(np.unique(found)), found) for name in varying if (found := self._lengths(name)) is not None]
-        keys = [found for _, found in sorted(known, key=lambda pair: -pair[0])]
+        sized = [(len(np.unique(lengths)), lengths) for name in varying if (lengths := self._lengths(name)) is not None]
+        keys = [lengths for _, lengths in sorted(sized, key=lambda pair: -pair[0])]
         order = np.lexsort(keys[::-1]).tolist() if keys else range(len(values))
         return tuple(dict.fromkeys(values[index] for index in order))
 
-    def rows_along(self, along: Axis, known: Bools) -> Iterator[tuple[str, Ints]]:
+    def rows_along(self, along: Axis, kept: Bools) -> Iterator[tuple[str, Ints]]:
         """Yield the rows of the settings that differ only along one axis, in its order, and the values that they share.
 
-        Settings that are not `known` are left out. Values are text, of those parameters that vary.
+        Settings that are not `kept` are left out. Values are text, of those parameters that vary.
         """
         others = [name for name in self.parameters if name not in along.parameters]
         varying = self._varying(others)
@@ -445,9 +445,9 @@ class Trials:
         for row, name in enumerate(self.setting_names(others)):
             every.setdefault(name, []).append(row)
         for rows in every.values():
-            own = np.array(rows, dtype=np.int64)[known[rows]]
-            if len(own):
-                yield names[int(own[0])] if varying else "", own[np.argsort(along.x[own], kind="stable")]
+            line = np.array(rows, dtype=np.int64)[kept[rows]]
+            if len(line):
+                yield names[int(line[0])] if varying else "", line[np.argsort(along.x[line], kind="stable")]
 
 
 def _facts(rows: pl.DataFrame, stage: str = COMPARED) -> pl.DataFrame:
@@ -477,11 +477,8 @@ def _of_the_whole(facts: pl.DataFrame, part: Mapping[str, Any]) -> pl.DataFrame:
         return facts
     names = facts["fact"].drop_nulls().unique().to_list()
     divided, growing = ([name for name in names if in_whole(name)[at]] for at in (0, 1))
-    value, short = (
-        pl.when(pl.col("fact").is_in(divided)).then(pl.col("value") * part["scale"]).otherwise("value"),
-        part["short"],
-    )
-    if not short:
+    value = pl.when(pl.col("fact").is_in(divided)).then(pl.col("value") * part["scale"]).otherwise("value")
+    if not (short := part["short"]):
         return facts.with_columns(value=value)
     count, pace = (
         facts.filter(fact=name).select("setting", "seed", pl.col("value").alias(name))
@@ -489,12 +486,9 @@ def _of_the_whole(facts: pl.DataFrame, part: Mapping[str, Any]) -> pl.DataFrame:
     )
     ends = [pl.col("rounds.per_day") * short["of_days"]] if "of_days" in short else []
     ends += [pl.lit(float(short["rounds"]))] if "rounds" in short else []
-    times = count.join(pace, on=("setting", "seed")).with_columns(
-        times=pl.min_horizontal(ends) / pl.col("rounds.count")
-    )
-    times = times.select("setting", "seed", "times")
-    own = facts.with_columns(value=value).join(times, on=("setting", "seed"), how="left", maintain_order="left")
+    times = count.join(pace, on=("setting", "seed"))
+    times = times.select("setting", "seed", times=pl.min_horizontal(ends) / pl.col("rounds.count"))
+    scaled = facts.with_columns(value=value).join(times, on=("setting", "seed"), how="left", maintain_order="left")
     longer = pl.col("fact").is_in([*growing, "rounds.count"])
-    return own.with_columns(value=pl.when(longer).then(pl.col("value") * pl.col("times")).otherwise("value")).drop(
-        "times"
-    )
+    value = pl.when(longer).then(pl.col("value") * pl.col("times")).otherwise("value")
+    return scaled.with_columns(value=value).drop("times")

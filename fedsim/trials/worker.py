@@ -33,7 +33,7 @@ class Inputs:
 
 def inputs_of(scenario: Scenario) -> Inputs:
     """Hash what a scenario names; what does not exist is left out."""
-    files = {str(scenario.folder / name): known for name, known in scenario.files().items() if known is not None}
+    files = {str(scenario.folder / name): digest for name, digest in scenario.files().items() if digest is not None}
     return Inputs(files, with_imports(scenario.modules()))
 
 
@@ -49,21 +49,21 @@ def check_inputs(inputs: Inputs, *, imported: bool = False) -> None:
         other = f"{__version__}, and the sweep {inputs.version}"
         raise RunError(f"{here} has fedsim {other}; install the same version on both")
     try:
-        for path, known in inputs.files.items():
-            _compare(here, path, hash_of(Path(path)), known)
-        found = with_imports(inputs.modules)
-        for name in {**inputs.modules, **found}:
-            _compare(here, f"the module {name}", found.get(name), inputs.modules.get(name, ""))
+        for path, digest in inputs.files.items():
+            _compare(here, path, hash_of(Path(path)), digest)
+        modules = with_imports(inputs.modules)
+        for name in {**inputs.modules, **modules}:
+            _compare(here, f"the module {name}", modules.get(name), inputs.modules.get(name, ""))
         for name in made_otherwise(inputs.modules) if imported else ():
             _compare(here, f"the module {name}", "", inputs.modules[name])
     except OSError as error:
         raise RunError(f"{here} cannot read {error.filename}: {error.strerror or error}") from None
 
 
-def _compare(here: str, what: str, found: str | None, known: str) -> None:
-    if found is None:
+def _compare(here: str, what: str, read: str | None, expected: str) -> None:
+    if read is None:
         raise RunError(f"{here} does not find {what}, which the scenario names; it must be where every worker finds it")
-    if found != known:
+    if read != expected:
         raise RunError(
             f"{here} reads another content of {what} than the sweep began with: it was changed meanwhile, or is another"
             " one there; run the sweep again with the right one"

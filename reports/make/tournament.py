@@ -15,7 +15,8 @@ import numpy as np
 
 from fedsim.common.arrays import Bools, Floats
 from fedsim.common.formatting import listing, number
-from fedsim.trials.contrasts import paired, rejected
+from fedsim.measure.verdict import holm_levels
+from fedsim.trials.contrasts import LEVEL, paired
 from fedsim.trials.optimizers import MEMORY, by_optimizer, in_case, winners
 from fedsim.trials.trials import Trials
 from reports.make.kept import kept_sweep
@@ -87,7 +88,7 @@ def _against_plain(trials: Trials) -> tuple[Floats, Bools, Bools]:
     logs = dict(zip(trials.settings["optimizer"], np.log(figures(trials)), strict=True))
     apart = np.stack([logs[name] - logs[PLAIN] for name in TUNED])
     mean, p = apart.mean(axis=2), paired(apart, np.zeros(apart.shape[2])).p
-    differs = rejected(p.ravel()).reshape(p.shape)
+    differs = (p.ravel() <= holm_levels(p.ravel(), LEVEL)).reshape(p.shape)
     return np.exp(mean), differs & (mean < 0), differs & (mean > 0)
 
 

@@ -108,9 +108,9 @@ def test_training_that_was_killed_ends_at_the_same_bytes(
     for step in (1, 23, 24, 59):
         kill_after(step)
         with pytest.raises(Killed):
-            record(scenario, tmp_path / "killed", origin, resume=True, report=report)
+            record(scenario, tmp_path / "killed", origin, resume=True, progress=report)
     monkeypatch.setattr(Checkpoint, "keep", keep)
-    record(scenario, tmp_path / "killed", origin, resume=True, report=report)
+    record(scenario, tmp_path / "killed", origin, resume=True, progress=report)
     assert [each for each in dict.fromkeys(told) if "goes on" in each] == [
         f"training goes on after {step} rounds" for step in (1, 23, 24, 59)
     ]

@@ -30,11 +30,11 @@ def test_equal_shares_of_many_parts_are_not_told_apart() -> None:
     fair, known = np.full(parts, 1 / parts), (np.full(parts, float(taken)), np.full(parts, 1e6))
     for _ in range(3):
         shares = rng.multinomial(taken, fair) / taken
-        assert not any(look.told for look in compare_shares(shares, fair, *known, 0.025))
+        assert not any(look.significant for look in compare_shares(shares, fair, *known, 0.025))
     shares[7] = 3 / parts
     looks = compare_shares(shares, fair, *known, 0.025)
-    assert [row for row, look in enumerate(looks) if look.told] == [7]
-    assert all(look.told != (look.low <= 1 / parts <= look.high) for look in looks)
+    assert [row for row, look in enumerate(looks) if look.significant] == [7]
+    assert all(look.significant != (look.low <= 1 / parts <= look.high) for look in looks)
     assert all(look.low <= look.value <= look.high for look in looks)
 
 

@@ -108,18 +108,18 @@ def test_groups_that_differ_are_told_with_their_interval(run: Run) -> None:
         halves = pl.when(CLIENT < 20).then(pl.lit("a")).otherwise(pl.lit("b"))
         bias = bias_of(changed(given, clients=given.clients.with_columns(group=halves)))
         first, second = bias.of("group")
-        assert first.told
-        assert second.told
+        assert first.significant
+        assert second.significant
         within.append(first.low < 1.3 / 1.06 < first.high)
     assert np.mean(within) > 0.9
 
 
 def test_parts_are_said_with_what_the_test_says() -> None:
-    more = ClientShare("group", "a b", 0.5, 300, 1.96, low=1.8, high=2.1, visible=0.1, told=True)
+    more = ClientShare("group", "a b", 0.5, 300, 1.96, low=1.8, high=2.1, visible=0.1, significant=True)
     assert share(more).text == "Participation of “a b” is 1.96 times a fair share (1.8 to 2.1, significantly more)."
     never = replace(more, taken=0, times=0.0, low=0.0, high=0.1)
     assert share(never).text == "Participation of “a b” is 0 times a fair share (0 to 0.1, significantly less)."
-    same = share(replace(more, times=1.01, low=0.9, high=1.1, told=False)).text
+    same = share(replace(more, times=1.01, low=0.9, high=1.1, significant=False)).text
     would = "(0.9 to 1.1, not significantly different from 1; a difference of 10.0 % would have been)."
     assert same.replace("\N{NARROW NO-BREAK SPACE}", " ").endswith(would)
     untested = share(ClientShare("weight", "heaviest tenth", 0.1, 3, 1.5)).text

@@ -119,7 +119,7 @@ def mistakes(given: Case, run: Run) -> Iterator[str]:
     said = who_takes_part(run, bias)
     title = "" if said is None else said.text
     told = bias.seen is Seen.BIAS
-    groups = any(part.told for part in bias.of("group"))
+    groups = any(part.significant for part in bias.of("group"))
     if given.fair and told:
         yield f"told falsely: {title}"
     if given.fair_groups and groups and not given.fair:
@@ -134,7 +134,7 @@ _DRAWN = {KINDS.index(kind) for kind in ("always", "rest", "most rest", "reports
 
 def contradictions(bias: Bias, title: str) -> Iterator[str]:
     """Yield statements of one page that exclude each other."""
-    if any(part.told != (not part.low <= 1 <= part.high) for part in bias.parts if np.isfinite(part.visible)):
+    if any(part.significant != (not part.low <= 1 <= part.high) for part in bias.parts if np.isfinite(part.visible)):
         yield "an interval disagrees with its verdict"
     significant = "significant" in title and "not significant" not in title
     if significant != (bias.seen is Seen.BIAS):

@@ -55,7 +55,7 @@ def test_the_interval_holds_the_difference(run: Run) -> None:
     assert look is not None
     assert 0.001 < look.value - look.low < 0.006
     assert look.low < 0.2 < look.high
-    assert look.told
+    assert look.significant
 
 
 def test_losses_are_compared_over_own_halves(run: Run) -> None:
@@ -66,7 +66,7 @@ def test_losses_are_compared_over_own_halves(run: Run) -> None:
     longer = changed(given, learning=given.learning.with_columns(round=late))
     look = compare_losses(longer, ["a"], "b")["a"]
     assert look is not None
-    assert look.told
+    assert look.significant
 
 
 def test_methods_of_the_same_loss_are_seldom_told_apart(run: Run) -> None:
@@ -75,7 +75,7 @@ def test_methods_of_the_same_loss_are_seldom_told_apart(run: Run) -> None:
     for seed in range(100):
         given = trained(run, {"a": 5.0, "b": 5.0, "c": 5.0, "a_uniform": 5.0}, seed=seed)
         looks = compare_losses(given, ["a", "b", "c"], "a_uniform").values()
-        wrong += any(each is not None and each.told for each in looks)
+        wrong += any(each is not None and each.significant for each in looks)
     assert wrong <= 10
     assert "significantly above" in words(trained(run, {"a": 5.4, "a_uniform": 5.0}))
 
@@ -87,7 +87,7 @@ def test_losses_that_change_slowly_are_seldom_told_apart(run: Run, memory: float
     for seed in range(100):
         given = trained(run, {"a": 5.0, "a_uniform": 5.0}, seed=seed, memory=memory)
         look = compare_losses(given, ["a"], "a_uniform")["a"]
-        told += look is not None and look.told
+        told += look is not None and look.significant
     assert told <= 10
 
 
@@ -112,7 +112,7 @@ def test_a_method_is_seldom_told_apart_from_its_twin(write: Write, seeds: int, m
         text += "engine: vectorized\nrecords: {gauges: null}\n"
         given = simulate(Scenario.load(write(f"{text}learning: {learning % (step, steps)}\n")))
         look = compare_losses(given, ["fedavg"], "fedavg_uniform").get("fedavg")
-        told += look is not None and look.told
+        told += look is not None and look.significant
     assert told <= most
 
 

@@ -103,7 +103,7 @@ def test_bars_leave_out_equal_shares_where_the_verdict_does(run: Run) -> None:
             for part in bias.of(kind):
                 at = names.index(part.name)
                 assert (low[at], high[at]) == (part.low, part.high)
-                assert (low[at] > 1 or high[at] < 1) is part.told
+                assert (low[at] > 1 or high[at] < 1) is part.significant
 
 
 def test_time_zones_are_shown_where_they_are_not_the_groups(run: Run) -> None:

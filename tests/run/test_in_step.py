@@ -130,7 +130,13 @@ def test_killed_and_resumed_a_run_has_the_same_bytes(tmp_path: Path, optimizer: 
 
         try:
             record(
-                scenario, tmp_path / "cut", Provenance(), resume=True, report=report, tell=said.append, journal_of=Often
+                scenario,
+                tmp_path / "cut",
+                Provenance(),
+                resume=True,
+                progress=report,
+                tell=said.append,
+                journal_of=Often,
             )
         except KeyboardInterrupt:
             continue

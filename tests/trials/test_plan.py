@@ -49,9 +49,9 @@ class Work:
 
             return simulate_log(scenario, population, replicate, working, devices, learner)
 
-        def evaluated(world, log, report=silent):  # type: ignore[no-untyped-def]
+        def evaluated(world, log, progress=silent):  # type: ignore[no-untyped-def]
             self.now += 1.0 + training_s * len(log.rounds)
-            return evaluate(world, log, report=report)
+            return evaluate(world, log, progress=progress)
 
         monkeypatch.setattr("fedsim.trials.pilot.simulate_log", simulated)
         monkeypatch.setattr("fedsim.trials.pilot.evaluate", evaluated)
@@ -86,10 +86,10 @@ def test_what_is_compiled_during_a_pilot_is_none_of_its_own_time(small: Load, mo
     monkeypatch.setattr("fedsim.common.working_time._once_s", [0.0])
     work = Work(monkeypatch, 0.5, 0.01)
 
-    def compiling(world, log, report=silent):  # type: ignore[no-untyped-def]
+    def compiling(world, log, progress=silent):  # type: ignore[no-untyped-def]
         work.now += 1000.0
         leave_out(1000.0)
-        return evaluate(world, log, report=report)
+        return evaluate(world, log, progress=progress)
 
     monkeypatch.setattr("fedsim.trials.pilot.evaluate", compiling)
     estimate = pilot(small(), 2.0)
@@ -221,12 +221,12 @@ def test_what_precedes_training_is_done_once_by_a_pilot(small: Load, monkeypatch
     """It was done for 4, 16, 64, ... rounds, and what it took by chance counted as the pace of training."""
     work, calls = Work(monkeypatch, 0.1, 0.001), list[int]()
 
-    def trained(federation, log, report=silent):  # type: ignore[no-untyped-def]
+    def trained(federation, log, progress=silent):  # type: ignore[no-untyped-def]
         calls.append(len(log.rounds))
         work.now += 20.0
         for done in range(1, len(log.rounds) + 1):
             work.now += 0.01
-            report("training", done / len(log.rounds))
+            progress("training", done / len(log.rounds))
 
     monkeypatch.setattr("fedsim.trials.pilot.evaluate", trained)
     learning = "learning={problem: {kind: robust_regression, samples: 5}, optimizers: [fedavg], step_size: 0.1}"

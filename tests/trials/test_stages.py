@@ -74,7 +74,7 @@ def ended(words: str, large: Scenario, directory: Path) -> Trials:
         if what.startswith(words):
             raise TimeIsOverError("over")
 
-    done = decide(large, directory, THREAD, job=job, report=report)
+    done = decide(large, directory, THREAD, job=job, progress=report)
     assert done.whole == (words == "never")
     return Trials.read(directory)
 
@@ -177,7 +177,7 @@ def test_the_last_look_that_is_whole_answers(write: Write, tmp_path: Path) -> No
         if what.endswith("on 5 seeds"):
             raise TimeIsOverError("over")
 
-    done = decide(small, out, THREAD, job=tied, report=report)
+    done = decide(small, out, THREAD, job=tied, progress=report)
     assert not done.whole
     assert read_sweep(out / "final")["status"] == "complete"
     trials = Trials.read(out)

@@ -61,21 +61,21 @@ _OF_A_GROUP = Metric(
 @cache
 def listed() -> tuple[Metric, ...]:
     """Return every metric that is built in, as lists show them: family by family, in the order in which they begin."""
-    found = []
+    metrics = []
     for kind in BUILTIN:
         cls = METRICS[kind]
         prefix = "group.GROUP." if scope(cls) == "groups" else ""
-        found += [replace(each, name=prefix + each.name) for each in declared(cls)]
-    found += [_OF_A_GROUP, *LEARNING, *OF_JOBS]
-    families = list(dict.fromkeys(each.name.partition(".")[0] for each in found))
-    return tuple(sorted(found, key=lambda each: families.index(each.name.partition(".")[0])))
+        metrics += [replace(each, name=prefix + each.name) for each in declared(cls)]
+    metrics += [_OF_A_GROUP, *LEARNING, *OF_JOBS]
+    families = list(dict.fromkeys(each.name.partition(".")[0] for each in metrics))
+    return tuple(sorted(metrics, key=lambda each: families.index(each.name.partition(".")[0])))
 
 
 @cache
 def describe(name: str) -> Metric | None:
     """Return the built-in metric of that name, or None if there is none."""
-    own = _OF_A_JOB.sub("", name)
-    fitting = (each for each in listed() if each.name == name or fnmatchcase(own, _PLACEHOLDER.sub("*", each.name)))
+    bare = _OF_A_JOB.sub("", name)
+    fitting = (each for each in listed() if each.name == name or fnmatchcase(bare, _PLACEHOLDER.sub("*", each.name)))
     return next(fitting, None)
 
 
@@ -89,8 +89,8 @@ def split(key: str) -> tuple[Metric | None, dict[str, str]]:
     if job := _OF_A_JOB.match(key):
         dimensions["job"], key = job[0].split(".")[1], key[job.end() :]
     for metric, pattern in _patterns():
-        if found := pattern.fullmatch(key):
-            return metric, dimensions | found.groupdict()
+        if match := pattern.fullmatch(key):
+            return metric, dimensions | match.groupdict()
     return None, dimensions
 
 
@@ -105,11 +105,11 @@ def _patterns() -> list[tuple[Metric, re.Pattern[str]]]:
     parts = {"HOUR": r"[01]\d|2[0-3]", "TENTH": r"[1-9]|10"}
 
     def pattern(name: str) -> re.Pattern[str]:
-        own = _PLACEHOLDER.sub(lambda word: f"(?P<{word[0].lower()}>{parts.get(word[0], '[^.]+')})", re.escape(name))
-        return re.compile(own)
+        text = _PLACEHOLDER.sub(lambda word: f"(?P<{word[0].lower()}>{parts.get(word[0], '[^.]+')})", re.escape(name))
+        return re.compile(text)
 
-    own = sorted(names(), key=lambda each: len(_PLACEHOLDER.findall(each[0])))
-    return [(metric, pattern(name)) for name, metric in own]
+    ordered = sorted(names(), key=lambda each: len(_PLACEHOLDER.findall(each[0])))
+    return [(metric, pattern(name)) for name, metric in ordered]
 
 
 @cache
@@ -122,12 +122,12 @@ def names() -> list[tuple[str, Metric]]:
 
 def of_jobs(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
     """Return the metrics of each of several jobs, by its name; nothing of a run of one."""
-    found: dict[str, dict[str, float]] = {}
+    by_job: dict[str, dict[str, float]] = {}
     for name, value in metrics.items():
         if name.startswith("job."):
-            _, job, own = name.split(".", 2)
-            found.setdefault(job, {})[own] = value
-    return found
+            _, job, metric = name.split(".", 2)
+            by_job.setdefault(job, {})[metric] = value
+    return by_job
 
 
 def declared(measurement: object) -> tuple[Metric, ...]:
@@ -148,8 +148,7 @@ def declared(measurement: object) -> tuple[Metric, ...]:
 
 def scope(measurement: object) -> str:
     """Say what a measurement is made of: the whole ``run``, the ``groups``, or ``both``."""
-    found: str = getattr(measurement, "scope", "run")
-    return found
+    return str(getattr(measurement, "scope", "run"))
 
 
 def metric_part(group: str) -> str:
@@ -181,18 +180,18 @@ def measure(
     clients: pl.DataFrame,
     setting: Setting,
     counted: Counted,
-    own: Sequence[Measurement] = (),
+    own_metrics: Sequence[Measurement] = (),
     available: AvailableTime | None = None,
 ) -> dict[str, Measure]:
     """Return the metrics of the log, by name; one that has no samples is left out.
 
-    `counted` is that of `count_of`, `own` is measured besides the built-in metrics, and `available` is None where the
-    time for which devices were available is not known, or is all of it.
+    `counted` is that of `count_of`, `own_metrics` are measured besides the built-in ones, and `available` is None where
+    the time for which devices were available is not known, or is all of it.
     """
     run = RunPart(
         log.rounds, log.gauges, clients, setting, log.ended_s, log.participations, counted, available=available
     )
-    measurements = [*(METRICS[kind]() for kind in BUILTIN), *own]
+    measurements = [*(METRICS[kind]() for kind in BUILTIN), *own_metrics]
     metrics: dict[str, Measure] = {}
     for each in measurements:
         if scope(each) != "groups":
@@ -206,5 +205,5 @@ def measure(
 
 
 def _named(measurement: Measurement, run: RunPart) -> dict[str, Measure]:
-    found = measurement.measure(run)
-    return dict(found) if isinstance(found, Mapping) else {declared(measurement)[0].name: found}
+    measured = measurement.measure(run)
+    return dict(measured) if isinstance(measured, Mapping) else {declared(measurement)[0].name: measured}

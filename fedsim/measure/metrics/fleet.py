@@ -29,7 +29,7 @@ class FleetMetrics:
         """Return what the sessions took; nothing where none is from work."""
         if (taken := run.setting.taken) is None:
             return {}
-        found = taken.figures(int(run.updates.sum()))
+        figures = taken.figures(int(run.updates.sum()))
         if taken.uplink is not None and run.ended_s > 0:
-            found["fleet.uplink_share"] = 8 * found["fleet.bytes_up"] / (taken.uplink * run.ended_s)
-        return found
+            figures["fleet.uplink_share"] = 8 * figures["fleet.bytes_up"] / (taken.uplink * run.ended_s)
+        return figures

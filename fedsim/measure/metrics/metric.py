@@ -69,16 +69,16 @@ class RunPart:
         They may be larger than the memory. The clients of a group count from its first one.
         """
         for part in slices(self.table, *dict.fromkeys([*columns, "client"])):
-            own = part["client"].is_between(self.first, self.first + len(self.clients) - 1)
-            kept = part if own.all() else part.filter(own)
+            inside = part["client"].is_between(self.first, self.first + len(self.clients) - 1)
+            kept = part if inside.all() else part.filter(inside)
             yield kept.with_columns(pl.col("client") - self.first) if self.first else kept
 
     def of_group(self, group: str, counted: Counted) -> "RunPart":
         """Return the part that is one group, of which this was counted."""
-        own = self.clients.filter(group=group)
-        relative = own.with_columns(
-            frequency=pl.col("participations") / max(int(own["participations"].sum()), 1),
-            pull=pl.col("pull") / (float(own["pull"].sum()) or 1.0),
+        members = self.clients.filter(group=group)
+        relative = members.with_columns(
+            frequency=pl.col("participations") / max(int(members["participations"].sum()), 1),
+            pull=pl.col("pull") / (float(members["pull"].sum()) or 1.0),
         )
         return replace(
             self,
@@ -86,7 +86,7 @@ class RunPart:
             clients=relative,
             setting=replace(self.setting, groups={group: self.setting.groups[group]}),
             counted=counted,
-            first=int(own["client"][0]),
+            first=int(members["client"][0]),
             whole=self,
             available=None,
         )

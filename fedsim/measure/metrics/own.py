@@ -18,7 +18,7 @@ _SCOPES = ("run", "groups", "both")
 
 
 @dataclass(frozen=True)
-class Own:
+class OwnMetrics:
     """A scenario's own measurement, `inner`, with the kind that the scenario names and what it declares."""
 
     kind: str
@@ -37,25 +37,25 @@ class Own:
         where = f"metric {self.kind!r}"
         assert self.inner is not None
         with METRICS.reraise_as_plugin_error(where, self.inner.measure):
-            found = self.inner.measure(run)
-            named = found if isinstance(found, Mapping) else {self.metrics[0].name: found}
-            known, measured = [each.name for each in self.metrics], dict[str, Measure]()
-            if not isinstance(found, Mapping) and len(known) > 1:
-                raise PluginError(f"declares {len(known)} metrics, so it must return a mapping, not {found!r}")
+            returned = self.inner.measure(run)
+            named = returned if isinstance(returned, Mapping) else {self.metrics[0].name: returned}
+            names, measured = [each.name for each in self.metrics], dict[str, Measure]()
+            if not isinstance(returned, Mapping) and len(names) > 1:
+                raise PluginError(f"declares {len(names)} metrics, so it must return a mapping, not {returned!r}")
             for name, value in named.items():
                 several = isinstance(value, list | tuple | np.ndarray)  # of days or spans
                 rows: Any = value if several else [value]
-                if name not in known:
-                    raise PluginError(f"returned {name!r}, and declares only {', '.join(known)}")
+                if name not in names:
+                    raise PluginError(f"returned {name!r}, and declares only {', '.join(names)}")
                 if not all(isinstance(each, Real) for each in rows):
                     raise PluginError(f"returned {value!r} for {name}, which is not a number")
                 measured[name] = [*map(float, rows)] if several else float(rows[0])
             return measured
 
 
-def made_metrics(scenario: Scenario) -> tuple[list[Own], list[Mistake]]:
+def made_metrics(scenario: Scenario) -> tuple[list[OwnMetrics], list[Mistake]]:
     """Return a scenario's own metrics, and what is wrong with those that are not among them."""
-    made, mistakes, names = list[Own](), list[Mistake](), set[str]()
+    made, mistakes, names = list[OwnMetrics](), list[Mistake](), set[str]()
     for index, choice in enumerate(scenario.metrics):
         path: KeyPath = ("metrics", index)
         if findings := METRICS.check(choice.kind, choice.options):
@@ -64,36 +64,36 @@ def made_metrics(scenario: Scenario) -> tuple[list[Own], list[Mistake]]:
         try:
             inner = METRICS.build(choice.kind, choice.options)
             with METRICS.reraise_as_plugin_error(f"metric {choice.kind!r}", type(inner)):
-                own = Own(choice.kind, declared(inner), scope(inner), inner)
-            complaint = _complaint(own, names)
+                candidate = OwnMetrics(choice.kind, declared(inner), scope(inner), inner)
+            complaint = _complaint(candidate, names)
         except PluginError as error:
             complaint = str(error)
         if complaint:
             mistakes.append(scenario.mistake((*path, "kind"), complaint))
         else:
-            names |= {metric.name for metric in own.metrics}
-            made.append(own)
+            names |= {metric.name for metric in candidate.metrics}
+            made.append(candidate)
     return made, mistakes
 
 
-def own_described(scenario: Scenario, own: Sequence[Own]) -> dict[str, Metric]:
+def own_described(scenario: Scenario, made: Sequence[OwnMetrics]) -> dict[str, Metric]:
     """Return what a scenario's own metrics are, by the name in ``metrics.json``, those of groups written out."""
     several = 1 < len(scenario.population) <= MOST_GROUPS
     groups = [f"group.{metric_part(group.name)}." for group in scenario.population] if several else []
     prefixes = {"run": [""], "groups": groups, "both": ["", *groups]}
-    return {prefix + metric.name: metric for each in own for metric in each.metrics for prefix in prefixes[each.scope]}
+    return {prefix + metric.name: metric for each in made for metric in each.metrics for prefix in prefixes[each.scope]}
 
 
-def _complaint(own: Own, taken: set[str]) -> str:
+def _complaint(candidate: OwnMetrics, taken: set[str]) -> str:
     """Return what is wrong with what a measurement declares; empty where nothing is."""
-    if own.scope not in _SCOPES:
-        return f"{own.kind!r} has scope {own.scope!r}, which is not one of {', '.join(_SCOPES)}"
-    if not own.metrics:
-        return f"{own.kind!r} declares no metrics"
-    for metric in own.metrics:
-        name, has = metric.name, f"{own.kind!r} has the name {metric.name!r}"
+    if candidate.scope not in _SCOPES:
+        return f"{candidate.kind!r} has scope {candidate.scope!r}, which is not one of {', '.join(_SCOPES)}"
+    if not candidate.metrics:
+        return f"{candidate.kind!r} declares no metrics"
+    for metric in candidate.metrics:
+        name, has = metric.name, f"{candidate.kind!r} has the name {metric.name!r}"
         if not all(isinstance(each, str) for each in (name, metric.unit, metric.meaning)):
-            return f"name, unit and meaning of {own.kind!r} must be text"
+            return f"name, unit and meaning of {candidate.kind!r} must be text"
         if not _NAME.fullmatch(name) or len(name) > 300:
             return f"{has}: words of letters, digits, _ and - with dots between are wanted"
         if name in taken or describe(name) is not None or name.startswith(("group.", "learning.", "zone.")):

@@ -180,8 +180,8 @@ class Separation:
 
     def measure(self, run: RunPart) -> dict[str, float]:
         """Return it; nothing where nobody contributed twice."""
-        found = run.counted.contributions
-        least = None if found is None else found.least_separation
+        contributions = run.counted.contributions
+        least = None if contributions is None else contributions.least_separation
         return {} if least is None else {"participation.separation.least": float(least)}
 
 
@@ -228,8 +228,8 @@ class Tenths:
         metrics = _tenths(run, "participation.by", counts) | _tenths(run, "participation.reported_by", reported)
         zones = run.clients["time_zone"].unique().sort().to_list()
         for zone in zones if len(zones) > 1 and reported.any() else ():
-            own = reported[(run.clients["time_zone"] == zone).to_numpy()]
-            metrics |= _below_half(f"zone.{metric_part(zone)}.", own, reported)
+            in_zone = reported[(run.clients["time_zone"] == zone).to_numpy()]
+            metrics |= _below_half(f"zone.{metric_part(zone)}.", in_zone, reported)
         return metrics
 
 
@@ -239,9 +239,9 @@ def _tenths(run: RunPart, name: str, counts: Ints) -> dict[str, float]:
     metrics = _by_tenth(f"{name}_speed", run.clients["speed"].to_numpy(), counts, counts.mean())
     if run.available is not None:
         followed, share = run.available.clients, run.available.share
-        own = counts[followed]
-        if own.any():
-            metrics |= _by_tenth(f"{name}_availability", share, own, own.mean())
+        sample = counts[followed]
+        if sample.any():
+            metrics |= _by_tenth(f"{name}_availability", share, sample, sample.mean())
             metrics |= _by_tenth("participation.availability", share, share)
     zones = run.clients["time_zone"].unique().sort()
     if len(zones) > 1:

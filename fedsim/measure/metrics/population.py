@@ -81,8 +81,8 @@ def share_by_hour(
     """
     available, possible = np.zeros(24), np.zeros(24)
     for zone, count in devices.items():
-        own = gauges.filter(time_zone=zone).group_by("time_s", maintain_order=True).agg(pl.col("available").sum())
-        hours = hours_of(own["time_s"].to_numpy(), start, ZoneInfo(zone) if local else _UTC)
-        available += np.bincount(hours, weights=own["available"].to_numpy(), minlength=24)
+        counted = gauges.filter(time_zone=zone).group_by("time_s", maintain_order=True).agg(pl.col("available").sum())
+        hours = hours_of(counted["time_s"].to_numpy(), start, ZoneInfo(zone) if local else _UTC)
+        available += np.bincount(hours, weights=counted["available"].to_numpy(), minlength=24)
         possible += count * np.bincount(hours, minlength=24)
     return {hour: float(available[hour] / possible[hour]) for hour in range(24) if possible[hour]}

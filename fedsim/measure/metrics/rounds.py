@@ -86,9 +86,7 @@ class Sessions:
         counted = run.counted
         metrics = {"sessions.count": float(counted.count), "sessions.device_hours": counted.spent_s / HOUR_S}
         if counted.count:
-            metrics |= {
-                f"sessions.{outcome}_share": number / counted.count for outcome, number in counted.outcomes.items()
-            }
+            metrics |= {f"sessions.{name}_share": number / counted.count for name, number in counted.outcomes.items()}
             if counted.spent_s > 0:
                 metrics["sessions.wasted_share"] = counted.wasted_s / counted.spent_s
         return metrics
@@ -145,14 +143,14 @@ def _per_day(run: RunPart, counts: pl.Series) -> list[float]:
     days = int(run.ended_s // DAY_S) if run.setting.by_day else None
     parts = EqualSpans(len(run.rounds), days).number
     place = run.rounds["closed_s"].fill_null(run.ended_s).to_numpy() * (parts / run.ended_s)
-    found = np.bincount(np.minimum(place.astype(np.int64), parts - 1), counts.to_numpy(), parts)
-    return [each * parts * DAY_S / run.ended_s for each in found.tolist()]
+    totals = np.bincount(np.minimum(place.astype(np.int64), parts - 1), counts.to_numpy(), parts)
+    return [each * parts * DAY_S / run.ended_s for each in totals.tolist()]
 
 
 def _spread(name: str, values: pl.Series, **quantiles: float) -> dict[str, float]:
     """Return the mean and quantiles of values, by name."""
-    found = {f"{name}.{own}": float(np.quantile(values.to_numpy(), share)) for own, share in quantiles.items()}
-    return {f"{name}.mean": mean(values), **found}
+    figures = {f"{name}.{suffix}": float(np.quantile(values.to_numpy(), share)) for suffix, share in quantiles.items()}
+    return {f"{name}.mean": mean(values), **figures}
 
 
 def _waits(rounds: pl.DataFrame, ended_s: float) -> dict[str, float]:

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from matplotlib.axes import Axes
 
-from fedsim.common.errors import KeyPath, Mistake
+from fedsim.common.errors import Mistake
 from fedsim.common.registry import Registry
 from fedsim.pages.bias import Bias
 from fedsim.pages.tables import Table
@@ -78,8 +78,8 @@ def chart_of(name: str, kind: RunChart, run: Run) -> Chart | Absent:
 
 def _part_of(kind: RunChart, what: str, otherwise: Any, data: object) -> Any:
     """Return an attribute of a chart: a value, or what its method returns for the data."""
-    found = getattr(kind, what, otherwise)
-    return found(data) if callable(found) else found
+    part = getattr(kind, what, otherwise)
+    return part(data) if callable(part) else part
 
 
 RUN_CHARTS: Final = (
@@ -117,11 +117,10 @@ def run_charts(run: Run, bias: Bias) -> dict[str, tuple[Chart | Absent, ...]]:
 
 def check_charts(scenario: Scenario) -> list[Mistake]:
     """Return what is wrong with a scenario's choice of charts, as far as it can be known before there is a run."""
-    found: list[tuple[KeyPath, str]] = []
+    mistakes = list[Mistake]()
     for index, choice in enumerate(scenario.charts):
+        findings = CHARTS.check(choice.kind, choice.options)
         if choice.kind in RUN_CHARTS:
-            found.append((("charts", index, "kind"), f"{choice.kind!r} is a chart of every report already"))
-        else:
-            findings = CHARTS.check(choice.kind, choice.options)
-            found += [(("charts", index, *path), message) for path, message in findings]
-    return [scenario.mistake(path, message) for path, message in found]
+            findings = [(("kind",), f"{choice.kind!r} is a chart of every report already")]
+        mistakes += [scenario.mistake(("charts", index, *path), message) for path, message in findings]
+    return mistakes

@@ -39,9 +39,9 @@ def hourly(run: Run, column: str, zone: str | None = None) -> Floats:
     clients, gauges = (each if zone is None else each.filter(time_zone=zone) for each in (run.clients, run.gauges))
     counted = gauges.group_by("time_s").agg(pl.col(column).sum())
     hours = hours_of(counted["time_s"].to_numpy(), run.scenario.start, ZoneInfo(clock_of(run.clients)))
-    found = np.bincount(hours, weights=counted[column].to_numpy(), minlength=24)
+    counts = np.bincount(hours, weights=counted[column].to_numpy(), minlength=24)
     possible = len(clients) * np.bincount(hours, minlength=24)
-    return np.where(possible > 0, found / np.maximum(possible, 1), np.nan).astype(np.float64)
+    return np.where(possible > 0, counts / np.maximum(possible, 1), np.nan).astype(np.float64)
 
 
 def hour_chart(run: Run) -> Chart | None:
@@ -53,8 +53,8 @@ def hour_chart(run: Run) -> Chart | None:
     shares = {zone if len(devices) > 1 else "available": hourly(run, "available", zone) for zone in zones}
     if max(int(np.isfinite(share).sum()) for share in shares.values()) < _LEAST:
         return None
-    known = [column for column in _REASONS if column in gauges.columns and gauges[column].sum()]
-    reasons = {} if known == ["in_session"] else {_REASONS[each]: hourly(run, each) for each in known}
+    causes = [column for column in _REASONS if column in gauges.columns and gauges[column].sum()]
+    reasons = {} if causes == ["in_session"] else {_REASONS[each]: hourly(run, each) for each in causes}
     at = np.arange(24, dtype=np.float64) + 0.5
     series = [
         Series(name, at, share, marks.series_color(index), "dashed" if name in reasons else "line")
@@ -77,12 +77,12 @@ def local_chart(run: Run) -> Chart | None:
     if not days or starts is None or not np.isfinite(shares).all() or np.ptp(shares) <= 0:
         return None
     begun = np.zeros(24)
-    for (zone,), own in starts.filter(pl.col("slot") < days * DAY_S / SLOT_S).group_by("time_zone"):
-        at = own.select(at=pl.lit(run.scenario.start.astimezone(UTC)) + pl.duration(seconds=pl.col("slot") * SLOT_S))[
+    for (zone,), slots in starts.filter(pl.col("slot") < days * DAY_S / SLOT_S).group_by("time_zone"):
+        at = slots.select(at=pl.lit(run.scenario.start.astimezone(UTC)) + pl.duration(seconds=pl.col("slot") * SLOT_S))[
             "at"
         ]
         hours = at.dt.convert_time_zone(str(zone or "UTC")).dt.hour()
-        begun += np.bincount(hours.to_numpy(), weights=own["len"].to_numpy(), minlength=24)
+        begun += np.bincount(hours.to_numpy(), weights=slots["len"].to_numpy(), minlength=24)
     if not begun.any():
         return None
     middle = np.arange(24, dtype=np.float64) + 0.5

@@ -44,16 +44,16 @@ def distance_chart(run: Run) -> Chart | None:
 
 
 def convergence_chart(run: Run) -> Chart | None:
-    """Draw how fast the law of the participants approaches its limit, for each separation of a convergence study."""
+    """Draw how fast the shares of participants approach their limit, for each separation of a convergence study."""
     if run.convergence is None:
         return None
     series, floors = list[Series](), list[Series]()
     for index, ((r,), part) in enumerate(run.convergence.group_by("separation", maintain_order=True)):
-        own, color = part.sort("round"), marks.series_color(index)
-        x = own["round"].to_numpy().astype(np.float64)
-        series.append(Series(f"R = {r}", x, np.maximum(own["tv"].to_numpy(), LEAST), color))
-        if not own["noise_floor"].null_count():
-            noise = own["noise_floor"].to_numpy()
+        rows, color = part.sort("round"), marks.series_color(index)
+        x = rows["round"].to_numpy().astype(np.float64)
+        series.append(Series(f"R = {r}", x, np.maximum(rows["tv"].to_numpy(), LEAST), color))
+        if not rows["noise_floor"].null_count():
+            noise = rows["noise_floor"].to_numpy()
             floors.append(Series("", x, np.where(noise < LEAST, np.nan, noise), color, "dotted"))
     notes = [
         "The law of who takes part in a round, all clients being ready at round 0, against that of the long run. It is "

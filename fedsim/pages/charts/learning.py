@@ -25,7 +25,7 @@ def curves(run: Run, column: str = "loss") -> Iterator[Series]:
         return
     names = optimizers(run)
     pairs = references(names)
-    own = [name for name in names if name not in pairs]
+    plain = [name for name in names if name not in pairs]
     for name in names:
         frame = run.learning.filter(pl.col("optimizer") == name).sort("round")
         x = (frame["round"] - INITIAL_ROUND).cast(pl.Float64).to_numpy()
@@ -33,7 +33,7 @@ def curves(run: Run, column: str = "loss") -> Iterator[Series]:
         most = FURTHER * max(abs(value[0]), 1e-6) if np.isfinite(value[0]) else 1e100
         kept = np.isfinite(value) & (np.abs(value) <= most)
         if kept.any():
-            color, look = marks.series_color(own.index(pairs.get(name, name))), "dashed" if name in pairs else "line"
+            color, look = marks.series_color(plain.index(pairs.get(name, name))), "dashed" if name in pairs else "line"
             yield Series.binned(name, x[kept], value[kept], color, look=look)
 
 
@@ -46,29 +46,29 @@ def training_chart(run: Run, column: str = "loss") -> Chart | None:
     """Draw the loss of each optimizer, or its distance from the optimum and what was predicted, where that is known."""
     if run.learning is None or column not in run.learning.columns:
         return None
-    found = [*curves(run, column)]
-    if all(len(each.x) < 2 for each in found):  # of training that diverged at once
+    shown = [*curves(run, column)]
+    if all(len(each.x) < 2 for each in shown):  # of training that diverged at once
         return None
-    notes = ["Dashed: trained under uniform participation."] if any(each.look == "dashed" for each in found) else []
+    notes = ["Dashed: trained under uniform participation."] if any(each.look == "dashed" for each in shown) else []
     if column == "loss":
-        return _chart("loss", found, "loss", notes)
-    foreseen = [(each, run.known.get(f"learning.{each.name}.bias_predicted", 0.0)) for each in found]
+        return _chart("loss", shown, "loss", notes)
+    foreseen = [(each, run.known.get(f"learning.{each.name}.bias_predicted", 0.0)) for each in shown]
     levels = [(each, level) for each, level in foreseen if level > 1e-9]
     if levels:
         ways = listing([f"{number(level, 3)} for “{each.name}”" for each, level in levels])
         notes = [f"Dotted: where theory says that the mean model ends, {ways}; noise keeps each model away.", *notes]
     rules = [Rule("", level, color=each.color) for each, level in levels]
-    return _chart("optimum", found, "distance from the optimum", notes, rules)
+    return _chart("optimum", shown, "distance from the optimum", notes, rules)
 
 
 def loss_chart(runs: Mapping[str, Run]) -> Chart | None:
     """Draw the losses of two runs by their letters, the second dashed; None where no model was trained."""
-    own = {letter: [each for each in curves(run) if each.look == "line"] for letter, run in runs.items()}
+    by_run = {letter: [each for each in curves(run) if each.look == "line"] for letter, run in runs.items()}
     shown = [
         replace(each, name=f"{letter}: {each.name}", look="dashed" if letter == "B" else "line")
-        for letter, found in own.items()
-        for each in found[:_MOST]
+        for letter, lines in by_run.items()
+        for each in lines[:_MOST]
     ]
-    left = sum(max(0, len(found) - _MOST) for found in own.values())
+    left = sum(max(0, len(lines) - _MOST) for lines in by_run.values())
     notes = [f"{count(left, 'more curve')} in the reports of the runs."] if left else []
     return _chart("losses", shown, "loss", notes) if shown else None

@@ -32,7 +32,7 @@ POINTS = 160  # at most so many points of one line: about three pixels each in t
 _ROUNDING = 1e-12  # of the largest value of a chart: smaller ones are 0
 _ROW_ENTRY = 0.05  # of the height, what each entry of the legend of rows takes
 _ENTRIES, _ENTRY = 8, 0.04  # of a legend that fits, and the height that each more takes
-_SAID = 8  # lines or rows described at most
+_DESCRIBED = 8  # lines or rows described at most
 _ROW_NAME = 28  # characters of a name that fit to the left of a row
 _POINT_NAME = 30  # and beside a point
 _LETTER = 0.021  # of the width of the axes, what a letter of such a name takes
@@ -88,16 +88,8 @@ class Series:
             return cls(name, x, y, color, **look)
         mean, starts = np.add.reduceat(y, cuts[:-1]) / sizes, cuts[:-1]
         ends = np.stack([mean - np.minimum.reduceat(y, starts), np.maximum.reduceat(y, starts) - mean])
-        return cls(
-            name,
-            np.add.reduceat(x, starts) / sizes,
-            mean,
-            color,
-            margin=ends,
-            size=int(sizes.max()),
-            interval="least to greatest",
-            **look,
-        )
+        look |= {"margin": ends, "size": int(sizes.max()), "interval": "least to greatest"}
+        return cls(name, np.add.reduceat(x, starts) / sizes, mean, color, **look)
 
 
 @dataclass(frozen=True)
@@ -121,15 +113,15 @@ def line_plot(
     finding: str = "",
 ) -> Chart:
     """Make a chart of lines and dots, with a legend where there are several marks."""
-    told = [each for each in series if each.name and each.look != "ring"]  # the choice lies on another
-    known = [(each.name, each.y[np.isfinite(each.y)]) for each in told]
-    ways = [f"“{name}” {from_to(_write(y, own[0]), _write(y, own[-1]))}" for name, own in known if len(own)]
+    named = [each for each in series if each.name and each.look != "ring"]  # the choice lies on another
+    values = [(each.name, each.y[np.isfinite(each.y)]) for each in named]
+    ways = [f"“{name}” {from_to(_write(y, ys[0]), _write(y, ys[-1]))}" for name, ys in values if len(ys)]
     if (size := max((each.size for each in series), default=1)) > 1:
-        said = f"Lines are means over up to {count(size)} neighbours, bands go from the least to the greatest."
-        notes = [*notes, said]
-    description = f"By {x.title}, {y.title}: {listing_of(ways, _SAID)}."
-    draw, table = partial(_draw_lines, series, x, y, rules), _line_table(title, told, x, y)
-    height = 1 + _ENTRY * max(0, len(told) + len(rules) - _ENTRIES)  # room for the legend
+        note = f"Lines are means over up to {count(size)} neighbours, bands go from the least to the greatest."
+        notes = [*notes, note]
+    description = f"By {x.title}, {y.title}: {listing_of(ways, _DESCRIBED)}."
+    draw, table = partial(_draw_lines, series, x, y, rules), _line_table(title, named, x, y)
+    height = 1 + _ENTRY * max(0, len(named) + len(rules) - _ENTRIES)  # room for the legend
     return Chart(name, title, description, tuple(notes), table, draw, height, finding)
 
 
@@ -146,14 +138,13 @@ def _line_table(title: str, series: Sequence[Series], x: AxisLook, y: AxisLook) 
     for each in series:
         margins = each.margin if each.margin is not None and each.margin.ndim == 1 else np.full(len(each.x), np.nan)
         values = zip(each.x.tolist(), each.y.tolist(), margins.tolist(), strict=True)
-        columns.append({at: (0.0 if abs(own) < least else own, half) for at, own, half in values})
+        columns.append({at: (0.0 if abs(value) < least else value, half) for at, value, half in values})
     places = sorted({at for column in columns for at in column})
     rows = [(x.write(at), *(_write(y, *column.get(at, (None,))) for column in columns)) for at in places]
     return thinned(f"{title}: {y.title}", (capitalized(x.title), *(each.name for each in series)), rows, places)
 
 
 def _draw_lines(series: Sequence[Series], x: AxisLook, y: AxisLook, rules: Sequence[Rule], axes: Axes) -> None:
-    """Draw lines and rules on empty axes."""
     entries, margins = list[tuple[Artist, str]](), dict[str, Artist]()
     xs, ys = (np.concatenate([getattr(each, axis) for each in series]) for axis in "xy")
     xs, ys = xs[np.isfinite(xs)], ys[np.isfinite(ys)]
@@ -183,9 +174,8 @@ def _draw_lines(series: Sequence[Series], x: AxisLook, y: AxisLook, rules: Seque
         axes.margins(0.14, 0.2)
     marks.set_scale(axes, "x", x.scale, xs, x.ticks)
     marks.set_scale(axes, "y", y.scale, ys, y.ticks)
-    named = [
-        (artist, name) for artist, name in (*entries, *((artist, name) for name, artist in margins.items())) if name
-    ]
+    entries += [(artist, name) for name, artist in margins.items()]
+    named = [(artist, name) for artist, name in entries if name]
     marks.finish(axes, x.title, y.title, named if len(named) > 1 else ())
     _name_points(axes, series)
 
@@ -240,7 +230,7 @@ def row_plot(data: Rows, name: str, title: str, notes: Sequence[str] = ()) -> Ch
     return Chart(
         name=name,
         title=title,
-        description=f"{title}: {listing_of(ways, _SAID)}.",
+        description=f"{title}: {listing_of(ways, _DESCRIBED)}.",
         notes=(*([] if data.margin is None else [f"Lines are {data.interval}."]), *notes),
         table=Table(
             title,

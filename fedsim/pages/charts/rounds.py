@@ -59,8 +59,8 @@ def staleness_chart(run: Run) -> Chart | None:
         names, table = ["all clients"], table.with_columns(group=pl.lit("all clients"))
     series, means = list[Series](), list[str]()
     for name, color in zip(names, marks.SERIES, strict=False):
-        own = table.filter(group=name)
-        reports, stale = own["len"].to_numpy().astype(np.float64), own["staleness"].to_numpy()
+        rows = table.filter(group=name)
+        reports, stale = rows["len"].to_numpy().astype(np.float64), rows["staleness"].to_numpy()
         if reports.sum():
             share = np.bincount(stale, reports, minlength=most + 1) / reports.sum()
             series.append(Series(name, np.arange(most + 1.0), share, color))

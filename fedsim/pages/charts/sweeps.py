@@ -40,10 +40,10 @@ class Line:
 
 def lines_of(trials: Trials, metric: str) -> Iterator[Line]:
     """Yield a metric along the axis of a sweep; nothing where it has no value, or nothing is swept."""
-    along, found = trials.axis, interval(trials.samples(metric))
+    along, measured = trials.axis, interval(trials.samples(metric))
     if along is not None:
-        for name, own in trials.rows_along(along, np.isfinite(found.mean)):
-            yield Line(name, own, along.x[own], found.mean[own], found.half[own])
+        for name, rows in trials.rows_along(along, np.isfinite(measured.mean)):
+            yield Line(name, rows, along.x[rows], measured.mean[rows], measured.half[rows])
 
 
 def _along(axis: Axis) -> AxisLook:
@@ -91,7 +91,7 @@ def line_chart(
 
 def parts_chart(trials: Trials, name: str, parts: Mapping[str, str], chosen: int | None = None) -> Chart | None:
     """Make the chart of the loss of an optimizer and its parts; None where fewer than two settings form one line."""
-    lines = {words: own[0] for words, metric in parts.items() if len(own := [*lines_of(trials, metric)]) == 1}
+    lines = {words: drawn[0] for words, metric in parts.items() if len(drawn := [*lines_of(trials, metric)]) == 1}
     if trials.axis is None or len(lines) < len(parts) or any(len(line.x) < 2 for line in lines.values()):
         return None
     notes = ["Each part is the difference of two runs over the same log, of which one has one thing less."]
@@ -108,30 +108,30 @@ def trade_off_chart(trials: Trials) -> Chart | None:
     names, stand, first = trials.names, standings(trials), chosen(trials)
     daily = pace_metric(trials)
     bias, pace = interval(50 * trials.samples(bias_metric(trials))), interval(trials.samples(daily))
-    known = np.flatnonzero(np.isfinite(bias.mean) & np.isfinite(pace.mean))
-    beaten = np.setdiff1d(known, front)
+    complete = np.flatnonzero(np.isfinite(bias.mean) & np.isfinite(pace.mean))
+    beaten = np.setdiff1d(complete, front)
 
     def points(words: str, rows: Ints, color: str, look: LineLook, margin: Floats | None = None) -> list[Series]:
-        own = [names[row] for row in rows[:_NAMED]]
-        found = Series(words, pace.mean[rows], bias.mean[rows], color, look, margin, names=own)
-        return [found] if len(rows) else []
+        labels = [names[row] for row in rows[:_NAMED]]
+        dots = Series(words, pace.mean[rows], bias.mean[rows], color, look, margin, names=labels)
+        return [dots] if len(rows) else []
 
     # The choice and the front are named first; names that would lie on others are left out.
     series = [
-        *points("choice", known[known == first], marks.SERIES[1], "ring"),
+        *points("choice", complete[complete == first], marks.SERIES[1], "ring"),
         *points("beaten by no other", front, marks.SERIES[0], "marked", bias.half[front]),
         *points("beaten", beaten, marks.MUTED, "dots"),
     ]
     notes = ["Left is slower, down is more even: the best corner is below on the right."]
-    if np.isfinite(bias.half[known]).any():
+    if np.isfinite(bias.half[complete]).any():
         notes.append("The band has the 95\N{NARROW NO-BREAK SPACE}% intervals of the means over the seeds.")
     if len(beaten):
         notes.append("Grey settings are worse in one and no better in the other than some setting on the line.")
-    verb, settings = "is" if len(front) == 1 else "are", count(len(known), "setting")
+    verb, settings = "is" if len(front) == 1 else "are", count(len(complete), "setting")
     title = f"Bias against pace: {count(len(front))} of {settings} {verb} beaten by no other"
     look = AxisLook(wording_of(daily).axis), AxisLook("distance from uniform (TV, %)")
     figures = np.stack([pace.mean, pace.half, bias.mean, bias.half]).T
-    rows = [(names[k], stand[k], *map(number, figures[k])) for k in known]
+    rows = [(names[k], stand[k], *map(number, figures[k])) for k in complete]
     header = ("Setting", "Standing", wording_of(daily).axis, "± 95 %", "TV from uniform, %", "± 95 %")
     return replace(line_plot(TRADE_OFF, title, series, *look, notes=notes), table=thinned(title, header, rows))
 
@@ -145,10 +145,10 @@ def loss_and_pace_chart(trials: Trials, optimizers: Sequence[str]) -> Chart | No
     for index, name in enumerate(optimizers):
         values = trials.samples(f"learning.{name}.loss")
         loss, settled = interval(values), (trials.samples(f"learning.{name}.converged") >= 1) | np.isnan(values)
-        known = np.isfinite(loss.mean) & np.isfinite(pace)
-        for words, own in (("", settled.all(axis=1)), (", some runs not converged", ~settled.all(axis=1))):
+        complete = np.isfinite(loss.mean) & np.isfinite(pace)
+        for words, among in (("", settled.all(axis=1)), (", some runs not converged", ~settled.all(axis=1))):
             look: LineLook = "hollow" if words else "dots"
-            at = np.flatnonzero(known & own)
+            at = np.flatnonzero(complete & among)
             names = [trials.names[row] for row in at[:_NAMED]] if not index else ()
             dots = Series(f"{name}{words}", pace[at], loss.mean[at], marks.series_color(index), look, loss.half[at])
             series += [replace(dots, names=names)] if len(at) else []
@@ -167,8 +167,8 @@ def curves_chart(trials: Trials) -> Chart | None:
     """
     rows = [int(row) for row in order_of(compared(trials))] if compared(trials).best is not None else [0]
     first = rows[0] if (choice := chosen(trials)) is None else choice
-    own, where = trials.curves(first), ""
-    lines = {str(name): each for (name,), each in own.group_by("optimizer", maintain_order=True)}
+    losses, where = trials.curves(first), ""
+    lines = {str(name): each for (name,), each in losses.group_by("optimizer", maintain_order=True)}
     if len(lines) > 1 and len(trials.names) > 1:
         where = f" at {trials.names[first]}"
     elif len(lines) == 1:
@@ -187,7 +187,7 @@ def curves_chart(trials: Trials) -> Chart | None:
 
 def _curve(name: str, table: pl.DataFrame, color: str) -> Series:
     """Return the mean of the loss curves of some runs, until the first of them ends or diverges, and their range."""
-    runs = [own.sort("round") for own in table.partition_by("run_id")]
+    runs = [curve.sort("round") for curve in table.partition_by("run_id")]
     last = min((int(run["round"][-1]) - INITIAL_ROUND for run in runs), default=0)
     x = np.unique(np.linspace(0, last, CURVE_POINTS).astype(np.int64)).astype(np.float64)
     values = np.full((max(1, len(runs)), len(x)), np.nan)

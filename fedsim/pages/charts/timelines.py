@@ -34,9 +34,9 @@ def round_chart(run: Run) -> Chart | None:
     start, end = ((table[name] - of["opened_s"]).to_numpy() / size for name in ("selected_s", "ended_s"))
     place, ended = np.arange(len(table), 0.0, -1.0), table["outcome"].to_numpy()
     bars = [
-        _bars(outcome, start[own], end[own], place[own], marks.series_color(at))
+        _bars(outcome, start[of_outcome], end[of_outcome], place[of_outcome], marks.series_color(at))
         for at, outcome in enumerate(SESSION_OUTCOMES)
-        if (own := ended == outcome).any()
+        if (of_outcome := ended == outcome).any()
     ]
     text = f"Round {of['round']}, of median length ({duration(took)})"
     text += f": {of['reported']:,} of {count(of['selected'], 'session')} reported."
@@ -46,8 +46,8 @@ def round_chart(run: Run) -> Chart | None:
     chart = line_plot("one-round", "One round, session by session", bars, *look, rules, notes, text)
     columns = table["client"], map(number, start), map(number, end), ended
     rows = [tuple(map(str, row)) for row in zip(*columns, strict=True)]
-    known = thinned(chart.title, ("Client", f"Began ({unit})", f"Ended ({unit})", "Session"), rows, place.tolist())
-    return replace(chart, description=text, table=replace(known, along="y"))
+    data = thinned(chart.title, ("Client", f"Began ({unit})", f"Ended ({unit})", "Session"), rows, place.tolist())
+    return replace(chart, description=text, table=replace(data, along="y"))
 
 
 def week_chart(run: Run) -> Chart | None:
@@ -55,31 +55,25 @@ def week_chart(run: Run) -> Chart | None:
     table = run.series.get("week")
     if table is None or table.is_empty():
         return None
-    parts = {str(what): own.sort("start_s") for (what,), own in table.group_by("what", maintain_order=True)}
-    bars, rows, height = (
-        list[Series](),
-        list[tuple[float, str, float]](),
-        {name: len(parts) - k for k, name in enumerate(parts)},
-    )
-    for name, own in parts.items():
-        start, end = own["start_s"].to_numpy(), own["end_s"].to_numpy()
+    parts = {str(what): held.sort("start_s") for (what,), held in table.group_by("what", maintain_order=True)}
+    bars, rows = list[Series](), list[tuple[float, str, float]]()
+    height = {name: len(parts) - k for k, name in enumerate(parts)}
+    for name, held in parts.items():
+        start, end = held["start_s"].to_numpy(), held["end_s"].to_numpy()
         long = start[1:] - np.maximum.accumulate(end)[:-1] > (0 if name == SESSION else _SEEN_S)
         start, end = start[np.append(True, long)], np.maximum.accumulate(end)[np.append(long, True)]
         bar = _bars("", start / DAY_S, end / DAY_S, float(height[name]), marks.series_color(height[name]))
         bars.append(replace(bar, look="ticks") if name == SESSION else bar)
         rows += [(at, name, until) for at, until in zip(start.tolist(), end.tolist(), strict=True)]
-    shares = {name: percent(float((own["end_s"] - own["start_s"]).sum()) / _length(run)) for name, own in parts.items()}
-    said = [f"{name} {share}" for name, share in shares.items() if name not in {SESSION, COOL_DOWN}]
+    whole_s = min(run.simulated_s, 7 * DAY_S)
+    shares = {name: percent(float((held["end_s"] - held["start_s"]).sum()) / whole_s) for name, held in parts.items()}
+    ways = [f"{name} {share}" for name, share in shares.items() if name not in {SESSION, COOL_DOWN}]
     text = f"Client {table['client'][0]}, whose available time is the median"
-    text += f": of the time {', '.join(said)}; {count(len(parts.get(SESSION, ())), 'session')}."
+    text += f": of the time {', '.join(ways)}; {count(len(parts.get(SESSION, ())), 'session')}."
     look = AxisLook("days since the start"), AxisLook("", ticks={float(at): name for name, at in height.items()})
     notes = [f"Breaks of under {duration(_SEEN_S)} are not drawn."]
     chart = line_plot("week", "One device's week", bars, *look, notes=notes, finding=text)
     rows.sort()
     cells = [(name, number(at / DAY_S), number(until / DAY_S)) for at, name, until in rows]
-    known = thinned(chart.title, ("What", "From (day)", "To (day)"), cells, [at / DAY_S for at, *_ in rows])
-    return replace(chart, description=text, table=known)
-
-
-def _length(run: Run) -> float:
-    return min(run.simulated_s, 7 * DAY_S)
+    data = thinned(chart.title, ("What", "From (day)", "To (day)"), cells, [at / DAY_S for at, *_ in rows])
+    return replace(chart, description=text, table=data)

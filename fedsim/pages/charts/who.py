@@ -29,13 +29,13 @@ def who_charts(run: Run, bias: Bias) -> list[Chart | None]:
         return []
     parted = run.series["shares"].partition_by("kind", as_dict=True, maintain_order=True)
     ways = {kind: parted[(kind,)] for kind in _IN_ORDER if (kind,) in parted}
-    told = [kind for kind in ways if any(part.told for part in bias.of(kind))]
+    significant = [kind for kind in ways if any(part.significant for part in bias.of(kind))]
     widest = bias.contrast[0].kind if bias.contrast else ""
-    first = widest if widest in told else next(iter([*told, *ways]), None)
+    first = widest if widest in significant else next(iter([*significant, *ways]), None)
     alone = lorenz_chart({"measured": run}, "lorenz" if first else "who")
     if first is None:
         return [alone]
-    others = [_row_chart(run, ways[kind], f"who-{_NAMES.get(kind, kind)}") for kind in told if kind != first]
+    others = [_row_chart(run, ways[kind], f"who-{_NAMES.get(kind, kind)}") for kind in significant if kind != first]
     return [_row_chart(run, ways[first], "who"), *others, *([alone] if ways[first]["noun"][0] != "client" else [])]
 
 
@@ -74,7 +74,7 @@ def lorenz_chart(runs: Mapping[str, Run], name: str) -> Chart | None:
 
     None where nobody took part, or there is one client.
     """
-    series, said = list[Series](), list[str]()
+    series, texts = list[Series](), list[str]()
     for (label, run), color in zip(runs.items(), marks.SERIES, strict=False):
         counts, clients = run.clients["reported"].to_numpy(), len(run.clients)
         if clients > 1 and (taken := int(counts.sum())):
@@ -82,7 +82,7 @@ def lorenz_chart(runs: Mapping[str, Run], name: str) -> Chart | None:
             series.append(_lorenz(label, np.arange(len(often)), often, color))
             half = percent(float(_of_least(np.arange(len(often)), often, clients // 2)) / taken)
             of = f"In {label} the" if len(runs) > 1 else "The"
-            said.append(f"{of} half that reported least gave {half} of the reports (Gini {number(gini(counts), 2)}).")
+            texts.append(f"{of} half that reported least gave {half} of the reports (Gini {number(gini(counts), 2)}).")
     if not series:
         return None
     if len(runs) == 1:
@@ -93,7 +93,7 @@ def lorenz_chart(runs: Mapping[str, Run], name: str) -> Chart | None:
     ends = np.array([0.0, 1.0])
     series.append(Series("all equal", ends, ends, marks.INK, "dotted"))
     look = AxisLook("clients, fewest reports first", "percent"), AxisLook("share of the reports", "percent")
-    return line_plot(name, "Who gave the reports", series, *look, finding=" ".join(said))
+    return line_plot(name, "Who gave the reports", series, *look, finding=" ".join(texts))
 
 
 def _lorenz(name: str, counts: Ints, often: Ints | Floats, color: str) -> Series:
@@ -112,7 +112,7 @@ def _of_least(counts: Ints, often: Ints | Floats, at: Ints | int) -> Floats:
 def over_time_chart(run: Run, bias: Bias) -> Chart | None:
     """Draw the participation share of every group by spans of the run; None without spans, or if no group's differs."""
     table, sizes = run.series.get("reports"), dict(run.clients.group_by("group", maintain_order=True).len().iter_rows())
-    if table is None or len(sizes) > len(marks.SERIES) or not any(part.told for part in bias.of("group")):
+    if table is None or len(sizes) > len(marks.SERIES) or not any(part.significant for part in bias.of("group")):
         return None
     if (spans := table["span"].n_unique()) < 2:
         return None
@@ -121,8 +121,8 @@ def over_time_chart(run: Run, bias: Bias) -> Chart | None:
         return None
     series = list[Series]()
     for (name, size), color in zip(sizes.items(), marks.SERIES, strict=False):
-        own = table.filter(group=name).group_by("span").agg(pl.col("len").sum()).sort("span")["len"].to_numpy()
-        series.append(Series(name, at / spans, own / totals * len(run.clients) / size, color))
+        reports = table.filter(group=name).group_by("span").agg(pl.col("len").sum()).sort("span")["len"].to_numpy()
+        series.append(Series(name, at / spans, reports / totals * len(run.clients) / size, color))
     look = AxisLook("time of the run", "percent"), AxisLook(_SHARE)
     return line_plot("who-over-time", "Who takes part, over time", series, *look, [Rule("equal", 1.0)])
 

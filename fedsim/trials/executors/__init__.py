@@ -77,12 +77,12 @@ class ClusterExecutor(SweepExecutor):
                 raise
             there, answers = self.good, {}  # it may be busy; if it is lost, so are its tasks
         self._looked = time.monotonic()
-        found = {worker: why for worker, each in answers.items() if (why := _wrong(each)) is not None}
-        self.wrong |= found
+        verdicts = {worker: why for worker, each in answers.items() if (why := _wrong(each)) is not None}
+        self.wrong |= verdicts
         self.good = {worker: number for worker, number in there.items() if self.wrong.get(worker) == ""}
         if self.wrong and all(self.wrong.values()):
             raise SweepError(f"no worker can do the runs: {_listed(self.wrong)}")
-        bad = {worker: why for worker, why in found.items() if why}
+        bad = {worker: why for worker, why in verdicts.items() if why}
         return f"{len(bad)} of {len(there)} workers get no runs: {_listed(bad)}" if bad else ""
 
     def worker_count(self) -> int:
@@ -164,14 +164,14 @@ def default_workers() -> int:
 
 def _factory(name: str, workers: int) -> Callable[[], Executor]:
     try:
-        found = resolve_name(name)
+        function = resolve_name(name)
     except (ImportError, AttributeError, ValueError) as error:
         raise RunError(f"executor {name!r} cannot be imported: {error}") from None
-    if not callable(found):
+    if not callable(function):
         raise RunError(f"executor {name!r} is not a function")
 
     def opened() -> Executor:
-        executor = found(workers)
+        executor = function(workers)
         if not isinstance(executor, Executor):
             raise SweepError(f"{name!r} returned {executor!r}, which is no concurrent.futures.Executor")
         return executor

@@ -54,10 +54,10 @@ class DaskExecutor(ClusterExecutor):
 
     def look(self) -> tuple[dict[str, int], dict[str, Any]]:
         """Return the workers with their threads, and what new ones import; Python's own library is sent for that."""
-        known = self._client.sync(self._client.scheduler.identity, n_workers=-1, callback_timeout=_CONNECT_S)
-        there = {address: worker["nthreads"] for address, worker in known["workers"].items()}
+        about = self._client.sync(self._client.scheduler.identity, n_workers=-1, callback_timeout=_CONNECT_S)
+        there = {address: worker["nthreads"] for address, worker in about["workers"].items()}
         soonest = self._client.run_on_scheduler(time.time) - _SILENT_S
-        silent = {each for each in there if known["workers"][each]["last_seen"] < soonest and not self.wrong.get(each)}
+        silent = {each for each in there if about["workers"][each]["last_seen"] < soonest and not self.wrong.get(each)}
         self._stopped |= silent
         waiting = self._client.processing([*self._stopped]) if self._stopped else {}
         self._stuck = {key for keys in waiting.values() for key in keys}
