@@ -86,7 +86,7 @@ def _taken_apart(value: Any, arrays: Arrays) -> Any:
     if type(value) is dict:
         return {"dict": [[_taken_apart(each, arrays) for each in item] for item in value.items()]}
     if type(value).__module__.startswith("fedsim.learning."):
-        return {"object": {name: _taken_apart(own, arrays) for name, own in _attributes(value).items()}}
+        return {"object": {name: _taken_apart(attribute, arrays) for name, attribute in _attributes(value).items()}}
     raise TypeError(f"{type(value).__name__} is not kept")
 
 
@@ -101,20 +101,20 @@ def _put_together(tree: Any, arrays: Arrays, like: Any) -> Any:
         return tree
     ((kind, held),) = tree.items()
     if kind == "array":
-        found, wanted = arrays[held], arrays[held] if like is None else np.asarray(like)
+        stored, wanted = arrays[held], arrays[held] if like is None else np.asarray(like)
         rows = type(like) is array or wanted.ndim > 1 or not wanted.size
-        shape = found.shape if wanted.ndim and rows else wanted.shape
-        if found.dtype != wanted.dtype or found.shape != shape or found.shape[1:] != wanted.shape[1:]:
+        shape = stored.shape if wanted.ndim and rows else wanted.shape
+        if stored.dtype != wanted.dtype or stored.shape != shape or stored.shape[1:] != wanted.shape[1:]:
             raise ValueError("another shape")
-        return array(like.typecode, found.tobytes()) if type(like) is array else found
+        return array(like.typecode, stored.tobytes()) if type(like) is array else stored
     if like is not None and kind != (type(like).__name__ if type(like) in {*_SEQUENCES.values(), dict} else "object"):
         raise ValueError("another kind")
     if kind == "object":
-        made, own = copy(like), _attributes(like)
-        if own.keys() != held.keys():
+        made, attributes = copy(like), _attributes(like)
+        if attributes.keys() != held.keys():
             raise ValueError("other attributes")
         for name, value in held.items():
-            object.__setattr__(made, name, _put_together(value, arrays, own[name]))
+            object.__setattr__(made, name, _put_together(value, arrays, attributes[name]))
         return made
     if kind == "dict":
         pairs = [(_put_together(name, arrays, None), value) for name, value in held]

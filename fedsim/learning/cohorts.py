@@ -87,8 +87,8 @@ class Cohorts:
         for count in self.counts.tolist():
             if count and first == len(chunk.clients):
                 chunk, first = next(chunks), 0
-            own = slice(first, first := first + count)
-            yield Reports(*(column[own] for column in chunk if column is not None))
+            rows = slice(first, first := first + count)
+            yield Reports(*(column[rows] for column in chunk if column is not None))
 
     def _chunks(self) -> Iterator[Reports]:
         """Yield the reports of some rows at a time, in order; a row's reports are never split.
@@ -100,11 +100,11 @@ class Cohorts:
         for part in slices(self._participations, *_columns(buffered=self._buffered)):
             read = int(np.searchsorted(self.rounds, part["round"][-1]))
             # A client's earlier reports of the same round are known once the whole round is there.
-            found = _joined(unread, self._counted(part))
-            unread, whole = found.filter(pl.col("begun") >= read), found.filter(pl.col("begun") < read)
+            counted = _joined(unread, self._counted(part))
+            unread, whole = counted.filter(pl.col("begun") >= read), counted.filter(pl.col("begun") < read)
             waiting = _joined(waiting, self._numbered(whole))
             settled, waiting = waiting.filter(pl.col("step") < read), waiting.filter(pl.col("step") >= read)
-            del part, found, whole
+            del part, counted, whole
             if len(settled):
                 yield self._as_reports(settled)
         if unread is not None:
@@ -118,9 +118,9 @@ class Cohorts:
     def _counted(self, part: pl.DataFrame) -> pl.DataFrame:
         """Return the reports that count, with ``step``, the row for which they do, and ``begun``, their version's."""
         reported = _reported(part)
-        step, known = _rows(_versions(reported), self.rounds)
-        known[known] = self.counts[step[known]] > 0
-        counted = reported.with_columns(step=pl.Series(step)).filter(pl.Series(known))
+        step, exists = _rows(_versions(reported), self.rounds)
+        exists[exists] = self.counts[step[exists]] > 0
+        counted = reported.with_columns(step=pl.Series(step)).filter(pl.Series(exists))
         begun = pl.Series(_known_rows(counted["round"], self.rounds))
         return counted.with_columns(begun=begun).select("client", *self._order)
 
@@ -187,11 +187,11 @@ class Reading:
                 f"round {early['round'][0]} has a report of staleness {early['staleness'][0]}; expected at least 0"
             )
         versions = _versions(reported)
-        step, known = _rows(versions, self._numbers)
-        np.add.at(self._counts, step[known], 1)
-        self._unknown_steps.update(versions.filter(pl.Series(~known)).drop_nulls().to_list())
-        found = reported.select("client", "round", step=pl.Series(step)).filter(pl.Series(known))
-        self._waiting = _joined(self._waiting, found)
+        step, exists = _rows(versions, self._numbers)
+        np.add.at(self._counts, step[exists], 1)
+        self._unknown_steps.update(versions.filter(pl.Series(~exists)).drop_nulls().to_list())
+        placed = reported.select("client", "round", step=pl.Series(step)).filter(pl.Series(exists))
+        self._waiting = _joined(self._waiting, placed)
         # Whether a step is made is known once all participations of earlier rounds are read.
         self._settle(self._waiting, int(np.searchsorted(self._numbers, part["round"][-1])))
 
@@ -253,15 +253,15 @@ def _rows(wanted: pl.Series, numbers: Ints) -> tuple[NDArray[np.intp], Bools]:
     """Return the rows of rounds, and whether they exist."""
     values = wanted.fill_null(_NEVER).to_numpy().astype(np.int64)
     rows = np.searchsorted(numbers, values)
-    known: Bools = np.append(numbers, np.iinfo(np.int64).max)[rows] == values
-    return rows, known
+    exists: Bools = np.append(numbers, np.iinfo(np.int64).max)[rows] == values
+    return rows, exists
 
 
 def _known_rows(rounds: pl.Series, numbers: Ints) -> NDArray[np.intp]:
     """Return the rows of rounds, all of which must exist."""
-    rows, known = _rows(rounds, numbers)
-    if not known.all():
-        raise _absent(int(rounds.filter(pl.Series(~known)).min()))  # type: ignore
+    rows, exists = _rows(rounds, numbers)
+    if not exists.all():
+        raise _absent(int(rounds.filter(pl.Series(~exists)).min()))  # type: ignore
     return rows
 
 

@@ -32,14 +32,14 @@ def problem_size(kind: str, options: Mapping[str, object], clients: int) -> tupl
 
 def check_optimizer(kind: str, options: Mapping[str, object]) -> Findings:
     """Return every mistake in a scenario's choice of an optimizer and its server update; see `Registry.check`."""
-    own, server, choice = _split_server(options)
-    findings = OPTIMIZERS.check(kind, own)
+    arguments, server, choice = _split_server(options)
+    findings = OPTIMIZERS.check(kind, arguments)
     if "kind" in choice:
         of_server = SERVER_UPDATES.check(choice.pop("kind"), choice)
         return findings + [(("server", *path), message) for path, message in of_server]
     if server is not None:
-        known = ", ".join(sorted(SERVER_UPDATES))
-        findings.append((("server",), f"must name a server update, known are {known}, got {server!r}"))
+        names = ", ".join(sorted(SERVER_UPDATES))
+        findings.append((("server",), f"must name a server update, known are {names}, got {server!r}"))
     return findings
 
 
@@ -81,15 +81,15 @@ def build_optimizer(
     """
     if findings := check_optimizer(kind, options):
         raise LearningError(findings_text(f"optimizer {kind!r}", findings))
-    own, _, choice = _split_server(options)
-    known = {"pi": pi, "frequency": frequency, "shares": shares, "predicted": predicted, "local_steps": local_steps}
-    optimizer = OPTIMIZERS.build(kind, own, **known)
+    arguments, _, choice = _split_server(options)
+    offered = {"pi": pi, "frequency": frequency, "shares": shares, "predicted": predicted, "local_steps": local_steps}
+    optimizer = OPTIMIZERS.build(kind, arguments, **offered)
     return Composed(optimizer, SERVER_UPDATES.build(choice.pop("kind"), choice)) if choice else optimizer
 
 
 def _split_server(options: Mapping[str, object]) -> tuple[dict[str, Any], object, dict[str, Any]]:
     """Return an optimizer's own options, its option ``server``, and that as a mapping (or an empty one)."""
-    own = dict(options)
-    server = own.pop("server", None)
+    arguments = dict(options)
+    server = arguments.pop("server", None)
     choice = {"kind": server} if isinstance(server, str) else dict(server) if isinstance(server, Mapping) else {}
-    return own, server, choice
+    return arguments, server, choice

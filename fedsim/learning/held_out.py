@@ -22,15 +22,12 @@ class First:
         self._more = whole.clients - clients
 
     def _by_client(self, model: Floats) -> Mapping[str, Floats]:
-        found: Mapping[str, Floats] = self.whole.by_client(model)  # type: ignore[attr-defined]
-        return {name: values[: self.clients] for name, values in found.items()}
+        return {name: values[: self.clients] for name, values in self.whole.by_client(model).items()}  # type: ignore[attr-defined]
 
     def _rest(self, weights: Floats, scales: Floats, *, local_steps: int | Ints, step_size: float) -> Floats:
         steps = np.pad(local_steps, (0, self._more), "edge") if isinstance(local_steps, np.ndarray) else local_steps
         all_weights, all_scales = np.pad(weights, (0, self._more)), np.pad(scales, (0, self._more), "edge")
-        rest: Any = self.whole.rest  # type: ignore[attr-defined]
-        found: Floats = rest(all_weights, all_scales, local_steps=steps, step_size=step_size)
-        return found
+        return self.whole.rest(all_weights, all_scales, local_steps=steps, step_size=step_size)  # type: ignore
 
 
 def first_clients(whole: Problem, clients: int) -> Problem:
@@ -66,12 +63,12 @@ def generalisation(problem: Problem, ends: Mapping[str, End], groups: Ints, name
         if not np.isfinite(end.average).all():
             continue
         for what, values in problem.whole.by_client(end.average).items():
-            at, own, others = f"learning.{optimizer}.{what}", values[: problem.clients], values[problem.clients :]
-            figures[f"{at}_of_devices"], figures[f"{at}_of_held_out"] = float(own.mean()), float(others.mean())
-            gap = figures[f"{at}_gap"] = float(others.mean() - own.mean())
-            if min(len(own), len(others)) > 1:
-                parts = np.array([each.var(ddof=1) / len(each) for each in (own, others)])
-                squares = (parts**2 / (np.array([len(own), len(others)]) - 1)).sum()
+            at, devices, others = f"learning.{optimizer}.{what}", values[: problem.clients], values[problem.clients :]
+            figures[f"{at}_of_devices"], figures[f"{at}_of_held_out"] = float(devices.mean()), float(others.mean())
+            gap = figures[f"{at}_gap"] = float(others.mean() - devices.mean())
+            if min(len(devices), len(others)) > 1:
+                parts = np.array([each.var(ddof=1) / len(each) for each in (devices, others)])
+                squares = (parts**2 / (np.array([len(devices), len(others)]) - 1)).sum()
                 freedom = parts.sum() ** 2 / squares if squares else np.inf
                 margin = float(stats.t.ppf(0.975, freedom) * np.sqrt(parts.sum()))
                 figures |= {f"{at}_gap_low": gap - margin, f"{at}_gap_high": gap + margin}

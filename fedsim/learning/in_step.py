@@ -41,7 +41,7 @@ class InStep:
         self._run = Trajectory(name, optimizer, work.problem, start)
         self._past = {0: self._run.model}  # by version, of a buffered server
 
-    def tell(self, closed: Closed) -> Feedback:
+    def train(self, closed: Closed) -> Feedback:
         """Train with the reports of a round; a `LearningError` if it diverges, or a class of a user's own fails."""
         taken, number = np.flatnonzero(closed.reported), closed.number
         losses, norms = np.empty((0, 1)), np.empty(0)
@@ -60,7 +60,7 @@ class InStep:
             self._past = {each: model for each, model in self._past.items() if each >= closed.oldest}
             self._past[number + 1] = self._run.model
         order = np.searchsorted(taken, closed.arrivals)
-        closed.told = [mean[order], squares[order], norms[order], np.full(len(order), float(losses.shape[1]))]
+        closed.answers = [mean[order], squares[order], norms[order], np.full(len(order), float(losses.shape[1]))]
         return closed.feedback()
 
     def _step(self, number: int, clients: Ints, versions: Ints) -> tuple[Floats, Floats]:
@@ -76,8 +76,8 @@ class InStep:
         problem = cast("Telling", work.problem)
         with reraise_as_learning_error(f"problem, round {number}", problem.losses):
             deltas = work.updates(clients, starts, run.step_sizes, batches, altered)
-            found = problem.losses(clients, np.broadcast_to(model, starts.shape))
-            losses = as_floats_of_shape("the array of losses", found, (len(clients), np.shape(found)[-1]))
+            returned = problem.losses(clients, np.broadcast_to(model, starts.shape))
+            losses = as_floats_of_shape("the array of losses", returned, (len(clients), np.shape(returned)[-1]))
         run.apply(deltas)
         return losses, np.linalg.norm(deltas, axis=1)
 

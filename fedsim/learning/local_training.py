@@ -189,9 +189,9 @@ class LocalWork:
         if altered is not None and altered.rule is not None:
             raise LearningError("its rule for local steps, which all clients share, needs as many steps of each")
         # All take the fewest steps together, then the others go on: as many calls as the largest K_i.
-        own, ends, done = self.own_steps[clients], models.copy(), 0
-        for steps in np.unique(own).tolist():
-            rows = np.flatnonzero(own >= steps)
+        counts, ends, done = self.own_steps[clients], models.copy(), 0
+        for steps in np.unique(counts).tolist():
+            rows = np.flatnonzero(counts >= steps)
             drawn = None if minibatches is None else minibatches[done:steps, rows]
             deviating = None if altered is None else altered.of(rows)
             ends[rows] += self._taken(steps - done, clients[rows], ends[rows], step_sizes[rows], drawn, deviating)

@@ -174,51 +174,51 @@ def caveats(scenario: Scenario, population: Population) -> list[str]:
 
 def caveats_of(scenario: Scenario, bounds: ParticipationBounds, *, clocked: bool) -> list[str]:
     """Return the `caveats` of a scenario with these bounds; `clocked`: some client has a cool-down by the clock."""
-    server, privacy, found = scenario.server, scenario.privacy, list[str]()
+    server, privacy, texts = scenario.server, scenario.privacy, list[str]()
     if clocked:
-        found.append(
+        texts.append(
             "cool-downs by the clock count for nothing: how many rounds pass meanwhile is not enforced, so "
             f"b = {bounds.min_separation} is what the separations alone promise"
         )
     if privacy is not None and privacy.amplification != "none":
-        found.append(
+        texts.append(
             "epsilon counts on amplification by sampling: it holds only if the schedule stays secret (who took part in "
             "which round, and all that shows it: run directories, their pages, how long rounds took), late and lost "
             "reports do not depend on other clients, and rounds without a report are steps of noise, as they are here"
         )
     if not server.selects_once:
-        found.append("a round is a version of the buffered server: n, b and k count the versions that take a report")
+        texts.append("a round is a version of the buffered server: n, b and k count the versions that take a report")
     if is_own(server.selection.kind):
-        found.append(f"it holds only if the selection law {server.selection.kind!r} does not look at the clients' data")
+        texts.append(f"it holds only if the selection law {server.selection.kind!r} does not look at the clients' data")
     if privacy is not None:
         if privacy.delta * scenario.devices >= 1:
-            found.append(
+            texts.append(
                 f"delta = {privacy.delta:g} is not below one over the number of clients ({scenario.devices:,}): "
                 "somebody's data could be published outright"
             )
         if bounds.capped and _has(MECHANISMS, privacy.mechanism.kind, "ignores_caps"):
-            found.append(f"the cap of {bounds.most} binds, and b bands make little of it: blt needs less noise then")
+            texts.append(f"the cap of {bounds.most} binds, and b bands make little of it: blt needs less noise then")
     training = "none" if privacy is None else privacy.training
     if privacy is not None and training == "noise" and scenario.learning is not None:
-        found += _of_releases(scenario, privacy, scenario.learning)
+        texts += _of_releases(scenario, privacy, scenario.learning)
     if privacy is not None and (adaptive := privacy.adaptive_clip) is not None:
-        found.append(
+        texts.append(
             f"the clip adapts: the noise on updates is {1 / math.sqrt(1 - adaptive.share):.3g} times the stated one, "
             "since noisy counts are under the same epsilon, and in units of the clip of its round, which is public"
         )
     if training == "clip":
-        found.append("training here clips each update but adds no noise: its losses are those without privacy")
+        texts.append("training here clips each update but adds no noise: its losses are those without privacy")
     if scenario.learning is not None and training == "none":
-        found.append(
+        texts.append(
             "training here neither clips nor adds noise, so its losses are those without privacy; the guarantee is of "
             "a server that clips each update last, after all weighting, and divides their sum by a fixed number"
         )
-        found += [
+        texts += [
             f"the optimizer {each.label!r} releases stored updates again in later rounds: it is not covered"
             for each in scenario.learning.optimizers
             if _has(OPTIMIZERS, each.kind, "reuses_updates")
         ]
-    return found
+    return texts
 
 
 def _of_releases(scenario: Scenario, privacy: Privacy, learning: Learning) -> Iterator[str]:

@@ -43,25 +43,25 @@ def summarise(learning: pl.DataFrame) -> dict[str, float]:
     loss = learning["loss"].to_numpy()
     means = [column for column in ("loss", "grad_norm", "accuracy") if column in learning.columns]
     for name in learning["optimizer"].unique(maintain_order=True):
-        own = names == name
-        total = steps[own].max()
-        late, last_quarter = own & (2 * steps > total), own & (4 * steps > 3 * total)
+        rows = names == name
+        total = steps[rows].max()
+        late, last_quarter = rows & (2 * steps > total), rows & (4 * steps > 3 * total)
         third, fourth = _mean(loss[late & ~last_quarter]), _mean(loss[last_quarter])
         drift = (third - fourth) / abs(third) if third else 0.0
-        descent = loss[own][0] - fourth
+        descent = loss[rows][0] - fourth
         late_descent = (third - fourth) / descent if descent > 0 else float("nan")
-        moved = bool((loss[own] != loss[own][0]).any())
+        moved = bool((loss[rows] != loss[rows][0]).any())
         figures |= {f"learning.{name}.{column}": _mean(learning[column].to_numpy()[late]) for column in means}
         figures |= {
-            f"learning.{name}.final_loss": float(loss[own][-1]),
+            f"learning.{name}.final_loss": float(loss[rows][-1]),
             f"learning.{name}.drift": drift,
             f"learning.{name}.late_descent": float(late_descent),
             f"learning.{name}.moved": float(moved),
             f"learning.{name}.converged": float(moved and has_converged(drift, late_descent)),
-            f"learning.{name}.diverged": float(not np.isfinite(loss[own][-1])),
+            f"learning.{name}.diverged": float(not np.isfinite(loss[rows][-1])),
         }
-        if not np.isfinite(loss[own][-1]):
-            figures[f"learning.{name}.diverged_round"] = float(steps[own][-1] - 1)
+        if not np.isfinite(loss[rows][-1]):
+            figures[f"learning.{name}.diverged_round"] = float(steps[rows][-1] - 1)
     return figures
 
 

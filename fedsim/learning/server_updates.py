@@ -55,22 +55,22 @@ class Composed:
 
     @property
     def footprint(self) -> Footprint | None:
-        own, more = getattr(self.optimizer, "footprint", None), getattr(self.server, "models", None)
-        return None if own is None or more is None else own._replace(server=own.server + more)
+        inner, more = getattr(self.optimizer, "footprint", None), getattr(self.server, "models", None)
+        return None if inner is None or more is None else inner._replace(server=inner.server + more)
 
     def init(self, clients: int, dimension: int) -> _Both:
         return self.optimizer.init(clients, dimension), self.server.init(dimension)
 
     def prepare(self, state: _Both, cohort: Cohort) -> tuple[_Both, Floats | LocalSteps]:
-        own, local = self.optimizer.prepare(state[0], cohort)
-        return (own, state[1]), local
+        inner, local = self.optimizer.prepare(state[0], cohort)
+        return (inner, state[1]), local
 
     def apply(self, state: _Both, model: Floats, cohort: Cohort, deltas: Floats) -> tuple[_Both, Floats]:
-        own, wanted = self.optimizer.apply(state[0], model, cohort, deltas)
+        inner, wanted = self.optimizer.apply(state[0], model, cohort, deltas)
         with reraise_as_learning_error("server update", self.server.step):
             of_server, change = returned_pair(self.server.step(state[1], wanted - model), "(state, change)")
             change = as_floats_of_shape("the change", change, model.shape)
-        return (own, of_server), model + change
+        return (inner, of_server), model + change
 
     def memory(self, participants: int, dimension: int) -> int:
         return self.optimizer.memory(participants, dimension) if isinstance(self.optimizer, SizedState) else 0

@@ -153,8 +153,8 @@ def replay_together(
             try:
                 return go_on(replays, _resume(replays, *kept, announce))
             except Exception:  # noqa: BLE001  perhaps somebody has made up the state
-                for each, own in zip(replays, begun, strict=True):
-                    each.restore(own)  # the lists of the optimizers, which are those of the next replays too
+                for each, state in zip(replays, begun, strict=True):
+                    each.restore(state)  # the lists of the optimizers, which are those of the next replays too
                 replays = begin()
         return go_on(replays, 0)
 
@@ -244,8 +244,8 @@ class _LearningTable:
                 if not self._names:
                     self._values |= {name: array("d") for name in values}
                 if values.keys() != self._values.keys():
-                    wanted, found = ", ".join(sorted(self._values)), ", ".join(sorted(values))
-                    raise LearningError(f"the evaluation has the entries {found}; expected {wanted}")
+                    wanted, entries = ", ".join(sorted(self._values)), ", ".join(sorted(values))
+                    raise LearningError(f"the evaluation has the entries {entries}; expected {wanted}")
             run.diverged = not np.isfinite(values["loss"])
             if number >= 0 and not run.diverged:
                 run.least = min(run.least, values["loss"])
@@ -301,8 +301,8 @@ class _Replay:
         staleness, alpha = self.log.staleness(step, reports), self.log.step_sizes(step, reports, work.step_size)
         steps = work.steps_of(reports.clients)
         for run in self.going:
-            own = self.step_sizes.get(run.name)
-            lengths = alpha if own is None else self.log.step_sizes(step, reports, own)
+            schedule = self.step_sizes.get(run.name)
+            lengths = alpha if schedule is None else self.log.step_sizes(step, reports, schedule)
             model = run.downloaded(step, reports.begun)
             run.prepare(Cohort(number, reports.clients, staleness, work.steps, lengths, model, steps=steps))
         return [(run, minibatches) for run in self.going]
@@ -331,8 +331,8 @@ class _Replay:
     def restore(self, state: _State) -> None:
         """Go on from what `state` returned."""
         self.most_kept, self.table.columns, changed = state
-        for run, own in zip(self.runs, changed, strict=True):
-            run.changed = own
+        for run, change in zip(self.runs, changed, strict=True):
+            run.changed = change
 
     def trained(self) -> Trained:
         number = int(self.log.rounds[self.drawn]) if len(self.log) else -1
@@ -353,11 +353,11 @@ def _train(training: Sequence[tuple[Trajectory, Ints | None]], work: LocalWork) 
         runs = [run for run, _ in members]
         batches = [drawn for _, drawn in members if drawn is not None]
         clients = np.concatenate([run.cohort.clients for run in runs])
-        models, own = np.empty((len(clients), work.problem.dimension)), list[slice]()
+        models, places = np.empty((len(clients), work.problem.dimension)), list[slice]()
         end = 0
         for run in runs:
-            own.append(slice(end, end := end + len(run.step_sizes)))
-            models[own[-1]] = run.starts
+            places.append(slice(end, end := end + len(run.step_sizes)))
+            models[places[-1]] = run.starts
         step_sizes = np.concatenate([run.step_sizes for run in runs])
         drawn = np.concatenate(batches, axis=1) if batches else None
         altered = [(run.altered, len(run.cohort.clients)) for run in runs if run.altered is not None]
@@ -365,15 +365,15 @@ def _train(training: Sequence[tuple[Trajectory, Ints | None]], work: LocalWork) 
             deltas = work.updates(clients, models, step_sizes, drawn, merge_altered(altered) if altered else None)
         except BaseException as error:
             raise learning_error_from(_running(runs), error, _asked(runs, work)) from error
-        for run, rows in zip(runs, own, strict=True):
+        for run, rows in zip(runs, places, strict=True):
             run.apply(deltas[rows])
 
 
 def _asked(runs: Sequence[Trajectory], work: LocalWork) -> object:
     """Return the method of a user's own that these called to train, if there is one."""
-    own = [run.altered.rule for run in runs if run.altered is not None]
+    rules = [run.altered.rule for run in runs if run.altered is not None]
     of_problem = [getattr(work.problem, name, None) for name in ("descend", "select", "gradients")]
-    return next((each for each in (*own, *of_problem) if line_of(each)), None)
+    return next((each for each in (*rules, *of_problem) if line_of(each)), None)
 
 
 def _running(runs: Sequence[Trajectory]) -> str:

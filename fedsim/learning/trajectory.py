@@ -57,23 +57,25 @@ class Trajectory:
     @property
     def changed(self) -> dict[str, Any]:
         """What has changed since the beginning, with the lists that optimizers keep of what they did."""
-        lists = ({key: [*own] for key, own in vars(each).items() if type(own) is list} for each in self._optimizers())
+        lists = (
+            {key: [*value] for key, value in vars(each).items() if type(value) is list} for each in self._optimizers()
+        )
         return {name: getattr(self, name) for name in _CHANGES} | {"lists": tuple(lists)}
 
     @changed.setter
     def changed(self, changed: dict[str, Any]) -> None:
-        for each, own in zip(self._optimizers(), changed["lists"], strict=True):
-            for key, values in own.items():
+        for each, lists in zip(self._optimizers(), changed["lists"], strict=True):
+            for key, values in lists.items():
                 getattr(each, key)[:] = values
         for name in _CHANGES:
             setattr(self, name, changed[name])
 
     def _optimizers(self) -> list[Any]:
         """Return the optimizer, and those around which it is."""
-        found: list[Any] = [self.optimizer]
-        while hasattr(found[-1], "optimizer"):
-            found.append(found[-1].optimizer)
-        return [each for each in found if hasattr(each, "__dict__")]
+        nested: list[Any] = [self.optimizer]
+        while hasattr(nested[-1], "optimizer"):
+            nested.append(nested[-1].optimizer)
+        return [each for each in nested if hasattr(each, "__dict__")]
 
     def downloaded(self, row: int, begun: NDArray[np.intp] | None) -> Floats:
         """Return what the clients of a row downloaded: its own model, (d,), or those of the rows `begun`, (B, d)."""

@@ -33,5 +33,5 @@ def who_pays(
             shared = (np.bincount(tie, values) / np.bincount(tie))[tie]
             figures |= {f"{at}_tenth_{place + 1}": float(shared[rows].mean()) for place, rows in enumerate(tenths)}
             means = {name: values[groups == place] for place, name in enumerate(names)} if len(names) > 1 else {}
-            figures |= {f"{at}_group_{name}": float(own.mean()) for name, own in means.items() if len(own)}
+            figures |= {f"{at}_group_{name}": float(members.mean()) for name, members in means.items() if len(members)}
     return figures

@@ -141,15 +141,15 @@ def fingerprint(table: pl.DataFrame | pl.LazyFrame) -> str:
 
     Unlike the bytes of a Parquet file it does not change with the version of the writer.
     """
-    found = Fingerprint(table.lazy().collect_schema())
+    digest = Fingerprint(table.lazy().collect_schema())
     for part in slices(table):
-        found.add(part)
-    return found.hexdigest()
+        digest.add(part)
+    return digest.hexdigest()
 
 
-def says(table: pl.DataFrame | pl.LazyFrame, known: object) -> bool:
+def has_fingerprint(table: pl.DataFrame | pl.LazyFrame, expected: object) -> bool:
     """Say whether a table has a fingerprint, as it is made now or as version 0.2 made it."""
-    return known == fingerprint(table) or known == _of_0_2(table)
+    return expected == fingerprint(table) or expected == _of_0_2(table)
 
 
 def _of_0_2(table: pl.DataFrame | pl.LazyFrame) -> str:

@@ -90,9 +90,9 @@ class Columns:
 
 def with_prefix(name: str, arrays: Arrays) -> Arrays:
     """Return arrays under names that begin with ``name.``."""
-    return {f"{name}.{own}": array for own, array in arrays.items()}
+    return {f"{name}.{key}": array for key, array in arrays.items()}
 
 
 def part_of(name: str, arrays: Arrays) -> Arrays:
     """Return the arrays whose names begin with ``name.``, without it."""
-    return {own.removeprefix(f"{name}."): array for own, array in arrays.items() if own.startswith(f"{name}.")}
+    return {key.removeprefix(f"{name}."): array for key, array in arrays.items() if key.startswith(f"{name}.")}

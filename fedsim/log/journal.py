@@ -39,8 +39,8 @@ class Journal:
             self._hashes: list[bytes] = [] if self.state is None else [bytes(each) for each in self.state[_HASHES]]
             self._forget_others()
             if self.ended_s is None:
-                for path, known in zip(self._files(), self._hashes, strict=True):
-                    _check(path, known)
+                for path, digest in zip(self._files(), self._hashes, strict=True):
+                    _check(path, digest)
         except OSError as error:
             raise RunError(f"{folder} cannot be read: {error.strerror or error}") from None
         self._earlier_s = 0.0 if self.state is None else float(self.state["wall_s"])
@@ -98,8 +98,8 @@ class Journal:
 
     def check_tables(self, directory: Path) -> None:
         """Raise a RunError if the tables in a directory are not those that `close` has put there."""
-        for name, known in zip(TABLES, self._hashes, strict=True):
-            _check(directory / f"{name}.parquet", known)
+        for name, digest in zip(TABLES, self._hashes, strict=True):
+            _check(directory / f"{name}.parquet", digest)
 
     @property
     def _parts(self) -> int:
@@ -119,9 +119,9 @@ class Journal:
 
     def _forget_others(self) -> None:
         """Remove what was written after the state was kept."""
-        known = set(self._files()) if self.ended_s is None else set()
+        kept = set(self._files()) if self.ended_s is None else set()
         for path in self._folder.glob("*.parquet"):
-            if path not in known:
+            if path not in kept:
                 path.unlink()
         for path in self._folder.glob(".*.partial"):
             path.unlink()
@@ -171,9 +171,9 @@ def _hash(path: Path) -> bytes:
         return hashlib.file_digest(opened, "sha256").digest() + opened.tell().to_bytes(8)
 
 
-def _check(path: Path, known: bytes) -> None:
+def _check(path: Path, digest: bytes) -> None:
     try:
-        same = path.stat().st_size == int.from_bytes(known[-8:]) and _hash(path) == known  # a huge one is not read
+        same = path.stat().st_size == int.from_bytes(digest[-8:]) and _hash(path) == digest  # a huge one is not read
     except FileNotFoundError:
         raise damaged(path, "it is missing") from None
     if not same:

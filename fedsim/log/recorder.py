@@ -247,8 +247,8 @@ class Recorder:
 
     def reporters(self) -> Ints:
         """Return the clients that have reported in the open round, in the order of their positions."""
-        found: Ints = self._rows.of(self._reported(), "client")
-        return found.astype(np.int64)
+        clients: Ints = self._rows.of(self._reported(), "client")
+        return clients.astype(np.int64)
 
     def _reported(self) -> Ints:
         reported = (self._rows.get("round") == self.closed) & (self._rows.get("outcome") == CODES["reported"])
@@ -306,7 +306,7 @@ class Recorder:
 
         Where not everything is wanted: only once there are enough of them, whole row groups and all rounds.
         """
-        until = min(self._running, default=self.closed)
+        until = self.oldest
         number = self._rows.get("round")
         rows = int(np.searchsorted(number, number.dtype.type(until)))
         if not everything:
@@ -356,6 +356,6 @@ def _participations_table(rows: Arrays) -> pl.DataFrame:
     return pl.DataFrame(columns, schema=BUFFERED)
 
 
-def _some(values: Ints | Floats, known: Bools) -> pl.Series:
-    found = pl.Series(values)
-    return found if known.all() else found.set(pl.Series(~known), None)
+def _some(values: Ints | Floats, valid: Bools) -> pl.Series:
+    column = pl.Series(values)
+    return column if valid.all() else column.set(pl.Series(~valid), None)

@@ -34,14 +34,14 @@ class Sampling(NamedTuple):
 class ParticipationBounds:
     """n rounds; two participations of a client are at least b rounds apart, and it has at most k.
 
-    Where clients differ, b is the least and k the most of all, and `own` the (b_i, k_i) of clients, of which those that
-    others allow too are left out. A `ValueError` is raised if a bound is less than 1.
+    Where clients differ, b is the least and k the most of all, and `pairs` the (b_i, k_i) of clients, of which those
+    that others allow too are left out. A `ValueError` is raised if a bound is less than 1.
     """
 
     rounds: int  # n
     min_separation: int = 1  # b: rounds t < t' have t' - t >= b; an enforced separation R gives b = R + 1
     most: int | None = None  # k; None for no cap
-    own: tuple[tuple[int, int], ...] = ()  # empty where b and k are those of one client
+    pairs: tuple[tuple[int, int], ...] = ()  # empty where b and k are those of one client
     sampling: "Sampling | None" = None  # what a secret coin decides; None where epsilon does not count on one
 
     def __post_init__(self) -> None:
@@ -53,7 +53,7 @@ class ParticipationBounds:
     @property
     def of_clients(self) -> "tuple[ParticipationBounds, ...]":
         """The bounds of single clients, one of which is the worst for any mechanism."""
-        return tuple(ParticipationBounds(self.rounds, b, k) for b, k in self.own) or (self,)
+        return tuple(ParticipationBounds(self.rounds, b, k) for b, k in self.pairs) or (self,)
 
     @property
     def participations(self) -> int:
@@ -96,8 +96,8 @@ def enforced_bounds(scenario: Scenario, population: Population) -> Participation
     if population.most is None:
         return ParticipationBounds(rounds, least - lag, sampling=sampling)
     most = np.minimum(-(-rounds // (apart - lag)), population.most)
-    own = widest(apart - lag, most)
-    return ParticipationBounds(rounds, least - lag, int(most.max()), own if len(own) > 1 else (), sampling)
+    pairs = widest(apart - lag, most)
+    return ParticipationBounds(rounds, least - lag, int(most.max()), pairs if len(pairs) > 1 else (), sampling)
 
 
 def widest(b: Ints, k: Ints) -> tuple[tuple[int, int], ...]:
@@ -114,39 +114,39 @@ def broken_by_clients(
 
     Nothing where no client is promised bounds of its own.
     """
-    if not bounds.own:
+    if not bounds.pairs:
         return []
     table = reports(participations).sort("client", "at").collect()
-    client, number, found = table["client"].to_numpy(), table["at"].to_numpy(), list[str]()
+    client, number, texts = table["client"].to_numpy(), table["at"].to_numpy(), list[str]()
     least = separation + 1 - (int(separation.min()) + 1 - bounds.min_separation)
     soon = np.flatnonzero((client[1:] == client[:-1]) & (np.diff(number) < least[client[1:]]))
     if len(soon):
         whom, when = int(client[soon[0] + 1]), number[soon[0] : soon[0] + 2].tolist()
-        found.append(
+        texts.append(
             f"client {whom} contributed in round {when[0]:,} and again in round {when[1]:,}, and its own b = "
             f"{int(least[whom]):,} was promised"
         )
     times = np.bincount(client, minlength=len(most))
     if len(often := np.flatnonzero(times > most)):
         whom = int(often[0])
-        found.append(f"client {whom} contributed {times[whom]:,} times, and its own k = {most[whom]:,} was promised")
-    return found
+        texts.append(f"client {whom} contributed {times[whom]:,} times, and its own k = {most[whom]:,} was promised")
+    return texts
 
 
 def broken_promises(promised: ParticipationBounds, seen: Contributions) -> list[str]:
     """Return a sentence for each part of a promise that a log broke."""
-    found = []
+    texts = []
     if seen.last_round >= promised.rounds:
-        found.append(f"round {seen.last_round:,} took reports, and {promised.rounds:,} rounds were promised")
+        texts.append(f"round {seen.last_round:,} took reports, and {promised.rounds:,} rounds were promised")
     apart = seen.least_separation
     if apart is not None and apart < promised.min_separation:
-        found.append(
+        texts.append(
             f"client {seen.least_client} contributed in round {seen.least_round - apart:,} and again in round "
             f"{seen.least_round:,}: {apart:,} apart, and b = {promised.min_separation:,} was promised"
         )
     if seen.most > promised.participations:
-        found.append(
+        texts.append(
             f"client {seen.most_client} contributed {seen.most:,} times, and k = {promised.participations:,} was "
             "promised"
         )
-    return found
+    return texts

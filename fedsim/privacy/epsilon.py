@@ -74,8 +74,8 @@ def epsilon_of_rho(rho: float, delta: float) -> float:
 
     around = 0.5 * math.log(-math.log(delta) / rho)  # where the older conversion is least
     limits = (around - 10.0, around + 10.0)
-    found = optimize.minimize_scalar(at, bounds=limits, method="bounded", options={"xatol": 1e-9})
-    return max(0.0, float(found.fun))
+    minimum = optimize.minimize_scalar(at, bounds=limits, method="bounded", options={"xatol": 1e-9})
+    return max(0.0, float(minimum.fun))
 
 
 def epsilon_of_best(sigma: float, delta: float, runs: float) -> float:

@@ -80,17 +80,17 @@ class Guarantee:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON values."""
-        own = dict(vars(self))
-        bounds: ParticipationBounds = own.pop("bounds")
-        own["amplification"] = None
-        if (amplified := own.pop("amplified")) is not None and bounds.sampling is not None:
-            own["amplification"] = bounds.sampling._asdict() | amplified._asdict()
+        values = dict(vars(self))
+        bounds: ParticipationBounds = values.pop("bounds")
+        values["amplification"] = None
+        if (amplified := values.pop("amplified")) is not None and bounds.sampling is not None:
+            values["amplification"] = bounds.sampling._asdict() | amplified._asdict()
         return {
             "rounds": bounds.rounds,
             "min_separation": bounds.min_separation,
             "most_participations": bounds.participations,
-            **({"of_clients": [list(each) for each in bounds.own]} if bounds.own else {}),
-            **own,
+            **({"of_clients": [list(each) for each in bounds.pairs]} if bounds.pairs else {}),
+            **values,
         }
 
 
@@ -129,20 +129,20 @@ def guarantee(privacy: Privacy, bounds: ParticipationBounds) -> Guarantee:
         if bounds.sampling is not None:
             question = ("sampled", privacy.epsilon, delta, bounds.sampling.chance, bounds.sampling.steps(bounds.rounds))
             sigma = min(sigma, float(cached(question, lambda: np.array([noise_for_sampled(*question[1:])]))[0]))
-    known = sigma * unit / spread
-    epsilon, amplified = epsilon_of(known, delta), None
+    unamplified = sigma * unit / spread
+    epsilon, amplified = epsilon_of(unamplified, delta), None
     if bounds.sampling is not None:
         sampled = epsilon_of_sampled(sigma, delta, bounds.sampling.chance, bounds.sampling.steps(bounds.rounds))
-        amplified = Secret(min(sampled.epsilon_rdp, epsilon_of_rho(rho_of(known), delta)), epsilon)
+        amplified = Secret(min(sampled.epsilon_rdp, epsilon_of_rho(rho_of(unamplified), delta)), epsilon)
         epsilon = min(epsilon, sampled.epsilon)
     return Guarantee(
         bounds=bounds,
         mechanism=kind,
         sensitivity=unit,
         noise_multiplier=sigma,
-        rho=rho_of(known),
+        rho=rho_of(unamplified),
         epsilon=epsilon,
-        epsilon_zcdp=epsilon_of_rho(rho_of(known), delta),
+        epsilon_zcdp=epsilon_of_rho(rho_of(unamplified), delta),
         delta=delta,
         error_max=unit * of_sums.max,
         error_rms=unit * of_sums.rms,

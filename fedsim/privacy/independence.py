@@ -116,17 +116,17 @@ Privacy.mechanism | privacy.mechanism | two participations of a client may overl
 
 def broken(scenario: Scenario, population: Population) -> list[Mistake]:
     """Return where a scenario breaks the rules: those of a secret schedule too, where it counts on amplification."""
-    found, at = list[Mistake](), "amplification by sampling lets a coin of the server alone decide, and "
+    mistakes, at = list[Mistake](), "amplification by sampling lets a coin of the server alone decide, and "
     secret = scenario.privacy is not None and scenario.privacy.amplification != "none"
     for rules, tests, begin, accepts in (
         (PUBLIC_RULES, _PUBLIC, "", ""),
         (SECRET_RULES * secret, _SECRET, at, "it takes "),
     ):
         for rule in rules:
-            said, breaks = (f"{begin}{rule.why}: {accepts}{rule.instead}", tests.get(rule.path, _given))
+            message, breaks = (f"{begin}{rule.why}: {accepts}{rule.instead}", tests.get(rule.path, _given))
             for path, value in _values(scenario, (), rule.path.split(".")):
-                found += [scenario.mistake(path, said)] if breaks(scenario, population, value) else []
-    return found
+                mistakes += [scenario.mistake(path, message)] if breaks(scenario, population, value) else []
+    return mistakes
 
 
 def _values(part: Any, path: KeyPath, keys: list[str]) -> Iterator[tuple[KeyPath, Any]]:
@@ -149,8 +149,8 @@ def _longest_s(scenario: Scenario, population: Population) -> Floats:
     """Return what the sessions of each client last at most (N,): all together, but for a chance below delta / 10^29."""
     assert scenario.privacy is not None
     chance = scenario.privacy.delta * 1e-30 / (_rounds(scenario) * scenario.server.wanted)
-    found = longest_sessions(scenario, population, chance)
-    return found if population.most is None else np.where(population.most > 0, found, 0.0)
+    longest_s = longest_sessions(scenario, population, chance)
+    return longest_s if population.most is None else np.where(population.most > 0, longest_s, 0.0)
 
 
 def _duration(scenario: Scenario, population: Population, duration: float | None) -> bool:
@@ -193,16 +193,16 @@ _Test = Callable[[Scenario, Population, Any], bool]
 _given: _Test = lambda _scenario, _population, value: bool(value)  # noqa: E731
 _PUBLIC: Mapping[str, _Test] = {
     "stop": lambda _scenario, _population, stop: stop.most_rounds == np.inf,
-    "server.selection": lambda _scenario, _population, law: (
-        needs_feedback(law) and getattr(LAWS.find(law.kind), "reads_data", True)
+    "server.selection": lambda _scenario, _population, choice: (
+        needs_feedback(choice) and getattr(LAWS.find(choice.kind), "reads_data", True)
     ),
     "server.cooldown_from": _two_in_one,
 }
 _SECRET: Mapping[str, _Test] = {
     "server.mode": lambda _scenario, _population, mode: mode != "sync",
-    "server.selection": lambda _scenario, _population, law: law.kind not in COIN_LAWS,
+    "server.selection": lambda _scenario, _population, choice: choice.kind not in COIN_LAWS,
     "population.*.availability": lambda _scenario, _population, model: model.kind != "always",
-    "population.*.cooldown": lambda _scenario, _population, law: law.kind != "constant" or law.value > 0,
+    "population.*.cooldown": lambda _scenario, _population, rest: rest.kind != "constant" or rest.value > 0,
     "server.minimum_reports": lambda _scenario, _population, least: least > 1,
     "server.deadline": _late,
     "server.patience": _patience,

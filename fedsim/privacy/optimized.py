@@ -67,13 +67,13 @@ def cached(question: tuple[Any, ...], answer: Callable[[], Floats]) -> Floats:
     if (home := cache_home()) is None:
         return answer()
     file = home / "fedsim" / "mechanisms" / f"{question[0]}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
-    if (found := _read(file, text)) is not None:
-        return found
+    if (stored := _read(file, text)) is not None:
+        return stored
     values = answer()
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        told = {"question": text, "values": values.tolist()}
-        write_text(file, json.dumps({**told, "checksum": checksum(told)}))
+        content = {"question": text, "values": values.tolist()}
+        write_text(file, json.dumps({**content, "checksum": checksum(content)}))
     except (OSError, RunError):
         pass  # it is computed again the next time
     return values
@@ -83,8 +83,8 @@ def _read(file: Path, question: str) -> Floats | None:
     """Return the numbers of a file; None if it does not answer this question, or is damaged."""
     try:
         stored = read_object(file)
-        known = stored.pop("checksum") == checksum(stored) and stored["question"] == question
+        fits = stored.pop("checksum") == checksum(stored) and stored["question"] == question
         values = np.array(stored["values"], dtype=np.float64)
-        return values if known and values.ndim == 1 and np.isfinite(values).all() else None
+        return values if fits and values.ndim == 1 and np.isfinite(values).all() else None
     except (RunError, ValueError, TypeError, KeyError):
         return None

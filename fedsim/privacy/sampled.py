@@ -67,10 +67,10 @@ def noise_for_sampled(epsilon: float, delta: float, chance: float, steps: int) -
         high, low = low, low - _STEP
     while (above := excess(low)) <= 0.0 and low > _LEAST:
         high, low = low, low - _STEP
-    found = low if above <= 0.0 else float(optimize.brentq(excess, low, high + 1e-3, xtol=1e-5))
-    while epsilon_of_sampled(math.exp(found), delta, chance, steps).epsilon > epsilon:
-        found += 1e-5
-    return math.exp(found)
+    log_noise = low if above <= 0.0 else float(optimize.brentq(excess, low, high + 1e-3, xtol=1e-5))
+    while epsilon_of_sampled(math.exp(log_noise), delta, chance, steps).epsilon > epsilon:
+        log_noise += 1e-5
+    return math.exp(log_noise)
 
 
 @dataclass(frozen=True)
@@ -105,13 +105,13 @@ class _Way:
             return (self.steps * (k - scale) - math.log(self.delta) - math.log1p(t)) / t - math.log1p(1.0 / t)
 
         limits = (math.log(1e-3 * self.sigma), math.log(100.0 * self.sigma))
-        found = optimize.minimize_scalar(at, bounds=limits, method="bounded", options={"xatol": 1e-3})
-        return max(0.0, float(found.fun)), math.exp(found.x)
+        minimum = optimize.minimize_scalar(at, bounds=limits, method="bounded", options={"xatol": 1e-3})
+        return max(0.0, float(minimum.fun)), math.exp(minimum.x)
 
     def epsilon(self) -> float:
         """Return the least epsilon by the distribution of the sum of privacy losses."""
-        found = self._epsilon(_TOLERANCE)
-        return found if found >= _SMALL else min(found, self._epsilon(_SHARE * max(found, 1e-6)))
+        rough = self._epsilon(_TOLERANCE)
+        return rough if rough >= _SMALL else min(rough, self._epsilon(_SHARE * max(rough, 1e-6)))
 
     def _epsilon(self, tolerance: float) -> float:
         sign, steps, (most, t) = self.sign, self.steps, self.renyi

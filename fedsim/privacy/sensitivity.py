@@ -84,8 +84,8 @@ def product(a: Floats, b: Floats, terms: int) -> Floats:
     """Return the first `terms` coefficients of a(x) b(x)."""
     a, b = a[:terms], b[:terms]
     size = fft.next_fast_len(len(a) + len(b) - 1, real=True)
-    found = np.asarray(fft.irfft(fft.rfft(a, size) * fft.rfft(b, size), size))[: len(a) + len(b) - 1]
-    return np.concatenate([found, np.zeros(max(0, terms - len(found)))])[:terms]
+    series = np.asarray(fft.irfft(fft.rfft(a, size) * fft.rfft(b, size), size))[: len(a) + len(b) - 1]
+    return np.concatenate([series, np.zeros(max(0, terms - len(series)))])[:terms]
 
 
 def inverse(coefficients: Floats, terms: int) -> Floats:
@@ -95,13 +95,13 @@ def inverse(coefficients: Floats, terms: int) -> Floats:
     """
     if coefficients[0] == 0.0:
         raise ZeroDivisionError("a series that begins with 0 has no inverse")
-    found = np.array([1.0 / coefficients[0]])
-    while len(found) < terms:
-        size = min(terms, 2 * len(found))
-        error = -product(coefficients[:size], found, size)
+    h = np.array([1.0 / coefficients[0]])
+    while len(h) < terms:
+        size = min(terms, 2 * len(h))
+        error = -product(coefficients[:size], h, size)
         error[0] += 2.0
-        found = product(found, error, size)
-    return found[:terms]
+        h = product(h, error, size)
+    return h[:terms]
 
 
 def correlation(a: Floats, b: Floats) -> Floats:

@@ -17,9 +17,9 @@ from fedsim.scenario import Scenario, as_scenario
 from fedsim.selection import needs_feedback
 from fedsim.simulation import Closed, stepped
 from fedsim.simulation.engine import Simulation
-from fedsim.simulation.gate import TOLD
+from fedsim.simulation.gate import ANSWERS
 
-_SCHEMA = {"round": pl.Int64, "client": pl.Int64, **dict.fromkeys(TOLD, pl.Float64)}
+_SCHEMA = {"round": pl.Int64, "client": pl.Int64, **dict.fromkeys(ANSWERS, pl.Float64)}
 
 
 class LiveFleet:
@@ -51,9 +51,9 @@ class LiveFleet:
     def told(self) -> pl.DataFrame:
         """All that was told, by round and client: ``live(scenario, told=...)`` goes on from it."""
         parts = [
-            pl.DataFrame([np.full(len(each.reporters), each.number), each.reporters, *each.told], schema=_SCHEMA)
+            pl.DataFrame([np.full(len(each.reporters), each.number), each.reporters, *each.answers], schema=_SCHEMA)
             for each in self._rounds
-            if each.told is not None
+            if each.answers is not None
         ]
         return pl.concat([pl.DataFrame(schema=_SCHEMA), *parts])
 
@@ -68,7 +68,7 @@ class LiveFleet:
             raise StopIteration
         feedback, last = None, self._last
         if last is not None and self._informed:
-            if last.told is None and len(last.reporters):
+            if last.answers is None and len(last.reporters):
                 kind = self.scenario.server.selection.kind
                 raise RunError(
                     f"selection by {kind!r} goes by what came of round {last.number:,}, and that has not been told: "
@@ -85,7 +85,7 @@ class LiveFleet:
         except StalledError as error:
             error.log, self._memory.ended_s = self._memory, error.ended_s
             raise
-        if last is not None and last.told is None:
+        if last is not None and last.answers is None:
             self._rounds.pop()
         self._rounds.append(closed)
         return closed

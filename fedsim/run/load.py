@@ -16,7 +16,7 @@ from fedsim.common.files import read_table, reading
 from fedsim.common.json_files import checksum, read_figures, read_object
 from fedsim.common.memory import free_bytes
 from fedsim.common.regular_files import open_regular, regular
-from fedsim.log import says
+from fedsim.log import has_fingerprint
 from fedsim.measure.contributions import contributions
 from fedsim.measure.facts import facts_of
 from fedsim.measure.metrics.metric import Metric
@@ -197,7 +197,7 @@ def _table(path: Path, schema: Mapping[str, Any], fingerprint: object, *, whole:
         there = scan.collect_schema()
         wrong = [name for name, dtype in schema.items() if there.get(name) not in {dtype, WIDE.get(type(dtype), dtype)}]
         table = scan if wrong or not whole else scan.collect()
-        same = not wrong and says(table, fingerprint)
+        same = not wrong and has_fingerprint(table, fingerprint)
     if wrong:
         raise RunError(f"{path} is not the table that the run wrote: it lacks {', '.join(wrong)}, or as another type")
     if not same:

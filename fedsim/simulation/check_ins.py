@@ -94,8 +94,8 @@ class Connections:
         if self.pace is not None:
             rank, order = self._rank[clients[spells.who[spell]]], np.argsort(number, kind="stable")
             each, at = np.unique(number[order], return_index=True)
-            for one, own in zip(each.tolist(), np.split(order, at)[1:], strict=True):
-                kept[own] &= np.isin(rank[own], self.pace.members(one))
+            for one, places in zip(each.tolist(), np.split(order, at)[1:], strict=True):
+                kept[places] &= np.isin(rank[places], self.pace.members(one))
         return Spells(spells.who[spell], begins, goes, len(clients)).where(kept)
 
 
@@ -110,15 +110,15 @@ class ConnectedAvailability:
         return np.flatnonzero(self._connections.connected(instant))
 
     def possible(self, instant: int) -> Bits | None:
-        found = self._availability.possible(instant)
-        if found is None:
+        bits = self._availability.possible(instant)
+        if bits is None:
             return None
         connected = np.packbits(self._connections.connected(instant), bitorder="little")
-        return found & np.resize(connected, 8 * len(found)).view(np.uint64)
+        return bits & np.resize(connected, 8 * len(bits)).view(np.uint64)
 
     def everyone(self, instant: int) -> Bools | None:
-        found = self._availability.everyone(instant)
-        return None if found is None else found & self._connections.connected(instant)
+        available = self._availability.everyone(instant)
+        return None if available is None else available & self._connections.connected(instant)
 
     def at(self, clients: Ints, instant: int) -> Bools:
         answer = self._connections.connected(instant)[clients]
@@ -172,12 +172,12 @@ class Pace:
         return float(self.chances(np.array([hour]))[0])
 
     def _see(self, instant: int) -> float:
-        latest, found = instant // self._window, 0.0
+        latest, total = instant // self._window, 0.0
         for number in (latest - 1, latest):
             came = self._connections.come(number, instant - self._window + 1, instant + 1)
-            found += self.availability.at(came, instant).sum() / self._chance(number * self._window // HOUR)
+            total += self.availability.at(came, instant).sum() / self._chance(number * self._window // HOUR)
         # Nobody may have come; and no more can be available than there are devices.
-        return float(np.clip(found, 1.0 / self._chance(instant // HOUR), self._clients))
+        return float(np.clip(total, 1.0 / self._chance(instant // HOUR), self._clients))
 
 
 def bernoulli_sample(size: int, chance: float, draws: Stream, number: int) -> Ints:
@@ -188,13 +188,13 @@ def bernoulli_sample(size: int, chance: float, draws: Stream, number: int) -> In
     """
     if chance >= 1.0:
         return np.arange(size)
-    found, last, index = [], -1, 1
+    parts, last, index = [], -1, 1
     while last < size:
         many = 16 + int((size - last) * chance + 4.0 * ((size - last) * chance) ** 0.5)
         steps = draws.exponentials(number, np.arange(index, index + many)) / -np.log1p(-chance)
-        found.append(last + np.cumsum(steps.astype(np.int64) + 1))
-        last, index = int(found[-1][-1]), index + many
-    whole = np.concatenate(found)
+        parts.append(last + np.cumsum(steps.astype(np.int64) + 1))
+        last, index = int(parts[-1][-1]), index + many
+    whole = np.concatenate(parts)
     return whole[: whole.searchsorted(size)]
 
 

@@ -44,7 +44,7 @@ class Limits(NamedTuple):
     Of what is not known ahead, or never happens, the instant is the number `FOREVER`.
     """
 
-    own: Ints
+    report: Ints
     device: Ints | int
     fails: Ints | int
 
@@ -56,8 +56,8 @@ class Limits(NamedTuple):
         A session reports unless its device leaves, or it fails, before that or at the same instant. One that would
         report after the limit ends there, or goes on where that `cuts` none; either way its outcome is `beyond`.
         """
-        outcomes = _REPORTED_OR[beyond].take(self.own > limit)  # in half the time of np.where
-        ends = np.minimum(self.own, limit) if cuts else self.own
+        outcomes = _REPORTED_OR[beyond].take(self.report > limit)  # in half the time of np.where
+        ends = np.minimum(self.report, limit) if cuts else self.report
         for instants, outcome in ((self.device, DROPPED), (self.fails, DROPPED)):
             if not isinstance(instants, int) and (first := instants <= ends).any():
                 ends = np.where(first, instants, ends)

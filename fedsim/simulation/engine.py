@@ -99,14 +99,14 @@ def simulate_into(sink: LogSink, simulation: Simulation) -> float:
     """
     learner = simulation.learner
     steps = stepped(sink, simulation, gated=learner is not None)
-    told: Feedback | None = None
+    feedback: Feedback | None = None
     while True:
         try:
-            closed = steps.send(told)
+            closed = steps.send(feedback)
         except StopIteration as end:
             return float(end.value)
         assert learner is not None
-        told = learner.tell(closed)
+        feedback = learner.train(closed)
 
 
 def stepped(sink: LogSink, simulation: Simulation, *, gated: bool = True) -> Generator[Closed, Feedback | None, float]:
@@ -125,9 +125,9 @@ def stepped(sink: LogSink, simulation: Simulation, *, gated: bool = True) -> Gen
             parts = with_prefix("log", recorder.state()) | with_prefix("world", world.state())
             parts |= with_prefix("learner", trained)
             journal.keep({**parts, "number": np.array(number), "now": np.array(clock.now)})
-        tell()
+        notify()
 
-    def tell() -> None:
+    def notify() -> None:
         if progress is not None:
             progress(recorder.counts, to_seconds(clock.now))
 
@@ -135,7 +135,7 @@ def stepped(sink: LogSink, simulation: Simulation, *, gated: bool = True) -> Gen
     world, recorder = server.world, server.world.recorder
     try:
         try:
-            yield from server.hand_out(server.start(), tell)
+            yield from server.hand_out(server.start(), notify)
         except Enough:
             server.stop()
         server.finish()
@@ -143,7 +143,7 @@ def stepped(sink: LogSink, simulation: Simulation, *, gated: bool = True) -> Gen
     finally:
         server.forget()
     with suppress(Enough):
-        tell()
+        notify()
     if server.stalled is not None:
         server.stalled.ended_s = to_seconds(server.ended)
         raise server.stalled
@@ -248,29 +248,29 @@ class ServerRun:
             each.close()
 
     def hand_out(
-        self, until: simpy.Event | None = None, tell: Callable[[], None] = lambda: None
+        self, until: simpy.Event | None = None, progress: Callable[[], None] = lambda: None
     ) -> Generator[Closed, Feedback | None, None]:
         """Let the clock run until an event has happened, but yield what closes, and pass on what comes of it."""
         while True:
             closed = self._gate.closed
             if until is not None:
-                run_until(self.world.clock, until, tell, closed)
+                run_until(self.world.clock, until, progress, closed)
             while closed:
-                told = yield closed.pop(0)
-                if told is not None and self.world.selector.informed:
-                    self.world.selector.take(told)
+                feedback = yield closed.pop(0)
+                if feedback is not None and self.world.selector.informed:
+                    self.world.selector.take(feedback)
             if until is None or until.processed:
                 return
 
 
-def run_until(clock: Clock, event: simpy.Event, tell: Callable[[], None], closed: Sequence[Closed] = ()) -> None:
+def run_until(clock: Clock, event: simpy.Event, progress: Callable[[], None], closed: Sequence[Closed] = ()) -> None:
     """Let the clock run until an event has happened, or something has closed; `tell` is called every so often."""
     while not event.processed and not closed:
         for _ in range(256):
             clock.step()
             if event.processed or closed:
                 break
-        tell()
+        progress()
 
 
 def engine_of(scenario: Scenario) -> str:
@@ -348,8 +348,8 @@ def transitions_table(
         held = dict(condition_pieces(devices.models[stratum], client, devices.places[stratum], draws))
         if outages is not None:
             held["reachable"] = outages.reachable(client, 0)
-        for condition, found in held.items():
-            for start, end in between(found, 0, until):
+        for condition, pieces in held.items():
+            for start, end in between(pieces, 0, until):
                 rows.append((start, client, condition, True))
                 if end < until:
                     rows.append((end, client, condition, False))

@@ -22,8 +22,8 @@ from fedsim.simulation.state import World
 _NAMES = np.array(["", *CODES])
 
 
-TOLD = ("losses", "rms_losses", "norms", "samples")
-"""What can be told of a round, of each client that reported."""
+ANSWERS = ("losses", "rms_losses", "norms", "samples")
+"""What can be told of a round, by columns, of each client that reported."""
 
 
 @dataclass(eq=False)
@@ -47,8 +47,8 @@ class Closed:
     _began: Ints = field(repr=False)
     _ended: Ints = field(repr=False)
     _codes: NDArray[np.int8] = field(repr=False)
-    told: list[Floats] | None = field(default=None, repr=False)
-    """`TOLD` of the `reporters`, (b,) each; None before it has been told."""
+    answers: list[Floats] | None = field(default=None, repr=False)
+    """`ANSWERS` of the `reporters`, (b,) each; None before there are any."""
     over: bool = field(default=False, repr=False)
     """Whether it can no longer be told of, since the simulation has gone on."""
 
@@ -116,19 +116,19 @@ class Closed:
             If the round has been told already or is over, or the numbers do not fit the clients that reported.
         """
         mean = self._checked("losses", losses)
-        others = [("rms_losses", rms_losses, mean), ("norms", norms, np.nan), ("samples", samples, 1.0)]
-        told = [np.full(len(mean), default) if x is None else self._checked(name, x) for name, x, default in others]
+        defaults = [("rms_losses", rms_losses, mean), ("norms", norms, np.nan), ("samples", samples, 1.0)]
+        others = [np.full(len(mean), default) if x is None else self._checked(name, x) for name, x, default in defaults]
         if self.over:
             raise RunError(f"round {self.number:,} is over: only the round that came last can be told of")
-        if self.told is not None:
+        if self.answers is not None:
             raise RunError(f"round {self.number:,} has been told already")
-        self.told = [mean, *told]
+        self.answers = [mean, *others]
 
     def feedback(self) -> Feedback:
         """Return what came of it; where nothing has been told, nobody must have reported."""
-        columns = np.full((len(TOLD), len(self.clients)), np.nan)
-        if self.told is not None:
-            columns[:, self.arrivals] = self.told
+        columns = np.full((len(ANSWERS), len(self.clients)), np.nan)
+        if self.answers is not None:
+            columns[:, self.arrivals] = self.answers
         took_s = self.ended_s - self.began_s
         return Feedback(self.number, self.closed_s - self.opened_s, self.clients, took_s, self.reported, *columns)
 
@@ -158,7 +158,7 @@ class Closed:
 class Learner(Protocol):
     """What trains while the simulation goes on."""
 
-    def tell(self, closed: Closed, /) -> Feedback:
+    def train(self, closed: Closed, /) -> Feedback:
         """Train with the reports of a round, and say what came of it."""
         ...
 

@@ -33,16 +33,16 @@ def simulate_jobs(
     shared = sharing(clock, scenario, replicate)
     servers: dict[str, ServerRun] = {}
 
-    def tell(_: int = 0) -> None:
+    def notify(_: int = 0) -> None:
         if progress is not None:
             columns = zip(*(each.world.recorder.counts for each in servers.values()), strict=True)
             progress(Counts(*(sum(column) // len(views) for column in columns)), to_seconds(clock.now))
 
     for name, (view, population, devices) in views.items():
         simulation = Simulation(view, population, replicate, devices=devices)
-        servers[name] = ServerRun(simulation, clock, sinks[name], tell, shared, scenario.jobs[name].weight)
+        servers[name] = ServerRun(simulation, clock, sinks[name], notify, shared, scenario.jobs[name].weight)
     try:
-        run_until(clock, clock.all_of([_begun(each) for each in servers.values()]), tell)
+        run_until(clock, clock.all_of([_begun(each) for each in servers.values()]), notify)
     except Enough:
         for each in servers.values():
             if each.ended < 0:
@@ -51,7 +51,7 @@ def simulate_jobs(
     for each in servers.values():
         each.finish()
     with suppress(Enough):
-        tell()
+        notify()
     return {name: (to_seconds(each.ended), each.stalled) for name, each in servers.items()}
 
 

@@ -61,19 +61,18 @@ class Selector:
         clock: Clock,
     ) -> None:
         server = scenario.server
-        self._law = selection_law(server.selection, population.weight, server.wanted, scenario.own_seed, replicate)
+        self._rule = selection_law(server.selection, population.weight, server.wanted, scenario.own_seed, replicate)
         self._few = server.check_ins is not None and server.check_ins.few
-        self._finds_shortage = bool(getattr(self._law, "finds_shortage", False))
-        own = is_own(server.selection.kind)
+        self._finds_shortage = bool(getattr(self._rule, "finds_shortage", False))
         self._roster = roster
-        self._candidates = Candidates(roster, population, recorder.last_round, checked=own)
+        self._candidates = Candidates(roster, population, recorder.last_round, checked=is_own(server.selection.kind))
         self._draws = stream(scenario.own_seed, replicate, Purpose.OWN_SELECTION)
         self.last_selected = -1
         self.informed, self._clock = needs_feedback(server.selection), clock
 
     def take(self, feedback: Feedback) -> None:
         """Tell the law what came of a round."""
-        cast("Informed", self._law).take_feedback(feedback)
+        cast("Informed", self._rule).take_feedback(feedback)
 
     def try_select(self, number: int, turn: int, count: int) -> Trial:
         """Select `count` clients, if so many are ready, in the round or version `turn`.
@@ -94,19 +93,19 @@ class Selector:
 
     def state(self) -> Arrays:
         """Return who was selected last, and what the law remembers."""
-        remembered = self._law.state() if isinstance(self._law, Remembering) else {}
+        remembered = self._rule.state() if isinstance(self._rule, Remembering) else {}
         return {"last_selected": np.array(self.last_selected), **with_prefix("law", remembered)}
 
     def restore(self, state: Arrays) -> None:
         """Go on from what `state` returned."""
         self.last_selected = int(state["last_selected"])
-        if isinstance(self._law, Remembering):
-            self._law.restore(part_of("law", state))
+        if isinstance(self._rule, Remembering):
+            self._rule.restore(part_of("law", state))
 
     def _ask(self, number: int, turn: int, count: int, everyone: Ints | None) -> Ints:
         now_s = to_seconds(self._clock.now)
         request = Request(number, count, turn, self._draws, self.last_selected, everyone, now_s, self._few)
-        return self._law.select(request, self._candidates)
+        return self._rule.select(request, self._candidates)
 
     def _chosen(self, cohort: Ints) -> Ints:
         if len(cohort):

@@ -52,13 +52,13 @@ class Alone(Remembers):
     def freed(self, clients: Ints) -> None:
         """Note devices whose sessions the server has cut: who waits for devices looks again."""
 
-    def in_session(self, own: Ints) -> Ints:
+    def in_session(self, clients: Ints) -> Ints:
         """Return the clients in a session of any job, given those of one."""
-        return own
+        return clients
 
-    def free_from(self, clients: Ints | slice, own: Ints) -> Ints:
-        """Return from which instant on nothing here keeps each client out, whom its server keeps out until `own`."""
-        return own
+    def free_from(self, clients: Ints | slice, until: Ints) -> Ints:
+        """Return from which instant on nothing here keeps each client out, whom its server keeps out `until` one."""
+        return until
 
 
 class Sharing(Alone):
@@ -127,11 +127,11 @@ class Sharing(Alone):
         news, self._news = self._news, self._clock.event()
         news.succeed()
 
-    def in_session(self, own: Ints) -> Ints:
+    def in_session(self, clients: Ints) -> Ints:
         return np.flatnonzero(self.busy_until > self._clock.now)
 
-    def free_from(self, clients: Ints | slice, own: Ints) -> Ints:
-        return np.maximum(own, np.maximum(self.busy_until[clients], self.rest_until[clients]))
+    def free_from(self, clients: Ints | slice, until: Ints) -> Ints:
+        return np.maximum(until, np.maximum(self.busy_until[clients], self.rest_until[clients]))
 
     def _grant(self, _due: simpy.Event) -> None:
         asking, self._asking = sorted(self._asking, key=lambda each: each[:2]), []

@@ -76,23 +76,23 @@ class World:
 
         `number` is that of the round, or `session_key`.
         """
-        own = self.own_ends(cohort, number)
-        self.planned(cohort, own)
-        return Limits(own, self.device_ends(cohort, own, until), self._failing(cohort, number, self.clock.now))
+        reports = self._reports(cohort, number)
+        self.planned(cohort, reports)
+        return Limits(reports, self.device_ends(cohort, reports, until), self._failing(cohort, number, self.clock.now))
 
     def given_up(self, cohort: Ints, key: int) -> Endings:
         """Begin sessions of a buffered server, which gives them up `deadline` later, and return how they end."""
         until = self.clock.now + self._deadline
-        found = self.limits(cohort, key, until).endings(until, "late")
-        self.take(cohort, found.at)
-        return found
+        endings = self.limits(cohort, key, until).endings(until, "late")
+        self.take(cohort, endings.at)
+        return endings
 
-    def device_ends(self, cohort: Ints, own: Ints, until: int) -> Ints | int:
-        """Return when devices leave during sessions that end at `own`, before `until`; processes tell it then."""
+    def device_ends(self, cohort: Ints, ends: Ints, until: int) -> Ints | int:
+        """Return when devices leave during sessions that end at `ends`, before `until`; processes tell it then."""
         return FOREVER
 
-    def own_ends(self, cohort: Ints, number: int) -> Ints:
-        """Return the instants (n,) at which sessions that begin now end if nothing cuts them.
+    def _reports(self, cohort: Ints, number: int) -> Ints:
+        """Return the instants (n,) at which sessions that begin now report if nothing cuts them.
 
         Devices that become unavailable leave the rest of the server's uplink to the others, and late uploads have no
         part in those of the next rounds.

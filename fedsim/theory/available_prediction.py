@@ -105,10 +105,10 @@ def by_weights(
     means = scenario.divisor is None if means is None else means
 
     def expected(weights: Floats) -> ExpectedReports:
-        found = expected_reports(weights, population.separation, rest_s, rule, selections, reporting, late, means=means)
-        if not found.reports.any():
+        field = expected_reports(weights, population.separation, rest_s, rule, selections, reporting, late, means=means)
+        if not field.reports.any():
             raise ChainError("the mean field of devices that come and go expects no report of anybody")
-        return found
+        return field
 
     return expected
 
@@ -126,8 +126,8 @@ def why_not(scenario: Scenario, population: Population) -> str | None:
         return "a buffered server; it is for synchronous rounds"
     rule, rests = theory_of(server.selection), bool(population.separation.any() or population.cooldown_s.any())
     if rule is None or not rule.says("chances_now"):
-        known = ", ".join(name for name, each in RULES.items() if each.says("chances_now"))
-        return f"the selection law {server.selection.kind!r}; it knows {known}"
+        names = ", ".join(name for name, each in RULES.items() if each.says("chances_now"))
+        return f"the selection law {server.selection.kind!r}; it knows {names}"
     if unknown := [cause for outcome, cause in scenario.losses.items() if not SESSION_OUTCOMES[outcome].by_device]:
         return unknown[0]
     if scenario.sessions_fail:
@@ -325,16 +325,16 @@ def _inverse_size(chosen: Floats, reports: Floats, chances: Floats | None) -> Fl
 
     `chances` are those of eligible devices, where each is selected by itself; None where the size is fixed.
     """
-    mean, own = float(chosen @ reports), reports
+    mean, part = float(chosen @ reports), reports
     if chances is None:
         loose, apart = _loose(chosen, reports)
         spread = float(chosen @ (reports * (1.0 - reports))) + float(loose @ np.square(apart))
-        own = reports - (1.0 - chosen) * apart  # what the place of i would give
+        part = reports - (1.0 - chosen) * apart  # what the place of i would give
     else:
-        own = chances * reports
-        spread = float(chosen @ (reports * (1.0 - own)))
+        part = chances * reports
+        spread = float(chosen @ (reports * (1.0 - part)))
     step = min(1.0, max(1e-9, 1.0 - spread / mean)) if mean else 1.0
-    trials = np.maximum(mean - own, 0.0) / step + 1.0
+    trials = np.maximum(mean - part, 0.0) / step + 1.0
     return np.asarray(-np.expm1(trials * np.log1p(-min(step, 1 - 1e-15))) / (trials * step))
 
 

@@ -101,18 +101,18 @@ class LengthDistribution:
     def _share_up_to(self, bound_s: Floats) -> Floats:
         bound, shares = bound_s * self.speed, np.empty(len(bound_s))
         for index, values in enumerate(self.values):
-            own = self.group == index
+            members = self.group == index
             # A bound that is a length but for rounding is reached.
-            shares[own] = np.searchsorted(values, bound[own] * (1 + 1e-12), side="right") / len(values)
+            shares[members] = np.searchsorted(values, bound[members] * (1 + 1e-12), side="right") / len(values)
         return shares
 
     def _excess(self, bound_s: Floats) -> Floats:
         bound, excess = bound_s * self.speed, np.empty(len(bound_s))
         for index, (values, tails) in enumerate(zip(self.values, self.tails, strict=True)):
-            own = self.group == index
-            first = np.searchsorted(values, bound[own], side="right")
-            above = np.where(first < len(values), bound[own], 0.0) * (len(values) - first)
-            excess[own] = (tails[first] - above) / len(values)
+            members = self.group == index
+            first = np.searchsorted(values, bound[members], side="right")
+            above = np.where(first < len(values), bound[members], 0.0) * (len(values) - first)
+            excess[members] = (tails[first] - above) / len(values)
         return np.maximum(excess, 0.0) / self.speed
 
 
@@ -129,7 +129,7 @@ class Asynchronous:
     lengths: LengthDistribution  # of sessions
     concurrency: int  # C places
     buffer: int  # B reports make a version
-    law: AnyRule = MIDZUNO
+    rule: AnyRule = MIDZUNO
     rest_from: str = "selected"  # what starts separation and cool-down: "selected" or "reported"
     max_staleness: int | None = None  # reports that are staler are not taken
 
@@ -163,7 +163,7 @@ def asynchronous(question: Asynchronous) -> Flow:
     few = question.lengths.distinct()
     if few == 1 and not question.cooldown_s.any() and (in_step := _in_step(question)) is not None:
         return in_step
-    rule = rule_of(question.law)
+    rule = rule_of(question.rule)
     shares, _, of_one = rule.reduced(normalised(question.weights), 1)
     if (unhindered := _unhindered(question)) is not None:
         return unhindered
@@ -186,11 +186,11 @@ def _in_step(question: Asynchronous) -> Flow | None:
         return None
     # A batch of C sessions is C / B versions long, of which R + 1 have to pass.
     batches = -(-(question.separation + 1) * buffer // places) - 1
-    found = stationary(question.weights, batches, places, question.law)
+    answer = stationary(question.weights, batches, places, question.rule)
     length_s = float(question.lengths.mean()[0])
-    rate = found.pi * places / length_s
+    rate = answer.pi * places / length_s
     wait_s = np.asarray(1.0 / rate) - length_s * (batches + 1)
-    return Flow(found, rate, wait_s, length_s * buffer / places, 1.0)
+    return Flow(answer, rate, wait_s, length_s * buffer / places, 1.0)
 
 
 def _shares_of_version(question: Asynchronous) -> Floats:
@@ -322,6 +322,6 @@ def _idle_places(question: Asynchronous, busy: Floats) -> float:
 def _flow(question: Asynchronous, rate: Floats, wait_s: Floats, version_s: float, error: float) -> Flow:
     asked = normalised(question.weights), separations(question.separation, len(rate)), question.concurrency
     pi = rate / rate.sum()
-    found = Stationary(*asked, rule_of(question.law), pi, method="mean-field", error_bound=min(1.0, error))
+    answer = Stationary(*asked, rule_of(question.rule), pi, method="mean-field", error_bound=min(1.0, error))
     utilisation = min(1.0, float(rate @ question.lengths.mean()) / question.concurrency)
-    return Flow(found, rate, wait_s, float(version_s), utilisation)
+    return Flow(answer, rate, wait_s, float(version_s), utilisation)

@@ -96,7 +96,7 @@ def with_busy_clients(
         taken, ready = taken_and_ready(weights, gap[kind], server, drawn)
         mixture = np.cumsum(np.bincount(kind, taken / taken.sum())[of_kind]) / nodes
         mixture = np.append(0.0, np.minimum(mixture, 1.0))
-        closed = [_closed(mixture, server, float(taken.sum()), known) for known in (1, 0)]
+        closed = [_closed(mixture, server, float(taken.sum()), reported) for reported in (1, 0)]
         # How long the other clients of a round, and a whole round, take; and when the others complete the cohort.
         others_s, whole_s = (ascending[np.minimum(each.searchsorted(middles), len(ascending) - 1)] for each in closed)
         full = (
@@ -128,9 +128,9 @@ def with_busy_clients(
     return Stationary(weights, common, server.wanted, rule, pi, "mean-field", error, caveats=_CAVEATS, pull=pull)
 
 
-def is_busy(found: Stationary) -> bool:
+def is_busy(answer: Stationary) -> bool:
     """Say whether an answer is that of `with_busy_clients`."""
-    return found.caveats == _CAVEATS
+    return answer.caveats == _CAVEATS
 
 
 def check_ready(ready: Floats, wanted: int) -> None:
@@ -157,11 +157,11 @@ def taken_and_ready(weights: Floats, gap: Floats, server: SyncServer, rule: Sele
     return participation(weights, gap, server.wanted, rule)
 
 
-def _closed(mixture: Floats, server: SyncServer, size: float, known: int) -> Floats:
+def _closed(mixture: Floats, server: SyncServer, size: float, reported: int) -> Floats:
     """Return the chance that a round with a mixture (n,) of sessions may close; `known` of them have reported."""
     if not server.fixed_size:
         return np.exp(-size * (1.0 - mixture))
-    return np.asarray(stats.binom.sf(server.cohort - known - 1, server.wanted - known, mixture))
+    return np.asarray(stats.binom.sf(server.cohort - reported - 1, server.wanted - reported, mixture))
 
 
 def _passed(lengths_s: Floats, draws: Floats, most_s: float) -> Callable[[Floats], Floats]:

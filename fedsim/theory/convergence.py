@@ -175,12 +175,12 @@ def _exact(units: Question, count: int, waits: Ints) -> Floats:
             f"the start {waits[:12].tolist()} cannot follow from 'all ready': use a start that can, or 'monte-carlo'"
         )
     forward = windows.matrix().T.tocsr()
-    law = np.zeros(windows.count)
-    law[here[0]] = 1.0
+    distribution = np.zeros(windows.count)
+    distribution[here[0]] = 1.0
     for now in range(count):
-        chances = windows.participation(law[windows.source] * windows.chance)
+        chances = windows.participation(distribution[windows.source] * windows.chance)
         eta[now] = chances / chances.sum() if chances.sum() > 0.0 else chances
-        law = np.asarray(forward @ law)
+        distribution = np.asarray(forward @ distribution)
     return eta
 
 

@@ -74,10 +74,10 @@ def exact(
     )
 
 
-def _participation(windows: Windows, states: NDArray[np.intp], law: Floats, *, mean: bool = False) -> Floats:
+def _participation(windows: Windows, states: NDArray[np.intp], distribution: Floats, *, mean: bool = False) -> Floats:
     """Return each unit's participations a round, or its pull on their mean, when the chain lives on `states`."""
     full = np.zeros(windows.count)
-    full[states] = law
+    full[states] = distribution
     flow = full[windows.source] * windows.chance
     if mean:
         flow /= np.maximum(windows.members.sum(axis=1)[windows.cohort], 1)
@@ -146,11 +146,11 @@ def mixing(
     return Mixing(time, level, float(max(0.0, 1.0 - sizes[-2])) if states > 1 else 1.0, cycle, 1, states)
 
 
-def _first_below(dense: Floats, law: Floats, level: float) -> int:
+def _first_below(dense: Floats, limit: Floats, level: float) -> int:
     """Return the smallest power of a transition matrix whose rows are all that close to its stationary law."""
 
     def distance(power: Floats) -> float:
-        return float(np.abs(power - law).sum(axis=1).max()) / 2.0
+        return float(np.abs(power - limit).sum(axis=1).max()) / 2.0
 
     powers = [dense]
     while distance(powers[-1]) > level:
@@ -224,31 +224,31 @@ def _eliminated(p: Floats) -> tuple[Floats, float, float]:
             )
         p[:k, k] /= leaving
         p[:k, :k] += np.multiply.outer(p[:k, k], p[k, :k])
-    law = np.zeros(count)
-    law[0] = 1.0
+    distribution = np.zeros(count)
+    distribution[0] = 1.0
     for k in range(1, count):
-        law[k] = law[:k] @ p[:k, k]
-    law /= law.sum()
-    return law, 1e-15 * count, 0.0
+        distribution[k] = distribution[:k] @ p[:k, k]
+    distribution /= distribution.sum()
+    return distribution, 1e-15 * count, 0.0
 
 
 def _iterated(matrix: "sparse.csr_array[np.float64, tuple[int, int]]") -> tuple[Floats, float, float]:
     backward = matrix.T.tocsr()
-    law = np.full(matrix.shape[0], 1.0 / matrix.shape[0])
+    distribution = np.full(matrix.shape[0], 1.0 / matrix.shape[0])
     most = int(np.clip(_WORK // matrix.nnz, 1_000, _ITERATIONS))
     rate, checked = 0.9999, 0.0  # of convergence, measured while the change is well above rounding
     for step in range(1, most + 1):
-        after = (law + backward @ law) / 2.0
+        after = (distribution + backward @ distribution) / 2.0
         after /= after.sum()
         if step % _STRIDE == 0:
-            change = float(np.abs(after - law).sum())
+            change = float(np.abs(after - distribution).sum())
             if change > 1e-13 and checked > 0.0:
                 rate = min((change / checked) ** (1.0 / _STRIDE), 1.0 - 1e-15)
             error = (change + 1e-16) / (1.0 - rate)  # a geometric series
             if error < 1e-14 or change < 5e-16:
                 return after, 1e-15, error
             checked = change
-        law = after
+        distribution = after
     raise CannotAnswerError(
         f"the chain of {matrix.shape[0]} states mixes too slowly to find its stationary law: after {most} iterations "
         f"it still changes by {checked:.3g}; use the method 'monte-carlo' or 'mean-field'"

@@ -149,7 +149,7 @@ def _exact(question: Question, units: Question) -> Fluctuation:
         raise CannotAnswerError(f"the exact variance goes up to {_LARGEST} clients: use the method 'mean-field'")
     windows = enumerate_windows(units)
     matrix = windows.matrix()
-    found = []
+    classes = []
     for states in recurrent_classes(matrix):
         if len(states) > _LARGEST:
             raise CannotAnswerError(
@@ -157,11 +157,11 @@ def _exact(question: Question, units: Question) -> Fluctuation:
                 f"variance; use the method 'mean-field'"
             )
         inside = matrix[states][:, states]
-        found.append(_in_class(windows, states, inside.toarray(), stationary_vector(inside)[0]))
-    pi, covariance = found[0]
-    if any(np.abs(other - pi).max() > 1e-9 or np.abs(v - covariance).max() > 1e-9 for other, v in found[1:]):
+        classes.append(_in_class(windows, states, inside.toarray(), stationary_vector(inside)[0]))
+    pi, covariance = classes[0]
+    if any(np.abs(other - pi).max() > 1e-9 or np.abs(v - covariance).max() > 1e-9 for other, v in classes[1:]):
         raise ChainError(
-            f"the chain has {len(found)} recurrent classes that fluctuate differently: which one it ends up in is "
+            f"the chain has {len(classes)} recurrent classes that fluctuate differently: which one it ends up in is "
             f"chance, so there is no one asymptotic variance; lower the separations or the cohort"
         )
     return _answer(question, pi, covariance, "exact")
@@ -176,24 +176,24 @@ def _answer(question: Question, pi: Floats, variance: Floats, method: str) -> Fl
     if question.clients > _LARGEST and variance.ndim > 1:
         variance = variance.diagonal()
     variance = variance[np.ix_(*[members // per] * variance.ndim)] / per**2
-    own, covariance = (variance, None) if variance.ndim == 1 else (variance.diagonal(), variance)
-    return Fluctuation(per_client(question, pi), np.maximum(own, 0.0), method, covariance)
+    diagonal, covariance = (variance, None) if variance.ndim == 1 else (variance.diagonal(), variance)
+    return Fluctuation(per_client(question, pi), np.maximum(diagonal, 0.0), method, covariance)
 
 
-def _in_class(windows: Windows, states: NDArray[np.intp], dense: Floats, law: Floats) -> tuple[Floats, Floats]:
+def _in_class(windows: Windows, states: NDArray[np.intp], dense: Floats, distribution: Floats) -> tuple[Floats, Floats]:
     number = np.full(windows.count, -1)
     number[states] = np.arange(len(states))
     held = np.flatnonzero(number[windows.source] >= 0)
     source, target = number[windows.source[held]], number[windows.target[held]]
     chance, cohort = windows.chance[held], windows.cohort[held]
-    flow = law[source] * chance
+    flow = distribution[source] * chance
     takes_part, leads_to = np.zeros((2, windows.waits.shape[1], len(states)))
-    for client, (own, after) in enumerate(zip(takes_part, leads_to, strict=True)):
+    for client, (taking, after) in enumerate(zip(takes_part, leads_to, strict=True)):
         member = windows.members[cohort, client]
-        own[:] = np.bincount(source, weights=member * chance, minlength=len(states))
+        taking[:] = np.bincount(source, weights=member * chance, minlength=len(states))
         after[:] = np.bincount(target, weights=member * flow, minlength=len(states))
-    chances = takes_part @ law
-    solved = np.linalg.solve(np.eye(len(states)) - dense + law, (takes_part - chances[:, None]).T)
+    chances = takes_part @ distribution
+    solved = np.linalg.solve(np.eye(len(states)) - dense + distribution, (takes_part - chances[:, None]).T)
     follow = leads_to @ solved
     each = np.bincount(cohort, weights=flow, minlength=len(windows.members))
     together = windows.members.T @ (each[:, None] * windows.members) - np.multiply.outer(chances, chances)
@@ -204,11 +204,11 @@ def _in_class(windows: Windows, states: NDArray[np.intp], dense: Floats, law: Fl
 def _closed(question: Question, units: Question) -> Fluctuation:
     p = units.weights
     pi = p * (1.0 - p) / float((p * (1.0 - p)).sum())
-    own, common = pi * (1.0 - 2.0 * p), 1.0 + 2.0 * float(pi @ p)
+    diagonal, common = pi * (1.0 - 2.0 * p), 1.0 + 2.0 * float(pi @ p)
     if question.clients > _LARGEST:
-        return _answer(question, pi, own - pi**2 * (common - 4.0 * p), "closed-form")
+        return _answer(question, pi, diagonal - pi**2 * (common - 4.0 * p), "closed-form")
     together = np.multiply.outer(pi, pi) * (common - 2.0 * np.add.outer(p, p))
-    return _answer(question, pi, np.diag(own) - together, "closed-form")
+    return _answer(question, pi, np.diag(diagonal) - together, "closed-form")
 
 
 def _renewal(question: Question, seed: int) -> Fluctuation:

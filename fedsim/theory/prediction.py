@@ -38,11 +38,11 @@ def predicted(
     population: Population,
     separation: int | Ints | None = None,
     method: str = "auto",
-    law: AnyRule | None = None,
+    rule: AnyRule | None = None,
 ) -> Stationary:
     """Return the long-run participation of always-available clients under the scenario's selection law.
 
-    A separation or law that is given replaces the population's or the scenario's; methods are those of `stationary`.
+    A separation or rule that is given replaces the population's or the scenario's; methods are those of `stationary`.
     Clients that are busy for longer than their separation are answered by a mean field; where it cannot, or another
     method is asked for, the chain answers, and a caveat says what it leaves out.
 
@@ -50,9 +50,9 @@ def predicted(
     covers the law.
     """
     if not scenario.server.selects_once:
-        return flow_of(scenario, scenario.server, population, separation, method, law).stationary
+        return flow_of(scenario, scenario.server, population, separation, method, rule).stationary
     common = separations(population.separation if separation is None else separation, len(population))
-    rounds, rule = np.broadcast_to(np.asarray(common), len(population)), rule_of(law or law_of(scenario.server))
+    rounds, rule = np.broadcast_to(np.asarray(common), len(population)), rule_of(rule or law_of(scenario.server))
     left_out = None
     with failing_in_words(rule):
         try:
@@ -62,8 +62,8 @@ def predicted(
                 left_out = f"the method {method!r} leaves out that {BUSY}"
         except ChainError as error:
             left_out = f"theory does not hold here: {error}"
-        found = stationary(population.weight, common, scenario.server.wanted, rule, method, seed=scenario.seed)
-    return found if left_out is None else replace(found, caveats=(*found.caveats, left_out))
+        answer = stationary(population.weight, common, scenario.server.wanted, rule, method, seed=scenario.seed)
+    return answer if left_out is None else replace(answer, caveats=(*answer.caveats, left_out))
 
 
 def theory_or_why_not(scenario: Scenario, population: Population) -> Stationary | str:
@@ -73,19 +73,13 @@ def theory_or_why_not(scenario: Scenario, population: Population) -> Stationary 
     full cohort in every round and every participation counted; a mean field knows those that are busy for longer, and
     another one a buffered server. A mean field holds where it expects an error of at most 10 % for a client.
     """
-    if (known := before_the_chain(scenario, population)) is not None:
-        return known
+    if (early := before_the_chain(scenario, population)) is not None:
+        return early
     try:
-        found = _trusted(predicted(scenario, population))
+        answer = _trusted(predicted(scenario, population))
     except ChainError as error:
         return str(error)
-    return next((each for each in found.caveats if each.startswith(STALLS)), found)
-
-
-def applicable(scenario: Scenario, population: Population) -> Stationary | None:
-    """Return the answer of `theory_or_why_not`, or None where theory does not hold."""
-    found = theory_or_why_not(scenario, population)
-    return None if isinstance(found, str) else found
+    return next((each for each in answer.caveats if each.startswith(STALLS)), answer)
 
 
 def before_the_chain(
@@ -118,11 +112,11 @@ def before_the_chain(
     return None
 
 
-def _trusted(found: Stationary) -> Stationary:
+def _trusted(answer: Stationary) -> Stationary:
     """Return an answer, or raise a `ChainError` if it is a mean field that may be far off."""
-    if found.method == "mean-field" and (found.error_bound or 0.0) > _TRUSTED:
-        raise ChainError(f"the mean field may be {found.error_bound:.0%} off for a client")
-    return found
+    if answer.method == "mean-field" and (answer.error_bound or 0.0) > _TRUSTED:
+        raise ChainError(f"the mean field may be {answer.error_bound:.0%} off for a client")
+    return answer
 
 
 def _busy(
@@ -153,18 +147,18 @@ def lengths_of(scenario: Scenario, population: Population) -> LengthDistribution
     return LengthDistribution.of(kind, population.speed, values, limit_s)
 
 
-def pull_of(scenario: Scenario, population: Population, found: Stationary) -> Floats | None:
+def pull_of(scenario: Scenario, population: Population, answer: Stationary) -> Floats | None:
     """Return the pulls (N,) on a model by what is predicted of selections; None where not every session reports."""
     if not all_report(scenario, population):
         return None
-    return found.pi if found.pull is None or scenario.divisor is not None else found.pull
+    return answer.pi if answer.pull is None or scenario.divisor is not None else answer.pull
 
 
 def known_pulls(scenario: Scenario, population: Population) -> Floats | str:
     """Return the pulls (N,) on a model that theory predicts, or why it does not."""
-    if isinstance(found := theory_or_why_not(scenario, population), str):
-        return found
-    pull = pull_of(scenario, population, found)
+    if isinstance(answer := theory_or_why_not(scenario, population), str):
+        return answer
+    pull = pull_of(scenario, population, answer)
     return "not every session surely ends with a report that is taken" if pull is None else pull
 
 
@@ -199,13 +193,13 @@ def convergence_table(scenario: Scenario, population: Population, study: Converg
     server, parts = scenario.server, []
     options: dict[str, Any] = {"rounds": study.rounds, "replicas": study.replicas, "seed": scenario.seed}
     for separation in study.separations:
-        found = convergence(population.weight, separation, server.wanted, law_of(server), **options)
+        course = convergence(population.weight, separation, server.wanted, law_of(server), **options)
         columns = {
             "separation": separation,
             "round": range(study.rounds),
-            "tv": found.tv,
-            "noise_floor": found.noise_floor,
-            "method": found.method,
+            "tv": course.tv,
+            "noise_floor": course.noise_floor,
+            "method": course.method,
         }
         parts.append(pl.DataFrame(columns, schema_overrides={"separation": pl.Int64, "noise_floor": pl.Float64}))
     return pl.concat(parts)
@@ -217,7 +211,7 @@ def flow_of(
     population: Population,
     separation: int | Ints | None = None,
     method: str = "auto",
-    law: AnyRule | None = None,
+    rule: AnyRule | None = None,
 ) -> Flow:
     """Return what the mean field says of always-available clients under a scenario's buffered server.
 
@@ -225,8 +219,8 @@ def flow_of(
     answered as synchronous rounds are.
     """
     if method not in {"auto", "mean-field"}:
-        known = "there is no such method" if method not in METHODS else "it is for synchronous rounds"
-        raise ChainError(f"a buffered server's participation is not found by {method!r} ({known}): use mean-field")
+        why = "there is no such method" if method not in METHODS else "it is for synchronous rounds"
+        raise ChainError(f"a buffered server's participation is not found by {method!r} ({why}): use mean-field")
     wanted = population.separation if separation is None else separation
     question = Asynchronous(
         weights=population.weight,
@@ -235,7 +229,7 @@ def flow_of(
         lengths=lengths_of(scenario, population),
         concurrency=server.concurrency,
         buffer=server.buffer,
-        law=law or law_of(server),
+        rule=rule or law_of(server),
         rest_from=server.cooldown_from,
         max_staleness=server.max_staleness,
     )
@@ -256,13 +250,13 @@ def session_kinds(scenario: Scenario, population: Population) -> tuple[Ints, lis
         return population.group, [session_values(group.session) for group in scenario.population]
     kind, values = np.empty(len(population), dtype=np.int64), list[Floats]()
     for index, group in enumerate(scenario.population):
-        own = population.group == index
-        lengths, place = np.unique(population.train_s[own], return_inverse=True)
+        members = population.group == index
+        lengths, place = np.unique(population.train_s[members], return_inverse=True)
         if len(lengths) > _MOST_KINDS:
             raise ChainError(
                 f"devices train for {len(lengths):,} different times, and theory knows up to {_MOST_KINDS}"
             )
-        kind[own] = len(values) + place
+        kind[members] = len(values) + place
         values += [session_values(group.session, float(each)) for each in lengths]
     return kind, values
 
@@ -278,8 +272,9 @@ def session_values(session: AnySession, train_s: float = 0.0) -> Floats:
         if "column" in (session.link.down.kind, session.link.up.kind):
             raise ChainError("devices have links of their own (session.link, kind: column)")
         transfers = [(session.link.down, 8 * session.model), (session.link.up, 8 * session.sent)]
-        network = [(law, bits) for law, bits in transfers if law.kind != "constant"]
-        total = np.array([train_s + sum(bits / law.value for law, bits in transfers if law.kind == "constant")])
+        network = [(speed, bits) for speed, bits in transfers if speed.kind != "constant"]
+        constant_s = sum(bits / speed.value for speed, bits in transfers if speed.kind == "constant")
+        total = np.array([train_s + constant_s])
         for speed, bits in network:
             nodes = _NODES[len(network)]
             times = np.sort(bits / distribution(speed).draw((np.arange(_FINE * nodes) + 0.5) / (_FINE * nodes)))
@@ -289,9 +284,9 @@ def session_values(session: AnySession, train_s: float = 0.0) -> Floats:
     drawn = [phase for phase in phases if phase.kind != "constant"]
     total = np.array([sum(phase.value for phase in phases if phase.kind == "constant")])
     for phase in drawn:
-        nodes, law = _NODES[len(drawn)], distribution(phase)
-        quantiles = law.draw((np.arange(nodes) + 0.5) / nodes)
-        mean = phase.median * np.exp(phase.sigma**2 / 2) if phase.kind == "lognormal" else law.mean
+        nodes, lengths = _NODES[len(drawn)], distribution(phase)
+        quantiles = lengths.draw((np.arange(nodes) + 0.5) / nodes)
+        mean = phase.median * np.exp(phase.sigma**2 / 2) if phase.kind == "lognormal" else lengths.mean
         # The outermost quantiles stand for tails; with their mean put right, so is that of the session.
         if quantiles.any():
             quantiles = quantiles * (mean / quantiles.mean())

@@ -50,10 +50,10 @@ def mean_model(
     states, *others = recurrent_classes(matrix)
     if others:
         raise ChainError(f"the chain has {1 + len(others)} recurrent classes: which one it ends up in is chance")
-    law_of = np.zeros(windows.count)
-    law_of[states] = stationary_vector(matrix[states][:, states])[0]
+    distribution = np.zeros(windows.count)
+    distribution[states] = stationary_vector(matrix[states][:, states])[0]
     mean = windows.members / np.maximum(windows.members.sum(axis=1, keepdims=True), 1)
-    flow, shape = law_of[windows.source] * windows.chance, (windows.count, windows.count)
+    flow, shape = distribution[windows.source] * windows.chance, (windows.count, windows.count)
     model = np.empty(pull.shape[1])
     for j, (u, c) in enumerate(zip(pull.T, optimum.T, strict=True)):
         kept = windows.chance * (1.0 - mean @ u)[windows.cohort]

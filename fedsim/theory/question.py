@@ -48,7 +48,7 @@ class Question:
 
 
 def ask(
-    weights: ArrayLike, separation: ArrayLike, cohort: object = 1, law: AnyRule = MIDZUNO, *, constant: bool = False
+    weights: ArrayLike, separation: ArrayLike, cohort: object = 1, rule: AnyRule = MIDZUNO, *, constant: bool = False
 ) -> Question:
     """Check a question, and put it in normal form.
 
@@ -59,7 +59,7 @@ def ask(
     fixed size need it: a common R must be at most floor(N / B) - 1, and always-available clients of separations R_i can
     supply at most sum_i 1 / (1 + R_i) participations a round.
     """
-    rule = rule_of(law)
+    rule = rule_of(rule)
     if rule.says("constant") and not constant:
         raise ChainError(
             f"law {rule.name!r} is answered exactly for any separations, by the method 'closed-form' alone"

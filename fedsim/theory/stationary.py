@@ -48,24 +48,24 @@ def stationary(
         raise ChainError(f"there is no method {method!r}: choose one of {', '.join(METHODS)}")
     if method == "auto":
         with suppress(CannotAnswerError):
-            found = without_draws(weights, separation, cohort, law)
-            if found.method != "mean-field" or (found.error_bound is not None and found.error_bound <= _GOOD_ENOUGH):
-                return found
+            best = without_draws(weights, separation, cohort, law)
+            if best.method != "mean-field" or (best.error_bound is not None and best.error_bound <= _GOOD_ENOUGH):
+                return best
     elif method != "monte-carlo":
         of_method = {"closed-form": closed_form, "exact": exact, "mean-field": mean_field}[method]
         return of_method(weights, separation, cohort, law)
     return monte_carlo(weights, separation, cohort, law, seed=seed)
 
 
-def without_draws(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: AnyRule = MIDZUNO) -> Stationary:
+def without_draws(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, rule: AnyRule = MIDZUNO) -> Stationary:
     """Return the answer of the closed form, else of up to 20,000 states, else of the mean field, however good it is."""
-    question = ask(weights, separation, cohort, law, constant=True)
+    question = ask(weights, separation, cohort, rule, constant=True)
     if question.rule.says("constant") or has_closed_form(question):
-        return closed_form(weights, separation, cohort, law)
+        return closed_form(weights, separation, cohort, rule)
     try:
-        return exact(weights, separation, cohort, law, limit=EXACT_UP_TO)
+        return exact(weights, separation, cohort, rule, limit=EXACT_UP_TO)
     except CannotAnswerError:
-        return mean_field(weights, separation, cohort, law)
+        return mean_field(weights, separation, cohort, rule)
 
 
 def answer(result: Stationary) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class Designed:
 
 
 def weights_for(
-    target: ArrayLike, separation: ArrayLike, cohort: int = 1, law: AnyRule = MIDZUNO, *, means: bool = True
+    target: ArrayLike, separation: ArrayLike, cohort: int = 1, rule: AnyRule = MIDZUNO, *, means: bool = True
 ) -> Designed:
     """Find weights under which always-available clients participate as `target` (N,) says, in proportion.
 
@@ -56,7 +56,7 @@ def weights_for(
     Raises a `ChainError` if the question makes no sense, weights do not matter to the law, or theory has no answer by
     numbers alone.
     """
-    shares, rule = normalised(target), rule_of(law)
+    shares, rule = normalised(target), rule_of(rule)
     alone = rule.says("constant")
     if not (alone or rule.says("first_draw")):
         raise ChainError(f"law {rule.name!r} does not take clients by their weights alone: use {', '.join(INVERTIBLE)}")
@@ -72,8 +72,8 @@ def weights_for(
     def asked(weights: Floats) -> Stationary:
         return stationary(weights, separation, cohort, rule, method)
 
-    def shares_of(found: Stationary) -> Floats:
-        return found.pi if found.pull is None or not means else found.pull
+    def shares_of(answer: Stationary) -> Floats:
+        return answer.pi if answer.pull is None or not means else answer.pull
 
     def expected(weights: Floats) -> Floats:
         return shares_of(asked(weights))
@@ -82,8 +82,8 @@ def weights_for(
         return share if alone else _rule_of_thumb(share, rounds, cohort, rule)
 
     weights = fitted(expected, wanted, ready(wanted), ready, _NEARLY if method == "mean-field" else EXACT)
-    found = asked(weights)
-    return Designed(weights, shares_of(found), wanted, cut, method, found.error_bound or 0.0)
+    best = asked(weights)
+    return Designed(weights, shares_of(best), wanted, cut, method, best.error_bound or 0.0)
 
 
 def fitted(

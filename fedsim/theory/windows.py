@@ -81,7 +81,7 @@ def enumerate_windows(question: Question, limit: int = LARGEST) -> Windows:
     pieces: list[tuple[NDArray[np.intp], NDArray[np.intp], Floats, NDArray[np.intp]]] = []
     first = transitions = 0
     while len(fresh):
-        found: list[NDArray[np.int32]] = []
+        unseen: list[NDArray[np.int32]] = []
         for here, name in _alike(fresh == 0):
             if name not in choices:
                 choices[name] = _choice(question, fresh[here[0]], choices, limit)
@@ -89,12 +89,12 @@ def enumerate_windows(question: Question, limit: int = LARGEST) -> Windows:
             transitions += here.size * len(choice.members)
             _refuse_above(limit * _TRANSITIONS_PER_STATE, "transitions", log10(transitions))
             after = np.maximum(fresh[here] - 1, 0)[:, None, :] + choice.waits
-            target = _numbered(after.reshape(-1, question.clients), keys, number, found)
+            target = _numbered(after.reshape(-1, question.clients), keys, number, unseen)
             _refuse_above(limit, "states", log10(len(number)))
             source = np.repeat(first + here, len(choice.members))
             pieces.append((source, target, np.tile(choice.chances, here.size), np.tile(choice.numbers, here.size)))
         first += len(fresh)
-        fresh = np.concatenate(found) if found else fresh[:0]
+        fresh = np.concatenate(unseen) if unseen else fresh[:0]
         waits.append(fresh)
     source, target, chance, cohort = (np.concatenate(part) for part in zip(*pieces, strict=True))
     members = np.concatenate([choice.members for choice in choices.values()])
@@ -108,7 +108,7 @@ def _alike(ready: Bools) -> Iterator[tuple[NDArray[np.intp], bytes]]:
     return zip(rows, (pattern.tobytes() for pattern in patterns), strict=True)
 
 
-def _choice(question: Question, waits: NDArray[np.int32], known: dict[bytes, _Choice], limit: int) -> _Choice:
+def _choice(question: Question, waits: NDArray[np.int32], choices: dict[bytes, _Choice], limit: int) -> _Choice:
     ready = np.flatnonzero(waits == 0)
     _refuse_stall(question, ready, waits)
     if question.rule.fixed_size:
@@ -117,23 +117,23 @@ def _choice(question: Question, waits: NDArray[np.int32], known: dict[bytes, _Ch
     members = np.zeros((len(among), question.clients), dtype=np.bool_)
     members[:, ready] = among
     waits_after = np.where(members, question.separations, 0).astype(np.int32)
-    first = sum(len(each.members) for each in known.values())
+    first = sum(len(each.members) for each in choices.values())
     return _Choice(members, chances, waits_after, np.arange(first, first + len(among)))
 
 
 def _numbered(
-    states: NDArray[np.int32], keys: NDArray[np.uint64], number: dict[int, int], found: list[NDArray[np.int32]]
+    states: NDArray[np.int32], keys: NDArray[np.uint64], number: dict[int, int], unseen: list[NDArray[np.int32]]
 ) -> NDArray[np.intp]:
     """Number states by their random 64-bit fingerprint, appending those not seen before to `found`."""
     prints = (states.astype(np.uint64) * keys).sum(axis=1, dtype=np.uint64)
     distinct, where, of = np.unique(prints, return_index=True, return_inverse=True)
     if not np.array_equal(states[where][of], states):  # pragma: no cover - chance 1e-9
         raise AssertionError("two states have the same fingerprint")
-    known = len(number)
+    before = len(number)
     numbers = [number.setdefault(value, len(number)) for value in distinct.tolist()]
-    new = np.array(numbers) >= known
+    new = np.array(numbers) >= before
     if new.any():
-        found.append(states[where[new]])
+        unseen.append(states[where[new]])
     return np.array(numbers, dtype=np.intp)[of]
 
 
@@ -177,12 +177,12 @@ def _refuse_stall(question: Question, ready: NDArray[np.intp], waits: NDArray[np
     )
 
 
-def cohorts(law: AnyRule, weights: Floats, size: int) -> tuple[Bools, Floats]:
+def cohorts(rule: AnyRule, weights: Floats, size: int) -> tuple[Bools, Floats]:
     """Return which ready clients each cohort of a round holds, (cohorts, n), and the cohorts' probabilities, of sum 1.
 
     Weights, (n,), are those of the ready clients; n is at least B, the `size`, where cohorts have a fixed one. Raises a
     `CannotAnswerError` if there are too many cohorts to enumerate, or the rule does not say.
     """
-    members, chances = rule_of(law).cohorts(weights, size)
+    members, chances = rule_of(rule).cohorts(weights, size)
     possible = chances > 0.0  # a product of tiny weights can underflow
     return members[possible], chances[possible] / chances.sum()

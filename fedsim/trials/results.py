@@ -9,7 +9,7 @@ import polars as pl
 
 from fedsim.common.arguments import path_of
 from fedsim.common.errors import RunError
-from fedsim.log import says
+from fedsim.log import has_fingerprint
 from fedsim.trials import store
 
 FIXED = ("run_id", "point", "seed", "status", "metric", "value")
@@ -42,7 +42,7 @@ def read_results(directory: str | Path) -> pl.DataFrame:
     whole = results["run_id"].n_unique() == len(plan)  # a run whose file was removed is one that is to be done again
     if not whole or sweep.get("fingerprint") is None:
         store.check_sealed(folder)
-    elif not says(results.select(FIXED), sweep["fingerprint"]):
+    elif not has_fingerprint(results.select(FIXED), sweep["fingerprint"]):
         raise RunError(
             f"{folder / store.RUNS} or {store.MERGED_FILE} do not hold what the sweep wrote: the fingerprint of the "
             f"results in {store.SWEEP_FILE} is another; remove {folder}, and run the sweep again"

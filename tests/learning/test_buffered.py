@@ -69,9 +69,9 @@ def train(
 def test_fedbuff_is_what_a_server_does_that_trains_while_it_runs(case: Case, exponent: float, normalise: str) -> None:
     """Each client trains at its download in the one, at its report in the other: the same model."""
     rule = FedBuff(exponent, "buffer" if normalise == "buffer" else "weights")
-    found = train(case, {"it": rule}).ends["it"].last
+    model = train(case, {"it": rule}).ends["it"].last
     expected = online(case, quadratic(case.clients), 3, 0.1, exponent, normalise)
-    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(model, expected, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -135,18 +135,18 @@ def test_debiased_fedbuff_pulls_evenly_and_fedbuff_does_not() -> None:
     of 6 clients the running means are within 6 %; the biases shown are five times as large.
     """
     case = Case(clients=6, concurrency=4, buffer=2, versions=3000)
-    found = {
+    weights = {
         "plain": pulls(case, FedBuff(2.0)),
         "reports": pulls(case, DebiasedFedBuff(2.0, count="reports")),
         "discounted": pulls(case, DebiasedFedBuff(2.0)),
         "weights": pulls(case, DebiasedFedBuff(2.0, "weights")),
     }
-    off = {name: float(np.abs(6 * share - 1).max()) for name, share in found.items()}
+    off = {name: float(np.abs(6 * share - 1).max()) for name, share in weights.items()}
     assert off["discounted"] < 0.06
     assert off["weights"] < 0.06
     assert off["plain"] > off["reports"] > 0.3
     # The fastest are clients 0 and 3, the slowest 2 and 5.
-    assert found["plain"][[0, 3]].min() > found["plain"][[1, 4]].max() > found["plain"][[2, 5]].max()
+    assert weights["plain"][[0, 3]].min() > weights["plain"][[1, 4]].max() > weights["plain"][[2, 5]].max()
 
 
 def test_a_clip_bounds_the_weights_of_debiased_fedbuff() -> None:
@@ -201,20 +201,20 @@ def test_side_by_side_is_one_by_one_to_the_last_bit(batch_size: int | None) -> N
         Course(Cohorts.read(*buffered_tables(ALIKE), 7), {"it": FedAvg()}, draws),
         Course(Cohorts.read(*buffered_tables(Case(seed=5, buffer=3)), 7, 3), {"it": FedBuff(), "mifa": Mifa()}, draws),
     ]
-    for found, course in zip(replay_together(courses, work), courses, strict=True):
+    for trained, course in zip(replay_together(courses, work), courses, strict=True):
         for name, optimizer in course.optimizers.items():
             single = Course(course.cohorts, {name: optimizer}, draws)
             [alone] = replay_together([single], work)
-            assert found.table.filter(optimizer=name).equals(alone.table)
-            np.testing.assert_array_equal(found.ends[name].average, alone.ends[name].average)
+            assert trained.table.filter(optimizer=name).equals(alone.table)
+            np.testing.assert_array_equal(trained.ends[name].average, alone.ends[name].average)
 
 
 def test_an_optimizer_that_diverges_leaves_the_others_alone() -> None:
     """Its last row is NaN, and it keeps no versions any more."""
     wild = Composed(FedBuff(), Adam(step_size=1e200))
-    found = train(Case(), {"wild": wild, "it": FedBuff()}).table
-    assert np.isnan(found.filter(optimizer="wild")["loss"][-1])
-    assert found.filter(optimizer="it").equals(train(Case(), {"it": FedBuff()}).table)
+    table = train(Case(), {"wild": wild, "it": FedBuff()}).table
+    assert np.isnan(table.filter(optimizer="wild")["loss"][-1])
+    assert table.filter(optimizer="it").equals(train(Case(), {"it": FedBuff()}).table)
 
 
 def one_late_report(again: bool = False) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -228,7 +228,7 @@ def one_late_report(again: bool = False) -> tuple[pl.DataFrame, pl.DataFrame]:
 def test_a_client_goes_by_the_step_size_of_its_download() -> None:
     """The schedule has fallen by then, for those who download."""
     problem = quadratic(2)
-    found = replay(
+    table = replay(
         problem,
         {"it": FedBuff(exponent=0.0)},
         *one_late_report(),
@@ -237,7 +237,7 @@ def test_a_client_goes_by_the_step_size_of_its_download() -> None:
         buffer=1,
     )
     expected = problem.evaluate(0.5 * problem.centres[0] + 0.5 * problem.centres[1])
-    assert found["loss"][-1] == pytest.approx(expected["loss"], rel=1e-12)
+    assert table["loss"][-1] == pytest.approx(expected["loss"], rel=1e-12)
 
 
 def test_two_sessions_with_one_version_draw_samples_apart() -> None:
@@ -275,16 +275,16 @@ def test_debiased_fedavg_scales_by_what_was_known_at_the_download() -> None:
             self, state: ParticipationCounts, cohort: Cohort
         ) -> tuple[ParticipationCounts, NDArray[np.float64]]:
             state, scales = super().prepare(state, cohort)
-            told.append(scales)
+            factors.append(scales)
             return state, scales
 
-    told: list[NDArray[np.float64]] = []
+    factors: list[NDArray[np.float64]] = []
     case = Case(buffer=1)
     train(case, {"it": Told()})
     taken = [(session, version) for session, version in sessions_of(case)[0] if session.reports]
-    for (session, _), scales in zip(taken, told, strict=True):
-        own = sum(other.client == session.client and other.ended_s <= session.ended_s for other, _ in taken)
-        assert scales.tolist() == [pytest.approx((session.version + 1) / (case.clients * own))]
+    for (session, _), scales in zip(taken, factors, strict=True):
+        count = sum(other.client == session.client and other.ended_s <= session.ended_s for other, _ in taken)
+        assert scales.tolist() == [pytest.approx((session.version + 1) / (case.clients * count))]
 
 
 def test_intervals_of_fedau_are_versions_between_reports() -> None:

@@ -92,7 +92,7 @@ def test_training_that_was_killed_ends_at_the_same_bytes(
     file.write_text(CASES[name])
     scenario, origin = Scenario.load(file), Provenance(str(file))
     record(scenario, tmp_path / "whole", origin)
-    keep, told = Checkpoint.keep, list[str]()
+    keep, stages = Checkpoint.keep, list[str]()
 
     def kill_after(step: int) -> None:
         def keep_and_die(self: Checkpoint, done: int, state: object) -> None:
@@ -102,16 +102,16 @@ def test_training_that_was_killed_ends_at_the_same_bytes(
 
         monkeypatch.setattr(Checkpoint, "keep", keep_and_die)
 
-    def report(what: str, _share: float, _beside: str = "", /) -> None:
-        told.append(what)
+    def progress(what: str, _share: float, _beside: str = "", /) -> None:
+        stages.append(what)
 
     for step in (1, 23, 24, 59):
         kill_after(step)
         with pytest.raises(Killed):
-            record(scenario, tmp_path / "killed", origin, resume=True, progress=report)
+            record(scenario, tmp_path / "killed", origin, resume=True, progress=progress)
     monkeypatch.setattr(Checkpoint, "keep", keep)
-    record(scenario, tmp_path / "killed", origin, resume=True, progress=report)
-    assert [each for each in dict.fromkeys(told) if "goes on" in each] == [
+    record(scenario, tmp_path / "killed", origin, resume=True, progress=progress)
+    assert [each for each in dict.fromkeys(stages) if "goes on" in each] == [
         f"training goes on after {step} rounds" for step in (1, 23, 24, 59)
     ]
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
@@ -145,9 +145,9 @@ def kept(file: Path, state: object, run: str = "this") -> Path:
 
 def test_what_is_kept_is_read_again_by_the_same_run(tmp_path: Path) -> None:
     file = kept(tmp_path / "training.npz", LATER)
-    found = Checkpoint(file, "this").read(BEGUN)
-    assert found is not None
-    step, (most, held) = found
+    back = Checkpoint(file, "this").read(BEGUN)
+    assert back is not None
+    step, (most, held) = back
     model, rows, state, losses = held.values()
     assert (step, most, losses) == (3, 7, array("d", [1.0, 2.0]))
     assert (model.tobytes(), rows.tobytes()) == (np.ones(3).tobytes(), np.ones((5, 3)).tobytes())

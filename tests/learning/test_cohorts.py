@@ -71,10 +71,10 @@ def by_hand(numbers: list[int], rows: list[Row], buffer: int | None) -> list[lis
         return [[(row.client, 0, 0) for row in ordered if row.round == number] for number in numbers]
     steps: list[list[Row]] = []
     for number in numbers:
-        own = [row for row in reported if row.round + (row.staleness or 0) == number]
-        own.sort(key=lambda row: (row.ended_s, row.round, row.position))
-        steps.append(own if len(own) == buffer else [])
-    counted = {row for own in steps for row in own}
+        step = [row for row in reported if row.round + (row.staleness or 0) == number]
+        step.sort(key=lambda row: (row.ended_s, row.round, row.position))
+        steps.append(step if len(step) == buffer else [])
+    counted = {row for step in steps for row in step}
     return [
         [
             (
@@ -85,9 +85,9 @@ def by_hand(numbers: list[int], rows: list[Row], buffer: int | None) -> list[lis
                     for other in counted
                 ),
             )
-            for row in own
+            for row in step
         ]
-        for own in steps
+        for step in steps
     ]
 
 
@@ -114,16 +114,16 @@ def test_a_log_that_is_read_by_the_piece_says_what_the_whole_says(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "ROWS", at_a_time)
         cohorts = Cohorts.read(rounds_of(numbers), table(rows), 4, buffer)
-        found = [as_lists(reports, buffer) for reports in cohorts.in_turn()]
+        pieces = [as_lists(reports, buffer) for reports in cohorts.in_turn()]
         first = cohorts.first(rows_read := data.draw(st.integers(1, max(1, len(numbers)))))
         assert [as_lists(reports, buffer) for reports in first.in_turn()] == expected[:rows_read]
         assert first.past_versions <= cohorts.past_versions
-    assert found == expected
-    assert cohorts.counts.tolist() == [len(own) for own in expected]
-    assert cohorts.participants == len({client for own in expected for client, _, _ in own})
+    assert pieces == expected
+    assert cohorts.counts.tolist() == [len(group) for group in expected]
+    assert cohorts.participants == len({client for group in expected for client, _, _ in group})
     if buffer is not None:
-        began = [{version for _, version, _ in own} for own in expected]
-        last = [max((k for k, own in enumerate(began) if row in own), default=-1) for row in range(len(numbers))]
+        began = [{version for _, version, _ in group} for group in expected]
+        last = [max((k for k, group in enumerate(began) if row in group), default=-1) for row in range(len(numbers))]
         assert cohorts.needed is not None
         assert cohorts.needed.tolist() == last
 

@@ -258,7 +258,7 @@ def test_mistakes_in_the_choice_of_an_optimizer(
     kind: str, options: dict[str, object], path: tuple[str | int, ...], message: str
 ) -> None:
     """Each is found alone, at its place, with the offending value and a remedy."""
-    assert [(at, LINE.sub("", found)) for at, found in check_optimizer(kind, options)] == [(path, message)]
+    assert [(at, LINE.sub("", text)) for at, text in check_optimizer(kind, options)] == [(path, message)]
     with pytest.raises(LearningError) as caught:
         build_optimizer(kind, options)
     assert message in str(caught.value)
@@ -309,7 +309,7 @@ def test_mistakes_in_the_choice_of_a_problem(
     kind: str, options: dict[str, object], path: tuple[str | int, ...], message: str
 ) -> None:
     """As for optimizers."""
-    assert [(at, LINE.sub("", found)) for at, found in PROBLEMS.check(kind, options)] == [(path, message)]
+    assert [(at, LINE.sub("", text)) for at, text in PROBLEMS.check(kind, options)] == [(path, message)]
     with pytest.raises(LearningError) as caught:
         build_problem(kind, options, clients=3, seed=0)
     assert message in str(caught.value)
@@ -317,8 +317,8 @@ def test_mistakes_in_the_choice_of_a_problem(
 
 def test_several_mistakes_are_found_at_once() -> None:
     """In the order of the options, those that are missing last."""
-    found = check_optimizer("my_plugins:Momentum", {"mode": 1, "layers": ["a", 0], "colour": "red"})
-    assert [path for path, _ in found] == [("mode",), ("layers", 0), ("layers", 1), ("colour",), ("beta",)]
+    findings = check_optimizer("my_plugins:Momentum", {"mode": 1, "layers": ["a", 0], "colour": "red"})
+    assert [path for path, _ in findings] == [("mode",), ("layers", 0), ("layers", 1), ("colour",), ("beta",)]
 
 
 def test_a_constructor_that_fails_is_named() -> None:

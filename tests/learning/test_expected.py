@@ -73,8 +73,8 @@ def test_it_goes_through_the_server_update_and_refuses_what_it_does_not_know() -
 
 
 def parts(scenario: Scenario, name: str = "fedavg") -> dict[str, float]:
-    found = simulate(scenario).metrics
-    return {part: found[f"learning.{name}.{part}"] for part in ("above_optimum", *PARTS)}
+    metrics = simulate(scenario).metrics
+    return {part: metrics[f"learning.{name}.{part}"] for part in ("above_optimum", *PARTS)}
 
 
 @pytest.mark.parametrize("name", ["fedavg", "debiased_fedavg"])
@@ -114,7 +114,7 @@ def test_a_target_above_the_optimum_is_that_loss(small: Load) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "words"),
     [
         (
             ["learning.problem={kind: robust_regression}"],
@@ -127,19 +127,19 @@ def test_a_target_above_the_optimum_is_that_loss(small: Load) -> None:
         (["learning.target_above_optimum=-1"], "target_above_optimum: must be"),
     ],
 )
-def test_what_has_no_parts_is_refused_before_the_run(small: Load, changes: list[str], told: str) -> None:
+def test_what_has_no_parts_is_refused_before_the_run(small: Load, changes: list[str], words: str) -> None:
     plain = "learning.optimizers=[fedavg]"
-    with pytest.raises(ScenarioError, match=told):
+    with pytest.raises(ScenarioError, match=words):
         preflight(small(PARTED, plain, *changes))
 
 
 def test_a_clip_of_an_optimizers_own_is_its_clip_and_its_noise(small: Load) -> None:
     """The same run as one whose common clip is that."""
-    own = simulate(small(PARTED, "learning.optimizers=[{kind: fedavg, update_clip: 2}]", PRIVATE % (1, 9, "noise")))
+    run = simulate(small(PARTED, "learning.optimizers=[{kind: fedavg, update_clip: 2}]", PRIVATE % (1, 9, "noise")))
     common = simulate(small(PARTED, "learning.optimizers=[fedavg]", PRIVATE % (1, 2, "noise")))
-    assert own.learning is not None
+    assert run.learning is not None
     assert common.learning is not None
-    assert own.learning.equals(common.learning)
+    assert run.learning.equals(common.learning)
 
 
 def test_who_never_reported_is_left_out() -> None:
@@ -150,10 +150,10 @@ def test_who_never_reported_is_left_out() -> None:
 
 def test_an_optimizer_with_a_step_size_of_its_own_is_foreseen_and_split_by_it(small: Load) -> None:
     """All that a scenario tells of it is what it tells where everyone has that step size."""
-    own = "learning.optimizers=[{kind: fedavg, local_step_size: 0.2}]"
-    found = simulate(small(PARTED, PRIVATE % (1, 2, "clip"), own)).metrics
+    choice = "learning.optimizers=[{kind: fedavg, local_step_size: 0.2}]"
+    metrics = simulate(small(PARTED, PRIVATE % (1, 2, "clip"), choice)).metrics
     same = simulate(small(PARTED, PRIVATE % (1, 2, "clip"), "learning.optimizers=[fedavg]", "learning.step_size=0.2"))
-    assert found == same.metrics
+    assert metrics == same.metrics
 
 
 @pytest.mark.long

@@ -50,6 +50,6 @@ def test_what_is_missing_is_found_beforehand(
 ) -> None:
     """The finding names the project and the command that installs it."""
     monkeypatch.setattr(choice, "find_spec", lambda _name: None)
-    found = PROBLEMS.check(kind, options)
-    assert [path for path, _ in found] == expected
-    assert all("pip install 'fedsim-participation[" in message for _, message in found)
+    findings = PROBLEMS.check(kind, options)
+    assert [path for path, _ in findings] == expected
+    assert all("pip install 'fedsim-participation[" in message for _, message in findings)

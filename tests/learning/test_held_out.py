@@ -41,21 +41,21 @@ def test_nobody_but_the_evaluation_knows_of_them() -> None:
 
 def test_the_gap_is_that_of_two_samples() -> None:
     """Against the formulas of Welch by scipy, and means by hand; groups are those of the devices in proportion."""
-    found = fedsim.simulate(case(held_out=6))
+    run = fedsim.simulate(case(held_out=6))
     problem = Quadratic(clients=18, seed=4, dimension=2)
-    losses = problem.by_client(found.models["fedavg.average"])["loss"]
-    told = {key.removeprefix("learning.fedavg."): each for key, each in found.metrics.items()}
-    assert told["loss_of_devices"] == pytest.approx(losses[:12].mean())
-    assert told["loss_of_held_out"] == pytest.approx(losses[12:].mean())
+    losses = problem.by_client(run.models["fedavg.average"])["loss"]
+    figures = {key.removeprefix("learning.fedavg."): each for key, each in run.metrics.items()}
+    assert figures["loss_of_devices"] == pytest.approx(losses[:12].mean())
+    assert figures["loss_of_held_out"] == pytest.approx(losses[12:].mean())
     interval = stats.ttest_ind(losses[12:], losses[:12], equal_var=False).confidence_interval()
-    assert (told["loss_gap_low"], told["loss_gap_high"]) == pytest.approx((interval.low, interval.high))
-    fact = found.facts.filter(key="learning.fedavg.loss_gap").row(0, named=True)
-    assert (fact["low"], fact["high"]) == (told["loss_gap_low"], told["loss_gap_high"])
+    assert (figures["loss_gap_low"], figures["loss_gap_high"]) == pytest.approx((interval.low, interval.high))
+    fact = run.facts.filter(key="learning.fedavg.loss_gap").row(0, named=True)
+    assert (fact["low"], fact["high"]) == (figures["loss_gap_low"], figures["loss_gap_high"])
     assert places_of(6, 12).tolist() == [1, 3, 5, 7, 9, 11]
-    assert told["loss_of_held_out_group_a"] == pytest.approx(losses[12:16].mean())
-    assert told["loss_of_held_out_group_b"] == pytest.approx(losses[16:].mean())
-    assert told["bias"] == pytest.approx(float(np.linalg.norm(found.models["fedavg.average"] - problem.optimum)))
-    assert told["bias_error"] < 0.2
+    assert figures["loss_of_held_out_group_a"] == pytest.approx(losses[12:16].mean())
+    assert figures["loss_of_held_out_group_b"] == pytest.approx(losses[16:].mean())
+    assert figures["bias"] == pytest.approx(float(np.linalg.norm(run.models["fedavg.average"] - problem.optimum)))
+    assert figures["bias_error"] < 0.2
 
 
 def test_the_first_clients_can_what_the_whole_can() -> None:

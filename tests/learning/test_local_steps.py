@@ -114,8 +114,8 @@ def test_each_client_does_what_was_asked_of_it(asking: Asking, local_steps: int,
             alpha = cohort.step_sizes[row] * local.scales[row]
 
             def slope(y: Floats, i: int = client, c: Any = added, mu: float = mu, x: Floats = anchor) -> Floats:
-                found: Floats = problem.gradients(np.array([i]), y[None])[0] + c + mu * (y - x)
-                return found
+                slopes: Floats = problem.gradients(np.array([i]), y[None])[0] + c + mu * (y - x)
+                return slopes
 
             y = start.copy()
             for _ in range(local_steps):
@@ -180,19 +180,21 @@ def test_a_step_size_of_its_own_is_the_same_as_training_with_it_alone(buffer: in
     log = tables(drawn_cohorts(20, 6, 2)) if buffer is None else buffered_tables(Case(clients=6, versions=12))
     problem, draws = quadratic(), stream(0, 0, Purpose.OPTIMIZER)
 
-    def own(t: int) -> float:
+    def schedule(t: int) -> float:
         return 0.2 / (1 + t)
 
     work = LocalWork.checked(problem, 2, 0.05)
     asking = Asking()
     both: dict[str, Optimizer] = {"avg": FedAvg(), "it": DebiasedFedAvg(), "asking": asking}
-    [beside] = replay_together([Course(Cohorts.read(*log, 6, buffer), both, draws, {"it": own, "asking": own})], work)
-    alone = replay(problem, {"it": DebiasedFedAvg()}, *log, local_steps=2, step_size=own, buffer=buffer)
+    [beside] = replay_together(
+        [Course(Cohorts.read(*log, 6, buffer), both, draws, {"it": schedule, "asking": schedule})], work
+    )
+    alone = replay(problem, {"it": DebiasedFedAvg()}, *log, local_steps=2, step_size=schedule, buffer=buffer)
     assert beside.table.filter(optimizer="it").equals(alone)
     plain = replay(problem, {"avg": FedAvg()}, *log, local_steps=2, step_size=0.05, buffer=buffer)
     assert beside.table.filter(optimizer="avg").equals(plain)
     for cohort, _, _ in asking.seen:
-        np.testing.assert_array_equal(cohort.step_sizes, [own(cohort.round - tau) for tau in cohort.staleness])
+        np.testing.assert_array_equal(cohort.step_sizes, [schedule(cohort.round - tau) for tau in cohort.staleness])
 
 
 @pytest.mark.parametrize(

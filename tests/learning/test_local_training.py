@@ -87,8 +87,8 @@ def test_a_client_draws_the_same_samples_whoever_is_beside_it() -> None:
 def test_samples_are_drawn_evenly() -> None:
     """30,000 draws among 10: chi-square with 9 degrees of freedom, above 33.7 once in 10,000 times."""
     work = LocalWork.checked(RobustRegression(clients=100, seed=0, samples=10), 3, 0.1, batch_size=10)
-    found = [work.minibatches(stream(0, 0, Purpose.OPTIMIZER), t, np.arange(100)) for t in range(10)]
-    counts = np.bincount(np.ravel([batch for batch in found if batch is not None]), minlength=10)
+    batches = [work.minibatches(stream(0, 0, Purpose.OPTIMIZER), t, np.arange(100)) for t in range(10)]
+    counts = np.bincount(np.ravel([batch for batch in batches if batch is not None]), minlength=10)
     assert counts.sum() == 30_000
     assert ((counts - 3000) ** 2 / 3000).sum() < 33.7
 

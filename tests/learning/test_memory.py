@@ -56,12 +56,12 @@ def test_what_does_not_fit_is_refused_before_it_is_allocated() -> None:
 
 def test_large_states_are_announced_before_they_are_allocated() -> None:
     """From 1 MiB on; small ones and optimizers without such a state are not worth a word."""
-    said: list[str] = []
+    announced: list[str] = []
     rounds, participations = tables([range(10_000), range(9_000, 15_000)])
     problem = Quadratic(20_000, 0, dimension=10)
     work = LocalWork.checked(problem, 1, 0.1)
     choices: list[dict[str, Optimizer]] = [{"plain": FedAvg()}, {"varp": FedVarp(), "plain": FedAvg()}]
     for optimizers in choices:
         course = Course(Cohorts.read(rounds, participations, 20_000), optimizers, stream(0, 0, Purpose.OPTIMIZER))
-        replay_together([course], work, announce=said.append)
-    assert said == ["allocating 2.9 MiB for what varp remembers of 15,000 participants"]
+        replay_together([course], work, announce=announced.append)
+    assert announced == ["allocating 2.9 MiB for what varp remembers of 15,000 participants"]

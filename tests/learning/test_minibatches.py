@@ -17,8 +17,8 @@ WORK = LocalWork.checked(RobustRegression(clients=9, seed=0, dimension=2, sample
 DRAWS = stream(4, 1, Purpose.OPTIMIZER)
 
 
-def same(found: NDArray[np.int64] | None, expected: NDArray[np.int64] | None) -> bool:
-    return found is not None and expected is not None and np.array_equal(found, expected)
+def same(drawn: NDArray[np.int64] | None, expected: NDArray[np.int64] | None) -> bool:
+    return drawn is not None and expected is not None and np.array_equal(drawn, expected)
 
 
 @given(st.lists(st.lists(st.integers(0, 8), max_size=4, unique=True), max_size=12))
@@ -26,9 +26,9 @@ def test_rounds_have_the_samples_that_each_draws_alone(cohorts: list[list[int]])
     """Empty rounds among them; numbers of rounds need not be consecutive."""
     turns = [Reports(np.array(cohort, dtype=np.int64)) for cohort in cohorts]
     numbers = 3 * np.arange(len(turns)) + 5
-    found = list(with_minibatches(turns, numbers, WORK, DRAWS))
-    assert [reports for reports, _ in found] == turns
-    for (reports, drawn), number in zip(found, numbers.tolist(), strict=True):
+    pairs = list(with_minibatches(turns, numbers, WORK, DRAWS))
+    assert [reports for reports, _ in pairs] == turns
+    for (reports, drawn), number in zip(pairs, numbers.tolist(), strict=True):
         assert same(drawn, WORK.minibatches(DRAWS, number, reports.clients))
 
 

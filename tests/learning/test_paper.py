@@ -46,18 +46,18 @@ def test_the_papers_claims() -> None:
     """FedAvg is biased, less so the longer clients wait; Debiased FedAvg does as well as uniform choice."""
     by_separation = {separation: figures(2, separation) for separation in (0, 4, 8, 12, 16)}
     uniform = figures(2, None)
-    for found in (*by_separation.values(), uniform):
-        assert all(value == 1.0 for name, value in found.items() if name.endswith(".converged"))
+    for each in (*by_separation.values(), uniform):
+        assert all(value == 1.0 for name, value in each.items() if name.endswith(".converged"))
     at_once = by_separation[0]
     assert at_once["learning.fedavg.grad_norm"] >= 5 * at_once["learning.debiased.grad_norm"]
     losses = [by_separation[separation]["learning.fedavg.loss"] for separation in (0, 4, 8, 12)]
     assert losses == sorted(losses, reverse=True)
-    for found in by_separation.values():
-        assert found["learning.debiased.loss"] == pytest.approx(uniform["learning.fedavg.loss"], abs=2e-4)
+    for each in by_separation.values():
+        assert each["learning.debiased.loss"] == pytest.approx(uniform["learning.fedavg.loss"], abs=2e-4)
 
 
 @pytest.mark.long
 def test_a_run_that_has_not_converged_says_so() -> None:
     """With alpha = -26 the start is so far away that 8,000 rounds do not suffice."""
-    found = figures(16, 0)
-    assert found["learning.fedavg.converged"] == found["learning.debiased.converged"] == 0.0
+    metrics = figures(16, 0)
+    assert metrics["learning.fedavg.converged"] == metrics["learning.debiased.converged"] == 0.0

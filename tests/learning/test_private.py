@@ -46,10 +46,10 @@ def step(optimizer: Private, rounds: list[int]) -> list[Floats]:
 
 
 def test_each_change_is_clipped_and_their_sum_divided_by_the_wanted_cohort() -> None:
-    (found,) = step(Private(FedAvg(), 1.0, 5, None), [0])
-    assert found == pytest.approx((np.array([0.6, 0.8]) + np.array([0.3, 0.4])) / 5)
-    (found,) = step(Private(FedAvg(), 100.0, 3, None), [0])
-    assert found == pytest.approx(CHANGES.mean(axis=0))
+    (model,) = step(Private(FedAvg(), 1.0, 5, None), [0])
+    assert model == pytest.approx((np.array([0.6, 0.8]) + np.array([0.3, 0.4])) / 5)
+    (model,) = step(Private(FedAvg(), 100.0, 3, None), [0])
+    assert model == pytest.approx(CHANGES.mean(axis=0))
 
 
 @pytest.mark.parametrize("kind", ["sqrt", "independent", "banded", "blt"])
@@ -98,12 +98,14 @@ def test_updates_that_are_not_finite_count_as_zero() -> None:
 def test_what_is_released_is_said(small: Load) -> None:
     """Two models with the same noise give their difference without any."""
     two = small(LEARNING % "{kind: fedavg, name: other}", PRIVATE % (1, "noise"), "population.0.separation=1")
-    (said,) = [each for each in caveats(two, build_population(two)) if "releasing all 2" in each]
-    assert f"epsilon = {epsilon_of(1 / np.sqrt(2), 1e-3):.4g}" in said
+    (caveat,) = [each for each in caveats(two, build_population(two)) if "releasing all 2" in each]
+    assert f"epsilon = {epsilon_of(1 / np.sqrt(2), 1e-3):.4g}" in caveat
     data = two.model_dump(mode="json")
     data["learning"]["optimizers"][1]["kind"] = f"{__name__}:Louder"
-    own = Scenario.model_validate(data)
-    assert any("it holds for 'other' only if" in each for each in caveats(own, build_population(own)))
+    with_own_code = Scenario.model_validate(data)
+    assert any(
+        "it holds for 'other' only if" in each for each in caveats(with_own_code, build_population(with_own_code))
+    )
 
 
 def test_what_no_epsilon_covers_is_said(small: Load) -> None:
@@ -120,14 +122,14 @@ def test_what_no_epsilon_covers_is_said(small: Load) -> None:
             ["learning.target_loss=0.1"],
         ),
     }
-    for told, (so, not_so) in cases.items():
+    for words, (so, not_so) in cases.items():
         for changes, wanted in ((so, True), (not_so, False)):
             scenario = small(*plain, *changes)
-            assert any(told in each for each in caveats(scenario, build_population(scenario))) == wanted
+            assert any(words in each for each in caveats(scenario, build_population(scenario))) == wanted
     chosen = small(*plain, *cases["it covers the model of one of 6 settings"][0])
-    (said,) = [each for each in caveats(chosen, build_population(chosen)) if "of 6 settings" in each]
-    assert f"all would cost epsilon = {epsilon_of(1 / np.sqrt(6), 1e-3):.4g}" in said
-    assert f"6 on average, would cost epsilon = {epsilon_of_best(1, 1e-3, 6):.4g} (arXiv:2110.03620)" in said
+    (caveat,) = [each for each in caveats(chosen, build_population(chosen)) if "of 6 settings" in each]
+    assert f"all would cost epsilon = {epsilon_of(1 / np.sqrt(6), 1e-3):.4g}" in caveat
+    assert f"6 on average, would cost epsilon = {epsilon_of_best(1, 1e-3, 6):.4g} (arXiv:2110.03620)" in caveat
 
 
 class Louder(FedAvg):
@@ -216,7 +218,7 @@ def test_a_buffered_server_divides_by_its_buffer(small: Load) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "words"),
     [
         ([PRIVATE % ("null", "noise")], "privacy: training: noise needs clip"),
         ([PRIVATE % (1, "noise")], "privacy.training: there is no learning"),
@@ -224,20 +226,20 @@ def test_a_buffered_server_divides_by_its_buffer(small: Load) -> None:
         ([PRIVATE % (1, "nosie")], "privacy.training: must be"),
     ],
 )
-def test_what_cannot_be_private(small: Load, changes: list[str], told: str) -> None:
-    with pytest.raises(ScenarioError, match=told):
+def test_what_cannot_be_private(small: Load, changes: list[str], words: str) -> None:
+    with pytest.raises(ScenarioError, match=words):
         preflight(small(*changes))
 
 
 @pytest.mark.parametrize(
-    ("training", "told"),
+    ("training", "words"),
     [("none", "neither clips nor adds noise"), ("clip", "clips each update but adds no noise"), ("noise", None)],
 )
-def test_what_training_does_of_it_is_said(small: Load, training: str, told: str | None) -> None:
+def test_what_training_does_of_it_is_said(small: Load, training: str, words: str | None) -> None:
     scenario: Scenario = small(LEARNING % "debiased_fedavg", PRIVATE.replace("1e-3", "1e-2") % (1, training))
-    said = "\n".join(caveats(scenario, build_population(scenario)))
-    assert ("training here" in said) == (told is not None)
-    assert told is None or told in said
+    text = "\n".join(caveats(scenario, build_population(scenario)))
+    assert ("training here" in text) == (words is not None)
+    assert words is None or words in text
 
 
 def test_noise_that_would_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,10 +307,10 @@ def test_a_run_with_an_adaptive_clip(small: Load) -> None:
     assert result.metrics["learning.fedavg.clip"] > 0.002
     assert "learning.fedavg.clip" not in trained(small, PRIVATE % (1, "noise")).metrics
     assert trained(small, privacy % "clip").metrics["learning.fedavg.clip"] > 0.01
-    (said,) = [
+    (caveat,) = [
         each for each in caveats(small(privacy % "noise"), build_population(small())) if "the clip adapts" in each
     ]
-    assert "is 1.03 times the stated one" in said
+    assert "is 1.03 times the stated one" in caveat
     with pytest.raises(ScenarioError, match="adaptive_clip is for training"):
         small(privacy % "none")
     with pytest.raises(ScenarioError, match="loss_parts: an adaptive clip"):

@@ -56,8 +56,8 @@ def test_the_ten_clients(ten: dict[str, float], name: str, away: float) -> None:
 def test_counting_shares_can_be_worse_than_counting_nothing() -> None:
     """Those who come often come in large cohorts: FedAvg is even, and dividing by shares makes it uneven."""
     cohorts = [[0, 1, 2, 3], [0, 1, 2, 3], [4], [0, 1, 2, 3], [0, 1, 2, 3]] * 1000
-    found = measured(cohorts, around([1.0] * 4 + [-4.0]))
-    assert found["learning.fedavg.bias"] < 0.05
-    assert found["learning.pulls.bias"] < 0.05
-    assert found["learning.shares.bias"] > 0.5
-    assert found["learning.shares.bias_error"] < 0.1
+    figures = measured(cohorts, around([1.0] * 4 + [-4.0]))
+    assert figures["learning.fedavg.bias"] < 0.05
+    assert figures["learning.pulls.bias"] < 0.05
+    assert figures["learning.shares.bias"] > 0.5
+    assert figures["learning.shares.bias_error"] < 0.1

@@ -98,8 +98,8 @@ def test_every_server_update_goes_with_every_optimizer(kind: str, server: str) -
 def test_a_step_of_one_changes_nothing_but_rounding() -> None:
     """Sgd(1) leaves an optimizer as it is."""
     both: dict[str, Optimizer] = {"alone": FedAvg(), "composed": Composed(FedAvg(), Sgd())}
-    found = replay(quadratic(), both, *tables(drawn_cohorts(30, 6, 2)), local_steps=2, step_size=0.1)
-    alone, composed = (found.filter(optimizer=name)["loss"].to_numpy() for name in both)
+    table = replay(quadratic(), both, *tables(drawn_cohorts(30, 6, 2)), local_steps=2, step_size=0.1)
+    alone, composed = (table.filter(optimizer=name)["loss"].to_numpy() for name in both)
     np.testing.assert_allclose(composed, alone, rtol=1e-12)
 
 
@@ -108,9 +108,9 @@ def test_what_the_optimizer_can_tell_passes_through() -> None:
     assert Composed(Mifa(), Adam()).memory(5, 3) == Mifa().memory(5, 3) > 0
     assert Composed(FedAvg(), Adam()).memory(5, 3) == 0
     assert Composed(FedAvg(), Adam()).long_run(EVEN) is None
-    found = Composed(FedAvg(), Momentum()).long_run(EVEN)
-    assert found is not None
-    np.testing.assert_array_equal(found.weights, EVEN)
+    limit = Composed(FedAvg(), Momentum()).long_run(EVEN)
+    assert limit is not None
+    np.testing.assert_array_equal(limit.weights, EVEN)
 
 
 @pytest.mark.parametrize(

@@ -42,13 +42,13 @@ def test_side_by_side_is_one_by_one_to_the_last_bit(batch_size: int | None) -> N
     work = LocalWork.checked(problem, 3, 0.1, batch_size)
     courses = [course(30, 0), course(12, 1, {"it": FedAvg()}), course(0, 2), course(21, 3)]
     together = replay_together(courses, work, evaluate_every=4)
-    for found, alone in zip(together, courses, strict=True):
+    for trained, alone in zip(together, courses, strict=True):
         [expected] = replay_together([alone], work, evaluate_every=4)
-        assert found.table.equals(expected.table)
+        assert trained.table.equals(expected.table)
         for name, end in expected.ends.items():
-            np.testing.assert_array_equal(found.ends[name].last, end.last)
-            np.testing.assert_array_equal(found.ends[name].average, end.average)
-            assert found.ends[name].drawn_round == end.drawn_round
+            np.testing.assert_array_equal(trained.ends[name].last, end.last)
+            np.testing.assert_array_equal(trained.ends[name].average, end.average)
+            assert trained.ends[name].drawn_round == end.drawn_round
 
 
 class Recorder(FedAvg):
@@ -82,8 +82,8 @@ def test_the_output_is_drawn_uniformly() -> None:
     """2,000 seeds among 10 rounds: chi-square with 9 degrees of freedom, above 33.7 once in 10,000 times."""
     cohorts = Cohorts.read(*tables([[0]] * 10), 1)
     courses = [Course(cohorts, {"it": FedAvg()}, stream(seed, 0, Purpose.OPTIMIZER)) for seed in range(2000)]
-    found = replay_together(courses, LocalWork.checked(quadratic(1, 1), 1, 0.1), evaluate_every=10)
-    counts = np.bincount([trained.ends["it"].drawn_round for trained in found], minlength=10)
+    drawn = replay_together(courses, LocalWork.checked(quadratic(1, 1), 1, 0.1), evaluate_every=10)
+    counts = np.bincount([trained.ends["it"].drawn_round for trained in drawn], minlength=10)
     assert ((counts - 200) ** 2 / 200).sum() < 33.7
 
 

@@ -68,19 +68,19 @@ def test_only_reports_train() -> None:
     rounds, participations = tables([[0, 1], [2, 3]])
     more = participations.with_columns(client=pl.col("client") + 2, position=pl.col("position") + 2)
     lost = more.with_columns(outcome=pl.Series(["dropped", "late", "aborted", "dropped"]))
-    found, expected = (
+    losses, expected = (
         replay(quadratic(), BOTH, rounds, table, local_steps=1, step_size=0.1)
         for table in (pl.concat([participations, lost]), participations)
     )
-    assert found.equals(expected)
+    assert losses.equals(expected)
 
 
 def test_outcomes_may_be_an_enumeration() -> None:
     """The log may store outcomes as text or as a polars Enum."""
     rounds, participations = tables(COHORTS)
     outcome = pl.col("outcome").cast(pl.Enum(["reported", "dropped", "late", "aborted"]))
-    found = replay(quadratic(), BOTH, rounds, participations.with_columns(outcome), local_steps=2, step_size=0.1)
-    assert found.equals(run())
+    table = replay(quadratic(), BOTH, rounds, participations.with_columns(outcome), local_steps=2, step_size=0.1)
+    assert table.equals(run())
 
 
 def test_a_round_without_a_report_leaves_the_model_as_it_is() -> None:

@@ -133,24 +133,24 @@ def rests(seed: int, cycles: int = 30) -> dict[str, tuple[float, float, float]]:
     options["feddyn"] = ("feddyn", {"mu": 20.0})  # with a small one, clients that come rarely take long to settle
     made = {name: build_optimizer(*options[name], local_steps=steps) for name in pulled}
     ends = trained(made, LocalWork.checked(problem, steps, alpha), cohorts, stream(0, 0, Purpose.OPTIMIZER))
-    found = {}
+    models = {}
     for name, each in pulled.items():
         rest = (each * problem.centres).sum(axis=0) / each.sum(axis=0)
         if getattr(made[name], "long_run", lambda _: None)(w) is not None and name not in {"feddyn", "scaffold"}:
             limit = made[name].long_run(w)  # type: ignore[attr-defined]
-            told = problem.rest(limit.weights, limit.scales, local_steps=steps, step_size=alpha)
-            np.testing.assert_allclose(told, rest, rtol=1e-9, atol=1e-12)
+            predicted = problem.rest(limit.weights, limit.scales, local_steps=steps, step_size=alpha)
+            np.testing.assert_allclose(predicted, rest, rtol=1e-9, atol=1e-12)
         away = [float(np.linalg.norm(each - problem.optimum)) for each in (rest, ends[name].average)]
-        found[name] = (away[0], away[1], float(np.linalg.norm(ends[name].average - rest)))
-    return found
+        models[name] = (away[0], away[1], float(np.linalg.norm(ends[name].average - rest)))
+    return models
 
 
 def test_where_each_method_rests() -> None:
     """Debiasing by pulls leaves the bias of unequal steps; counting steps, FedDyn and SCAFFOLD leave next to none."""
-    found = rests(3, 20)
-    assert found["pulls"][0] > 5 * found["steps"][0]
-    for name, (foreseen, measured, apart) in found.items():
-        assert apart < 0.1 * max(foreseen, found["fedavg"][0]), (name, foreseen, measured)
+    models = rests(3, 20)
+    assert models["pulls"][0] > 5 * models["steps"][0]
+    for name, (foreseen, measured, apart) in models.items():
+        assert apart < 0.1 * max(foreseen, models["fedavg"][0]), (name, foreseen, measured)
 
 
 @pytest.mark.campaign

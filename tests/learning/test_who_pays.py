@@ -21,21 +21,21 @@ EACH = np.arange(20.0) ** 2 / 2
 def test_tenths_groups_and_the_worst_are_means_over_their_clients() -> None:
     """Client 19, farthest away, reported least often."""
     groups = (np.arange(20) >= 15).astype(np.int64)
-    found = who_pays(LINE, {"it": AT_ZERO}, np.arange(20.0)[::-1], groups, ["near", "far"])
-    assert found["learning.it.loss_of_tenth_1"] == EACH[18:].mean()
-    assert found["learning.it.loss_of_tenth_10"] == EACH[:2].mean()
-    assert found["learning.it.loss_of_worst_tenth"] == EACH[18:].mean()
-    assert found["learning.it.loss_of_group_near"] == EACH[:15].mean()
-    assert found["learning.it.loss_of_group_far"] == EACH[15:].mean()
-    assert len(found) == 13
+    figures = who_pays(LINE, {"it": AT_ZERO}, np.arange(20.0)[::-1], groups, ["near", "far"])
+    assert figures["learning.it.loss_of_tenth_1"] == EACH[18:].mean()
+    assert figures["learning.it.loss_of_tenth_10"] == EACH[:2].mean()
+    assert figures["learning.it.loss_of_worst_tenth"] == EACH[18:].mean()
+    assert figures["learning.it.loss_of_group_near"] == EACH[:15].mean()
+    assert figures["learning.it.loss_of_group_far"] == EACH[15:].mean()
+    assert len(figures) == 13
 
 
 def test_clients_that_reported_equally_often_are_no_tenths() -> None:
     """With the order of the clients as a tie-break the last tenth would have 40 times the first one's loss."""
-    found = who_pays(LINE, {"it": AT_ZERO}, np.full(20, 3.0), np.zeros(20, dtype=np.int64), ["all"])
-    tenths = [found[f"learning.it.loss_of_tenth_{number}"] for number in range(1, 11)]
+    figures = who_pays(LINE, {"it": AT_ZERO}, np.full(20, 3.0), np.zeros(20, dtype=np.int64), ["all"])
+    tenths = [figures[f"learning.it.loss_of_tenth_{number}"] for number in range(1, 11)]
     assert tenths == pytest.approx([EACH.mean()] * 10)
-    assert not any("group" in name for name in found)
+    assert not any("group" in name for name in figures)
 
 
 def test_what_diverged_and_few_clients_have_none() -> None:
@@ -74,12 +74,12 @@ def test_a_scenario_can_expect_it_and_its_page_says_it_first(tmp_path: Path) -> 
     assert even < 1.5 * metrics["learning.debiased_fedavg.loss_of_group_often"]
     assert [each.status for each in result.verdict] == ["pass"] * 3
     run = load_one(result.save(tmp_path / "run"))
-    said = words.whose_losses(run)
-    assert said is not None
+    sentence = words.whose_losses(run)
+    assert sentence is not None
     rare, frequent = (f"{metrics[f'learning.fedavg.loss_of_tenth_{place}']:.3g}" for place in (1, 10))
-    assert f"{rare} over the tenth that reported least often and {frequent} over the tenth" in said.text
+    assert f"{rare} over the tenth that reported least often and {frequent} over the tenth" in sentence.text
     section = result.report(tmp_path / "page.html").read_text(encoding="utf-8")
-    assert said.text in section
+    assert sentence.text in section
     assert "Loss, group rarely" in section
 
 

@@ -72,12 +72,12 @@ def biases_of(write: Write, scenario: dict[str, Any]) -> Biases:
     """Return measured (``fedavg``), predicted (``fedavg predicted``) and last (``fedavg last``) biases by optimizer."""
     text = StringIO()
     YAML().dump(scenario, text)
-    metrics, found = simulate(Scenario.load(write(text.getvalue()))).metrics, dict[str, float]()
+    metrics, distances = simulate(Scenario.load(write(text.getvalue()))).metrics, dict[str, float]()
     for name in ("fedavg", "debiased_fedavg", "shares", "oracle_weighted"):
-        found[name] = metrics[f"learning.{name}.bias"]
-        found[f"{name} predicted"] = metrics[f"learning.{name}.bias_predicted"]
-        found[f"{name} last"] = metrics[f"learning.{name}.last_bias"]
-    return found
+        distances[name] = metrics[f"learning.{name}.bias"]
+        distances[f"{name} predicted"] = metrics[f"learning.{name}.bias_predicted"]
+        distances[f"{name} last"] = metrics[f"learning.{name}.last_bias"]
+    return distances
 
 
 def biases_of_one_with_bias(write: Write, draw: Callable[[int], dict[str, Any]], number: int, least: float) -> Biases:
@@ -85,9 +85,9 @@ def biases_of_one_with_bias(write: Write, draw: Callable[[int], dict[str, Any]],
 
     Where all groups pull nearly alike, what noise leaves of any bias is more than a fifth of FedAvg's.
     """
-    while (found := biases_of(write, draw(number)))["fedavg predicted"] < least:
+    while (distances := biases_of(write, draw(number)))["fedavg predicted"] < least:
         number = max(number, 15 + number % 5) + 5
-    return found
+    return distances
 
 
 MANY = "FEDSIM_ORACLE" in os.environ
@@ -98,11 +98,11 @@ MANY = "FEDSIM_ORACLE" in os.environ
 @pytest.mark.parametrize("number", range(20) if MANY else range(5))
 def test_where_models_rest_is_foreseen(write: Write, number: int) -> None:
     """Predictions are within a tenth of FedAvg's bias, of which Debiased FedAvg leaves less than a fifth."""
-    found = biases_of_one_with_bias(write, world, number, 0.55)
+    distances = biases_of_one_with_bias(write, world, number, 0.55)
     for name in ("fedavg", "debiased_fedavg", "oracle_weighted"):
-        assert found[name] == pytest.approx(found[f"{name} predicted"], abs=0.1 * found["fedavg"])
-    assert found["debiased_fedavg"] < found["fedavg"] / 5
-    assert found["debiased_fedavg last"] < found["fedavg last"] / 2
+        assert distances[name] == pytest.approx(distances[f"{name} predicted"], abs=0.1 * distances["fedavg"])
+    assert distances["debiased_fedavg"] < distances["fedavg"] / 5
+    assert distances["debiased_fedavg last"] < distances["fedavg last"] / 2
 
 
 def another(number: int) -> dict[str, Any]:
@@ -149,10 +149,10 @@ def another(number: int) -> dict[str, Any]:
 @pytest.mark.parametrize("number", range(20) if MANY else [3, 4])
 def test_where_models_rest_is_foreseen_in_other_worlds(write: Write, number: int) -> None:
     """As above, of curvatures that differ and several local steps; after 3,000 rounds 4 of 20 have not settled."""
-    found = biases_of_one_with_bias(write, another, number, 0.2)
+    distances = biases_of_one_with_bias(write, another, number, 0.2)
     for name in ("fedavg", "debiased_fedavg", "oracle_weighted"):
-        assert found[name] == pytest.approx(found[f"{name} predicted"], abs=0.1 * found["fedavg"])
-    assert found["debiased_fedavg"] < found["fedavg"] / 5
+        assert distances[name] == pytest.approx(distances[f"{name} predicted"], abs=0.1 * distances["fedavg"])
+    assert distances["debiased_fedavg"] < distances["fedavg"] / 5
 
 
 def test_two_continents(write: Write) -> None:
@@ -167,7 +167,7 @@ def test_two_continents(write: Write) -> None:
         "population": groups,
         "server": {"cohort": 40, "shortage": "proceed", "deadline": "10m", "pause": "28m", "selection": "uniform"},
     }
-    found = biases_of(write, scenario)
+    distances = biases_of(write, scenario)
     for name in ("fedavg", "debiased_fedavg", "shares", "oracle_weighted"):
-        assert found[name] == pytest.approx(found[f"{name} predicted"], abs=0.1 * found["fedavg"])
-    assert found["debiased_fedavg"] < 0.6 * found["shares"]
+        assert distances[name] == pytest.approx(distances[f"{name} predicted"], abs=0.1 * distances["fedavg"])
+    assert distances["debiased_fedavg"] < 0.6 * distances["shares"]

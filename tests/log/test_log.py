@@ -9,7 +9,7 @@ from polars.testing import assert_frame_equal
 from fedsim.common.errors import RunError
 from fedsim.common.files import write_table, write_text
 from fedsim.common.outcomes import SESSION_OUTCOMES
-from fedsim.log import fingerprint, says
+from fedsim.log import fingerprint, has_fingerprint
 
 TABLE = pl.DataFrame({"number": [1, None, 3], "real": [0.5, 1.5, None], "word": ["a", None, "c"]})
 
@@ -69,10 +69,10 @@ def test_words_that_came_later_count_where_they_occur() -> None:
 
 def test_the_fingerprint_of_0_2_is_still_known() -> None:
     of_0_2 = "39bc0ee8c7f73ea3f05ff8ec98888fb58e1b0ebf943ad9f7517f894f62aa8aa2"
-    assert says(TABLE, of_0_2)
-    assert says(TABLE, fingerprint(TABLE))
+    assert has_fingerprint(TABLE, of_0_2)
+    assert has_fingerprint(TABLE, fingerprint(TABLE))
     assert fingerprint(TABLE) != of_0_2
-    assert not says(TABLE.reverse(), of_0_2)
+    assert not has_fingerprint(TABLE.reverse(), of_0_2)
 
 
 def test_a_fingerprint_survives_the_file(tmp_path: Path) -> None:

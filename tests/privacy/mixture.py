@@ -28,7 +28,7 @@ class Estimate(NamedTuple):
 
 def patterns(rounds: int, cycle: int, separation: int, most: int, chance: float) -> list[tuple[Bools, float]]:
     """Return the rounds in which a client is drawn, with the chance of each pattern, by its own coins alone."""
-    found = []
+    schedules = []
     for coins in itertools.product((False, True), repeat=-(-rounds // cycle)):
         drawn, last, likely = np.zeros(rounds, dtype=np.bool_), -math.inf, 1.0
         for coin, number in zip(coins, range(0, rounds, cycle), strict=True):
@@ -38,8 +38,8 @@ def patterns(rounds: int, cycle: int, separation: int, most: int, chance: float)
             elif coin:
                 likely = 0.0
         if likely:
-            found.append((drawn, likely))
-    return found
+            schedules.append((drawn, likely))
+    return schedules
 
 
 def released(private: Private, drawn: Bools, others: Bools, length: float = 1.0) -> Floats:
@@ -47,7 +47,7 @@ def released(private: Private, drawn: Bools, others: Bools, length: float = 1.0)
 
     `others` is (rounds, N - 1). Updates are of one direction and, before scales and the clip, of a `length` in clips.
     """
-    state, model, found = private.init(others.shape[1] + 1, 2), np.zeros(2), np.zeros((len(drawn), 2))
+    state, model, models = private.init(others.shape[1] + 1, 2), np.zeros(2), np.zeros((len(drawn), 2))
     for number, (mine, theirs) in enumerate(zip(drawn, others, strict=True)):
         clients = np.flatnonzero(np.concatenate([[mine], theirs]))
         cohort = Cohort(number, clients, downloaded=model)
@@ -58,8 +58,8 @@ def released(private: Private, drawn: Bools, others: Bools, length: float = 1.0)
         deltas = np.zeros((len(clients), 2))
         deltas[:, 0] = length * private.clip * (1.0 if scales is None else scales)
         state, moved = private.apply(state, model, cohort, deltas)
-        found[number], model = (moved - model) * private.divisor, moved
-    return found
+        models[number], model = (moved - model) * private.divisor, moved
+    return models
 
 
 def delta_of(
@@ -75,7 +75,7 @@ def delta_of(
 ) -> Estimate:
     """Return delta between the models with client 0 and those without it; `others` is (times, rounds, N - 1)."""
     rounds = others.shape[1]
-    found = np.empty((2, len(others)))
+    deltas = np.empty((2, len(others)))
     errors = np.empty((2, len(others)))
     for row, theirs in enumerate(others):
         without = released(private, np.zeros(rounds, dtype=np.bool_), theirs, length)
@@ -90,7 +90,7 @@ def delta_of(
             x = noise + (white[which] if order == 0 else 0.0)
             loss = np.logaddexp.reduce(likely + x @ white.T - 0.5 * np.square(white).sum(axis=1), axis=1)
             gained = weight * np.maximum(0.0, -np.expm1(epsilon - (loss if order == 0 else -loss)))
-            found[order, row], errors[order, row] = gained.mean(), gained.std() / math.sqrt(samples)
-    mean, error = found.mean(axis=1), np.sqrt(np.square(errors).sum(axis=1)) / len(others)
+            deltas[order, row], errors[order, row] = gained.mean(), gained.std() / math.sqrt(samples)
+    mean, error = deltas.mean(axis=1), np.sqrt(np.square(errors).sum(axis=1)) / len(others)
     worst = int(mean.argmax())
     return Estimate(float(mean[worst]), float(error[worst]))

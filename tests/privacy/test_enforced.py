@@ -45,8 +45,8 @@ def test_random_runs_keep_it_and_no_client_moves_more_than_is_stated(data: st.Da
         changes |= {f"population.{index}.participations": cap for index, cap in enumerate(caps)}
     if scenario.server.selects_once and data.draw(st.booleans()):
         groups = data.draw(st.integers(1, 5))
-        law = data.draw(st.sampled_from(["poisson", {"kind": "cyclic_poisson", "groups": groups}]))
-        changes |= {"server.selection": law, "server.over_select": 1, "server.minimum_reports": 0}
+        selection = data.draw(st.sampled_from(["poisson", {"kind": "cyclic_poisson", "groups": groups}]))
+        changes |= {"server.selection": selection, "server.over_select": 1, "server.minimum_reports": 0}
         changes |= {"server.shortage": "wait", "server.pause": "7s"}
     server: Any = (scenario := scenario.with_values(changes)).server
     population = build_population(scenario)
@@ -86,19 +86,19 @@ def test_a_client_that_breaks_its_own_bounds_is_told(small: Load) -> None:
     )
     population = build_population(mixed)
     bounds = enforced_bounds(mixed, population)
-    assert bounds.own == ((1, 3), (10, 6))
+    assert bounds.pairs == ((1, 3), (10, 6))
     assert population.most is not None
 
-    def told(client: int, rounds: list[int]) -> list[str]:
+    def sentences(client: int, rounds: list[int]) -> list[str]:
         log = pl.DataFrame({"round": rounds, "client": client, "outcome": "reported"})
         assert broken_promises(bounds, contributions(log, 12)) == []  # all within the smallest b and the largest k
         assert population.most is not None
         return broken_by_clients(bounds, population.separation, population.most, log)
 
-    assert told(1, [3, 4, 5]) == []
-    (sentence,) = told(5, [3, 12])
+    assert sentences(1, [3, 4, 5]) == []
+    (sentence,) = sentences(5, [3, 12])
     assert sentence == "client 5 contributed in round 3 and again in round 12, and its own b = 10 was promised"
-    (sentence,) = told(0, [3, 4, 5, 6])
+    (sentence,) = sentences(0, [3, 4, 5, 6])
     assert sentence == "client 0 contributed 4 times, and its own k = 3 was promised"
 
 
@@ -126,7 +126,7 @@ def test_rounds_that_nothing_limits_are_luck(small: Load) -> None:
         preflight(scenario)
 
 
-def said(scenario: Scenario) -> str:
+def refusal(scenario: Scenario) -> str:
     return "\n".join(caveats(scenario, build_population(scenario)))
 
 
@@ -138,7 +138,7 @@ BUFFERED = "server={mode: buffered, concurrency: 3, buffer: 2, cooldown_from: re
 
 
 @pytest.mark.parametrize(
-    ("told", "so", "not_so"),
+    ("words", "so", "not_so"),
     [
         ("cool-downs by the clock count for nothing: .* so b = 3 is", "population.*.cooldown=6h", "seed=1"),
         ("a round is a version of the buffered server", BUFFERED, "seed=1"),
@@ -154,7 +154,7 @@ BUFFERED = "server={mode: buffered, concurrency: 3, buffer: 2, cooldown_from: re
     ],
 )
 def test_each_caveat_is_said_where_it_is_so(
-    small: Load, monkeypatch: pytest.MonkeyPatch, told: str, so: str, not_so: str
+    small: Load, monkeypatch: pytest.MonkeyPatch, words: str, so: str, not_so: str
 ) -> None:
     import re
 
@@ -162,8 +162,8 @@ def test_each_caveat_is_said_where_it_is_so(
     Path(file).with_name("blind_law.py").write_text(OWN_LAW)
     monkeypatch.syspath_prepend(Path(file).parent)
     where, elsewhere = (Scenario.load(file, [PRIVATE, each], allow_plugins=True) for each in (so, not_so))
-    assert re.search(told, said(where))
-    assert not re.search(told, said(elsewhere))
+    assert re.search(words, refusal(where))
+    assert not re.search(words, refusal(elsewhere))
 
 
 def small_file(small: Load) -> str:
@@ -171,7 +171,7 @@ def small_file(small: Load) -> str:
 
 
 def test_nothing_is_said_where_nothing_is_left_out(small: Load) -> None:
-    assert said(small(PRIVATE)) == ""
+    assert refusal(small(PRIVATE)) == ""
 
 
 def test_with_caps_each_client_is_held_to_its_own_bounds(small: Load) -> None:
@@ -181,6 +181,6 @@ def test_with_caps_each_client_is_held_to_its_own_bounds(small: Load) -> None:
         "population.0.participations={most: [5,4,9,9,9,9,9,3,3,3,3,3]}",
     )
     bounds = enforced_bounds(mixed, build_population(mixed))
-    assert (bounds.min_separation, bounds.participations, bounds.own) == (1, 9, ((1, 5), (4, 9)))
+    assert (bounds.min_separation, bounds.participations, bounds.pairs) == (1, 9, ((1, 5), (4, 9)))
     alike = small("population.0.participations={most: 5}")
-    assert enforced_bounds(alike, build_population(alike)).own == ()
+    assert enforced_bounds(alike, build_population(alike)).pairs == ()

@@ -26,8 +26,8 @@ _ROOT = Path(__file__).parents[2]
 def definitions() -> dict[str, Any]:
     """Return the models of the scenario; that the file has those of the code is tested with the schema."""
     whole = json.loads((_ROOT / "scenarios" / "fedsim.schema.json").read_text(encoding="utf-8"))
-    found: dict[str, Any] = whole.pop("definitions")
-    return found | {"Scenario": whole}
+    models: dict[str, Any] = whole.pop("definitions")
+    return models | {"Scenario": whole}
 
 
 def referred(part: Any) -> Iterator[str]:
@@ -153,10 +153,10 @@ ACCEPTED: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize(("where", "change"), REFUSED)
 def test_it_is_refused_where_more_than_a_coin_decides(where: str, change: dict[str, Any]) -> None:
-    with pytest.raises(ScenarioError) as told:
+    with pytest.raises(ScenarioError) as refusal:
         preflight(secret(**change))
-    said = [each.message for each in told.value.mistakes if dotted(each.path) == where]
-    assert any("it takes " in each for each in said) or where == "privacy.mechanism"
+    messages = [each.message for each in refusal.value.mistakes if dotted(each.path) == where]
+    assert any("it takes " in each for each in messages) or where == "privacy.mechanism"
     preflight(secret(**change | {"privacy": PRIVACY}))  # with a public schedule
 
 

@@ -26,8 +26,8 @@ THOUSAND, TWO_THOUSAND = ParticipationBounds(1000, 100, 10), ParticipationBounds
 
 def products(mechanism: Mechanism, bounds: ParticipationBounds) -> tuple[float, float]:
     c = mechanism.coefficients(bounds)
-    found = error(c, bounds.rounds)
-    return sensitivity(c, bounds) * found.max, sensitivity(c, bounds) * found.rms
+    errors = error(c, bounds.rounds)
+    return sensitivity(c, bounds) * errors.max, sensitivity(c, bounds) * errors.rms
 
 
 @pytest.mark.parametrize("objective", ["rms", "max"])
@@ -59,9 +59,9 @@ def test_the_gradient(bounds: ParticipationBounds, objective: Objective) -> None
 def test_as_good_as_the_references(
     mechanism: Mechanism, bounds: ParticipationBounds, largest: float, mean: float | None
 ) -> None:
-    found = products(mechanism, bounds)
-    assert found[0] < 1.02 * largest
-    assert mean is None or found[1] < 1.02 * mean
+    error_of = products(mechanism, bounds)
+    assert error_of[0] < 1.02 * largest
+    assert mean is None or error_of[1] < 1.02 * mean
 
 
 def test_independent_noise_costs_the_root_of_the_participations() -> None:
@@ -157,8 +157,8 @@ class Halved:
 
 
 def test_one_of_ones_own() -> None:
-    own = MECHANISMS.build(f"{__name__}:Halved", {"factor": 0.25})
-    assert own.coefficients(ParticipationBounds(3)).tolist() == [1.0, 0.25, 0.0625]
+    mechanism = MECHANISMS.build(f"{__name__}:Halved", {"factor": 0.25})
+    assert mechanism.coefficients(ParticipationBounds(3)).tolist() == [1.0, 0.25, 0.0625]
     with pytest.raises(PluginError, match="unknown option 'factr'; did you mean 'factor'"):
         MECHANISMS.build(f"{__name__}:Halved", {"factr": 0.25})
     with pytest.raises(PluginError, match="unknown privacy mechanism 'bandit'; did you mean 'banded'"):

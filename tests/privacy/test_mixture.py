@@ -35,7 +35,7 @@ def system(draws: np.random.Generator, index: int) -> Scenario:
     if index % 6 == 3:
         group["participations"] = {"most": int(draws.integers(1, 4))}
     rounds = int(draws.integers(1, 7))
-    known = not (cyclic or group["separation"] or "participations" in group or index % 5 == 0)  # to theory
+    has_theory = not (cyclic or group["separation"] or "participations" in group or index % 5 == 0)
     return Scenario.model_validate(
         {
             "seed": index,
@@ -44,7 +44,7 @@ def system(draws: np.random.Generator, index: int) -> Scenario:
             "server": server,
             "learning": {
                 "problem": "quadratic",
-                "optimizers": [OPTIMIZERS[index // 2 % (3 if known else 2)]],
+                "optimizers": [OPTIMIZERS[index // 2 % (3 if has_theory else 2)]],
                 "step_size": 0.1,
             },
             "privacy": {
@@ -81,9 +81,9 @@ def test_no_accepted_system_has_a_larger_delta_than_promised(part: int) -> None:
         others = draws.random((3, bounds.rounds, len(population) - 1)) < chance
         quiet = Private(private.optimizer, private.clip, private.divisor, None, steps_alone=True)
         deviation = private.noise.scale
-        found = delta_of(quiet, coins, others, c, deviation, promised.epsilon, draws)
-        assert found.delta <= promised.delta + SURE * found.error, (index, found, promised)
-        near += found.delta > 0.3 * promised.delta
+        deltas = delta_of(quiet, coins, others, c, deviation, promised.epsilon, draws)
+        assert deltas.delta <= promised.delta + SURE * deltas.error, (index, deltas, promised)
+        near += deltas.delta > 0.3 * promised.delta
     assert near >= 5  # the promise is nearly reached: the computation would see more
 
 
@@ -100,5 +100,5 @@ def test_weights_that_follow_the_coins_break_it(
     coins = patterns(bounds.rounds, 1, 0, 1, cohort / clients)
     others = draws.random((40, 1, clients - 1)) < cohort / clients
     made = Private(DebiasedFedAvg(), 1.0, cohort, None, steps_alone=True)
-    found = delta_of(made, coins, others, np.ones(1), sigma, epsilon, draws, length)
-    assert found.delta - SURE * found.error > at_least * delta
+    deltas = delta_of(made, coins, others, np.ones(1), sigma, epsilon, draws, length)
+    assert deltas.delta - SURE * deltas.error > at_least * delta

@@ -50,8 +50,8 @@ def test_one_step_is_the_definition() -> None:
 
 @pytest.mark.parametrize("chance", [1.0, 1 - 1e-9])
 def test_without_a_coin_it_is_the_gaussian_mechanism(chance: float) -> None:
-    found = epsilon_of_sampled(3.0, 1e-6, chance, 50).epsilon
-    assert found == pytest.approx(epsilon_of(3.0 / math.sqrt(50), 1e-6), abs=3e-3)
+    epsilon = epsilon_of_sampled(3.0, 1e-6, chance, 50).epsilon
+    assert epsilon == pytest.approx(epsilon_of(3.0 / math.sqrt(50), 1e-6), abs=3e-3)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -76,8 +76,8 @@ def test_dp_accounting_says_the_same(seed: int) -> None:
 def test_a_small_epsilon_is_as_tight_as_a_fine_grid(chance: float, steps: int, sigma: float, delta: float) -> None:
     """By dp-accounting with cells of 1e-5: 0.039847 and 0.0128797; a tolerance of 1e-3 gave 16 % and 7 % more."""
     accounted = {320: 0.039847, 50: 0.0128797}[steps]
-    found = epsilon_of_sampled(sigma, delta, chance, steps).epsilon
-    assert accounted * 0.999 <= found <= accounted * 1.01
+    epsilon = epsilon_of_sampled(sigma, delta, chance, steps).epsilon
+    assert accounted * 0.999 <= epsilon <= accounted * 1.01
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1e-3, 1e-6), (1e3, 1e-6), (8, 1e-100), (8, 0.5), (1e-3, 0.9)])
@@ -102,16 +102,18 @@ CYCLIC = {"cohort": 9, "selection": {"kind": "cyclic_poisson", "groups": 12}}
 
 def test_what_is_promised_and_beside_what() -> None:
     (row,) = promises(private())
-    found = row.guarantee
-    assert found.bounds.sampling == (0.01, 1)
-    assert found.noise_multiplier == pytest.approx(noise_for_sampled(4, 1e-5, 0.01, 120), rel=1e-9)
-    assert found.sensitivity == 1
-    assert found.amplified is not None
-    assert found.amplified.epsilon_if_known == pytest.approx(epsilon_of(found.noise_multiplier / math.sqrt(120), 1e-5))
-    told = row.as_dict()
-    assert "holds only if the schedule stays secret" in told["unit"]
-    assert told["amplification"]["epsilon_if_known"] > 10 * told["epsilon"]
-    assert any("only if the schedule stays secret" in each for each in told["caveats"])
+    promise = row.guarantee
+    assert promise.bounds.sampling == (0.01, 1)
+    assert promise.noise_multiplier == pytest.approx(noise_for_sampled(4, 1e-5, 0.01, 120), rel=1e-9)
+    assert promise.sensitivity == 1
+    assert promise.amplified is not None
+    assert promise.amplified.epsilon_if_known == pytest.approx(
+        epsilon_of(promise.noise_multiplier / math.sqrt(120), 1e-5)
+    )
+    answer = row.as_dict()
+    assert "holds only if the schedule stays secret" in answer["unit"]
+    assert answer["amplification"]["epsilon_if_known"] > 10 * answer["epsilon"]
+    assert any("only if the schedule stays secret" in each for each in answer["caveats"])
     assert promises(private(privacy={"epsilon": 4, "delta": 1e-5}))[0].as_dict()["amplification"] is None
 
 
@@ -175,11 +177,11 @@ def test_rounds_without_a_report_are_steps_of_noise() -> None:
 def test_the_audit_knows_the_schedule_and_compares_with_what_is_left() -> None:
     privacy = {"mechanism": "independent", "epsilon": 4, "delta": 1e-5, "clip": 1, "training": "noise"}
     scenario = private(privacy=privacy | {"amplification": "sampling"}, learning=LEARNING)
-    (found,) = audit(scenario)
+    (row,) = audit(scenario)
     promised = promises(scenario)[0].guarantee
     assert promised.amplified is not None
-    assert found.stated == promised.amplified.epsilon_if_known
-    assert 0.8 * found.stated <= found.at_least <= found.stated
+    assert row.stated == promised.amplified.epsilon_if_known
+    assert 0.8 * row.stated <= row.at_least <= row.stated
 
 
 @pytest.mark.parametrize(
@@ -211,8 +213,8 @@ def test_an_attacker_without_the_schedule_stays_below_epsilon(server: dict[str, 
     ).values()
     assert optimizer.steps_alone
     c = np.zeros(36)
-    known = optimizer.noise.mechanism.coefficients(bounds)  # type: ignore[union-attr]
-    c[: len(known)] = known
+    coefficients = optimizer.noise.mechanism.coefficients(bounds)  # type: ignore[union-attr]
+    c[: len(coefficients)] = coefficients
     draws, count = np.random.default_rng(5), 40_000
     rounds = np.arange(0, 36, cycle)
     coins = draws.random((2, count, len(rounds))) < chance
@@ -254,8 +256,8 @@ def test_no_price_without_amplification_is_told_for_several_models() -> None:
     privacy = {"mechanism": "independent", "epsilon": 4, "delta": 1e-5, "clip": 1, "training": "noise"}
     learning = LEARNING | {"optimizers": ["fedavg", "fedprox"]}
     (row,) = promises(private(privacy=privacy | {"amplification": "sampling"}, learning=learning))
-    (told,) = [each for each in row.caveats if "releasing all 2" in each]
-    assert "releasing all 2 would cost more" in told
+    (caveat,) = [each for each in row.caveats if "releasing all 2" in each]
+    assert "releasing all 2 would cost more" in caveat
     assert "releasing all 2 would cost epsilon = " in " ".join(
         promises(private(privacy=privacy, learning=learning))[0].caveats
     )

@@ -51,8 +51,8 @@ def test_the_formula_is_the_largest_over_all_patterns(data: st.DataObject) -> No
     k = data.draw(st.integers(1, n) | st.none())
     number = st.floats(0, 1, allow_subnormal=False)
     c = np.array(sorted(data.draw(st.lists(number, min_size=1, max_size=n)), reverse=True)) + 1e-3
-    found = sensitivity(c, ParticipationBounds(n, b, k))
-    assert found == pytest.approx(by_brute_force(c, n, b, n if k is None else k), rel=1e-9)
+    largest = sensitivity(c, ParticipationBounds(n, b, k))
+    assert largest == pytest.approx(by_brute_force(c, n, b, n if k is None else k), rel=1e-9)
 
 
 @given(data=st.data())
@@ -62,23 +62,23 @@ def test_of_clients_with_bounds_of_their_own_the_worst_counts(data: st.DataObjec
     c = square_root(n)
     separation, most = (np.array(each) for each in zip(*pairs, strict=True))
     most = np.minimum(most, -(-n // separation))
-    own = widest(separation, most)
-    bounds = ParticipationBounds(n, int(separation.min()), int(most.max()), own)
+    kept = widest(separation, most)
+    bounds = ParticipationBounds(n, int(separation.min()), int(most.max()), kept)
     assert sensitivity(c, bounds) == pytest.approx(max(by_brute_force(c, n, *pair) for pair in pairs), rel=1e-9)
 
 
 def test_tablets_and_phones() -> None:
     """R = 0 with a cap of 5 beside R = 100: one buffer, fitted to the phones, serves both."""
     both = ParticipationBounds(2000, 1, 20, ((1, 5), (101, 20)))
-    found = Blt(buffers=1).coefficients(both)
-    assert sensitivity(found, both) * error(found, 2000).rms == pytest.approx(21.7, rel=0.01)
+    c = Blt(buffers=1).coefficients(both)
+    assert sensitivity(c, both) * error(c, 2000).rms == pytest.approx(21.7, rel=0.01)
 
 
 @pytest.mark.parametrize(("n", "b", "k"), [(12, 1, None), (12, 3, 2), (12, 2, 4), (12, 5, None)])
 def test_twelve_rounds_too(n: int, b: int, k: int | None) -> None:
     c = square_root(n)
-    found = sensitivity(c, ParticipationBounds(n, b, k))
-    assert found == pytest.approx(by_brute_force(c, n, b, n if k is None else k), rel=1e-12)
+    spread = sensitivity(c, ParticipationBounds(n, b, k))
+    assert spread == pytest.approx(by_brute_force(c, n, b, n if k is None else k), rel=1e-12)
 
 
 @given(data=st.data())
@@ -92,10 +92,10 @@ def test_within_b_bands_the_coefficients_may_rise(data: st.DataObject) -> None:
 @pytest.mark.parametrize(("n", "b", "k", "expected", "product"), PUBLISHED)
 def test_published_numbers(n: int, b: int, k: int | None, expected: float, product: float) -> None:
     c = square_root(n)
-    found = sensitivity(c, ParticipationBounds(n, b, k))
-    assert found == pytest.approx(expected, rel=1e-9)
+    spread = sensitivity(c, ParticipationBounds(n, b, k))
+    assert spread == pytest.approx(expected, rel=1e-9)
     assert error(c, n).max == pytest.approx(MAX_ERROR_OF_SQRT[n], rel=1e-9)
-    assert found * error(c, n).max == pytest.approx(product, rel=1e-9)
+    assert spread * error(c, n).max == pytest.approx(product, rel=1e-9)
 
 
 def test_the_error_is_that_of_the_rows_of_a_dense_matrix() -> None:
@@ -120,11 +120,11 @@ def test_a_worst_pattern_that_is_not_known_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("coefficients", "told"),
+    ("coefficients", "words"),
     [([1.0, np.inf], "is not finite"), ([1.0] * 6, "has 1 to 5 coefficients"), ([], "has 1 to 5 coefficients")],
 )
-def test_coefficients_that_are_none_are_refused(coefficients: list[float], told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_coefficients_that_are_none_are_refused(coefficients: list[float], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
         sensitivity(np.array(coefficients), ParticipationBounds(5))
 
 

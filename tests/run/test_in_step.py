@@ -42,9 +42,9 @@ class Listening:
         self.inner = learner_of(preflight(scenario))
         self.heard = list[tuple[Closed, Feedback]]()
 
-    def tell(self, closed: Closed) -> Feedback:
+    def train(self, closed: Closed) -> Feedback:
         assert self.inner is not None
-        self.heard.append((closed, self.inner.tell(closed)))
+        self.heard.append((closed, self.inner.train(closed)))
         return self.heard[-1][1]
 
     def state(self) -> None: ...

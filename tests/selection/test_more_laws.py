@@ -16,9 +16,9 @@ from fedsim.scenario import Scenario
 from fedsim.selection import Candidates, theory_of
 from fedsim.selection.built_in import rounded_quotas
 from fedsim.simulation import simulate_log
-from fedsim.theory import stationary
+from fedsim.theory import Stationary, stationary
 from fedsim.theory.closed_form import closed_form
-from fedsim.theory.prediction import applicable
+from fedsim.theory.prediction import theory_or_why_not
 from tests.selection.cases import Among, law_of, request, shown
 
 MIXED = [
@@ -160,8 +160,8 @@ def test_a_run_agrees_with_theory(engine: str) -> None:
     ]
     case = scenario("poisson", {"cohort": 4}, groups, 6000)
     population, log = build_population(case), logged(case, engine)
-    theory = applicable(case, population)
-    assert theory is not None
+    theory = theory_or_why_not(case, population)
+    assert isinstance(theory, Stationary)
     counts = np.bincount(log.participations["client"].to_numpy(), minlength=12)
     np.testing.assert_allclose(counts / counts.sum(), theory.pi, rtol=0.12)
     assert set(log.rounds["outcome"]) == {"target", "empty"}

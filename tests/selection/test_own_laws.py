@@ -19,7 +19,8 @@ from fedsim.run.preflight import preflight
 from fedsim.scenario.component import Component
 from fedsim.selection import LAWS, check_law, selection_law
 from fedsim.simulation import simulate_log
-from fedsim.theory.prediction import applicable, predicted
+from fedsim.theory import Stationary
+from fedsim.theory.prediction import predicted, theory_or_why_not
 from tests.selection.cases import law_of, request, shown
 from tests.simulation.test_journal import simulate_with_kills
 
@@ -253,13 +254,13 @@ def test_theory_covers_what_a_law_declares(server: dict[str, Any]) -> None:
         scenario(law, server, population=ALWAYS) for law in ("its_laws:Longest", "own_laws:Uniform", "uniform")
     )
     population = build_population(own)
-    assert applicable(own, population) is None
+    assert isinstance(theory_or_why_not(own, population), str)
     with pytest.raises(ChainError, match="no theory covers the selection law 'its_laws:Longest'"):
         chain(own)
-    theory = applicable(covered, population)
-    assert theory is not None
+    theory = theory_or_why_not(covered, population)
+    assert isinstance(theory, Stationary)
     np.testing.assert_array_equal(theory.pi, predicted(known, population).pi)
-    np.testing.assert_array_equal(predicted(own, population, law="uniform").pi, theory.pi)
+    np.testing.assert_array_equal(predicted(own, population, rule="uniform").pi, theory.pi)
 
 
 def test_there_is_no_convergence_to_study_without_theory() -> None:

@@ -77,22 +77,22 @@ def check_sessions(server: BufferedServer, log: InMemoryLog) -> None:
     assert (ends >= starts).all()
     for instant in starts:
         assert ((starts <= instant) & (ends > instant)).sum() <= server.concurrency
-    for _, own in log.participations.group_by("client", maintain_order=True):
-        assert (own["selected_s"].to_numpy()[1:] >= own["ended_s"].to_numpy()[:-1]).all()
+    for _, sessions in log.participations.group_by("client", maintain_order=True):
+        assert (sessions["selected_s"].to_numpy()[1:] >= sessions["ended_s"].to_numpy()[:-1]).all()
 
 
 def check_separation_and_cooldown(population: Population, server: BufferedServer, log: InMemoryLog) -> None:
-    for (client,), own in log.participations.group_by("client", maintain_order=True):
+    for (client,), sessions in log.participations.group_by("client", maintain_order=True):
         separation = population.separation[int(str(client))]
         rest_s = population.cooldown_s[int(str(client))] * (1 - 1e-12)
         if server.cooldown_from == "selected":
-            since, since_s = own["version"].to_numpy()[:-1], own["selected_s"].to_numpy()[:-1]
+            since, since_s = sessions["version"].to_numpy()[:-1], sessions["selected_s"].to_numpy()[:-1]
             counted = np.ones(len(since), dtype=bool)
         else:
-            since = (own["version"] + own["staleness"].fill_null(0)).to_numpy()[:-1]
-            since_s, counted = own["ended_s"].to_numpy()[:-1], (own["outcome"] == "reported").to_numpy()[:-1]
-        assert (own["version"].to_numpy()[1:] >= since + 1 + separation)[counted].all()
-        assert (own["selected_s"].to_numpy()[1:] >= since_s + rest_s)[counted].all()
+            since = (sessions["version"] + sessions["staleness"].fill_null(0)).to_numpy()[:-1]
+            since_s, counted = sessions["ended_s"].to_numpy()[:-1], (sessions["outcome"] == "reported").to_numpy()[:-1]
+        assert (sessions["version"].to_numpy()[1:] >= since + 1 + separation)[counted].all()
+        assert (sessions["selected_s"].to_numpy()[1:] >= since_s + rest_s)[counted].all()
 
 
 def check_tables(server: BufferedServer, log: InMemoryLog) -> None:

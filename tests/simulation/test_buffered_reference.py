@@ -130,8 +130,8 @@ def test_both_engines_agree_with_a_plain_loop(scenario: Scenario, engine: str) -
         return
     log = simulate_log(case, build_population(case))
     columns = ["version", "client", "position", "selected_s", "ended_s", "outcome", "staleness"]
-    found = log.participations.select(columns).rows()
-    assert found == [tuple(row[name] for name in columns) for row in expected]
+    rows = log.participations.select(columns).rows()
+    assert rows == [tuple(row[name] for name in columns) for row in expected]
 
 
 @pytest.mark.long

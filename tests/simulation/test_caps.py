@@ -18,7 +18,8 @@ from fedsim.privacy.bounds import enforced_bounds
 from fedsim.run.preflight import preflight
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
-from fedsim.theory.prediction import applicable
+from fedsim.theory import Stationary
+from fedsim.theory.prediction import theory_or_why_not
 from tests.conftest import Load, Write
 from tests.scenarios import buffered_scenarios, scenarios
 from tests.simulation import test_engines_agree as engines
@@ -145,7 +146,7 @@ def test_caps_that_cannot_fill_the_rounds_are_told_before(small: Load) -> None:
 
 
 @pytest.mark.parametrize(
-    ("most", "told"),
+    ("most", "words"),
     [
         ("0", "must be a whole number of at least 1, but value 0 is 0"),
         ("{kind: uniform, low: 0, high: 1}", "must be a whole number of at least 1, but value"),
@@ -154,9 +155,9 @@ def test_caps_that_cannot_fill_the_rounds_are_told_before(small: Load) -> None:
         ("{kind: column, file: caps.csv, column: most}", "value 1 is 0"),
     ],
 )
-def test_caps_that_are_none(small: Load, write: Write, most: str, told: str) -> None:
+def test_caps_that_are_none(small: Load, write: Write, most: str, words: str) -> None:
     write("most\n" + "\n".join(map(str, [3, 0, *range(1, 11)])), "caps.csv")
-    with pytest.raises(ScenarioError, match=told):
+    with pytest.raises(ScenarioError, match=words):
         preflight(small(f"population.0.participations.most={most}"))
 
 
@@ -193,9 +194,9 @@ def test_what_is_promised_is_the_most_that_one_client_can_have(small: Load) -> N
 def test_theory_is_silent_where_a_cap_can_be_reached(small: Load) -> None:
     for most, covered in ((19, False), (20, True)):
         scenario = small(f"population.0.participations={{most: {most}}}")
-        assert (applicable(scenario, build_population(scenario)) is not None) == covered
+        assert isinstance(theory_or_why_not(scenario, build_population(scenario)), Stationary) == covered
     scenario = small("population.0.participations={most: 20}", "stop={duration: 3h}")
-    assert applicable(scenario, build_population(scenario)) is None
+    assert isinstance(theory_or_why_not(scenario, build_population(scenario)), str)
 
 
 def test_a_scenario_without_caps_is_written_as_before(small: Load) -> None:

@@ -64,8 +64,8 @@ def test_requests_a_second() -> None:
     log = simulate_log(scenario, population)
     setting = setting_of(PreparedFederation(scenario, population, strata(scenario, population)))
     counted = count_of(log, setting)
-    found = measure(log, clients_table(population, counted, None, None), setting, counted)
-    assert found["check_ins.per_second.mean"] == pytest.approx(400 / 600)
+    metrics = measure(log, clients_table(population, counted, None, None), setting, counted)
+    assert metrics["check_ins.per_second.mean"] == pytest.approx(400 / 600)
     assert "check-ins" in str(theory_or_why_not(scenario, population))
 
 
@@ -124,10 +124,10 @@ def test_check_ins_that_are_wanted_are_measured() -> None:
     log = simulate_log(scenario, population)
     setting = setting_of(PreparedFederation(scenario, population, strata(scenario, population)))
     counted = count_of(log, setting)
-    found = measure(log, clients_table(population, counted, None, None), setting, counted)
+    metrics = measure(log, clients_table(population, counted, None, None), setting, counted)
     # Each hour has its own chance, by what 40 or so devices told; the mean of a day is nearer.
-    assert found["check_ins.per_second.mean"] == pytest.approx(40 / 600, rel=0.15)
-    ratio = found["check_ins.ratio"]
+    assert metrics["check_ins.per_second.mean"] == pytest.approx(40 / 600, rel=0.15)
+    ratio = metrics["check_ins.ratio"]
     assert isinstance(ratio, float)
     assert 1.0 < ratio < 3.0
 
@@ -177,18 +177,18 @@ def test_who_comes_is_drawn_for_each_device_and_window_by_itself() -> None:
     by_device = mask.mean(axis=0)
     spread = (by_device.var() / (chance * (1 - chance) / windows) - 1) * np.sqrt(size / 2)
     centred = (mask - chance) / np.sqrt(chance * (1 - chance))
-    found = [
+    members = [
         centred.mean() * np.sqrt(mask.size),
         (centred[:, 1:] * centred[:, :-1]).mean() * np.sqrt(mask[:, 1:].size),
         (centred[1:] * centred[:-1]).mean() * np.sqrt(mask[1:].size),
         spread,
     ]
-    assert np.abs(found).max() < 3.7
+    assert np.abs(members).max() < 3.7
 
 
 @pytest.mark.parametrize("chance", [1e-12, 1e-4, 0.5, 1.0 - 1e-12, 1.0])
 def test_a_sample_is_ascending_and_within(chance: float) -> None:
-    found = bernoulli_sample(1_000, chance, stream(5, 0, Purpose.CHECK_IN), 3)
-    assert (np.diff(found) > 0).all()
-    assert ((found >= 0) & (found < 1_000)).all()
-    assert len(found) == 1_000 or chance < 0.9
+    sample = bernoulli_sample(1_000, chance, stream(5, 0, Purpose.CHECK_IN), 3)
+    assert (np.diff(sample) > 0).all()
+    assert ((sample >= 0) & (sample < 1_000)).all()
+    assert len(sample) == 1_000 or chance < 0.9

@@ -10,11 +10,11 @@ from fedsim.simulation.endings import Limits
 
 def walked(instants: list[int], limit: int, beyond: str, *, cuts: bool) -> tuple[int, str]:
     """Go from instant to instant: what ends a session comes before its report, and the server's turn is the last."""
-    (own, device, fails), waits = instants, True
+    (report, device, fails), waits = instants, True
     for instant in sorted({*instants, limit}):
         if instant in {device, fails}:
             return instant, "dropped"
-        if instant == own:
+        if instant == report:
             return instant, "reported" if waits else beyond
         waits = instant < limit
         if not waits and cuts:
@@ -28,11 +28,13 @@ def test_sessions_end_at_the_first_instant_that_ends_them(beyond: str, cuts: boo
     instants = np.random.default_rng(5).integers(1, 7, (2000, 3))
     instants[::3, 1] = instants[1::3, 2] = FOREVER
     for limit in (1, 3, 5, FOREVER):
-        found = Limits(*instants.T).endings(limit, beyond, cuts=cuts)  # type: ignore[arg-type]
+        endings = Limits(*instants.T).endings(limit, beyond, cuts=cuts)  # type: ignore[arg-type]
         one = [walked(each, limit, beyond, cuts=cuts) for each in instants.tolist()]
-        assert np.stack(found, axis=1).tolist() == [[at, CODES[outcome]] for at, outcome in one]
-    alone = Limits(own := instants[:1, 0], FOREVER, FOREVER).endings()  # one session, of which nothing else is known
-    assert (alone.at.tolist(), alone.outcomes.tolist()) == ([int(own[0])], [CODES["reported"]])
+        assert np.stack(endings, axis=1).tolist() == [[at, CODES[outcome]] for at, outcome in one]
+    alone = Limits(
+        reports := instants[:1, 0], FOREVER, FOREVER
+    ).endings()  # one session, of which nothing else is known
+    assert (alone.at.tolist(), alone.outcomes.tolist()) == ([int(reports[0])], [CODES["reported"]])
 
 
 def test_each_outcome_says_what_follows() -> None:

@@ -76,13 +76,13 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def lengths(draw: st.DrawFn) -> Any:
     """Lengths of a renewal process: long ones, and laws whose shortest lengths are too short for the clock."""
     mean = draw(st.sampled_from(["20s", "5m", "2h"]))
-    law = draw(st.sampled_from(["exponential", "weibull", "pareto", "lognormal"]))
+    kind = draw(st.sampled_from(["exponential", "weibull", "pareto", "lognormal"]))
     return {
         "exponential": mean,
         "weibull": {"kind": "weibull", "mean": mean, "shape": 0.1},
         "pareto": {"kind": "pareto", "mean": mean, "shape": 1.2},
         "lognormal": {"kind": "lognormal", "median": mean, "sigma": 2},
-    }[law]
+    }[kind]
 
 
 @st.composite
@@ -221,11 +221,11 @@ def outcome(data: dict[str, Any], folder: Path, engine: str) -> dict[str, Any]:
     folder.joinpath("case.fedsim.yaml").write_text(json.dumps({**data, "engine": engine}))
     scenario = Scenario.load(folder / "case.fedsim.yaml")
     population = build_population(scenario)
-    told = ""
+    message = ""
     try:
         log = simulate_log(scenario, population)
     except StalledError as error:
-        told, log = str(error), error.log
+        message, log = str(error), error.log
     setting = setting_of(PreparedFederation(scenario, population, strata(scenario, population)))
     counted = count_of(log, setting)
     clients = clients_table(population, counted, None, None)
@@ -235,7 +235,7 @@ def outcome(data: dict[str, Any], folder: Path, engine: str) -> dict[str, Any]:
         **{name: fingerprint(table) for name, table in tables.items()},
         "ended_s": log.ended_s,
         "metrics": repr(metrics),
-        "error": told,
+        "error": message,
     }
 
 
@@ -434,9 +434,9 @@ def test_every_reason_is_counted(traces: Path) -> None:
     gauges = simulate_log(scenario, build_population(scenario)).gauges
     assert all(gauges[name].sum() > 0 for name in GAUGE_COUNTS)
     data["server"] = {"cohort": 60, "patience": "1m", "pause": "3h"}
-    told = outcome(data, traces, "process")["error"]
-    assert told == outcome(data, traces, "vectorized")["error"]
-    parts = told.split("of 60 clients: ")[1].split(". What helps")[0].split(", ")
+    message = outcome(data, traces, "process")["error"]
+    assert message == outcome(data, traces, "vectorized")["error"]
+    parts = message.split("of 60 clients: ")[1].split(". What helps")[0].split(", ")
     assert sum(int(part.split()[0]) for part in parts) == 60
     assert {"on no charger", "in use"} & {part.split(" ", 1)[1] for part in parts}
 

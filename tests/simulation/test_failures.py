@@ -39,10 +39,10 @@ def test_both_engines_write_the_same(server: str, more: dict[str, Any]) -> None:
 def test_the_rate_is_the_one_that_is_given() -> None:
     """Of devices that are always there all drop-outs are failures: within four standard errors of 6 in an hour."""
     run = simulate(scenario("auto", "sync"))
-    own = run.participations.with_columns(length_s=pl.col("ended_s") - pl.col("selected_s")).filter(
+    sessions = run.participations.with_columns(length_s=pl.col("ended_s") - pl.col("selected_s")).filter(
         pl.col("client") < 40
     )
-    count, hours = own.filter(outcome="dropped").height, float(own["length_s"].sum()) / 3600
+    count, hours = sessions.filter(outcome="dropped").height, float(sessions["length_s"].sum()) / 3600
     assert abs(count / hours - 6.0) < 4 * count**0.5 / hours
     assert run.participations.filter(pl.col("client") >= 40, pl.col("outcome") == "dropped").is_empty()
 

@@ -48,23 +48,23 @@ def check_separation_and_cooldown(scenario: Scenario, population: Population, lo
     counted = log.participations
     if server.cooldown_from == "reported":
         counted = counted.filter(pl.col("outcome") == "reported")
-    for (client,), own in counted.group_by("client"):
-        gaps = np.diff(own["round"].to_numpy())
+    for (client,), sessions in counted.group_by("client"):
+        gaps = np.diff(sessions["round"].to_numpy())
         assert (gaps >= population.separation[int(str(client))] + 1).all()
-    for (client,), own in log.participations.group_by("client", maintain_order=True):
-        starts, ends = own["selected_s"].to_numpy(), own["ended_s"].to_numpy()
+    for (client,), sessions in log.participations.group_by("client", maintain_order=True):
+        starts, ends = sessions["selected_s"].to_numpy(), sessions["ended_s"].to_numpy()
         rest_s = population.cooldown_s[int(str(client))]
         if server.cooldown_from == "selected":
             assert (np.diff(starts) >= rest_s * (1 - 1e-12)).all()
         else:
-            reported = own["outcome"].to_numpy()[:-1] == "reported"
+            reported = sessions["outcome"].to_numpy()[:-1] == "reported"
             assert (starts[1:][reported] >= ends[:-1][reported] + rest_s * (1 - 1e-12)).all()
 
 
 def check_sessions(log: InMemoryLog) -> None:
     """Nobody is in two at once."""
-    for _, own in log.participations.group_by("client", maintain_order=True):
-        starts, ends = own["selected_s"].to_numpy(), own["ended_s"].to_numpy()
+    for _, sessions in log.participations.group_by("client", maintain_order=True):
+        starts, ends = sessions["selected_s"].to_numpy(), sessions["ended_s"].to_numpy()
         assert (ends >= starts).all()
         assert (starts[1:] >= ends[:-1]).all()
 
@@ -134,13 +134,13 @@ def test_sessions_lie_within_availability(scenario: Scenario) -> None:
     """A device is available from selection on, and a session that outlasts its interval drops out at its end."""
     population, log = run(scenario)
     draws = stream(scenario.seed, 0, Purpose.AVAILABILITY)
-    for (client,), own in log.participations.group_by("client"):
+    for (client,), sessions in log.participations.group_by("client"):
         number = int(str(client))
         place = Place(scenario.start, ZoneInfo("UTC"))
         model = build_model(scenario.population[population.group[number]].availability)
         available = intervals(model, number, place, draws)
         start, end = next(available)
-        for row in own.to_dicts():
+        for row in sessions.to_dicts():
             while end <= row["selected_s"]:
                 start, end = next(available)
             assert start <= row["selected_s"] < end

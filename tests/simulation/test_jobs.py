@@ -48,10 +48,10 @@ def test_what_holds_for_random_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
         if (scenario := scenario_of(number)) is None or not scenario.jobs:
             continue
         monkeypatch.setattr(precomputed, "_MOST", 0 if number % 2 else 1 << 16)
-        found = simulated(scenario, "vectorized")
-        assert told(found) == told(simulated(scenario, "process")), f"scenario {number}"
-        check_fleet(scenario, {name: log for name, (_, log, _) in found.items()})
-        for view, log, _ in found.values():
+        logs = simulated(scenario, "vectorized")
+        assert told(logs) == told(simulated(scenario, "process")), f"scenario {number}"
+        check_fleet(scenario, {name: log for name, (_, log, _) in logs.items()})
+        for view, log, _ in logs.values():
             check_job(view, log)
         ran += 1
 
@@ -79,8 +79,8 @@ def check_job(view: Scenario, log: InMemoryLog) -> None:
     often = np.bincount(counted["client"].to_numpy(), minlength=len(population))
     assert population.most is None or (often <= population.most).all()
     if view.server.selects_once or view.server.cooldown_from == "selected":
-        for (client,), own in counted.group_by("client"):
-            assert (np.diff(own["round"].to_numpy()) > population.separation[int(str(client))]).all()
+        for (client,), sessions in counted.group_by("client"):
+            assert (np.diff(sessions["round"].to_numpy()) > population.separation[int(str(client))]).all()
     assert rows["ended_s"].is_between(0, log.ended_s).all()
 
 
@@ -123,8 +123,8 @@ def test_what_one_job_has_the_other_waits_for() -> None:
     make = partial(two, population=population, jobs=jobs, stop={"rounds": 2})
     for policy, order in {"first_come": "abab", "by_weight": "bbaa", "fair_share": "abba"}.items():
         for engine in ("process", "vectorized"):
-            found = simulated(make(matching=policy), engine)
-            begun = sorted((at, name) for name in found for at in found[name][1].rounds["selected_s"])
+            logs = simulated(make(matching=policy), engine)
+            begun = sorted((at, name) for name in logs for at in logs[name][1].rounds["selected_s"])
             assert begun == [(60.0 * place, name) for place, name in enumerate(order)], policy
 
 
@@ -134,10 +134,10 @@ def test_nobody_is_selected_at_the_last_instant() -> None:
     for starved in ({"cohort": 5}, {"mode": "buffered", "concurrency": 8, "buffer": 4}):
         jobs = {"first": {"server": {"cohort": 10}, "weight": 3}, "second": {"server": starved}}
         scenario = two(population=population, jobs=jobs, matching="by_weight")
-        found = [simulated(scenario, engine) for engine in ("process", "vectorized")]
-        assert told(found[0]) == told(found[1])
-        assert len(found[0]["first"][1].participations) == 2060
-        assert found[0]["second"][1].participations.is_empty()
+        runs = [simulated(scenario, engine) for engine in ("process", "vectorized")]
+        assert told(runs[0]) == told(runs[1])
+        assert len(runs[0]["first"][1].participations) == 2060
+        assert runs[0]["second"][1].participations.is_empty()
 
 
 def test_policies() -> None:
@@ -169,9 +169,9 @@ def test_what_a_job_lets_go_early_others_have_at_once() -> None:
         "b": {"server": {"cohort": 4}, "stop": {"rounds": 1}},
     }
     for engine in ("process", "vectorized"):
-        found = simulated(two(population=population, jobs=jobs), engine)
-        assert found["a"][1].participations["outcome"].to_list() == ["aborted"] * 4
-        assert found["b"][1].rounds["selected_s"].to_list() == [240.0]
+        logs = simulated(two(population=population, jobs=jobs), engine)
+        assert logs["a"][1].participations["outcome"].to_list() == ["aborted"] * 4
+        assert logs["b"][1].rounds["selected_s"].to_list() == [240.0]
 
 
 def test_a_job_that_stalls_ends_and_the_others_go_on() -> None:
@@ -182,12 +182,12 @@ def test_a_job_that_stalls_ends_and_the_others_go_on() -> None:
         "a": {"server": {"cohort": 4, "patience": "1h"}},
     }
     for engine in ("process", "vectorized"):
-        found = simulated(two(population=[{"devices": 4}], jobs=jobs), engine)
-        ended_s, error = found["a"][2]
+        logs = simulated(two(population=[{"devices": 4}], jobs=jobs), engine)
+        ended_s, error = logs["a"][2]
         assert ended_s == 3600.0
         assert "1 in a session" in str(error)
         assert "has waited 1h, which is the server's patience" in str(error)
-        assert found["b"][2] == (DAY_S, None)
+        assert logs["b"][2] == (DAY_S, None)
 
 
 def test_random_jobs_are_what_they_say() -> None:

@@ -52,18 +52,18 @@ def simulate_with_kills(scenario: Scenario, folder: Path, after: list[int], out:
         patch.setattr("fedsim.log.recorder._SETTLE", 32)
         patch.setattr("fedsim.common.files.ROWS", 32)
         for calls in [*after, 0]:  # with 0, never
-            left, journal, told = calls, Journal(folder), ""
+            left, journal, message = calls, Journal(folder), ""
             try:
                 ended_s = simulate_into(journal, Simulation(scenario, population))
             except Killed:
                 (folder / "rounds-000999.parquet").write_bytes(b"written after the last state was kept")
             except StalledError as error:
-                ended_s, told = error.ended_s, str(error)
+                ended_s, message = error.ended_s, str(error)
                 break
             else:
                 break
     journal.close(out, ended_s)
-    return ended_s, told
+    return ended_s, message
 
 
 def files(directory: Path) -> dict[str, bytes]:
@@ -76,12 +76,12 @@ def check(data: dict[str, Any], folder: Path, engine: str, after: list[int]) -> 
     with TemporaryDirectory() as place:
         plain, stopped, journal = Path(place, "plain"), Path(place, "stopped"), Path(place, "journal")
         plain.mkdir()
-        told = ""
+        message = ""
         try:
             log = simulate_log(scenario, build_population(scenario))
         except StalledError as error:
-            told, log = str(error), error.log
-        assert simulate_with_kills(scenario, journal, after, stopped) == (log.ended_s, told)
+            message, log = str(error), error.log
+        assert simulate_with_kills(scenario, journal, after, stopped) == (log.ended_s, message)
         for name in ("rounds", "participations", "gauges"):
             write_table(plain / f"{name}.parquet", getattr(log, name))
         assert files(stopped) == files(plain)

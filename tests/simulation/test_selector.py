@@ -44,14 +44,14 @@ def test_trying_finds_what_counting_finds(law: str, mask: list[bool], round_: in
     mask = mask * 2  # an even number of clients
     block = 2 if law == "groups" else 1
     tried, counted = (selector(Counted(mask, block, counted=cheap), law) for cheap in (False, True))
-    found, expected = (each.try_select(round_, round_, 2) for each in (tried, counted))
-    assert found.ready == expected.ready == Counted(mask, block).ready(2)
-    assert (found.cohort is None) == (expected.cohort is None) == (found.ready < 2)
-    if found.cohort is not None and expected.cohort is not None:
-        assert found.cohort.tolist() == expected.cohort.tolist()
-        assert np.array(mask)[found.cohort].all()
+    trial, expected = (each.try_select(round_, round_, 2) for each in (tried, counted))
+    assert trial.ready == expected.ready == Counted(mask, block).ready(2)
+    assert (trial.cohort is None) == (expected.cohort is None) == (trial.ready < 2)
+    if trial.cohort is not None and expected.cohort is not None:
+        assert trial.cohort.tolist() == expected.cohort.tolist()
+        assert np.array(mask)[trial.cohort].all()
     assert tried.last_selected == counted.last_selected
-    if found.cohort is None:
+    if trial.cohort is None:
         assert tried.last_selected == -1
 
 

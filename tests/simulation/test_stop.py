@@ -38,16 +38,16 @@ def log_of(server: str, engine: str, stop: Stop) -> InMemoryLog:
 @pytest.mark.parametrize("server", SERVERS)
 def test_a_criterion_of_ones_own_ends_a_run(server: str, engine: str) -> None:
     """The run is the beginning of a longer one, and ends with the first selection that reaches the criterion."""
-    own = log_of(server, engine, ParticipationStop(duration=_DAY_S, participations=100))
+    log = log_of(server, engine, ParticipationStop(duration=_DAY_S, participations=100))
     longer = log_of(server, engine, Stop(duration=_DAY_S))
     most = SERVERS[server].get("concurrency", 3)
-    assert 100 <= len(own.participations) < 100 + int(str(most))
+    assert 100 <= len(log.participations) < 100 + int(str(most))
     begun = ("round", "client", "position", "selected_s")
-    assert own.participations.select(begun).equals(longer.participations.select(begun).head(len(own.participations)))
-    assert own.ended_s < longer.ended_s
-    assert own.participations["ended_s"].null_count() == 0
-    assert set(own.rounds["outcome"]) <= {"target", "stopped"}
-    assert own.rounds.filter(pl.col("outcome") == "stopped").height == (server == "buffered")
+    assert log.participations.select(begun).equals(longer.participations.select(begun).head(len(log.participations)))
+    assert log.ended_s < longer.ended_s
+    assert log.participations["ended_s"].null_count() == 0
+    assert set(log.rounds["outcome"]) <= {"target", "stopped"}
+    assert log.rounds.filter(pl.col("outcome") == "stopped").height == (server == "buffered")
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -91,12 +91,12 @@ def test_enough_reports_end_a_run(server: str, engine: str, write: Write) -> Non
     text = f"stop: {{rounds: 1000000000, reports: 30}}\npopulation: [{{devices: 9}}]\nserver: {SERVERS[server]}\n"
     scenario = Scenario.load(write(text))
     check_log_size(scenario)
-    found = pilot(scenario, 60.0)
-    assert found is not None
-    assert found.seconds < 60.0
-    said: list[float] = []
-    simulate(scenario, report=lambda what, share, _="": said.append(share) if what == "simulating" else None)
-    assert max(said) > 0.5
+    guess = pilot(scenario, 60.0)
+    assert guess is not None
+    assert guess.seconds < 60.0
+    shares: list[float] = []
+    simulate(scenario, report=lambda what, share, _="": shares.append(share) if what == "simulating" else None)
+    assert max(shares) > 0.5
 
 
 def test_nobody_else_knows_the_criteria() -> None:

@@ -50,8 +50,8 @@ def test_transitions_alternate_and_are_in_order() -> None:
     table = transitions_table(case, build_population(case), [3, 7], 2 * 86_400.0)
     assert table["time_s"].is_sorted()
     assert set(table["client"]) == {3, 7}
-    for _, own in table.group_by("client", "condition", maintain_order=True):
-        assert own["on"].to_list() == [index % 2 == 0 for index in range(len(own))]
+    for _, changes in table.group_by("client", "condition", maintain_order=True):
+        assert changes["on"].to_list() == [index % 2 == 0 for index in range(len(changes))]
 
 
 def test_clients_of_one_group_live_by_their_own_clocks() -> None:
@@ -61,6 +61,6 @@ def test_clients_of_one_group_live_by_their_own_clocks() -> None:
     mixed = Scenario.model_validate(data)
     table = transitions_table(mixed, build_population(mixed), list(range(30)), 2 * 86_400.0)
     same = transitions_table(case, build_population(case), list(range(30)), 2 * 86_400.0)
-    own = pl.col("client") % 3 == 1
-    assert table.filter(own).equals(same.filter(own))
-    assert not table.filter(~own).equals(same.filter(~own))
+    mine = pl.col("client") % 3 == 1
+    assert table.filter(mine).equals(same.filter(mine))
+    assert not table.filter(~mine).equals(same.filter(~mine))

@@ -34,8 +34,8 @@ def spreads(weights: Floats) -> Floats:
         total[n - 1] = np.abs(c[light] - n / count).sum()
     rest = np.zeros(count)  # 1 - c_i(n) of the heavy ones
     for n in range(count - 1, 0, -1):
-        known = slice(0, heavy[n])
-        rest[known] = (1.0 - rest[known]) * (rho[n] / p[known])
+        heaviest = slice(0, heavy[n])
+        rest[heaviest] = (1.0 - rest[heaviest]) * (rho[n] / p[heaviest])
         total[n - 1] += np.abs((1.0 - n / count) - rest[: heavy[n - 1]]).sum()
     return total
 

@@ -32,15 +32,15 @@ def midzuno_windows(weights: NDArray[np.float64], cohort: int, separation: int) 
             columns.append(number[(*window[1:], frozenset(chosen))] if separation else 0)
             chances.append(sum(weights[i] for i in chosen) / mass)
             members.append(chosen)
-    law = np.full(len(windows), 1.0 / len(windows))
+    distribution = np.full(len(windows), 1.0 / len(windows))
     backward = sparse.csr_array((chances, (columns, rows)), shape=(len(windows), len(windows)))
     for _ in range(100_000):
-        after = backward @ law
-        if np.abs(after - law).sum() < 1e-15:  # what rounding leaves is less
+        after = backward @ distribution
+        if np.abs(after - distribution).sum() < 1e-15:  # what rounding leaves is less
             break
-        law = after
+        distribution = after
     pi = np.zeros(weights.size)
-    flow = law[rows] * np.asarray(chances)
+    flow = distribution[rows] * np.asarray(chances)
     for place in range(cohort):
         np.add.at(pi, [chosen[place] for chosen in members], flow)
     return np.asarray(pi / pi.sum())
@@ -69,9 +69,9 @@ def participation(c: Sequence[Fraction], clients: int, cohort: int, size: int) -
     return [(x / size + (1 - x) * fill) / cohort for x in c]
 
 
-def largest_relative_error(found: NDArray[np.float64], reference: Sequence[Fraction]) -> float:
+def largest_relative_error(shares: NDArray[np.float64], reference: Sequence[Fraction]) -> float:
     """Largest abs(found / reference - 1), computed in rational arithmetic."""
-    return max(float(abs(Fraction(float(a)) / b - 1)) for a, b in zip(found, reference, strict=True))
+    return max(float(abs(Fraction(float(a)) / b - 1)) for a, b in zip(shares, reference, strict=True))
 
 
 Move = tuple[int, int, float, tuple[int, ...]]  # from a state to another, with a chance, by a cohort
@@ -162,7 +162,7 @@ def shortage_shares(
             chance = float(np.where(taken, chances, 1.0 - chances).prod())
             if chance < 1e-15:
                 continue
-            chosen = tuple(i for i, own in zip(free, taken, strict=True) if own)
+            chosen = tuple(i for i, takes in zip(free, taken, strict=True) if takes)
             after = tuple(separations[i] if i in chosen else max(0, wait - 1) for i, wait in enumerate(waits))
             if after not in number:
                 number[after] = len(queue)

@@ -77,12 +77,12 @@ def always(devices: int, cohort: int, separation: int, law: str, rounds: int) ->
 
 @pytest.mark.parametrize("law", ["midzuno", "uniform", "bernoulli"])
 def test_who_is_always_there_and_never_rests_has_the_share_of_the_exact_chain(write: Write, law: str) -> None:
-    _, found = run(write, always(12, 3, 0, law, 30))
+    _, field = run(write, always(12, 3, 0, law, 30))
     exact = stationary(1.0 / np.arange(1, 13), 0, 3, law)
     if exact.pull is None:
-        np.testing.assert_allclose(found, exact.pi, rtol=1e-9)
+        np.testing.assert_allclose(field, exact.pi, rtol=1e-9)
     else:  # the pull, which takes the size of a cohort for binomial
-        np.testing.assert_allclose(found, exact.pull, rtol=0.05)
+        np.testing.assert_allclose(field, exact.pull, rtol=0.05)
 
 
 @pytest.mark.parametrize(
@@ -99,15 +99,15 @@ def test_it_is_close_to_exact_chains(
     write: Write, devices: int, cohort: int, separation: int, law: str, off: float
 ) -> None:
     """The largest relative error of a device, the heaviest having a share of the weight of up to a third."""
-    _, found = run(write, always(devices, cohort, separation, law, 1500))
+    _, field = run(write, always(devices, cohort, separation, law, 1500))
     exact = stationary(1.0 / np.arange(1, devices + 1), separation, cohort, law)
     assert exact.method in {"closed-form", "exact"}
-    assert np.abs(found / (exact.pi if exact.pull is None else exact.pull) - 1.0).max() < off
+    assert np.abs(field / (exact.pi if exact.pull is None else exact.pull) - 1.0).max() < off
 
 
 def test_it_foresees_the_log_of_devices_with_habits(write: Write) -> None:
     """Nearly as well as chance allows, and much better than the time for which they were available."""
-    result, found = run(write, HABITS)
+    result, field = run(write, HABITS)
     scenario = result.scenario
     log = frequencies(result.participations, 200)
     time = available_time(scenario, preflight(scenario).population, result.simulated_s)
@@ -117,20 +117,20 @@ def test_it_foresees_the_log_of_devices_with_habits(write: Write) -> None:
     def rms(guess: Floats) -> float:
         return float(np.sqrt(np.square(200 * (guess - log)).mean()))
 
-    assert np.corrcoef(found, log)[0, 1] > 0.98
+    assert np.corrcoef(field, log)[0, 1] > 0.98
     assert np.corrcoef(share, log)[0, 1] < 0.93
-    assert rms(found) < 0.11
+    assert rms(field) < 0.11
     assert rms(share) > 0.25
-    assert result.metrics["participation.l1_noise"] > 0.09 > np.abs(found - log).sum()
+    assert result.metrics["participation.l1_noise"] > 0.09 > np.abs(field - log).sum()
 
 
 def test_wall_clock_cooldowns_count(write: Write) -> None:
     """Heavy devices rest for most of the time, which a prediction that does not know it misses."""
     text = always(40, 3, 0, "midzuno, pause: 10m", 2000).replace("separation: 0", "cooldown: 50m")
-    result, found = run(write, text)
+    result, field = run(write, text)
     log = frequencies(result.participations, 40)
     _, without = run(write, text.replace("cooldown: 50m", "cooldown: 0s"))
-    assert np.abs(found - log).sum() < 0.05
+    assert np.abs(field - log).sum() < 0.05
     assert np.abs(without - log).sum() > 0.12
 
 
@@ -144,9 +144,9 @@ def test_sessions_that_outlast_the_availability_bring_no_report(write: Write) ->
       - {name: long, devices: 60, availability: {kind: renewal, on: 400m, off: 800m}, session: {train: 20m}}
     server: {cohort: 6, pause: 10m, selection: uniform}
     """
-    result, found = run(write, text)
+    result, field = run(write, text)
     log = frequencies(result.participations, 120)
-    assert found[:60].sum() == pytest.approx(log[:60].sum(), abs=0.015)
+    assert field[:60].sum() == pytest.approx(log[:60].sum(), abs=0.015)
     assert 0.33 < log[:60].sum() < 0.43
     late, never = run(
         write,
@@ -188,7 +188,7 @@ def test_a_device_is_chosen_at_most_once_while_it_rests() -> None:
     """
     there = [np.array([0, 2]), np.array([0, 1, 2]), np.array([0, 2])]
     rounds = np.arange(3)
-    found = expected_reports(
+    field = expected_reports(
         weights=np.full(3, 1 / 3),
         separation=np.array([0, 0, 1]),
         cooldown_s=np.zeros(3),
@@ -196,7 +196,7 @@ def test_a_device_is_chosen_at_most_once_while_it_rests() -> None:
         selections=Selections(rounds, np.arange(3.0), np.ones_like(rounds)),
         reporting=lambda t: (there[t], np.ones(len(there[t]))),
     )
-    np.testing.assert_allclose(found.reports, [0.5 + 5 / 12 + 7 / 12, 5 / 12, 0.5 + 1 / 6 + 5 / 12], rtol=1e-8)
+    np.testing.assert_allclose(field.reports, [0.5 + 5 / 12 + 7 / 12, 5 / 12, 0.5 + 1 / 6 + 5 / 12], rtol=1e-8)
 
 
 def test_cool_downs_that_end_before_the_next_round_change_nothing(write: Write) -> None:
@@ -239,16 +239,16 @@ def test_a_share_is_of_a_number_of_reports_that_varies_too(write: Write) -> None
     """A device that outweighs all others reports in every round; of the others in its cohorts 5 % fail."""
     scenario = Scenario.load(write(DOMINATED))
     result, population = simulate(scenario), preflight(scenario).population
-    found = by_weights(scenario, population, result.rounds, means=False)(population.weight)
-    assert found.reports[-1] == pytest.approx(len(result.rounds), rel=1e-6)
-    low, high = found.interval()
+    field = by_weights(scenario, population, result.rounds, means=False)(population.weight)
+    assert field.reports[-1] == pytest.approx(len(result.rounds), rel=1e-6)
+    low, high = field.interval()
     log = frequencies(result.participations, len(population))
     assert low[-1] <= log[-1] <= high[-1]
     failed = np.mean((result.participations["outcome"] == "dropped").to_list())
     assert failed == pytest.approx(0.05, abs=0.02)
     # its count is certain, the others' six places are binomial
     spread = (
-        np.sqrt(6 * failed * (1.0 - failed) / len(result.rounds)) / (7 * (1.0 - failed) + failed) * found.shares[-1]
+        np.sqrt(6 * failed * (1.0 - failed) / len(result.rounds)) / (7 * (1.0 - failed) + failed) * field.shares[-1]
     )
     assert (high - low)[-1] / 2 / 1.96 == pytest.approx(spread, rel=0.25)
 
@@ -309,14 +309,14 @@ def test_a_late_session_keeps_its_device_busy(write: Write) -> None:
     """Half of 40 devices take 5 minutes, beyond the deadline of one, and so the others more than half of the places."""
     result, shares = run(write, TWO_SPEEDS)
     assert shares[20:].max() == 0.0  # late reports are not taken
-    found = by_weights(result.scenario, population := preflight(result.scenario).population, result.rounds, means=False)
+    field = by_weights(result.scenario, population := preflight(result.scenario).population, result.rounds, means=False)
     reported = (result.participations["outcome"] == "reported").sum()
     assert reported > 0.57 * len(result.participations)
-    assert found(population.weight).reports.sum() == pytest.approx(reported, rel=0.02)
+    assert field(population.weight).reports.sum() == pytest.approx(reported, rel=0.02)
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "words"),
     [
         ("server={mode: buffered, concurrency: 5, buffer: 2}", "a buffered server; it is for synchronous rounds"),
         ("server.selection=age", "the selection law 'age'; it knows midzuno, uniform, successive, bernoulli"),
@@ -326,14 +326,14 @@ def test_a_late_session_keeps_its_device_busy(write: Write) -> None:
         ("population.0.participations={most: 3}", "a cap on participations that can be reached"),
     ],
 )
-def test_what_it_does_not_know_of_is_told_before_anything_runs(write: Write, change: str, told: str) -> None:
+def test_what_it_does_not_know_of_is_told_before_anything_runs(write: Write, change: str, words: str) -> None:
     text = HABITS + QUADRATIC
-    with pytest.raises(ScenarioError, match=rf"learning\.optimizers\[1\]\.source: .* does not know of {told}"):
+    with pytest.raises(ScenarioError, match=rf"learning\.optimizers\[1\]\.source: .* does not know of {words}"):
         preflight(Scenario.load(write(text), [change]))
     plain = Scenario.load(write(HABITS), [change])
     population = preflight(plain).population
     assert why_not(plain, population)
-    with pytest.raises(ChainError, match=told):
+    with pytest.raises(ChainError, match=words):
         expected_pulls(plain, population, pl.DataFrame())
 
 

@@ -30,7 +30,7 @@ def ask(
     buffer: int = 5,
     values: NDArray[np.float64] = LOGNORMAL,
     fast: float = 3.0,
-    law: str = "successive",
+    rule: str = "successive",
     rest_from: str = "selected",
     max_staleness: int | None = None,
 ) -> Asynchronous:
@@ -43,7 +43,7 @@ def ask(
         lengths=LengthDistribution.of(np.zeros(clients, dtype=np.int64), speed, [values]),
         concurrency=concurrency,
         buffer=buffer,
-        law=law,
+        rule=rule,
         rest_from=rest_from,
         max_staleness=max_staleness,
     )
@@ -130,11 +130,11 @@ def test_a_simulated_server_agrees(name: str) -> None:
     slow = [part % 2 == 0 for part in np.array_split(chosen[late], batches)]
     shares = np.array([part.mean() for part in slow])
     pace = np.diff(when[late][np.linspace(0, late.sum() - 1, batches + 1).astype(int)]) / (late.sum() / batches)
-    for found, predicted in ((shares, float(flow.stationary.pi[::2].sum())), (pace, 1.0 / float(flow.rate.sum()))):
-        error = found.std(ddof=1) / np.sqrt(batches)
+    for measured, predicted in ((shares, float(flow.stationary.pi[::2].sum())), (pace, 1.0 / float(flow.rate.sum()))):
+        error = measured.std(ddof=1) / np.sqrt(batches)
         estimate = flow.stationary.error_bound
         assert estimate is not None
-        assert abs(found.mean() - predicted) < 4.0 * error + estimate * predicted
+        assert abs(measured.mean() - predicted) < 4.0 * error + estimate * predicted
         # The comparison means something: neither error is large.
         assert error + estimate * predicted < 0.08 * predicted
 
@@ -215,7 +215,7 @@ def test_sessions_in_step_are_rounds() -> None:
     """With equal lengths a server of C places is one of cohorts of C, and R + 1 versions are (R + 1) B / C rounds."""
     same = np.array([60.0])
     for buffer, separation, rounds in ((20, 3, 3), (10, 3, 1), (10, 4, 2), (4, 0, 0)):
-        asked = ask(weights=ZIPF, values=same, fast=1.0, separation=separation, buffer=buffer, law="midzuno")
+        asked = ask(weights=ZIPF, values=same, fast=1.0, separation=separation, buffer=buffer, rule="midzuno")
         expected = stationary(ZIPF, rounds, 20, "midzuno")
         flow = asynchronous(asked)
         np.testing.assert_array_equal(flow.stationary.pi, expected.pi)
@@ -252,9 +252,9 @@ def test_what_the_mean_field_cannot_say() -> None:
     with pytest.raises(ChainError, match="the 50 reports of a version cannot come together for ever"):
         asynchronous(ask(separation=4, buffer=50))
     with pytest.raises(ChainError, match="does not know 'cyclic'"):
-        asynchronous(ask(law="cyclic"))
+        asynchronous(ask(rule="cyclic"))
     with pytest.raises(ChainError, match="of several places 'midzuno' gives one alone by weight"):
-        asynchronous(ask(weights=ZIPF, values=np.array([60.0]), law="midzuno"))
+        asynchronous(ask(weights=ZIPF, values=np.array([60.0]), rule="midzuno"))
 
 
 @given(
@@ -267,14 +267,14 @@ def test_expectations_of_lengths(speed: list[float], bound: float, limit_s: floa
     values = [np.array([30.0, 10.0, 200.0, 50.0]), np.array([60.0])]
     group = np.arange(len(speed)) % 2
     lengths = LengthDistribution.of(group, np.array(speed), values, limit_s)
-    found = (
+    means = (
         lengths.mean(),
         lengths.excess(np.full(len(speed), bound)),
         lengths.share_up_to(np.full(len(speed), bound)),
         lengths.report_share(),
     )
-    for client, (own, pace) in enumerate(zip(group, speed, strict=True)):
-        whole = values[own] / pace
+    for client, (place, pace) in enumerate(zip(group, speed, strict=True)):
+        whole = values[place] / pace
         cut = np.minimum(whole, limit_s)
         expected = (
             cut.mean(),
@@ -282,5 +282,5 @@ def test_expectations_of_lengths(speed: list[float], bound: float, limit_s: floa
             (cut <= bound * (1 + 1e-12)).mean(),
             (whole <= limit_s).mean(),
         )
-        np.testing.assert_allclose([each[client] for each in found], expected, atol=1e-9)
+        np.testing.assert_allclose([each[client] for each in means], expected, atol=1e-9)
     assert lengths.distinct() == (1 if len(speed) == 0 else None)

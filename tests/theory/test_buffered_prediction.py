@@ -9,7 +9,8 @@ from fedsim import Scenario, simulate
 from fedsim.common.errors import ChainError
 from fedsim.population import build_population
 from fedsim.scenario.server import BufferedServer
-from fedsim.theory.prediction import applicable, flow_of, predicted
+from fedsim.theory import Stationary
+from fedsim.theory.prediction import flow_of, predicted, theory_or_why_not
 from tests.command import fedsim
 from tests.conftest import Write
 
@@ -86,9 +87,9 @@ def test_equal_sessions_in_full_buffers_have_the_theory_of_rounds(write: Write) 
         """
     buffered = Scenario.load(write(text.replace("SERVER", "mode: buffered, concurrency: 3, buffer: 3")))
     rounds = Scenario.load(write(text.replace("SERVER", "cohort: 3"), "rounds.fedsim.yaml"))
-    found, expected = (predicted(each, build_population(each)) for each in (buffered, rounds))
-    np.testing.assert_array_equal(found.pi, expected.pi)
-    assert found.method == expected.method == "closed-form"
+    answer, expected = (predicted(each, build_population(each)) for each in (buffered, rounds))
+    np.testing.assert_array_equal(answer.pi, expected.pi)
+    assert answer.method == expected.method == "closed-form"
 
 
 def test_theory_applies_to_available_devices(write: Write) -> None:
@@ -100,7 +101,7 @@ def test_theory_applies_to_available_devices(write: Write) -> None:
         (["server.selection=cyclic"], False),
     ]:
         scenario = load(write, "midzuno", "selected", "0s", *overrides)
-        assert (applicable(scenario, build_population(scenario)) is not None) == applies
+        assert isinstance(theory_or_why_not(scenario, build_population(scenario)), Stationary) == applies
 
 
 def test_a_deadline_cuts_sessions_and_frees_their_places(write: Write) -> None:

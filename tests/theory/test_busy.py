@@ -52,14 +52,14 @@ def test_the_mean_field_of_busy_clients_is_within_2_percent_for_each_group(
     """The standard error of a group's share is at most 0.6 % of it here; the seed is fixed."""
     scenario = two(write, server, one, other, more)
     population = build_population(scenario)
-    found = theory_or_why_not(scenario, population)
-    assert not isinstance(found, str)
-    assert found.method == "mean-field"
+    answer = theory_or_why_not(scenario, population)
+    assert not isinstance(answer, str)
+    assert answer.method == "mean-field"
     log = simulate_log(scenario, population)
     counts = np.bincount(log.participations["client"].to_numpy(), minlength=40)
     for group in (0, 1):
         measured = counts[population.group == group].sum() / counts.sum()
-        assert found.pi[population.group == group].sum() == pytest.approx(measured, rel=0.02)
+        assert answer.pi[population.group == group].sum() == pytest.approx(measured, rel=0.02)
 
 
 def random_world(rng: np.random.Generator) -> str:
@@ -88,13 +88,13 @@ def test_busy_clients_are_within_the_stated_error_of_simulations(write: Write) -
     while tried < 10:
         scenario = Scenario.load(write(random_world(rng)))
         population = build_population(scenario)
-        found = theory_or_why_not(scenario, population)
-        if isinstance(found, str) or not is_busy(found):
+        answer = theory_or_why_not(scenario, population)
+        if isinstance(answer, str) or not is_busy(answer):
             continue
         counts = np.bincount(simulate_log(scenario, population).participations["client"], minlength=len(population))
-        assert found.error_bound is not None
-        noise = 4.0 * np.sqrt(found.pi / counts.sum())
-        assert (np.abs(counts / counts.sum() - found.pi) <= found.error_bound * found.pi + noise).all()
+        assert answer.error_bound is not None
+        noise = 4.0 * np.sqrt(answer.pi / counts.sum())
+        assert (np.abs(counts / counts.sum() - answer.pi) <= answer.error_bound * answer.pi + noise).all()
         tried += 1
 
 
@@ -143,9 +143,9 @@ def test_the_oracle_does_not_take_frequencies_of_selections_for_those_of_reports
     ],
 )
 def test_the_chain_answers_where_nobody_is_busy_for_longer(write: Write, server: str, more: str) -> None:
-    found = theory_or_why_not(scenario := two(write, server, more=more), build_population(scenario))
-    assert not isinstance(found, str)
-    assert not any("late sessions" in each for each in found.caveats)
+    answer = theory_or_why_not(scenario := two(write, server, more=more), build_population(scenario))
+    assert not isinstance(answer, str)
+    assert not any("late sessions" in each for each in answer.caveats)
 
 
 def test_chain_says_what_a_method_leaves_out(write: Write) -> None:
@@ -153,8 +153,8 @@ def test_chain_says_what_a_method_leaves_out(write: Write) -> None:
     (plain,) = chain(scenario, method="closed-form")
     assert plain.pi[:20].sum() == pytest.approx(0.5)
     assert "leaves out that late sessions" in plain.caveats[0]
-    (said,) = (each for each in notes_of(preflight(scenario)) if "Theory" in each)
-    assert said.startswith("note: Theory holds here by the method mean-field: late sessions")
+    (note,) = (each for each in notes_of(preflight(scenario)) if "Theory" in each)
+    assert note.startswith("note: Theory holds here by the method mean-field: late sessions")
     (busy,) = chain(scenario)
     assert (busy.method, busy.caveats[0].endswith("a mean field of that")) == ("mean-field", True)
     (refused,) = chain(two(write, "cohort: 2, deadline: 1m, selection: cyclic"))

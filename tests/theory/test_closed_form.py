@@ -22,8 +22,8 @@ SMALL = [(n, b, r) for n in range(1, 9) for b in (1, 2, 3) if b <= n for r in ra
 def test_equals_the_stationary_vector_found_by_brute_force(clients: int, cohort: int, separation: int) -> None:
     """Every N <= 8, B <= 3 and R, at random weights, agrees with power iteration over windows to 1e-12."""
     weights = np.random.default_rng([clients, cohort, separation]).uniform(0.1, 1.0, clients)
-    found = closed_form(weights, separation, cohort)
-    np.testing.assert_allclose(found.pi, midzuno_windows(weights, cohort, separation), rtol=0.0, atol=1e-12)
+    answer = closed_form(weights, separation, cohort)
+    np.testing.assert_allclose(answer.pi, midzuno_windows(weights, cohort, separation), rtol=0.0, atol=1e-12)
 
 
 def _hard_inputs() -> list[tuple[str, NDArray[np.float64]]]:
@@ -55,11 +55,11 @@ def test_relative_error_of_every_client_is_below_1e_10_on_hard_inputs(
     for separation in range(count // cohort):
         n = separation + 1
         reference = participation(conditional_poisson(weights.tolist(), n), count, cohort, n)
-        found = closed_form(weights, separation, cohort)
-        error = largest_relative_error(found.pi, reference)
+        answer = closed_form(weights, separation, cohort)
+        error = largest_relative_error(answer.pi, reference)
         assert error < 1e-10
-        assert found.error_bound is not None
-        assert error <= found.error_bound + 4e-16
+        assert answer.error_bound is not None
+        assert error <= answer.error_bound + 4e-16
 
 
 @settings(deadline=None, max_examples=100)
@@ -75,17 +75,17 @@ def test_relative_error_is_below_1e_10_wherever_hypothesis_looks(exponents: list
 def test_groups_give_the_reference_distances(separation: int, distance: float) -> None:
     """M = 20 groups of 5, p_g proportional to g^-1.5."""
     weights = np.repeat(TWENTY_GROUPS, 5)
-    found = closed_form(weights, separation, 5, "groups")
-    assert found.l1_uniform == pytest.approx(distance, abs=1e-6)
-    assert found.tv_uniform == found.l1_uniform / 2.0
+    answer = closed_form(weights, separation, 5, "groups")
+    assert answer.l1_uniform == pytest.approx(distance, abs=1e-6)
+    assert answer.tv_uniform == answer.l1_uniform / 2.0
     assert distances(weights, [separation], 5, "groups")[0] == pytest.approx(distance, abs=1e-6)
 
 
 def test_groups_are_the_chain_on_groups_shared_equally_inside() -> None:
     weights = np.random.default_rng(3).random(12)
-    found = closed_form(weights, 2, 3, "groups").pi.reshape(4, 3)
+    shares = closed_form(weights, 2, 3, "groups").pi.reshape(4, 3)
     of_groups = closed_form(weights.reshape(4, 3).sum(axis=1), 2).pi
-    np.testing.assert_allclose(found, np.repeat(of_groups[:, None] / 3.0, 3, axis=1), rtol=1e-14)
+    np.testing.assert_allclose(shares, np.repeat(of_groups[:, None] / 3.0, 3, axis=1), rtol=1e-14)
 
 
 @settings(deadline=None)
@@ -94,11 +94,11 @@ def test_shares_sum_to_one_and_follow_the_weights(weights: list[float], cohort: 
     """Clients of larger weight take part at least as often, whatever R; all between 0 and 1/B."""
     cohort = min(cohort, len(weights))
     separation = data.draw(st.integers(0, len(weights) // cohort - 1))
-    found = closed_form(weights, separation, cohort)
-    assert found.pi.sum() == pytest.approx(1.0, abs=1e-12)
-    assert found.pi.min() > 0.0
-    assert found.pi.max() <= 1.0 / cohort * (1.0 + 1e-12)
-    assert (np.diff(found.pi[np.argsort(weights, kind="stable")]) >= -1e-13).all()
+    answer = closed_form(weights, separation, cohort)
+    assert answer.pi.sum() == pytest.approx(1.0, abs=1e-12)
+    assert answer.pi.min() > 0.0
+    assert answer.pi.max() <= 1.0 / cohort * (1.0 + 1e-12)
+    assert (np.diff(answer.pi[np.argsort(weights, kind="stable")]) >= -1e-13).all()
 
 
 def test_no_separation_gives_the_inclusion_probability_of_one_draw() -> None:
@@ -125,9 +125,9 @@ def test_equal_weights_and_the_uniform_laws_give_exactly_uniform() -> None:
         assert (closed_form(np.full(12, 7.0), 1, 3, law).pi == 1.0 / 12.0).all()
     weights = np.arange(1.0, 13.0)
     for law in ("uniform", "cyclic"):
-        found = closed_form(weights, 2, 3, law)
-        assert (found.pi == 1.0 / 12.0).all()
-        assert found.error_bound == 0.0
+        answer = closed_form(weights, 2, 3, law)
+        assert (answer.pi == 1.0 / 12.0).all()
+        assert answer.error_bound == 0.0
 
 
 def test_successive_draws_of_one_client_are_the_same_law_as_midzuno() -> None:
@@ -145,8 +145,8 @@ def test_distances_are_those_of_recurrences_over_sample_sizes(clients: int, coho
     """The recurrence and the inverted characteristic function are independent."""
     rng = np.random.default_rng(clients)
     for weights in (rng.random(clients), 10.0 ** rng.uniform(-12.0, 0.0, clients)):
-        found = distances(weights, range(clients // cohort), cohort, law)
-        np.testing.assert_allclose(distances_by_recurrence(weights, cohort, law), found, rtol=1e-11, atol=1e-14)
+        l1 = distances(weights, range(clients // cohort), cohort, law)
+        np.testing.assert_allclose(distances_by_recurrence(weights, cohort, law), l1, rtol=1e-11, atol=1e-14)
 
 
 def test_distances_hold_at_weights_near_the_smallest_allowed() -> None:
@@ -168,18 +168,18 @@ def test_distances_are_of_the_separations_asked_for() -> None:
 @given(exponents=st.lists(st.floats(-6.0, 0.0), min_size=2, max_size=40), cohort=st.integers(1, 4))
 def test_distance_falls_as_the_separation_grows(exponents: list[float], cohort: int) -> None:
     cohort = min(cohort, len(exponents))
-    found = distances(10.0 ** np.array(exponents), range(len(exponents) // cohort), cohort)
-    assert (np.diff(found) <= 1e-13).all()
+    l1 = distances(10.0 ** np.array(exponents), range(len(exponents) // cohort), cohort)
+    assert (np.diff(l1) <= 1e-13).all()
 
 
 def test_a_million_clients_keep_their_probabilities() -> None:
     weights = np.random.default_rng(7).pareto(1.2, 1_000_000) + 1.0
     for separation in (0, 50, 900_000, 999_998):
-        found = closed_form(weights, separation)
-        assert found.pi.sum() == pytest.approx(1.0, abs=1e-12)
-        assert found.error_bound is not None
-        assert found.error_bound < 1e-10
-        assert found.pi.max() <= (1.0 + 1e-12) / (separation + 1)
+        answer = closed_form(weights, separation)
+        assert answer.pi.sum() == pytest.approx(1.0, abs=1e-12)
+        assert answer.error_bound is not None
+        assert answer.error_bound < 1e-10
+        assert answer.pi.max() <= (1.0 + 1e-12) / (separation + 1)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_the_papers_worked_example() -> None:
 def test_nearly_equal_weights_end_within_one_over_n(clients: int, scale: float, seed: int) -> None:
     """Theorem 3's neighbourhood: with deltas of at most half the mean weight, L1 falls with R and ends within 1/N."""
     weights = 1.0 + scale * np.random.default_rng(seed).uniform(-1.0, 1.0, clients)
-    found = distances(weights, range(clients))
-    assert (np.diff(found) <= 1e-12).all()
-    assert found[-2] <= 1.0 / clients
-    assert found[-1] <= 1e-12
+    l1 = distances(weights, range(clients))
+    assert (np.diff(l1) <= 1e-12).all()
+    assert l1[-2] <= 1.0 / clients
+    assert l1[-1] <= 1e-12

@@ -24,38 +24,38 @@ def test_sampled_laws_agree_with_exact_ones(law: str, separation: int) -> None:
 
 
 def test_the_first_round_follows_the_weights_and_the_last_the_stationary_law() -> None:
-    found = convergence(WEIGHTS, 2, rounds=200)
-    np.testing.assert_allclose(found.eta[0], WEIGHTS / WEIGHTS.sum(), rtol=1e-12)
-    np.testing.assert_allclose(found.eta[-1], closed_form(WEIGHTS, 2).pi, rtol=1e-9)
-    assert found.method == "exact"
-    assert found.tv[0] == pytest.approx(np.abs(found.eta[0] - found.limit.pi).sum() / 2.0)
-    assert found.tv[-1] < 1e-9
+    course = convergence(WEIGHTS, 2, rounds=200)
+    np.testing.assert_allclose(course.eta[0], WEIGHTS / WEIGHTS.sum(), rtol=1e-12)
+    np.testing.assert_allclose(course.eta[-1], closed_form(WEIGHTS, 2).pi, rtol=1e-9)
+    assert course.method == "exact"
+    assert course.tv[0] == pytest.approx(np.abs(course.eta[0] - course.limit.pi).sum() / 2.0)
+    assert course.tv[-1] < 1e-9
 
 
 def test_a_start_keeps_its_clients_waiting() -> None:
     start = [2, 1, 0, 0, 0, 0]
     for method in ("exact", "monte-carlo"):
-        found = convergence(WEIGHTS, 2, method=method, rounds=3, start=start, replicas=50)
-        assert (found.eta[0, :2] == 0.0).all()
-        assert found.eta[1, 0] == 0.0
-        assert found.eta[1, 1] > 0.0
-        assert found.start.tolist() == start
+        course = convergence(WEIGHTS, 2, method=method, rounds=3, start=start, replicas=50)
+        assert (course.eta[0, :2] == 0.0).all()
+        assert course.eta[1, 0] == 0.0
+        assert course.eta[1, 1] > 0.0
+        assert course.start.tolist() == start
 
 
 def test_taking_turns_never_settles() -> None:
-    found = convergence(WEIGHTS, 2, 2, "cyclic", rounds=6)
-    np.testing.assert_allclose(found.tv, 2.0 / 3.0)
+    course = convergence(WEIGHTS, 2, 2, "cyclic", rounds=6)
+    np.testing.assert_allclose(course.tv, 2.0 / 3.0)
 
 
 def test_a_system_too_large_to_enumerate_is_sampled() -> None:
     """The setting of the paper's appendix figure: N = 100, B = 1."""
     weights = np.random.default_rng(1).random(100)
-    found = convergence(weights, 20, rounds=150, replicas=1_000)
-    assert found.method == "monte-carlo"
-    assert found.replicas == 1_000
-    assert found.noise_floor is not None
-    assert found.tv[0] > 10.0 * found.noise_floor[0]
-    assert found.tv[-1] < 3.0 * found.noise_floor[-1]
+    course = convergence(weights, 20, rounds=150, replicas=1_000)
+    assert course.method == "monte-carlo"
+    assert course.replicas == 1_000
+    assert course.noise_floor is not None
+    assert course.tv[0] > 10.0 * course.noise_floor[0]
+    assert course.tv[-1] < 3.0 * course.noise_floor[-1]
 
 
 @pytest.mark.parametrize(

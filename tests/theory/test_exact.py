@@ -22,10 +22,10 @@ from tests.theory.reference import shortage_shares, turns
 )
 def test_equals_the_closed_form_wherever_both_apply(clients: int, cohort: int, separation: int) -> None:
     weights = np.random.default_rng([clients, cohort, separation]).uniform(0.05, 1.0, clients)
-    found = exact(weights, separation, cohort)
-    np.testing.assert_allclose(found.pi, closed_form(weights, separation, cohort).pi, rtol=1e-11)
-    assert found.error_bound is not None
-    assert found.error_bound < 1e-10
+    answer = exact(weights, separation, cohort)
+    np.testing.assert_allclose(answer.pi, closed_form(weights, separation, cohort).pi, rtol=1e-11)
+    assert answer.error_bound is not None
+    assert answer.error_bound < 1e-10
 
 
 def test_keeps_relative_precision_over_twelve_orders_of_magnitude() -> None:
@@ -39,18 +39,18 @@ def test_taking_turns_is_periodic_and_reducible_and_says_so(clients: int, cohort
     """R = M - 1 with N = M B: after one pass the order repeats for ever, so it has period M and (M - 1)! B-orders."""
     turns = clients // cohort
     weights = np.random.default_rng(clients).random(clients)
-    found = exact(weights, turns - 1, cohort)
-    assert found.period == turns
+    answer = exact(weights, turns - 1, cohort)
+    assert answer.period == turns
     orders = len(set(permutations(np.repeat(np.arange(turns), cohort))))
-    assert found.recurrent_classes == orders // turns
-    np.testing.assert_allclose(found.pi, 1.0 / clients, rtol=1e-12)
+    assert answer.recurrent_classes == orders // turns
+    np.testing.assert_allclose(answer.pi, 1.0 / clients, rtol=1e-12)
 
 
 @pytest.mark.parametrize(("clients", "cohort", "separation"), [(5, 1, 3), (5, 2, 1), (7, 3, 1), (6, 2, 1), (7, 2, 2)])
 def test_shorter_separations_are_irreducible_and_aperiodic(clients: int, cohort: int, separation: int) -> None:
     """R <= M - 2, and R = M - 1 when N is not a multiple of B."""
-    found = exact(np.arange(1.0, clients + 1.0), separation, cohort)
-    assert (found.period, found.recurrent_classes) == (1, 1)
+    answer = exact(np.arange(1.0, clients + 1.0), separation, cohort)
+    assert (answer.period, answer.recurrent_classes) == (1, 1)
 
 
 def test_counts_the_windows() -> None:
@@ -61,8 +61,8 @@ def test_counts_the_windows() -> None:
 
 def test_two_alternating_clients_have_period_two() -> None:
     """Clients of separation 1 and a cohort of 1 alternate, whatever their weights."""
-    found = exact([5.0, 1.0], 1)
-    assert (found.period, found.recurrent_classes, found.pi.tolist()) == (2, 1, [0.5, 0.5])
+    answer = exact([5.0, 1.0], 1)
+    assert (answer.period, answer.recurrent_classes, answer.pi.tolist()) == (2, 1, [0.5, 0.5])
 
 
 def _by_hand(weights: list[float]) -> list[float]:
@@ -94,24 +94,24 @@ def test_bernoulli_without_separation_gives_capped_weights() -> None:
 
 def test_uniform_law_with_different_separations_ignores_the_weights() -> None:
     rounds = [0, 1, 2, 1, 0]
-    found = exact([9.0, 1.0, 5.0, 2.0, 1.0], rounds, 2, "uniform")
-    np.testing.assert_allclose(found.pi, exact(np.ones(5), rounds, 2).pi, rtol=1e-13)
-    assert found.pi[0] == pytest.approx(found.pi[4])
-    assert found.pi[0] > found.pi[1] > found.pi[2]
+    answer = exact([9.0, 1.0, 5.0, 2.0, 1.0], rounds, 2, "uniform")
+    np.testing.assert_allclose(answer.pi, exact(np.ones(5), rounds, 2).pi, rtol=1e-13)
+    assert answer.pi[0] == pytest.approx(answer.pi[4])
+    assert answer.pi[0] > answer.pi[1] > answer.pi[2]
 
 
 def test_groups_of_different_separations_are_the_chain_on_groups() -> None:
     weights = np.random.default_rng(8).random(8)
-    found = exact(weights, np.repeat([0, 1, 2, 0], 2), 2, "groups")
+    answer = exact(weights, np.repeat([0, 1, 2, 0], 2), 2, "groups")
     of_groups = exact(weights.reshape(4, 2).sum(axis=1), [0, 1, 2, 0])
-    np.testing.assert_allclose(found.pi, np.repeat(of_groups.pi / 2.0, 2), rtol=1e-13)
+    np.testing.assert_allclose(answer.pi, np.repeat(of_groups.pi / 2.0, 2), rtol=1e-13)
     with pytest.raises(ChainError, match=r"group 1 are \[1, 0\]"):
         exact(weights, [0, 0, 1, 0, 0, 0, 0, 0], 2, "groups")
 
 
 def test_cyclic_is_deterministic_with_the_length_of_its_turn_as_period() -> None:
-    found = exact(np.ones(6), 1, 2, "cyclic")
-    assert (found.period, found.states, found.l1_uniform) == (3, 3, 0.0)
+    answer = exact(np.ones(6), 1, 2, "cyclic")
+    assert (answer.period, answer.states, answer.l1_uniform) == (3, 3, 0.0)
     assert exact(np.ones(5), 0, 2, "cyclic").period == 5
 
 
@@ -174,9 +174,9 @@ def test_transition_matrix_is_stochastic_and_waits_count_down() -> None:
 
 def test_long_waits_are_counted_in_full() -> None:
     """One client waits 400 rounds, two take turns or not meanwhile: it is drawn after 400 + 3 rounds on average."""
-    found = exact([1.0, 1.0, 1.0], [400, 0, 0])
-    assert found.states == 401
-    np.testing.assert_allclose(found.pi, [1.0 / 403.0, 201.0 / 403.0, 201.0 / 403.0], rtol=1e-12)
+    answer = exact([1.0, 1.0, 1.0], [400, 0, 0])
+    assert answer.states == 401
+    np.testing.assert_allclose(answer.pi, [1.0 / 403.0, 201.0 / 403.0, 201.0 / 403.0], rtol=1e-12)
 
 
 @pytest.mark.long
@@ -199,7 +199,7 @@ def test_too_few_ready_clients_are_all_taken_as_enumeration_says(first: int, cou
 
     A few end in one of several classes, by chance, and are refused.
     """
-    found = short = settled = 0
+    checked = short = settled = 0
     for seed in range(first, first + count):
         rng = np.random.default_rng(seed)
         clients = int(rng.integers(2, 7))
@@ -216,11 +216,11 @@ def test_too_few_ready_clients_are_all_taken_as_enumeration_says(first: int, cou
         assert answer.pull is not None
         np.testing.assert_allclose(answer.pi, shares, atol=1e-9)
         np.testing.assert_allclose(answer.pull, pulls, atol=1e-9)
-        found += 1
+        checked += 1
         most = 1.0 / (1.0 + separations)
         short += most.sum() < size
         settled += most.sum() < size and bool(np.allclose(answer.pi, most / most.sum(), rtol=1e-9))
-    assert found >= 0.95 * count
+    assert checked >= 0.95 * count
     assert short > count / 3
     assert 0.7 * short < settled < short
 

@@ -17,23 +17,23 @@ WEIGHTS = np.array([0.5, 1.0, 2.0, 0.3, 1.5, 0.7])
 @pytest.mark.parametrize("method", ["exact", "mean-field"])
 def test_independent_rounds_have_binomial_variance(method: str) -> None:
     p = WEIGHTS / WEIGHTS.sum()
-    found = asymptotic_variance(WEIGHTS, 0, method=method)
-    np.testing.assert_allclose(found.variance, p * (1.0 - p), rtol=1e-12)
-    np.testing.assert_allclose(found.pi, p, rtol=1e-12)
+    noise = asymptotic_variance(WEIGHTS, 0, method=method)
+    np.testing.assert_allclose(noise.variance, p * (1.0 - p), rtol=1e-12)
+    np.testing.assert_allclose(noise.pi, p, rtol=1e-12)
 
 
 def test_taking_turns_does_not_fluctuate() -> None:
     for law, separation in (("midzuno", 2), ("cyclic", 1)):
-        found = asymptotic_variance(WEIGHTS, separation, 2, law)
-        np.testing.assert_allclose(found.variance, 0.0, atol=1e-12)
-        assert rounds_needed(found).tolist() == [1.0] * 6
+        noise = asymptotic_variance(WEIGHTS, separation, 2, law)
+        np.testing.assert_allclose(noise.variance, 0.0, atol=1e-12)
+        assert rounds_needed(noise).tolist() == [1.0] * 6
 
 
 def test_one_waiting_client_is_a_renewal_process() -> None:
     """Client 0 waits one round, the others none: its cycle is 1 + a geometric wait, so renewal theory is exact."""
     rounds = [1, 0, 0, 0, 0, 0]
-    found, renewal = (asymptotic_variance(WEIGHTS, rounds, method=m) for m in ("exact", "mean-field"))
-    assert renewal.variance[0] == pytest.approx(found.variance[0], rel=1e-10)
+    noise, renewal = (asymptotic_variance(WEIGHTS, rounds, method=m) for m in ("exact", "mean-field"))
+    assert renewal.variance[0] == pytest.approx(noise.variance[0], rel=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -48,12 +48,12 @@ def test_one_waiting_client_is_a_renewal_process() -> None:
 )
 def test_exact_variance_agrees_with_replicas(rounds: list[int], cohort: int, law: str) -> None:
     """400 replicas of 400 rounds, 5 standard errors of a variance (7 %): a false alarm in 1 of 10,000 runs."""
-    found = asymptotic_variance(WEIGHTS, rounds, cohort, law, "exact")
+    noise = asymptotic_variance(WEIGHTS, rounds, cohort, law, "exact")
     counts, _ = counted(question := reduced(ask(WEIGHTS, rounds, cohort, law)), range(400), 1, 400, 400)
     share = counts / counts.sum(axis=1).mean() / (cohort if law == "groups" else 1)
     sampled = np.repeat(400 * share.var(axis=0, ddof=1), len(WEIGHTS) // question.clients)
-    assert (np.abs(sampled - found.variance) < 5.0 * sampled * np.sqrt(2.0 / 399)).all()
-    np.testing.assert_allclose(found.pi, exact(WEIGHTS, rounds, cohort, law).pi, rtol=1e-9)
+    assert (np.abs(sampled - noise.variance) < 5.0 * sampled * np.sqrt(2.0 / 399)).all()
+    np.testing.assert_allclose(noise.pi, exact(WEIGHTS, rounds, cohort, law).pi, rtol=1e-9)
 
 
 def test_covariance_is_the_sum_of_autocovariances() -> None:
@@ -70,12 +70,12 @@ def test_covariance_is_the_sum_of_autocovariances() -> None:
         law = ("midzuno", "successive")[int(rng.integers(2))]
         weights = 10.0 ** rng.uniform(-1.0, 1.0, clients)
         pi, covariance = summed_covariance(weights, separations.tolist(), cohort, law)
-        found = asymptotic_variance(weights, separations, cohort, law)
-        closed += found.method == "closed-form"
-        assert found.covariance is not None
-        np.testing.assert_allclose(found.pi, pi, atol=1e-9)
-        np.testing.assert_allclose(found.covariance, covariance, atol=1e-9)
-        np.testing.assert_allclose(found.covariance.diagonal(), found.variance, atol=1e-15)
+        noise = asymptotic_variance(weights, separations, cohort, law)
+        closed += noise.method == "closed-form"
+        assert noise.covariance is not None
+        np.testing.assert_allclose(noise.pi, pi, atol=1e-9)
+        np.testing.assert_allclose(noise.covariance, covariance, atol=1e-9)
+        np.testing.assert_allclose(noise.covariance.diagonal(), noise.variance, atol=1e-15)
     assert closed > 10
 
 
@@ -88,17 +88,17 @@ def test_the_bias_of_counting_is_that_of_the_start(many: int) -> None:
         cohort = int(rng.integers(1, 3)) if clients > 4 else 1
         separation = int(rng.integers(clients // cohort - 1))
         weights = 10.0 ** rng.uniform(-0.5, 0.5, clients)
-        moves, matrix, law = moves_of(weights, [separation] * clients, cohort, "midzuno")
+        moves, matrix, distribution = moves_of(weights, [separation] * clients, cohort, "midzuno")
         _, covariance = summed_covariance(weights, [separation] * clients, cohort, "midzuno")
-        law /= law.sum()  # of rounding
-        with_0, without_0 = np.zeros((2, len(law), len(law)))
+        distribution /= distribution.sum()  # of rounding
+        with_0, without_0 = np.zeros((2, len(distribution), len(distribution)))
         for source, target, chance, chosen in moves:
             (with_0 if 0 in chosen else without_0)[source, target] += chance
-        often = float(law @ (chances := with_0.sum(axis=1)))
-        g = np.linalg.solve(np.eye(len(law)) - matrix + law, chances - often)
+        often = float(distribution @ (chances := with_0.sum(axis=1)))
+        g = np.linalg.solve(np.eye(len(distribution)) - matrix + distribution, chances - often)
         after = [np.linalg.matrix_power(matrix, t)[0] for t in range(41)]
         assert sum(each @ chances for each in after[:40]) == pytest.approx(40 * often + g[0] - after[40] @ g, abs=1e-9)
-        next_report = np.linalg.inv(np.eye(len(law)) - without_0)
+        next_report = np.linalg.inv(np.eye(len(distribution)) - without_0)
         reports = [np.linalg.matrix_power(next_report @ with_0, r)[0] for r in range(60)]
         mean_round = sum(each @ next_report.sum(axis=1) for each in reports)
         limit = (cohort**2 * covariance[0, 0] / often - 1.0 + often) / 2.0 - g[0]
@@ -111,12 +111,12 @@ def test_the_bias_of_counting_is_small_beside_its_noise() -> None:
     """The figures of section 9 of docs/theory, by brute force."""
     share = {}
     for separation in (2, 3):
-        moves, matrix, law = moves_of(np.arange(6.0, 0.0, -1.0), [separation] * 6, 1, "midzuno")
+        moves, matrix, distribution = moves_of(np.arange(6.0, 0.0, -1.0), [separation] * 6, 1, "midzuno")
         pi, covariance = summed_covariance(np.arange(6.0, 0.0, -1.0), [separation] * 6, 1, "midzuno")
-        chances, law = np.zeros((len(law), 6)), law / law.sum()
+        chances, distribution = np.zeros((len(distribution), 6)), distribution / distribution.sum()
         for source, _, chance, chosen in moves:
             chances[source, list(chosen)] += chance
-        g = np.linalg.solve(np.eye(len(law)) - matrix + law, chances - pi)[0]  # of all ready
+        g = np.linalg.solve(np.eye(len(distribution)) - matrix + distribution, chances - pi)[0]  # of all ready
         bias = ((covariance.diagonal() / pi - 1.0 + pi) / 2.0 - g) / 100
         noise = np.sqrt(covariance.diagonal() / pi / 100)
         share[separation] = (bias**2 / noise**2).max()
@@ -131,16 +131,16 @@ def test_counts_have_the_stated_covariance_and_are_normal() -> None:
 
     A false alarm in 1 of 10,000 runs; 3 % and 2 % are allowed for what 200 rounds leave of the limit and for rounding.
     """
-    found = asymptotic_variance(WEIGHTS, 2)
-    assert found.covariance is not None
+    noise = asymptotic_variance(WEIGHTS, 2)
+    assert noise.covariance is not None
     counts = np.zeros((2_000, 6))
     for now, played in zip(range(250), rounds_of(reduced(ask(WEIGHTS, 2)), range(2_000), 5), strict=False):
         counts += played.chosen * (now >= 50)
-    away = (counts / 200 - found.pi) * np.sqrt(200)
-    sigma2 = found.covariance
+    away = (counts / 200 - noise.pi) * np.sqrt(200)
+    sigma2 = noise.covariance
     error = np.sqrt((np.outer(sigma2.diagonal(), sigma2.diagonal()) + sigma2**2) / 2_000)
-    assert (np.abs(away.T @ away / 2_000 - sigma2) < 6.0 * error + 0.03 * found.variance.max()).all()
-    within = np.abs(away / np.sqrt(found.variance)) < 1.96
+    assert (np.abs(away.T @ away / 2_000 - sigma2) < 6.0 * error + 0.03 * noise.variance.max()).all()
+    within = np.abs(away / np.sqrt(noise.variance)) < 1.96
     assert within.mean() == pytest.approx(0.95, abs=0.02)
 
 
@@ -189,8 +189,8 @@ def test_relative_variances_fall_by_a_factor_that_the_number_of_clients_sets(man
 @pytest.mark.parametrize("separation", [1, 2, 3])
 def test_renewal_theory_is_close_in_a_moderate_system(separation: int) -> None:
     weights = np.random.default_rng(1).uniform(0.3, 1.0, 10)
-    found, renewal = (asymptotic_variance(weights, separation, method=m) for m in ("exact", "mean-field"))
-    np.testing.assert_allclose(renewal.variance, found.variance, rtol=0.15)
+    noise, renewal = (asymptotic_variance(weights, separation, method=m) for m in ("exact", "mean-field"))
+    np.testing.assert_allclose(renewal.variance, noise.variance, rtol=0.15)
 
 
 def test_auto_falls_back_on_renewal_theory_in_large_systems() -> None:
@@ -229,14 +229,14 @@ def test_rounds_needed_follow_the_formula() -> None:
 
 def test_rounds_for_all_counts_at_once() -> None:
     """By 20,000 normal draws of frequencies: all are within 10 % in 95 % or more, and not much more; 0.6 % of noise."""
-    found = asymptotic_variance(WEIGHTS, 1)
-    assert found.covariance is not None
-    rounds = rounds_for_all(found)
-    assert rounds > rounds_needed(found, 0.1).max()
-    drawn = np.random.default_rng(1).multivariate_normal(found.pi, found.covariance / rounds, 20_000)
-    within = (np.abs(drawn / found.pi - 1.0) <= 0.1).all(axis=1).mean()
+    noise = asymptotic_variance(WEIGHTS, 1)
+    assert noise.covariance is not None
+    rounds = rounds_for_all(noise)
+    assert rounds > rounds_needed(noise, 0.1).max()
+    drawn = np.random.default_rng(1).multivariate_normal(noise.pi, noise.covariance / rounds, 20_000)
+    within = (np.abs(drawn / noise.pi - 1.0) <= 0.1).all(axis=1).mean()
     assert 0.944 < within < 0.98
-    assert rounds_for_all(found, 1e-10) == pytest.approx(1e18 * rounds, rel=0.01)
+    assert rounds_for_all(noise, 1e-10) == pytest.approx(1e18 * rounds, rel=0.01)
     one = Fluctuation(pi=np.array([0.1]), variance=np.array([0.09]), method="exact")
     assert rounds_for_all(one, 0.05, 0.9) == rounds_needed(one, 0.05, 0.9)[0]
     assert rounds_for_all(asymptotic_variance(WEIGHTS, 2, 2)) == 1.0
@@ -254,12 +254,12 @@ def test_the_best_prior_is_best() -> None:
     rng = np.random.default_rng(5)
     for clients, cohort, separation in ((20, 2, 1), (20, 2, 6), (30, 1, 20)):
         weights = rng.lognormal(0.0, 0.8, clients)
-        found = asymptotic_variance(weights, separation, cohort)
+        noise = asymptotic_variance(weights, separation, cohort)
         counts, _ = counted(reduced(ask(weights, separation, cohort)), range(2_000), 5, 100, 100)
-        best = best_prior(found, cohort)
-        least = mean_squared(best, counts, found.pi, 100, cohort)
+        best = best_prior(noise, cohort)
+        least = mean_squared(best, counts, noise.pi, 100, cohort)
         for other in (best / 4, 4 * best):
-            more = mean_squared(other, counts, found.pi, 100, cohort) - least
+            more = mean_squared(other, counts, noise.pi, 100, cohort) - least
             assert more.mean() > 20 * more.std() / np.sqrt(len(more))
 
 

@@ -26,9 +26,9 @@ def test_is_the_first_separation_that_reaches_the_distance(cohort: int, law: str
 def test_is_the_first_separation_that_reaches_the_ratio(target: float) -> None:
     every = [closed_form(ZIPF, rounds, 2).ratio for rounds in range(20)]
     assert (np.diff(every) <= 0.0).all()
-    found = smallest_separation(ZIPF, 2, target_ratio=target)
-    assert found.separation == int(np.argmax(np.array(every) <= target))
-    assert found.ratio <= target
+    answer = smallest_separation(ZIPF, 2, target_ratio=target)
+    assert answer.separation == int(np.argmax(np.array(every) <= target))
+    assert answer.ratio <= target
 
 
 def test_uniform_participation_needs_no_separation() -> None:

@@ -11,8 +11,8 @@ from fedsim.theory import closed_form, exact, mean_field, monte_carlo
 LAWS = ["midzuno", "successive", "bernoulli", "uniform"]
 
 
-def _worst(found: np.ndarray[tuple[int], np.dtype[np.float64]], truth: object) -> float:
-    return float(np.abs(found / np.asarray(truth) - 1.0).max())
+def _worst(shares: np.ndarray[tuple[int], np.dtype[np.float64]], truth: object) -> float:
+    return float(np.abs(shares / np.asarray(truth) - 1.0).max())
 
 
 @settings(deadline=None, max_examples=60)
@@ -31,12 +31,12 @@ def test_always_converges_when_the_demand_can_be_met(
         with pytest.raises(ChainError):
             mean_field(10.0 ** np.array(exponents), rounds, cohort, law)
         return
-    found = mean_field(10.0 ** np.array(exponents), rounds, cohort, law)
-    assert found.pi.sum() == pytest.approx(1.0, abs=1e-12)
-    assert (found.pi >= 0.0).all()
-    assert (found.pi * min(cohort, supply) * (1.0 + np.array(rounds)) <= 1.0 + 1e-9).all()
-    assert found.error_bound is not None
-    assert 0.0 <= found.error_bound <= 1.0
+    answer = mean_field(10.0 ** np.array(exponents), rounds, cohort, law)
+    assert answer.pi.sum() == pytest.approx(1.0, abs=1e-12)
+    assert (answer.pi >= 0.0).all()
+    assert (answer.pi * min(cohort, supply) * (1.0 + np.array(rounds)) <= 1.0 + 1e-9).all()
+    assert answer.error_bound is not None
+    assert 0.0 <= answer.error_bound <= 1.0
 
 
 def test_demand_above_supply_names_the_largest_feasible_cohort() -> None:
@@ -48,9 +48,9 @@ def test_demand_above_supply_names_the_largest_feasible_cohort() -> None:
 def test_without_separation_and_cohort_one_it_is_exact(law: str) -> None:
     weights = np.random.default_rng(1).random(8)
     expected = np.full(8, 0.125) if law == "uniform" else weights / weights.sum()
-    found = mean_field(weights, 0, 1, law)
-    np.testing.assert_allclose(found.pi, expected, rtol=1e-10)
-    assert found.error_bound == 0.0
+    answer = mean_field(weights, 0, 1, law)
+    np.testing.assert_allclose(answer.pi, expected, rtol=1e-10)
+    assert answer.error_bound == 0.0
 
 
 @pytest.mark.parametrize("law", ["midzuno", "bernoulli"])
@@ -60,9 +60,9 @@ def test_without_separation_larger_cohorts_are_exact_too(law: str) -> None:
 
 
 def test_everyone_at_their_limit_takes_part_as_often_as_they_may() -> None:
-    found = mean_field([5.0, 1.0, 1.0], [1, 3, 3])
-    np.testing.assert_allclose(found.pi, [0.5, 0.25, 0.25])
-    assert found.error_bound == 0.0
+    answer = mean_field([5.0, 1.0, 1.0], [1, 3, 3])
+    np.testing.assert_allclose(answer.pi, [0.5, 0.25, 0.25])
+    assert answer.error_bound == 0.0
     assert mean_field(np.ones(6), 1, 2, "cyclic").error_bound == 0.0
 
 
@@ -73,10 +73,10 @@ def test_approaches_the_closed_form_as_one_over_the_population(separation: int, 
     for scale in (1, 10):
         weights = np.repeat(np.random.default_rng(3).uniform(0.2, 1.0, 400), scale)
         rounds, size = (separation * scale, 1) if cohort == 1 else (separation, cohort * scale)
-        found, truth = mean_field(weights, rounds, size), closed_form(weights, rounds, size)
-        errors.append(_worst(found.pi, truth.pi))
-        assert found.error_bound is not None
-        assert errors[-1] < found.error_bound
+        answer, truth = mean_field(weights, rounds, size), closed_form(weights, rounds, size)
+        errors.append(_worst(answer.pi, truth.pi))
+        assert answer.error_bound is not None
+        assert errors[-1] < answer.error_bound
     assert errors[1] < 0.2 * errors[0] or errors[1] < 1e-6
 
 
@@ -94,9 +94,9 @@ def test_error_estimate_covers_the_exact_error_in_most_small_systems(law: str) -
             truth = exact(weights, rounds, cohort, law, limit=20_000)
         except ChainError:
             continue
-        found = mean_field(weights, rounds, cohort, law)
+        answer = mean_field(weights, rounds, cohort, law)
         total += 1
-        within += _worst(found.pi, truth.pi) <= (found.error_bound or 0.0) + 1e-9
+        within += _worst(answer.pi, truth.pi) <= (answer.error_bound or 0.0) + 1e-9
     assert within >= 0.9 * total
 
 
@@ -107,8 +107,8 @@ def test_agrees_with_monte_carlo_at_a_hundred_clients(law: str) -> None:
     rng = np.random.default_rng(5)
     weights = rng.uniform(0.2, 1.0, 100)
     rounds = rng.integers(0, 12, 100)
-    found, sampled = mean_field(weights, rounds, 4, law), monte_carlo(weights, rounds, 4, law, seed=3, rounds=4_000)
-    assert found.error_bound is not None
+    answer, sampled = mean_field(weights, rounds, 4, law), monte_carlo(weights, rounds, 4, law, seed=3, rounds=4_000)
+    assert answer.error_bound is not None
     assert sampled.standard_error is not None
-    gap = np.abs(found.pi - sampled.pi)
-    assert (gap <= found.error_bound * found.pi + 5.0 * sampled.standard_error).all()
+    gap = np.abs(answer.pi - sampled.pi)
+    assert (gap <= answer.error_bound * answer.pi + 5.0 * sampled.standard_error).all()

@@ -16,14 +16,14 @@ def _distances(weights: NDArray[np.float64], separation: int, rounds: int) -> li
     matrix = enumerate_windows(ask(weights, separation)).matrix()
     (states,) = recurrent_classes(matrix)
     dense = matrix[states][:, states].toarray()
-    law = np.full(len(states), 1.0 / len(states))
+    distribution = np.full(len(states), 1.0 / len(states))
     for _ in range(5_000):
-        law = law @ dense
-    power, found = np.eye(len(states)), []
+        distribution = distribution @ dense
+    power, worst = np.eye(len(states)), []
     for _ in range(rounds):
-        found.append(float(np.abs(power - law).sum(axis=1).max()) / 2.0)
+        worst.append(float(np.abs(power - distribution).sum(axis=1).max()) / 2.0)
         power = power @ dense
-    return found
+    return worst
 
 
 @pytest.mark.long
@@ -31,9 +31,9 @@ def _distances(weights: NDArray[np.float64], separation: int, rounds: int) -> li
 @pytest.mark.parametrize("level", [0.25, 0.01])
 def test_mixing_time_is_the_first_below_the_level(clients: int, separation: int, level: float) -> None:
     weights = np.random.default_rng(clients).uniform(0.2, 1.0, clients)
-    found = mixing(weights, separation, level=level)
+    answer = mixing(weights, separation, level=level)
     worst = np.array(_distances(weights, separation, 400))
-    assert found.mixing_time == int(np.argmax(worst <= level))
+    assert answer.mixing_time == int(np.argmax(worst <= level))
 
 
 def test_spectral_gap_by_hand() -> None:
@@ -50,8 +50,8 @@ def test_longer_separations_mix_more_slowly() -> None:
 
 
 def test_a_periodic_chain_never_mixes() -> None:
-    found = mixing(np.arange(1.0, 6.0), 4)
-    assert (found.mixing_time, found.spectral_gap, found.period, found.recurrent_classes) == (None, 0.0, 5, 24)
+    answer = mixing(np.arange(1.0, 6.0), 4)
+    assert (answer.mixing_time, answer.spectral_gap, answer.period, answer.recurrent_classes) == (None, 0.0, 5, 24)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_chain_too_slow_to_iterate_is_eliminated_or_refused() -> None:
         stay = 1.0 - np.r_[up, 0.0] - np.r_[0.0, down]
         return sparse.diags_array([down, stay, up], offsets=[-1, 0, 1]).tocsr()
 
-    law = stationary_vector(halves(700))[0]
-    np.testing.assert_allclose(law, np.repeat([0.75, 0.25], 350) / 350.0, rtol=1e-6)
+    distribution = stationary_vector(halves(700))[0]
+    np.testing.assert_allclose(distribution, np.repeat([0.75, 0.25], 350) / 350.0, rtol=1e-6)
     with pytest.raises(ChainError, match="mixes too slowly"):
         stationary_vector(halves(3_002))

@@ -20,9 +20,9 @@ WEIGHTS = np.array([0.5, 1.0, 2.0, 0.3, 1.5, 0.7])
 def test_agrees_with_the_exact_law(law: str, rounds: list[int]) -> None:
     """12 clients at 4.5 standard errors of 63 degrees of freedom: a false alarm in 1 of 5,000 runs, the seed fixed."""
     truth = exact(WEIGHTS, rounds, 2, law)
-    found = monte_carlo(WEIGHTS, rounds, 2, law, seed=1, rounds=1_000)
-    assert found.standard_error is not None
-    assert (np.abs(found.pi - truth.pi) < 4.5 * found.standard_error).all()
+    answer = monte_carlo(WEIGHTS, rounds, 2, law, seed=1, rounds=1_000)
+    assert answer.standard_error is not None
+    assert (np.abs(answer.pi - truth.pi) < 4.5 * answer.standard_error).all()
 
 
 @pytest.mark.parametrize(
@@ -39,9 +39,9 @@ def test_agrees_with_the_closed_form(
 ) -> None:
     """At 4.5 standard errors per client: a false alarm in 1 of 2,000 runs, the seed fixed."""
     truth = closed_form(weights, separation, cohort, law)
-    found = monte_carlo(weights, separation, cohort, law, seed=2, rounds=2_000)
-    assert found.standard_error is not None
-    assert (np.abs(found.pi - truth.pi) < 4.5 * found.standard_error).all()
+    answer = monte_carlo(weights, separation, cohort, law, seed=2, rounds=2_000)
+    assert answer.standard_error is not None
+    assert (np.abs(answer.pi - truth.pi) < 4.5 * answer.standard_error).all()
 
 
 @pytest.mark.long
@@ -64,9 +64,9 @@ def test_nineteen_of_twenty_intervals_cover_the_truth(separation: int, law: str)
     width = stats.t.ppf(0.975, df=31)
     inside = []
     for seed in range(150):
-        found = monte_carlo(WEIGHTS, separation, cohort, law, seed=seed, replicas=32, rounds=150)
-        assert found.standard_error is not None
-        inside.append(np.abs(found.pi - truth) <= width * found.standard_error)
+        answer = monte_carlo(WEIGHTS, separation, cohort, law, seed=seed, replicas=32, rounds=150)
+        assert answer.standard_error is not None
+        inside.append(np.abs(answer.pi - truth) <= width * answer.standard_error)
     assert 0.92 <= float(np.mean(inside)) <= 0.98
 
 
@@ -135,11 +135,11 @@ def test_replicas_do_not_depend_on_how_they_are_batched(law: str) -> None:
 
 
 def test_a_client_never_seen_keeps_a_standard_error() -> None:
-    found = monte_carlo([1.0, 1.0, 1e-12], 0, replicas=4, rounds=25)
-    assert found.standard_error is not None
-    assert found.pi[2] == 0.0
-    assert found.standard_error[2] == pytest.approx(1.0 / 100.0)
-    assert found.ratio == float("inf")
+    answer = monte_carlo([1.0, 1.0, 1e-12], 0, replicas=4, rounds=25)
+    assert answer.standard_error is not None
+    assert answer.pi[2] == 0.0
+    assert answer.standard_error[2] == pytest.approx(1.0 / 100.0)
+    assert answer.ratio == float("inf")
 
 
 def test_a_replica_that_stalls_is_reported() -> None:

@@ -48,27 +48,27 @@ def counted(chain: Chain, values: Floats) -> tuple[Floats, Floats, Floats]:
 
     `values`, (N, longest), are what a counter gives by the gap; they are scaled so that the sum is unbiased.
     """
-    _, law = law_of(chain)
+    _, distribution = law_of(chain)
     source, _, chance, members, gaps = chain
-    flow = law[source] * chance
+    flow = distribution[source] * chance
     weight = members * values[np.arange(members.shape[1]), gaps - 1]
     return flow @ members, weight / (members.shape[1] * (flow @ weight)), flow
 
 
 def variance(chain: Chain, reward: Floats) -> float:
     """T times the variance of the mean of T rewards (transitions,), for large T, by Poisson's equation."""
-    matrix, law = law_of(chain)
+    matrix, distribution = law_of(chain)
     source, target, chance = chain[:3]
-    flow = law[source] * chance
+    flow = distribution[source] * chance
     mean = float(flow @ reward)
-    ahead = np.bincount(source, chance * reward, minlength=len(law)) - mean
-    solved = np.linalg.solve(np.eye(len(law)) - matrix + law, ahead)
+    ahead = np.bincount(source, chance * reward, minlength=len(distribution)) - mean
+    solved = np.linalg.solve(np.eye(len(distribution)) - matrix + distribution, ahead)
     return float(flow @ (reward - mean) ** 2 + 2.0 * flow @ ((reward - mean) * solved[target]))
 
 
 def systems(count: int, seed: int) -> list[tuple[Chain, Floats, np.random.Generator]]:
     """Random systems of 3 to 7 clients that never stall, and random counters."""
-    rng, found = np.random.default_rng(seed), []
+    rng, chains = np.random.default_rng(seed), []
     for _ in range(count):
         clients = int(rng.integers(3, 8))
         cohort = 2 if clients in {5, 6} and rng.random() < 0.5 else 1
@@ -76,8 +76,8 @@ def systems(count: int, seed: int) -> list[tuple[Chain, Floats, np.random.Genera
         separations = rng.integers(0, min(most, clients - 2) + 1, clients)
         longest = int(separations.max()) + 2
         chain = gaps_of(10.0 ** rng.uniform(-1.0, 1.0, clients), separations, cohort, longest)
-        found.append((chain, np.exp(rng.normal(0.0, 1.0, (clients, longest))), rng))
-    return found
+        chains.append((chain, np.exp(rng.normal(0.0, 1.0, (clients, longest))), rng))
+    return chains
 
 
 def test_no_unbiased_counter_has_less_noise() -> None:
@@ -93,8 +93,8 @@ def test_no_unbiased_counter_has_less_noise() -> None:
         both = noise + variance(chain, weight @ rng.normal(0.0, 1.0, clients))
         assert both >= least * (1.0 - 1e-9)
         apart.append(noise / least)
-        _, known, _ = counted(chain, np.ones_like(values))
-        assert float(flow @ (known**2).sum(axis=1)) == pytest.approx(least, rel=1e-9)
+        _, means, _ = counted(chain, np.ones_like(values))
+        assert float(flow @ (means**2).sum(axis=1)) == pytest.approx(least, rel=1e-9)
     assert np.median(apart) > 1.1
 
 

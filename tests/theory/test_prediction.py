@@ -6,7 +6,8 @@ from fedsim.common.errors import ChainError
 from fedsim.population import build_population
 from fedsim.run.simulate import simulate
 from fedsim.scenario.studies import ConvergenceStudy
-from fedsim.theory.prediction import applicable, convergence_table
+from fedsim.theory import Stationary
+from fedsim.theory.prediction import convergence_table, theory_or_why_not
 from tests.conftest import Load
 
 
@@ -38,4 +39,4 @@ def test_theory_applies_to_full_rounds_of_available_clients(small: Load) -> None
         (["population.0.availability={kind: renewal, on: 1h, off: 1s}"], False),
     ]:
         scenario = small(*overrides)
-        assert (applicable(scenario, build_population(scenario)) is not None) == applies
+        assert isinstance(theory_or_why_not(scenario, build_population(scenario)), Stationary) == applies

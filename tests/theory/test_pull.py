@@ -14,11 +14,11 @@ from fedsim.theory.pull import independent_pulls
 
 def by_enumeration(chances: NDArray[np.float64]) -> NDArray[np.float64]:
     """E[1{i in S}/|S|] of independent clients over all 2^N cohorts."""
-    found = np.zeros(len(chances))
+    pulls = np.zeros(len(chances))
     for members in product([0.0, 1.0], repeat=len(chances)):
         cohort = np.array(members)
-        found += np.where(cohort > 0, chances, 1 - chances).prod() * cohort / max(cohort.sum(), 1)
-    return np.asarray(found / found.sum())
+        pulls += np.where(cohort > 0, chances, 1 - chances).prod() * cohort / max(cohort.sum(), 1)
+    return np.asarray(pulls / pulls.sum())
 
 
 @pytest.mark.parametrize("clients", [1, 2, 5, 10])
@@ -38,10 +38,10 @@ def test_cohorts_of_one_size_have_the_pull_of_the_shares() -> None:
 def test_poisson_cohorts_have_an_exact_pull(separation: int | list[int]) -> None:
     """Clients are independent renewals, so that a round's cohort is one of independent clients."""
     weights = np.arange(1.0, 9.0) ** -1.5
-    found = closed_form(weights, separation, 3, "poisson")
+    answer = closed_form(weights, separation, 3, "poisson")
     q = np.minimum(1.0, 3 * weights / weights.sum())
-    assert found.pull is not None
-    np.testing.assert_allclose(found.pull, by_enumeration(1 / (np.asarray(separation) + 1 / q)), rtol=1e-12)
+    assert answer.pull is not None
+    np.testing.assert_allclose(answer.pull, by_enumeration(1 / (np.asarray(separation) + 1 / q)), rtol=1e-12)
 
 
 @pytest.mark.parametrize(("clients", "size", "separation"), [(8, 2, 1), (7, 2, 2), (9, 3, 1)])
@@ -64,11 +64,11 @@ def test_bernoulli_pulls_agree(clients: int, size: int, separation: int) -> None
 
 def test_bernoulli_without_separation_is_one_of_independent_clients() -> None:
     weights = np.arange(1.0, 11.0) ** -1.0
-    found = exact(weights, 0, 3, "bernoulli")
+    answer = exact(weights, 0, 3, "bernoulli")
     pull = mean_field(weights, 0, 3, "bernoulli").pull
-    assert found.pull is not None
+    assert answer.pull is not None
     assert pull is not None
-    np.testing.assert_allclose(pull, found.pull, rtol=1e-12)
+    np.testing.assert_allclose(pull, answer.pull, rtol=1e-12)
 
 
 def test_other_laws_pull_by_their_shares() -> None:
@@ -84,14 +84,14 @@ def test_bernoulli_takes_all_that_are_ready_where_these_are_too_few(
 ) -> None:
     """Against 2,000 replicas of 240 rounds: 0.002 of pi, half a participation, and 0.01 of pull, 4 standard errors."""
     weights = np.random.default_rng(4).uniform(0.3, 1.0, len(rounds))
-    found = exact(weights, rounds, size, "bernoulli")
+    answer = exact(weights, rounds, size, "bernoulli")
     drawn = monte_carlo(weights, rounds, size, "bernoulli", replicas=2_000, rounds=240, burn_in=240)
-    assert found.recurrent_classes is not None
-    assert (found.recurrent_classes > 1) == several
-    assert found.pull is not None
+    assert answer.recurrent_classes is not None
+    assert (answer.recurrent_classes > 1) == several
+    assert answer.pull is not None
     assert drawn.pull is not None
-    np.testing.assert_allclose(found.pi, drawn.pi, atol=0.002)
-    np.testing.assert_allclose(found.pull, drawn.pull, atol=0.01)
+    np.testing.assert_allclose(answer.pi, drawn.pi, atol=0.002)
+    np.testing.assert_allclose(answer.pull, drawn.pull, atol=0.01)
     if several:  # all found a time of their own, and take part as often as they may
         most = 1.0 / (1.0 + np.array(rounds))
-        np.testing.assert_allclose(found.pi, most / most.sum(), rtol=1e-9)
+        np.testing.assert_allclose(answer.pi, most / most.sum(), rtol=1e-9)

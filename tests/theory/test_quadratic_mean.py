@@ -34,8 +34,8 @@ def test_it_is_that_of_brute_force() -> None:
         pulls, optima = rng.uniform(0.01, 1.5, (clients, 1)), rng.normal(size=(clients, 1))
         moves, _, law_of = moves_of(weights, separations.tolist(), cohort, law)
         expected = mean_of_model(moves, law_of, pulls[:, 0], optima[:, 0])
-        found = mean_model(pulls, optima, weights, separations, cohort, law)
-        assert found[0] == pytest.approx(expected, abs=1e-9)
+        model = mean_model(pulls, optima, weights, separations, cohort, law)
+        assert model[0] == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("many", [25, pytest.param(300, marks=pytest.mark.long)])
@@ -64,15 +64,15 @@ def test_to_second_order_it_is_a_matter_of_the_covariance_of_counts(many: int) -
 def test_a_simulation_rests_there_and_not_where_first_order_says() -> None:
     """5 local steps of size 0.2 and 0.6: 4,000 replicas of 100 rounds after 100, 5 standard errors."""
     pulls = 1.0 - (1.0 - np.array([[0.2], [0.2], [0.6], [0.6]])) ** 5
-    found = mean_model(pulls, OPTIMA, WEIGHTS, 2)[0]
+    mean = mean_model(pulls, OPTIMA, WEIGHTS, 2)[0]
     model, means = np.zeros(4_000), np.zeros(4_000)
     for now, played in zip(range(200), rounds_of(ask(WEIGHTS, 2), range(4_000), 7), strict=False):
         model += played.chosen @ (pulls * OPTIMA)[:, 0] - (played.chosen @ pulls[:, 0]) * model
         means += model * (now >= 100) / 100
     error = means.std() / np.sqrt(4_000)
-    assert abs(means.mean() - found) < 5.0 * error
+    assert abs(means.mean() - mean) < 5.0 * error
     pulled = stationary(WEIGHTS, 2).pi[:, None] * pulls
-    assert abs((pulled * OPTIMA).sum() / pulled.sum() - found) > 15.0 * error
+    assert abs((pulled * OPTIMA).sum() / pulled.sum() - mean) > 15.0 * error
 
 
 @pytest.mark.parametrize(

@@ -70,9 +70,9 @@ def test_equal_separations_count_as_one_common_separation() -> None:
 
 
 def test_a_single_client_takes_part_every_round() -> None:
-    found = stationary([3.0], 0)
-    assert found.pi.tolist() == [1.0]
-    assert (found.l1_uniform, found.ratio, found.clients) == (0.0, 1.0, 1)
+    answer = stationary([3.0], 0)
+    assert answer.pi.tolist() == [1.0]
+    assert (answer.l1_uniform, answer.ratio, answer.clients) == (0.0, 1.0, 1)
 
 
 def test_the_largest_separation_is_that_of_taking_turns() -> None:

@@ -14,19 +14,19 @@ WEIGHTS = np.array([0.5, 1.0, 2.0, 0.3, 1.5, 0.7])
 
 def test_without_a_separation_counts_are_binomial() -> None:
     """E abs(X/t - p) summed over clients, X binomial, within four standard errors at every t."""
-    found = running_frequencies(WEIGHTS, 0, rounds=40, replicas=4_000)
+    course = running_frequencies(WEIGHTS, 0, rounds=40, replicas=4_000)
     shares = WEIGHTS / WEIGHTS.sum()
     for t in (1, 2, 7, 40):
         counts = np.arange(t + 1)[:, None]
         expected = (binom.pmf(counts, t, shares) * np.abs(counts / t - shares)).sum()
-        assert abs(found.l1[t - 1] - expected) < 4.0 * found.standard_error[t - 1] + 1e-12
+        assert abs(course.l1[t - 1] - expected) < 4.0 * course.standard_error[t - 1] + 1e-12
 
 
 @pytest.mark.parametrize("law", ["midzuno", "successive", "uniform", "groups", "bernoulli"])
 def test_frequencies_settle_under_every_law(law: str) -> None:
-    found = running_frequencies(WEIGHTS, 1, 2, law, rounds=2_000, replicas=20)
-    assert found.l1[-1] < 0.06
-    assert found.l1[-1] < 0.2 * found.l1[0]
+    course = running_frequencies(WEIGHTS, 1, 2, law, rounds=2_000, replicas=20)
+    assert course.l1[-1] < 0.06
+    assert course.l1[-1] < 0.2 * course.l1[0]
 
 
 def test_a_longer_separation_settles_the_counts_sooner_and_one_round_later() -> None:
@@ -39,9 +39,9 @@ def test_a_longer_separation_settles_the_counts_sooner_and_one_round_later() -> 
 
 def test_taking_turns_counts_evenly_though_one_round_never_settles() -> None:
     """At N = (R + 1) B, with everyone ready, each has taken part once after every N/B rounds."""
-    found = running_frequencies(WEIGHTS, 5, rounds=12, replicas=10)
-    np.testing.assert_allclose(found.l1[[5, 11]], 0.0, atol=1e-12)
-    assert found.l1[2] == pytest.approx(1.0)
+    course = running_frequencies(WEIGHTS, 5, rounds=12, replicas=10)
+    np.testing.assert_allclose(course.l1[[5, 11]], 0.0, atol=1e-12)
+    assert course.l1[2] == pytest.approx(1.0)
 
 
 def test_a_group_is_counted_as_its_clients() -> None:

@@ -18,15 +18,15 @@ def test_a_chain_that_stalls_is_told() -> None:
     weights, rounds, cohort = STALLS
     with pytest.raises(ChainError, match="the chain stalls"):
         monte_carlo(weights, rounds, cohort, "midzuno")
-    found = mean_field(weights, rounds, cohort)
-    (caveat,) = found.caveats
+    result = mean_field(weights, rounds, cohort)
+    (caveat,) = result.caveats
     assert caveat.startswith("this chain stalls: after ")
-    assert answer(found)["caveats"] == [caveat]
+    assert answer(result)["caveats"] == [caveat]
 
 
 def test_a_chain_that_is_not_seen_to_stall_says_how_far_it_was_tried() -> None:
-    found = mean_field(np.ones(50), np.array([0] * 49 + [3]), 2)
-    assert found.caveats == (
+    result = mean_field(np.ones(50), np.array([0] * 49 + [3]), 2)
+    assert result.caveats == (
         "separations differ, and such a chain may stall; none of 8 replicas did in 1,000 rounds, and pi is that of a "
         "chain that never does",
     )

@@ -37,11 +37,11 @@ WEIGHTS = np.array([0.5, 1.0, 2.0, 0.3, 1.5, 0.7])
 def test_auto_picks_the_best_method(
     weights: ArrayLike, separation: ArrayLike, cohort: int, law: str, method: str
 ) -> None:
-    found = stationary(weights, separation, cohort, law)
-    assert found.method == method
-    assert found.pi.sum() == pytest.approx(1.0, abs=1e-12)
-    assert (found.error_bound is None) == (method == "monte-carlo")
-    assert (found.standard_error is None) == (method != "monte-carlo")
+    result = stationary(weights, separation, cohort, law)
+    assert result.method == method
+    assert result.pi.sum() == pytest.approx(1.0, abs=1e-12)
+    assert (result.error_bound is None) == (method == "monte-carlo")
+    assert (result.standard_error is None) == (method != "monte-carlo")
 
 
 @pytest.mark.parametrize(
@@ -49,9 +49,9 @@ def test_auto_picks_the_best_method(
 )
 def test_a_method_that_is_named_is_the_one_used(function: Callable[..., Stationary]) -> None:
     method = function.__name__.replace("_", "-")
-    found = stationary(WEIGHTS, 2, 1, method=method)
-    assert found.method == method
-    np.testing.assert_array_equal(found.pi, function(WEIGHTS, 2, 1).pi)
+    result = stationary(WEIGHTS, 2, 1, method=method)
+    assert result.method == method
+    np.testing.assert_array_equal(result.pi, function(WEIGHTS, 2, 1).pi)
 
 
 @pytest.mark.long
@@ -75,8 +75,8 @@ def test_a_chain_that_stalls_is_not_answered_by_another_method() -> None:
     "method", ["closed-form", "exact", "mean-field", pytest.param("monte-carlo", marks=pytest.mark.long)]
 )
 def test_json_of_one_result(method: str) -> None:
-    found = stationary(WEIGHTS, 1, 2, method=method)
-    text = json.dumps(answer(found), allow_nan=False)
+    result = stationary(WEIGHTS, 1, 2, method=method)
+    text = json.dumps(answer(result), allow_nan=False)
     back = json.loads(text)
     assert list(back)[:2] == ["separation", "method"]
     assert {"clients", "cohort", "pi", "l1_uniform", "tv_uniform", "standard_error", "error_bound", "law"} <= set(back)

@@ -38,11 +38,11 @@ def test_enumeration_finds_what_was_wanted(first: int, count: int) -> None:
         supply = (1.0 / (1.0 + np.broadcast_to(np.asarray(separation), target.shape))).sum()
         if (target > 0.96 / (cohort * (1.0 + np.asarray(separation)))).any() or cohort > 0.8 * supply:
             continue
-        found = weights_for(target, separation, cohort, law)
-        if found.cut.any():
+        design = weights_for(target, separation, cohort, law)
+        if design.cut.any():
             continue
         tried += 1
-        pi = exact(found.weights, separation, cohort, law).pi
+        pi = exact(design.weights, separation, cohort, law).pi
         np.testing.assert_allclose(pi, target, rtol=1e-9)
     assert tried > 0.65 * count
 
@@ -55,24 +55,24 @@ def test_poisson_and_bernoulli_too() -> None:
     target = np.arange(1.0, 31.0) + 10
     target /= target.sum()
     for law, separation in (("poisson", 3), ("bernoulli", 0)):
-        found = weights_for(target, separation, 4, law, means=False)
-        np.testing.assert_allclose(stationary(found.weights, separation, 4, law).pi, target, rtol=1e-8)
+        design = weights_for(target, separation, 4, law, means=False)
+        np.testing.assert_allclose(stationary(design.weights, separation, 4, law).pi, target, rtol=1e-8)
 
 
 def test_separations_that_differ_are_made_up_for() -> None:
     separation = np.where(np.arange(400) % 2, 20, 0)
-    found = weights_for(np.ones(400), separation, 10, "successive")
-    np.testing.assert_allclose(found.shares, 1 / 400, rtol=1e-9)
+    design = weights_for(np.ones(400), separation, 10, "successive")
+    np.testing.assert_allclose(design.shares, 1 / 400, rtol=1e-9)
     assert stationary(np.ones(400), separation, 10, "successive", "mean-field").tv_uniform > 0.1
-    assert stationary(found.weights, separation, 10, "successive", "mean-field").tv_uniform < 1e-9
+    assert stationary(design.weights, separation, 10, "successive", "mean-field").tv_uniform < 1e-9
 
 
 def test_who_cannot_have_it_gets_nearly_the_limit_and_the_others_keep_their_proportions() -> None:
     target = np.array([8.0, 2.0, 1.0, 1.0, 2.0, 2.0, 1.0, 1.0])
-    found = weights_for(target, 3)
-    assert found.cut.tolist() == [True] + [False] * 7
-    assert found.shares[0] == pytest.approx(0.98 / 4, rel=1e-6)
-    np.testing.assert_allclose(found.shares[1:] / found.shares[1], target[1:] / 2.0, rtol=1e-6)
+    design = weights_for(target, 3)
+    assert design.cut.tolist() == [True] + [False] * 7
+    assert design.shares[0] == pytest.approx(0.98 / 4, rel=1e-6)
+    np.testing.assert_allclose(design.shares[1:] / design.shares[1], target[1:] / 2.0, rtol=1e-6)
 
 
 def test_who_is_never_there_costs_the_others_nothing() -> None:
@@ -99,7 +99,7 @@ def test_rounding_does_not_matter(size: float) -> None:
     target = np.linspace(1.0, 2.0, 20) / 30
     limit = np.append(np.full(2, 0.5), np.full(18, 2.0)) * target
 
-    def found(seed: int, size: float) -> Floats:
+    def noisy(seed: int, size: float) -> Floats:
         draws = np.random.default_rng(seed)
 
         def expected(weights: Floats) -> Floats:
@@ -110,17 +110,17 @@ def test_rounding_does_not_matter(size: float) -> None:
         return fitted(expected, target, np.arange(20.0, 0.0, -1.0), steps=60)
 
     for seed in range(20):
-        np.testing.assert_allclose(found(seed, size), found(0, 0.0), rtol=1e-9)
+        np.testing.assert_allclose(noisy(seed, size), noisy(0, 0.0), rtol=1e-9)
 
 
 def test_many_clients() -> None:
     target = np.random.default_rng(2).gamma(4.0, size=50_000)
-    found = weights_for(target, 50, 100, "successive")
-    np.testing.assert_allclose(found.shares, target / target.sum(), rtol=1e-6)
+    design = weights_for(target, 50, 100, "successive")
+    np.testing.assert_allclose(design.shares, target / target.sum(), rtol=1e-6)
 
 
 @pytest.mark.parametrize(
-    ("question", "said"),
+    ("question", "words"),
     [
         ((np.ones(6), 1, 1, "uniform"), "does not take clients by their weights"),
         ((np.ones(6), 9, 1, "midzuno"), "can wait at most"),
@@ -128,6 +128,6 @@ def test_many_clients() -> None:
         ((np.array([1.0, -1.0]), 0, 1, "midzuno"), "must be positive"),
     ],
 )
-def test_what_cannot_be_answered_is_said(question: tuple[object, ...], said: str) -> None:
-    with pytest.raises(ChainError, match=said):
+def test_what_cannot_be_answered_is_said(question: tuple[object, ...], words: str) -> None:
+    with pytest.raises(ChainError, match=words):
         weights_for(*question)  # type: ignore[arg-type]

@@ -324,8 +324,8 @@ def dirichlet(labels: Ints, clients: int, seed: int, concentration: float) -> In
 
 def _gammas(shape: Floats, uniforms: Floats) -> Floats:
     """Return gamma variates by inversion, up to a common factor; the likeliest one alone where all underflow."""
-    found = np.asarray(gammaincinv(shape, uniforms), dtype=np.float64)
-    return found if found.any() else (np.log(uniforms) / shape == (np.log(uniforms) / shape).max()).astype(np.float64)
+    drawn = np.asarray(gammaincinv(shape, uniforms), dtype=np.float64)
+    return drawn if drawn.any() else (np.log(uniforms) / shape == (np.log(uniforms) / shape).max()).astype(np.float64)
 
 
 def _shuffled(samples: int, draws: Stream) -> Ints:

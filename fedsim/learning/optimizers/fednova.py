@@ -14,20 +14,18 @@ Optimization*, NeurIPS 2020, arXiv:2007.07481, equation (9) with plain local ste
 """
 
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.learning.optimizers.optimizer import Cohort, Footprint, LongRun, PlainSteps, Stateless
+from fedsim.learning.optimizers.optimizer import Cohort, LongRun, PlainSteps, Stateless
 
 
 @dataclass(frozen=True)
 class FedNova(Stateless, PlainSteps[None]):
     """FedNova, which has no state."""
-
-    footprint: ClassVar[Footprint] = Footprint()
 
     effective: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Effective steps tau of a round. null: the mean K_i of its cohort."""

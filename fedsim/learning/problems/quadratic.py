@@ -75,9 +75,9 @@ class Quadratic:
     def __post_init__(self) -> None:
         normals = stream(self.seed if self.data_seed is None else self.data_seed, 0, Purpose.PROBLEM).normals
         clients, coordinates = np.arange(self.clients)[:, None], np.arange(self.dimension)
-        cluster, own = np.unique(clients * self.clusters // self.clients, return_inverse=True)
+        cluster, place = np.unique(clients * self.clusters // self.clients, return_inverse=True)
         self.centres = self.offset + self.spread * normals(clients, _CENTRE + coordinates)
-        self.centres += (self.cluster_spread * normals(_CLUSTER + cluster[:, None], coordinates))[own.ravel()]
+        self.centres += (self.cluster_spread * normals(_CLUSTER + cluster[:, None], coordinates))[place.ravel()]
         self.curvatures = np.ones_like(self.centres)
         if self.curvature_spread:
             self.curvatures = np.exp(self.curvature_spread * normals(clients, _CURVATURE + coordinates))
@@ -98,8 +98,8 @@ class Quadratic:
         """Take K steps along `gradients`, a few models at a time, which stay in a processor's cache."""
         changes, size = np.empty_like(models), max(1, _NUMBERS // self.dimension)
         for part in (slice(first, first + size) for first in range(0, len(clients), size)):
-            own, local, lengths = clients[part], models[part].copy(), step_sizes[part, None]
-            centres, curvatures = self.centres[own], self.curvatures[own] if self.curvature_spread else None
+            members, local, lengths = clients[part], models[part].copy(), step_sizes[part, None]
+            centres, curvatures = self.centres[members], self.curvatures[members] if self.curvature_spread else None
             for _ in range(steps):
                 slopes = local - centres
                 slopes = slopes if curvatures is None else np.multiply(slopes, curvatures, slopes)
@@ -150,8 +150,8 @@ class SampledQuadratic(Quadratic):
 
     @staticmethod
     def size(clients: int, options: Mapping[str, Any]) -> tuple[int, int]:
-        own, dimension = Quadratic.size(clients, options)
-        return own + 8 * clients * dimension * options.get("samples", 100), dimension
+        base, dimension = Quadratic.size(clients, options)
+        return base + 8 * clients * dimension * options.get("samples", 100), dimension
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -163,7 +163,7 @@ class SampledQuadratic(Quadratic):
     def select(self, clients: Ints, samples: Ints | None = None) -> Gradients:
         if samples is None:
             return partial(self.gradients, clients)
-        own, drawn, cohorts = repeated_cohort(clients, samples)
-        aims = self.centres[own] + self._deviations[own[:, None], drawn].mean(axis=1)
+        members, drawn, cohorts = repeated_cohort(clients, samples)
+        aims = self.centres[members] + self._deviations[members[:, None], drawn].mean(axis=1)
         aims, curvatures = np.tile(aims, (cohorts, 1)), self.curvatures[clients]
         return lambda models: curvatures * (models - aims)

@@ -39,8 +39,8 @@ class SoftmaxRegression(ChosenData):
         self.classes = samples.classes
         self._members = owned.members
         if self.counts is not None:
-            own = np.arange(self.samples) < self.counts[:, None]
-            self._weights = own / self.counts[:, None]  # of samples in f_i, zero for what fills up
+            real = np.arange(self.samples) < self.counts[:, None]
+            self._weights = real / self.counts[:, None]  # of samples in f_i, zero for what fills up
             factors = np.ones((self.clients, 1)) if self.factors is None else self.factors[:, None]
             self._shares = (self._weights * factors / self.clients).ravel()  # in F
         self._inputs = _with_one(samples.inputs)
@@ -54,8 +54,8 @@ class SoftmaxRegression(ChosenData):
 
     def samples_of(self, client: int) -> tuple[Floats, Floats]:
         """Return a client's samples for training elsewhere: (a_j, 1) and the unit vectors of the labels y_j."""
-        own = self._members[client][: None if self.counts is None else self.counts[client]]
-        return self._inputs[own], self._targets[own]
+        rows = self._members[client][: None if self.counts is None else self.counts[client]]
+        return self._inputs[rows], self._targets[rows]
 
     def initial(self) -> Floats:
         return np.zeros(self.dimension)
@@ -65,8 +65,8 @@ class SoftmaxRegression(ChosenData):
 
     def select(self, clients: Ints, samples: Ints | None = None) -> Gradients:
         clients, samples, cohorts = repeated_cohort(clients, samples)
-        own = self._members[clients] if samples is None else self._members[clients[:, None], samples]
-        inputs, targets = self._inputs.take(own, axis=0), self._targets.take(own, axis=0)
+        rows = self._members[clients] if samples is None else self._members[clients[:, None], samples]
+        inputs, targets = self._inputs.take(rows, axis=0), self._targets.take(rows, axis=0)
         # Times values of the samples, the transposed inputs over their number give means.
         transposed, spare = inputs.swapaxes(-1, -2) / inputs.shape[-2], np.empty((cohorts, *targets.shape))
         if samples is None and self.counts is not None:
@@ -87,9 +87,9 @@ class SoftmaxRegression(ChosenData):
         return gradients
 
     def losses(self, clients: Ints, models: Floats) -> Floats:
-        own = self._members[clients]
-        logits = self._inputs[own] @ models.reshape(len(models), -1, self.classes)
-        return np.asarray(logsumexp(logits, axis=-1) - (logits * self._targets[own]).sum(axis=-1))
+        rows = self._members[clients]
+        logits = self._inputs[rows] @ models.reshape(len(models), -1, self.classes)
+        return np.asarray(logsumexp(logits, axis=-1) - (logits * self._targets[rows]).sum(axis=-1))
 
     def evaluate(self, model: Floats) -> Mapping[str, float]:
         loss, slope = self._whole(model)
@@ -104,10 +104,10 @@ class SoftmaxRegression(ChosenData):
         """Return the optimum, to a gradient norm of about 1e-8, by Newton's method; it may not exist without `l2`."""
         if self.l2 == 0.0:
             raise LearningError("softmax regression has an optimum for certain only with l2 above 0")
-        found = minimize(
+        minimum = minimize(
             self._whole, self.initial(), jac=True, hessp=self._curved, method="trust-ncg", options={"gtol": 1e-8}
         )
-        return np.asarray(found.x)
+        return np.asarray(minimum.x)
 
     def _whole(self, model: Floats) -> tuple[float, Floats]:
         """Return F and its gradient."""

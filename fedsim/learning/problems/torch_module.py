@@ -60,17 +60,17 @@ class DenseNetwork:
         logs, labels = torch.log_softmax(outputs, dim=-1), targets.unsqueeze(2)
         losses = -logs.gather(2, labels).mean(dim=(1, 2))
         slopes = logs.exp_().scatter_add_(2, labels, torch.full_like(logs[:, :, :1], -1.0)).div_(targets.shape[1])
-        found = torch.empty_like(models)
+        gradients = torch.empty_like(models)
         for (weights, _, place), activations in zip(reversed(layers), reversed(below), strict=True):
             biases_at = place + weights[0].numel()
-            torch.bmm(slopes.transpose(1, 2), activations, out=found[:, place:biases_at].view(weights.shape))
-            torch.sum(slopes, dim=1, out=found[:, biases_at : biases_at + weights.shape[1]])
+            torch.bmm(slopes.transpose(1, 2), activations, out=gradients[:, place:biases_at].view(weights.shape))
+            torch.sum(slopes, dim=1, out=gradients[:, biases_at : biases_at + weights.shape[1]])
             if place:
                 slopes = torch.bmm(slopes, weights).mul_(activations > 0)
         if self.l2:
             losses = losses + self.l2 / 2 * (models * models).sum(dim=1)
-            found.add_(models, alpha=self.l2)
-        return losses, found
+            gradients.add_(models, alpha=self.l2)
+        return losses, gradients
 
     def total(self, model: Any, parts: Iterable[tuple[Any, Any]]) -> tuple[float, Any]:
         """Return loss and gradient of one model, shape (d,), over the samples (S, ...) and labels (S,) of all parts."""
@@ -246,10 +246,10 @@ class TorchModule(ChosenData):
         def plain(models: Any) -> Any:
             if len(every) == 1:
                 return self._slopes(models, *every[0][1:])
-            found = torch.empty_like(models)
+            slopes = torch.empty_like(models)
             for rows, inputs, targets in every:
-                found[rows] = self._slopes(models[rows], inputs, targets)
-            return found
+                slopes[rows] = self._slopes(models[rows], inputs, targets)
+            return slopes
 
         if self.factors is None:
             return plain
@@ -276,23 +276,23 @@ class TorchModule(ChosenData):
             return _array(of_clients(self._numbers(models), *self._chosen(clients, None)))
 
     def evaluate(self, model: Floats) -> Mapping[str, float]:
-        own = self._numbers(model)
+        parameters = self._numbers(model)
         if self.counts is not None:
-            loss, slope = 0.0, torch.zeros_like(own)
+            loss, slope = 0.0, torch.zeros_like(parameters)
             for rows, inputs, targets in self._parts():
                 weights = self._numbers(np.ones(len(rows)) if self.factors is None else self.factors[rows])
-                part = torch.func.grad_and_value(_weighted(self._losses, weights, inputs, targets))(own)
+                part = torch.func.grad_and_value(_weighted(self._losses, weights, inputs, targets))(parameters)
                 slope, loss = slope + part[0] / self.clients, loss + float(part[1]) / self.clients
         elif self._dense is not None:
             parts = self._members.reshape(-1).split(_SAMPLES_AT_A_TIME)
-            loss, slope = self._dense.total(own, ((self._inputs[rows], self._targets[rows]) for rows in parts))
+            loss, slope = self._dense.total(parameters, ((self._inputs[rows], self._targets[rows]) for rows in parts))
         else:
             inputs, targets = self._inputs[self._members], self._targets[self._members]
-            slope, loss = torch.func.grad_and_value(lambda x: self._losses(x, inputs, targets).mean())(own)
+            slope, loss = torch.func.grad_and_value(lambda x: self._losses(x, inputs, targets).mean())(parameters)
         figures = {"loss": float(loss), "grad_norm": float(torch.linalg.vector_norm(slope))}
         if self._labelled:
             with torch.no_grad():
-                guesses = self._outputs(own, self._test_inputs).argmax(dim=-1)
+                guesses = self._outputs(parameters, self._test_inputs).argmax(dim=-1)
             figures["accuracy"] = float((guesses == self._test_targets).double().mean())
         return figures
 
@@ -303,14 +303,14 @@ class TorchModule(ChosenData):
                 yield (part, *self._chosen(part, None, number))
 
     def by_client(self, model: Floats) -> Mapping[str, Floats]:
-        own, found = self._numbers(model), {"loss": np.empty(self.clients), "accuracy": np.empty(self.clients)}
+        parameters, figures = self._numbers(model), {"loss": np.empty(self.clients), "accuracy": np.empty(self.clients)}
         with torch.no_grad():
             for rows, inputs, targets in self._parts():
-                found["loss"][rows] = _array(self._losses(own, inputs, targets))
+                figures["loss"][rows] = _array(self._losses(parameters, inputs, targets))
                 if self._labelled:
-                    right = self._outputs(own, inputs.flatten(0, 1)).argmax(dim=-1) == targets.flatten()
-                    found["accuracy"][rows] = _array(right.view(targets.shape).double().mean(dim=1))
-        return found if self._labelled else {"loss": found["loss"]}
+                    right = self._outputs(parameters, inputs.flatten(0, 1)).argmax(dim=-1) == targets.flatten()
+                    figures["accuracy"][rows] = _array(right.view(targets.shape).double().mean(dim=1))
+        return figures if self._labelled else {"loss": figures["loss"]}
 
     def _objective(self, model: Any, inputs: Any, targets: Any) -> Any:
         loss = self._loss(self._outputs(model, inputs), targets)
@@ -349,10 +349,10 @@ def _device(name: str) -> Any:
 
 
 def _loss(name: str) -> Any:
-    known = getattr(torch.nn.functional, name, None) if ":" not in name else _named(name)
-    if not callable(known):
+    function = getattr(torch.nn.functional, name, None) if ":" not in name else _named(name)
+    if not callable(function):
         raise LearningError(f"loss {name!r} is no function of torch.nn.functional, nor of the form my_module:function")
-    return known
+    return function
 
 
 def _module(name: str, arguments: Mapping[str, Any], owned: Federated) -> Any:

@@ -35,15 +35,15 @@ class Banded:
     """Error to minimise: its root mean square over the rounds (`rms`), or its maximum (`max`)."""
 
     def coefficients(self, bounds: ParticipationBounds) -> Floats:
-        own = {bounds.min_separation, max(each.min_separation for each in bounds.of_clients)}
-        tried = {min(b, bounds.rounds, self.bands or bounds.rounds) for b in own}
-        found = [self._of(bands, bounds) for bands in sorted(tried)]
-        return min(found, key=lambda c: objective_of(c, bounds, self.objective)[0]) if len(found) > 1 else found[0]
+        separations = {bounds.min_separation, max(each.min_separation for each in bounds.of_clients)}
+        tried = {min(b, bounds.rounds, self.bands or bounds.rounds) for b in separations}
+        series = [self._of(bands, bounds) for bands in sorted(tried)]
+        return min(series, key=lambda c: objective_of(c, bounds, self.objective)[0]) if len(series) > 1 else series[0]
 
     def _of(self, bands: int, bounds: ParticipationBounds) -> Floats:
         if bands == 1:
             return np.ones(1)
-        allowed = bounds.min_separation, bounds.participations, *bounds.own
+        allowed = bounds.min_separation, bounds.participations, *bounds.pairs
         question = (
             "banded" if bands <= bounds.min_separation else "falling",
             bands,

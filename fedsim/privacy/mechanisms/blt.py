@@ -45,8 +45,8 @@ class Blt:
         if bounds.rounds == 1:
             return np.zeros(self.buffers), np.full(self.buffers, 0.5)
         n, b, k = bounds.rounds, bounds.min_separation, bounds.participations
-        found = cached(("blt", self.buffers, self.objective, n, b, k, *bounds.own), lambda: self._optimized(bounds))
-        return found[: self.buffers], found[self.buffers :]
+        values = cached(("blt", self.buffers, self.objective, n, b, k, *bounds.pairs), lambda: self._optimized(bounds))
+        return values[: self.buffers], values[self.buffers :]
 
     def exported(self, bounds: ParticipationBounds) -> dict[str, Any]:
         omega, theta = self.parameters(bounds)

@@ -36,15 +36,15 @@ class LambdaCgd:
         if self.cancelled is not None or bounds.rounds == 1:
             return self.cancelled or 0.0
         n, b, k = bounds.rounds, bounds.min_separation, bounds.participations
-        return float(cached(("lambda_cgd", self.objective, n, b, k, *bounds.own), lambda: self._optimized(bounds))[0])
+        return float(cached(("lambda_cgd", self.objective, n, b, k, *bounds.pairs), lambda: self._optimized(bounds))[0])
 
     def _optimized(self, bounds: ParticipationBounds) -> Floats:
         def loss(logit: float) -> float:
             powers = (1.0 / (1.0 + np.exp(-logit))) ** np.arange(bounds.rounds)
             return objective_of(powers, bounds, self.objective)[0]
 
-        found = optimize.minimize_scalar(loss, bounds=(-8.0, 14.0), method="bounded", options={"xatol": 1e-6})
-        return np.array([1.0 / (1.0 + np.exp(-found.x))])
+        minimum = optimize.minimize_scalar(loss, bounds=(-8.0, 14.0), method="bounded", options={"xatol": 1e-6})
+        return np.array([1.0 / (1.0 + np.exp(-minimum.x))])
 
     def kept(self, _bounds: ParticipationBounds) -> int:
         return 1

@@ -45,9 +45,9 @@ def correlated_rows(mechanism: Mechanism, rows: NoiseRows, bounds: Participation
     A mechanism's own ``correlate`` needs little memory. Without one (as ``sqrt``) all rows of Z are kept, and the sum
     over the past is taken in blocks of rows, by FFT.
     """
-    own: Callable[[NoiseRows, ParticipationBounds], NoiseRows] | None = getattr(mechanism, "correlate", None)
-    if own is not None:
-        return own(rows, bounds)
+    correlate: Callable[[NoiseRows, ParticipationBounds], NoiseRows] | None = getattr(mechanism, "correlate", None)
+    if correlate is not None:
+        return correlate(rows, bounds)
     return convolved_rows(inverse(mechanism.coefficients(bounds), bounds.rounds), rows)
 
 
@@ -65,17 +65,17 @@ def checked_rows(mechanism: Mechanism, rows: NoiseRows, bounds: ParticipationBou
 
     wanted = convolved_rows(inverse(np.asarray(mechanism.coefficients(bounds)), bounds.rounds), iter(seen))
     for t, row in enumerate(correlated_rows(mechanism, taken(), bounds)):
-        known = len(seen) > t and np.shape(row) == direction.shape
-        largest = max(largest, abs(float(seen[t][0]))) if known else largest
-        if not (known and abs(direction @ row - next(wanted)[0]) <= _SAME * largest):
+        fits = len(seen) > t and np.shape(row) == direction.shape
+        largest = max(largest, abs(float(seen[t][0]))) if fits else largest
+        if not (fits and abs(direction @ row - next(wanted)[0]) <= _SAME * largest):
             raise PluginError(f"row {t:,} of its correlate is not that of C^-1 Z that its coefficients promise")
         yield row
 
 
 def rows_kept(mechanism: Mechanism, bounds: ParticipationBounds) -> int:
     """Return how many rows `correlated_rows` keeps: the mechanism's own ``kept``, else all."""
-    own: Callable[[ParticipationBounds], int] | None = getattr(mechanism, "kept", None)
-    return bounds.rounds if own is None else own(bounds)
+    kept: Callable[[ParticipationBounds], int] | None = getattr(mechanism, "kept", None)
+    return bounds.rounds if kept is None else kept(bounds)
 
 
 def convolved_rows(coefficients: Floats, rows: NoiseRows) -> Iterator[Floats]:

@@ -31,7 +31,7 @@ class PrecomputedAvailability:
         clients = len(self.stratum)
         self._length = min(availability.foreseeable, _LONGEST) if clients <= _MOST else 0
         self._since, self._asked = -FOREVER, 0
-        self._known = -1  # everything before this instant is known
+        self._covered_until = -1  # everything before this instant is worked out
         self._instant = -1  # and has been gone up to this one
         self._until: Ints = np.empty(0, dtype=np.int64)  # the end of each one's spell that began last
         self._who: NDArray[np.intp] = np.empty(0, dtype=np.intp)  # of the spells in the order in which they begin,
@@ -39,13 +39,13 @@ class PrecomputedAvailability:
         self._ends: Ints = np.empty(0, dtype=np.int64)
         self._begun = 0  # so many of which have
 
-    def knows(self, instant: int) -> bool:
+    def covers(self, instant: int) -> bool:
         """Say whether it is known of all clients, at an instant, whether they are available."""
         if not self._length:
             return False
         if instant == self._instant:
             return True
-        if instant >= self._known:
+        if instant >= self._covered_until:
             if not self._is_worth_it(instant):
                 return False
             self._look_ahead(instant)
@@ -63,17 +63,17 @@ class PrecomputedAvailability:
 
     def possible(self, instant: int) -> Bits | None:
         """Return the devices that may be available at an instant, as bits; None where that is not known at a glance."""
-        return None if self.knows(instant) else self._availability.possible(instant)
+        return None if self.covers(instant) else self._availability.possible(instant)
 
     def everyone(self, instant: int) -> Bools | None:
         """Say of all clients whether they are available; None where that has to be looked up."""
         self._asked += _PER_CALL
-        return self._until > instant if self.knows(instant) else None
+        return self._until > instant if self.covers(instant) else None
 
     def at(self, clients: Ints, instant: int) -> Bools:
         """Say of each client whether it is available."""
         self._asked += len(clients) + _PER_CALL
-        if self.knows(instant):
+        if self.covers(instant):
             return self._until[clients] > instant
         return self._availability.at(clients, instant)
 
@@ -85,14 +85,14 @@ class PrecomputedAvailability:
     def ends(self, clients: Ints, instant: int, until: Ints) -> Ints:
         """Return for each of some clients that are available the end of that time, if it is not after `until`."""
         self._asked += len(clients) + _PER_CALL
-        if not self.knows(instant):
+        if not self.covers(instant):
             return self._availability.ends(clients, instant, until)
         ends = self._until[clients]
-        found = np.where(ends <= until, ends, FOREVER)
-        if ends.max(initial=-1) >= self._known:  # cut there
-            cut = ((ends >= self._known) & (until >= self._known)).nonzero()[0]
-            found[cut] = self._availability.ends(clients[cut], instant, until[cut])
-        return found
+        answer = np.where(ends <= until, ends, FOREVER)
+        if ends.max(initial=-1) >= self._covered_until:  # cut there
+            cut = ((ends >= self._covered_until) & (until >= self._covered_until)).nonzero()[0]
+            answer[cut] = self._availability.ends(clients[cut], instant, until[cut])
+        return answer
 
     def spells(self, clients: Ints, since: int, until: int) -> Spells:
         """Return when the clients are available within [since, until)."""
@@ -106,7 +106,7 @@ class PrecomputedAvailability:
 
     def _is_worth_it(self, instant: int) -> bool:
         """Say whether enough has been asked, of late or in the time that was looked ahead for."""
-        within, ahead = instant - self._since, self._since < self._known
+        within, ahead = instant - self._since, self._since < self._covered_until
         enough = _PER_CALL_AHEAD + _PER_CLIENT_AHEAD * len(self.stratum)
         worth_it = self._asked > enough * (within / self._length if ahead else 1.0)
         if worth_it or ahead or within >= _LONGEST:
@@ -121,4 +121,4 @@ class PrecomputedAvailability:
             self._availability.at(followed, instant)
         spells = self._availability.spells(everyone, instant, until)
         self._who, self._starts, self._ends = spells.where(np.argsort(spells.starts, kind="stable"))
-        self._until, self._begun, self._known = np.full(len(everyone), -1), 0, until
+        self._until, self._begun, self._covered_until = np.full(len(everyone), -1), 0, until

@@ -219,22 +219,22 @@ class ArrayRoster(Remembers):
     def reasons(self, clients: Ints) -> Reasons:
         """Return the mask of `Reason` of each of some clients."""
         now, release = self._clock.now, self._free_round[clients]
-        found = self._availability.reasons(clients, now)
-        found[self._availability.leaves(clients, now, now) <= now] |= _GONE
-        own = np.where(release > self._number, _SEPARATION, np.uint16(0))
-        own[release == NEVER] = _SPENT
-        own[self._free_at[clients] > now] |= _COOLDOWN
+        of_devices = self._availability.reasons(clients, now)
+        of_devices[self._availability.leaves(clients, now, now) <= now] |= _GONE
+        of_server = np.where(release > self._number, _SEPARATION, np.uint16(0))
+        of_server[release == NEVER] = _SPENT
+        of_server[self._free_at[clients] > now] |= _COOLDOWN
         # A session keeps a client out as a cool-down does; its own cool-down may begin with it, or has not begun.
         runs = self._busy_until > now
         who, where, place = np.intersect1d(self._busy[runs], clients, return_indices=True)
         if len(who):
             begun = np.where(self._busy_rest[runs][where] > now, _COOLDOWN, np.uint16(0))
             if not self._after_report:
-                begun |= own[place] & (_SEPARATION | _SPENT)
-            own[place] = begun | _IN_SESSION
+                begun |= of_server[place] & (_SEPARATION | _SPENT)
+            of_server[place] = begun | _IN_SESSION
         for until, reason in self._shared.against:
-            own[until[clients] > now] |= np.uint16(reason)
-        return found | own
+            of_server[until[clients] > now] |= np.uint16(reason)
+        return of_devices | of_server
 
     def explain(self, turn: str = "round") -> str:
         """Say in words what everyone is waiting for; `turn` is what the server counts by."""
@@ -254,10 +254,10 @@ class ArrayRoster(Remembers):
             free = self._free_from(slice(None))
             self._mask = everyone & (free <= self._clock.now) & (self._free_round <= self._number)
         if self._mask is None:
-            found = np.zeros(self._clients, dtype=np.bool_)
+            mask = np.zeros(self._clients, dtype=np.bool_)
             for clients in _chunks(self._availability.anybody(self._clock.now)):
-                found[clients] = self.eligible(clients)
-            self._mask = found
+                mask[clients] = self.eligible(clients)
+            self._mask = mask
         return self._mask
 
     def _separated_long_enough(self) -> Ints:

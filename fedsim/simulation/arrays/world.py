@@ -154,8 +154,8 @@ class ArrayWorld(World):
 
     def state(self) -> Arrays:
         """Return the same, with the roster and the sessions that are late."""
-        own = with_prefix("roster", self.roster.state()) | with_prefix("late", self._late.state())
-        return {**super().state(), **own}
+        roster, late = with_prefix("roster", self.roster.state()), with_prefix("late", self._late.state())
+        return super().state() | roster | late
 
     def restore(self, state: Arrays) -> None:
         """Go on from what `state` returned; the clock has been set."""
@@ -173,9 +173,9 @@ class ArrayWorld(World):
         self.roster.start(clients, ends)
         super().take(clients, ends)
 
-    def device_ends(self, cohort: Ints, own: Ints, until: int) -> Ints:
-        """Return when devices leave during sessions that end at `own`, before `until`."""
-        return self.availability.ends(cohort, self.clock.now, np.minimum(own, until))
+    def device_ends(self, cohort: Ints, ends: Ints, until: int) -> Ints:
+        """Return when devices leave during sessions that end at `ends`, before `until`."""
+        return self.availability.ends(cohort, self.clock.now, np.minimum(ends, until))
 
     def let_go(self) -> None:
         """Leave clients whose sessions are cut to other jobs."""
@@ -209,5 +209,5 @@ class ArrayWorld(World):
         held = self._late.take(self._late.end)
         self._late.add(int((~over).sum()), **{name: values[~over] for name, values in held.items()})
         for number in np.unique(held["number"][over]).tolist():
-            own = over & (held["number"] == number)
-            self.recorder.end(number, held["row"][own], held["at"][own], held["outcome"][own])
+            rows = over & (held["number"] == number)
+            self.recorder.end(number, held["row"][rows], held["at"][rows], held["outcome"][rows])

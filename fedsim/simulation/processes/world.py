@@ -235,10 +235,10 @@ class ProcessWorld(World):
         availability = availability_of(scenario, devices, self.replicate)
         draws = stream(scenario.seed, self.replicate, Purpose.AVAILABILITY)
         for client, stratum in enumerate(devices.of_client.tolist()):
-            found = dict(condition_pieces(devices.models[stratum], client, devices.places[stratum], draws, clock.now))
+            pieces = dict(condition_pieces(devices.models[stratum], client, devices.places[stratum], draws, clock.now))
             if isinstance(availability, ShockedAvailability):
-                found["reachable"] = iter(availability.outages.reachable(client, clock.now))
-            for name, holds in found.items():
+                pieces["reachable"] = iter(availability.outages.reachable(client, clock.now))
+            for name, holds in pieces.items():
                 without = int(REASON_OF[name])
                 self.roster.hold(client, without)
                 clock.process(condition(clock, self.roster, client, holds, without, self._drop_out))
@@ -255,9 +255,9 @@ class ProcessWorld(World):
     def start(self, number: int, cohort: Ints, row: int, target: int) -> ProcessRound:
         """Start a process for each session of a cohort."""
         round_ = self.last_round = ProcessRound(self.clock, target, self._session_ended)
-        found = self.limits(cohort, number).endings()
-        self.take(cohort, found.at)
-        columns = (cohort, *found)
+        endings = self.limits(cohort, number).endings()
+        self.take(cohort, endings.at)
+        columns = (cohort, *endings)
         for place, (client, *ending) in enumerate(zip(*(each.tolist() for each in columns), strict=True), start=row):
             self._run_session(round_, number, client, place, *ending)
         if self.scenario.server.cooldown_from == "selected":
@@ -274,8 +274,8 @@ class ProcessWorld(World):
     def cool_down(self, clients: Ints, number: int) -> None:
         """Begin the cool-down of clients now, in a round or at a version."""
         now = self.clock.now
-        found = self._cooldowns.begin(clients, number, now)
-        for client, from_round, until in zip(clients.tolist(), *(column.tolist() for column in found), strict=True):
+        cooldowns = self._cooldowns.begin(clients, number, now)
+        for client, from_round, until in zip(clients.tolist(), *(column.tolist() for column in cooldowns), strict=True):
             if from_round == NEVER:
                 self.roster.hold(client, SPENT)
             elif from_round > number:

@@ -40,10 +40,10 @@ def problem(folder: Path, kind: str = "softmax_regression", **options: Any) -> A
 def objective(model: np.ndarray, client: str) -> float:
     """Return the softmax loss of one client, written out."""
     data = arrays()
-    own = data["client_train"] == client
-    inputs = np.concatenate([data["x_train"][own], np.ones((own.sum(), 1))], axis=1)
+    rows = data["client_train"] == client
+    inputs = np.concatenate([data["x_train"][rows], np.ones((rows.sum(), 1))], axis=1)
     logits = inputs @ model.reshape(5, 3)
-    losses = logsumexp(logits, axis=1) - logits[np.arange(own.sum()), data["y_train"][own]]
+    losses = logsumexp(logits, axis=1) - logits[np.arange(rows.sum()), data["y_train"][rows]]
     return float(losses.mean() + 0.05 * model @ model)
 
 
@@ -54,9 +54,9 @@ def test_softmax_weighs_clients_alike_or_by_their_samples(
     """Loss and gradient against each client's own loss; the mean of the clients' gradients is the gradient of F."""
     made: SoftmaxRegression = problem(tmp_path, objective=objective_is)
     model = np.random.default_rng(1).normal(size=15)
-    own = np.array([objective(model, name) for name in sorted(NAMES)])
-    np.testing.assert_allclose(made.by_client(model)["loss"], own)
-    assert made.evaluate(model)["loss"] == pytest.approx(np.average(own, weights=weights))
+    losses = np.array([objective(model, name) for name in sorted(NAMES)])
+    np.testing.assert_allclose(made.by_client(model)["loss"], losses)
+    assert made.evaluate(model)["loss"] == pytest.approx(np.average(losses, weights=weights))
     each = made.gradients(np.arange(4), np.tile(model, (4, 1)))
     assert np.linalg.norm(each.mean(axis=0)) == pytest.approx(made.evaluate(model)["grad_norm"])
     step = 1e-6 * np.eye(15)
@@ -84,8 +84,8 @@ def test_a_network_has_the_same_numbers(tmp_path: Path, objective_is: str, modul
     there = as_softmax(model)[0]
     np.testing.assert_allclose(net.by_client(model)["loss"], plain.by_client(there)["loss"])
     np.testing.assert_allclose(net.by_client(model)["accuracy"], plain.by_client(there)["accuracy"])
-    found, expected = net.evaluate(model), plain.evaluate(there)
-    assert [*found.values()] == pytest.approx([*expected.values()])
+    figures, expected = net.evaluate(model), plain.evaluate(there)
+    assert [*figures.values()] == pytest.approx([*expected.values()])
     clients = np.array([3, 0, 1, 0])
     models = np.random.default_rng(2).normal(size=(4, 15))
     np.testing.assert_allclose(
@@ -115,10 +115,10 @@ def test_minibatches_are_of_a_clients_own_samples(tmp_path: Path) -> None:
         assert drawn is not None
         for place in range(4):
             counted[place] += np.bincount(drawn[:, place].ravel(), minlength=len(counted[place]))
-    for found in counted:
-        expected = 20_000 / len(found)
-        chi = ((found - expected) ** 2 / expected).sum()
-        assert abs(chi - (len(found) - 1)) < 5 * np.sqrt(2 * (len(found) - 1))
+    for shares in counted:
+        expected = 20_000 / len(shares)
+        chi = ((shares - expected) ** 2 / expected).sum()
+        assert abs(chi - (len(shares) - 1)) < 5 * np.sqrt(2 * (len(shares) - 1))
 
 
 def test_parquet_has_the_same_clients(tmp_path: Path) -> None:
@@ -179,16 +179,16 @@ def test_a_scenario_trains_on_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("devices", "damage", "said"),
+    ("devices", "damage", "words"),
     [
         (5, {}, "has 4 clients, and the scenario has 5 devices"),
         (4, {"client_train": np.zeros(3)}, "55 inputs to train on and 3 clients"),
     ],
 )
-def test_mistakes_in_the_data_are_told(tmp_path: Path, devices: int, damage: dict[str, Any], said: str) -> None:
+def test_mistakes_in_the_data_are_told(tmp_path: Path, devices: int, damage: dict[str, Any], words: str) -> None:
     file = scenario(tmp_path, devices)
     np.savez(tmp_path / "own.npz", **{**arrays(), **damage})
-    with pytest.raises(ScenarioError, match=said):
+    with pytest.raises(ScenarioError, match=words):
         simulate(file)
 
 

@@ -14,7 +14,7 @@ LABELS = np.arange(1000) % 10
 def shares(members: NDArray[np.int64], labels: NDArray[np.int64] = LABELS) -> NDArray[np.float64]:
     """Return the share of each label at each client, shape (N, C)."""
     count = int(labels.max()) + 1
-    counts = np.stack([np.bincount(labels[own], minlength=count) for own in members])
+    counts = np.stack([np.bincount(labels[rows], minlength=count) for rows in members])
     return np.asarray(counts / members.shape[1])
 
 
@@ -51,9 +51,9 @@ def test_the_same_seed_gives_the_same_partition() -> None:
 
 def test_with_two_shards_a_client_knows_few_labels() -> None:
     """A shard spans at most two labels here, so a client at most four; most know two."""
-    known = (shares(shards(LABELS, 50, 1)) > 0).sum(axis=1)
-    assert known.max() <= 4
-    assert np.median(known) == 2
+    labels = (shares(shards(LABELS, 50, 1)) > 0).sum(axis=1)
+    assert labels.max() <= 4
+    assert np.median(labels) == 2
 
 
 def test_shards_in_order_go_by_the_index() -> None:
@@ -81,12 +81,12 @@ def test_proportions_have_the_dirichlet_variance() -> None:
     """
     each = 1_000
     labels = np.repeat(np.arange(4), each)
-    found = np.concatenate([shares(dirichlet(labels, 10, seed, 0.5), labels)[:1] for seed in range(100)])
-    law = dirichlet_law([0.5] * 4)
-    variance = law.var()[0]
+    proportions = np.concatenate([shares(dirichlet(labels, 10, seed, 0.5), labels)[:1] for seed in range(100)])
+    distribution = dirichlet_law([0.5] * 4)
+    variance = distribution.var()[0]
     # Only the first client of each seed, which may draw late: others have taken a tenth each.
-    expected = variance + (law.mean()[0] * (1 - law.mean()[0]) - variance) / (4 * each // 10)
-    assert found.var() == pytest.approx(expected, rel=0.4)
+    expected = variance + (distribution.mean()[0] * (1 - distribution.mean()[0]) - variance) / (4 * each // 10)
+    assert proportions.var() == pytest.approx(expected, rel=0.4)
 
 
 def test_too_few_samples_are_refused() -> None:

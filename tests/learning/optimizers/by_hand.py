@@ -48,10 +48,10 @@ def assert_ends_at(
 ) -> None:
     """Check that the replay of an optimizer ends at a model, by loss and gradient norm."""
     problem = quadratic()
-    found = replay(problem, {"it": optimizer}, *tables(cohorts), local_steps=local_steps, step_size=step)
+    table = replay(problem, {"it": optimizer}, *tables(cohorts), local_steps=local_steps, step_size=step)
     expected = problem.evaluate(model)
-    np.testing.assert_allclose(found["loss"][-1], expected["loss"], rtol=1e-10)
-    np.testing.assert_allclose(found["grad_norm"][-1], expected["grad_norm"], rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(table["loss"][-1], expected["loss"], rtol=1e-10)
+    np.testing.assert_allclose(table["grad_norm"][-1], expected["grad_norm"], rtol=1e-8, atol=1e-10)
 
 
 def ends(

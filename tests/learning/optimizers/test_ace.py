@@ -66,28 +66,28 @@ def test_over_a_buffered_log_it_is_what_such_a_server_does(case: Case, max_age: 
 def test_with_one_report_a_step_it_is_mifa() -> None:
     """With several it is not: it takes as many steps."""
     for size, alike in ((1, True), (3, False)):
-        found = ends({"it": Ace(), "mifa": Mifa()}, quadratic(), drawn_cohorts(60, 6, size), 2, 0.05)
-        assert np.allclose(found["it"].last, found["mifa"].last, rtol=1e-10) is alike
+        models = ends({"it": Ace(), "mifa": Mifa()}, quadratic(), drawn_cohorts(60, 6, size), 2, 0.05)
+        assert np.allclose(models["it"].last, models["mifa"].last, rtol=1e-10) is alike
 
 
 def test_if_nothing_but_the_newest_counts_it_adds_up_reports() -> None:
     """With an age of 0: FedAvg, at the server step size B."""
     optimizers: dict[str, Optimizer] = {"it": Ace(max_age=0), "avg": Composed(FedAvg(), Sgd(3.0))}
-    found = ends(optimizers, quadratic(), drawn_cohorts(60, 6, 3), 2, 0.05)
-    np.testing.assert_allclose(found["it"].last, found["avg"].last, rtol=1e-10)
+    models = ends(optimizers, quadratic(), drawn_cohorts(60, 6, 3), 2, 0.05)
+    np.testing.assert_allclose(models["it"].last, models["avg"].last, rtol=1e-10)
 
 
 def test_it_comes_to_rest_as_if_participation_were_even_and_without_noise() -> None:
     """To rounding; the more reports ACED leaves out, the nearer it comes to FedAvg, which is far off."""
     problem, one = Quadratic(8, 1, dimension=3, curvature_spread=0.4), np.ones(8)
     optimizers: dict[str, Optimizer] = {"ace": Ace(), "aced": Ace(20), "newest": Ace(0), "avg": FedAvg()}
-    found = ends(optimizers, problem, drawn_cohorts(3000, clients=8, size=3), 4, 0.02)
+    models = ends(optimizers, problem, drawn_cohorts(3000, clients=8, size=3), 4, 0.02)
     foreseen = Ace().long_run(np.arange(8) / 28)
     assert foreseen is not None
     np.testing.assert_allclose(foreseen.weights, [0, *[1 / 8] * 7])
     rest = problem.rest(one / 8, one, local_steps=4, step_size=0.02)
-    assert np.linalg.norm(found["ace"].last - rest) < 1e-9
-    off = {name: float(np.linalg.norm(end.average - rest)) for name, end in found.items()}
+    assert np.linalg.norm(models["ace"].last - rest) < 1e-9
+    off = {name: float(np.linalg.norm(end.average - rest)) for name, end in models.items()}
     assert 0.1 < off["aced"] < off["newest"] / 2
     assert off["newest"] == pytest.approx(off["avg"], rel=0.05)
     assert Ace(0).long_run(one / 8) is None

@@ -54,15 +54,15 @@ def test_it_comes_to_rest_where_fedavg_does(interval: int, eta: float) -> None:
     )
     [trained] = replay_together([course], LocalWork.checked(problem, 4, 0.01), evaluate_every=10**9)
     pi = frequencies(participations, 8)
-    found = biases(problem, course.optimizers, trained.ends, pi, local_steps=4, step_size=0.01)
-    assert found["learning.it.bias"] > 1.0
-    assert found["learning.it.bias_error"] < 0.03
+    figures = biases(problem, course.optimizers, trained.ends, pi, local_steps=4, step_size=0.01)
+    assert figures["learning.it.bias"] > 1.0
+    assert figures["learning.it.bias_error"] < 0.03
 
 
 def test_over_cycles_it_comes_nearer_sooner() -> None:
     """Six clients one after the other, with a small step size and ten times what a cycle adds up."""
     log = tables([[t % 6] for t in range(300)])
     them: dict[str, Optimizer] = {"it": AmplifiedFedAvg(6, 10.0), "avg": FedAvg()}
-    found = replay(quadratic(), them, *log, local_steps=1, step_size=0.002, evaluate_every=6)
-    last = dict(found.filter(round=299).select("optimizer", "grad_norm").iter_rows())
+    table = replay(quadratic(), them, *log, local_steps=1, step_size=0.002, evaluate_every=6)
+    last = dict(table.filter(round=299).select("optimizer", "grad_norm").iter_rows())
     assert last["it"] < 0.1 * last["avg"]

@@ -47,18 +47,18 @@ def test_over_a_buffered_log_it_is_what_such_a_server_does(case: Case) -> None:
 
 
 def test_with_everyone_in_every_round_it_is_fedavg() -> None:
-    found = ends({"it": Area(), "avg": FedAvg()}, quadratic(), [[0, 1, 2, 3, 4, 5]] * 20, 3, 0.1)
-    np.testing.assert_allclose(found["it"].last, found["avg"].last, rtol=1e-12)
+    models = ends({"it": Area(), "avg": FedAvg()}, quadratic(), [[0, 1, 2, 3, 4, 5]] * 20, 3, 0.1)
+    np.testing.assert_allclose(models["it"].last, models["avg"].last, rtol=1e-12)
 
 
 @pytest.mark.parametrize("it", [Area(), Composed(Area(), Sgd(0.5)), Composed(Area(), Momentum(0.3, 0.5))])
 def test_it_comes_to_rest_as_if_participation_were_even_and_without_noise(it: Optimizer) -> None:
     """To rounding, where FedAvg is far off; a server update leaves it there."""
     problem, one = Quadratic(8, 1, dimension=3, curvature_spread=0.4), np.ones(8)
-    found = ends({"it": it, "avg": FedAvg()}, problem, drawn_cohorts(3000, clients=8, size=3), 4, 0.05)
+    models = ends({"it": it, "avg": FedAvg()}, problem, drawn_cohorts(3000, clients=8, size=3), 4, 0.05)
     rest = problem.rest(one / 8, one, local_steps=4, step_size=0.05)
-    assert np.linalg.norm(found["it"].last - rest) < 1e-9
-    assert np.linalg.norm(found["avg"].average - rest) > 0.5
+    assert np.linalg.norm(models["it"].last - rest) < 1e-9
+    assert np.linalg.norm(models["avg"].average - rest) > 0.5
 
 
 def test_who_never_takes_part_holds_the_model_where_it_began() -> None:

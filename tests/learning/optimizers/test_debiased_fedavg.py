@@ -155,11 +155,11 @@ def test_equal_weights_and_any_separation_make_it_fedavg_in_the_limit() -> None:
 
 def scales_of(optimizer: DebiasedFedAvg, cohorts: list[list[int]], clients: int) -> list[list[float]]:
     """Return the nu_i of each cohort."""
-    state, found = optimizer.init(clients, 1), []
+    state, scales = optimizer.init(clients, 1), []
     for t, cohort in enumerate(cohorts):
         state, nu = optimizer.prepare(state, Cohort(t, np.array(cohort)))
-        found.append(nu.tolist())
-    return found
+        scales.append(nu.tolist())
+    return scales
 
 
 def test_in_the_warm_up_everyone_counts_alike_and_is_counted() -> None:

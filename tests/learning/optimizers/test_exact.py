@@ -35,11 +35,11 @@ def test_they_rest_at_the_optimum_of_those_who_take_part(kind: str) -> None:
     course = Course(Cohorts.read(*log, 8, size), optimizers, stream(0, 0, Purpose.OPTIMIZER))
     [trained] = replay_together([course], LocalWork.checked(problem, 4, 0.02), evaluate_every=10**9)
     pi = frequencies(log[1], 8)
-    found = biases(problem, optimizers, trained.ends, pi, local_steps=4, step_size=0.02)
+    figures = biases(problem, optimizers, trained.ends, pi, local_steps=4, step_size=0.02)
     optimum = np.average(problem.centres, axis=0, weights=problem.curvatures * (pi > 0)[:, None])
     for name in EXACT:
         np.testing.assert_allclose(trained.ends[name].last, optimum, atol=1e-9)
-        assert found[f"learning.{name}.bias_error"] < 1e-6
+        assert figures[f"learning.{name}.bias_error"] < 1e-6
     assert np.abs(trained.ends["mifa"].last - optimum).max() > 1e-3
     assert np.abs(trained.ends["fedavg"].average - optimum).max() > 0.05
-    assert (found["learning.scaffold.bias_predicted"] > 0.1) == (kind == "somebody never")
+    assert (figures["learning.scaffold.bias_predicted"] > 0.1) == (kind == "somebody never")

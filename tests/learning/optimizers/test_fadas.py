@@ -81,8 +81,8 @@ def test_the_step_is_shortened_beyond_the_threshold(
 def test_without_moments_and_with_a_vast_epsilon_it_is_fedavg() -> None:
     """x_t + 1e9 Delta_t / (|Delta_t| + 1e9)."""
     rule = Fadas(1e9, beta_1=0, beta_2=0, epsilon=1e9)
-    found = ends({"it": rule, "avg": FedAvg()}, quadratic(), drawn_cohorts(50, clients=6, size=2), 3, 0.1)
-    np.testing.assert_allclose(found["it"].last, found["avg"].last, rtol=1e-6)
+    models = ends({"it": rule, "avg": FedAvg()}, quadratic(), drawn_cohorts(50, clients=6, size=2), 3, 0.1)
+    np.testing.assert_allclose(models["it"].last, models["avg"].last, rtol=1e-6)
 
 
 def test_it_comes_to_rest_where_fedavg_does() -> None:

@@ -50,6 +50,6 @@ def test_where_it_rests_is_known_only_without_a_cutoff() -> None:
     """With one, the weights depend on more than frequencies."""
     pi = np.array([0.7, 0.2, 0.1])
     assert FedAu(5).long_run(pi) is None
-    found = FedAu(None).long_run(pi)
-    assert found is not None
-    np.testing.assert_allclose(found.weights, 1 / 3)
+    limit = FedAu(None).long_run(pi)
+    assert limit is not None
+    np.testing.assert_allclose(limit.weights, 1 / 3)

@@ -30,17 +30,17 @@ def test_it_is_the_papers_algorithm(
 
     Behind a server update clients are given the server's model, not what FedAWE alone would have made.
     """
-    problem, own, missed, x = quadratic(), np.zeros((6, 3)), np.ones(6), np.zeros(3)
+    problem, local, missed, x = quadratic(), np.zeros((6, 3)), np.ones(6), np.zeros(3)
     for cohort in cohorts:
-        models = [own[i] + eta * missed[i] * change(problem, i, own[i], local_steps, step) for i in cohort]
+        models = [local[i] + eta * missed[i] * change(problem, i, local[i], local_steps, step) for i in cohort]
         missed += 1
         missed[cohort] = 1
         if cohort:
             x = x + (1.0 if server is None else server) * (np.mean(models, axis=0) - x)
-            own[cohort] = x
+            local[cohort] = x
     rule = FedAwe(eta)
-    found = ends({"it": rule if server is None else Composed(rule, Sgd(server))}, problem, cohorts, local_steps, step)
-    np.testing.assert_allclose(found["it"].last, x, rtol=1e-9, atol=1e-12)
+    trained = ends({"it": rule if server is None else Composed(rule, Sgd(server))}, problem, cohorts, local_steps, step)
+    np.testing.assert_allclose(trained["it"].last, x, rtol=1e-9, atol=1e-12)
 
 
 @settings(max_examples=60, deadline=None)
@@ -64,8 +64,8 @@ def test_over_a_buffered_log_it_is_what_such_a_server_does(case: Case) -> None:
 
 def test_with_the_same_clients_in_every_round_it_is_fedavg() -> None:
     for cohort in ([0, 1, 2, 3, 4, 5], [1, 4]):
-        found = ends({"it": FedAwe(), "avg": FedAvg()}, quadratic(), [cohort] * 20, 3, 0.1)
-        np.testing.assert_allclose(found["it"].last, found["avg"].last, rtol=1e-10)
+        models = ends({"it": FedAwe(), "avg": FedAvg()}, quadratic(), [cohort] * 20, 3, 0.1)
+        np.testing.assert_allclose(models["it"].last, models["avg"].last, rtol=1e-10)
 
 
 def test_it_comes_to_rest_nearer_the_optimum_the_smaller_the_steps() -> None:

@@ -22,15 +22,15 @@ def test_its_steps_undo_the_frequencies(cohorts: list[list[int]], local_steps: i
     problem, x = quadratic(), np.zeros(3)
     for cohort in filter(None, cohorts):
         x = x + np.mean([change(problem, i, x, local_steps, step / (6 * PI[i])) for i in cohort], axis=0)
-    found = replay(problem, {"it": OracleWeighted(PI)}, *tables(cohorts), local_steps=local_steps, step_size=step)
-    np.testing.assert_allclose(found["loss"][-1], problem.evaluate(x)["loss"], rtol=1e-10)
+    table = replay(problem, {"it": OracleWeighted(PI)}, *tables(cohorts), local_steps=local_steps, step_size=step)
+    np.testing.assert_allclose(table["loss"][-1], problem.evaluate(x)["loss"], rtol=1e-10)
 
 
 def test_with_even_frequencies_it_is_fedavg() -> None:
     """To the last bit: 1 / (6 / 6) is 1."""
     both: dict[str, Optimizer] = {"oracle": OracleWeighted(np.full(6, 1 / 6)), "fedavg": FedAvg()}
-    found = replay(quadratic(), both, *tables(drawn_cohorts(20, 6, 2)), local_steps=2, step_size=0.1)
-    oracle, fedavg = (found.filter(optimizer=name)["loss"].to_list() for name in both)
+    table = replay(quadratic(), both, *tables(drawn_cohorts(20, 6, 2)), local_steps=2, step_size=0.1)
+    oracle, fedavg = (table.filter(optimizer=name)["loss"].to_list() for name in both)
     assert oracle == fedavg
 
 
@@ -69,14 +69,14 @@ def test_who_never_takes_part_has_no_weight_to_overflow() -> None:
 
 def test_where_it_rests_depends_on_what_was_predicted() -> None:
     """Steps undo what it was told; by what was, and not by what is."""
-    pi, told = np.array([0.5, 0.3, 0.2]), np.array([0.4, 0.4, 0.2])
-    found = OracleWeighted(pi=pi, source="predicted", predicted=lambda: told).long_run(pi)
-    np.testing.assert_allclose(found.weights, pi)
-    np.testing.assert_allclose(found.scales, 1 / (3 * told))
+    pi, forecast = np.array([0.5, 0.3, 0.2]), np.array([0.4, 0.4, 0.2])
+    limit = OracleWeighted(pi=pi, source="predicted", predicted=lambda: forecast).long_run(pi)
+    np.testing.assert_allclose(limit.weights, pi)
+    np.testing.assert_allclose(limit.scales, 1 / (3 * forecast))
 
 
 @pytest.mark.parametrize(
-    ("choice", "told"),
+    ("choice", "words"),
     [
         ("oracle_weighted", r"optimizers\[0\]\.source: theory does not cover .* write source: log"),
         (
@@ -85,10 +85,10 @@ def test_where_it_rests_depends_on_what_was_predicted() -> None:
         ),
     ],
 )
-def test_who_wants_theory_where_there_is_none_is_told_before_the_run(small: Load, choice: str, told: str) -> None:
+def test_who_wants_theory_where_there_is_none_is_told_before_the_run(small: Load, choice: str, words: str) -> None:
     learning = "learning={problem: quadratic, optimizers: [%s], step_size: 0.1}"
     renewal = "population.0.availability={kind: renewal, on: 30m, off: 10m}"
     preflight(small(learning % choice))
-    with pytest.raises(ScenarioError, match=told):
+    with pytest.raises(ScenarioError, match=words):
         preflight(small(learning % choice, renewal))
     preflight(small(learning % "{kind: oracle_weighted, source: log}, {kind: debiased_fedavg, prior: 2}", renewal))

@@ -15,7 +15,7 @@ from .by_hand import COHORTS, Vector, assert_ends_there
 def test_it_is_the_papers_algorithm(cohorts: list[list[int]], local_steps: int, step: float) -> None:
     """Each client alone, its control in a dictionary, c moved by |S|/N times the mean change of the controls."""
     centres = quadratic().centres
-    own = {i: np.zeros(3) for i in range(6)}
+    controls = {i: np.zeros(3) for i in range(6)}
     c = np.zeros(3)
 
     def rule(x: Vector, changes: dict[int, Vector]) -> Vector:
@@ -24,11 +24,11 @@ def test_it_is_the_papers_algorithm(cohorts: list[list[int]], local_steps: int, 
         for client in changes:
             y = x.copy()
             for _ in range(local_steps):
-                y = y - step * (y - centres[client] - own[client] + c)
-            new = own[client] - c + (x - y) / (local_steps * step)
+                y = y - step * (y - centres[client] - controls[client] + c)
+            new = controls[client] - c + (x - y) / (local_steps * step)
             moves.append(y - x)
-            differences.append(new - own[client])
-            own[client] = new
+            differences.append(new - controls[client])
+            controls[client] = new
         c = c + len(changes) / 6 * np.mean(differences, axis=0)
         return np.asarray(x + np.mean(moves, axis=0))
 

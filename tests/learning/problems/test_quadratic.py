@@ -97,14 +97,14 @@ def test_fedavg_settles_where_it_was_foreseen() -> None:
     }
     course = Course(Cohorts.read(*tables(cohorts), 6), optimizers, stream(0, 0, Purpose.OPTIMIZER))
     [trained] = replay_together([course], LocalWork.checked(problem, 2, 0.005), evaluate_every=8000)
-    found = biases(problem, optimizers, trained.ends, pi, local_steps=2, step_size=0.005)
-    assert found["learning.fedavg.bias_predicted"] == pytest.approx(
+    figures = biases(problem, optimizers, trained.ends, pi, local_steps=2, step_size=0.005)
+    assert figures["learning.fedavg.bias_predicted"] == pytest.approx(
         np.linalg.norm(pi @ problem.centres - problem.optimum)
     )
-    assert found["learning.fedavg.bias"] == pytest.approx(found["learning.fedavg.bias_predicted"], rel=0.1)
+    assert figures["learning.fedavg.bias"] == pytest.approx(figures["learning.fedavg.bias_predicted"], rel=0.1)
     for name in ("debiased", "varp", "mifa"):
-        assert found[f"learning.{name}.bias"] < found["learning.fedavg.bias"] / 10
-        assert found[f"learning.{name}.bias_predicted"] < found["learning.fedavg.bias"] / 10
+        assert figures[f"learning.{name}.bias"] < figures["learning.fedavg.bias"] / 10
+        assert figures[f"learning.{name}.bias_predicted"] < figures["learning.fedavg.bias"] / 10
 
 
 def test_only_problems_with_a_known_optimum_have_a_bias() -> None:
@@ -116,8 +116,8 @@ def test_an_optimizer_that_cannot_tell_has_no_prediction() -> None:
     problem, optimizers = spread(4, 0), {"own": FedAu(cutoff=3)}
     course = Course(Cohorts.read(*tables([[0, 1], [2, 3]]), 4), optimizers, stream(0, 0, Purpose.OPTIMIZER))
     [trained] = replay_together([course], LocalWork.checked(problem, 1, 0.1))
-    found = biases(problem, optimizers, trained.ends, np.full(4, 0.25), local_steps=1, step_size=0.1)
-    assert list(found) == ["learning.own.bias", "learning.own.last_bias"]
+    figures = biases(problem, optimizers, trained.ends, np.full(4, 0.25), local_steps=1, step_size=0.1)
+    assert list(figures) == ["learning.own.bias", "learning.own.last_bias"]
 
 
 def test_minibatches_of_a_sampled_one_have_its_gradient_in_the_mean() -> None:
@@ -132,10 +132,10 @@ def test_minibatches_of_a_sampled_one_have_its_gradient_in_the_mean() -> None:
     assert problem.evaluate(models[0]) == plain.evaluate(models[0])
     batches = np.random.default_rng(0).integers(50, size=(40_000, 1, 4))
     ones = np.zeros(40_000, dtype=np.int64)
-    found = problem.select(ones, batches[:, 0])(np.ones((40_000, 2)))
+    slopes = problem.select(ones, batches[:, 0])(np.ones((40_000, 2)))
     spread = plain.curvatures[0] * problem._deviations[0].std(axis=0) / 2
-    np.testing.assert_allclose(found.mean(axis=0), exact[0], atol=5 * spread.max() / 200)
-    np.testing.assert_allclose(found.std(axis=0), spread, rtol=5 / np.sqrt(2 * 40_000))
+    np.testing.assert_allclose(slopes.mean(axis=0), exact[0], atol=5 * spread.max() / 200)
+    np.testing.assert_allclose(slopes.std(axis=0), spread, rtol=5 / np.sqrt(2 * 40_000))
     assert abs(plain.centres.mean() - 2.0) < abs(Quadratic(clients=3, seed=1, dimension=2).centres.mean() - 2.0)
 
 

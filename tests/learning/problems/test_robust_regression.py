@@ -32,8 +32,8 @@ def test_gradients_are_the_slopes_of_the_objective(seed: int, client: int, where
     """Each gradient agrees with central differences of f_i."""
     problem = RobustRegression(clients=5, seed=seed, dimension=4, samples=7)
     model = 3.0 * stream(where, 0, Purpose.OPTIMIZER).normals(0, np.arange(4))
-    found = problem.gradients(np.array([client]), model[None])[0]
-    np.testing.assert_allclose(found, slope(problem, client, model), rtol=1e-6, atol=1e-8)
+    slopes = problem.gradients(np.array([client]), model[None])[0]
+    np.testing.assert_allclose(slopes, slope(problem, client, model), rtol=1e-6, atol=1e-8)
 
 
 def test_a_batch_is_its_clients_one_by_one() -> None:

@@ -16,9 +16,9 @@ def problem(tmp_path: Path) -> SoftmaxRegression:
     inputs, labels = draws.normals(np.arange(20)[:, None], np.arange(2)), np.arange(20) % 3
     np.savez(tmp_path / "data.npz", x_train=inputs, y_train=labels, x_test=inputs[:6], y_test=labels[:6])
     options = {"data": {"kind": "npz", "path": "data.npz"}, "partition": "shards", "l2": 0.05}
-    found = build_problem("softmax_regression", options, clients=4, seed=3, folder=tmp_path)
-    assert isinstance(found, SoftmaxRegression)
-    return found
+    made = build_problem("softmax_regression", options, clients=4, seed=3, folder=tmp_path)
+    assert isinstance(made, SoftmaxRegression)
+    return made
 
 
 def objective(problem: SoftmaxRegression, client: int, model: NDArray[np.float64]) -> float:
@@ -81,9 +81,9 @@ def test_probabilities_are_those_of_each_row_to_the_last_bit() -> None:
     for place in np.ndindex(2, 3, 4):
         shares = np.exp(logits[place] - logits[place].max())
         expected[place] = shares / shares.sum()
-    found = _probabilities(logits)
-    np.testing.assert_array_equal(found, expected)
-    assert np.isnan(found).any(axis=-1).sum() == 1
+    probabilities = _probabilities(logits)
+    np.testing.assert_array_equal(probabilities, expected)
+    assert np.isnan(probabilities).any(axis=-1).sum() == 1
 
 
 def test_the_digits_are_learned() -> None:

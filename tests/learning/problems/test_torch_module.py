@@ -63,8 +63,8 @@ def slope(problem: TorchModule, client: int, model: NDArray[np.float64]) -> NDAr
     module = problem._module
     torch.nn.utils.vector_to_parameters(torch.from_numpy(model), module.parameters())
     module.zero_grad()
-    own = problem._members[client]
-    problem._loss(module(problem._inputs[own]), problem._targets[own]).backward()
+    rows = problem._members[client]
+    problem._loss(module(problem._inputs[rows]), problem._targets[rows]).backward()
     parts = [parameter.grad.reshape(-1) for parameter in module.parameters()]
     return np.asarray(torch.cat(parts).numpy())
 
@@ -87,18 +87,18 @@ def test_a_dense_network_is_what_differentiation_says(folder: Path, hidden: list
     dense = problem._dense
     assert dense is not None
     models = stream(5, 0, Purpose.OPTIMIZER).normals(np.arange(3)[:, None], np.arange(problem.dimension))
-    clients, own = np.array([1, 0, 1]), torch.as_tensor(models)
+    clients, tensor = np.array([1, 0, 1]), torch.as_tensor(models)
     chosen = problem._members[clients]
-    slopes = problem._each(own, problem._inputs[chosen], problem._targets[chosen])
+    slopes = problem._each(tensor, problem._inputs[chosen], problem._targets[chosen])
     np.testing.assert_allclose(problem.gradients(clients, models), slopes, rtol=1e-10, atol=1e-14)
     rows = problem._members.reshape(-1)
-    loss, slope = dense.total(own[0], ((problem._inputs[part], problem._targets[part]) for part in rows.split(7)))
+    loss, slope = dense.total(tensor[0], ((problem._inputs[part], problem._targets[part]) for part in rows.split(7)))
 
     def whole(x: Any) -> Any:
         return problem._objective(x, problem._inputs[rows], problem._targets[rows])
 
-    assert loss == pytest.approx(float(whole(own[0])), rel=1e-12)
-    np.testing.assert_allclose(slope, torch.func.grad(whole)(own[0]), rtol=1e-10, atol=1e-14)
+    assert loss == pytest.approx(float(whole(tensor[0])), rel=1e-12)
+    np.testing.assert_allclose(slope, torch.func.grad(whole)(tensor[0]), rtol=1e-10, atol=1e-14)
 
 
 def test_a_loss_of_ones_own_is_differentiated(folder: Path) -> None:

@@ -41,7 +41,7 @@ def test_what_is_foreseen_is_what_is_looked_up(case: str, horizon: int, monkeypa
     population = build_population(scenario)
     devices = strata(scenario, population)
     true = availability_of(scenario, devices, 0)
-    told = PrecomputedAvailability(availability_of(scenario, devices, 0), horizon)
+    foreseen = PrecomputedAvailability(availability_of(scenario, devices, 0), horizon)
     everyone, rng = np.arange(33), np.random.default_rng(2)
     spells = availability_of(scenario, devices, 0).spells(everyone, 0, 3 * DAY)
     instants: Ints = np.concatenate([rng.integers(0, 2 * DAY, 150), rng.choice(spells.starts, 25)])
@@ -50,15 +50,15 @@ def test_what_is_foreseen_is_what_is_looked_up(case: str, horizon: int, monkeypa
     while left:
         clients = rng.integers(0, 33, 20)
         available = true.at(clients, now)
-        assert told.at(clients, now).tolist() == available.tolist()
+        assert foreseen.at(clients, now).tolist() == available.tolist()
         some = clients[available]
         until = now + rng.exponential(4_000_000.0, len(some)).astype(np.int64)
-        assert told.ends(some, now, until).tolist() == true.ends(some, now, until).tolist()
-        if (known := told.everyone(now)) is not None:
+        assert foreseen.ends(some, now, until).tolist() == true.ends(some, now, until).tolist()
+        if (mask := foreseen.everyone(now)) is not None:
             ahead += 1
-            assert told.possible(now) is None
-            assert known.tolist() == true.at(everyone, now).tolist()
-        end = told._known
+            assert foreseen.possible(now) is None
+            assert mask.tolist() == true.at(everyone, now).tolist()
+        end = foreseen._covered_until
         later = left.pop(0)
         # Where what is known ends is an instant of its own.
         now = end if now < end < later else later
@@ -68,24 +68,24 @@ def test_what_is_foreseen_is_what_is_looked_up(case: str, horizon: int, monkeypa
 def test_who_is_seldom_asked_about_is_looked_up() -> None:
     """Two questions a day do not pay for a day of everyone, but many do: until no more are asked."""
     scenario = world(CASES["renewal"])
-    told = PrecomputedAvailability(availability_of(scenario, strata(scenario, build_population(scenario)), 0), FOREVER)
+    ahead = PrecomputedAvailability(availability_of(scenario, strata(scenario, build_population(scenario)), 0), FOREVER)
     one = np.array([3])
     for day in range(20):
-        told.at(one, day * DAY)
-        told.at(one, day * DAY + DAY // 2)
-        assert told.everyone(day * DAY) is None
+        ahead.at(one, day * DAY)
+        ahead.at(one, day * DAY + DAY // 2)
+        assert ahead.everyone(day * DAY) is None
     for minute in range(60):
-        told.at(one, 20 * DAY + MINUTE * minute)
-    assert told.everyone(20 * DAY + 60 * MINUTE) is not None
+        ahead.at(one, 20 * DAY + MINUTE * minute)
+    assert ahead.everyone(20 * DAY + 60 * MINUTE) is not None
     for day in range(23, 27):
-        told.at(one, day * DAY)
-    assert told.everyone(27 * DAY) is None
+        ahead.at(one, day * DAY)
+    assert ahead.everyone(27 * DAY) is None
 
 
 def test_many_clients_are_never_looked_up_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precomputed, "_MOST", 32)
     scenario = world(CASES["renewal"])
-    told = PrecomputedAvailability(availability_of(scenario, strata(scenario, build_population(scenario)), 0), FOREVER)
+    ahead = PrecomputedAvailability(availability_of(scenario, strata(scenario, build_population(scenario)), 0), FOREVER)
     for minute in range(60):
-        told.at(np.arange(33), MINUTE * minute)
-        assert told.everyone(MINUTE * minute) is None
+        ahead.at(np.arange(33), MINUTE * minute)
+        assert ahead.everyone(MINUTE * minute) is None

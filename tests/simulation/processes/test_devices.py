@@ -86,11 +86,11 @@ def test_a_client_is_eligible_while_all_conditions_hold() -> None:
     for pieces, reason in (([(2, 6)], CHARGER), ([(0, 4), (6, 8)], NETWORK)):
         roster.hold(0, reason)
         clock.process(condition(clock, roster, 0, iter(pieces), reason, lambda _: None))
-    found = []
+    seen = []
     for instant in range(9):
         clock.run(until=instant + 0.5)
-        found.append(int(roster.masks[0]))
-    assert found == [CHARGER, CHARGER, 0, 0, NETWORK, NETWORK, CHARGER, CHARGER, CHARGER | NETWORK]
+        seen.append(int(roster.masks[0]))
+    assert seen == [CHARGER, CHARGER, 0, 0, NETWORK, NETWORK, CHARGER, CHARGER, CHARGER | NETWORK]
 
 
 class Leaving(AlwaysBatch):
@@ -104,8 +104,8 @@ class Leaving(AlwaysBatch):
         return np.ones(len(clients), dtype=np.bool_)
 
     def leaves(self, clients: Ints, since: int, until: int) -> Ints:
-        found = np.maximum(self.instants[clients], since)
-        return np.where(found <= until, found, FOREVER)
+        instants = np.maximum(self.instants[clients], since)
+        return np.where(instants <= until, instants, FOREVER)
 
 
 @pytest.mark.parametrize("horizon", [FOREVER, 3 * DAY])
