@@ -54,7 +54,7 @@ ARGUMENTS = {
 RESULT = {
     *("scenario", "replicate", "rounds", "participations", "clients", "gauges", "learning", "transitions"),
     *("convergence", "metrics", "jobs", "simulated_s", "tables", "verdict", "save", "report", "model", "models"),
-    *("facts", "fact", "series", "known", "of_reports", "all_reported", "manifest", "failure", "own", "log"),
+    *("facts", "fact", "series", "known", "of_reports", "all_reported", "manifest", "failure", "own_metrics", "log"),
     *("noun", "wanted", "kept"),
 }
 API: Any = fedsim
