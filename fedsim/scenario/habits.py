@@ -148,6 +148,12 @@ class HabitDrift(Model):
     """What becomes of `network.weekday.chance`: people who stay at home stay on its network. It stays, where it is not
     given."""
 
+    @model_validator(mode="after")
+    def _changes_something(self) -> Self:
+        if self.plug_in is None and self.night_chance is None and self.outing_chance is None:
+            raise ValueError("says of no habit what becomes of it: give plug_in, night_chance or outing_chance")
+        return self
+
 
 class Holiday(Model):
     """Local days on which people live as on a Sunday."""

@@ -17,7 +17,7 @@ from fedsim.common.hints import did_you_mean, few_hints
 from fedsim.scenario.component import all_in, words_of
 from fedsim.scenario.document import Allowance, Document, below_and_at, read_document
 from fedsim.scenario.permissions import TRUSTED, Permissions, locate, why_refused
-from fedsim.scenario.units import parse_duration
+from fedsim.scenario.units import format_duration, parse_duration
 
 M = TypeVar("M", bound=BaseModel)
 _EXTENDS = "extends"
@@ -47,6 +47,7 @@ _MESSAGES = {
     "value_error": "{error}",
 }
 """By the type of pydantic's error."""
+_LIMITS = {"greater_than", "greater_than_equal", "less_than", "less_than_equal"}
 
 
 def load_document(
@@ -249,6 +250,10 @@ def _message(details: Any) -> str:
     if isinstance(value, dict | list):
         shown = "a mapping" if isinstance(value, dict) else "a list"
         context = {**context, "actual_length": len(value)}  # which pydantic does not count in mappings
+    if isinstance(value, str) and kind in _LIMITS:
+        with suppress(ValueError):
+            parse_duration(value)
+            context = {name: format_duration(limit) for name, limit in context.items()}
     if kind in _MESSAGES:
         return _MESSAGES[kind].format(shown=shown, **context)
     if kind == "union_tag_invalid":

@@ -33,9 +33,13 @@ def parse_moment(value: object) -> datetime:
 
 def parse_day(value: object) -> date:
     """Return a date such as ``2026-12-25``."""
-    moment = parse_moment(value)
+    wrong = f"must be a date such as 2026-12-25, not {short_repr(value)}"
+    try:
+        moment = parse_moment(value)
+    except ValueError:
+        raise ValueError(wrong) from None
     if moment.tzinfo is not None or moment != datetime(moment.year, moment.month, moment.day):
-        raise ValueError(f"must be a date such as 2026-12-25, not {short_repr(value)}")
+        raise ValueError(wrong)
     return moment.date()
 
 

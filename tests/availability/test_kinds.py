@@ -99,7 +99,7 @@ def test_a_bare_duration_is_the_mean_of_an_exponential_law(write: Write) -> None
         ),
         (
             "availability: {kind: habits, charging: {night: {between_days: 4h}}}",
-            "4:67: error: population[0].availability.charging.night.between_days: must be at most 10800.0, not '4h'",
+            "4:67: error: population[0].availability.charging.night.between_days: must be at most 3h, not '4h'",
         ),
         (
             "availability: {kind: habits, require: [charging, idel]}",
