@@ -32,7 +32,7 @@ from fedsim.learning.checkpoint import Checkpoint
 from fedsim.learning.cohorts import Cohorts, Reading
 from fedsim.learning.expected import expected_optimizer
 from fedsim.learning.failures import as_floats_of_shape, reraise_as_learning_error
-from fedsim.learning.held_out import first_clients, generalisation, places_of
+from fedsim.learning.held_out import among, devices_of, generalisation, places_of
 from fedsim.learning.in_step import InStep
 from fedsim.learning.kept_models import model_named, models_of, read_models
 from fedsim.learning.private import Noise, Private, with_privacy
@@ -244,7 +244,8 @@ def _work(
         traits["availability"] = available.share
     held_out, devices = learning.held_out or 0, len(population)
     if held_out:
-        everyone = np.concatenate([np.arange(devices), places_of(held_out, devices)])
+        order = among(held_out, devices)
+        everyone = np.concatenate([np.arange(devices), places_of(held_out, devices)])[order]
         traits = {name: values[everyone] for name, values in traits.items()}
     problem = build_problem(
         learning.problem.kind,
@@ -254,7 +255,7 @@ def _work(
         folder=scenario.folder,
         traits=traits,
     )
-    problem = first_clients(problem, devices) if held_out else problem
+    problem = devices_of(problem, np.argsort(order)[:devices]) if held_out else problem
     source = learning.local_steps
     if isinstance(source, int):
         steps: int | Ints = source
