@@ -390,7 +390,7 @@ def commented(module: Any, name: str) -> dict[str, str]:
     source = inspect.getsource(module)
     body = source[re.search(rf"^(?:    \")?{name}\b[^\n]*[{{(]$", source, re.MULTILINE).end() :]  # type: ignore[union-attr]
     body = body[: re.search(r"^(?:    )?[)}]", body, re.MULTILINE).start()]  # type: ignore[union-attr]
-    return dict(re.findall(r'^ +"(\w+)": pl\.[^#\n]+,  # (.+)$', body, re.MULTILINE))
+    return dict(re.findall(r'^ +"(\w+)": pl\.[^#\n]+  # (.+)$', body, re.MULTILINE))
 
 
 def columns(schema: Mapping[str, Any], comments: Mapping[str, str]) -> str:
@@ -413,14 +413,17 @@ def tables() -> str:
     ended_at = {"outcome": "how it ended, below"}
     comments = {
         "rounds": commented(log, "ROUNDS") | ended | ended_at,
-        "participations": commented(log, "_PARTICIPATIONS") | commented(log, "BUFFERED") | ended_at,
+        "participations": commented(log, "_PARTICIPATIONS")
+        | commented(log, "BUFFERED")
+        | commented(log, "STEPS")
+        | ended_at,
         "clients": commented(log, "CLIENTS"),
         "gauges": commented(log, "GAUGES") | dict(log.GAUGE_COUNTS),
         "transitions": commented(log, "TRANSITIONS"),
         "learning": commented(files, "learning"),
         "convergence": commented(files, "convergence"),
     }
-    schemas = {**files.SCHEMAS, "participations": log.BUFFERED, "clients": log.CLIENTS}
+    schemas = {**files.SCHEMAS, "participations": {**log.BUFFERED, **log.STEPS}, "clients": log.CLIENTS}
     parts = [
         "# Tables and columns",
         "The Parquet tables of a [run directory](../run-directory.md), and the frames of a result in Python. Times are "

@@ -1,10 +1,10 @@
 """A second simulator, written on its own to check the first: naive, a list of dictionaries and one loop over instants.
 
 It reads a scenario as plain data and shares no code with fedsim. It knows devices that are always available, or come
-and go at exponential times, sessions of constant or exponential lengths, the laws of selection without a memory,
-deadlines, over-selection, shortages, separations, cool-downs, caps, buffered servers, sessions from work with what they
-take, secure aggregation, an uplink, devices that join and leave, check-ins, a pace that the server steers, and local
-steps by the deadline.
+and go at exponential times, or charge in some nights, which drift and have holidays, sessions of constant or
+exponential lengths, the laws of selection without a memory, deadlines, over-selection, shortages, separations,
+cool-downs, caps, buffered servers, sessions from work with what they take, secure aggregation, an uplink, devices that
+join and leave, check-ins, a pace that the server steers, local steps by the deadline, and partial reports.
 """
 
 import math
@@ -33,7 +33,7 @@ class Device:
         self.cooldown, self.speed = ms(own(group.get("cooldown", 0))), own(group["speed"])
         self.most, self.phases, self.draws = group.get("most") or FOREVER, group["phases"], draws
         self.taken, self.free_round, self.free_at, self.busy, self.trained = 0, 0, 0, False, 1.0
-        self.selected = self.reported = 0
+        self.selected = self.reported = self.steps = self.fit = 0
         self.joins, self.leaves = ms(own(group.get("joins", 0))), FOREVER
         if "leaves" in group:
             self.leaves = self.joins + ms(own(group["leaves"]))
@@ -42,15 +42,35 @@ class Device:
         self.course: list[tuple[float, float]] = []  # of an upload that shares the uplink: bytes sent by some instants
         # Instants at which it comes and goes by turns: even places are beginnings.
         self.edges, self.on_off, self.place = [0, FOREVER], group["on_off"], 0
+        self.nights: Json = group.get("nights") or {}
+        self.day = -1  # the next one whose night is drawn; day 0 is a Monday
+        if self.nights:
+            self.edges = []
         if self.on_off is not None:
             on, off = self.on_off
             self.edges = [0] if draws.random() < on / (on + off) else [ms(draws.expovariate(1 / off))]
 
     def edge(self, place: int) -> int:
         while len(self.edges) <= place:
+            if self.nights:
+                self.night()
+                continue
             mean = self.on_off[0] if len(self.edges) % 2 else self.on_off[1]
             self.edges.append(self.edges[-1] + ms(self.draws.expovariate(1 / mean)))
         return self.edges[place]
+
+    def night(self) -> None:
+        """Draw whether it charges in the next night, and add when: each night is over before the next one begins."""
+        day, nights, self.day = self.day, self.nights, self.day + 1
+        passed = min(1.0, max(0.0, day / nights["over"]))
+        first, last = nights["chance"]
+        if self.draws.random() >= first + passed * (last - first):
+            return
+        free = (day + 1) % 7 >= 5 or day + 1 in nights["holidays"]
+        plug_in, later = nights["plug_in"][free], nights["later"] * passed
+        begin = ms(day * 86_400 + plug_in + later)
+        end = begin + ms(nights["length"][free])
+        self.edges += [max(begin, 0), end] if end > 0 else []
 
     def spell(self, now: int) -> tuple[bool, int]:
         """Say whether it is there, and until when this stays so."""
@@ -71,15 +91,24 @@ class Device:
             self.edge(len(self.edges))
         return self.joins <= when < self.leaves and sum(each <= when for each in self.edges) % 2 == 1
 
-    def length(self) -> int:
+    def length(self, room: int | None = None, steps: int = 1) -> int:
+        """Draw how long a session takes; with `room`, of as many of the steps as fit in it, or of all if none does."""
         if self.work:
             share, *at_work = self.work.get("at_work", (0.0,))
             laws = at_work if self.draws.random() < share else (self.work["down"], self.work["up"])
             down, up = (speed * math.exp(sigma * self.draws.gauss(0, 1)) for speed, sigma in laws)
-            self.parts = [8 * self.work["model"] / down, self.work["train"], 8 * self.work["update"] / up]
-            return ms(sum(self.parts))
-        lengths = [x if fixed else self.draws.expovariate(1 / x) for fixed, x in self.phases]
-        return ms((lengths[0] + self.trained * lengths[1] + lengths[2]) / self.speed)
+            lengths = self.parts = [8 * self.work["model"] / down, self.work["train"], 8 * self.work["update"] / up]
+        else:
+            lengths = [x if fixed else self.draws.expovariate(1 / x) for fixed, x in self.phases]
+            lengths[1] *= self.trained
+        whole = self.fit = max(1, round(self.trained * steps))
+        if room is not None:
+            found = [
+                k for k in range(1, whole + 1) if ms((sum(lengths) - lengths[1] * (1 - k / whole)) / self.speed) <= room
+            ]
+            self.fit = max(found, default=whole)
+            lengths[1] *= self.fit / whole
+        return ms(sum(lengths) / self.speed)
 
     def train_until(self, deadline: float, most: int) -> None:
         """Train for as many of `most` steps as fit before a deadline, by the medians of exponential lengths."""
@@ -131,7 +160,7 @@ class World:
         self.draws, self.data, self.server = random.Random(seed), data, data["server"]
         self.devices = [Device(g, k, self.draws) for g in data["groups"] for k in range(g["devices"])]
         self.total = sum(d.weight for d in self.devices)
-        for device in self.devices if "steps" in data else []:
+        for device in self.devices if "steps" in data and data.get("steps_by_deadline", True) else []:
             device.train_until(self.server["deadline"], data["steps"])
         self.after, self.closed = -1, 0
         self.every, self.window = 0, 0  # 0: devices do not check in
@@ -201,9 +230,10 @@ class World:
 
     def start(self, i: int, now: int) -> tuple[int, bool]:
         """Begin a session; return when it ends if nothing cuts it short, and whether with a report."""
-        device, length = self.devices[i], self.devices[i].length()
+        device = self.devices[i]
         leaves, device.selected, device.busy = device.spell(now)[1], device.selected + 1, True
-        device.began = now
+        room = min(leaves - now - 1, ms(self.server["deadline"] or 1e12)) if "partial" in self.server else None
+        length, device.began = device.length(room, self.data.get("steps", 1)), now
         return min(leaves, now + length), leaves > now + length
 
     def upload(self, cohort: list[int], alone: list[tuple[int, bool, int]], now: int) -> list[tuple[int, bool, int]]:
@@ -266,6 +296,7 @@ class World:
             for _, whole, i in self.over(now):
                 if whole and version < self.data["rounds"]:
                     self.devices[i].reported, taken = self.devices[i].reported + 1, taken + 1
+                    self.devices[i].steps += self.devices[i].fit
                     if server["cooldown_from"] == "reported":
                         self.devices[i].rest(version, now)
                     if taken == server["buffer"]:
@@ -325,6 +356,7 @@ class World:
                     self.running.append((end, whole, i))
                     if whole and end <= closed:
                         self.devices[i].reported += taken
+                        self.devices[i].steps += taken * self.devices[i].fit
                         if server["cooldown_from"] == "reported":
                             self.devices[i].rest(number, end)
                 now = unmasked

@@ -24,21 +24,23 @@ from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 from fedsim.theory.prediction import theory_or_why_not
 from tests.oracle import StuckError, World
-from tests.worlds import scenario, with_fleet, world
+from tests.worlds import scenario, with_fleet, with_nights, with_partial, world
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(7200)]
 TIMES, FROM = int(os.environ.get("FEDSIM_ORACLE", "1")), int(os.environ.get("FEDSIM_ORACLE_FROM", "0"))
+MADE = {"times": lambda data, _: data, "fleet": with_fleet, "partial": with_partial, "nights": with_nights}
 REPLICATES, ROUNDS, DEALS = 20, 300, 100
 
 
-def figures(number: int, engine: str, *, fleet: bool = False) -> tuple[np.ndarray, np.ndarray] | None:
+def figures(number: int, engine: str, kind: str = "times") -> tuple[np.ndarray, np.ndarray] | None:
     """Return what fedsim and the oracle measure of a world in each replicate; None where one of them stalls.
 
-    How often each client was selected, and reported, and when the last round closed, in seconds; with a `fleet` also
-    the bytes down and up, and the Wh, in all.
+    How often each client was selected, and reported, and when the last round closed, in seconds; with a fleet also the
+    bytes down and up, and the Wh, in all; of partial reports also the local steps of each client.
     """
-    data = world(number, buffered=number % 4 == 0)
-    data = with_fleet(data, number) if fleet else data
+    data = world(number, buffered=number % 4 == 0 and kind != "nights")
+    data = MADE[kind](data, number)
+    partial, fleet = "partial" in data["server"], any("work" in each for each in data["groups"])
     case = scenario(data, engine=engine, seed=number)
     population = build_population(case)
     if check_feasible(case, population):
@@ -50,11 +52,14 @@ def figures(number: int, engine: str, *, fleet: bool = False) -> tuple[np.ndarra
             rows = log.participations
             done = rows.filter(outcome="reported")
             counts = [np.bincount(each["client"].to_numpy(), minlength=len(population)) for each in (rows, done)]
+            if partial:
+                counts.append(np.bincount(done["client"].to_numpy(), done["steps"].to_numpy(), len(population)))
             totals = taken(case, population, log, replicate) if fleet else []
             ours.append(np.concatenate([*counts, [log.rounds["closed_s"][-1]], totals]))
             other = World(data, seed=1000 * number + replicate)
             (other.versions if "buffer" in data["server"] else other.rounds)()
-            counted = [[getattr(each, name) for each in other.devices] for name in ("selected", "reported")]
+            names = ("selected", "reported", "steps")[: 2 + partial]
+            counted = [[getattr(each, name) for each in other.devices] for name in names]
             totals = np.sum([each.took for each in other.devices], axis=0).tolist() if fleet else []
             theirs.append(np.concatenate([*counted, [other.closed / 1000], totals]))
     except (StalledError, StuckError):
@@ -82,8 +87,8 @@ def z_of(ours: np.ndarray, theirs: np.ndarray, certain: np.ndarray) -> np.ndarra
     return np.where(certain, 0.0, (ours - theirs).mean(axis=0) / np.where(certain, 1.0, deviation))
 
 
-@pytest.mark.parametrize("fleet", [False, True], ids=["times", "fleet"])
-def test_an_independent_simulator_agrees(fleet: bool) -> None:
+@pytest.mark.parametrize("kind", MADE)
+def test_an_independent_simulator_agrees(kind: str) -> None:
     """The z of all means have rms 1: within three standard deviations of it, in 99.7 % of choices of seeds.
 
     Figures of a world go together, so that the deviation is computed with its replicates dealt out anew, `DEALS` times:
@@ -94,7 +99,7 @@ def test_an_independent_simulator_agrees(fleet: bool) -> None:
     draws = np.random.default_rng(FROM)
     while worlds < wanted:
         number += 1
-        measured = figures(number, ["process", "vectorized"][number % 2], fleet=fleet)
+        measured = figures(number, ["process", "vectorized"][number % 2], kind)
         if measured is None:
             stalled += 1
             continue
@@ -104,7 +109,7 @@ def test_an_independent_simulator_agrees(fleet: bool) -> None:
         size = 1.0 + np.abs(theirs.mean(axis=0))
         certain = np.maximum(ours.std(axis=0), theirs.std(axis=0)) < 1e-12 * size
         apart = np.abs(ours.mean(axis=0) - theirs.mean(axis=0)) / size
-        assert apart[certain].max(initial=0.0) < (1e-5 if fleet else 1e-11), f"world {number}"
+        assert apart[certain].max(initial=0.0) < (1e-11 if kind == "times" else 1e-5), f"world {number}"
         z, both = z_of(ours, theirs, certain), np.concatenate(measured)
         assert np.abs(z).max(initial=0.0) < 4.3, f"world {number}: {z.round(1)}"  # a t of 6
         count += int((~certain).sum())
@@ -222,8 +227,43 @@ server:
 prices: {gigabyte: 0.1, carbon: 400g}
 """
 
+UNEQUAL = """
+seed: SEED
+start: 2026-01-05T00:00:00Z
+stop: {rounds: 200}
+engine: ENGINE
+population:
+  - devices: 30
+    separation: 2
+    availability:
+      kind: habits
+      require: [charging]
+      drift: {over: 3d, night_chance: 0.3, plug_in: "20:00"}
+      holidays: [{first: 2026-01-06, last: 2026-01-07}]
+    session:
+      {download: 5s, train: {kind: exponential, mean: 80s}, upload: 2s, speed: {kind: lognormal, median: 1, sigma: 1}}
+  - devices: 30
+    availability: {kind: renewal, on: 5m, off: 5m}
+    session: {download: 5s, train: 60s, upload: 2s}
+server:
+  {cohort: 6, over_select: 1.5, deadline: 70s, pause: 10m, shortage: proceed, partial: true, cooldown_from: reported}
+learning:
+  problem: {kind: sampled_quadratic, samples: 20, clusters: 2, cluster_spread: 1}
+  optimizers:
+    - fedavg
+    - fednova
+    - {kind: feddyn, mu: 5}
+    - {kind: debiased_fedavg, counts: steps, forgetting: 0.02}
+  local_steps: STEPS
+  step_size: 0.02
+  batch_size: 5
+  held_out: 20
+  reference: uniform
+"""
 
-def test_runs_that_are_killed_resume_to_the_same_bytes(tmp_path: Path) -> None:
+
+@pytest.mark.parametrize("text", [KILLED, UNEQUAL], ids=["fleet", "unequal"])
+def test_runs_that_are_killed_resume_to_the_same_bytes(tmp_path: Path, text: str) -> None:
     """SIGKILL at random instants, several times in a row; the tables and figures are those of a run that was not.
 
     One process, which has imported fedsim, forks for each run and waits for it.
@@ -250,7 +290,9 @@ def test_runs_that_are_killed_resume_to_the_same_bytes(tmp_path: Path) -> None:
             runs += 1
             file = tmp_path / f"{runs}.fedsim.yaml"
             engine, pace = ["process", "vectorized"][runs % 2], ["every: 20m", "wanted: 12"][runs // 2 % 2]
-            file.write_text(KILLED.replace("SEED", str(runs)).replace("ENGINE", engine).replace("PACE", pace))
+            steps = ["8", "{kind: deadline, most: 12}", "{kind: uniform, low: 1, high: 9}"][runs % 3]
+            written = text.replace("SEED", str(runs)).replace("ENGINE", engine).replace("PACE", pace)
+            file.write_text(written.replace("STEPS", steps))
             plain, killed = tmp_path / f"plain-{runs}", tmp_path / f"killed-{runs}"
             run(file, plain)  # it may compile what the next one finds compiled
             begun = time.monotonic()

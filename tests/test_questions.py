@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 import fedsim
 from fedsim.scenario import starter
 from tests.consoles import consoles
@@ -103,3 +105,18 @@ def test_decide() -> None:
     separation, cohort, standing = told[1].split()[:3]
     assert standing == "best"
     assert any(line.startswith(f"Choose R = {separation}, cohort = {cohort}: ") for line in told)
+
+
+@pytest.mark.long
+def test_stragglers(tmp_path: Path) -> None:
+    """The table has what the template's runs say, of each method, without partial reports and with them."""
+    (tmp_path / "s.fedsim.yaml").write_text(starter("s", "stragglers"), encoding="utf-8")
+    page = (FOLDER / "stragglers.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| (.*?) \| (.*?)\s*\|$", page, re.MULTILINE))
+    shown = [[figure(cell, r"([\d.]+)") for cell in rows[name].split("|")] for name in list(rows)[1:]]
+    scenario = fedsim.Scenario.load(tmp_path / "s.fedsim.yaml")
+    runs = [fedsim.simulate(scenario.with_values({"server.partial": each})) for each in (False, True)]
+    names = ["fedavg", "fednova", "reports", "steps", "feddyn"]
+    found = [[round(run.metrics[f"learning.{name}.bias"], 2) for run in runs] for name in names]
+    assert found == shown
+    assert f"{runs[1].metrics['group.slow.sessions.steps_mean']:.1f} of the 10 steps" in page.replace("\n", " ")

@@ -48,6 +48,56 @@ def with_fleet(data: Json, number: int) -> Json:
     return data
 
 
+def with_partial(data: Json, number: int) -> Json:
+    """Return a world whose server takes partial reports, of sessions of plain times and from work."""
+    draws = random.Random(2 * 10**6 + number)
+    data = with_fleet(data, number) if number % 3 == 0 else data
+    data["server"].pop("uplink", None)
+    data.setdefault("steps", draws.choice([1, 3, 20]))
+    data["steps_by_deadline"] = bool(data["server"]["deadline"]) and draws.random() < 0.3
+    if data["steps_by_deadline"] and any("work" in each for each in data["groups"]):
+        data["steps_by_deadline"] = False
+    if data["server"]["deadline"] is not None:
+        data["server"]["deadline"] = draws.choice([20.0, 45.0, 90.0])
+    data["server"]["partial"] = True
+    return data
+
+
+def with_nights(data: Json, number: int) -> Json:
+    """Return a world, with partial reports in every second, whose devices charge in nights that drift over days."""
+    draws = random.Random(3 * 10**6 + number)
+    data = with_partial(data, number) if number % 2 else data
+    data["server"]["pause"], data["rounds"] = draws.choice([1800.0, 5000.0]), 40
+    for each in data["groups"][: draws.randint(1, 3)]:
+        each["on_off"], late = None, draws.choice([-7200, 0, 3600])
+        each["nights"] = {
+            "chance": (draws.choice([0.3, 1.0]), draws.choice([0.2, 0.9])),
+            "plug_in": (79_200 + 1800 * draws.randint(0, 3), 84_600 + 1800 * draws.randint(0, 3)),
+            "later": late,
+            "length": (draws.choice([20_000, 30_000]), 28_800),
+            "over": draws.choice([1, 2.5, 6]),
+            "holidays": draws.choice([[], [1, 2], [3]]),
+        }
+    return data
+
+
+def habits(nights: Json) -> Json:
+    """Return those of persons who all charge in such nights and at no other time."""
+    (usual, weekend), (length, long) = nights["plug_in"], nights["length"]
+
+    def clock(seconds: int) -> str:
+        return f"{seconds // 3600 % 24:02}:{seconds // 60 % 60:02}"
+
+    exact = dict.fromkeys(("between_persons", "between_days", "length_between_persons", "length_between_days"), "0s")
+    night = {"plug_in": clock(usual), "plug_in_weekend": clock(weekend), "chance": nights["chance"][0], **exact}
+    night |= {"length": f"{length}s", "length_weekend": f"{long}s"}
+    drift = {"over": f"{nights['over'] * 86_400:.0f}s", "night_chance": nights["chance"][1]}
+    drift |= {"plug_in": clock(usual + nights["later"])} if nights["later"] else {}
+    charging = {"night": night, "top_up": {"per_day": 0.0, "per_day_weekend": 0.0}, "spread": 0.0}
+    free = [dict.fromkeys(("first", "last"), f"2026-01-{5 + day:02}") for day in nights["holidays"]]
+    return {"kind": "habits", "require": ["charging"], "charging": charging, "drift": drift, "holidays": free}
+
+
 def world(number: int, *, always: bool = False, rounds: int = 25, buffered: bool = False) -> Json:
     """Return world `number`: groups of devices and a server; durations are seconds."""
     draws = random.Random(number)
@@ -104,7 +154,7 @@ def scenario(data: Json, **top: Any) -> Scenario:
         pace = {"wanted": server.pop("wanted")} if "wanted" in server else {"every": f"{every}s"}
         server["check_ins"] = {**pace, "window": f"{window}s"}
     if "buffer" in server:
-        wanted = ("concurrency", "buffer", "deadline", "selection", "cooldown_from", "check_ins")
+        wanted = ("concurrency", "buffer", "deadline", "selection", "cooldown_from", "check_ins", "partial")
         server = {"mode": "buffered"} | {key: server[key] for key in wanted if key in server}
     groups = []
     for each in data["groups"]:
@@ -132,12 +182,16 @@ def scenario(data: Json, **top: Any) -> Scenario:
         own |= {key: [f"{x}s" for x in each[key]] for key in ("joins", "leaves") if key in each}
         if each["most"] is not None:
             own["participations"] = {"most": each["most"]}
+        if "nights" in each:
+            own["availability"] = habits(each["nights"])
+            top = {"start": "2026-01-05T00:00:00Z"} | top
         if each["on_off"] is not None:
             on, off = each["on_off"]
             own["availability"] = {"kind": "renewal", "on": f"{on}s", "off": f"{off}s"}
         groups.append(own)
     if "steps" in data:
-        steps = {"kind": "deadline", "most": data["steps"]}
+        by_deadline = data.get("steps_by_deadline", True)
+        steps = {"kind": "deadline", "most": data["steps"]} if by_deadline else data["steps"]
         learning = {"problem": "quadratic", "optimizers": ["fedavg"], "step_size": 0.1, "local_steps": steps}
         top = {"learning": learning} | top
     base = {"stop": {"rounds": data["rounds"]}, "population": groups, "server": server, "records": {"gauges": None}}

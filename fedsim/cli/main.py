@@ -31,7 +31,7 @@ from fedsim.common.interrupts import EXIT_CODE as INTERRUPTED
 from fedsim.common.interrupts import THIS_PROCESS
 from fedsim.common.messages import complain, never_wait_on_stderr, say, say_json, text_table
 
-Template = Literal["phones", "paper", "buffered", "privacy", "trace", "fleet", "jobs", "decide"]
+Template = Literal["phones", "paper", "buffered", "privacy", "trace", "fleet", "jobs", "decide", "stragglers", "drift"]
 
 UNFORESEEN, BAD_USAGE, CRASHED = 1, 2, 3
 
@@ -132,7 +132,8 @@ def init_command(
             help="phones: devices with habits, in time zones. paper: always available clients with unequal weights. "
             "buffered: a server without rounds. privacy: which separation serves a private federation best. trace: "
             "recorded devices. fleet: sessions from work, in gigabytes, watt-hours and money. "
-            "jobs: several training jobs that share the devices. decide: which separation and cohort to choose."
+            "jobs: several training jobs that share the devices. decide: which separation and cohort to choose. "
+            "stragglers: unequal work and partial reports. drift: habits that change over weeks."
         ),
     ] = "phones",
     force: Annotated[bool, Option("--force", help="Replace a file that is there.")] = False,

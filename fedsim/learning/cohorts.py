@@ -21,12 +21,13 @@ class Reports(NamedTuple):
     """The clients whose reports count for one row, in their order, shape (B,).
 
     For a buffered server also the rows of the versions that they downloaded, and how many earlier reports of the same
-    client began with the same version.
+    client began with the same version; and how many local steps each has, where the log says so.
     """
 
     clients: Ints
     begun: NDArray[np.intp] | None = None
     repeats: Ints | None = None
+    steps: Ints | None = None
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Cohorts:
     needed: NDArray[np.intp]  # (T,) the last row with a report that began with the version of this one, -1 for none
     _participations: pl.DataFrame | pl.LazyFrame
     _buffered: bool
+    _steps: bool  # whether it says how many local steps each report has
     _whole: "Cohorts | None" = None  # of which these are the first rows
 
     @staticmethod
@@ -54,7 +56,7 @@ class Cohorts:
         Raises a `LearningError` for a client that the problem has not, a round that is not in `rounds`, or a staleness
         below 0.
         """
-        columns = _columns(buffered=buffer is not None)
+        columns = _columns(buffered=buffer is not None, steps=_have_steps(participations))
         if not _in_order(participations):
             participations = participations.lazy().select(columns).sort("round").collect()
         reading = Reading(rounds, clients, buffer)
@@ -82,13 +84,14 @@ class Cohorts:
             yield from islice(self._whole.in_turn(), len(self))
             return
         nobody = np.empty(0, dtype=np.int64)
-        chunk = Reports(nobody, nobody, nobody) if self._buffered else Reports(nobody)
+        more = nobody if self._buffered else None
+        chunk = Reports(nobody, more, more, nobody if self._steps else None)
         chunks, first = self._chunks(), 0
         for count in self.counts.tolist():
             if count and first == len(chunk.clients):
                 chunk, first = next(chunks), 0
             rows = slice(first, first := first + count)
-            yield Reports(*(column[rows] for column in chunk if column is not None))
+            yield Reports(*(None if column is None else column[rows] for column in chunk))  # type: ignore
 
     def _chunks(self) -> Iterator[Reports]:
         """Yield the reports of some rows at a time, in order; a row's reports are never split.
@@ -97,7 +100,7 @@ class Cohorts:
         the rounds up to it are read. Reports of later rows are held.
         """
         unread = waiting = None
-        for part in slices(self._participations, *_columns(buffered=self._buffered)):
+        for part in slices(self._participations, *_columns(buffered=self._buffered, steps=self._steps)):
             read = int(np.searchsorted(self.rounds, part["round"][-1]))
             # A client's earlier reports of the same round are known once the whole round is there.
             counted = _joined(unread, self._counted(part))
@@ -122,7 +125,7 @@ class Cohorts:
         exists[exists] = self.counts[step[exists]] > 0
         counted = reported.with_columns(step=pl.Series(step)).filter(pl.Series(exists))
         begun = pl.Series(_known_rows(counted["round"], self.rounds))
-        return counted.with_columns(begun=begun).select("client", *self._order)
+        return counted.with_columns(begun=begun).select("client", *self._order, *_STEPS[: self._steps])
 
     def _numbered(self, whole: pl.DataFrame) -> pl.DataFrame:
         """Number a client's reports that began with the same version, for a buffered server."""
@@ -134,9 +137,10 @@ class Cohorts:
         """Return reports in the order in which they count."""
         ordered = settled.sort(self._order)
         clients = ordered["client"].to_numpy().astype(np.int64)
+        steps = ordered["steps"].to_numpy().astype(np.int64) if self._steps else None
         if not self._buffered:
-            return Reports(clients)
-        return Reports(clients, ordered["begun"].to_numpy().astype(np.intp), ordered["repeats"].to_numpy())
+            return Reports(clients, steps=steps)
+        return Reports(clients, ordered["begun"].to_numpy().astype(np.intp), ordered["repeats"].to_numpy(), steps)
 
     def staleness(self, row: int, reports: Reports) -> Ints:
         """Return how many versions ago each report of a row began."""
@@ -217,11 +221,20 @@ class Reading:
         if buffer is not None:
             counts = np.where(counts == buffer, counts, 0)
         participants, buffered = int(np.count_nonzero(self._seen)), buffer is not None
-        return Cohorts(self._numbers, self._closed_s, counts, participants, self._needed, participations, buffered)
+        own, steps = (self._numbers, self._closed_s, counts, participants, self._needed), _have_steps(participations)
+        return Cohorts(*own, participations, buffered, steps)
 
 
-def _columns(*, buffered: bool) -> tuple[str, ...]:
-    return ("round", "client", "position", "outcome", *(("ended_s", "staleness") if buffered else ()))
+_STEPS = ("steps",)
+
+
+def _have_steps(participations: pl.DataFrame | pl.LazyFrame) -> bool:
+    return "steps" in participations.lazy().collect_schema()
+
+
+def _columns(*, buffered: bool, steps: bool = False) -> tuple[str, ...]:
+    more = ("ended_s", "staleness") if buffered else ()
+    return ("round", "client", "position", "outcome", *more, *_STEPS[:steps])
 
 
 def _reported(participations: pl.DataFrame) -> pl.DataFrame:

@@ -47,7 +47,12 @@ class InStep:
         losses, norms = np.empty((0, 1)), np.empty(0)
         with np.errstate(all="ignore"):
             if len(taken):
-                losses, norms = self._step(number, closed.clients[taken], closed.versions[taken])
+                losses, norms = self._step(
+                    number,
+                    closed.clients[taken],
+                    closed.versions[taken],
+                    None if closed.steps is None else closed.steps[taken],
+                )
             else:
                 self._run.step_alone(Cohort(number, closed.clients[taken]))
             mean, squares = losses.mean(axis=1), np.sqrt(np.square(losses).mean(axis=1))
@@ -63,19 +68,19 @@ class InStep:
         closed.answers = [mean[order], squares[order], norms[order], np.full(len(order), float(losses.shape[1]))]
         return closed.feedback()
 
-    def _step(self, number: int, clients: Ints, versions: Ints) -> tuple[Floats, Floats]:
+    def _step(self, number: int, clients: Ints, versions: Ints, counts: Ints | None) -> tuple[Floats, Floats]:
         """Train clients (B,) from versions (B,); return the losses of their samples there, (B, n), and norms (B,)."""
         run, work = self._run, self._work
         lengths = np.array([self._step_size(version) for version in versions.tolist()], dtype=np.float64)
         model = np.stack([self._past[version] for version in versions.tolist()]) if self._buffered else run.model
-        steps = work.steps_of(clients)
+        steps = work.steps_of(clients) if counts is None else counts
         run.prepare(Cohort(number, clients, number - versions, work.steps, lengths, model, steps=steps))
         starts = np.array(np.broadcast_to(run.starts, (len(clients), len(run.model))))
         batches = work.minibatches(self._draws, versions if self._buffered else number, clients)
         altered = None if run.altered is None else merge_altered([(run.altered, len(clients))])
         problem = cast("Telling", work.problem)
         with reraise_as_learning_error(f"problem, round {number}", problem.losses):
-            deltas = work.updates(clients, starts, run.step_sizes, batches, altered)
+            deltas = work.updates(clients, starts, run.step_sizes, batches, altered, counts)
             returned = problem.losses(clients, np.broadcast_to(model, starts.shape))
             losses = as_floats_of_shape("the array of losses", returned, (len(clients), np.shape(returned)[-1]))
         run.apply(deltas)

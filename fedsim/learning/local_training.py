@@ -175,21 +175,25 @@ class LocalWork:
         step_sizes: Floats,
         minibatches: Ints | None = None,
         altered: Altered | None = None,
+        counts: Ints | None = None,
     ) -> Floats:
         """Return what each client adds to the server's model in its local steps, shape (M, d).
 
         Delta_i = x^i_{K_i} - x with x^i_0 = x and x^i_{k+1} = x^i_k - alpha s_i g_i(x^i_k): equation (9) of Sun et al.,
         arXiv:2410.01209, with s_i = nu_i. g_i is the gradient of f_i, or of its mean over a minibatch. `clients`, (M,),
         has a client once for each optimizer that it trains for; `models`, (M, d), are x, and `step_sizes`, (M,),
-        alpha s_i; `minibatches` has shape (K, M, batch size), None for full local gradients. Raises a `LearningError`
-        if the problem, or a rule, returns an array of another shape than (M, d).
+        alpha s_i; `minibatches` has shape (K, M, batch size), None for full local gradients; `counts`, (M,), are other
+        numbers of steps than K_i. Raises a `LearningError` if the problem, or a rule, returns an array of another shape
+        than (M, d).
         """
-        if self.own_steps is None:
+        if counts is None and self.own_steps is not None:
+            counts = self.own_steps[clients]
+        if counts is None:
             return self._taken(self.steps, clients, models, step_sizes, minibatches, altered)
         if altered is not None and altered.rule is not None:
             raise LearningError("its rule for local steps, which all clients share, needs as many steps of each")
         # All take the fewest steps together, then the others go on: as many calls as the largest K_i.
-        counts, ends, done = self.own_steps[clients], models.copy(), 0
+        ends, done = models.copy(), 0
         for steps in np.unique(counts).tolist():
             rows = np.flatnonzero(counts >= steps)
             drawn = None if minibatches is None else minibatches[done:steps, rows]

@@ -81,7 +81,7 @@ def biases(
     ends: Mapping[str, End],
     pi: Floats,
     *,
-    local_steps: int | Ints,
+    local_steps: int | Ints | None,
     step_size: float,
     own_step_sizes: Mapping[str, float] | None = None,
 ) -> dict[str, float]:
@@ -92,7 +92,7 @@ def biases(
     the server's mean model over the last half of the run from the optimum, ``learning.NAME.last_bias`` that of its last
     model; for a `Foreseeable` optimizer, ``learning.NAME.bias_predicted`` is that of the point of rest, and
     ``learning.NAME.bias_error`` the distance between the two models. `step_size`, or an optimizer's own, is alpha at
-    the end of the run.
+    the end of the run; what rests by `local_steps` is not predicted where they are None, each report having its own.
     """
     if not isinstance(problem, Solved):
         return {}
@@ -103,7 +103,8 @@ def biases(
         figures[f"learning.{name}.bias"] = float(np.linalg.norm(average - problem.optimum))
         figures[f"learning.{name}.last_bias"] = float(np.linalg.norm(last - problem.optimum))
         if (limit := _long_run(name, optimizer, pi)) is not None:
-            steps = local_steps if limit.local_steps is None else limit.local_steps
+            if (steps := local_steps if limit.local_steps is None else limit.local_steps) is None:
+                continue
             alpha = (own_step_sizes or {}).get(name, step_size)
             with reraise_as_learning_error("problem, rest", problem.rest):
                 rest = problem.rest(limit.weights, limit.scales, local_steps=steps, step_size=alpha)

@@ -53,9 +53,9 @@ def replay(
 
     `rounds` has the columns ``round`` and ``closed_s``; `participations` has ``round``, ``client``, ``position`` and
     ``outcome``. Those with the outcome ``reported`` train, in the order of ``position``; a round without any leaves
-    every model as it is. They take `local_steps` steps, K >= 1 or K_i of shape (N,), of length `step_size` > 0, which
-    may be a schedule: it is called with the number of rounds that are over. Each step is along the gradient over
-    `batch_size` samples, of the stream `draws` (by default that of seed 0), or along the full local gradient.
+    every model as it is. They take `local_steps` steps, K >= 1 or K_i of shape (N,), or those of a column ``steps``, of
+    length `step_size` > 0, which may be a schedule: it is called with the number of rounds over. Each step is along the
+    gradient over `batch_size` samples, of the stream `draws` (by default that of seed 0), or the full local gradient.
 
     `buffer` is how many reports a step of a buffered server takes, whose log also has the columns ``staleness`` and
     ``ended_s``. A report counts for the version ``round + staleness``, in the order of the ends; its client's work
@@ -299,7 +299,7 @@ class _Replay:
                 run.step_alone(Cohort(number, reports.clients))
             return []
         staleness, alpha = self.log.staleness(step, reports), self.log.step_sizes(step, reports, work.step_size)
-        steps = work.steps_of(reports.clients)
+        steps = work.steps_of(reports.clients) if reports.steps is None else reports.steps
         for run in self.going:
             schedule = self.step_sizes.get(run.name)
             lengths = alpha if schedule is None else self.log.step_sizes(step, reports, schedule)
@@ -362,7 +362,9 @@ def _train(training: Sequence[tuple[Trajectory, Ints | None]], work: LocalWork) 
         drawn = np.concatenate(batches, axis=1) if batches else None
         altered = [(run.altered, len(run.cohort.clients)) for run in runs if run.altered is not None]
         try:
-            deltas = work.updates(clients, models, step_sizes, drawn, merge_altered(altered) if altered else None)
+            merged, steps = merge_altered(altered) if altered else None, np.concatenate([r.cohort.steps for r in runs])
+            alike_steps = work.own_steps is None and (steps == work.steps).all()
+            deltas = work.updates(clients, models, step_sizes, drawn, merged, None if alike_steps else steps)
         except BaseException as error:
             raise learning_error_from(_running(runs), error, _asked(runs, work)) from error
         for run, rows in zip(runs, places, strict=True):

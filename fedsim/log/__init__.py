@@ -44,6 +44,12 @@ BUFFERED = pl.Schema(
     }
 )
 """Of the participations in the log of a buffered server."""
+STEPS = pl.Schema(
+    {
+        "steps": pl.Int32  # local steps of its training; only in logs of a server that takes partial reports
+    }
+)
+"""A further column of participations, where the server takes partial reports."""
 CLIENTS = pl.Schema(
     {
         "client": pl.Int32,  # index of the client, 0 to N - 1

@@ -18,7 +18,7 @@ from fedsim.common.errors import RunError
 from fedsim.common.files import ROWS, write_table
 from fedsim.common.instants import each_to_seconds
 from fedsim.common.outcomes import CODES, COUNTED_OUTCOMES, SESSION_OUTCOMES
-from fedsim.log import BUFFERED, GAUGE_COUNTS, GAUGES, PARTICIPATIONS, ROUNDS, with_staleness
+from fedsim.log import BUFFERED, GAUGE_COUNTS, GAUGES, PARTICIPATIONS, ROUNDS, STEPS, with_staleness
 from fedsim.log.columns import Arrays, Columns, part_of, with_prefix
 from fedsim.scenario.stop import Counts
 
@@ -28,7 +28,7 @@ _NAMES = pl.Series([None, *SESSION_OUTCOMES], dtype=PARTICIPATIONS["outcome"])
 _TALLIED = {CODES[outcome]: outcome for outcome in COUNTED_OUTCOMES}
 _NOBODY = dict.fromkeys(("selected", *COUNTED_OUTCOMES), 0)
 _SETTLE = ROWS  # participations that are passed on together; or a quarter as many rounds, where there are fewer
-_OF_PARTICIPATIONS = ("round", "client", "position", "ended_s", "outcome", "staleness")
+_OF_PARTICIPATIONS = ("round", "client", "position", "ended_s", "outcome", "staleness", "steps")
 
 
 class LogSink(Protocol):
@@ -81,7 +81,7 @@ class TemporaryParticipations:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._waiting = [pl.DataFrame(schema=BUFFERED).select(_OF_PARTICIPATIONS)]
+        self._waiting = [pl.DataFrame(schema=BUFFERED).select(_OF_PARTICIPATIONS[:-1])]
         self._files: list[Path] = []
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
@@ -94,9 +94,10 @@ class TemporaryParticipations:
 
     def add(self, participations: pl.DataFrame) -> None:
         """Take the next rows; a `RunError` if a file cannot be written."""
-        self._waiting.append(with_staleness(participations).select(_OF_PARTICIPATIONS))
+        columns = [name for name in _OF_PARTICIPATIONS if name in participations.columns or name == "staleness"]
+        self._waiting.append(with_staleness(participations).select(columns))
         if sum(map(len, self._waiting)) > self._most:
-            waiting = pl.concat(self._waiting)
+            waiting = pl.concat(self._waiting, how="diagonal")
             whole = len(waiting) // self._most * self._most
             for first in range(0, whole, self._most):
                 self._write(waiting.slice(first, self._most))
@@ -104,7 +105,7 @@ class TemporaryParticipations:
 
     def participations(self) -> pl.DataFrame | pl.LazyFrame:
         """Return all rows, which can be read until the block is left."""
-        waiting = pl.concat(self._waiting)
+        waiting = pl.concat(self._waiting, how="diagonal")
         if not self._files:
             return waiting
         if len(waiting):
@@ -133,11 +134,17 @@ class Recorder:
     The gauges count apart the pairs `counted` of a group and a time zone. The sink takes the rows whose rounds are
     closed and whose sessions have ended; participations in whole row groups, until `settle` passes on the rest.
     `staleness` is that of every session, which the log leaves out; None with a buffered server, whose reports have
-    their own.
+    their own. With `steps` participations have local steps of their own.
     """
 
     def __init__(
-        self, clients: int, counted: Sequence[tuple[str, str]], sink: LogSink, staleness: int | None = 0
+        self,
+        clients: int,
+        counted: Sequence[tuple[str, str]],
+        sink: LogSink,
+        staleness: int | None = 0,
+        *,
+        steps: bool = False,
     ) -> None:
         self._sink = sink
         self._counted = counted
@@ -145,10 +152,11 @@ class Recorder:
         defaults = {"selected_at": -1, "closed_at": -1, "outcome": "", "eligible": -1, **_NOBODY}
         whole = dict.fromkeys(("opened_at", "selected_at", "closed_at", "eligible", *_NOBODY), "i8")
         self._rounds = Columns(defaults, outcome="U9", **whole)
-        defaults = {"ended_at": -1, "outcome": RUNNING, "staleness": -1}
+        defaults = {"ended_at": -1, "outcome": RUNNING, "staleness": -1, "steps": 0}
         self._buffered = staleness is None
-        buffered = ("staleness",) if self._buffered else ()
-        numbers = dict.fromkeys(("round", "client", "position", "gap", *buffered), "i4")
+        self.steps = steps
+        more = ("staleness",) * self._buffered + ("steps",) * steps
+        numbers = dict.fromkeys(("round", "client", "position", "gap", *more), "i4")
         self._rows = Columns(defaults, selected_at="i8", ended_at="i8", outcome="i1", **numbers)
         self._gauges: list[tuple[int, Ints]] = []
         self._running: dict[int, int] = {}  # sessions that have not ended, by round
@@ -200,6 +208,10 @@ class Recorder:
             selected_at=instant,
             gap=np.where(last >= 0, number - last, -1),
         )
+
+    def note_steps(self, row: int, steps: Ints) -> None:
+        """Note the local steps of sessions (n,) that begin, the first in this row."""
+        self._rows.put(range(row, row + len(steps)), "steps", steps)
 
     def end(self, number: int, rows: range | Ints, instants: Ints, outcomes: NDArray[np.int8]) -> None:
         """Complete rows of one round: when their sessions ended, and the codes of how."""
@@ -349,11 +361,13 @@ def _participations_table(rows: Arrays) -> pl.DataFrame:
     columns: dict[str, Any] = {name: rows[name] for name in ("round", "client", "position")}
     columns |= {f"{name}_s": each_to_seconds(rows[f"{name}_at"]) for name in ("selected", "ended")}
     columns |= {"outcome": _NAMES.gather(rows["outcome"]), "gap": _some(rows["gap"], rows["gap"] >= 0)}
-    if "staleness" not in rows:
-        return pl.DataFrame(columns, schema=PARTICIPATIONS)
-    # Everyone downloads the newest model.
-    columns |= {"version": rows["round"], "staleness": _some(rows["staleness"], rows["staleness"] >= 0)}
-    return pl.DataFrame(columns, schema=BUFFERED)
+    schema = BUFFERED if "staleness" in rows else PARTICIPATIONS
+    if "staleness" in rows:  # everyone downloads the newest model
+        columns |= {"version": rows["round"], "staleness": _some(rows["staleness"], rows["staleness"] >= 0)}
+    if "steps" in rows:
+        columns["steps"] = rows["steps"]
+        schema = pl.Schema({**schema, **STEPS})
+    return pl.DataFrame(columns, schema=schema)
 
 
 def _some(values: Ints | Floats, valid: Bools) -> pl.Series:

@@ -33,6 +33,7 @@ class Counted:
     spent_s: float  # seconds that devices spent in sessions
     wasted_s: float  # in those whose report was not taken
     staleness: Ints  # reports by how many versions they were late, up to the latest
+    steps: int  # local steps of the reports that were taken; 0 where the log does not tell them
     reported: Ints  # reports that were taken of each client
     pull: Floats  # w_i of each client of the run, as of `fedsim.measure.contributions.Pulls`
     firsts_s: Floats  # when each client that took part did so first, in ascending order
@@ -57,6 +58,7 @@ class _Rows:
     outcome: NDArray[np.uint8]
     gap: NDArray[np.int32]
     staleness: NDArray[np.int32]
+    steps: NDArray[np.int32]
 
     def at(self, places: Ints, first: int) -> "_Rows":
         """Return the rows at some places, with clients that count from `first`."""
@@ -72,6 +74,7 @@ class _Part:
         self._outcomes = np.zeros(len(SESSION_OUTCOMES) + 1, dtype=np.int64)
         self._spent_s, self._wasted_s = [0.0], [0.0]
         self._staleness: Ints = np.zeros(1, dtype=np.int64)
+        self._steps = 0
         self._firsts = [np.empty(0)]
         self._gaps: tuple[int, int, int, int] | None = None
 
@@ -84,6 +87,7 @@ class _Part:
         more = np.bincount(rows.staleness[rows.staleness >= 0], minlength=len(self._staleness))
         more[: len(self._staleness)] += self._staleness
         self._staleness = more
+        self._steps += int(rows.steps[rows.outcome == _TAKEN].sum(dtype=np.int64))
         self._firsts.append(rows.selected_s[rows.gap < 0])
         if len(gaps := rows.gap[rows.gap >= 0]):
             count, total, least, most = self._gaps or (0, 0, sys.maxsize, 0)
@@ -99,6 +103,7 @@ class _Part:
             math.fsum(self._spent_s),
             math.fsum(self._wasted_s),
             self._staleness,
+            self._steps,
             reported,
             pull,
             np.sort(np.concatenate(self._firsts)),
@@ -188,6 +193,7 @@ def _rows_of(part: pl.DataFrame) -> _Rows:
         outcome=outcome.to_physical().fill_null(_UNKNOWN).to_numpy(),
         gap=gap,
         staleness=staleness,
+        steps=part.get_column("steps", default=nothing).to_numpy(),
     )
 
 

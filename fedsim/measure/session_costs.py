@@ -11,7 +11,7 @@ from fedsim.common.instants import each_to_ms
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.population import Population
-from fedsim.population.sessions import session_phases, upload_bits
+from fedsim.population.sessions import session_phases, upload_bits, whole_steps
 from fedsim.scenario import Scenario
 from fedsim.scenario.devices import DEVICE_CLASSES
 from fedsim.scenario.work import Work
@@ -23,6 +23,7 @@ class Taken:
     def __init__(self, scenario: Scenario, population: Population, replicate: int) -> None:
         works = [group.session if isinstance(group.session, Work) else None for group in scenario.population]
         self.phases = session_phases(scenario, population, stream(scenario.own_seed, replicate, Purpose.SESSION))
+        self._steps = whole_steps(scenario, population) if scenario.server.partial else None
         self.uplink, self._prices = scenario.server.uplink, scenario.prices  # bits a second that the server can receive
         # Whether sessions are keyed by the instant of their selection, and not by the round.
         self._by_instant, self._group = not scenario.server.selects_once, population.group
@@ -58,6 +59,8 @@ class Taken:
         client = client[work]
         wasted: Bools = (part["outcome"] != "reported").to_numpy()[work]
         lengths, group = self.phases(client, keys), self._group[client]
+        if self._steps is not None:
+            lengths[1] *= part["steps"].to_numpy()[work] / self._steps[client]
         if self.uplink is not None:
             cut = part["outcome"].is_in(_CUT).to_numpy()[work]
             sent = _together(self.uplink, lengths, keys, self._update[group], spent, cut)

@@ -136,6 +136,28 @@ def steps_by_deadline(scenario: Scenario, population: Population) -> Ints | None
     return np.asarray(np.clip(np.floor(fitting * (1 + 1e-12)), 1, source.most), dtype=np.int64)
 
 
+def whole_steps(scenario: Scenario, population: Population) -> Ints | None:
+    """Return K_i (N,), the local steps of whole sessions; None without learning, or where the data decide."""
+    if scenario.learning is None:
+        return None
+    if isinstance(source := scenario.learning.local_steps, int):
+        return np.full(len(population), source)
+    return steps_by_deadline(scenario, population) if population.local_steps is None else population.local_steps
+
+
+def cut_short(phases: Floats, whole: Ints, room: Floats) -> Ints:
+    """Return how many of `whole` local steps (n,) can be done and sent in so many seconds (n,) at speed 1.
+
+    All, where not even one can. The training of `phases`, (3, n), becomes that of these steps.
+    """
+    down, train, up = phases
+    fitting = np.divide(whole * (room - down - up), train, out=whole.astype(np.float64), where=train > 0)
+    steps = np.minimum(np.floor(fitting * (1 + 1e-12)), whole)
+    steps = np.where(steps < 1, whole, steps).astype(np.int64)
+    phases[1] = train * (steps / whole)
+    return steps
+
+
 def _trained_shares(scenario: Scenario, population: Population) -> Floats | None:
     """Return the share (N,) of a whole training for which the deadline leaves time; None where all is trained."""
     steps = steps_by_deadline(scenario, population)

@@ -28,8 +28,9 @@ from fedsim.selection import LAWS, needs_feedback
 _KEYS = {
     "fixed": """Scenario schema_version seed start engine population server starts job learning privacy stop
         Group name devices weight time_zone left_out, SharedJob server learning privacy weight groups starts stop
-        SyncServer mode cohort over_select pause shortage, Poisson kind, CyclicPoisson kind groups, AlwaysAvailable kind
-        BufferedServer concurrency buffer max_staleness deadline check_ins patience, Start path model
+        SyncServer mode cohort over_select pause shortage partial, Poisson kind, CyclicPoisson kind groups
+        AlwaysAvailable kind
+        BufferedServer concurrency buffer max_staleness deadline partial check_ins patience, Start path model
         Learning problem local_steps step_size batch_size start held_out, AdaptiveClip quantile rate share
         FedAvgOptimizer kind name local_step_size server update_clip
         FedProxOptimizer kind name local_step_size server update_clip mu

@@ -95,7 +95,7 @@ def lay_beside(
 ) -> list[Figure]:
     """Lay the days of a log in [since, until), seconds from its base, beside five runs of a scenario over them."""
     begin = log.base + timedelta(seconds=since)
-    there: dict[str, Any] = {"start": format_instant(begin), "learning": None, "privacy": None}
+    there: dict[str, Any] = {"start": format_instant(begin), "learning": scenario.untrained, "privacy": None}
     there |= {"stop": {"duration": format_duration(until - since)}, "records.gauges": None}
     scenario = scenario.with_values(there)
     simulated = [_figures(simulate(scenario, replicate=replicate)) for replicate in range(RUNS)]

@@ -12,7 +12,7 @@ from fedsim.common.keyed import Purpose, stream
 from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.measure.metrics import of_jobs
 from fedsim.population.feasibility import shortage
-from fedsim.population.sessions import session_phases
+from fedsim.population.sessions import cut_short, session_phases, whole_steps
 from fedsim.run.check import LENGTH, SEEDS, Check, Grade
 from fedsim.run.federation import PreparedFederation
 from fedsim.scenario import Scenario
@@ -86,6 +86,8 @@ def of_deadline(federation: PreparedFederation) -> Iterator[Check]:
     deadline, some = to_ms(scenario.server.deadline), sample(population.group, _SAMPLED).clients
     some = np.arange(len(population)) if some is None else some
     phases = session_phases(scenario, population, stream(scenario.own_seed, 0, Purpose.SESSION))(some, 0)
+    if scenario.server.partial and (steps := whole_steps(scenario, population)) is not None:
+        cut_short(phases, steps[some], scenario.server.deadline * population.speed[some])
     lengths = whole_lengths(phases, population.speed[some])
     late, median = float((lengths > deadline).mean()), float(np.median(lengths)) / 1000
     if late >= 0.5:

@@ -155,7 +155,7 @@ def participation_of(scenario: Scenario) -> Scenario:
     """Return a scenario without everything on which participation does not depend."""
     changes: dict[str, Any] = {"sweep": None, "decide": None, "expect": [], "drift": None}
     if scenario.learning is not None:
-        changes |= {"learning": None} | ({} if scenario.privacy is None else {"privacy.training": "none"})
+        changes |= {"learning": scenario.untrained} | ({} if scenario.privacy is None else {"privacy.training": "none"})
     return scenario.with_values(changes)
 
 

@@ -32,7 +32,8 @@ def together(scenario: Scenario, runs: Mapping[str, Run], replicate: int, progre
     of_jobs = [each.facts.with_columns(key=pl.format("job.{}.{}", pl.lit(job), "key")) for job, each in runs.items()]
     for place, job in enumerate(scenario.jobs if scenario.alone else ()):
         progress(f"simulating {job} alone", place / len(runs))
-        view = scenario.of_job(job, alone=True).model_copy(update={"learning": None})
+        view = scenario.of_job(job, alone=True)
+        view = view.with_values({"learning": view.untrained})
         world = preflight(view, replicate)
         log = simulate_log(view, world.population, replicate, devices=world.devices)
         alone = evaluate(world, log)

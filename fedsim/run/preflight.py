@@ -181,6 +181,17 @@ def _check_private_training(scenario: Scenario) -> list[Mistake]:
     if scenario.learning.loss_parts and scenario.privacy is not None and scenario.privacy.adaptive_clip is not None:
         message = "an adaptive clip follows the updates of cohorts, so that the parts of a loss are not known"
         return [scenario.mistake(("learning", "loss_parts"), message)]
+    by_data = [
+        scenario.mistake(
+            ("learning", "optimizers", index, "counts"),
+            "steps go by how many samples a client has (local_steps: epochs), and would scale the updates of others, "
+            "which no noise hides: take counts: pulls, or other local_steps",
+        )
+        for index, choice in enumerate(scenario.learning.optimizers)
+        if isinstance(scenario.learning.local_steps, ByEpochs) and choice.options.get("counts") == "steps"
+    ]
+    if by_data:
+        return by_data
     why = "noise on their sum would promise nothing; privacy.training"
     return _other_optimizers(scenario, scenario.learning, can_be_private, why)
 
@@ -260,7 +271,8 @@ def _check_frequencies(scenario: Scenario, population: Population) -> Iterator[M
 def _check_learning(scenario: Scenario, *, live: bool) -> list[Mistake]:
     learning = scenario.learning
     if learning is None:
-        return []
+        unknown = "partial reports are local steps, and without learning there are none: add learning, or leave it out"
+        return _mistakes(scenario, (("server", "partial"), scenario.server.partial, unknown))
     from fedsim.learning import PROBLEMS, check_optimizer
 
     checked: list[tuple[KeyPath, Findings]] = [
@@ -290,9 +302,13 @@ def _check_fit(scenario: Scenario, learning: Learning) -> list[Mistake]:
     epochs, timed = (isinstance(learning.local_steps, each) for each in (ByEpochs, ByDeadline))
     silent = f"{kind!r} does not tell losses of single clients: it has no method by_client"
     alike = "its clients must all take as many local steps: give learning.local_steps as a number"
+    alike += " and no server.partial" * scenario.server.partial
     whole = scenario.privacy is None or scenario.privacy.training == "none"
     unclipped = "nothing is clipped: give the scenario a mapping privacy, with training: clip or training: noise"
     buffered = "what clients send on average is known of synchronous rounds alone, and this server is buffered"
+    partial = "how many steps a client sends on average is not known where the server takes partial reports"
+    by_data = "how many steps fit is not known where the data decide on them (epochs): give learning.local_steps as a "
+    by_data += "number, a law, a list or a column"
     unknown = decide is not None and decide.metric.endswith(".above_optimum") and not parts
     key = "minimize" if decide is None or decide.minimize is not None else "maximize"
     without = "no run has it without learning.loss_parts: say loss_parts: true, or choose by learning.NAME.loss"
@@ -305,7 +321,7 @@ def _check_fit(scenario: Scenario, learning: Learning) -> list[Mistake]:
         *(
             (("learning", "optimizers", index), getattr(OPTIMIZERS.find(choice.kind), "equal_steps", False), alike)
             for index, choice in enumerate(learning.optimizers)
-            if not isinstance(learning.local_steps, int)
+            if scenario.server.partial or not isinstance(learning.local_steps, int)
         ),
         (("learning", "batch_size"), learning.batch_size is not None and not has_samples(problem), samples),
         (("learning", "held_out"), learning.held_out is not None and not hasattr(problem, "by_client"), silent),
@@ -314,6 +330,8 @@ def _check_fit(scenario: Scenario, learning: Learning) -> list[Mistake]:
         (("learning", "loss_parts"), parts and not solved, unsolved),
         (("learning", "target_above_optimum"), learning.target_above_optimum is not None and not solved, unsolved),
         (("learning", "loss_parts"), parts and not scenario.server.selects_once, buffered),
+        (("learning", "loss_parts"), parts and scenario.server.partial, partial),
+        (("server", "partial"), scenario.server.partial and epochs, by_data),
         (("decide", key), unknown, without),
     )
     why = "its loss has no such parts; learning.loss_parts"

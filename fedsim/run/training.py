@@ -44,7 +44,7 @@ from fedsim.log.recorder import TemporaryParticipations
 from fedsim.measure.frequencies import AvailableTime
 from fedsim.measure.metrics import metric_part
 from fedsim.population import Population
-from fedsim.population.sessions import steps_by_deadline
+from fedsim.population.sessions import whole_steps
 from fedsim.privacy.bounds import enforced_bounds
 from fedsim.privacy.guarantee import guarantee, mechanism_of
 from fedsim.run.federation import PreparedFederation
@@ -150,8 +150,8 @@ class Training:
             sent = {name: metrics[key] for name in optimizers if (key := f"learning.{name}.sent_mb") in metrics}
             metrics |= to_target(trained[0].table, self._spent, target, sent, cohorts)
         last = max(0, len(cohorts) - 1)
-        how: dict[str, Any] = {"local_steps": work.each_takes, "step_size": work.step_size(last)}
-        how |= {"own_step_sizes": {name: length(last) for name, length in lengths.items()}}
+        how: dict[str, Any] = {"own_step_sizes": {name: length(last) for name, length in lengths.items()}}
+        how |= {"local_steps": None if scenario.server.partial else work.each_takes, "step_size": work.step_size(last)}
         metrics |= biases(problem, optimizers, ends, frequency if pi is None else pi, **how)
         if learning.target_above_optimum is not None and isinstance(problem, Solvable):
             optimum = _solved(problem)
@@ -264,7 +264,7 @@ def _work(
         taken = np.ceil(source.epochs * each / (learning.batch_size or each)).astype(np.int64)
         steps = np.clip(taken, 1, MOST_STEPS)
     else:
-        drawn = steps_by_deadline(scenario, population) if population.local_steps is None else population.local_steps
+        drawn = whole_steps(scenario, population)
         assert drawn is not None, "all other sources are drawn with the population"
         steps = drawn
     return LocalWork.checked(problem, steps, learning.step_size, learning.batch_size)

@@ -25,6 +25,7 @@ from fedsim.scenario.privacy import Privacy
 from fedsim.scenario.records import Records
 from fedsim.scenario.server import COIN_LAWS, MOST_CLIENTS, Server, SyncServer
 from fedsim.scenario.shocks import Shock
+from fedsim.scenario.sources import ByDeadline
 from fedsim.scenario.stop import Stop
 from fedsim.scenario.studies import Theory
 from fedsim.scenario.sweep import Choose, Decide, Drift, ExpectationItem, Sweep
@@ -198,6 +199,16 @@ class Scenario(Written):
             "failed": (gated, "server.secure_aggregation, by which rounds fail"),
         }
         return {outcome: cause for outcome, (may, cause) in outcomes.items() if may}
+
+    @property
+    def untrained(self) -> dict[str, Any] | None:
+        """What `learning` becomes where nothing is to be trained: None, or the local steps on which sessions depend."""
+        partial = self.server.partial or any(path.rpartition(".")[2] == "partial" for path in self.choose)
+        if self.learning is None or not (partial or isinstance(self.learning.local_steps, ByDeadline)):
+            return None
+        problem = {"kind": "quadratic", "dimension": 1}
+        steps = self.as_written["learning"].get("local_steps", self.learning.local_steps)
+        return {"problem": problem, "optimizers": ["fedavg"], "step_size": 0.1, "local_steps": steps}
 
     @property
     def sync_server(self) -> SyncServer:

@@ -73,7 +73,7 @@ class CheckIns(SparseModel):
 class SyncServer(SparseModel):
     """Rounds, one after the other."""
 
-    unwritten = frozenset({"secure_aggregation", "check_ins", "uplink"})
+    unwritten = frozenset({"secure_aggregation", "check_ins", "uplink", "partial"})
 
     elsewhere: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("concurrency", "buffer", "max_staleness"), "is for mode: buffered; this server runs rounds of one cohort each"
@@ -107,6 +107,9 @@ class SyncServer(SparseModel):
     """A gate that a round has to pass before its reports are taken; none, where it is not given."""
     deadline: PositiveDuration | None = None
     """Longest time from selection to close; sessions that are not over by then are late."""
+    partial: bool = False
+    """Sessions that the deadline, or their device's leave, would cut report as many local steps as can be done and sent
+    by then, as if devices foresaw it. A session with no time for a single step ends without a report."""
     pause: Duration = Field(default="0s", validate_default=True)
     """From the close of a round until the next one opens."""
     selection: Selection = Field(default="midzuno", validate_default=True)
@@ -161,6 +164,11 @@ class SyncServer(SparseModel):
             raise ValueError("selection by groups takes whole groups, whose devices do not check in together")
         if self.selection.kind == "groups" and self.shortage == "proceed":
             raise ValueError("selection by groups takes a whole group or none: shortage must be wait or skip")
+        if self.partial and self.uplink is not None:
+            raise ValueError(
+                "partial reports are those that can be sent in time, which is not known where uploads slow each other: "
+                "leave out partial or uplink"
+            )
         if self.minimum_reports > self.cohort:
             raise ValueError(
                 f"minimum_reports is {self.minimum_reports:,}, and a round closes at {self.cohort:,} reports (cohort), "
@@ -177,7 +185,7 @@ class SyncServer(SparseModel):
 class BufferedServer(SparseModel):
     """No rounds: a new model version after every `buffer` reports, and a replacement for every session that ends."""
 
-    unwritten = frozenset({"check_ins"})
+    unwritten = frozenset({"check_ins", "partial"})
 
     elsewhere: ClassVar[Mapping[str, str]] = {
         "cohort": "is for mode: sync; a buffered server has no rounds: `concurrency` says how many sessions may run at "
@@ -213,6 +221,9 @@ class BufferedServer(SparseModel):
     """Versions by which a report may be late; those that are later are discarded. Any, where it is not given."""
     deadline: PositiveDuration | None = None
     """Longest time of a session; a longer one is late, and its place is free."""
+    partial: bool = False
+    """Sessions that the deadline, or their device's leave, would cut report as many local steps as can be done and sent
+    by then, as if devices foresaw it. A session with no time for a single step ends without a report."""
     selection: Selection = Field(default="midzuno", validate_default=True)
     """The law of one selection, of as many clients as there are free places."""
     check_ins: CheckIns | None = None

@@ -175,7 +175,8 @@ class ServerRun:
             message = "the law goes by what came of earlier rounds, which nothing tells here"
             raise ScenarioError([scenario.mistake(("server", "selection"), message)])
         devices = simulation.devices or strata(scenario, population)
-        recorder = Recorder(len(population), devices.names, sink, scenario.server.staleness)
+        server = scenario.server
+        recorder = Recorder(len(population), devices.names, sink, server.staleness, steps=server.partial)
         engine = ArrayWorld if engine_of(scenario) == "vectorized" else ProcessWorld
         shared = shared or sharing(clock, scenario, replicate)
         world: Federation = engine(scenario, population, devices, clock, recorder, replicate, shared)

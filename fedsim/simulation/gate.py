@@ -47,6 +47,8 @@ class Closed:
     _began: Ints = field(repr=False)
     _ended: Ints = field(repr=False)
     _codes: NDArray[np.int8] = field(repr=False)
+    steps: Ints | None = field(default=None, repr=False)
+    """(n,) local steps of each, where the server takes partial reports."""
     answers: list[Floats] | None = field(default=None, repr=False)
     """`ANSWERS` of the `reporters`, (b,) each; None before there are any."""
     over: bool = field(default=False, repr=False)
@@ -199,7 +201,8 @@ class Gate:
         times_s = to_seconds(recorder.opened_at(number)), to_seconds(instant)
         clients, versions = clients.astype(np.int64), versions.astype(np.int64)
         oldest = number + 1 if rounds else recorder.oldest
+        steps = recorder.sessions(rows, "steps")[0].astype(np.int64) if recorder.steps else None
         self.closed.append(
-            Closed(number, outcome, *times_s, selected, clients, versions, oldest, until, began, ended, codes)
+            Closed(number, outcome, *times_s, selected, clients, versions, oldest, until, began, ended, codes, steps)
         )
         planned.clear()

@@ -15,7 +15,7 @@ from fedsim.common.keyed import Purpose, stream
 from fedsim.log.columns import Arrays, part_of, with_prefix
 from fedsim.log.recorder import Recorder
 from fedsim.population import Population
-from fedsim.population.sessions import session_failures, session_phases, upload_bits
+from fedsim.population.sessions import cut_short, session_failures, session_phases, upload_bits, whole_steps
 from fedsim.scenario import Scenario
 from fedsim.simulation.arrays.precomputed import PrecomputedAvailability
 from fedsim.simulation.check_ins import connections_of
@@ -47,6 +47,7 @@ class World:
         self.connections = connections_of(scenario, self.devices, self.replicate)
         draws = stream(scenario.own_seed, self.replicate, Purpose.SESSION)
         self._phases, self._bits = session_phases(scenario, self.population, draws), upload_bits(scenario)
+        self._steps = whole_steps(scenario, self.population) if scenario.server.partial else None
         self._failing = session_failures(scenario, self.population, draws)
         self._cooldowns = Cooldowns(scenario.server, self.population)
         self._deadline = to_ms(scenario.server.deadline or math.inf)
@@ -71,19 +72,19 @@ class World:
         """Note which clients are in a session, and until when."""
         self.shared.took(clients, ends)
 
-    def limits(self, cohort: Ints, number: int, until: int = FOREVER) -> Limits:
+    def limits(self, cohort: Ints, number: int, row: int, until: int = FOREVER) -> Limits:
         """Return what may end sessions that begin now, as far as it is known, and comes before `until`.
 
-        `number` is that of the round, or `session_key`.
+        `number` is that of the round, or `session_key`; `row` is the recorder's of the first.
         """
-        reports = self._reports(cohort, number)
+        reports = self._reports(cohort, number, row)
         self.planned(cohort, reports)
         return Limits(reports, self.device_ends(cohort, reports, until), self._failing(cohort, number, self.clock.now))
 
-    def given_up(self, cohort: Ints, key: int) -> Endings:
+    def given_up(self, cohort: Ints, key: int, row: int) -> Endings:
         """Begin sessions of a buffered server, which gives them up `deadline` later, and return how they end."""
         until = self.clock.now + self._deadline
-        endings = self.limits(cohort, key, until).endings(until, "late")
+        endings = self.limits(cohort, key, row, until).endings(until, "late")
         self.take(cohort, endings.at)
         return endings
 
@@ -91,13 +92,18 @@ class World:
         """Return when devices leave during sessions that end at `ends`, before `until`; processes tell it then."""
         return FOREVER
 
-    def _reports(self, cohort: Ints, number: int) -> Ints:
+    def _reports(self, cohort: Ints, number: int, row: int) -> Ints:
         """Return the instants (n,) at which sessions that begin now report if nothing cuts them.
 
         Devices that become unavailable leave the rest of the server's uplink to the others, and late uploads have no
-        part in those of the next rounds.
+        part in those of the next rounds. Where partial reports are taken, sessions that would be cut train less.
         """
         now, phases, uplink = self.clock.now, self._phases(cohort, number), self.scenario.server.uplink
+        speed = self.population.speed[cohort]
+        if self._steps is not None:
+            leaves = self.availability.ends(cohort, now, now + whole_lengths(phases, speed) + 1)
+            room = np.minimum(leaves - 1 - now, self._deadline)
+            self.recorder.note_steps(row, cut_short(phases, self._steps[cohort], room / 1000 * speed))
         if uplink is not None:
             from fedsim.population.uplink import shared  # only where needed: it compiles
 
@@ -106,7 +112,7 @@ class World:
             until = now + each_to_ms(phases[0] + phases[1] + at_most) + 1
             gone = np.minimum(self.availability.ends(cohort, now, until), self._failing(cohort, number, now))
             phases[2], _ = shared(phases, bits, (gone - now) / 1000, uplink)
-        return now + np.maximum(whole_lengths(phases, self.population.speed[cohort]), self.shared.shortest)
+        return now + np.maximum(whole_lengths(phases, speed), self.shared.shortest)
 
     def turn(self, since: int, wanted: int) -> Generator[simpy.Event, None, None]:
         """Wait until it is this server's turn to select in this instant; it has wanted devices `since` an instant."""

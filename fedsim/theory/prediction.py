@@ -244,6 +244,8 @@ def session_kinds(scenario: Scenario, population: Population) -> tuple[Ints, lis
     """
     if scenario.server.uplink is not None:
         raise ChainError("the uploads of a round slow each other (server.uplink)")
+    if scenario.server.partial and scenario.losses.keys() & {"late", "dropped"}:
+        raise ChainError("sessions that would be cut train less and report that (server.partial)")
     if steps_by_deadline(scenario, population) is not None:
         raise ChainError("each device trains as long as the deadline leaves it time (learning.local_steps)")
     if population.train_s is None:

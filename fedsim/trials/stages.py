@@ -90,7 +90,7 @@ def by_facts(scenario: Scenario, settings: int) -> Stage:
         ends = {"rounds": stop.most_rounds, "of_days": stop.most_s / DAY_S}
         short = {"days": days, **{key: limit for key, limit in ends.items() if limit < math.inf}}
     assert scenario.decide is not None
-    values: dict[str, Any] = {"learning": None, "decide": choosing_by(scenario.decide)}
+    values: dict[str, Any] = {"learning": scenario.untrained, "decide": choosing_by(scenario.decide)}
     values["choose"] = {path: each for path, each in stage.scenario.choose.items() if not is_trained(path)}
     values |= {"privacy.training": "none", "privacy.adaptive_clip": None} if private else {}
     values |= {"stop.duration": format_duration(days * DAY_S)} if short else {}

@@ -64,6 +64,7 @@ class Maker:
                 **draw.choice([{"every": "30m"}, {"every": "1h"}, {"wanted": 3}]),
                 "window": draw.choice(["1m", "20m"]),
             },
+            "HabitDrift": lambda: {"over": "2d", draw.choice(["night_chance", "outing_chance"]): 0.4},
             "RollOutClientTime": lambda: {"kind": "roll_out", "times": ["0s", "5m", "1h"], "shares": [0.2, 0.5, 1.0]},
             "DeviceShares": lambda: {"kind": "shares", "shares": {"kirin-970": 1.0, "jetson-nano": 0.5}},
         }
@@ -83,6 +84,8 @@ class Maker:
         if self.draw.random() < 0.9 and all(group.get("left_out") for group in made["population"]):
             made["population"][0].pop("left_out")
         if self.draw.random() < 0.9 and {"loss_proportional", "oort"} & set(re.findall(r"\w+", str(made))):
+            made.setdefault("learning", self.of_definition("Learning"))
+        if self.draw.random() < 0.9 and "'partial': True" in str(made):
             made.setdefault("learning", self.of_definition("Learning"))
         if self.draw.random() < 0.9 and "training" in (made.get("privacy") or {}):
             made.setdefault("learning", self.of_definition("Learning"))
@@ -325,4 +328,74 @@ def write_scenario(draw: random.Random, folder: Path) -> Path:
         made["extends"] = "base.fedsim.yaml"
     path = folder / "case.fedsim.yaml"
     path.write_text(json.dumps(made, indent=draw.choice([None, 1])), encoding="utf-8")
+    return path
+
+
+OPTIMIZERS: list[Any] = [
+    *("fedavg", "fedprox", "scaffold", {"kind": "fednova"}, {"kind": "fednova", "effective": 3.0}),
+    *({"kind": "feddyn", "mu": mu} for mu in (1.0, 10.0)),
+    *(
+        {"kind": "debiased_fedavg", "counts": counts, "forgetting": forgetting}
+        for counts in ("pulls", "shares", "steps")
+        for forgetting in (None, 0.05, 0.9)
+    ),
+    {"kind": "oracle_weighted", "source": "log"},
+]
+
+
+def write_unequal_work(draw: random.Random, folder: Path) -> Path:
+    """Draw a scenario of unequal work, partial reports, habits that drift, holidays, and clients held out."""
+    pick, groups = draw.choice, list[dict[str, Any]]()
+    for number in range(draw.randint(1, 3)):
+        habits: dict[str, Any] = {"kind": "habits", "require": pick([["charging"], ["charging", "network"], ["idle"]])}
+        if draw.random() < 0.7:
+            to = {"plug_in": pick(["20:00", "01:15"]), "night_chance": pick([0.2, 1.0]), "outing_chance": 0.2}
+            habits["drift"] = {"over": pick(["1d", "36h", "10d"]), **dict(draw.sample(sorted(to.items()), 2))}
+        if draw.random() < 0.5:
+            habits["holidays"] = [{"first": "2026-01-05", "last": pick(["2026-01-05", "2026-02-01"])}]
+        plain: dict[str, Any] = {
+            "download": "5s",
+            "train": pick(["60s", {"kind": "exponential", "mean": "80s"}]),
+            "upload": "2s",
+        }
+        plain |= {"speed": pick([1.0, {"kind": "lognormal", "median": 1, "sigma": 0.7}])}
+        link = {"down": {"kind": "lognormal", "median": "2Mbps", "sigma": 1}, "up": "1Mbps"}
+        work = {"model": "2MB", "samples": 900, "device": "snapdragon-410", "link": link}
+        away = pick([habits, habits, "always", {"kind": "renewal", "on": "5m", "off": "200s"}])
+        group: dict[str, Any] = {"name": f"g{number}", "devices": draw.randint(4, 12), "separation": draw.randint(0, 2)}
+        groups.append(group | {"availability": away, "session": pick([plain, plain, work])})
+    devices = sum(group["devices"] for group in groups)
+    limits: dict[str, Any] = {"deadline": pick(["20s", "70s", "3m"]), "partial": draw.random() < 0.6}
+    limits |= {"cooldown_from": pick(["selected", "reported"])}
+    server: dict[str, Any] = {"cohort": 3, "over_select": pick([1.0, 1.4]), "shortage": pick(["wait", "proceed"])}
+    server |= {"pause": pick(["0s", "20m"]), "minimum_reports": pick([0, 2])}
+    if draw.random() < 0.3:
+        server = {"mode": "buffered", "concurrency": 3, "buffer": pick([1, 2, 4]), "max_staleness": pick([None, 2])}
+    pl.DataFrame({"k": [draw.randint(1, 9) for _ in range(devices)]}).write_csv(folder / "steps.csv")
+    steps: Any = pick(
+        [
+            *(4, [draw.randint(1, 9) for _ in range(devices)], {"kind": "column", "file": "steps.csv", "column": "k"}),
+            *({"kind": "uniform", "low": 1, "high": 9}, {"kind": "deadline", "most": 12}),
+            *([] if limits["partial"] else [{"kind": "epochs", "epochs": 1.5}]),
+        ]
+    )
+    methods = [each if isinstance(each, dict) else {"kind": each} for each in draw.sample(OPTIMIZERS, 4)]
+    learning = {
+        "problem": {"kind": "sampled_quadratic", "samples": 8, "dimension": 3},
+        "optimizers": [each | {"name": f"m{place}"} for place, each in enumerate(methods)],
+        "local_steps": steps,
+        "step_size": 0.05,
+        "batch_size": pick([2, 5]),
+        "evaluate_every": 3,
+        "held_out": pick([None, 5]),
+        "reference": pick(["none", "uniform"]),
+    }
+    made = {
+        "schema_version": 1,
+        "seed": draw.randint(0, 99),
+        "start": pick(["2026-01-05T00:00:00Z", "2026-01-09T20:30:00Z"]),
+    }
+    made |= {"stop": {"rounds": draw.randint(1, 20), "duration": "3d"}, "population": groups}
+    path = folder / "case.fedsim.yaml"
+    path.write_text(json.dumps(made | {"server": server | limits, "learning": learning}), encoding="utf-8")
     return path

@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import polars as pl
@@ -26,7 +26,7 @@ from fedsim.log import journal
 from fedsim.log.recorder import Recorder
 from tests.command import Done, fedsim, limited
 from tests.faults.server import measure_here
-from tests.fuzz.scenarios import write_scenario
+from tests.fuzz.scenarios import write_scenario, write_unequal_work
 
 FIRST, CASES = (
     int(os.environ.get(f"FEDSIM_SCENARIOS_{name}", or_else)) for name, or_else in (("FROM", 0), ("CASES", 100))
@@ -160,14 +160,14 @@ def seen_in(file: Path, out: Path, errors: list[str]) -> Iterator[str]:
         yield from re.findall(r'"(?:[a-z_]+|kind": "[a-z_]+)"(?=:|[,}])', path.read_text(encoding="utf-8"))
 
 
-def compare_engines(cases: int, place: Path) -> Counter[str]:
+def compare_engines(cases: int, place: Path, write: Callable[..., Path] = write_scenario) -> Counter[str]:
     """Run so many valid scenarios with both engines, and one of them interrupted; return how many meet what."""
     met, wrong, number = Counter[str](), list[str](), FIRST
     while met["valid"] < cases:
         draw, folder = random.Random(number), place / "case"
         (out := folder / "out").mkdir(parents=True)
         try:
-            file = write_scenario(draw, folder)
+            file = write(draw, folder)
             run = run_file(file, out / "process", "process")
             if run[0] != 2:
                 other, engine = run_file(file, out / "vectorized", "vectorized"), draw.choice(["process", "vectorized"])
@@ -195,6 +195,21 @@ def log_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("log_alone")
 def test_both_engines_write_the_same_bytes(tmp_path: Path) -> None:
     compare_engines(5, tmp_path)
+
+
+@pytest.mark.usefixtures("log_alone")
+def test_both_engines_do_unequal_work_alike(tmp_path: Path) -> None:
+    compare_engines(5, tmp_path, write_unequal_work)
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(0)
+@pytest.mark.usefixtures("log_alone")
+def test_both_engines_do_unequal_work_alike_many_times(tmp_path: Path) -> None:
+    """Those with partial reports are among them, and sessions of each end but for those of other gates."""
+    met = compare_engines(CASES, tmp_path, write_unequal_work)
+    wanted = {f"session {each}" for each in SESSION_OUTCOMES}
+    assert CASES < 300 or wanted | {'"partial"'} <= met.keys()
 
 
 @pytest.mark.campaign

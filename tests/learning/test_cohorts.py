@@ -93,7 +93,7 @@ def by_hand(numbers: list[int], rows: list[Row], buffer: int | None) -> list[lis
 
 def as_lists(reports: Reports, buffer: int | None) -> list[tuple[int, int, int]]:
     """Return client, row of the version, and repeats; zeros for the two in synchronous rounds."""
-    clients, begun, repeats = reports
+    clients, begun, repeats, _ = reports
     if buffer is None:
         assert begun is repeats is None
         begun = repeats = np.zeros_like(clients)

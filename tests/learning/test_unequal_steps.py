@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from fedsim.common.keyed import Purpose, Stream, stream
@@ -102,6 +103,11 @@ def test_equal_numbers_of_steps_are_one_number() -> None:
         np.testing.assert_allclose(one[name].last, each[name].last, rtol=1e-13, atol=1e-13)
 
 
+def test_without_any_report_it_rests_with_plain_steps() -> None:
+    limit = build_optimizer("debiased_fedavg", {"counts": "steps"}, local_steps=np.array([1, 4])).long_run(np.zeros(2))  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(limit.scales, [1.0, 1.0])
+
+
 def rests(seed: int, cycles: int = 30) -> dict[str, tuple[float, float, float]]:
     """Return how far from the optimum each method rests, by the formula, and measured, and how far these are apart.
 
@@ -151,6 +157,30 @@ def test_where_each_method_rests() -> None:
     assert models["pulls"][0] > 5 * models["steps"][0]
     for name, (foreseen, measured, apart) in models.items():
         assert apart < 0.1 * max(foreseen, models["fedavg"][0]), (name, foreseen, measured)
+
+
+def test_counting_steps_rests_near_the_optimum_under_partial_reports() -> None:
+    """Clients report drawn numbers of steps, some of them few and often: FedAvg rests where E[K/|S|; i in S] pulls."""
+    draws, clients, alpha = np.random.default_rng(5), 12, 0.005
+    problem = Quadratic(clients=clients, seed=5, dimension=2, spread=2.0)
+    most, weights = draws.integers(1, 13, clients), 0.3 + draws.exponential(1.0, clients)
+    order, sizes = np.argsort(draws.exponential(1.0, (100, clients)) / weights), draws.integers(1, 5, 100)
+    cohorts = [each[:size].tolist() for each, size in zip(order, sizes, strict=True)] * 20
+    rounds, participations = tables(cohorts)
+    first = participations["client"].to_numpy()[: sizes.sum()]  # of a cycle
+    steps = np.resize(1 + (draws.random(len(first)) * most[first]).astype(np.int64), len(participations))
+    log = Cohorts.read(rounds, participations.with_columns(steps=pl.Series(steps)), clients)
+    made = {name: build_optimizer(*METHODS[name]) for name in ("fedavg", "pulls", "steps", "feddyn")}
+    work = LocalWork.checked(problem, most, alpha)
+    ends = replay_together([Course(log, made, stream(0, 0, Purpose.OPTIMIZER))], work, evaluate_every=10**9)[0].ends
+    pulled = np.zeros(clients)
+    size = np.repeat([len(each) for each in cohorts], [len(each) for each in cohorts])
+    np.add.at(pulled, participations["client"].to_numpy(), steps / size)
+    away = {name: float(np.linalg.norm(end.average - problem.optimum)) for name, end in ends.items()}
+    rest = (pulled[:, None] * problem.centres).sum(axis=0) / pulled.sum()
+    foreseen = float(np.linalg.norm(rest - problem.optimum))
+    assert float(np.linalg.norm(ends["fedavg"].average - rest)) < 0.1 * foreseen
+    assert away["steps"] < 0.1 * foreseen < away["pulls"]
 
 
 @pytest.mark.campaign

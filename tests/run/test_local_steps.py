@@ -12,9 +12,11 @@ from fedsim.common.errors import ScenarioError
 from fedsim.common.keyed import Purpose, stream
 from fedsim.population import build_population
 from fedsim.population.sessions import session_phases, steps_by_deadline
+from fedsim.run.chain import participation_of
 from fedsim.run.preflight import preflight
 from fedsim.run.training import _work
 from fedsim.theory.prediction import theory_or_why_not
+from fedsim.trials.stages import by_facts
 
 GROUPS = [
     {"name": "fast", "devices": 3, "session": {"download": "10s", "train": "60s", "upload": "20s", "speed": [1, 2, 4]}},
@@ -74,9 +76,43 @@ def test_who_takes_how_many_steps() -> None:
         ({"kind": "deadline", "most": 4}, {"server": {"deadline": None}}, "the server has no deadline"),
         ({"kind": "epochs"}, {}, "give batch_size"),
         ([1, 2, 1, 1, 1], {"learning": {"optimizers": ["focus"]}}, "optimizers[0]: its clients must all take as many"),
+        (
+            {"kind": "epochs"},
+            {
+                "learning": {"batch_size": 2, "optimizers": [{"kind": "debiased_fedavg", "counts": "steps"}]},
+                "privacy": {"noise_multiplier": 1.0, "delta": 1e-6, "clip": 1.0, "training": "noise"},
+            },
+            "optimizers[0].counts: steps go by how many samples a client has",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(steps: Any, more: dict[str, Any], words: str) -> None:
     with pytest.raises(ScenarioError) as told:
         preflight(case(steps, **more))
     assert words in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("steps", "partial"), [({"kind": "deadline", "most": 9}, False), (7, True), ([1, 2, 3, 4, 9], True)]
+)
+def test_where_nothing_is_trained_sessions_are_the_same(steps: Any, partial: bool) -> None:
+    """What a decision looks at first, a mean field and a back-test leave learning out, but not its steps."""
+    scenario = case(steps, server={"partial": partial})
+    found = fedsim.simulate(scenario).participations
+    without = fedsim.simulate(scenario.with_values({"learning": scenario.untrained})).participations
+    assert found.equals(without)
+    assert participation_of(scenario).learning is not None
+    chosen = {"choose": {"server.partial": [False, True]}, "decide": {"minimize": "participation.l1_uniform"}}
+    assert by_facts(case(7, **chosen), 2).scenario.learning is not None
+    assert case(7).untrained is None
+
+
+def test_a_job_alone_has_the_sessions_that_it_has_without_the_others() -> None:
+    job = {"server": {"cohort": 2, "deadline": "60s", "partial": True}}
+    job["learning"] = {"problem": "quadratic", "optimizers": ["fedavg"], "step_size": 0.1, "local_steps": 8}
+    jobs = {"jobs": {"a": job, "b": job}, "alone": True, "seed": 2, "stop": {"rounds": 9}, "population": GROUPS}
+    scenario = Scenario.model_validate(jobs)
+    metrics = fedsim.simulate(scenario).metrics
+    alone = fedsim.simulate(scenario.of_job("a", alone=True)).metrics
+    for name in ("updates.per_day", "participation.l1_uniform"):
+        assert metrics[f"job.a.alone.{name}"] == alone[name]

@@ -130,7 +130,7 @@ class DebiasedFedAvg(MeanChange[ParticipationCounts]):
         if self.forgetting is not None:  # nu_i is noisy for ever, and its mean is not that of what it estimates
             return None
         counted = pi if self.counts != "shares" or self.shares is None else self.shares
-        if self.counts == "steps" and self.local_steps is not None:
+        if self.counts == "steps" and self.local_steps is not None and pi.any():
             counted = pi * self.local_steps / (pi @ self.local_steps)
         return LongRun(pi, self._clipped(inverse_frequency(counted)))
 

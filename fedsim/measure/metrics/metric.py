@@ -180,13 +180,13 @@ LEARNING = described("""
     learning.OPTIMIZER.loss_of_devices | | Mean loss of that model, over all devices, which may train (learning.held_out). # better: lower
     learning.OPTIMIZER.loss_of_held_out | | Mean loss of that model, over the clients held out. # better: lower
     learning.OPTIMIZER.loss_of_held_out_group_GROUP | | Mean loss of that model, over the clients held out that are as those of a group.
-    learning.OPTIMIZER.loss_gap | | That of the clients held out less that of the devices. # low: learning.OPTIMIZER.loss_gap_low; high: learning.OPTIMIZER.loss_gap_high
+    learning.OPTIMIZER.loss_gap | | Mean loss of the clients held out less that of the devices. # label: loss of OPTIMIZER for clients held out less that for devices; low: learning.OPTIMIZER.loss_gap_low; high: learning.OPTIMIZER.loss_gap_high
     learning.OPTIMIZER.loss_gap_low | | Lower end of its 95 % interval, by clients as draws from all that there might be.
     learning.OPTIMIZER.loss_gap_high | | Upper end of that interval.
     learning.OPTIMIZER.accuracy_of_devices | share | Accuracy of that model on own samples, over all devices, which may train (learning.held_out). # better: higher
     learning.OPTIMIZER.accuracy_of_held_out | share | Accuracy of that model on own samples, over the clients held out. # better: higher
     learning.OPTIMIZER.accuracy_of_held_out_group_GROUP | share | Accuracy of that model on own samples, over the clients held out that are as those of a group.
-    learning.OPTIMIZER.accuracy_gap | share | That of the clients held out less that of the devices. # low: learning.OPTIMIZER.accuracy_gap_low; high: learning.OPTIMIZER.accuracy_gap_high
+    learning.OPTIMIZER.accuracy_gap | share | Accuracy of the clients held out less that of the devices. # label: accuracy of OPTIMIZER for clients held out less that for devices; low: learning.OPTIMIZER.accuracy_gap_low; high: learning.OPTIMIZER.accuracy_gap_high
     learning.OPTIMIZER.accuracy_gap_low | share | Lower end of its 95 % interval, by clients as draws from all that there might be.
     learning.OPTIMIZER.accuracy_gap_high | share | Upper end of that interval.
     learning.OPTIMIZER.average_excess_loss | | That loss above the first optimizer's under uniform participation. # better: lower
@@ -194,7 +194,7 @@ LEARNING = described("""
     learning.OPTIMIZER.drawn_grad_norm | | Norm of the global gradient of that model.
     learning.OPTIMIZER.drawn_round | rounds | The round it was drawn from.
     learning.OPTIMIZER.bias | | Distance from the optimum, where it is known, of the mean model over the last half. # better: lower; label: distance of the mean model of OPTIMIZER from the optimum
-    learning.OPTIMIZER.last_bias | | That of the last model, which swings with who takes part at the time.
+    learning.OPTIMIZER.last_bias | | Distance from the optimum of the last model, which swings with who takes part at the time. # better: lower; label: distance of the last model of OPTIMIZER from the optimum
     learning.OPTIMIZER.bias_predicted | | Distance from the optimum of the point to which the pulls of the clients lead.
     learning.OPTIMIZER.bias_error | | Distance between that point and the mean model over the last half.
     learning.OPTIMIZER.time_to_target | s | Simulated time at which learning.target_loss was first seen to be reached. # better: lower

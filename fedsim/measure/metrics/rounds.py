@@ -78,6 +78,7 @@ class Sessions:
         sessions.device_hours | h | Time that devices spent in sessions, useful or not. # better: lower; label: device-hours
         {_OF_OUTCOMES}
         sessions.wasted_share | share | Device time in sessions whose report was not taken, of all device time in sessions. # better: lower
+        sessions.steps_mean | | Local steps of a report that was taken, on average; where the server takes partial reports. # better: higher; label: local steps of a report
     """)  # noqa: E501
     scope = "both"
 
@@ -89,6 +90,8 @@ class Sessions:
             metrics |= {f"sessions.{name}_share": number / counted.count for name, number in counted.outcomes.items()}
             if counted.spent_s > 0:
                 metrics["sessions.wasted_share"] = counted.wasted_s / counted.spent_s
+            if counted.steps:
+                metrics["sessions.steps_mean"] = counted.steps / counted.outcomes["reported"]
         return metrics
 
 

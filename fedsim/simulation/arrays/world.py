@@ -76,7 +76,7 @@ class ArrayBufferedSessions:
 
     def start(self, version: int, key: int, cohort: Ints, row: int) -> None:
         """Work out how sessions end; `key` is that of their lengths, `row` the recorder's of the first."""
-        columns = (cohort, *self._world.given_up(cohort, key))
+        columns = (cohort, *self._world.given_up(cohort, key, row))
         ends = zip(*(each.tolist() for each in columns), strict=True)
         for place, (client, end, outcome) in enumerate(ends, start=row):
             heappush(self._ends, (end, EndedSession(place, client, version, outcome)))
@@ -130,7 +130,7 @@ class ArrayWorld(World):
     def start(self, number: int, cohort: Ints, row: int, target: int) -> ArrayRound:
         """Work out how the sessions of a cohort end."""
         rows = range(row, row + len(cohort))
-        round_ = ArrayRound(self.clock, number, rows, target, self.limits(cohort, number), self._deadline)
+        round_ = ArrayRound(self.clock, number, rows, target, self.limits(cohort, number, row), self._deadline)
         ends, outcomes = round_.endings
         self.take(cohort, ends)
         if self._cooldowns.exclude and self.scenario.server.cooldown_from == "selected":

@@ -194,7 +194,7 @@ class ProcessBufferedSessions:
 
     def start(self, version: int, key: int, cohort: Ints, row: int) -> None:
         """Start sessions; `key` is that of their lengths, `row` the recorder's of the first."""
-        columns = (cohort, *self._world.given_up(cohort, key))
+        columns = (cohort, *self._world.given_up(cohort, key, row))
         for place, (client, *ending) in enumerate(zip(*(each.tolist() for each in columns), strict=True), start=row):
             self._running[client] = SessionProcess(self._clock, self._session_ended, version, client, place, *ending)
 
@@ -255,7 +255,7 @@ class ProcessWorld(World):
     def start(self, number: int, cohort: Ints, row: int, target: int) -> ProcessRound:
         """Start a process for each session of a cohort."""
         round_ = self.last_round = ProcessRound(self.clock, target, self._session_ended)
-        endings = self.limits(cohort, number).endings()
+        endings = self.limits(cohort, number, row).endings()
         self.take(cohort, endings.at)
         columns = (cohort, *endings)
         for place, (client, *ending) in enumerate(zip(*(each.tolist() for each in columns), strict=True), start=row):
