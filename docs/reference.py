@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ EXAMPLES = {
 }
 """What a text stands for, by the first example in its schema."""
 MOST_SHOWN = 1e5  # larger bounds only keep memory in check
+INNER = {"Scenario.beside"}  # only in the scenarios that a run of several jobs writes
 ROLES = {
     "optimizer": "What a server makes of the reports: `learning.optimizers`.",
     "server update": "How the model follows an optimizer's direction v_t: `server` of an optimizer.",
@@ -104,7 +106,8 @@ class Keys:
         self.models: dict[str, Schema] = whole.pop("$defs")
         self.models["Scenario"] = whole
         whole["properties"]["extends"] = EXTENDS
-        del whole["properties"]["beside"]  # only in the scenarios that a run of several jobs writes
+        for key in INNER:
+            del whole["properties"][key.partition(".")[2]]
         self.sections: dict[str, tuple[str, ...]] = {}  # by title: a model, or several kinds
         self.paths: dict[tuple[str, ...], list[str]] = {}
         waiting: list[tuple[str, tuple[str, ...]]] = [("", ("Scenario",))]
@@ -482,7 +485,7 @@ def privacy() -> str:
     by_model: dict[tuple[str, str], list[str]] = {}
     for key, kind in independence.KEYS.items():
         model, _, name = key.partition(".")
-        if kind != "rule":
+        if kind != "rule" and key not in INNER:
             by_model.setdefault((kind, model), []).append(f"`{name}`")
     rows = [(f"*{kind}*", f"`{model}`", ", ".join(names)) for (kind, model), names in by_model.items()]
     parts.append(table(("what", "of", "keys"), rows))
@@ -490,7 +493,10 @@ def privacy() -> str:
         ("With a public schedule", independence.PUBLIC_RULES),
         ("With a secret one, too", independence.SECRET_RULES),
     ):
-        refusals = [(", ".join(f"`{key}`" for key in rule.keys.split()), rule.why, rule.instead) for rule in rules]
+        refusals = [
+            (", ".join(f"`{key}`" for key in rule.keys.split() if key not in INNER), rule.why, rule.instead)
+            for rule in rules
+        ]
         parts += [f"## {title}", table(("keys", "refused where", "accepted"), refusals)]
     return "\n\n".join(parts)
 
@@ -522,7 +528,35 @@ def python() -> str:
         if name.endswith("Error")
     ]
     parts += ["## Errors", table(("error", "meaning"), errors)]
+    parts += [
+        "## For code of your own",
+        "What the other pages import.",
+        table(("import", "what it is"), [_imported(*each) for each in imported()]),
+    ]
     return "\n\n".join(parts)
+
+
+def imported() -> list[tuple[str, str]]:
+    """Return every module of the package from which a page imports, with the name that it takes, in order."""
+    pages_read = [each for each in sorted(FOLDER.parent.rglob("*.md")) if each.parent != FOLDER]
+    texts = [each.read_text(encoding="utf-8") for each in (FOLDER.parents[1] / "README.md", *pages_read)]
+    lines = [
+        line
+        for text in texts
+        for line in re.findall(r"^(?:>>> )?from (fedsim\.[\w.]+) import (.+)$", text, re.MULTILINE)
+    ]
+    return sorted({(module, name.strip()) for module, names in lines for name in names.split(",")})
+
+
+def _imported(module: str, name: str) -> tuple[str, str]:
+    optional = module in {"fedsim.flower", "fedsim.jax_privacy", "fedsim.pfl"}  # what they need may not be installed
+    if optional:
+        return f"`{module}.{name}`", f"[Other frameworks](../frameworks.md): {_OF_FRAMEWORKS[module]}."
+    each = getattr(import_module(module), name)
+    return f"`{module}.{name}`", words(inspect.getdoc(each)).partition("\n\n")[0]
+
+
+_OF_FRAMEWORKS = {"fedsim.flower": "Flower", "fedsim.jax_privacy": "JAX-Privacy", "fedsim.pfl": "pfl-research"}
 
 
 def _row(name: str, function: Any) -> tuple[str, str]:

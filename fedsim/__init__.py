@@ -35,11 +35,11 @@ if TYPE_CHECKING:
         SweepError,
     )
     from fedsim.learning.failures import LearningError
-    from fedsim.run.chain import chain
+    from fedsim.run.chain import participation_theory
     from fedsim.run.citation import citation
     from fedsim.run.live import live
     from fedsim.run.load import load
-    from fedsim.run.privacy import promises
+    from fedsim.run.privacy import privacy_guarantees
     from fedsim.run.run import Result
     from fedsim.run.simulate import simulate
     from fedsim.scenario import Scenario
@@ -58,12 +58,12 @@ __all__ = [
     "StalledError",
     "SweepError",
     "__version__",
-    "chain",
     "citation",
     "compare",
     "live",
     "load",
-    "promises",
+    "participation_theory",
+    "privacy_guarantees",
     "register",
     "simulate",
     "sweep",
@@ -73,15 +73,17 @@ _HOMES = {
     "LearningError": "fedsim.learning.failures",
     "Result": "fedsim.run.run",
     "Scenario": "fedsim.scenario",
-    "chain": "fedsim.run.chain",
     "citation": "fedsim.run.citation",
     "compare": "fedsim.trials.compare",
     "live": "fedsim.run.live",
     "load": "fedsim.run.load",
-    "promises": "fedsim.run.privacy",
+    "participation_theory": "fedsim.run.chain",
+    "privacy_guarantees": "fedsim.run.privacy",
     "simulate": "fedsim.run.simulate",
     "sweep": "fedsim.trials.sweep",
 }
+_OLD = {"chain": ("participation_theory", "Answers"), "promises": ("privacy_guarantees", "Guarantees")}
+"""What functions of 0.2 are called now, and the lists that they always returned."""
 _T = TypeVar("_T", bound=type)
 
 
@@ -113,7 +115,23 @@ def register(role: str, name: str) -> Callable[[_T], _T]:
     return decorator
 
 
+def _old(name: str) -> Callable[..., object]:
+    from fedsim.common.renamed import warn_of
+
+    new, listed = _OLD[name]
+    home = import_module(_HOMES[new])
+    warn_of(f"fedsim.{name}", f"fedsim.{new}, which gives one answer where one thing is asked", level=4)
+
+    def called(*args: object, **given: object) -> object:
+        answer = getattr(home, new)(*args, **given)
+        return answer if isinstance(answer, list) else getattr(home, listed)([answer])
+
+    return called
+
+
 def __getattr__(name: str) -> object:
+    if name in _OLD:
+        return _old(name)
     # Imported when first used: `fedsim --help` should not wait for numpy, polars and pydantic.
     if name not in __all__:
         raise AttributeError(f"module 'fedsim' has no attribute {name!r}")

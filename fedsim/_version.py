@@ -1,3 +1,3 @@
 """The version of fedsim, read by the build and by the manifest of every run."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"

@@ -1,6 +1,7 @@
 """What users import is what there is: names, signatures, and what they answer to arguments of a wrong type."""
 
 import inspect
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,7 +11,8 @@ from typing import Any
 import pytest
 
 import fedsim
-from fedsim import FedsimError, PluginError, ScenarioError
+from fedsim import FedsimError, PluginError, RunError, ScenarioError
+from fedsim.common.messages import log_warning
 from tests.conftest import LIMIT_S, Load
 
 NAMES = {
@@ -25,27 +27,27 @@ NAMES = {
     "StalledError",
     "SweepError",
     "__version__",
-    "chain",
     "citation",
     "compare",
     "live",
     "load",
-    "promises",
+    "participation_theory",
+    "privacy_guarantees",
     "register",
     "simulate",
     "sweep",
 }
 ARGUMENTS = {
-    "chain": "scenario, *, separation, method, law, target_l1, target_tv, target_ratio, precision, convergence, "
-    "mixing, availability",
+    "participation_theory": "scenario, *, separation, method, law, target_l1, target_tv, target_ratio, precision, "
+    "convergence, mixing, availability",
     "citation": "result",
     "compare": "a, b, *, confidence",
-    "live": "scenario, *, replicate, seed, told",
+    "live": "scenario, *, replicate, seed, feedback",
     "load": "directory, *, allow_plugins, allow_outside",
-    "promises": "scenario, *, separation, cohort, noise, epsilon, report",
+    "privacy_guarantees": "scenario, *, separation, cohort, noise, epsilon, report",
     "register": "role, name",
     "simulate": "scenario, *, replicate, seed, report",
-    "sweep": "scenario, directory, *, executor, workers, retries, timeout, report, tell",
+    "sweep": "scenario, directory, *, executor, workers, retries, timeout, report, on_error",
     "Scenario.load": "path, overrides, seed, *, allow_plugins, allow_outside",
     "Scenario.with_values": "self, values, places",
     "Result.save": "self, directory, provenance",
@@ -103,6 +105,78 @@ def test_unknown_name_is_an_attribute_error() -> None:
     assert not hasattr(fedsim, "simulat")
 
 
+def test_a_mapping_stands_for_a_scenario() -> None:
+    """Its mistakes are those of a file, without a place; what was given is not changed."""
+    keys: dict[str, Any] = {
+        "stop": {"rounds": 5},
+        "population": [{"devices": 9, "separation": 2}],
+        "server": {"cohort": 2},
+    }
+    before = repr(keys)
+    result = fedsim.simulate(keys)
+    assert (len(result.rounds), len(result.clients), repr(keys)) == (5, 9, before)
+    assert fedsim.participation_theory(keys).separation == 2
+    with pytest.raises(ScenarioError, match=r"server\.cohort: must be a whole number, not 'two'"):
+        fedsim.simulate(keys | {"server": {"cohort": "two"}})
+    with pytest.raises(ScenarioError, match=r"population\[0\].devices: is required"):
+        fedsim.live(keys | {"population": [{}]})
+
+
+def test_one_thing_asked_has_one_answer(small: Load) -> None:
+    private = small("privacy={epsilon: 8, delta: 1.0e-8}")
+    one, several = (
+        fedsim.participation_theory(private, separation=2),
+        fedsim.participation_theory(private, separation=[2]),
+    )
+    assert [one.l1_uniform] == [each.l1_uniform for each in several]
+    row, rows = fedsim.privacy_guarantees(private, separation=2), fedsim.privacy_guarantees(private, separation=[2])
+    assert [row.as_dict()] == [each.as_dict() for each in rows]
+    assert [each.cohort for each in fedsim.privacy_guarantees(private, cohort=[1, 2])] == [1, 2]
+    assert fedsim.privacy_guarantees(private, cohort=2).cohort == 2
+
+
+def test_a_file_that_is_not_there_is_an_os_error_too(tmp_path: Path) -> None:
+    """Of the kind that any other library raises, and of fedsim's own; what is there and is wrong is not."""
+    for call, kind in (
+        (lambda: fedsim.Scenario.load(tmp_path / "x.fedsim.yaml"), ScenarioError),
+        (lambda: fedsim.Scenario.load("paper/synthetics"), ScenarioError),
+        (lambda: fedsim.simulate(tmp_path / "x.fedsim.yaml"), ScenarioError),
+        (lambda: fedsim.load(tmp_path / "run"), RunError),
+        (lambda: fedsim.load(tmp_path), RunError),
+    ):
+        with pytest.raises(FileNotFoundError) as caught:
+            call()
+        assert isinstance(caught.value, kind)
+        assert str(caught.value)
+        assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    (tmp_path / "wrong.yaml").write_text("stop: 3", encoding="utf-8")
+    with pytest.raises(ScenarioError) as wrong:
+        fedsim.Scenario.load(tmp_path / "wrong.yaml")
+    assert not isinstance(wrong.value, OSError)
+
+
+def test_scenarios_that_come_with_fedsim_have_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert fedsim.Scenario.load("paper/synthetic", ["stop.rounds=9"]).stop.rounds == 9
+
+
+def test_what_goes_wrong_with_a_run_of_a_sweep_is_logged() -> None:
+    """By the logger of the package, which prints it as the command does, unless it is configured."""
+    code = "from fedsim.common.messages import log_warning; log_warning('100 % of \x1b[31mred')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=LIMIT_S)
+    assert (done.stdout, done.stderr) == ("", "100 % of \\x1b[31mred\n")
+    assert inspect.signature(inspect.unwrap(fedsim.sweep)).parameters["on_error"].default is log_warning
+
+
+def test_what_is_inner_stands_in_no_reference() -> None:
+    """They have no underscore, since other rooms of the package use them; nobody else should."""
+    inner = {"beside", "check_one", "mistake", "not_permitted", "own_seed"}
+    assert all(hasattr(fedsim.Scenario, name) or name in fedsim.Scenario.model_fields for name in inner)
+    pages = "".join(each.read_text(encoding="utf-8") for each in Path("docs/reference").glob("*.md"))
+    assert not [name for name in inner if f"Scenario.{name}" in pages]
+    assert all(f"`fedsim.{name}`" in PAGE for name in ("learning.replay", "availability.Place", "common.keyed.Stream"))
+
+
 def test_help_waits_for_no_library() -> None:
     code = "import sys, fedsim, fedsim.cli; dir(fedsim); print({'numpy', 'polars', 'pydantic'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=LIMIT_S)
@@ -114,15 +188,18 @@ def test_the_types_travel() -> None:
 
 
 WRONG: list[tuple[Callable[[Any], object], str]] = [
-    (lambda _: API.simulate(None), "scenario must be a Scenario or the name of a scenario file, not None"),
+    (lambda _: API.simulate(None), "scenario must be a Scenario, a mapping with the keys of one, or the name of a"),
     (lambda each: API.simulate(each, replicate="1"), "replicate must be a whole number of at least 0, not '1'"),
     (lambda each: API.simulate(each, replicate=True), "replicate must be a whole number"),
     (lambda _: API.sweep(3), "scenario must be a Scenario"),
     (lambda each: API.sweep(each, 3), "directory must be the folder to write, not 3"),
     (lambda each: API.sweep(each, executor=3), "executor must be an Executor, a Dask Client, or one of process, "),
     (lambda each: API.sweep(each, workers="two"), "workers must be a whole number of at least 1, not 'two'"),
-    (lambda _: API.chain(None), "scenario must be a Scenario"),
-    (lambda each: API.chain(each, separation="0:8"), "separation must be a whole number of at least 0, not '0:8'"),
+    (lambda _: API.participation_theory(None), "scenario must be a Scenario"),
+    (
+        lambda each: API.participation_theory(each, separation="0:8"),
+        "separation must be a whole number of at least 0, not '0:8'",
+    ),
     (lambda _: API.compare(1, 2), "what is compared must be a result, or a run or sweep directory, not 1"),
     (lambda _: API.citation(3), "result must be what simulate or load has returned, not 3"),
     (lambda _: API.load(3), "directory must be a run directory, not 3"),
@@ -149,7 +226,7 @@ def test_a_wrong_type_is_told_in_words(small: Load, call: Callable[[Any], object
     "call",
     [
         lambda each: API.simulate(each, replicate=-1),
-        lambda each: API.chain(each, separation=[0, -1]),
+        lambda each: API.participation_theory(each, separation=[0, -1]),
         lambda each: API.sweep(each, workers=0),
         lambda each: API.sweep(each, retries=-1),
         lambda _: API.Scenario.load("x.yaml", seed=-1),

@@ -52,7 +52,7 @@ def test_cool_down(tmp_path: Path) -> None:
     page = (FOLDER / "cool-down.md").read_text(encoding="utf-8")
     scenario = next(found for found in consoles.BLOCK.finditer(page) if found["name"])
     (tmp_path / scenario["name"]).write_text(scenario["text"], encoding="utf-8")
-    before, found = fedsim.chain(tmp_path / scenario["name"], separation=[smallest - 1, smallest])
+    before, found = fedsim.participation_theory(tmp_path / scenario["name"], separation=[smallest - 1, smallest])
     assert found.tv_uniform <= 0.05 < before.tv_uniform
 
 

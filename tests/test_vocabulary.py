@@ -15,9 +15,9 @@ VAGUE = {"found", "own", "told", "said", "known", "law", "laws"}
 NAMED_OUTSIDE = {
     ("traces/fit.py", "laws"),  # a key of `fedsim trace fit --json`
     ("cli/separations.py", "law"),  # the option --law of `fedsim chain`
-    ("run/chain.py", "law"),  # the argument of `fedsim.chain`
+    ("run/chain.py", "law"),  # the argument of `fedsim.participation_theory`
     ("theory/", "law"),  # the argument of functions of `fedsim.theory`
-    ("run/live.py", "told"),  # the argument of `fedsim.live`, and what it is read from
+    ("run/live.py", "told"),  # the old name of an attribute
     ("run/run.py", "known"),  # an attribute of `fedsim.Result`
     ("pages/playground.py", "law"),  # what the script of the page reads
 }

@@ -15,7 +15,7 @@ from fedsim.common.progress import on_stderr
 
 if TYPE_CHECKING:
     from fedsim.run.audit import Audited
-    from fedsim.run.privacy import PromiseCheck, Promises
+    from fedsim.run.privacy import Guarantees, PromiseCheck
     from fedsim.scenario import Scenario
 
 _COLUMNS = ("separation", "method", "L1 uniform", "TV uniform", "max/min pi")
@@ -57,7 +57,7 @@ def chain_command(
     as_json: options.AsJson = False,
 ) -> None:
     """Ask theory what participation a separation leaves, without simulating."""
-    from fedsim.run.chain import chain
+    from fedsim.run.chain import Answers, participation_theory
 
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
     if not (scenario.always_available or availability):
@@ -69,7 +69,7 @@ def chain_command(
     separations = None if separation is None else _numbers_of(separation, scenario.devices)
     if separations is not None and any(each is not None for each in (target_l1, target_tv, target_ratio)):
         raise BadParameter("a target finds the separation; give one or the other", param_hint="--separation")
-    results = chain(
+    answers = participation_theory(
         scenario,
         separation=separations,
         method=method,
@@ -82,6 +82,7 @@ def chain_command(
         mixing=mixing,
         availability=availability,
     )
+    results = answers if isinstance(answers, Answers) else [answers]
     if as_json:
         say(json.dumps({"results": [result.as_json for result in results]}, allow_nan=False))
         return
@@ -236,7 +237,7 @@ def privacy_command(
     if any(each is not None for each in (rounds, min_separation, most)):
         raise BadParameter("--rounds, --min-separation and --most go with --from-log; the scenario enforces its own")
     assert file is not None
-    from fedsim.run.privacy import promises
+    from fedsim.run.privacy import Guarantees, privacy_guarantees
 
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
     if amplified:
@@ -246,11 +247,13 @@ def privacy_command(
     if sizes is not None and not scenario.server.selects_once:
         raise BadParameter("this server is buffered; --set server.buffer=B", param_hint="--cohort")
     with on_stderr() as progress:
-        answers = promises(scenario, separation=asked, cohort=sizes, noise=noise, epsilon=epsilon, report=progress)
-    _show_promises(scenario, answers, as_json, export)
+        answers = privacy_guarantees(
+            scenario, separation=asked, cohort=sizes, noise=noise, epsilon=epsilon, report=progress
+        )
+    _show_guarantees(scenario, answers if isinstance(answers, Guarantees) else Guarantees([answers]), as_json, export)
 
 
-def _show_promises(scenario: "Scenario", promises: "Promises", as_json: bool, export: Path | None) -> None:
+def _show_guarantees(scenario: "Scenario", promises: "Guarantees", as_json: bool, export: Path | None) -> None:
     from fedsim.common.files import write_text
     from fedsim.common.json_files import as_json as json_text
     from fedsim.run.privacy import mechanism_data

@@ -16,7 +16,7 @@ import numpy as np
 
 from fedsim.common.files import cache_home
 from fedsim.common.keyed import FIRST_FACTOR, GOLDEN, SECOND_FACTOR, TWO_TO_MINUS_53
-from fedsim.common.messages import complain
+from fedsim.common.messages import log_warning
 from fedsim.common.progress import current
 from fedsim.common.working_time import leave_out
 
@@ -26,7 +26,7 @@ try:
 except ImportError:  # there is none for this platform, or for this Python
     numba = None  # type: ignore[assignment]
     if parent_process() is None:
-        complain("note: numba cannot be imported: habits, and federations of many devices, take much longer")
+        log_warning("note: numba cannot be imported: habits, and federations of many devices, take much longer")
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

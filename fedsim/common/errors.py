@@ -139,6 +139,10 @@ class ScenarioError(FedsimError):
         return type(self), (self.mistakes,)
 
 
+class MissingScenarioError(ScenarioError, FileNotFoundError):
+    """A scenario file that is not there."""
+
+
 class StalledError(FedsimError):
     """The federation can never make progress again; the message says what everyone is waiting for.
 
@@ -164,6 +168,10 @@ class PluginError(FedsimError):
 
 class RunError(FedsimError):
     """A run directory that cannot be written or read."""
+
+
+class MissingRunError(RunError, FileNotFoundError):
+    """A run directory, or a file of it, that is not there."""
 
 
 class AfterwardsError(FedsimError):

@@ -17,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from fedsim.common.arguments import check_local
-from fedsim.common.errors import RunError
+from fedsim.common.errors import MissingRunError, RunError
 from fedsim.common.memory import free_bytes
 from fedsim.common.regular_files import check_folders, check_replaceable, open_regular, regular
 
@@ -126,7 +126,7 @@ def reading(path: Path, remedy: str = "is this a run directory?") -> Iterator[No
     try:
         yield
     except FileNotFoundError:
-        raise RunError(f"{path}: no such file; {remedy}") from None
+        raise MissingRunError(f"{path}: no such file; {remedy}") from None
     except UNREADABLE as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise RunError(f"{path} cannot be read: {first}; {remedy}") from None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from fedsim.common.errors import RunError
+from fedsim.common.errors import MissingRunError, RunError
 from fedsim.common.regular_files import open_regular
 
 _LARGEST = 2**28  # bytes
@@ -50,7 +50,7 @@ def read_object(path: Path, absent: str = "") -> dict[str, Any]:
         if level:
             raise ValueError(f"it is nested more than {_DEEPEST} deep")  # noqa: TRY301
     except (FileNotFoundError, NotADirectoryError):
-        raise RunError(absent or f"{path}: no such file") from None
+        raise MissingRunError(absent or f"{path}: no such file") from None
     except (OSError, ValueError, RecursionError) as error:
         raise RunError(f"{path} cannot be read: {error}") from None
     if not isinstance(data, dict):

@@ -5,6 +5,7 @@ stderr never blocks its writer: the work goes on when nobody reads the messages.
 
 import atexit
 import io
+import logging
 import os
 import re
 import sys
@@ -96,6 +97,11 @@ def complain(text: str, *, red: bool = False) -> None:
     if red and sys.stderr.isatty() and "NO_COLOR" not in os.environ:
         shown = f"\x1b[31m{shown}\x1b[0m"
     sys.stderr.write(shown + "\n")
+
+
+def log_warning(text: str) -> None:
+    """Tell something to who calls fedsim from Python: the logger ``fedsim`` shows it on stderr, if nobody sets it."""
+    logging.getLogger("fedsim").warning("%s", printable_lines(text))
 
 
 def keep_quiet(_text: str) -> None:

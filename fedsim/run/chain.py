@@ -1,9 +1,8 @@
 """What theory says about a scenario: participation, inverse questions, fluctuation, convergence, mixing."""
 
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast, overload
 
 import numpy as np
 import polars as pl
@@ -16,7 +15,7 @@ from fedsim.common.markup import fragment
 from fedsim.population import Population, build_population
 from fedsim.run.budget import check_budget
 from fedsim.run.preflight import preflight
-from fedsim.scenario import Scenario, as_scenario
+from fedsim.scenario import GivenScenario, Scenario, as_scenario
 from fedsim.scenario.server import BufferedServer
 from fedsim.selection.laws import law_of
 from fedsim.simulation.engine import simulate_log
@@ -71,8 +70,38 @@ class Answers(list[ChainAnswer]):
         return fragment("Long-run participation, by theory", header, rows, words=2, notes=notes)
 
 
-def chain(
-    scenario: Scenario | str | os.PathLike[str],
+@overload
+def participation_theory(
+    scenario: GivenScenario,
+    *,
+    separation: Iterable[int],
+    method: str = ...,
+    law: str | None = ...,
+    target_l1: float | None = ...,
+    target_tv: float | None = ...,
+    target_ratio: float | None = ...,
+    precision: float | None = ...,
+    convergence: int | None = ...,
+    mixing: bool = ...,
+    availability: bool = ...,
+) -> Answers: ...
+@overload
+def participation_theory(
+    scenario: GivenScenario,
+    *,
+    separation: int | None = None,
+    method: str = ...,
+    law: str | None = ...,
+    target_l1: float | None = ...,
+    target_tv: float | None = ...,
+    target_ratio: float | None = ...,
+    precision: float | None = ...,
+    convergence: int | None = ...,
+    mixing: bool = ...,
+    availability: bool = ...,
+) -> ChainAnswer: ...
+def participation_theory(
+    scenario: GivenScenario,
     *,
     separation: int | Iterable[int] | None = None,
     method: str = "auto",
@@ -84,17 +113,18 @@ def chain(
     convergence: int | None = None,
     mixing: bool = False,
     availability: bool = False,
-) -> Answers:
+) -> ChainAnswer | Answers:
     """Ask theory what participation separations leave, without simulating; devices are taken to be always available.
 
-    The answers, one for each separation, are a list that a notebook shows as a table.
+    The answer has the long-run share of each client, `pi`, and its distances from uniform. Of several separations it is
+    a list, with an answer for each, that a notebook shows as a table.
 
     Parameters
     ----------
     scenario
-        A scenario, or the name of its file.
+        A scenario, the name of its file, or a mapping with its keys.
     separation
-        Rounds, or several; by default the scenario's own separations.
+        Rounds between two participations of a client, or several such numbers; by default the scenario's own.
     method
         ``auto``, ``closed-form``, ``exact``, ``mean-field`` or ``monte-carlo``.
     law
@@ -121,17 +151,16 @@ def chain(
     scenario = as_scenario(scenario)
     if too_much := check_budget(scenario, training=False):
         raise ScenarioError(too_much)
-    asked: Sequence[int | None] = [None]
-    if separation is not None:
-        several = separation if isinstance(separation, Iterable) and not isinstance(separation, str) else [separation]
-        asked = [whole("separation", each) for each in several]
+    several = isinstance(separation, Iterable) and not isinstance(separation, str)
+    of: Iterable[int | None] = cast("Any", separation) if several else [cast("int | None", separation)]
+    asked = [each if each is None else whole("separation", each) for each in of]
     targets = {"target_l1": target_l1, "target_tv": target_tv, "target_ratio": target_ratio}
     given = any(value is not None for value in targets.values())
     if availability:
         asked_more = any(each is not None for each in (separation, law, precision, convergence))
         if given or asked_more or mixing or method != "auto":
             raise ChainError("with availability the shares of the scenario as it is are told, and nothing else")
-        return Answers([_coming_and_going(scenario)])
+        return _coming_and_going(scenario)
     population, server = build_population(scenario), scenario.server
     if not server.selects_once:
         if given or mixing or (precision, convergence) != (None, None):
@@ -140,7 +169,8 @@ def chain(
                 "is buffered: of that, fedsim chain tells the long-run participation"
             )
         flows = [flow_of(scenario, server, population, each, method, law) for each in asked]
-        return Answers(_answer(flow.stationary, {"buffered": _of_flow(flow, server, population)}) for flow in flows)
+        answers = Answers(_answer(flow.stationary, {"buffered": _of_flow(flow, server, population)}) for flow in flows)
+        return answers if several else answers[0]
     if given:
         results = [theory.smallest_separation(population.weight, server.wanted, law or law_of(server), **targets)]
     else:
@@ -148,7 +178,8 @@ def chain(
             results = [predicted(scenario, population, each, method, law) for each in asked]
         except CannotAnswerError as error:
             raise ChainError(f"{error}; and leave mixing out, which is exact too") if mixing else error from None
-    return Answers(_answer(each, _more(scenario.seed, each, precision, convergence, mixing)) for each in results)
+    answers = Answers(_answer(each, _more(scenario.seed, each, precision, convergence, mixing)) for each in results)
+    return answers if several else answers[0]
 
 
 def participation_of(scenario: Scenario) -> Scenario:

@@ -1,6 +1,5 @@
 """A simulation that is stepped: a round comes out once it has closed, and what came of it goes in."""
 
-import os
 from typing import Self
 
 import numpy as np
@@ -8,12 +7,13 @@ import polars as pl
 
 from fedsim.common.arguments import whole
 from fedsim.common.errors import RunError, StalledError
+from fedsim.common.renamed import once_called, warn_of
 from fedsim.log.recorder import InMemoryLog
 from fedsim.run.budget import check_log_size
 from fedsim.run.evaluate import evaluate
 from fedsim.run.preflight import preflight
 from fedsim.run.run import Run
-from fedsim.scenario import Scenario, as_scenario
+from fedsim.scenario import GivenScenario, Scenario, as_scenario
 from fedsim.selection import needs_feedback
 from fedsim.simulation import Closed, stepped
 from fedsim.simulation.engine import Simulation
@@ -29,18 +29,18 @@ class LiveFleet:
     end of the block.
     """
 
-    def __init__(self, scenario: Scenario, replicate: int, told: pl.DataFrame | None) -> None:
+    def __init__(self, scenario: Scenario, replicate: int, feedback: pl.DataFrame | None) -> None:
         self.scenario, self.replicate = scenario, replicate
         self._world = preflight(scenario, replicate, live=True)
         check_log_size(scenario)
         self._memory, self._informed = InMemoryLog(), needs_feedback(scenario.server.selection)
         population, devices = self._world.population, self._world.devices
         self._steps = stepped(self._memory, Simulation(scenario, population, replicate, devices=devices))
-        self._rounds: list[Closed] = []  # that were told of, and the last one
+        self._rounds: list[Closed] = []  # that were reported on, and the last one
         self._ended_s: float | None = None
         self._closed = False
-        if told is not None:
-            self._catch_up(told)
+        if feedback is not None:
+            self._catch_up(feedback)
 
     @property
     def clients(self) -> int:
@@ -48,8 +48,8 @@ class LiveFleet:
         return len(self._world.population)
 
     @property
-    def told(self) -> pl.DataFrame:
-        """All that was told, by round and client: ``live(scenario, told=...)`` goes on from it."""
+    def feedback(self) -> pl.DataFrame:
+        """All that was reported, by round and client: ``live(scenario, feedback=...)`` goes on from it."""
         parts = [
             pl.DataFrame([np.full(len(each.reporters), each.number), each.reporters, *each.answers], schema=_SCHEMA)
             for each in self._rounds
@@ -57,13 +57,19 @@ class LiveFleet:
         ]
         return pl.concat([pl.DataFrame(schema=_SCHEMA), *parts])
 
+    @property
+    def told(self) -> pl.DataFrame:
+        """The old name of `feedback`."""
+        warn_of("LiveFleet.told", "LiveFleet.feedback")
+        return self.feedback
+
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Closed:
-        """Return the next round; a `RunError` if the law needs to be told of the one before, or the fleet is closed."""
+        """Return the next round; a `RunError` if the law needs the report of the one before, or the fleet is closed."""
         if self._closed:
-            raise RunError("the fleet is closed: fedsim.live(scenario, told=...) goes on from what it was told")
+            raise RunError("the fleet is closed: fedsim.live(scenario, feedback=fleet.feedback) goes on")
         if self._ended_s is not None:
             raise StopIteration
         feedback, last = None, self._last
@@ -71,7 +77,7 @@ class LiveFleet:
             if last.answers is None and len(last.reporters):
                 kind = self.scenario.server.selection.kind
                 raise RunError(
-                    f"selection by {kind!r} goes by what came of round {last.number:,}, and that has not been told: "
+                    f"selection by {kind!r} goes by what came of round {last.number:,}, which has not been reported: "
                     "call its report(losses=...) first"
                 )
             feedback = last.feedback()
@@ -115,31 +121,30 @@ class LiveFleet:
     def _last(self) -> Closed | None:
         return self._rounds[-1] if self._rounds else None
 
-    def _catch_up(self, told: pl.DataFrame) -> None:
-        if missing := [name for name in _SCHEMA if name not in told.columns]:
-            raise RunError(f"told has no column {missing[0]!r}: it must be the table `told` of an earlier fleet")
-        rows = told.partition_by("round", as_dict=True)
+    def _catch_up(self, feedback: pl.DataFrame) -> None:
+        if missing := [name for name in _SCHEMA if name not in feedback.columns]:
+            raise RunError(
+                f"feedback has no column {missing[0]!r}: it must be the table `feedback` of an earlier fleet"
+            )
+        rows = feedback.partition_by("round", as_dict=True)
         last = max((number for (number,) in rows), default=-1)
         while self._last is None or self._last.number < last:
             if last < 0 or (round_ := next(self, None)) is None:
                 break
-            answers = rows.pop((round_.number,), told.clear())
+            answers = rows.pop((round_.number,), feedback.clear())
             if len(answers):
                 if answers["client"].to_list() != round_.reporters.tolist():
-                    raise RunError(f"told is of another run: other clients reported in its round {round_.number:,}")
+                    raise RunError(f"feedback is of another run: other clients reported in its round {round_.number:,}")
                 norms = None if answers["norms"].is_nan().all() else answers["norms"].to_numpy()
                 columns = {name: answers[name].to_numpy() for name in ("rms_losses", "samples")}
                 round_.report(answers["losses"].to_numpy(), norms=norms, **columns)
         if rows:
-            raise RunError(f"told is of another run: it has round {min(rows)[0]:,}, and the run has none")
+            raise RunError(f"feedback is of another run: it has round {min(rows)[0]:,}, and the run has none")
 
 
+@once_called(feedback="told")
 def live(
-    scenario: Scenario | str | os.PathLike[str],
-    *,
-    replicate: int = 0,
-    seed: int | None = None,
-    told: pl.DataFrame | None = None,
+    scenario: GivenScenario, *, replicate: int = 0, seed: int | None = None, feedback: pl.DataFrame | None = None
 ) -> LiveFleet:
     """Return a scenario as a fleet that is stepped: a round comes out, what came of it goes in.
 
@@ -148,22 +153,22 @@ def live(
     Parameters
     ----------
     scenario
-        What to run, or the name of its file.
+        What to run: a scenario, the name of its file, or a mapping with its keys.
     replicate
         Which repetition, from 0.
     seed
         In place of the scenario's own.
-    told
-        What an earlier fleet was told, its `told`: this one goes on after the last round in it.
+    feedback
+        What was reported to an earlier fleet, its `feedback`: this one goes on after the last round in it.
 
     Raises
     ------
     ScenarioError
         If the scenario cannot work.
     RunError
-        If `told` is of another run.
+        If `feedback` is of another run.
     """
     scenario, replicate = as_scenario(scenario), whole("replicate", replicate)
     if seed is not None:
         scenario = scenario.with_values({"seed": whole("seed", seed)})
-    return LiveFleet(scenario, replicate, told)
+    return LiveFleet(scenario, replicate, feedback)

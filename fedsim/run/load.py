@@ -11,7 +11,7 @@ import polars as pl
 
 from fedsim.common.arguments import path_of
 from fedsim.common.arrays import Floats
-from fedsim.common.errors import RunError, ScenarioError
+from fedsim.common.errors import MissingRunError, RunError, ScenarioError
 from fedsim.common.files import read_table, reading
 from fedsim.common.json_files import checksum, read_figures, read_object
 from fedsim.common.memory import free_bytes
@@ -113,7 +113,7 @@ def load(directory: str | os.PathLike[str], *, allow_plugins: bool = False, allo
 def _opened(folder: Path, permissions: Permissions) -> tuple[Scenario, Mapping[str, Any], dict[str, float]]:
     """Return scenario, manifest and figures of a run directory, after comparing its files with the checksums."""
     if not folder.is_dir():
-        raise RunError(f"{folder}: no such run directory")
+        raise MissingRunError(f"{folder}: no such run directory")
     path = folder / MANIFEST
     unfinished = (folder / UNFINISHED).exists() or any(folder.glob("*.parquet"))
     ended = "a run writes it last, so this one has not ended" if unfinished else "is this a run directory?"
@@ -143,7 +143,7 @@ def _opened(folder: Path, permissions: Permissions) -> tuple[Scenario, Mapping[s
     for name in sorted(names - {MANIFEST}):
         file = folder / name
         if not file.is_file():
-            raise RunError(f"{file}: no such file; the run wrote it")
+            raise MissingRunError(f"{file}: no such file; the run wrote it")
         if checksums.get(name) != _hash_of(file):
             raise RunError(f"{file} is not the file that the run wrote: its checksum in {MANIFEST} is another")
     return scenario, manifest, metrics

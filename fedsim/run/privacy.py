@@ -1,11 +1,10 @@
 """The privacy guarantee of a scenario, by separation, with theory's bias; and whether a log kept it."""
 
-import os
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import polars as pl
@@ -21,7 +20,7 @@ from fedsim.privacy.bounds import ParticipationBounds, broken_by_clients, broken
 from fedsim.privacy.guarantee import Guarantee, guarantee, mechanism_of
 from fedsim.run.preflight import preflight
 from fedsim.run.run import Run
-from fedsim.scenario import Scenario, as_scenario
+from fedsim.scenario import GivenScenario, Scenario, as_scenario
 from fedsim.scenario.privacy import Privacy
 from fedsim.theory.prediction import cap_binds, predicted
 
@@ -46,9 +45,12 @@ class Row:
         beside = {**noise, "l1_uniform": self.l1_uniform, "unit": self.guarantee.scope, "caveats": self.caveats}
         return {"separation": self.separation, **self.guarantee.as_dict(), **beside}
 
+    def _repr_html_(self) -> str:
+        return Guarantees([self])._repr_html_()
 
-class Promises(list[Row]):
-    """What several separations promise: a list that a notebook shows as a table."""
+
+class Guarantees(list[Row]):
+    """What several separations or cohorts promise: a list that a notebook shows as a table."""
 
     def to_frame(self) -> pl.DataFrame:
         """Return a row for each separation, with the columns of ``fedsim privacy --json``."""
@@ -75,27 +77,61 @@ class Promises(list[Row]):
         return fragment(title, header, rows, notes=notes)
 
 
-def promises(
-    scenario: Scenario | str | os.PathLike[str],
+@overload
+def privacy_guarantees(
+    scenario: GivenScenario,
     *,
-    separation: Iterable[int] | None = None,
-    cohort: Iterable[int] | None = None,
+    separation: int | None = None,
+    cohort: int | None = None,
+    noise: float | None = ...,
+    epsilon: float | None = ...,
+    report: Report = ...,
+) -> Row: ...
+@overload
+def privacy_guarantees(
+    scenario: GivenScenario,
+    *,
+    separation: Iterable[int],
+    cohort: int | Iterable[int] | None = None,
+    noise: float | None = ...,
+    epsilon: float | None = ...,
+    report: Report = ...,
+) -> Guarantees: ...
+@overload
+def privacy_guarantees(
+    scenario: GivenScenario,
+    *,
+    separation: int | None = None,
+    cohort: Iterable[int],
+    noise: float | None = ...,
+    epsilon: float | None = ...,
+    report: Report = ...,
+) -> Guarantees: ...
+def privacy_guarantees(
+    scenario: GivenScenario,
+    *,
+    separation: int | Iterable[int] | None = None,
+    cohort: int | Iterable[int] | None = None,
     noise: float | None = None,
     epsilon: float | None = None,
     report: Report = silent,
-) -> Promises:
+) -> Row | Guarantees:
     """Return what a scenario promises to privacy, without simulating.
+
+    Of several separations or cohorts it is a list, with a row for each, that a notebook shows as a table.
 
     Parameters
     ----------
     scenario
-        A scenario with ``privacy``, or the name of its file.
+        A scenario with ``privacy``, the name of its file, or a mapping with its keys.
     separation
-        Common separations to compare; by default the scenario's own.
+        A common separation, or several to compare; by default the scenario's own.
     cohort
-        Cohorts to compare, each with each separation; by default the scenario's own.
+        A cohort, or several to compare, each with each separation; by default the scenario's own.
     noise, epsilon
         Instead of the scenario's noise multiplier or epsilon.
+    report
+        Called with what is being done, and how much of it is done, once it takes seconds.
 
     Raises
     ------
@@ -110,9 +146,11 @@ def promises(
     privacy = _asked(scenario, noise, epsilon)
     population = preflight(scenario, live=True).population  # nothing is trained
     usual = population.separation
-    shared = [usual] if separation is None else [np.full_like(usual, whole("separation", each)) for each in separation]
-    sized = [scenario] if cohort is None else [scenario.with_values({"server.cohort": each}) for each in cohort]
-    rows, kept, began = Promises(), dict[Any, Any](), time.monotonic()
+    asked = [separation] if isinstance(separation, int) else separation
+    sizes = [cohort] if isinstance(cohort, int) else cohort
+    shared = [usual] if asked is None else [np.full_like(usual, whole("separation", each)) for each in asked]
+    sized = [scenario] if sizes is None else [scenario.with_values({"server.cohort": each}) for each in sizes]
+    rows, kept, began = Guarantees(), dict[Any, Any](), time.monotonic()
     for values in shared:
         for one in sized:
             if time.monotonic() - began > _SILENT_S:
@@ -121,7 +159,7 @@ def promises(
             if mistakes := check_feasible(one, changed):
                 raise ChainError("\n".join(mistake.message for mistake in mistakes))
             rows.append(_row(one, changed, privacy, kept))
-    return rows
+    return rows if isinstance(separation, Iterable) or isinstance(cohort, Iterable) else rows[0]
 
 
 def mechanism_data(scenario: Scenario, row: Row) -> dict[str, Any]:

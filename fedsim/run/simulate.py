@@ -1,7 +1,6 @@
 """From a scenario to its result: simulate, measure, train; in memory, or in a run directory that can be resumed."""
 
 import math
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -40,7 +39,7 @@ from fedsim.run.load import load
 from fedsim.run.measured import federation_of_log
 from fedsim.run.preflight import buildable, checked, notes_of
 from fedsim.run.run import Run, write_page, write_run
-from fedsim.scenario import Scenario, as_scenario
+from fedsim.scenario import GivenScenario, Scenario, as_scenario
 from fedsim.scenario.stop import Counts
 from fedsim.simulation import Progress, simulate_into
 from fedsim.simulation.engine import Simulation
@@ -53,18 +52,14 @@ _Tell = Callable[[str], None]
 
 
 def simulate(
-    scenario: Scenario | str | os.PathLike[str],
-    *,
-    replicate: int = 0,
-    seed: int | None = None,
-    report: Report | None = None,
+    scenario: GivenScenario, *, replicate: int = 0, seed: int | None = None, report: Report | None = None
 ) -> Run:
     """Simulate a scenario, or measure its log; compare its participation with theory, and train its optimizers.
 
     Parameters
     ----------
     scenario
-        What to run, or the name of its file.
+        What to run: a scenario, the name of its file, or a mapping with its keys.
     replicate
         Which repetition, from 0: another one has other draws, the same one the same bytes.
     seed

@@ -1,5 +1,6 @@
 """The scenario file: its format as pydantic models, its reading with positions, overrides and JSON Schema."""
 
+import copy
 import json
 import os
 import re
@@ -7,20 +8,30 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from fedsim.common.arguments import path_of, short_repr
-from fedsim.common.errors import Mistake, RunError, ScenarioError
+from fedsim.common.arguments import short_repr
+from fedsim.common.errors import RunError, ScenarioError
 from fedsim.common.files import pasteable
-from fedsim.common.hints import did_you_mean
 from fedsim.common.messages import as_yaml
 from fedsim.scenario.document import Allowance, Document, document_of_text
-from fedsim.scenario.loading import validate
+from fedsim.scenario.loading import of_paper, shipped, validate
 from fedsim.scenario.permissions import Permissions
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.schema import scenario_schema
 
-__all__ = ["Scenario", "as_scenario", "open_scenario", "read_resolved", "scenario_schema", "starter"]
+__all__ = [
+    "GivenScenario",
+    "Scenario",
+    "as_scenario",
+    "open_scenario",
+    "read_resolved",
+    "scenario_schema",
+    "shipped",
+    "starter",
+]
+GivenScenario: TypeAlias = Scenario | Mapping[str, Any] | str | os.PathLike[str]
+"""What stands for a scenario in Python: itself, a mapping with its keys, or the name of its file."""
 _DEVICES, _DAYS = 12, 7  # of the trace of a starter
 _DAY_S, _HOUR_S = 86_400, 3_600
 
@@ -34,34 +45,11 @@ def open_scenario(
     return Scenario.load(file, overrides, seed, **may)
 
 
-def shipped(file: Path) -> Path:
-    """Return the scenario of the paper that ``paper/NAME`` means and that comes with fedsim; else the file itself.
-
-    It is a `ScenarioError` if ``paper`` is no folder, and there is no scenario of that name.
-    """
-    if file.exists() or file.parent.name != "paper":
-        return file
-    name = file.name.removesuffix(".yaml").removesuffix(".fedsim")
-    papers = {path.name.removesuffix(".fedsim.yaml"): path for path in _of_paper()}
-    if name not in papers and file.parent.exists():
-        return file
-    if name not in papers:
-        hint = did_you_mean(name, papers, or_known=True)
-        raise ScenarioError([Mistake(f"{file}:1:1", (), f"no such file, and no such scenario of the paper{hint}")])
-    ours = papers[name]
-    return ours.relative_to(Path.cwd()) if ours.is_relative_to(Path.cwd()) else ours
-
-
 def as_argument(file: str) -> str:
     """Return a scenario file as it may stand in a command: ``paper/NAME`` for one that comes with fedsim."""
     path, words = Path(file), pasteable(file)
-    ours = Path(words).is_absolute() and path in _of_paper()
+    ours = Path(words).is_absolute() and path in of_paper()
     return f"paper/{path.name.removesuffix('.fedsim.yaml')}" if ours else words
-
-
-def _of_paper() -> list[Path]:
-    package = Path(__file__).parents[1]  # installed beside it, or above it in a checkout
-    return [path for folder in (package, package.parent) for path in folder.glob("scenarios/paper/*.fedsim.yaml")]
 
 
 def read_resolved(path: Path, record: Mapping[str, Any]) -> Scenario:
@@ -78,17 +66,19 @@ def read_resolved(path: Path, record: Mapping[str, Any]) -> Scenario:
         raise RunError(f"{path}: its scenario cannot be read: {error.mistakes[0]}") from None
 
 
-def as_scenario(given: Scenario | str | os.PathLike[str], *, jobs: bool = False) -> Scenario:
-    """Return the scenario that is given, or that of the file whose name is given; of several `jobs` only if they fit.
+def as_scenario(given: GivenScenario, *, jobs: bool = False) -> Scenario:
+    """Return the scenario that is given, or that of a file or of a mapping; of several `jobs` only if they fit.
 
     A `ScenarioError` has every mistake, and all that it asks for and may not do.
     """
     if isinstance(given, str | os.PathLike):
-        given = Scenario.load(shipped(path_of("scenario", given, "the name of a scenario file")))
-        return given if jobs else given.check_one()
-    if not isinstance(given, Scenario):
-        raise TypeError(f"scenario must be a Scenario or the name of a scenario file, not {short_repr(given)}")
-    if mistakes := given.not_permitted():
+        given = Scenario.load(given)
+    elif isinstance(given, Mapping):
+        given = Scenario.of_document(Document(copy.deepcopy(dict(given)), folder=Path.cwd()))
+    elif not isinstance(given, Scenario):
+        what = "a Scenario, a mapping with the keys of one, or the name of a scenario file"
+        raise TypeError(f"scenario must be {what}, not {short_repr(given)}")
+    elif mistakes := given.not_permitted():
         raise ScenarioError(mistakes)
     return given if jobs else given.check_one()
 

@@ -14,7 +14,7 @@ from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
 
-from fedsim.common.errors import KeyPath, Mistake, ScenarioError
+from fedsim.common.errors import KeyPath, MissingScenarioError, Mistake, ScenarioError
 from fedsim.common.regular_files import open_regular
 from fedsim.scenario.permissions import TRUSTED, Permissions
 
@@ -156,6 +156,8 @@ def read_document(path: Path, left: Allowance) -> tuple[Document, list[Mistake]]
     try:
         with open_regular(path) as file:
             raw = file.read(left.size + 1)
+    except FileNotFoundError as error:
+        raise MissingScenarioError(_refusal(source, f"cannot be read: {error.strerror}").mistakes) from None
     except OSError as error:
         raise _refusal(source, f"cannot be read: {error.strerror or error}") from None
     except ValueError as error:  # a name that no file can have

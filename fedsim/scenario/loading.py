@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from fedsim.common.arguments import IN_A_FILE, short_repr
-from fedsim.common.errors import KeyPath, Mistake, ScenarioError
+from fedsim.common.errors import KeyPath, MissingScenarioError, Mistake, ScenarioError
 from fedsim.common.hints import did_you_mean, few_hints
 from fedsim.scenario.component import all_in, words_of
 from fedsim.scenario.document import Allowance, Document, below_and_at, read_document
@@ -57,7 +57,7 @@ def load_document(
 
     A `ScenarioError` says if the file is not a YAML mapping, or an override leads nowhere.
     """
-    left = Allowance()
+    left, file = Allowance(), shipped(file)
     document, mistakes = read_document(file, left)
     document.permissions = permissions
     named = document.data.get("name")
@@ -68,6 +68,32 @@ def load_document(
         document.override(override)
     document.data.setdefault("name", file.name.removesuffix(".yaml").removesuffix(".fedsim"))
     return document, mistakes
+
+
+def shipped(file: Path) -> Path:
+    """Return the scenario of the paper that ``paper/NAME`` means and that comes with fedsim; else the file itself.
+
+    It is a `ScenarioError` if ``paper`` is no folder, and there is no scenario of that name.
+    """
+    if file.exists() or file.parent.name != "paper":
+        return file
+    name = file.name.removesuffix(".yaml").removesuffix(".fedsim")
+    papers = {path.name.removesuffix(".fedsim.yaml"): path for path in of_paper()}
+    if name not in papers and file.parent.exists():
+        return file
+    if name not in papers:
+        hint = did_you_mean(name, papers, or_known=True)
+        raise MissingScenarioError(
+            [Mistake(f"{file}:1:1", (), f"no such file, and no such scenario of the paper{hint}")]
+        )
+    ours = papers[name]
+    return ours.relative_to(Path.cwd()) if ours.is_relative_to(Path.cwd()) else ours
+
+
+def of_paper() -> list[Path]:
+    """Return the scenarios of the paper that come with fedsim."""
+    package = Path(__file__).parents[1]  # installed beside it, or above it in a checkout
+    return [path for folder in (package, package.parent) for path in folder.glob("scenarios/paper/*.fedsim.yaml")]
 
 
 class _Bases:

@@ -3,9 +3,9 @@
 import copy
 import hashlib
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -298,19 +298,19 @@ class Scenario(Written):
     @classmethod
     def load(
         cls,
-        path: str | Path,
+        path: str | os.PathLike[str],
         overrides: Sequence[str] = (),
         seed: int | None = None,
         *,
         allow_plugins: bool = False,
         allow_outside: bool = False,
     ) -> Self:
-        """Read and validate a scenario file, in YAML.
+        """Read and validate a scenario file, in YAML, or one that comes with fedsim, such as ``paper/synthetic``.
 
         `overrides` are ``path=value`` each, as after ``--set`` on the command line; `seed` replaces that of the file.
         `allow_plugins` lets it name problems, optimizers and modules of your own (``kind: my_module:MyClass``), which
         are imported, and `allow_outside` files outside its folder. A `ScenarioError` has every mistake as
-        ``FILE:LINE:COLUMN: error: PATH: ...``.
+        ``FILE:LINE:COLUMN: error: PATH: ...``; that of a file that is not there is a `FileNotFoundError` too.
         """
         file = path_of("path", path, "the name of a scenario file")
         listed = isinstance(overrides, Sequence) and not isinstance(overrides, str)

@@ -103,7 +103,7 @@ def rounds_needed(fluctuation: Fluctuation, precision: float = 0.05, confidence:
     return np.where(fluctuation.pi > 0.0, np.maximum(1.0, np.ceil(needed)), np.inf)
 
 
-def rounds_for_all(fluctuation: Fluctuation, precision: float = 0.1, confidence: float = 0.95) -> float:
+def rounds_for_all(fluctuation: Fluctuation, precision: float = 0.05, confidence: float = 0.95) -> float:
     """Return how many rounds it takes until the counts of all clients at once are within a relative `precision`.
 
     It is the least whole T, up to rounding, with prod_i P(abs(Z) <= precision pi_i sqrt(T) / sigma_i) >= confidence, Z

@@ -19,10 +19,12 @@ from fedsim._version import __version__
 from fedsim.common.arguments import path_of, whole
 from fedsim.common.errors import SweepError
 from fedsim.common.files import name_of_file
+from fedsim.common.messages import log_warning
 from fedsim.common.progress import Report, in_notebooks, silent
+from fedsim.common.renamed import once_called
 from fedsim.log import fingerprint
 from fedsim.run.files import Provenance
-from fedsim.scenario import Scenario, as_scenario, import_folders
+from fedsim.scenario import GivenScenario, Scenario, as_scenario, import_folders
 from fedsim.trials import store
 from fedsim.trials.contrasts import differences
 from fedsim.trials.dispatch import Dispatcher, Settled
@@ -66,8 +68,9 @@ class Swept:
         return notebook_fragment(self.directory)
 
 
+@once_called(on_error="tell")
 def sweep(
-    scenario: Scenario | str | os.PathLike[str],
+    scenario: GivenScenario,
     directory: str | os.PathLike[str] | None = None,
     *,
     executor: "str | Executor | Client" = "process",
@@ -75,7 +78,7 @@ def sweep(
     retries: int = 2,
     timeout: float | None = None,
     report: Report | None = None,
-    tell: _Tell = lambda _: None,
+    on_error: _Tell = log_warning,
 ) -> Swept:
     """Run the points of a scenario's sweep, all with the same seeds; a second call does only what is missing.
 
@@ -96,8 +99,9 @@ def sweep(
     timeout
         Seconds after which a run is given up and counts as crashed; by default 20 times what the plan estimates at most
         for its point, at least 600, and a day where nothing can be estimated.
-    report, tell
-        Called with how much is done (by default a notebook shows a bar), and with what went wrong with a run.
+    report, on_error
+        Called with how much is done (by default a notebook shows a bar), and with what went wrong with a run (by
+        default the logger ``fedsim`` warns of it).
 
     Raises
     ------
@@ -115,7 +119,7 @@ def sweep(
     folder = default_sweep_directory(scenario) if given is None else given
     again = whole("retries", retries)
     with in_notebooks() if report is None else nullcontext(report) as progress:
-        return run_sweep(plan, folder, backend, retries=again, timeout=timeout, progress=progress, tell=tell)
+        return run_sweep(plan, folder, backend, retries=again, timeout=timeout, progress=progress, tell=on_error)
 
 
 def run_sweep(

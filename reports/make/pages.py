@@ -13,7 +13,7 @@ from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined, select_autoescape
 
-from fedsim import Scenario, chain
+from fedsim import Scenario, participation_theory
 from fedsim.common.markup import escape
 from fedsim.pages.answer import NEXT, TRUST, Answer, Sentence
 from fedsim.pages.page import entry, write_answer
@@ -55,7 +55,7 @@ def rendered(name: str, kept: Kept, **more: object) -> str:
     names = {each: getattr(numbers, each) for each in dir(numbers) if not each.startswith("_")}
     names |= vars(placeholders) | vars(words)
     names |= {"tournament": tournament, "which_separation": which_separation, "which_r": which_r}
-    names |= {"chain": chain, "mixing": mixing}
+    names |= {"chain": participation_theory, "mixing": mixing}
     return environment.from_string(TEMPLATES[name]).render(names | more)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from fedsim.bridges.schedules import read_schedule
 from fedsim.common.errors import RunError
-from fedsim.run.privacy import mechanism_data, promises
+from fedsim.run.privacy import mechanism_data, privacy_guarantees
 from fedsim.run.simulate import simulate
 from tests.bridges.test_schedules import BUFFERED, SKIPPED
 from tests.conftest import Load
@@ -88,7 +88,7 @@ def test_the_export_goes_into_their_accountant(small: Load, rounds: int, separat
 
     privacy = "privacy={epsilon: 4, delta: 1.0e-5, clip: 1.5, mechanism: independent}"
     scenario = small(f"stop.rounds={rounds}", f"population.0.separation={separation}", privacy)
-    data = mechanism_data(scenario, promises(scenario)[0])
+    data = mechanism_data(scenario, privacy_guarantees(scenario))
     n, b, k = data["rounds"], data["min_separation"], data["most_participations"]
     assert (n, b, k) == (rounds, separation + 1, math.ceil(rounds / (separation + 1)))
     theirs = PLDPrivacyAccountant(

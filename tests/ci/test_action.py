@@ -92,7 +92,7 @@ def test_the_action_fails_with_annotations_and_keeps_what_there_is(scenarios: Pa
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("install", ["", "fedsim-participation==0.2.0"])
+@pytest.mark.parametrize("install", ["", "fedsim-participation==0.3.0"])
 def test_a_hostile_pull_request_runs_nothing(scenarios: Path, tmp_path: Path, install: str) -> None:
     """Whatever modules lie in the checkout, none is imported, neither by pip nor by fedsim or its workers."""
     ran = tmp_path / "ran"

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fedsim import promises
+from fedsim import privacy_guarantees
 from fedsim.common.json_files import as_json, checksum
 from fedsim.log import fingerprint
 from fedsim.privacy import ParticipationBounds, sensitivity
@@ -265,7 +265,7 @@ def test_what_does_not_depend_on_the_cohort_is_found_once(write: Write, monkeypa
         return guarantee(privacy, bounds)
 
     monkeypatch.setattr("fedsim.run.privacy.guarantee", counted)
-    rows = promises(write(CASE), separation=[0, 4], cohort=[1, 2, 3])
+    rows = privacy_guarantees(write(CASE), separation=[0, 4], cohort=[1, 2, 3])
     assert len(rows) == 6
     assert [each.min_separation for each in asked] == [1, 5]
 

@@ -64,7 +64,7 @@ def test_texts_of_a_scenario_are_escaped(small: Load, key: str) -> None:
 
 def test_answers_of_theory(small: Load) -> None:
     """The table has what the answers have, and a single answer shows itself alike."""
-    answers = fedsim.chain(small(), separation=[0, 2])
+    answers = fedsim.participation_theory(small(), separation=[0, 2])
     head, *rows = shown(answers).rows
     assert head[0] == "R"
     assert [row[:3] for row in rows] == [
@@ -72,28 +72,29 @@ def test_answers_of_theory(small: Load) -> None:
     ]
     assert shown(answers[1]).rows[1:] == rows[1:]
     own = small("population.0.separation=[0,0,0,0,0,0,1,1,1,1,1,1]")
-    field = fedsim.chain(own, method="mean-field")
+    field = fedsim.participation_theory(own, method="mean-field")
     assert shown(field).rows[1][:2] == ["per client", "mean-field"]
-    assert field[0].caveats[0] in unescape(field._repr_html_())
+    assert field.caveats[0] in unescape(field._repr_html_())
 
 
 def test_answers_are_short_in_a_line_and_whole_as_a_frame(small: Load) -> None:
-    answers = fedsim.chain(small(), separation=[0, 2])
+    answers = fedsim.participation_theory(small(), separation=[0, 2])
     assert "array" not in repr(answers)
     assert len(repr(answers[0])) < 200
     frame = answers.to_frame()
     assert frame["separation"].to_list() == [0, 2]
     assert frame["tv_uniform"].to_list() == [each.tv_uniform for each in answers]
     assert answers[1].to_frame()["pi"].to_list() == answers[1].pi.tolist()
-    assert fedsim.chain(small("population.0.separation=[0,0,0,0,0,0,1,1,1,1,1,1]")).to_frame()["separation"][0] is None
-    promised = fedsim.promises(small("privacy={epsilon: 8, delta: 1.0e-8}"), separation=[0, 2])
+    own = fedsim.participation_theory(small("population.0.separation=[0,0,0,0,0,0,1,1,1,1,1,1]"), separation=None)
+    assert type(answers)([own]).to_frame()["separation"][0] is None
+    promised = fedsim.privacy_guarantees(small("privacy={epsilon: 8, delta: 1.0e-8}"), separation=[0, 2])
     assert promised.to_frame()["epsilon"].to_list() == [row.as_dict()["epsilon"] for row in promised]
 
 
-def test_promises(small: Load) -> None:
+def test_guarantees(small: Load) -> None:
     private = small("privacy={epsilon: 8, delta: 1.0e-8}")
-    promised = fedsim.promises(private, separation=[0, 2])
+    promised = fedsim.privacy_guarantees(private, separation=[0, 2])
     rows = shown(promised).rows[1:]
     assert [(row[0], row[2], row[3]) for row in rows] == [("0", "1", "60"), ("2", "3", "20")]
     assert promised[0].caveats == [] or promised[0].caveats[0] in promised._repr_html_()
-    assert shown(fedsim.promises(private)).rows[1][0] == "2"
+    assert shown(fedsim.privacy_guarantees(private)).rows[1][0] == "2"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim import chain
+from fedsim import participation_theory
 from fedsim.common.files import write_text
 from fedsim.scenario import Scenario
 from fedsim.theory import closed_form, distances
@@ -53,7 +53,7 @@ def away(separation: int, tv: float) -> str:
 
 
 def theory(scenario: Scenario) -> str:
-    (answer,) = chain(scenario)
+    answer = participation_theory(scenario)
     assert isinstance(answer.separation, int)
     return away(answer.separation, answer.tv_uniform)
 
@@ -120,7 +120,7 @@ def test_what_it_tells_to_run_has_the_answer_that_it_gives(visit: Open, tmp_path
     write_text(tmp_path / "my.fedsim.yaml", recipe(page))
     scenario = Scenario.load(tmp_path / "my.fedsim.yaml")
     assert said(page).startswith(theory(scenario))
-    (answer,) = chain(scenario)
+    answer = participation_theory(scenario)
     ends = (float(end) * scenario.devices for end in (answer.pi.min(), answer.pi.max()))
     shares = re.search(r"takes part ([\d.]+) to ([\d.]+) times", sentence(page, 0))
     assert shares is not None

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim import Scenario, promises, simulate
+from fedsim import Scenario, privacy_guarantees, simulate
 from fedsim.common.errors import ScenarioError, dotted
 from fedsim.learning import FedAvg
 from fedsim.learning.optimizers.debiased_fedavg import OracleWeighted
@@ -188,15 +188,15 @@ def test_a_mistake_has_its_place_in_the_file(write: Any) -> None:
         "privacy: {mechanism: independent, noise_multiplier: 1, delta: 1.0e-4, amplification: sampling}\n"
     )
     with pytest.raises(ScenarioError, match=rf"{file}:1:29: error: stop\.duration: .* it takes stop\.rounds alone"):
-        promises(file)
+        privacy_guarantees(file)
 
 
 def test_a_law_by_lengths_alone_is_no_law_by_data() -> None:
     """`refl` reads how long rounds last, and nothing that clients tell of their data."""
     public = secret(**server(selection="refl"), privacy=PRIVACY)
-    assert promises(public)[0].guarantee.bounds.sampling is None
+    assert privacy_guarantees(public).guarantee.bounds.sampling is None
     with pytest.raises(ScenarioError, match=r"server\.selection: this law goes by what clients tell of their data"):
-        promises(secret(**server(selection="oort"), privacy=PRIVACY))
+        privacy_guarantees(secret(**server(selection="oort"), privacy=PRIVACY))
 
 
 # What may be written beside each other, with whether it leaves the coin alone: by hand, not by the rules.

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim import Scenario, promises, simulate
+from fedsim import Scenario, privacy_guarantees, simulate
 from fedsim.availability.population import strata
 from fedsim.common.errors import ScenarioError
 from fedsim.learning.optimizers.optimizer import Cohort
@@ -101,7 +101,7 @@ CYCLIC = {"cohort": 9, "selection": {"kind": "cyclic_poisson", "groups": 12}}
 
 
 def test_what_is_promised_and_beside_what() -> None:
-    (row,) = promises(private())
+    row = privacy_guarantees(private())
     promise = row.guarantee
     assert promise.bounds.sampling == (0.01, 1)
     assert promise.noise_multiplier == pytest.approx(noise_for_sampled(4, 1e-5, 0.01, 120), rel=1e-9)
@@ -114,15 +114,15 @@ def test_what_is_promised_and_beside_what() -> None:
     assert "holds only if the schedule stays secret" in answer["unit"]
     assert answer["amplification"]["epsilon_if_known"] > 10 * answer["epsilon"]
     assert any("only if the schedule stays secret" in each for each in answer["caveats"])
-    assert promises(private(privacy={"epsilon": 4, "delta": 1e-5}))[0].as_dict()["amplification"] is None
+    assert privacy_guarantees(private(privacy={"epsilon": 4, "delta": 1e-5})).as_dict()["amplification"] is None
 
 
 def test_cyclic_sampling_goes_with_bands_of_one_cycle() -> None:
     privacy = {"mechanism": "banded", "epsilon": 4, "delta": 1e-5, "amplification": "sampling"}
-    (row,) = promises(private(server=CYCLIC, privacy=privacy))
+    row = privacy_guarantees(private(server=CYCLIC, privacy=privacy))
     found, known = (
         row.guarantee,
-        promises(private(server=CYCLIC, privacy=privacy | {"amplification": "none"}))[0].guarantee,
+        privacy_guarantees(private(server=CYCLIC, privacy=privacy | {"amplification": "none"})).guarantee,
     )
     assert (found.bounds.min_separation, found.bounds.participations) == (12, 10)
     assert found.bounds.sampling == pytest.approx((0.12, 12))
@@ -133,7 +133,7 @@ def test_cyclic_sampling_goes_with_bands_of_one_cycle() -> None:
 
 def test_weights_and_over_selection_make_a_chance_larger() -> None:
     data = [{"name": "a", "devices": 100, "weight": 3}, {"name": "b", "devices": 300, "weight": 1}]
-    (row,) = promises(private(population=data, server={"cohort": 9, "selection": "poisson", "over_select": 2}))
+    row = privacy_guarantees(private(population=data, server={"cohort": 9, "selection": "poisson", "over_select": 2}))
     assert row.guarantee.bounds.sampling == pytest.approx((18 * 3 / 600, 1))
 
 
@@ -178,7 +178,7 @@ def test_the_audit_knows_the_schedule_and_compares_with_what_is_left() -> None:
     privacy = {"mechanism": "independent", "epsilon": 4, "delta": 1e-5, "clip": 1, "training": "noise"}
     scenario = private(privacy=privacy | {"amplification": "sampling"}, learning=LEARNING)
     (row,) = audit(scenario)
-    promised = promises(scenario)[0].guarantee
+    promised = privacy_guarantees(scenario).guarantee
     assert promised.amplified is not None
     assert row.stated == promised.amplified.epsilon_if_known
     assert 0.8 * row.stated <= row.at_least <= row.stated
@@ -255,9 +255,9 @@ def test_no_price_without_amplification_is_told_for_several_models() -> None:
     """It would be of the noise for an epsilon that does not count on sampling."""
     privacy = {"mechanism": "independent", "epsilon": 4, "delta": 1e-5, "clip": 1, "training": "noise"}
     learning = LEARNING | {"optimizers": ["fedavg", "fedprox"]}
-    (row,) = promises(private(privacy=privacy | {"amplification": "sampling"}, learning=learning))
+    row = privacy_guarantees(private(privacy=privacy | {"amplification": "sampling"}, learning=learning))
     (caveat,) = [each for each in row.caveats if "releasing all 2" in each]
     assert "releasing all 2 would cost more" in caveat
     assert "releasing all 2 would cost epsilon = " in " ".join(
-        promises(private(privacy=privacy, learning=learning))[0].caveats
+        privacy_guarantees(private(privacy=privacy, learning=learning)).caveats
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim import Scenario, promises, simulate
+from fedsim import Scenario, privacy_guarantees, simulate
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import PluginError, ScenarioError
 from fedsim.learning import FedAvg
@@ -201,7 +201,7 @@ def test_a_warm_start_has_noise_of_its_own(tmp_path: Path, monkeypatch: pytest.M
     assert abs(np.corrcoef(first, added)[0, 1]) < 4 / math.sqrt(4_000)
     assert added.std() == pytest.approx(first.std(), rel=0.1)
     assert [each.released for each in audit(warm)] == ["fedavg"]
-    (said,) = [each for each in promises(warm)[0].caveats if "learning.start" in each]
+    (said,) = [each for each in privacy_guarantees(warm).caveats if "learning.start" in each]
     assert f"both would cost epsilon = {epsilon_of(noise_for(8, 1e-6) / math.sqrt(2), 1e-6):.4g}" in said
     monkeypatch.setattr("fedsim.run.training._start", lambda *_: None)  # as it was: by the seed alone
     assert [each.released for each in audit(warm)] == ["fedavg", "the models and that at which they start"]
@@ -210,7 +210,7 @@ def test_a_warm_start_has_noise_of_its_own(tmp_path: Path, monkeypatch: pytest.M
 def test_two_settings_of_a_sweep_share_their_noise() -> None:
     swept = private(stop={"rounds": 40}, sweep={"grid": {"population.*.separation": [9, 4]}})
     assert [each.released for each in audit(swept)] == ["fedavg", "the models of two settings"]
-    assert any("it covers the model of one of 2 settings" in each for each in promises(swept)[0].caveats)
+    assert any("it covers the model of one of 2 settings" in each for each in privacy_guarantees(swept).caveats)
     seeds = private(stop={"rounds": 40}, sweep={"seeds": 2})
     assert [each.released for each in audit(seeds)] == ["fedavg"]
 

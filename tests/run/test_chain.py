@@ -39,22 +39,22 @@ def test_the_answers_are_those_of_the_command(small: Load, write: Write) -> None
         "--json",
     ]
     done = subprocess.run(command, capture_output=True, check=True, text=True, timeout=LIMIT_S)
-    answers = fedsim.chain(scenario, separation=range(3), precision=0.05)
+    answers = fedsim.participation_theory(scenario, separation=range(3), precision=0.05)
     assert json.loads(done.stdout)["results"] == [answer.as_json for answer in answers]
-    assert [answer.separation for answer in fedsim.chain(path, separation=range(3))] == [0, 1, 2]
+    assert [answer.separation for answer in fedsim.participation_theory(path, separation=range(3))] == [0, 1, 2]
 
 
 def test_the_scenarios_own_separations_are_asked_about(small: Load) -> None:
-    (own,), (common,) = fedsim.chain(small()), fedsim.chain(small(), separation=2)
+    own, common = fedsim.participation_theory(small()), fedsim.participation_theory(small(), separation=2)
     assert np.allclose(own.pi, common.pi)
     assert own.pi.sum() == pytest.approx(1)
 
 
 def test_a_target_finds_the_separation(small: Load) -> None:
-    (answer,) = fedsim.chain(small(), target_l1=0.05)
+    answer = fedsim.participation_theory(small(), target_l1=0.05)
     assert answer.l1_uniform <= 0.05
     assert isinstance(answer.separation, int)
-    (before,) = fedsim.chain(small(), separation=answer.separation - 1)
+    before = fedsim.participation_theory(small(), separation=answer.separation - 1)
     assert before.l1_uniform > 0.05
 
 
@@ -62,20 +62,20 @@ def test_a_remedy_of_what_is_too_large_is_none_for_mixing_alone(write: Write) ->
     """Another method, as was said, led to the next error: the mixing time is exact, whatever the method."""
     large = write(SMALL.replace("devices: 12", "devices: 300"))
     with pytest.raises(ChainError, match=r"use the method 'mean-field' .*; and leave mixing out, which is exact too"):
-        fedsim.chain(large, separation=2, method="exact", mixing=True)
+        fedsim.participation_theory(large, separation=2, method="exact", mixing=True)
     with pytest.raises(ChainError, match=r"common$"):
-        fedsim.chain(large, separation=2, method="exact")
+        fedsim.participation_theory(large, separation=2, method="exact")
 
 
 def test_a_question_without_an_answer_is_an_error(small: Load) -> None:
     with pytest.raises(fedsim.ChainError):
-        fedsim.chain(small(), separation=4)
+        fedsim.participation_theory(small(), separation=4)
 
 
 def test_devices_that_come_and_go_have_intervals_of_their_shares(write: Write) -> None:
     """Half of the devices are there for a quarter of the time. What is told is what the mean field says of the log."""
     path = write(COMING_AND_GOING)
-    (answer,) = fedsim.chain(path, availability=True)
+    answer = fedsim.participation_theory(path, availability=True)
     result = fedsim.simulate(path)
     shares = frequencies(result.participations, 60)
     interval = answer.as_json["interval"]
@@ -87,7 +87,7 @@ def test_devices_that_come_and_go_have_intervals_of_their_shares(write: Write) -
     top = int(answer.pi.argmax())
     assert f"largest share {answer.pi[top]:.3%}, of client {top}; 95 % interval {interval['low'][top]:.3%} to" in said
     with pytest.raises(fedsim.ChainError, match="as it is are told, and nothing else"):
-        fedsim.chain(path, availability=True, separation=1)
+        fedsim.participation_theory(path, availability=True, separation=1)
     buffered = fedsim.Scenario.load(path, ["server={mode: buffered, concurrency: 5, buffer: 2}"])
     with pytest.raises(fedsim.ChainError, match="does not know of a buffered server"):
-        fedsim.chain(buffered, availability=True)
+        fedsim.participation_theory(buffered, availability=True)

@@ -160,10 +160,10 @@ def test_what_cannot_be_is_refused() -> None:
     private = Scenario.model_validate(
         {**training().model_dump(mode="json"), "privacy": {"noise_multiplier": 1.0, "delta": 1e-6}}
     )
-    for asked in (fedsim.simulate, fedsim.promises, fedsim.live):
+    for asked in (fedsim.simulate, fedsim.privacy_guarantees, fedsim.live):
         with pytest.raises(ScenarioError, match="this law goes by what clients tell of their data"):
             asked(private)
     with pytest.raises(fedsim.ChainError, match="no theory covers the selection law 'oort'"):
-        fedsim.chain(training())
+        fedsim.participation_theory(training())
     with pytest.raises(LearningError, match=r"optimizer 'fedavg' has diverged in round .*no losses of clients to sel"):
         fedsim.simulate(training(step_size=1e3))

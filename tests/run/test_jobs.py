@@ -170,7 +170,7 @@ def test_code_in_a_job_needs_permission(file: Path) -> None:
 
 
 def test_what_is_about_one_server_asks_which(file: Path, tmp_path: Path, no_charts: None) -> None:
-    for ask in (fedsim.chain, fedsim.promises):
+    for ask in (fedsim.participation_theory, fedsim.privacy_guarantees):
         with pytest.raises(
             ScenarioError, match=r"several jobs share this fleet \(keyboard, speech\).*--set job=keyboard"
         ):

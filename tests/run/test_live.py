@@ -154,7 +154,7 @@ def test_a_fleet_goes_on_from_what_it_was_told(law: str, server: dict[str, Any])
     assert len({tuple(each) for each in everyone}) > 20
     with fedsim.live(made(law, "vectorized", **server)) as third:
         told_through(third, 25)
-    fourth = fedsim.live(made(law, **server), told=third.told)
+    fourth = fedsim.live(made(law, **server), feedback=third.feedback)
     assert told_through(fourth) == everyone[25:]
     results = [fleet.result() for fleet in (first, second, fourth)]
     assert results[0].metrics == results[1].metrics == results[2].metrics
@@ -189,7 +189,7 @@ def test_mistakes_are_told() -> None:
             first.report(losses)
     with pytest.raises(RunError, match="norms of client"):
         first.report(good, norms=[np.inf] * 4)
-    with pytest.raises(RunError, match=r"selection by 'oort' goes by what came of round 0, and that has not been told"):
+    with pytest.raises(RunError, match="by 'oort' goes by what came of round 0, which has not been reported"):
         next(fleet)
     first.report(good)
     with pytest.raises(RunError, match="round 0 has been told already"):
@@ -200,16 +200,16 @@ def test_mistakes_are_told() -> None:
     with pytest.raises(RunError, match="the run has not ended: 2 rounds of it have closed"):
         fleet.result()
     second.report([1.0] * len(second.reporters))
-    told = fleet.told
+    feedback = fleet.feedback
     fleet.close()
     with pytest.raises(RunError, match="the fleet is closed"):
         next(fleet)
-    with pytest.raises(RunError, match="told has no column 'client'"):
-        fedsim.live(made(), told=told.drop("client"))
-    with pytest.raises(RunError, match="told is of another run: other clients reported in its round 0"):
-        fedsim.live(made("refl"), told=told)
-    with pytest.raises(RunError, match="told is of another run: it has round 70, and the run has none"):
-        fedsim.live(made("uniform"), told=told.clear().vstack(told[:1].with_columns(round=pl.lit(70, pl.Int64))))
+    with pytest.raises(RunError, match="feedback has no column 'client'"):
+        fedsim.live(made(), feedback=feedback.drop("client"))
+    with pytest.raises(RunError, match="feedback is of another run: other clients reported in its round 0"):
+        fedsim.live(made("refl"), feedback=feedback)
+    with pytest.raises(RunError, match="feedback is of another run: it has round 70, and the run has none"):
+        fedsim.live(made("uniform"), feedback=feedback[:1].with_columns(round=pl.lit(70, pl.Int64)))
 
 
 def test_a_law_that_ignores_feedback_may_be_told_or_not() -> None:
@@ -219,7 +219,7 @@ def test_a_law_that_ignores_feedback_may_be_told_or_not() -> None:
     list(told)
     result = fedsim.simulate(made("uniform"))
     assert plain.result().metrics == told.result().metrics == result.metrics
-    assert len(told.told) > 100 == 100 + len(plain.told)
+    assert len(told.feedback) > 100 == 100 + len(plain.feedback)
 
 
 def test_a_run_without_feedback_is_refused() -> None:

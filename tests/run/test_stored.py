@@ -157,7 +157,7 @@ def test_nothing_of_ones_own_is_imported_unless_it_is_allowed(
         with pytest.raises(ScenarioError, match="would run code"):
             fedsim.simulate(use)
     with pytest.raises(ScenarioError, match="would run code"):
-        fedsim.chain(found.scenario)
+        fedsim.participation_theory(found.scenario)
     assert "an_own_optimizer" not in sys.modules
     same(fedsim.simulate(fedsim.load(folder, allow_plugins=True).scenario), found)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fedsim import Scenario, chain, simulate
+from fedsim import Scenario, participation_theory, simulate
 from fedsim.common.errors import ChainError, PluginError, ScenarioError
 from fedsim.common.files import write_table
 from fedsim.log.recorder import InMemoryLog
@@ -256,7 +256,7 @@ def test_theory_covers_what_a_law_declares(server: dict[str, Any]) -> None:
     population = build_population(own)
     assert isinstance(theory_or_why_not(own, population), str)
     with pytest.raises(ChainError, match="no theory covers the selection law 'its_laws:Longest'"):
-        chain(own)
+        participation_theory(own)
     theory = theory_or_why_not(covered, population)
     assert isinstance(theory, Stationary)
     np.testing.assert_array_equal(theory.pi, predicted(known, population).pi)

@@ -6,7 +6,7 @@ import pytest
 from fedsim import Scenario, simulate
 from fedsim.common.errors import ScenarioError
 from fedsim.population import build_population
-from fedsim.run.chain import chain
+from fedsim.run.chain import participation_theory
 from fedsim.run.preflight import notes_of, preflight
 from fedsim.simulation import simulate_log
 from fedsim.theory.busy import is_busy
@@ -150,12 +150,12 @@ def test_the_chain_answers_where_nobody_is_busy_for_longer(write: Write, server:
 
 def test_chain_says_what_a_method_leaves_out(write: Write) -> None:
     scenario = two(write, "cohort: 2, deadline: 1m")
-    (plain,) = chain(scenario, method="closed-form")
+    plain = participation_theory(scenario, method="closed-form")
     assert plain.pi[:20].sum() == pytest.approx(0.5)
     assert "leaves out that late sessions" in plain.caveats[0]
     (note,) = (each for each in notes_of(preflight(scenario)) if "Theory" in each)
     assert note.startswith("note: Theory holds here by the method mean-field: late sessions")
-    (busy,) = chain(scenario)
+    busy = participation_theory(scenario)
     assert (busy.method, busy.caveats[0].endswith("a mean field of that")) == ("mean-field", True)
-    (refused,) = chain(two(write, "cohort: 2, deadline: 1m, selection: cyclic"))
+    refused = participation_theory(two(write, "cohort: 2, deadline: 1m, selection: cyclic"))
     assert "theory does not hold here" in refused.caveats[0]

@@ -6,7 +6,6 @@ buffer, with the models that they had downloaded, and what a report adds to such
 """
 
 import math
-import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,7 +18,7 @@ from fedsim.bridges.flower.of_schedule import Replay
 from fedsim.bridges.schedules import Round, Schedule
 from fedsim.common.errors import RunError
 from fedsim.run.live import live
-from fedsim.scenario import Scenario
+from fedsim.scenario import GivenScenario
 from fedsim.selection import needs_feedback
 
 
@@ -37,7 +36,7 @@ class Live(Replay):
     def __init__(
         self,
         strategy: Strategy | type[Strategy],
-        scenario: Scenario | str | os.PathLike[str],
+        scenario: GivenScenario,
         *,
         loss: str = "train_loss",
         wait_s: float = 60.0,

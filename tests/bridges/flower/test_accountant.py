@@ -18,7 +18,7 @@ from fedsim.common.errors import RunError
 from fedsim.flower import DebiasedFedAvg, FedAU, InProcessGrid, ParticipationAccountant, Replay
 from fedsim.privacy.bounds import ParticipationBounds
 from fedsim.privacy.epsilon import epsilon_of
-from fedsim.run.privacy import promises
+from fedsim.run.privacy import privacy_guarantees
 from fedsim.run.simulate import simulate
 from tests.bridges.flower.federations import client_app, problem_of, trained
 from tests.conftest import Load
@@ -65,7 +65,7 @@ def test_what_one_client_can_be_in(releases: list[tuple[int, float]], separation
 def test_epsilon_is_that_of_the_ledger(small: Load, rounds: int, overrides: tuple[str, ...]) -> None:
     privacy = "privacy={epsilon: 8, delta: 1.0e-6, mechanism: independent}"
     scenario = small(f"stop.rounds={rounds}", privacy, *overrides)
-    (row,) = promises(scenario)
+    row = privacy_guarantees(scenario)
     accountant = ParticipationAccountant.of(scenario, target_delta=1e-6)
     assert accountant.bounds == row.guarantee.bounds
     assert accountant.bounds.capped == (rounds == 14)
