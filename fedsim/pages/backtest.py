@@ -16,9 +16,8 @@ _BY_CHECK_INS = "Calibrate with all days, or with `--check-ins FILE`, which tell
 def backtest_answer(name: str, setup: str, judged: Sequence[Figure]) -> Answer:
     """Return what is said of the figures of a log; `setup` is what they were compared with."""
     off = [each for each in judged if not each.within]
-    text = f"{count(len(judged) - len(off))} of {count(len(judged), 'figure')} of the log are as the scenario expects."
-    if off:
-        text = f"{text[:-1]}; not {listing_of([written(each)[0] for each in off], NAMED)}."
+    text = f"{count(len(judged) - len(off))} of {count(len(judged), 'figure')} of the log are as the scenario expects"
+    text += f"; off: {listing_of([written(each)[0] for each in off], NAMED)}." if off else "."
     state = Grade.CAUTION if off else Grade.OK
     about = (
         f"Expected is the mean of {count(RUNS)} runs of the scenario; from and to are where one more run would lie, "
