@@ -2,23 +2,29 @@
 
 from collections.abc import Sequence
 
-from fedsim.common.formatting import count, percent
+from fedsim.common.formatting import count, listing_of, percent
 from fedsim.measure.metrics import describe
 from fedsim.pages.answer import TRUST, WHAT, Answer, Check, Grade, Section, Sentence
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.tables import Table
+from fedsim.pages.trial_checks import NAMED
 from fedsim.run.backtest import RUNS, Figure
+
+_BY_CHECK_INS = "Calibrate with all days, or with `--check-ins FILE`, which tells when devices were available."
 
 
 def backtest_answer(name: str, setup: str, judged: Sequence[Figure]) -> Answer:
     """Return what is said of the figures of a log; `setup` is what they were compared with."""
     off = [each for each in judged if not each.within]
-    text = f"{count(len(judged) - len(off))} of {count(len(judged), 'figure')} of the log are as the scenario expects."
+    text = f"{count(len(judged) - len(off))} of {count(len(judged), 'figure')} of the log are as the scenario expects"
+    text += f"; off: {listing_of([written(each)[0] for each in off], NAMED)}." if off else "."
     state = Grade.CAUTION if off else Grade.OK
     about = (
-        f"Intervals are those of one more run by {count(RUNS)}, at 90 % for all figures together, and the tolerance."
+        f"Expected is the mean of {count(RUNS)} runs of the scenario; from and to are where one more run would lie, "
+        "at 90 % for all figures together, widened by the tolerance."
     )
-    rows = tuple((*written(each)[:1], each.verdict, *written(each)[1:]) for each in judged)
+    off_first = [*off, *(each for each in judged if each.within)]
+    rows = tuple((*written(each)[:1], each.verdict, *written(each)[1:]) for each in off_first)
     table = Table("The log beside the scenario", ("Figure", "Verdict", "Log", "Expected", "From", "To"), rows, words=2)
     changes = dict.fromkeys(each.because for each in off if each.because)
     return Answer(
@@ -26,8 +32,8 @@ def backtest_answer(name: str, setup: str, judged: Sequence[Figure]) -> Answer:
         name=name,
         headline=text,
         setup=setup,
-        checks=[Check("backtest", state, text)],
-        sentences=[*(Sentence(f"What is off is so because {why}.", WHAT) for why in changes), Sentence(about, TRUST)],
+        checks=[Check("backtest", state, text, remedy=_BY_CHECK_INS if off else "")],
+        sentences=[*(Sentence(f"Why figures are off: {why}.", WHAT) for why in changes), Sentence(about, TRUST)],
         sections=(Section("figures", "Log and scenario", (), [table]),),
     )
 
@@ -43,4 +49,5 @@ def written(figure: Figure) -> tuple[str, ...]:
 
 def figure_line(figure: Figure) -> str:
     """Say a figure in a line."""
-    return "{}: {} in the log, {} expected ({} to {}): {}".format(*written(figure), figure.verdict)
+    because = f", because {figure.because}" if figure.because and not figure.within else ""
+    return "{}: {} in the log, {} expected ({} to {}): {}{}".format(*written(figure), figure.verdict, because)

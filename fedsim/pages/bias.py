@@ -105,7 +105,7 @@ class Bias:
 
     @property
     def contrast(self) -> tuple[ClientShare, ClientShare] | None:
-        """The two parts of a kind that differ most, where one is significantly uneven; the higher one first.
+        """The two significantly uneven parts of a kind that differ most, the higher one first; or the only one, twice.
 
         What a person set goes before what is found in the run itself: tenths by speed and by available time.
         """
@@ -114,9 +114,13 @@ class Bias:
             if candidates and kind in {"speed", "availability"}:
                 break
             parts = self.of(kind)
-            if any(part.significant for part in parts):
-                high, low = max(parts, key=lambda each: each.times), min(parts, key=lambda each: each.times)
-                candidates.append((math.inf if not low.times else high.times / low.times, high, low))
+            if significant := [part for part in parts if part.significant]:
+                least, most = (of(part.times for part in parts) for of in (min, max))
+                ends = significant if len(parts) > 2 else parts
+                high, low = max(ends, key=lambda each: each.times), min(ends, key=lambda each: each.times)
+                if len(parts) > 2 and (high.times < 1 or low.times > 1):
+                    high = low = max(high, low, key=lambda each: abs(each.times - 1))
+                candidates.append((math.inf if not least else most / least, high, low))
         return max(candidates, key=lambda each: each[0])[1:] if candidates else None
 
 

@@ -11,6 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import polars as pl
+
 from fedsim.common.errors import FedsimError
 from fedsim.common.formatting import capitalized, count, duration, listing, number, percent
 from fedsim.measure.contributions import Contributions
@@ -31,6 +33,7 @@ from fedsim.trials.trials import Trials
 SMALL = 0.05  # a difference that a run should be able to see
 _LONG = 1_000  # times as long as it was, at which no run is proposed
 _PAID = 0.9  # of the rounds that the noise of privacy is made for, this share should come about
+_TO_TEST = "Run longer, to test participation for bias."
 _FILLED = 0.9  # of the rounds, this share should close with the reports they wanted
 
 
@@ -52,10 +55,13 @@ def ended(run: Run) -> Iterator[Check]:
 
 
 _UNKNOWN = {
-    "clients": ("Clients that never came are not known: nothing is measured that needs their number", "--clients FILE"),
-    "rounds": ("The log has no column round: nothing is measured of rounds", "--columns round=NAME"),
-    "opened": ("When rounds opened is not known: nothing is measured of their waits for clients", "--rounds FILE"),
-    "eligible": ("Which clients were eligible is not known: nothing is measured of availability", "--check-ins FILE"),
+    "clients": ("Clients that never came are not known: nothing is measured of these", "coverage", "--clients FILE"),
+    "rounds": ("The log has no column round: nothing is measured of rounds", "rounds", "--columns round=NAME"),
+    "opened": ("When rounds opened is not known: nothing is measured of their waits", "waits", "--rounds FILE"),
+    "eligible": (
+        "Which clients were eligible is not known: nothing is measured of availability",
+        *("availability", "--check-ins FILE"),
+    ),
 }
 
 
@@ -63,9 +69,9 @@ def of_log(run: Run) -> Iterator[Check]:
     """Whether a log of production tells what a run does."""
     if run.scenario.log is None:
         return
-    for lacking, (text, option) in _UNKNOWN.items():
+    for lacking, (text, wanted, option) in _UNKNOWN.items():
         if lacking in run.scenario.log.unknown:
-            yield Check("log", Grade.CAUTION, f"{text}.", remedy=f"Measure it with `{option}`.", turns=(lacking,))
+            yield Check("log", Grade.CAUTION, f"{text}.", remedy=f"Measure {wanted}: add `{option}`.", turns=(lacking,))
 
 
 def reports_taken(run: Run) -> Iterator[Check]:
@@ -76,9 +82,12 @@ def reports_taken(run: Run) -> Iterator[Check]:
     if nothing := nothing_of(run):
         remedy = "See how sessions ended, and why no report was taken."
         if not run.scenario.jobs and run.scenario.server.deadline is not None and run.known.get("sessions.late_share"):
-            remedy = "Set a longer `deadline`."
+            mean = duration(3600 * run.known["sessions.device_hours"] / run.known["sessions.count"])
+            remedy = f"Set a longer `deadline`: sessions took {mean} on average."
         elif run.known.get("rounds.shortage_share") and not run.known.get("sessions.count"):
-            remedy = "Lower `cohort`: too few clients were eligible at a time."
+            most = run.gauges.group_by("time_s").agg(pl.col("eligible").sum())["eligible"].max() or 0
+            remedy = f"Lower `cohort`, or run longer: {count(run.wanted or 0)} eligible clients were wanted at a time"
+            remedy += f", and there were {count(int(most))} at most." if len(run.gauges) else "."  # type: ignore[arg-type]
         facts = () if run.scenario.jobs else ("rounds.count", "sessions.count")
         yield bad(f"{capitalized(nothing)}.", facts=facts, remedy=remedy)
     elif not run.clients["reported"].sum():
@@ -140,7 +149,9 @@ def trained(run: Run) -> Iterator[Check]:
     if diverged := optimizer_figures(run, "diverged_round"):
         who = f"Training with {listing([f'“{name}”' for name in diverged])}"
         if len(diverged) == len(optimizers(run)) > 1:
-            who = f"All {count(len(diverged), 'training')}"
+            twins_too = [name for name in diverged if name in references(optimizers(run))]
+            own = count(len(diverged) - len(twins_too), "training")
+            who = f"All {own}{', and unbiased training,' if twins_too else ''}"
         first, last = min(diverged.values()), max(diverged.values())
         when = f"at round {count(first)}" if first == last else f"between rounds {count(first)} and {count(last)}"
         keys, by = tuple(f"learning.{name}.diverged_round" for name in diverged), _lower_step(run, next(iter(diverged)))
@@ -157,7 +168,7 @@ def trained(run: Run) -> Iterator[Check]:
             by, twin = _lower_step(run, name), twins.get(name)
             if twin is not None and twin not in worse:
                 text += f" That of “{twin}” is not: the cause is who takes part."
-                by = _EVEN if run.scenario.server.selects_once else {}
+                by = _even(run)
             elif twin is None and name not in twins.values() and bias_of(run).seen is Seen.BIAS:
                 by = {"remedy": "Train with `learning.reference: uniform` too, which shows whether bias is the cause."}
             faults.append(fault(Grade.BAD, text, facts=(f"learning.{name}.loss",), **by))
@@ -166,10 +177,20 @@ def trained(run: Run) -> Iterator[Check]:
         yield Check("trained", Grade.OK, "Training stayed finite, and no model ends worse than it began.")
 
 
-_EVEN: Mapping[str, Any] = {
-    "remedy": "Sweep the separation, which evens participation out, or train with `debiased_fedavg`.",
-    "turns": ("separation", "optimizers"),
-}
+def _even(run: Run) -> Mapping[str, Any]:
+    """Return what evens participation out, or makes up for it, where that was not tried; nothing without rounds."""
+    scenario, manifest, r = run.scenario, run.manifest, run.clients["separation"]
+    if not scenario.server.selects_once:
+        return {}
+    tried = scenario.learning is not None and any("debiased" in each.kind for each in scenario.learning.optimizers)
+    remedy = (
+        f"Sweep the separation, which evens participation out{'' if tried else ', or train with `debiased_fedavg`'}."
+    )
+    most, least, command = len(run.clients) // max(1, run.wanted or 1) - 1, int(r.max() or 0), ""  # type: ignore[arg-type]
+    if r.n_unique() == 1 and scenario.sweep is None and least < most:
+        further = sorted({least, min(2 * least + 2, most), min(4 * least + 4, most)})
+        command = command_of(manifest, "sweep", {"sweep.grid": f"{{population.*.separation: {further}}}"})
+    return {"remedy": remedy, "command": command, "turns": ("separation", "optimizers")}
 
 
 def _lower_step(run: Run, name: str) -> Mapping[str, Any]:
@@ -200,7 +221,7 @@ def settled(run: Run) -> Iterator[Check]:
     yield from (each for each in settled_losses(Trials.of_run(run)) if not slow or each.state is not Grade.OK)
     if slow:
         text = f"The loss of {listing(slow)} compared with that of “{other}” changes too slowly to be tested."
-        command = longer_by(run.manifest, run.scenario.stop, 10, verb="run")
+        command = "" if run.scenario.privacy else longer_by(run.manifest, run.scenario.stop, 10, verb="run")
         yield Check("settled", Grade.CAUTION, text, remedy=LONGER, command=command)
 
 
@@ -212,10 +233,10 @@ def enough(run: Run) -> Iterator[Check]:
     longer = partial(longer_by, run.manifest, run.scenario.stop, verb="run")
     if bias.seen is Seen.UNTESTED:
         text = f"Bias cannot be tested: {bias.why}."
-        yield caution(text, facts=("bias",), remedy=LONGER, command=longer(10))
+        yield caution(text, facts=("bias",), remedy=_TO_TEST, command=longer(10))
     elif bias.seen is Seen.ONCE:
         text = "Nobody took part twice, so that a bias between clients cannot be seen."
-        yield caution(text, remedy=LONGER, command=longer(10))
+        yield caution(text, remedy=_TO_TEST, command=longer(10))
     elif bias.seen is Seen.NONE and not bias.more_even and bias.visible is not None:
         seen = max([bias.visible, *(part.visible for part in bias.parts if part.tested)])
         times = math.ceil((seen / SMALL) ** 2)
@@ -281,8 +302,7 @@ def even(run: Run) -> Iterator[Check]:
     bias = bias_of(run)
     if bias.seen is Seen.BIAS:
         who = "Clients take part" if bias.whole else "Some parts of the clients take part"
-        by = _EVEN if run.scenario.server.selects_once else {}
-        yield Check("even", Grade.CAUTION, f"{who} significantly unevenly.", **by)
+        yield Check("even", Grade.CAUTION, f"{who} significantly unevenly.", **(_even(run) if bias.whole else {}))
     elif bias.seen in {Seen.NONE, Seen.EVEN}:
         yield Check("even", Grade.OK, f"No bias found{bias.could_see}.", facts=("bias", "shares"))
 

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from fedsim.common.printable import visible
-from fedsim.pages.answer import Answer, Check, Grade, Section, Sentence
+from fedsim.pages.answer import TRUST, Answer, Check, Grade, Section, Sentence
 from fedsim.pages.charts import Absent, Chart
 from fedsim.pages.render import picture
 from fedsim.pages.tables import Table
@@ -96,7 +96,8 @@ def _first_screen(answer: Answer) -> dict[str, object]:
     by_question, first = dict[str, list[Sentence]](), answer.first_picture
     shown_once = {fact for tile in answer.tiles for fact in tile.facts}
     shown_once |= {fact for section in answer.sections for table in section.tables if table for fact in table.facts}
-    for each in (*answer.sentences, *answer.remedies):
+    reasons = [Sentence(each.text, TRUST) for each in answer.alarms if each.text != answer.headline]
+    for each in (*answer.sentences, *reasons, *answer.remedies):
         if not each.facts or each.command or not shown_once.issuperset(each.facts):
             by_question.setdefault(each.about, []).append(each)
     shown = None if first is None else (first, picture(first))

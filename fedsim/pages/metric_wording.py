@@ -54,7 +54,7 @@ class MetricWording:
         """Write a mean, and half of its interval where there is one."""
         if not np.isfinite(half) or half <= 1e-9 * abs(value):
             return self.write(value)
-        return f"{self.write(value)} ± {self.apart(half)}{self.unit}"
+        return f"{self.write(value).removesuffix(self.unit)} ± {self.apart(half)}{self.unit}"
 
     @property
     def from_uniform(self) -> str:

@@ -24,7 +24,7 @@ from fedsim.pages.bias import NOBODY, Bias, bias_of
 from fedsim.pages.charts import OWN, RUN_CHARTS, Chart, run_charts
 from fedsim.pages.checks import checks_of
 from fedsim.pages.expectations import verdict
-from fedsim.pages.methods import optimizer_figures
+from fedsim.pages.methods import optimizer_figures, optimizers, references
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.own_charts import own_charts
 from fedsim.pages.provenance import run_provenance
@@ -116,6 +116,8 @@ def picture_of(run: Run) -> str:
     """Return the chart of what the headline says; who takes part, where none shows that."""
     if not run.clients["reported"].sum():  # nobody took part: who could have
         return "eligible"
+    if len(run.clients) == 1:
+        return "week"
     scenario = run.scenario
     asked = scenario.headline or ("" if scenario.decide is None else scenario.decide.metric)
     if asked.startswith("learning.") or (not asked and scenario.learning is not None):
@@ -128,9 +130,12 @@ def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
     if bias.seen not in NOBODY:
         fair = "" if bias.fair is None else f"equal chances: {percent(bias.fair)}"
         yield Tile(percent(bias.measured), "from uniform (total variation)", fair)
-    if losses := optimizer_figures(run, "loss"):
+    every, twins = optimizer_figures(run, "loss"), references(optimizers(run))
+    if losses := {name: loss for name, loss in every.items() if name not in twins}:
         best = min(losses, key=lambda name: losses[name])
-        yield Tile(number(losses[best]), "loss" if len(losses) == 1 else "lowest loss", best)
+        which = "loss" if len(losses) == 1 else "lowest loss"
+        unbiased = "".join(f"; {name}: {number(every[name])}" for name in every if name in twins)
+        yield Tile(number(losses[best]), f"{which}, mean over the last half", f"{best}{unbiased}")
     noun, daily = f"{run.noun}{'s' if len(run.rounds) != 1 else ''}", run.known.get("updates.per_day")
     pace = "" if daily is None else wording_of("updates.per_day").write(daily)
     if "rounds.count" in run.known:
@@ -141,7 +146,7 @@ def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
         if f"fleet.{name}" in run.known
     ]
     if (cost := run.known.get("fleet.cost")) is not None:
-        yield Tile(number(cost, 3), "cost by the scenario's prices", ", ".join(paid))
+        yield Tile(wording_of("fleet.cost").write(cost), "cost by the scenario's prices", ", ".join(paid))
     elif paid:
         yield Tile(paid[0], "what sessions took", ", ".join(paid[1:]))
     elif (hours := run.known.get("sessions.device_hours")) is not None:

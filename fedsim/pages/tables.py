@@ -21,7 +21,7 @@ from fedsim.common.formatting import (
 from fedsim.common.outcomes import ROUND_OUTCOMES, SESSION_OUTCOMES
 from fedsim.measure.metrics.metric import updates_of
 from fedsim.measure.shares import ROUNDING
-from fedsim.pages.bias import Bias, pull_apart
+from fedsim.pages.bias import NOBODY, Bias, pull_apart
 from fedsim.pages.methods import optimizers
 from fedsim.pages.metric_wording import tv, wording_of
 from fedsim.run.run import Run
@@ -65,7 +65,7 @@ def thinned(
 def bias_table(run: Run, bias: Bias) -> Table | None:
     """Show distances as total variation and as L1; None where nothing was measured."""
     metric, of = run.known.get, "" if run.all_reported else "Selections: "
-    if run.of_reports("l1_uniform") is None or not run.clients["reported"].sum():
+    if run.of_reports("l1_uniform") is None or bias.seen in NOBODY:
         return None
     distances = {
         "Measured, from uniform": 2 * bias.measured,

@@ -44,7 +44,7 @@ COVERED = "participation.l1_uniform_theory"
 """Runs whose scenario theory covers have this fact."""
 OF_EACH_JOB = "Each job has its own, in the results as job.NAME.METRIC."
 _PLURAL = {"surely misses": "surely miss", "may miss": "may miss"}
-LONGER = "Run longer."
+LONGER = "Run longer, until losses settle."
 LOWER_STEP = "Lower the step (`learning.step_size`)."
 _LONGER = 10  # times as long, where chance is a large part of a distance
 _SLOWER = 0.9  # of the fastest pace: the condition of the example of `decide`
@@ -269,7 +269,11 @@ def settled_losses(trials: Trials) -> Iterator[Check]:
 def _longer(trials: Trials, times: int) -> str:
     """Return the command for so many times as much; "" where it has none, or settings differ in it."""
     swept = any(name.startswith("stop") for name in trials.swept)
-    return "" if swept or "command" not in trials.meta else longer(trials.meta, trials.scenario.stop, times)
+    return (
+        ""
+        if swept or trials.scenario.privacy or "command" not in trials.meta
+        else longer(trials.meta, trials.scenario.stop, times)
+    )
 
 
 def _seeds(trials: Trials) -> Iterator[Check]:

@@ -172,8 +172,11 @@ def shown_metrics(trials: Trials) -> tuple[str, ...]:
         templates = {name: entry.name for name in trials.metrics if (entry := split(name)[0]) is not None}
         facts = [name for each in _FACTS for name, template in templates.items() if template == each]
         return tuple(name for name in dict.fromkeys((*asked, *facts)) if name in trials.metrics)[:_MOST_FACTS]
-    every = dict.fromkeys((*always, *headlines(trials)))
-    return tuple(name for name in every if name in trials.metrics)[:_METRICS]
+    named = dict[str, str]()  # two metrics may differ by a factor alone
+    for name in (*always, *headlines(trials)):
+        if name in trials.metrics:
+            named.setdefault(wording_of(name).words, name)
+    return tuple(named.values())[:_METRICS]
 
 
 def settings_table(trials: Trials) -> Table:

@@ -26,7 +26,7 @@ from fedsim.pages.provenance import sweep_provenance
 from fedsim.pages.trial_checks import NAMED, OF_EACH_JOB, checks_of_trials, losses_of, optimizer_facts
 from fedsim.pages.trial_tables import FIGURE_WORDS, headlines, loss_parts, means, moves, ranking_of
 from fedsim.scenario.server import SyncServer
-from fedsim.trials.contrasts import Contrasts, Standing, contrasts, interval
+from fedsim.trials.contrasts import Contrasts, Standing, interval
 from fedsim.trials.decision import (
     L1,
     PULL,
@@ -85,12 +85,9 @@ def _headline(trials: Trials, optimizers: Trials | None, checks: Sequence[Check]
         return bad
     if trials.stage == FACTS and trials.scenario.decide is not None:
         return _open(trials, trials.scenario.decide.metric)
-    asked = wording_of(trials.scenario.headline or "")
-    if np.isfinite(trials.samples(asked.metric)).any():
-        if asked.less_is_better is None:
-            return _extremes(trials, asked.metric)
-        contrast = contrasts(trials, asked.metric, less_is_better=asked.less_is_better)
-        return f"{_leading(contrast, trials.names, asked)}."
+    asked = trials.scenario.headline or ""
+    if aim_of(trials).metric != asked and np.isfinite(trials.samples(asked)).any():
+        return _extremes(trials, asked)
     if optimizers is not None:
         return f"{_leading(*ranking_of(trials))}."
     return f"{_choice(trials)}."
@@ -146,7 +143,8 @@ def _choice(trials: Trials) -> str:
         return _leading(contrast, names, wording, "Choose " * (trials.scenario.decide is not None), kept)
     value = wording.write(float(contrast.mean[row]))
     slower = f"{percent(1 - paces[row] / paces[fast])} slower than {names[fast]}"
-    return f"{names[row]} is the most even ({value}{wording.from_uniform}) and {slower}{_untested(contrast)}"
+    most = "more" if len(names) == 2 else "the most"
+    return f"{names[row]} is {most} even ({value}{wording.from_uniform}) and {slower}{_untested(contrast)}"
 
 
 def _untested(contrast: Contrasts) -> str:
@@ -191,6 +189,8 @@ def _sentences(trials: Trials, optimizers: Trials | None) -> Iterator[Sentence]:
         MODEL: losses_of(trials) if optimizers is None else [],
         COST: costs,
     }
+    if optimizers is not None and len(optimizers.meta["cases"]) > 1:  # cases are no choice
+        parts = {MODEL: []}
     for about, metrics in parts.items():
         measured = [each for each in metrics if np.isfinite(trials.samples(each)).any()]
         for metric in measured:
@@ -324,10 +324,15 @@ def _tiles(trials: Trials, optimizers: Trials | None) -> Iterator[Tile]:
     """Pick the key figures: what was chosen by, bias and pace of the choice; and the runs."""
     row = chosen(trials)
     if optimizers is None and row is not None:
-        for metric in dict.fromkeys((aim_of(trials).metric, bias_metric(trials), pace_metric(trials))):
-            wording, mean = wording_of(metric), means(trials, metric)
-            if np.isfinite(mean[row]):
-                yield Tile(wording.write(float(mean[row])), wording.words, f"at {trials.names[row]}")
+        aim, limits = aim_of(trials), dict[str, str]()
+        for each in aim.conditions:
+            kept = "met" if each.holds(float(means(trials, each.metric)[row])) else "missed"
+            limits[each.metric] = f"{kept}: {' '.join(each.text.split())}"
+        named = dict[str, str]()
+        for metric in dict.fromkeys((aim.metric, *limits, bias_metric(trials), pace_metric(trials))):
+            mean, wording = float(means(trials, metric)[row]), wording_of(metric)
+            if np.isfinite(mean) and named.setdefault(wording.words, metric) == metric:
+                yield Tile(wording.write(mean), wording.words, limits.get(metric, f"at {trials.names[row]}"))
     if optimizers is not None and (best := ranked(optimizers).best) is not None:
         contrast, names, wording = ranking_of(trials)
         yield Tile(wording.write(float(contrast.mean[best])), wording.words, names[best])
@@ -360,9 +365,11 @@ def _sections(trials: Trials, optimizers: Trials | None) -> Iterator[Section]:
 
 def _first_charts(trials: Trials, row: int | None) -> Iterator[Chart | None]:
     """Draw the settings by what is chosen by, and bias against pace, or along the sweep where the pace is the same."""
-    even, along, contrast = bias_metric(trials), trials.axis, compared(trials)
+    even, along, contrast, aim = bias_metric(trials), trials.axis, compared(trials), aim_of(trials).metric
     if trials.scenario.decide is not None and contrast.best is not None:
-        yield _standing_chart(contrast, trials.names, wording_of(aim_of(trials).metric), _PICTURE)
+        yield _standing_chart(contrast, trials.names, wording_of(aim), _PICTURE)
+    elif aim != even:
+        yield line_chart(trials, aim, _PICTURE, capitalized(wording_of(aim).words), None, row)
     if along is None or along.size < 2:
         return
     if np.ptp(np.nan_to_num(means(trials, pace_metric(trials)))) > 0 and np.isfinite(trials.samples(even)).any():
@@ -391,8 +398,9 @@ def _trends(trials: Trials) -> Iterator[Chart | None]:
     """Draw the metrics that move along the sweep, but for those of the first charts."""
     if trials.axis is None or trials.axis.size < 2:
         return
-    shown = dict.fromkeys((aim_of(trials).metric, *headlines(trials)))
-    for metric in [each for each in shown if each not in {bias_metric(trials), pace_metric(trials)}][:_TRENDS]:
+    aim, drawn = aim_of(trials).metric, {bias_metric(trials), pace_metric(trials)}
+    drawn |= set() if trials.scenario.decide is not None else {aim}
+    for metric in [each for each in dict.fromkeys((aim, *headlines(trials))) if each not in drawn][:_TRENDS]:
         if moves(trials, metric):
             name = "".join(each if each.isascii() and (each.isalnum() or each in "_-") else "-" for each in metric)
             title = capitalized(wording_of(metric).words)

@@ -4,6 +4,7 @@ The numbers of a sentence are those of the facts, or of the series, that it name
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from fedsim.common.formatting import capitalized, count, equation, listing, number, percent
 from fedsim.pages.answer import BIAS, COST, MODEL, WHAT, Sentence
@@ -13,7 +14,7 @@ from fedsim.pages.metric_wording import wording_of
 from fedsim.run.run import Run
 
 _FORGOTTEN = 0.01  # distance from the long run at which the start counts as forgotten
-_NAMED = 4  # methods that a sentence names at most
+_NAMED = 6  # methods that a sentence names at most
 _SELECTED, _PULL = "participation.l1_uniform", "participation.pull_l1_uniform"
 _SAID = {
     "participation.coverage": (WHAT, "{} of the clients took part."),
@@ -22,11 +23,14 @@ _SAID = {
     _SELECTED: (BIAS, "Selections, of which not all ended with a report, are {} from uniform (TV)."),
     "participation.l1_uniform_theory": (BIAS, "Theory says that selections are {} from uniform (TV) in the long run."),
     "updates.per_day": (COST, "The pace of the server is {}."),
-    "reports.per_day": (COST, "It takes {}."),
+    "reports.per_day": (COST, "The server takes {}."),
     "rounds.waiting_share": (COST, "Rounds wait for clients {} of the time."),
     "sessions.device_hours": (COST, "Sessions took {} hours of device time."),
     "sessions.wasted_share": (COST, "{} of the device time was wasted."),
-    "privacy.epsilon": (COST, "Each client is promised epsilon = {}, with all that it contributes replaced by zeros."),
+    "privacy.epsilon": (
+        COST,
+        "Each client is promised epsilon = {} (adjacency: all that it contributes is replaced by zeros).",
+    ),
     "privacy.epsilon_if_known": (
         COST,
         "That is as long as the schedule stays secret, this page included: where it is known, epsilon is {}.",
@@ -81,7 +85,8 @@ def share(part: ClientShare) -> Sentence:
         judged = f"not significantly different from 1; a difference of {percent(part.visible)} would have been"
         if part.significant:
             judged = f"significantly {'more' if part.times > 1 else 'less'}"
-        judged = f"{number(part.low, 3)} to {number(part.high, 3)}, {judged}"
+        low, high = (number(end, 5 if number(end, 3) == "1" else 3) for end in (part.low, part.high))
+        judged = f"{low} to {high}, {judged}"
     text = f"Participation of {part.words} is {number(part.times, 3)} times a fair share ({judged})."
     return Sentence(text, BIAS, part.facts)
 
@@ -91,7 +96,13 @@ def contrast(bias: Bias) -> Sentence | None:
     if (ends := bias.contrast) is None:
         return None
     high, low = ends
-    if len(bias.of(high.kind)) < 2 or not (high.taken or low.taken):
+    if high is low and len(every := bias.of(high.kind)) > 20:
+        many = sum(part.significant for part in every)
+        alone, what = share(high), {"group": "group", "zone": "time zone"}.get(high.kind, "tenth")
+        differ = "differs" if many == 1 else "differ"
+        text = f"{count(many)} of {count(len(every), what)} {differ} significantly from a fair share. {alone.text}"
+        return replace(alone, text=text)
+    if high is low or not (high.taken or low.taken):
         return share(high if high.significant else low)
     text = f"Participation of {high.words} is {number(high.times, 3)} times a fair share, and of {low.words} "
     text += f"{number(low.times, 3)} times: a significant difference."
@@ -104,7 +115,8 @@ def contrast(bias: Bias) -> Sentence | None:
 def who_takes_part(run: Run, bias: Bias) -> Sentence | None:
     """Say who takes part: the widest significant contrast, or that no bias was found, or how even participation is."""
     if bias.seen is Seen.ALONE:
-        return Sentence("The one client takes part every time.", BIAS)
+        reports = count(int(run.clients["reported"].sum()), "report")
+        return Sentence(f"The one client gave {reports} in {count(len(run.rounds), run.noun)}.", BIAS)
     if bias.seen is Seen.NONE and not bias.more_even:
         return Sentence(f"No bias found{bias.could_see}.", BIAS, ("bias", "shares"))
     return (contrast(bias) if bias.seen is Seen.BIAS else None) or how_even(run, bias)
@@ -119,30 +131,42 @@ def losses(run: Run) -> Sentence | None:
     (other, compared), ends = pair, optimizer_figures(run, "loss")
     if not compared:
         return Sentence(f"The loss of “{other}” ends at {number(ends[other])}.", MODEL, (_loss(other),))
-    looks, ways = compare_losses(run, compared, other), dict[str, list[str]]()
+    looks, ways = compare_losses(run, compared, other), dict[tuple[str, ...], list[str]]()
     far = sorted(compared, key=lambda name: -abs(ends[name] - ends[other]))
     for name in far[:_NAMED]:
-        look, judged = looks.get(name), "not tested, since there are too few evaluations"
-        if name in looks:
-            judged = "not settled for long enough to be tested"
+        look = looks.get(name)
+        judged: tuple[str, ...] = _SLOW if name in looks else _FEW
         if look is not None:
-            side = f"significantly {'above' if look.value > 0 else 'below'}"
-            judged = side if look.significant else "no significant difference"
-        ways.setdefault(judged, []).append(f"“{name}” {number(ends[name])}")
-    first = f"“{other}” has the lowest loss"
-    if other in references(optimizers(run)):
-        first = "Losses compared with that of unbiased training"
+            judged = (_ABOVE if look.value > 0 else _BELOW) if look.significant else _SAME
+        ways.setdefault(judged, []).append(f"“{name}” ({number(ends[name])})")
+    texts, with_what = list[str](), f"unbiased training ({number(ends[other])})"
+    if other not in references(optimizers(run)):
+        texts, with_what = [f"“{other}” has the lowest loss ({number(ends[other])})"], "it"
+    elif not {_ABOVE, _BELOW, _SAME} & {*ways}:
+        texts, with_what = [f"No difference from {with_what} can be tested yet"], "it"
+    for judged in sorted(ways, key=_JUDGED.index):
+        clause = f"{listing(ways[judged])} {judged[len(ways[judged]) > 1]}"
+        texts, with_what = [*texts, clause.format(with_what)], "it"
     more = f"; {count(len(far) - _NAMED)} more" if len(far) > _NAMED else ""
-    each = "; ".join(f"{listing(names)} ({judged})" for judged, names in ways.items())
-    text = f"{first} ({number(ends[other])}): {each}{more}."
-    return Sentence(text, MODEL, tuple(map(_loss, (*compared, other))))
+    return Sentence(f"{'; '.join(texts)}{more}.", MODEL, tuple(map(_loss, (*compared, other))))
+
+
+_ABOVE, _BELOW = (tuple(f"{end} significantly {way} {{}}" for end in ("ends", "end")) for way in ("above", "below"))
+_SAME: tuple[str, ...] = "does not differ significantly from {}", "do not differ significantly from {}"
+_SLOW: tuple[str, ...] = "has a difference that changes too slowly", "have differences that change too slowly"
+_FEW: tuple[str, ...] = "has too few evaluations", "have too few evaluations"
+_JUDGED = (_ABOVE, _BELOW, _SAME, _SLOW, _FEW)
+"""What a test says of the losses of one method, and of several, compared with another."""
 
 
 def whose_losses(run: Run) -> Sentence | None:
-    """Say which losses the mean model of the first optimizer leaves to clients that report least and most often."""
+    """Say which losses the mean model of the first optimizer leaves to clients that report least and most often.
+
+    None with unbiased training: it leaves a difference too, since clients differ, and only what bias adds would tell.
+    """
     name = next(iter(optimizer_figures(run, "loss_of_tenth_1")), "")
     keys = [f"learning.{name}.loss_of_tenth_{place}" for place in (1, 10)]
-    if any(key not in run.known for key in keys):
+    if any(key not in run.known for key in keys) or references(optimizers(run)):
         return None
     rare, frequent = (number(run.known[key], 3) for key in keys)
     text = (
@@ -211,7 +235,10 @@ def sentences(run: Run) -> Iterator[Sentence]:
     bias = bias_of(run)
     apart = {_SELECTED: not run.all_reported, _PULL: pull_apart(run) is not None}
     facts = [key for key in _SAID if apart.get(key, True) and (key not in _IF_ANY or run.known.get(key))]
-    facts.remove("participation.coverage" if "reported" in key_of(run, "") else "participation.reported_coverage")
+    if not run.clients["reported"].sum():
+        facts = [key for key in facts if not key.endswith("coverage")]
+    else:
+        facts.remove("participation.coverage" if "reported" in key_of(run, "") else "participation.reported_coverage")
     even = how_even(run, bias, whole=headline(run) != who_takes_part(run, bias))  # else the headline says the rest
     by_question: dict[str, list[Sentence | None]] = {WHAT: [], BIAS: [even, contrast(bias), long_run(run)]}
     for about, lines in (by_question | {MODEL: [losses(run), whose_losses(run)], COST: []}).items():

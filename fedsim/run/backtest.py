@@ -58,9 +58,9 @@ class Figure:
 
     @property
     def verdict(self) -> str:
-        """Whether it is within or, by how much and why, off."""
+        """Whether it is within or, by how much, off."""
         off = f"off by {percent(abs(self.log / self.expected - 1))}" if self.expected else "off"
-        return "within" if self.within else f"{off}, because {self.because}" if self.because else off
+        return "within" if self.within else off
 
 
 def backtest(log: SessionLog, check_ins: CleanTrace | None, time_zone: str | None, tolerance: float) -> list[Figure]:
@@ -78,8 +78,8 @@ def backtest(log: SessionLog, check_ins: CleanTrace | None, time_zone: str | Non
     fitted = None if check_ins is None else Cleaning(until=split).apply(check_ins)
     scenario = Scenario.of_document(Document(calibrate(early, fitted, time_zone).scenario))
     figures = lay_beside(scenario, log, split, over, time_zone, tolerance)
-    unknown = "no parameter differs in these days, and when devices were available is not known without check-ins"
-    simple = "the model is too simple: no parameter differs in these days"
+    unknown = "when devices were available is not known without check-ins; no fitted parameter changed in these days"
+    simple = "the model is too simple: no fitted parameter changed in these days"
     why = "; ".join(_changes(early, late, check_ins, split, over, time_zone))
     return [replace(each, because=why or (unknown if check_ins is None else simple)) for each in figures]
 

@@ -11,8 +11,10 @@ import numpy as np
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.errors import RunError
 from fedsim.measure.grammar import ConditionError, MetricCondition, parse_condition
+from fedsim.measure.metrics import split
 from fedsim.run.scaled import in_whole
 from fedsim.trials.contrasts import Contrasts, Standing, contrasts, interval
+from fedsim.trials.optimizers import metrics_of
 from fedsim.trials.trials import COMPLETE, FACTS, SIDE, Trials
 
 L1, REPORTED, PULL = (f"participation.{of}l1_uniform" for of in ("", "reported_", "pull_"))
@@ -67,7 +69,9 @@ class Aim(NamedTuple):
 
 
 def aim_of(trials: Trials) -> Aim:
-    """Return what `decide` of the scenario says, or without it the bias.
+    """Return what `decide` of the scenario says, or else the metric of `headline`, of which more or less is better.
+
+    Without both it is the bias, or the loss where settings differ only in when a run stops.
 
     Raises
     ------
@@ -76,7 +80,12 @@ def aim_of(trials: Trials) -> Aim:
     """
     decide = trials.scenario.decide
     if decide is None:
-        return Aim(bias_metric(trials), True, ())
+        asked = split(trials.scenario.headline or "")[0]
+        if asked is not None and asked.better and trials.scenario.headline in trials.metrics:
+            return Aim(trials.scenario.headline, asked.better == "lower", ())
+        alone = lengths_differ(trials) and all(name.partition(".")[0] == "stop" for name in trials.swept)
+        losses = [each for name, each in metrics_of(trials, "loss").items() if alone and not name.endswith("_uniform")]
+        return Aim([*losses, bias_metric(trials)][0], True, ())
     try:
         conditions = tuple(map(parse_condition, decide.subject_to))
     except ConditionError as error:
@@ -138,7 +147,8 @@ def trade_off(trials: Trials) -> Ints | None:
 
 def is_open(trials: Trials) -> bool:
     """Say whether the most even setting costs pace, and nothing says what that is worth."""
-    ends = trade_off(trials) if trials.scenario.decide is None else None
+    by_bias = trials.scenario.decide is None and aim_of(trials).metric == bias_metric(trials)
+    ends = trade_off(trials) if by_bias else None
     return ends is not None and bool(np.ptp(interval(trials.samples(bias_metric(trials))).mean[ends]) > _ROUNDING)
 
 

@@ -414,8 +414,8 @@ class Trials:
         varying = self._varying(parameters) or list(parameters[:1])
         short = names_of(self.parameters)
         names = tuple(short[name] for name in varying)
-        written = varying[0] if len(varying) == 1 else ", ".join(names)
-        if len(varying) == 1 and is_separation(written):
+        written = ", ".join(names)
+        if len(varying) == 1 and is_separation(varying[0]):
             written = "separation R (rounds)"
         if len(varying) == 1 and (x := self.numbers(varying[0])) is not None:
             return Axis(parameters, names, written, x, ())

@@ -10,7 +10,7 @@ import pytest
 from fedsim import simulate
 from fedsim.common.formatting import percent
 from fedsim.measure.noise import by_chance
-from fedsim.pages.bias import ClientShare, Seen, bias_of
+from fedsim.pages.bias import Bias, ClientShare, Seen, bias_of
 from fedsim.pages.words import contrast, how_even, share, who_takes_part
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
@@ -183,3 +183,17 @@ def test_what_was_not_found_is_said_with_what_would_have_been(run: Run) -> None:
     said = how_even(even, told)
     assert said is not None
     assert said.text.endswith(f"without noise it is at most {percent(0.05)}.")
+
+
+def test_the_contrast_is_between_parts_that_are_significant_themselves() -> None:
+    """The widest parts may be the smallest, of which chance says nothing."""
+    part = ClientShare("group", "a", 0.1, 30, 1.62, low=0.6, high=3.4, visible=2.0)
+    few = replace(part, name="b", times=0.51, low=0.1, high=1.5)
+    less = replace(part, name="c", times=0.54, low=0.3, high=0.99, significant=True)
+    more = replace(part, name="d", times=1.4, low=1.1, high=1.8, significant=True)
+    alone = contrast(Bias(Seen.BIAS, parts=(part, few, less)))
+    assert alone is not None
+    assert alone.text.startswith("Participation of “c” is 0.54 times a fair share (0.3 to 0.99, significantly less")
+    both = contrast(Bias(Seen.BIAS, parts=(part, few, less, more)))
+    assert both is not None
+    assert both.text.startswith("Participation of “d” is 1.4 times a fair share, and of “c” 0.54 times")

@@ -95,7 +95,7 @@ def test_the_title_names_what_differs(changes: list[Change], words: str) -> None
 
 def test_a_and_b_are_spoken_of_as_settings_of_a_sweep_are() -> None:
     text = said(comparison_answer(comparison({L1: (0.8, 0.4), PACE: (900.0, 700.0)}, seeds=3)))
-    assert text[0] == "B is the most even (20.0 % from uniform) and 22.2 % slower than A."
+    assert text[0] == "B is more even (20.0 % from uniform) and 22.2 % slower than A."
     assert "Distance of participation from uniform (TV): lowest at B (20.0 %), highest at A (40.0 %)." in text
     assert not [each for each in text[1:] if text[0] in each]
 

@@ -137,7 +137,7 @@ def test_the_page_is_self_contained_and_accessible(page: str) -> None:
 
 def test_the_title_is_the_finding_and_the_name_stands_above(page: str) -> None:
     shown = Page(page)
-    found = "Losses compared with that of unbiased training (5.287): “fedavg” 5.312 (significantly above)"
+    found = "“fedavg” (5.312) ends significantly above unbiased training (5.287)"
     assert shown.inside("h1")[0].startswith(found)
     assert shown.inside("title")[0].startswith(f"paper-synthetic: {found}")
     assert shown.inside("title")[0].endswith(" · fedsim report")
@@ -278,7 +278,7 @@ def test_what_a_fleet_costs_is_on_its_page(small: Load) -> None:
     priced = simulate(small(*work, "prices={gigabyte: 100, kilowatt_hour: 1, carbon: 400g}"))
     table, updates = cost_table(priced), int((priced.rounds["reported"] > 0).sum())
     assert table is not None
-    assert [row[0] for row in table.rows][-1] == "Money"
+    assert [row[0] for row in table.rows][-1] == "Cost by the scenario's prices"
     own = wording_of("fleet.bytes_down")
     cells = (own.write(priced.known[own.metric]), own.write(priced.known[own.metric] / updates))
     assert ("Bytes that devices downloaded", *cells) in table.rows

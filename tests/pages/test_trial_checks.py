@@ -14,10 +14,10 @@ from fedsim.pages.trial_checks import LOWER_STEP, checks_of_trials, unsettled
 from fedsim.pages.trials import trials_answer
 from fedsim.run.check import exit_code
 from fedsim.trials.contrasts import Standing, seeds_needed
-from fedsim.trials.decision import compared
+from fedsim.trials.decision import aim_of, compared
 from fedsim.trials.trials import CRASHED, NOT_RUN, Trials
 
-from .made_trials import L1, LOSS, made_trials, noise, sound
+from .made_trials import L1, LOSS, PACE, made_trials, noise, sound
 from .sweeps import SEPARATION
 
 PRIVACY = {"delta": 1e-5, "noise_multiplier": 1.0, "clip": 1.0, "stands_for": 100}
@@ -162,7 +162,25 @@ def test_the_metric_that_the_scenario_asks_for_is_the_headline() -> None:
     assert trials_answer(trials).headline.startswith(
         "Participation in multiples of a fair share of group “india”: lowest at "
     )
-    assert "has the lowest loss of “fedavg”" in trials_answer(made_trials(headline=LOSS)).headline
+    answer = trials_answer(made_trials(headline=LOSS))  # the loss is the lowest where participation is least even
+    assert answer.headline.startswith("R\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}0 has the lowest loss of “fedavg” (1)")
+    assert answer.tiles[0].label == "loss of “fedavg”"
+    assert answer.tiles[0].detail == "at R\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}0"
+
+
+def test_of_runs_of_several_lengths_the_loss_is_compared() -> None:
+    """They are as even as each other but for noise."""
+    made = made_trials()
+    lengths = made.settings.rename({made.parameters[0]: "stop.rounds"})
+    trials = replace(made, settings=lengths, parameters=("stop.rounds",))
+    assert aim_of(trials).metric == LOSS
+    assert aim_of(made).metric == L1
+
+
+def test_conditions_of_a_decision_are_tiles() -> None:
+    decide = {"minimize": L1, "subject_to": [f"{PACE} >= 900", f"{LOSS} <= 1.05"]}
+    details = [tile.detail for tile in trials_answer(made_trials(decide=decide)).tiles]
+    assert details[:3] == ["at R\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}0", f"met: {PACE} >= 900", f"met: {LOSS} <= 1.05"]
 
 
 def test_theory_is_said_where_there_is_one() -> None:

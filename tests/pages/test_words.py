@@ -116,7 +116,7 @@ def test_every_number_is_that_of_a_fact(tmp_path: Path, case: str) -> None:
         ("group.group-3.reported_ratio", "Participation of “group 3” is "),
         ("participation.l1_uniform", "Participation is "),
         ("participation.coverage", "100\N{NARROW NO-BREAK SPACE}% of the clients took part."),
-        ("learning.fedavg.loss", "Losses compared with that of unbiased training (5.287): “fedavg” 5.312 (signif"),
+        ("learning.fedavg.loss", "“fedavg” (5.312) ends significantly above unbiased training (5.287)"),
         ("rounds.duration.p95", "From selection until the close, or of a version, 95th percentile: 89.5"),
     ],
 )

@@ -21,7 +21,7 @@ class FleetMetrics:
         fleet.peak_sessions | | Most sessions that ran at once.
         fleet.too_small_share | share | Devices whose memory is too small (session.needs), of those with sessions from work.
         fleet.uplink_share | share | Of what server.uplink could carry in the whole run, what devices uploaded; late uploads may add to it.
-        fleet.cost | | Money for transfers, energy and time in sessions, by the scenario's prices. # better: lower; label: money
+        fleet.cost | | Money for transfers, energy and time in sessions, by the scenario's prices. # better: lower; label: cost by the scenario's prices
         fleet.carbon | g | CO2 for the energy of the sessions, by prices.carbon. # better: lower; label: CO2 of the energy
     """)  # noqa: E501
 

@@ -34,11 +34,12 @@ def distance_chart(run: Run) -> Chart | None:
     notes = ["0 is uniform, 100\N{NARROW NO-BREAK SPACE}% is the most there could be."]
     if not run.all_reported:
         notes.append("The theory is of selections, the dot of the reports that were taken.")
-    measured, error = (run.of_reports(f"l1_uniform{which}") for which in ("", "_se"))
+    raw, error, clean = (run.of_reports(f"l1_uniform{which}") for which in ("", "_se", "_corrected"))
+    measured = raw if clean is None else clean
     if measured is not None:
         at, tv, half = np.array([[float(table["separation"][0])], [measured / 2], [error or np.nan]])
         margin = {"margin": half, "interval": "two standard errors"} if error else {}
-        series.append(Series("this run", at, tv, look="dots", **margin))
+        series.append(Series("this run" if clean is None else "this run, without noise", at, tv, look="dots", **margin))
     x, y = AxisLook("separation R (rounds)", "whole"), AxisLook("total variation distance from uniform", "percent")
     return line_plot("distance", "Distance from uniform, by separation", series, x, y, notes=notes)
 

@@ -37,9 +37,11 @@ def curves(run: Run, column: str = "loss") -> Iterator[Series]:
             yield Series.binned(name, x[kept], value[kept], color, look=look)
 
 
-def _chart(name: str, shown: Sequence[Series], y: str, notes: Sequence[str], rules: Sequence[Rule] = ()) -> Chart:
+def _chart(
+    name: str, shown: Sequence[Series], y: str, notes: Sequence[str], rules: Sequence[Rule] = (), finding: str = ""
+) -> Chart:
     look = AxisLook("rounds done", "whole"), AxisLook(y, "auto")
-    return line_plot(name, y.capitalize(), shown, *look, rules, notes)
+    return line_plot(name, y.capitalize(), shown, *look, rules, notes, finding)
 
 
 def training_chart(run: Run, column: str = "loss") -> Chart | None:
@@ -51,7 +53,9 @@ def training_chart(run: Run, column: str = "loss") -> Chart | None:
         return None
     notes = ["Dashed: trained under uniform participation."] if any(each.look == "dashed" for each in shown) else []
     if column == "loss":
-        return _chart("loss", shown, "loss", notes)
+        cut = any(key.endswith(".diverged_round") for key in run.known)
+        until = f"Lines end before they reach {count(round(FURTHER))} times their first value." if cut else ""
+        return _chart("loss", shown, "loss", notes, finding=until)
     foreseen = [(each, run.known.get(f"learning.{each.name}.bias_predicted", 0.0)) for each in shown]
     levels = [(each, level) for each, level in foreseen if level > 1e-9]
     if levels:

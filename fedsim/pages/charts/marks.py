@@ -79,7 +79,7 @@ def set_scale(
         getattr(axes, f"set_{name}scale")("log", nonpositive="mask")
         low, high = axis.get_view_interval()
         subs = (1.0, 2.0, 5.0) if np.log10(high / low) < 2.3 else (1.0,)
-        axis.set_major_locator(LogLocator(subs=subs, numticks=8))
+        axis.set_major_locator(LogLocator(subs=subs, numticks=8 if name == "y" or len(subs) > 1 else 3))
         axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
         axis.set_minor_formatter(NullFormatter())
         return

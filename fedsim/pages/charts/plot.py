@@ -53,7 +53,7 @@ class AxisLook(NamedTuple):
 LineLook: TypeAlias = Literal["line", "marked", "dashed", "dotted", "dots", "hollow", "ring", "bars", "spans", "ticks"]
 _LOOKS: Mapping[LineLook, Mapping[str, Any]] = {
     "line": {},
-    "marked": {"marker": "o"},
+    "marked": {"marker": "o", "clip_on": False},
     "dashed": {"linestyle": marks.DASHED},
     "dotted": {"linestyle": marks.DOTTED, "linewidth": 1},
     "bars": {"drawstyle": "steps-mid"},
@@ -240,7 +240,7 @@ def row_plot(data: Rows, name: str, title: str, notes: Sequence[str] = ()) -> Ch
             along="y",
         ),
         draw=partial(_draw_rows, data),
-        height=float(np.clip(0.33 + 0.07 * len(data.value), 0.5, 1.75)) + _ROW_ENTRY * sum(entries),
+        height=float(np.clip(0.33 + 0.09 * len(data.value), 0.5, 1.75)) + _ROW_ENTRY * sum(entries),
     )
 
 

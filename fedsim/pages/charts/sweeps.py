@@ -22,6 +22,7 @@ from fedsim.trials.trials import Axis, Trials
 
 TRADE_OFF = "trade-off"
 _LINES = 6  # shown at most
+_BANDS = 2  # lines that bands are drawn around, at most
 _VALUES = 9  # up to so many values of a parameter are all written under the axis, where there is room
 _LABEL = 12  # characters of a value that fit under an axis
 _NAMED = 40  # settings named at most
@@ -177,7 +178,9 @@ def curves_chart(trials: Trials) -> Chart | None:
     shown = [each for each in curves if len(each.x) > 1]
     if not shown:
         return None
-    notes = ["Lines are means over the seeds, bands go from the least to the greatest."]
+    if len(shown) > _BANDS:
+        shown = [replace(each, margin=None) for each in shown]
+    notes = [f"Lines are means over the seeds{', bands go from the least to the greatest' * (len(shown) <= _BANDS)}."]
     notes += ["Each run is measured by its initial loss: seeds have other data."]
     left = len(trials.names if len(lines) < 2 or not where else lines) - _LINES
     notes += [f"{count(left, 'more line')} left out."] if left > 0 else []

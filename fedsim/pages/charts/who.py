@@ -9,7 +9,8 @@ from fedsim.common.arrays import Floats, Ints
 from fedsim.common.formatting import count, duration, number, percent
 from fedsim.common.instants import time_unit
 from fedsim.measure.frequencies import gini
-from fedsim.pages.bias import Bias
+from fedsim.measure.noise import by_chance
+from fedsim.pages.bias import Bias, bias_of
 from fedsim.pages.charts import Chart, marks
 from fedsim.pages.charts.plot import POINTS, AxisLook, Rows, Rule, Series, line_plot, row_plot
 from fedsim.pages.tables import GROUP_ROWS
@@ -85,7 +86,8 @@ def lorenz_chart(runs: Mapping[str, Run], name: str) -> Chart | None:
             texts.append(f"{of} half that reported least gave {half} of the reports (Gini {number(gini(counts), 2)}).")
     if not series:
         return None
-    if len(runs) == 1:
+    fair_l1 = 2 * (bias_of(run).fair or 0.0)  # where that is another, draws are not independent
+    if len(runs) == 1 and abs(by_chance(taken, clients) - fair_l1) <= 0.1 * fair_l1:
         # Counts of a fair lottery in order are quantiles of the binomial, but for what rounding adds.
         fair, reached = _fair_counts(taken, clients)
         upto = np.append(np.floor(reached[:-1] * clients + 0.5), clients)
@@ -128,9 +130,9 @@ def over_time_chart(run: Run, bias: Bias) -> Chart | None:
 
 
 def reached_chart(run: Run) -> Chart | None:
-    """Draw how many clients have taken part, over time; None of one client, where nobody did, or without a count."""
+    """Draw how many clients have taken part, over time; None of one client, of no reports, or without a count."""
     table = run.series.get("reached")
-    if table is None or table.is_empty() or len(run.clients) < 2:
+    if table is None or table.is_empty() or len(run.clients) < 2 or not run.clients["reported"].sum():
         return None
     size, unit = time_unit(run.simulated_s)
     share = table["len"].to_numpy() / len(run.clients)
