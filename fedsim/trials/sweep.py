@@ -148,6 +148,7 @@ def run_sweep(
         stalled = {run_id: error for run_id, error in store.stalled_runs(folder).items() if run_id not in there}
         over = there.union(stalled)
         missing = list({run.run_id: run for run in plan.runs if run.run_id not in over}.values())
+        missing.sort(key=lambda run: run.seed)  # every setting once, and one seed's data after another
         kept = sum(run.run_id in there for run in plan.runs)
         about = _about(plan, provenance) | {"command": command, **({"part": dict(part)} if part else {})}
         store.write_sweep(folder, about | {"status": "running"})
