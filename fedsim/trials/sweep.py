@@ -176,7 +176,7 @@ def run_sweep(
             soonest_s=LEAST_S if timeout is None else 0.0,
             tell=tell,
             until=until,
-            look=foreseen.look if job is work else lambda _: None,
+            look=foreseen.look if job is work and not part else lambda _: None,  # a decision has no time for pilots
         )
         try:
             with closing(dispatcher.settled()) as attempts, closing(foreseen):
