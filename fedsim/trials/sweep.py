@@ -164,6 +164,8 @@ def run_sweep(
 
         done = 1.0 - len(missing) / max(1, len(plan.runs))
         foreseen = _Foreseen(plan, missing, lambda text: progress("sweeping", done, text))
+        # A decision has no time for pilots, and only where processes are started anyway may one more be.
+        tells = job is work and not part and backend.name == "process"
         dispatcher = Dispatcher(
             deque(missing),
             backend,
@@ -176,7 +178,7 @@ def run_sweep(
             soonest_s=LEAST_S if timeout is None else 0.0,
             tell=tell,
             until=until,
-            look=foreseen.look if job is work and not part else lambda _: None,  # a decision has no time for pilots
+            look=foreseen.look if tells else lambda _: None,
         )
         try:
             with closing(dispatcher.settled()) as attempts, closing(foreseen):
