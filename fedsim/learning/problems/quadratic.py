@@ -68,6 +68,8 @@ class Quadratic:
     centres: Floats = field(init=False, repr=False)
     curvatures: Floats = field(init=False, repr=False)
     optimum: Floats = field(init=False, repr=False)
+    _curvature: Floats = field(init=False, repr=False)
+    _least: float = field(init=False, repr=False)
 
     @staticmethod
     def size(clients: int, options: Mapping[str, Any]) -> tuple[int, int]:
@@ -75,11 +77,11 @@ class Quadratic:
         return (4 if options.get("curvature_spread") else 2) * 8 * clients * dimension, dimension
 
     def __post_init__(self) -> None:
-        key = (self.seed if self.data_seed is None else self.data_seed, self.clients, self.dimension, self.clusters)
-        key += (self.offset, self.spread, self.cluster_spread, self.curvature_spread)
+        seed, spreads = self.seed if self.data_seed is None else self.data_seed, (self.spread, self.cluster_spread)
+        key = (seed, self.clients, self.dimension, self.clusters, self.offset, *spreads, self.curvature_spread)
         if (known := _kept.get(key)) is None:
             _kept.clear()  # before others are drawn, which may need the memory
-            self._draw(key[0])
+            self._draw(seed)
             known = self.centres, self.curvatures, self.optimum, self._curvature, self._least
             _kept[key] = known
         self.centres, self.curvatures, self.optimum, self._curvature, self._least = known
