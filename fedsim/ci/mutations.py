@@ -96,7 +96,7 @@ def mutate(file: Path, permissions: Permissions, workers: int) -> FileOutcome:
     asis = outcomes.pop(None)
     if asis.status not in {"pass", "warn"}:
         return asis
-    figures = {each: repr([getattr(own[k], "metrics", k) for k in sorted(own)]) for each, own in answers.items()}
+    figures = {each: repr([getattr(runs[k], "metrics", k) for k in sorted(runs)]) for each, runs in answers.items()}
     idle = [each for each in outcomes if figures[each] == figures[None]]
     passing = [each for each, outcome in outcomes.items() if each and outcome.status in {"pass", "warn", "skip"}]
     unnoticed = [each for each in passing if each not in idle]

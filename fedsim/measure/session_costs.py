@@ -110,7 +110,7 @@ class Taken:
         if len(battery := np.concatenate([np.empty(0), *self.battery])):
             figures |= {"battery_share.mean": math.fsum(battery) / len(battery), "battery_share.max": battery.max()}
         if prices is not None:
-            of_bytes = prices.gigabyte * found["bytes"] / 1e9
+            of_bytes = prices.gigabyte * figures["bytes"] / 1e9
             hours = prices.device_hour * sums["spent_ms"] / 3_600_000
             figures["cost"] = of_bytes + prices.kilowatt_hour * total_wh / 1000 + hours
             if prices.carbon is not None:

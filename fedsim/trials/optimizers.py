@@ -48,13 +48,13 @@ def metrics_of(trials: Trials, figure: str) -> dict[str, str]:
 def twins(trials: Trials) -> frozenset[str]:
     """Name the optimizers that were trained under uniform participation, as the settings' `learning.reference` says."""
     points = [each["values"] for each in trials.meta.get("points", ())] or [{}]
-    own = [{path: value for path, value in each.items() if path.partition(".")[0] == "learning"} for each in points]
-    found = set[str | None](trials.meta.get("twins", ()))  # of both sides of a comparison
-    for values in {json.dumps(each): each for each in own}.values():
+    trained = [{path: value for path, value in each.items() if path.partition(".")[0] == "learning"} for each in points]
+    names = set[str | None](trials.meta.get("twins", ()))  # of both sides of a comparison
+    for values in {json.dumps(each): each for each in trained}.values():
         with suppress(ScenarioError):  # of another version
             learning = trials.scenario.with_values({"sweep": None, **values}).learning
-            found.add(None if learning is None else learning.twin)
-    return frozenset(name for name in found if name is not None)
+            names.add(None if learning is None else learning.twin)
+    return frozenset(name for name in names if name is not None)
 
 
 @lru_cache(8)

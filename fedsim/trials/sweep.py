@@ -207,10 +207,10 @@ class _Foreseen:
             self._pilots = LocalProcesses(1)
             self._trial = self._pilots.submit(pilot, self._plan.scenario_of(self._missing[0]), _PILOT_S)
         elif self._pilots is not None and self._trial.done():
-            found = None if self._trial.exception() else self._trial.result()
-            if found is not None:
+            estimate = None if self._trial.exception() else self._trial.result()
+            if estimate is not None:
                 turns = -(-len(self._missing) // max(1, at_once))
-                low, high = (readable_time(max(1.0, turns * each)) for each in (found.low, found.high))
+                low, high = (readable_time(max(1.0, turns * each)) for each in (estimate.low, estimate.high))
                 self._tell(f"about {low} to {high} if all runs are like the first")
             self.close()
 

@@ -130,8 +130,8 @@ def work(task: Task) -> RunOutcome:
             return RunOutcome(nothing, final=True, stalled=True)
         if result.learning is not None and not task.scenario.jobs:
             assert task.scenario.learning is not None
-            own = result.learning.filter(result.learning["optimizer"].ne_missing(task.scenario.learning.twin))
-            write_curves(folder, task.run_id, own)
+            learning = result.learning.filter(result.learning["optimizer"].ne_missing(task.scenario.learning.twin))
+            write_curves(folder, task.run_id, learning)
         write_run_results(folder, task.run_id, task.scenario.seed, result.metrics)
     except (RunError, EndedError) as error:
         return RunOutcome(str(error), worker=here)

@@ -79,12 +79,12 @@ class Quadratic:
     def __post_init__(self) -> None:
         seed, spreads = self.seed if self.data_seed is None else self.data_seed, (self.spread, self.cluster_spread)
         key = (seed, self.clients, self.dimension, self.clusters, self.offset, *spreads, self.curvature_spread)
-        if (known := _kept.get(key)) is None:
+        if (data := _kept.get(key)) is None:
             _kept.clear()  # before others are drawn, which may need the memory
             self._draw(seed)
-            known = self.centres, self.curvatures, self.optimum, self._curvature, self._least
-            _kept[key] = known
-        self.centres, self.curvatures, self.optimum, self._curvature, self._least = known
+            data = self.centres, self.curvatures, self.optimum, self._curvature, self._least
+            _kept[key] = data
+        self.centres, self.curvatures, self.optimum, self._curvature, self._least = data
 
     def _draw(self, seed: int) -> None:
         normals, coordinates = stream(seed, 0, Purpose.PROBLEM).normals, np.arange(self.dimension)
@@ -146,10 +146,10 @@ class Quadratic:
         }
 
     def by_client(self, model: Floats) -> Mapping[str, Floats]:
-        found = np.empty(self.clients)
+        losses = np.empty(self.clients)
         for part in self._parts():
-            found[part] = (self.curvatures[part] * (model - self.centres[part]) ** 2).sum(axis=1)
-        return {"loss": found / 2}
+            losses[part] = (self.curvatures[part] * (model - self.centres[part]) ** 2).sum(axis=1)
+        return {"loss": losses / 2}
 
     def affine(self, clients: Ints, step_sizes: Floats, steps: int | Ints) -> tuple[Floats, Floats]:
         pull: Floats = 1.0 - (1.0 - step_sizes[:, None] * self.curvatures[clients]) ** _of_rows(steps)
