@@ -75,7 +75,7 @@ def _more(value: Any) -> Any:
 def mutate(file: Path, permissions: Permissions, workers: int) -> FileOutcome:
     """Try every mutation of a scenario file; the outcome has an error for each that nothing would notice.
 
-    What does not pass as it is has the outcome of its replay.
+    Those that change no figure are counted apart. What does not pass as it is has the outcome of its replay.
     """
     scenario = open_scenario(file, permissions)
     lock = read_lock(lock_path(file), permissions)
@@ -96,12 +96,17 @@ def mutate(file: Path, permissions: Permissions, workers: int) -> FileOutcome:
     asis = outcomes.pop(None)
     if asis.status not in {"pass", "warn"}:
         return asis
-    unnoticed = [each for each, outcome in outcomes.items() if each and outcome.status in {"pass", "warn", "skip"}]
+    figures = {each: repr([getattr(runs[k], "metrics", k) for k in sorted(runs)]) for each, runs in answers.items()}
+    idle = [each for each in outcomes if figures[each] == figures[None]]
+    passing = [each for each, outcome in outcomes.items() if each and outcome.status in {"pass", "warn", "skip"}]
+    unnoticed = [each for each in passing if each not in idle]
     places = [scenario.mistake(each.path, "").place for each in unnoticed]
     errors = [
         f"{place}: error: {each.key}: no limit or lock notices {each.new} for {each.old}"
         for place, each in zip(places, unnoticed, strict=True)
     ]
-    summary = f"{len(outcomes) - len(unnoticed)} of {count(len(outcomes), 'change')} noticed"
+    tried = len(outcomes) - len(idle)
+    summary = f"{tried - len(unnoticed)} of {count(tried, 'change')} noticed"
+    summary += f", {len(idle)} more change no figure" if idle else ""
     wall_s = sum(each.wall_s for each in outcomes.values())
     return FileOutcome(file, "fail" if unnoticed else "pass", errors=errors, wall_s=wall_s, summary=summary)

@@ -263,10 +263,16 @@ def run_command(
     strict: Annotated[bool, Option("--strict", help="Exit with 1 if a chart of your own fails.")] = False,
 ) -> None:
     """Run a scenario: simulate, measure against theory, train, and write the run directory with its report."""
+    from fedsim.measure.limits import measurable
     from fedsim.run.files import Provenance, default_directory
 
     overrides = [*(override or []), *([f"engine={engine}"] if engine is not None else [])]
     scenario = options.load_scenario(file, overrides, seed, allow_plugins, allow_outside, jobs=True)
+    if overrides and (scenario.expect or scenario.drift):
+        written = options.load_scenario(file, None, seed, allow_plugins, allow_outside, jobs=True)
+        scenario, gone = measurable(scenario, written)
+        for metric in gone:
+            complain(f"notice: the changed scenario has no {metric}: its limits and locked figure are left out")
     directory = out if out is not None else default_directory(scenario, changed=bool(overrides) or seed is not None)
     provenance = Provenance(str(file), overrides, seed, permissions=scenario.permissions)
     record_and_tell(

@@ -96,6 +96,7 @@ class _Task:
     tenth: int
     printed: float
     foreseen: bool = False  # whether the time that is left was said
+    beside: bool = False  # whether what else may be known was said
 
 
 def _lines() -> Report:
@@ -107,8 +108,9 @@ def _lines() -> Report:
         now, tenth = time.monotonic(), int(share * 10)
         task = tasks.setdefault(what, _Task(now, share, -1, now))
         foreseen, left = task.first < share < 1.0 and now - task.began >= _SOON, ""
-        if tenth > task.tenth or now - task.printed >= _SECONDS_BETWEEN_LINES or foreseen > task.foreseen:
-            task.tenth, task.printed, task.foreseen = tenth, now, foreseen
+        news = foreseen > task.foreseen or (beside != "") > task.beside
+        if tenth > task.tenth or now - task.printed >= _SECONDS_BETWEEN_LINES or news:
+            task.tenth, task.printed, task.foreseen, task.beside = tenth, now, foreseen, beside != ""
             if foreseen:
                 left_s = (1.0 - share) * (now - task.began) / (share - task.first)
                 left = f"{readable_time(max(left_s, 1.0))} left"

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -68,7 +69,7 @@ def _labels(scenario: Scenario) -> dict[str, list[str]]:
     by_dimension["group"] = [metric_part(group.name) for group in scenario.population]
     if learning is not None:
         labels = [choice.label for choice in learning.optimizers]
-        by_dimension["optimizer"] = labels + [f"{labels[0]}_uniform"] * (learning.reference == "uniform")
+        by_dimension["optimizer"] = [*labels, *filter(None, (learning.twin,))]
     return by_dimension
 
 
@@ -88,6 +89,40 @@ def check_study(scenario: Scenario, own_metrics: Sequence[OwnMetrics] | None = N
     """Return what is wrong with the `expect`, `drift`, `decide` and `headline` of a scenario; else as `judge`."""
     own_metrics = made_metrics(scenario)[0] if own_metrics is None else own_metrics
     return [*_check_expect(scenario, own_metrics), *_check_drift(scenario), *_check_names(scenario, own_metrics)]
+
+
+def measurable(changed: Scenario, before: Scenario) -> tuple[Scenario, list[str]]:
+    """Return a scenario without the limits and locked figures of metrics that its changes took away, and these names.
+
+    Those that the scenario `before` the changes does not have either stay, and are mistakes.
+    """
+    gone = list[str]()
+
+    def kept(metric: str) -> bool:
+        lost = not _has(changed, metric) and _has(before, metric)
+        gone.extend([metric] * lost)
+        return not lost
+
+    expect, drift = changed.as_written.get("expect") or [], changed.as_written.get("drift") or {}
+    limits = [each for each, limit in zip(expect, changed.expect, strict=True) if kept(_metric_in(limit.check))]
+    listed = () if changed.drift is None else changed.drift.figures
+    figures = [each for each, figure in zip(drift.get("figures", ()), listed, strict=True) if kept(figure.name)]
+    if not gone:
+        return changed, gone
+    locked = {**drift, "figures": figures} if figures or drift.get("fingerprint") else None
+    return changed.with_values({"expect": limits, "drift": locked}), list(dict.fromkeys(gone))
+
+
+def _has(scenario: Scenario, metric: str) -> bool:
+    with suppress(UnknownMetricError):
+        return bool(find_metric(metric, scenario))
+    return False
+
+
+def _metric_in(check: str) -> str:
+    with suppress(ConditionError):
+        return parse_condition(check).metric
+    return ""
 
 
 def _check_expect(scenario: Scenario, own_metrics: Sequence[OwnMetrics]) -> Iterator[Mistake]:

@@ -98,6 +98,7 @@ class Taken:
         total_wh, took_part = int(self.of_device.sum()) / _MJ_PER_WH, self.of_device[self.of_device > 0]
         figures = {
             **{name: sums[name] for name in ("bytes_down", "bytes_up", "wasted_bytes_down", "wasted_bytes_up")},
+            "bytes": sums["bytes_down"] + sums["bytes_up"],
             "energy": total_wh,
             "wasted_energy": sums["wasted_mj"] / _MJ_PER_WH,
             "peak_sessions": float(self.peak),
@@ -112,7 +113,7 @@ class Taken:
         if len(battery := np.concatenate([np.empty(0), *self.battery])):
             figures |= {"battery_share.mean": math.fsum(battery) / len(battery), "battery_share.max": battery.max()}
         if prices is not None:
-            of_bytes = prices.gigabyte * (sums["bytes_down"] + sums["bytes_up"]) / 1e9
+            of_bytes = prices.gigabyte * figures["bytes"] / 1e9
             hours = prices.device_hour * sums["spent_ms"] / 3_600_000
             figures["cost"] = of_bytes + prices.kilowatt_hour * total_wh / 1000 + hours
             if prices.carbon is not None:

@@ -36,7 +36,7 @@ from fedsim.trials.decision import (
     trade_off,
     without_noise,
 )
-from fedsim.trials.optimizers import by_optimizer, metrics_of
+from fedsim.trials.optimizers import by_optimizer, metrics_of, twins
 from fedsim.trials.trials import COMPARED, CRASHED, FACTS, Axis, Trials
 
 NAMED = 3  # settings that a sentence names at most
@@ -69,9 +69,7 @@ def losses_of(trials: Trials) -> list[str]:
     metrics = dict[str, str]()
     for figure in ("loss", "excess_loss", "above_optimum"):
         metrics |= metrics_of(trials, figure)
-    names = {*metrics, *metrics_of(trials, "diverged")}  # a model that diverged has no loss, and its twin may have one
-    plain = [name for name in metrics if not (name.endswith("_uniform") and name.removesuffix("_uniform") in names)]
-    return [metrics[name] for name in plain[:NAMED]]
+    return [metrics[name] for name in metrics if name not in twins(trials)][:NAMED]
 
 
 def reports_and_chance(trials: Trials) -> tuple[Floats, Floats]:
@@ -242,7 +240,7 @@ def unsettled(trials: Trials) -> dict[str, Bools]:
         if name in loss
     }
     every = optimizer_facts(trials, "rounds_to_target")
-    needed = [values for name, values in every.items() if not name.endswith("_uniform")]
+    needed = [values for name, values in every.items() if name not in twins(trials)]
     learning = trials.scenario.learning
     if needed and learning is not None and learning.stop_at_target:  # training that stopped at its target shows no end
         stopped = np.isfinite(np.stack(needed)).all(axis=0)

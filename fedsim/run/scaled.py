@@ -23,11 +23,11 @@ _FEW = 10
 _TOLERATED = 0.01
 _SUMS = re.compile(
     r"(group\..*\.)?sessions\.(count|device_hours)|reports\.(per_day|wanted)|learning\..*\.device_hours_to_target"
-    r"|fleet\.((wasted_)?(bytes_down|bytes_up|energy)|energy_per_round|peak_sessions|cost|carbon)"
+    r"|fleet\.((wasted_)?(bytes_down|bytes_up|energy)|bytes|energy_per_round|peak_sessions|cost|carbon)"
 )
 """Metrics that are divided with the devices."""
 _GROWING = re.compile(
-    r"(.*\.)?sessions\.(count|device_hours)|fleet\.((wasted_)?(bytes_down|bytes_up|energy)|cost|carbon)"
+    r"(.*\.)?sessions\.(count|device_hours)|fleet\.((wasted_)?(bytes_down|bytes_up|energy)|bytes|cost|carbon)"
 )
 """Those of them that grow with time."""
 _STEADY = re.compile(

@@ -54,14 +54,12 @@ from fedsim.scenario.learning import Learning, OptimizerChoice
 from fedsim.scenario.sources import MOST_STEPS, ByEpochs
 from fedsim.theory.available_prediction import by_weights
 
-_REFERENCE_SUFFIX = "_uniform"
-
 
 class Training:
     """Trains the optimizers of a scenario, after it has read the participations of the log once.
 
     With ``reference: uniform`` the first optimizer is also trained on the twin of `fedsim.run.reference`; its
-    rows carry the optimizer's name with ``_uniform`` appended; its participations are kept in `temporary`.
+    rows carry the name `Learning.twin`; its participations are kept in `temporary`.
     """
 
     def __init__(
@@ -81,8 +79,7 @@ class Training:
         asked = learning.target_loss is not None or learning.target_above_optimum is not None
         self._spent = SessionTime(log.rounds["closed_s"].to_numpy()) if asked else None
         draws = stream(scenario.own_seed, federation.replicate, Purpose.REFERENCE)
-        uniform = learning.reference == "uniform"
-        self._twin = UniformClients(len(population), scenario.server, draws) if uniform else None
+        self._twin = None if learning.twin is None else UniformClients(len(population), scenario.server, draws)
 
     def watch(self, part: pl.DataFrame) -> None:
         """Take the next participations of the log."""
@@ -117,9 +114,8 @@ class Training:
         lengths = {each.label: each.local_step_size for each in learning.optimizers if each.local_step_size is not None}
         cohorts = self._reading.cohorts(log.participations)
         courses = [Course(cohorts, optimizers, draws, lengths, _start(scenario, learning))]
-        reference = None
-        if learning.reference == "uniform":
-            reference = learning.optimizers[0].label + _REFERENCE_SUFFIX
+        reference = learning.twin
+        if reference is not None:
             courses.append(self._reference(reference, courses[0], steps))
         if learning.loss_parts:
             quiet = {name + suffix: length for name, length in lengths.items() for suffix in (_QUIET, _EXPECTED)}

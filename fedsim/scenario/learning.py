@@ -169,6 +169,11 @@ class Learning(SparseModel):
             return steps
         return int(steps.options.get("most", steps.options.get("value", 1)))
 
+    @property
+    def twin(self) -> str | None:
+        """What results call the first optimizer trained under uniform participation; None without that `reference`."""
+        return f"{self.optimizers[0].label}_uniform" if self.reference == "uniform" else None
+
     @model_validator(mode="after")
     def _one_target(self) -> Self:
         if self.target_loss is not None and self.target_above_optimum is not None:

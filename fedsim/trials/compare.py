@@ -17,6 +17,7 @@ from fedsim.run.load import load
 from fedsim.run.run import Run
 from fedsim.trials.contrasts import differences
 from fedsim.trials.decision import misses
+from fedsim.trials.optimizers import twins
 from fedsim.trials.store import SWEEP_FILE
 from fedsim.trials.trials import SIDE, Trials
 
@@ -108,7 +109,7 @@ def _beside(one: Trials, other: Trials, apart: Sequence[Change]) -> tuple[Trials
         sides.append(replace(side, parameters=(SIDE, *other.parameters), settings=settings, facts=facts))
     first, second = sides
     # The limits of each side are those of its own scenario; no command runs both again.
-    meta = {"scenario": {**second.meta["scenario"], "expect": []}}
+    meta = {"scenario": {**second.meta["scenario"], "expect": []}, "twins": [*twins(one), *twins(other)]}
     settings, facts = (pl.concat([getattr(first, name), getattr(second, name)]) for name in ("settings", "facts"))
     return replace(second, meta=meta, settings=settings, facts=facts), (first, second)
 

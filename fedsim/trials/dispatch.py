@@ -49,6 +49,7 @@ class Dispatcher:
     soonest_s: float = 0.0  # before so many seconds the limit is not asked for
     tell: Callable[[str], None] = lambda _: None  # gets messages for a person
     until: float = math.inf  # when it ends, on the clock of `time.monotonic`
+    look: Callable[[int], None] = lambda _: None  # each second in which no run ends: how many are done at once
     _suspects: deque[PlannedRun] = field(default_factory=deque)
     _in_flight: dict[Future[RunOutcome], PlannedRun] = field(default_factory=dict)
     _failed: Counter[str] = field(default_factory=Counter)
@@ -82,6 +83,7 @@ class Dispatcher:
                     yield from self._take_back(done)
                 else:
                     self._look_for_workers()
+                    self.look(self._most // 2)
                 yield from self._end_overdue()
             self._close(at_once=self._left_behind)
         except BaseException:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Bools, Floats
+from fedsim.common.errors import ScenarioError
 from fedsim.measure.metrics import split
 from fedsim.trials.contrasts import FAR, LEVEL, Contrasts, Standing, contrasts, contrasts_of
 from fedsim.trials.trials import Trials
@@ -43,6 +45,19 @@ def metrics_of(trials: Trials, figure: str) -> dict[str, str]:
 
 
 @lru_cache(8)
+def twins(trials: Trials) -> frozenset[str]:
+    """Name the optimizers that were trained under uniform participation, as the settings' `learning.reference` says."""
+    points = [each["values"] for each in trials.meta.get("points", ())] or [{}]
+    trained = [{path: value for path, value in each.items() if path.partition(".")[0] == "learning"} for each in points]
+    names = set[str | None](trials.meta.get("twins", ()))  # of both sides of a comparison
+    for values in {json.dumps(each): each for each in trained}.values():
+        with suppress(ScenarioError):  # of another version
+            learning = trials.scenario.with_values({"sweep": None, **values}).learning
+            names.add(None if learning is None else learning.twin)
+    return frozenset(name for name in names if name is not None)
+
+
+@lru_cache(8)
 def by_optimizer(trials: Trials) -> Trials | None:
     """Return the trials of the optimizers of a sweep over optimizers, or whose runs train several; None of others.
 
@@ -51,7 +66,7 @@ def by_optimizer(trials: Trials) -> Trials | None:
     last or far off, and those that are ``elsewhere``: in too few cases to be ranked.
     """
     for figure in FIGURES:
-        if names := [name for name in metrics_of(trials, figure) if not name.endswith("_uniform")]:
+        if names := [name for name in metrics_of(trials, figure) if name not in twins(trials)]:
             break
     else:
         return None

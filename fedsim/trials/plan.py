@@ -84,7 +84,7 @@ def points_of(scenario: Scenario) -> list[Point]:
             continue
         tried += 1
         try:
-            there = scenario.with_values({"sweep": None, **values}, places)
+            there = scenario.with_values({"sweep": None, "expect": [], "drift": None, **values}, places)
             checked(there)
         except ScenarioError as error:
             for mistake in error.mistakes:

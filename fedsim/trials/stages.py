@@ -74,7 +74,7 @@ def coarsely(scenario: Scenario, settings: int, tuned: Mapping[str, Sequence[Any
     several = [(key, values) for key, values in tuned.items() if len(values) > 1]
     kept = several[:1] if settings * _work(stage.scenario) > _COARSE_WORK else several
     thin = {key: [values[round(k * (len(values) - 1) / 2)] for k in range(_VALUES)] for key, values in kept}
-    few = {"tune": {key: [*dict.fromkeys(values)] for key, values in thin.items()}, "seeds": 2, "tuning_seeds": 1}
+    few = {"tune": {key: [*dict.fromkeys(values)] for key, values in thin.items()}, "seeds": 3, "tuning_seeds": 1}
     decide = {**stage.scenario.as_written["decide"], **few}
     return replace(stage, scenario=stage.scenario.with_values({"decide": decide}))
 

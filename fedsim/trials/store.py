@@ -91,9 +91,10 @@ def write_curves(folder: Path, run_id: str, learning: pl.DataFrame) -> None:
     """Write the losses of a run's optimizers after evenly spaced rounds, the first being those of the initial model."""
     rounds = learning["round"].unique().sort()
     kept = rounds.gather(np.unique(np.linspace(0, len(rounds) - 1, min(len(rounds), CURVE_POINTS)).astype(np.int64)))
-    losses = learning.filter(pl.col("round").is_in(kept.implode()), ~pl.col("optimizer").str.ends_with("_uniform"))
-    table = losses.with_columns(run_id=pl.lit(run_id)).select(
-        pl.col(name).cast(dtype) for name, dtype in CURVE_COLUMNS.items()
+    table = (
+        learning.filter(pl.col("round").is_in(kept.implode()))
+        .with_columns(run_id=pl.lit(run_id))
+        .select(pl.col(name).cast(dtype) for name, dtype in CURVE_COLUMNS.items())
     )
     (folder / CURVES).mkdir(exist_ok=True)
     write_table(folder / CURVES / f"{run_id}.parquet", table, about=lambda _: {_SEAL: _seal_of(table)})

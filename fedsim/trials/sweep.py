@@ -5,7 +5,7 @@ import os
 import platform
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from fedsim._version import __version__
 from fedsim.common.arguments import path_of, whole
 from fedsim.common.errors import SweepError
 from fedsim.common.files import name_of_file
+from fedsim.common.instants import readable_time
 from fedsim.common.messages import log_warning
 from fedsim.common.progress import Report, in_notebooks, silent
 from fedsim.common.renamed import once_called
@@ -29,6 +30,8 @@ from fedsim.trials import store
 from fedsim.trials.contrasts import differences
 from fedsim.trials.dispatch import Dispatcher, Settled
 from fedsim.trials.executors import Backend, backend_of
+from fedsim.trials.executors.local import LocalProcesses
+from fedsim.trials.pilot import pilot
 from fedsim.trials.plan import LEAST_S, Plan, PlannedRun, default_limit, plan_sweep
 from fedsim.trials.results import FIXED, read_results
 from fedsim.trials.trials import Trials
@@ -37,6 +40,7 @@ from fedsim.trials.worker import RunOutcome, Task, work
 if TYPE_CHECKING:
     from distributed import Client
 
+_PILOT_AFTER_S, _PILOT_S = 4.0, 1.0  # without a run that has ended; and processor seconds for its rounds
 _Tell = Callable[[str], None]
 
 
@@ -152,6 +156,7 @@ def run_sweep(
         stalled = {run_id: error for run_id, error in store.stalled_runs(folder).items() if run_id not in there}
         over = there.union(stalled)
         missing = list({run.run_id: run for run in plan.runs if run.run_id not in over}.values())
+        missing.sort(key=lambda run: run.seed)  # every setting once, and one seed's data after another
         kept = sum(run.run_id in there for run in plan.runs)
         about = _about(plan, provenance) | {"command": command, **({"part": dict(part)} if part else {})}
         store.write_sweep(folder, about | {"status": "running"})
@@ -161,6 +166,10 @@ def run_sweep(
         def task_of(run: PlannedRun) -> Task:
             return Task(run.run_id, plan.scenario_of(run), str(folder), places, plan.points[run.point].inputs)
 
+        done = 1.0 - len(missing) / max(1, len(plan.runs))
+        foreseen = _Foreseen(plan, missing, lambda text: progress("sweeping", done, text))
+        # A decision has no time for pilots, and only where processes are started anyway may one more be.
+        tells = job is work and not part and backend.name == "process"
         dispatcher = Dispatcher(
             deque(missing),
             backend,
@@ -173,10 +182,11 @@ def run_sweep(
             soonest_s=LEAST_S if timeout is None else 0.0,
             tell=tell,
             until=until,
+            look=foreseen.look if tells else lambda _: None,
         )
         try:
-            with closing(dispatcher.settled()) as attempts:
-                crashed |= _follow(attempts, len(missing), plan, folder, progress, tell)
+            with closing(dispatcher.settled()) as attempts, closing(foreseen):
+                crashed |= _follow(foreseen.until_one(attempts), len(missing), plan, folder, progress, tell)
             status = "crashed" if crashed else "complete"
             about["fingerprint"] = fingerprint(read_results(folder).select(FIXED))
         except SweepError:
@@ -186,6 +196,40 @@ def run_sweep(
             seconds = time.monotonic() - began
             store.write_sweep(folder, about | {"status": status, "wall_time_s": round(seconds, 3)})
     return Swept(Path(directory), len(plan.runs), kept, crashed, seconds)
+
+
+class _Foreseen:
+    """Tells about how long runs take, by a pilot of the first in a process of its own, where none ends soon."""
+
+    def __init__(self, plan: Plan, missing: Sequence[PlannedRun], tell: _Tell) -> None:
+        self._plan, self._missing, self._tell, self._began = plan, missing, tell, time.monotonic()
+        self._pilots: LocalProcesses | None = None
+
+    def look(self, at_once: int) -> None:
+        """Begin the pilot after some seconds, and tell what it gives for so many runs at once."""
+        if self._pilots is None and self._missing and time.monotonic() - self._began >= _PILOT_AFTER_S:
+            self._pilots = LocalProcesses(1)
+            self._trial = self._pilots.submit(pilot, self._plan.scenario_of(self._missing[0]), _PILOT_S)
+        elif self._pilots is not None and self._trial.done():
+            estimate = None if self._trial.exception() else self._trial.result()
+            if estimate is not None:
+                turns = -(-len(self._missing) // max(1, at_once))
+                low, high = (readable_time(max(1.0, turns * each)) for each in (estimate.low, estimate.high))
+                self._tell(f"about {low} to {high} if all runs are like the first")
+            self.close()
+
+    def until_one(self, attempts: Iterable[Settled]) -> Iterator[Settled]:
+        """Go through attempts, the first of which tells more."""
+        for each in attempts:
+            self.close()
+            yield each
+
+    def close(self) -> None:
+        """End the pilot, and begin none."""
+        self._missing = ()
+        if self._pilots is not None:
+            self._pilots.shutdown(cancel_futures=True)
+            self._pilots = None
 
 
 def _follow(

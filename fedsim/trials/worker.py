@@ -129,7 +129,9 @@ def work(task: Task) -> RunOutcome:
         if nothing := why_nothing(result.metrics):
             return RunOutcome(nothing, final=True, stalled=True)
         if result.learning is not None and not task.scenario.jobs:
-            write_curves(folder, task.run_id, result.learning)
+            assert task.scenario.learning is not None
+            learning = result.learning.filter(result.learning["optimizer"].ne_missing(task.scenario.learning.twin))
+            write_curves(folder, task.run_id, learning)
         write_run_results(folder, task.run_id, task.scenario.seed, result.metrics)
     except (RunError, EndedError) as error:
         return RunOutcome(str(error), worker=here)

@@ -59,7 +59,11 @@ def test_limits_and_locks_notice_changes(write: Write, tmp_path: Path) -> None:
     assert fedsim("replay", path.name, "--update", cwd=tmp_path).returncode == 0
     done = fedsim("replay", path.name, "--mutate", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "6 of 6 changes noticed" in done.stdout
+    assert "6 of 6 changes noticed, " in done.stdout
+    path.write_text(path.read_text().replace("pause: 30s", "pause: 30s, deadline: 9d"))
+    done = fedsim("replay", path.name, "--mutate", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "6 of 6 changes noticed, 1 more change no figure" in done.stdout  # nobody is so late
 
 
 def test_a_scenario_that_fails_as_it_is_is_told_as_in_a_replay(write: Write, tmp_path: Path) -> None:

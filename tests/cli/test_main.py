@@ -362,3 +362,22 @@ def test_questions_without_an_answer(arguments: list[str], complaint: str) -> No
 def test_equal_weights_are_uniform() -> None:
     (found,) = chain_json(SYNTHETIC, "--set", "population.0.weight=2", "--separation", 7)
     assert found["pi"] == pytest.approx([0.01] * 100, rel=1e-12)
+
+
+def test_a_what_if_leaves_out_limits_of_what_it_takes_away(write: Write, tmp_path: Path) -> None:
+    """Another method was refused until `drift=null` and `expect=[]` were given too."""
+    locks = "drift: {figures: [rounds.count, learning.fedavg.loss], fingerprint: [rounds]}"
+    training = "learning: {problem: {kind: quadratic}, optimizers: [fedavg], step_size: 0.1}"
+    file = write(f"{SMALL}\n{training}\n{locks}\nexpect: [learning.fedavg.loss < 1e9, rounds.count >= 1]\n")
+    change = ("--set", "learning.optimizers=[mifa]")
+    done = fedsim("run", file, *change, "--out", tmp_path / "run", "--no-page")
+    assert done.returncode == 0, done.stderr
+    (notice,) = (line for line in done.stderr.splitlines() if line.startswith("notice:"))
+    assert "learning.fedavg.loss" in notice
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert [each["check"] for each in manifest["scenario"]["expect"]] == ["rounds.count >= 1"]
+    assert [each["name"] for each in manifest["scenario"]["drift"]["figures"]] == ["rounds.count"]
+    assert fedsim("sweep", file, *change, "--out", tmp_path / "sweep", "--no-page").returncode == 0
+    assert fedsim("validate", file, *change).returncode == 2
+    wrong = write(file.read_text().replace("fedavg.loss <", "fedavg.lost <"), "wrong.fedsim.yaml")
+    assert fedsim("run", wrong, *change, "--out", tmp_path / "wrong").returncode == 2  # a slip of its own stays one

@@ -50,6 +50,7 @@ def test_whole_sessions(engine: str) -> None:
     found = figures(case(engine=engine))
     energy = 8 * 3 * LENGTH_S / 3600
     assert (found["bytes_down"], found["bytes_up"], found["wasted_bytes_up"]) == (8e6, 4e6, 0.0)
+    assert found["bytes"] == 12e6
     assert found["energy"] == pytest.approx(energy)
     assert found["energy_per_round"] == pytest.approx(energy / 4)
     assert found["peak_sessions"] == 2

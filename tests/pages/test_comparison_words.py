@@ -34,7 +34,8 @@ def comparison(
     """Compare figures, each of A and B, the same for all seeds; `expect` are limits of A."""
     every = figures or {L1: (0.8, 0.4)}
     runs = {(k, seed): {name: own[k] for name, own in every.items()} for k in range(2) for seed in range(seeds)}
-    meta = {"scenario": BASE | {"name": "t", "seed": 1}}
+    learning = {"problem": {"kind": "quadratic"}, "optimizers": ["fedavg"], "step_size": 0.1, "reference": "uniform"}
+    meta = {"scenario": BASE | {"name": "t", "seed": 1, "learning": learning}}
     made = Trials.in_memory("t", meta, runs)
     made = replace(made, parameters=(SIDE,), settings=made.settings.with_columns(side=pl.Series(["A", "B"])))
     one, other = (

@@ -18,16 +18,17 @@ from tests.conftest import Load
 from tests.pages.made_trials import made_trials, sound
 from tests.pages.sweeps import SEPARATION, write_points
 
-LEARNING = "learning={problem: {kind: quadratic, dimension: 2}, optimizers: [fedavg, fedprox], step_size: 0.1}"
+TWO = "[fedavg, {kind: fedprox, name: my_uniform}]"  # the second is no twin
+LEARNING = f"learning={{problem: {{kind: quadratic, dimension: 2}}, optimizers: {TWO}, step_size: 0.1}}"
 
 
 def test_a_run_of_a_sweep_leaves_its_curves(small: Load, tmp_path: Path) -> None:
-    scenario = small("stop.rounds=200", LEARNING)
+    scenario = small("stop.rounds=200", LEARNING, "learning.reference=uniform")
     folder = store.open_sweep_directory(tmp_path / "sweep")
     assert not work(Task("one", scenario, str(folder))).error
     found, whole = store.read_curves(folder, ["one", "never"]), simulate(scenario).learning
     assert whole is not None
-    assert set(found["optimizer"]) == {"fedavg", "fedprox"}
+    assert set(found["optimizer"]) == {"fedavg", "my_uniform"}
     for (name,), own in found.group_by("optimizer"):
         assert own.select("round", "loss").equals(
             whole.filter(optimizer=name).select(pl.col("round").cast(int), "loss")

@@ -11,12 +11,13 @@ from fedsim.pages.answer import COST, MODEL
 from fedsim.pages.page import answer_of
 from fedsim.pages.trials import trials_answer
 from fedsim.trials.contrasts import Standing, contrasts_of
-from fedsim.trials.optimizers import RANK, allowed, by_optimizer, of_optimizers, ranked, winners
+from fedsim.trials.optimizers import RANK, allowed, by_optimizer, of_optimizers, ranked, twins, winners
 from fedsim.trials.optimizers import _ranks as ranks
 from fedsim.trials.trials import Trials
 from tests.pages.sweeps import SEPARATION, write_points
 from tests.pages.test_page import check
 
+LEARNING = {"problem": {"kind": "quadratic"}, "optimizers": ["fedavg"], "step_size": 0.1}
 LAWS = [{"server": {"selection": law}} for law in ("uniform", "midzuno", "cyclic")]
 
 
@@ -82,9 +83,9 @@ def test_divergence_is_told_from_absence(tmp_path: Path, diverged: bool) -> None
 
 
 def test_several_optimizers_over_worlds_are_ranked(tmp_path: Path) -> None:
-    folder = write_points(
-        tmp_path / "s", LAWS, lambda i, s: losses(i, s, fedau=1.0, fedavg=2.0, mifa=3.0, fedavg_uniform=0.5)
-    )
+    figures = {"fedau": 1.0, "fedavg": 2.0, "mifa": 3.0, "fedavg_uniform": 0.5}
+    known = {"learning": LEARNING | {"optimizers": ["fedavg", "fedau", "mifa"], "reference": "uniform"}}
+    folder = write_points(tmp_path / "s", LAWS, lambda i, s: losses(i, s, **figures), scenario=known)
     trials = Trials.read(folder)
     found = by_optimizer(trials)
     assert found is not None
@@ -213,3 +214,18 @@ def test_the_page_has_a_table_of_winners_where_memory_differs(tmp_path: Path) ->
     assert "scaffold 1; 40 rounds, 2 h, 1.5 MB" in page
     assert "fedavg 2</td>" in page or "fedavg 2; tied" in page
     assert "fedau 2; tied: fedavg" in page
+
+
+def test_only_a_twin_is_one(tmp_path: Path) -> None:
+    """An optimizer that somebody called ``own_uniform`` was left out of the ranks."""
+    optimizers = [{"kind": "fedavg", "name": name} for name in ("own_uniform", "own", "fedau")]
+    figures = {"own_uniform": 1.0, "own": 2.0, "fedau": 3.0}
+    for reference, twin in (("none", {}), ("uniform", {"own_uniform_uniform": 0.5})):
+        points = [each | {"learning.optimizers": optimizers, "learning.reference": reference} for each in LAWS]
+        own = lambda i, s, of=figures | twin: losses(i, s, **of)  # noqa: E731
+        folder = write_points(tmp_path / reference, points, own, scenario={"learning": LEARNING})
+        trials = Trials.read(folder)
+        assert twins(trials) == {*twin}
+        found = by_optimizer(trials)
+        assert found is not None
+        assert set(found.settings["optimizer"]) == {*figures}

@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +18,7 @@ from polars.testing import assert_frame_equal
 
 from fedsim.common import progress
 from fedsim.common.errors import RunError, SweepError
+from fedsim.common.instants import readable_time
 from fedsim.scenario import Scenario
 from fedsim.trials import plan as planning
 from fedsim.trials import store
@@ -26,11 +27,11 @@ from fedsim.trials.executors import Backend, backend_of
 from fedsim.trials.pilot import Estimate
 from fedsim.trials.plan import plan_sweep
 from fedsim.trials.results import read_results
-from fedsim.trials.sweep import Swept, run_sweep, sweep
+from fedsim.trials.sweep import Swept, _Foreseen, run_sweep, sweep
 from fedsim.trials.trials import Trials, merge_results
 from fedsim.trials.worker import RunOutcome, Task, work
 from tests.command import fedsim, fedsim_process
-from tests.conftest import Write
+from tests.conftest import Load, Write
 from tests.trials import jobs
 from tests.trials.sweeping import (
     SLOW,
@@ -526,3 +527,20 @@ def test_durations_of_a_sweep_made_in_python_are_seconds(tmp_path: Path) -> None
     made = Scenario.model_validate(data | {"sweep": {"grid": {"server.pause": [30, 60]}}})
     frame = sweep(made, tmp_path / "s", executor=THREADS).results()
     assert frame["server.pause"].unique().to_list() == [30, 60]
+
+
+def test_how_long_runs_take_is_told_before_one_has_ended(small: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedsim.trials.sweep._PILOT_AFTER_S", 0.0)
+    plan, told = plan_sweep(small("stop.rounds=20000", "sweep.seeds=4")), list[str]()
+    foreseen = _Foreseen(plan, plan.runs, told.append)
+    with closing(foreseen):
+        foreseen.look(2)
+        estimate = foreseen._trial.result()
+        assert estimate is not None
+        foreseen.look(2)
+        foreseen.look(2)  # nothing more: no second pilot
+    low, high = (readable_time(max(1.0, 2 * each)) for each in (estimate.low, estimate.high))
+    assert told == [f"about {low} to {high} if all runs are like the first"]
+    assert [*foreseen.until_one(iter(()))] == []
+    foreseen.look(2)
+    assert foreseen._pilots is None

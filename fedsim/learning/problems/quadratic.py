@@ -25,7 +25,7 @@ of the order of alpha otherwise, since the model depends on who took part before
 minibatch of b, drawn with replacement, has the standard deviation h_ij noise / sqrt(b) in coordinate j.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any
@@ -40,7 +40,9 @@ from fedsim.learning.problems.problem import Gradients, repeated_cohort
 # Where each family of draws begins among a client's indices, and where those of clusters begin among clients.
 _CENTRE, _CURVATURE, _SAMPLE = (family << 40 for family in range(3))
 _CLUSTER = 2**62
-_NUMBERS = 2**14  # of models that take their steps together
+_NUMBERS = 2**14  # of models that take their steps together, and of clients that are drawn together
+_kept = dict[tuple[Any, ...], tuple[Any, ...]]()
+"""The data that were drawn last: a sweep takes them at every setting. They are never written to."""
 
 
 @dataclass(eq=False)
@@ -66,24 +68,48 @@ class Quadratic:
     centres: Floats = field(init=False, repr=False)
     curvatures: Floats = field(init=False, repr=False)
     optimum: Floats = field(init=False, repr=False)
+    _curvature: Floats = field(init=False, repr=False)
+    _least: float = field(init=False, repr=False)
 
     @staticmethod
     def size(clients: int, options: Mapping[str, Any]) -> tuple[int, int]:
         dimension = options.get("dimension", 10)
-        return 4 * 8 * clients * dimension, dimension
+        return (4 if options.get("curvature_spread") else 2) * 8 * clients * dimension, dimension
 
     def __post_init__(self) -> None:
-        normals = stream(self.seed if self.data_seed is None else self.data_seed, 0, Purpose.PROBLEM).normals
-        clients, coordinates = np.arange(self.clients)[:, None], np.arange(self.dimension)
+        seed, spreads = self.seed if self.data_seed is None else self.data_seed, (self.spread, self.cluster_spread)
+        key = (seed, self.clients, self.dimension, self.clusters, self.offset, *spreads, self.curvature_spread)
+        if (data := _kept.get(key)) is None:
+            _kept.clear()  # before others are drawn, which may need the memory
+            self._draw(seed)
+            data = self.centres, self.curvatures, self.optimum, self._curvature, self._least
+            _kept[key] = data
+        self.centres, self.curvatures, self.optimum, self._curvature, self._least = data
+
+    def _draw(self, seed: int) -> None:
+        normals, coordinates = stream(seed, 0, Purpose.PROBLEM).normals, np.arange(self.dimension)
+        clients = np.arange(self.clients)[:, None]
         cluster, place = np.unique(clients * self.clusters // self.clients, return_inverse=True)
-        self.centres = self.offset + self.spread * normals(clients, _CENTRE + coordinates)
-        self.centres += (self.cluster_spread * normals(_CLUSTER + cluster[:, None], coordinates))[place.ravel()]
-        self.curvatures = np.ones_like(self.centres)
-        if self.curvature_spread:
-            self.curvatures = np.exp(self.curvature_spread * normals(clients, _CURVATURE + coordinates))
-        self.optimum = np.average(self.centres, axis=0, weights=self.curvatures)
+        of_clusters = self.cluster_spread * normals(_CLUSTER + cluster[:, None], coordinates)
+        self.centres = np.empty((self.clients, self.dimension))
+        self.curvatures = np.empty_like(self.centres) if self.curvature_spread else np.ones((1, self.dimension))
+        for part in self._parts():
+            self.centres[part] = self.offset + self.spread * normals(clients[part], _CENTRE + coordinates)
+            self.centres[part] += of_clusters[place.ravel()[part]]
+            if self.curvature_spread:
+                drawn = normals(clients[part], _CURVATURE + coordinates)
+                self.curvatures[part] = np.exp(self.curvature_spread * drawn)
+        self.curvatures = np.broadcast_to(self.curvatures, self.centres.shape)
+        self.optimum = np.average(self.centres, axis=0, weights=self.curvatures if self.curvature_spread else None)
         self._curvature = self.curvatures.mean(axis=0)
-        self._least = float((self.curvatures * (self.optimum - self.centres) ** 2).sum(axis=1).mean() / 2)
+        self._least = float(self.by_client(self.optimum)["loss"].mean())
+        for each in (self.centres, self.optimum):
+            each.flags.writeable = False
+
+    def _parts(self) -> Iterator[slice]:
+        """Yield slices of clients, whose numbers stay in a processor's cache."""
+        size = max(1, _NUMBERS // self.dimension)
+        return (slice(first, first + size) for first in range(0, self.clients, size))
 
     def initial(self) -> Floats:
         return np.zeros(self.dimension)
@@ -120,7 +146,10 @@ class Quadratic:
         }
 
     def by_client(self, model: Floats) -> Mapping[str, Floats]:
-        return {"loss": (self.curvatures * (model - self.centres) ** 2).sum(axis=1) / 2}
+        losses = np.empty(self.clients)
+        for part in self._parts():
+            losses[part] = (self.curvatures[part] * (model - self.centres[part]) ** 2).sum(axis=1)
+        return {"loss": losses / 2}
 
     def affine(self, clients: Ints, step_sizes: Floats, steps: int | Ints) -> tuple[Floats, Floats]:
         pull: Floats = 1.0 - (1.0 - step_sizes[:, None] * self.curvatures[clients]) ** _of_rows(steps)

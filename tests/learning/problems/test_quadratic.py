@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -179,3 +181,18 @@ def test_centres_are_those_of_the_cluster_and_of_the_client() -> None:
         wanted = 0.5 * normals(client, np.arange(4)) + 2.0 * normals(2**62 + cluster, np.arange(4))
         np.testing.assert_array_equal(problem.centres[client], wanted)
     assert (problem.curvatures == 1.0).all()
+
+
+def test_data_that_are_kept_are_those_that_were_asked_for() -> None:
+    """Blocks of clients are drawn at a time, and the last data are kept for the next setting of a sweep."""
+    whole, every = Quadratic(3_000, 1, dimension=20), dict[str, Floats]()
+    for key, value in {"seed": 2, "clients": 2_999, "spread": 2.0, "curvature_spread": 0.5, "data_seed": 7}.items():
+        options: dict[str, Any] = {"clients": 3_000, "seed": 1, "dimension": 20, key: value}
+        every[key] = Quadratic(**options).centres
+    assert Quadratic(3_000, 1, dimension=20).centres.tobytes() == whole.centres.tobytes()
+    assert {key for key, each in every.items() if each.tobytes() == whole.centres.tobytes()} == {"curvature_spread"}
+    assert every["clients"].tobytes() == whole.centres[:-1].tobytes()
+    again = Quadratic(3_000, 1, dimension=20)
+    assert again.optimum is Quadratic(3_000, 1, dimension=20).optimum
+    with pytest.raises(ValueError, match="read-only"):
+        again.centres[0] = 0.0
