@@ -73,7 +73,7 @@ def test_a_platform_without_an_entry_is_compared_with_the_others() -> None:
 
 
 @given(old=st.floats(-1e6, 1e6), change=st.floats(-1e-3, 1e-3), rel=st.floats(0, 1e-3), absolute=st.floats(0, 1e-3))
-def test_tolerances(old: float, change: float, rel: float, absolute: float) -> None:
+def test_the_larger_tolerance_counts(old: float, change: float, rel: float, absolute: float) -> None:
     """The larger of the two tolerances counts; one of the figure's own wins over that of all."""
     new = old * (1 + change)
     expected = "keep" if abs(new - old) <= max(rel * abs(old), absolute) else "drift"
@@ -183,7 +183,7 @@ def test_a_damaged_lock_is_an_error(tmp_path: Path, text: str, complaint: str) -
         read_lock(path)
 
 
-def test_names() -> None:
+def test_a_lock_is_named_after_its_scenario() -> None:
     assert lock_path(Path("a/b.fedsim.yaml")) == Path("a/b.fedsim.lock.json")
     assert lock_path(Path("b.yaml")) == Path("b.fedsim.lock.json")
     assert platform_key() == platform_key()

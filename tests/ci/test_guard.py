@@ -12,8 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from fedsim.ci.guard import Base, _inside
-from fedsim.measure.grammar import parse_condition
+from fedsim.ci.guard import Base
 from tests.command import Done, fedsim
 from tests.conftest import LIMIT_S, SMALL
 
@@ -35,7 +34,7 @@ FILES = {
 }
 HELD = "the limit {!r} of HEAD no longer holds".format
 AT_3, AT_60 = HELD("participation.gap.min >= 3"), HELD("rounds.count == 60")
-NARROW, SOON = HELD("0.05 < participation.l1_uniform <= 90%"), HELD("rounds.duration.p95 <= 5m")
+NARROW = HELD("0.05 < participation.l1_uniform <= 90%")
 
 
 def replay(folder: Path, *arguments: object) -> Done:
@@ -155,7 +154,6 @@ def a_folder_for_a_lock(folder: Path) -> None:
 ABSENT = "learning: {problem: {kind: softmax_regression, data: mnist}, optimizers: [fedavg], step_size: 0.1}\n"
 SABOTAGES: dict[str, tuple[Change, int, object, str]] = {
     "a limit deleted": (swap("  - participation.gap.min >= 3\n", ""), 1, CASE, AT_3),
-    "a limit commented out": (swap("  - participation.gap.min", "  # - participation.gap.min"), 1, CASE, AT_3),
     "a lower limit loosened": (swap("min >= 3", "min >= 2"), 1, f"{CASE}:6:5", "there is 'participation.gap.min >= 2'"),
     "an upper limit loosened": (swap("90%", "95%"), 1, f"{CASE}:7:5", NARROW),
     "the lower of two loosened": (swap("0.05 <", "0.04 <"), 1, f"{CASE}:7:5", NARROW),
@@ -165,11 +163,8 @@ SABOTAGES: dict[str, tuple[Change, int, object, str]] = {
     "an equality made a limit": (swap("== 60", ">= 60"), 1, f"{CASE}:8:5", AT_60),
     "another metric limited": (swap("gap.min", "gap.mean"), 1, CASE, AT_3),
     "a metric without a name": (swap("gap.min", "gap.least"), 2, f"{CASE}:6:5", "unknown metric"),
-    "a percent sign lost": (swap("90%", "90"), 1, f"{CASE}:7:5", NARROW),
-    "hours for minutes": (swap("5m", "5h"), 1, f"{CASE}:9:5", SOON),
     "a severity lowered": (severe("severity: warn"), 1, f"{CASE}:6:5", AT_3),
     "a mean for every": (severe("over: mean"), 1, f"{CASE}:6:5", AT_3),
-    "a percentile for every": (severe("over: p95"), 1, f"{CASE}:6:5", AT_3),
     "no limits": (swap(EXPECT, ""), 1, CASE, AT_3),
     "an empty list": (swap(EXPECT, "expect: []\n"), 1, f"{CASE}:5:9", AT_3),
     "a second list": (swap(EXPECT, EXPECT + "expect: [rounds.count > 0]\n"), 2, f"{CASE}:10:1", "duplicate key"),
@@ -212,7 +207,6 @@ SABOTAGES: dict[str, tuple[Change, int, object, str]] = {
     "a file renamed": (move("scenarios/other.fedsim.yaml"), 1, CASE, "it was there at HEAD, and is gone"),
     "a file moved": (move("scenarios/old/case.fedsim.yaml"), 2, CASE, "it was there at HEAD, and is gone"),
     "a file hidden": (move("scenarios/.old/case.fedsim.yaml"), 2, "error", "holds no scenario"),
-    "a file that is not found": (move("scenarios/case.yaml"), 2, "error", "holds no scenario"),
     "a folder renamed": (move("old", Path("scenarios")), 2, "error", "scenarios does not exist"),
     "an empty file": (lambda folder: (folder / CASE).write_text(""), 2, CASE, "empty"),
     "a link to another file": (link("loose.yaml"), 1, CASE, AT_3),
@@ -233,11 +227,6 @@ def test_what_a_change_takes_away_is_told(after: Path, sabotage: str) -> None:
     done = replay(after, "scenarios", "--base", "HEAD", "--require-limits", "--locked")
     assert done.returncode == code, done.stderr
     assert any(line.startswith(f"{place}:") and words in line for line in done.stderr.splitlines()), done.stderr
-
-
-def test_a_wildcard_that_matches_nothing_is_told(after: Path) -> None:
-    done = replay(after, "scenarios/*.night.yaml", "--base", "HEAD")
-    assert (done.returncode, "scenarios/*.night.yaml does not exist" in done.stderr) == (2, True)
 
 
 def test_attributes_of_archives_leave_nothing_out_of_what_it_was(repository: Path) -> None:
@@ -264,21 +253,6 @@ def test_what_demands_as_much_or_more_passes(after: Path, change: Change) -> Non
     change(after)
     done = replay(after, "scenarios", "--base", "HEAD")
     assert "HEAD" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("new", "old", "inside"),
-    [
-        ("a.b < 1", "a.b <= 1", True),
-        ("a.b <= 1", "a.b < 1", False),
-        ("a.b between 1 and 2", "a.b >= 1", True),
-        ("a.b >= 1", "a.b between 1 and 2", False),
-        ("a.b == 1 +- 0.5", "a.b between 0.5 and 2", True),
-        ("a.b > 1", "a.b < 3", False),
-    ],
-)
-def test_one_limit_implies_another(new: str, old: str, inside: bool) -> None:
-    assert _inside(parse_condition(new), parse_condition(old)) is inside
 
 
 def test_usage_errors_are_in_the_files_that_a_service_reads(repository: Path) -> None:

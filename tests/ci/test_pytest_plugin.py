@@ -40,14 +40,6 @@ def test_the_entry_point_is_declared() -> None:
 
 
 @pytest.mark.long
-def test_an_item_for_each_condition(tmp_path: Path) -> None:
-    put(tmp_path, EXPECT)
-    code, printed = run_pytest(tmp_path, "-v")
-    assert code == 0
-    assert "2 passed" in printed
-
-
-@pytest.mark.long
 def test_items_are_listed_and_chosen_by_name(tmp_path: Path) -> None:
     put(tmp_path, EXPECT)
     code, printed = run_pytest(tmp_path, "--collect-only", "-q")
@@ -80,7 +72,7 @@ def test_a_bad_scenario_fails_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_the_marker(tmp_path: Path) -> None:
+def test_the_marker_selects_scenarios(tmp_path: Path) -> None:
     put(tmp_path, EXPECT)
     (tmp_path / "test_own.py").write_text("def test_own():\n    pass\n")
     assert "2 passed, 1 deselected" in run_pytest(tmp_path, "-m", "fedsim", "--strict-markers")[1]

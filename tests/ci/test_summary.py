@@ -23,9 +23,9 @@ def test_summary_is_appended(tmp_path: Path) -> None:
     assert "observed" in missed
 
 
-def test_one_scenario_that_is_wrong(tmp_path: Path) -> None:
+def test_a_bad_scenario_is_named_in_the_summary(tmp_path: Path) -> None:
     path = put(tmp_path, "expect: [nothing < 1]\n")
-    replay(path, "--summary", "summary.md", cwd=tmp_path)
+    assert replay(path, "--summary", "summary.md", cwd=tmp_path).returncode == 2
     text = (tmp_path / "summary.md").read_text(encoding="utf-8")
     assert "0 of 1 scenario pass" in text
     assert "| BAD |" in text
@@ -38,7 +38,7 @@ def test_a_summary_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     assert "error: no/summary.md cannot be written: No such file or directory" in done.stderr
 
 
-def test_runs_are_kept_beside_each_other(tmp_path: Path) -> None:
+def test_runs_are_kept_beside_each_other(tmp_path: Path, no_charts: None) -> None:
     """Under the path of their file; a run that is kept is what a run alone would have been."""
     put(tmp_path, "replicates: 2\n", "deep/one")
     put(tmp_path, "", "two")

@@ -25,7 +25,7 @@ def test_a_report_counts_when_it_is_taken() -> None:
     assert (found.least_separation, found.least_round, found.last_round) == (1, 6, 6)
 
 
-def test_nobody_contributed() -> None:
+def test_a_log_without_reports_has_no_contributions() -> None:
     assert contributions(table([(0, 0, "dropped", None)]), 2) == Contributions(0, 0, None, -1, -1, -1)
 
 

@@ -100,7 +100,7 @@ def logged(scenario: Scenario) -> InMemoryLog:
     return simulate_log(scenario, build_population(scenario))
 
 
-def test_nothing_to_count(small: Load) -> None:
+def test_an_empty_log_can_be_counted(small: Load) -> None:
     log = logged(small())
     found = count_log(log.participations.head(0), log.rounds.head(0), 12)
     check(found, log.participations.head(0), 12)

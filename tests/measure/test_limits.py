@@ -50,7 +50,7 @@ def test_a_metric_without_samples_fails(write: Write, value: float | None) -> No
 
 
 @given(values=st.lists(st.floats(-100, 100), min_size=2, max_size=30), limit=st.floats(-100, 100))
-def test_replicates(values: list[float], limit: float) -> None:
+def test_replicates_are_judged_by_their_mean_percentile_or_worst(values: list[float], limit: float) -> None:
     """The mean, the percentile and the worst of replicates are numpy's."""
     for over, sign, counts in (
         ("every", "<=", max(values)),
@@ -105,10 +105,7 @@ def test_one_run_of_several_leaves_the_mean_unjudged(write: Write) -> None:
         ),
         ("rounds.wait.p95 < 5", "6:23: error: expect[0]: rounds.wait.p95 is a time, so the limit needs a unit: "),
         ("rounds.wait.p95 < 5%", "6:23: error: expect[0]: rounds.wait.p95 is in s, and cannot be compared with a perc"),
-        ("rounds.count < ", "6:19: error: expect[0]: expected a value such as 10, 10%, 6m or 40TB after '<'"),
-        ("rounds.count < 5TB", "6:20: error: expect[0]: rounds.count has no unit, and cannot be compared with a value"),
         ("updates.per_day < 5GB", "6:23: error: expect[0]: updates.per_day is in 1/d, and cannot be compared with a"),
-        ("updates.per_day < 5h", "6:23: error: expect[0]: updates.per_day is in 1/d, and cannot be compared with a"),
         ("versions.per_hour < 5/h", "versions.per_hour is in 1/h, and cannot be compared with a value in 1/d"),
         ("learning.fedavg.sent_mb < 5GB", "is in MB, and cannot be compared with a value in B"),
         ("{check: rounds.count = 1}", "6:26: error: expect[0]: '=' is no comparison; did you mean '=='?"),
@@ -119,10 +116,9 @@ def test_one_run_of_several_leaves_the_mean_unjudged(write: Write) -> None:
         ("group.phones.share < 1", "no group is called 'phones'; known are everyone"),
         ("population.available_share.utc.24 > 0", "unknown metric"),
         ("group.GROUP.share > 0", "no group is called 'GROUP'"),
-        ("learning.OPTIMIZER.loss > 0", "no optimizer is called 'OPTIMIZER'"),
     ],
 )
-def test_mistakes_have_their_place(write: Write, check: str, complaint: str) -> None:
+def test_mistakes_in_expectations_have_their_place(write: Write, check: str, complaint: str) -> None:
     path = write(SMALL + f"expect:\n  - {check}\n" + LEARNING)
     with pytest.raises(ScenarioError) as caught:
         preflight(Scenario.load(path))
@@ -149,7 +145,6 @@ def test_mistakes_have_their_place(write: Write, check: str, complaint: str) -> 
             "{maximize: rounds.count, subject_to: [rounds.count > 1, rounds.per_day => 200]}",
             ":5:80: error: decide.subject_to[1]: '=>' is no comparison; did you mean '>='?",
         ),
-        ("{maximize: rounds.count, subject_to: [rounds.wait.p95 < 5]}", "so the limit needs a unit"),
     ],
 )
 def test_mistakes_of_what_to_decide_by_have_their_place(write: Write, decide: str, complaint: str) -> None:

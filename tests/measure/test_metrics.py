@@ -16,7 +16,7 @@ from fedsim.common.errors import StalledError
 from fedsim.common.files import write_table
 from fedsim.log.journal import AnyLog
 from fedsim.log.recorder import InMemoryLog
-from fedsim.measure.frequencies import clients_table, gini, jain, l1
+from fedsim.measure.frequencies import clients_table, gini, jain
 from fedsim.measure.grammar import parse_condition
 from fedsim.measure.metrics import count_of, describe, listed, measure
 from fedsim.measure.metrics.metric import Setting
@@ -59,22 +59,11 @@ def test_fairness_lies_between_its_bounds(values: NDArray[np.int64]) -> None:
     assert (jain(np.full(size, 7)), gini(np.full(size, 7))) == (1.0, 0.0)
 
 
-def test_l1_of_opposite_laws_is_two() -> None:
-    assert l1(np.array([1.0, 0.0]), np.array([0.0, 1.0])) == 2.0
-    assert l1(np.array([0.5, 0.5]), 0.5) == 0.0
-
-
 @given(taken=st.integers(1, 400), clients=st.integers(2, 60))
 def test_what_chance_does_is_the_mean_deviation_of_a_binomial(taken: int, clients: int) -> None:
     values = np.arange(taken + 1)
     deviation = np.abs(values / taken - 1 / clients) @ binom.pmf(values, taken, 1 / clients)
     assert by_chance(taken, clients) == pytest.approx(clients * deviation, rel=1e-9)
-
-
-def test_chance_gives_the_distance_that_draws_give() -> None:
-    draws = np.random.default_rng(3).multinomial(20_000, np.full(1000, 1e-3), size=400)
-    distances = np.abs(draws / 20_000 - 1e-3).sum(axis=1)
-    assert by_chance(20_000, 1000) == pytest.approx(distances.mean(), rel=0.005)
 
 
 def test_meanings_stand_alone() -> None:

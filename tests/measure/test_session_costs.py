@@ -46,7 +46,7 @@ def figures(scenario: Scenario, log: InMemoryLog | None = None) -> dict[str, flo
 
 
 @pytest.mark.parametrize("engine", ["process", "vectorized"])
-def test_whole_sessions(engine: str) -> None:
+def test_whole_sessions_cost_what_is_worked_out_by_hand(engine: str) -> None:
     found = figures(case(engine=engine))
     energy = 8 * 3 * LENGTH_S / 3600
     assert (found["bytes_down"], found["bytes_up"], found["wasted_bytes_up"]) == (8e6, 4e6, 0.0)
@@ -81,7 +81,7 @@ def test_half_an_upload_is_half_of_its_bytes() -> None:
 
 
 @pytest.mark.parametrize("engine", ["process", "vectorized"])
-def test_uploads_that_share_the_uplink(engine: str) -> None:
+def test_uploads_that_share_the_uplink_take_longer(engine: str) -> None:
     """Four of 4 Mbit take 8 s over 2 Mbit/s; when the run ends in the middle, half of their bytes have come."""
     server = {"cohort": 4, "uplink": "2Mbps", "deadline": "23.564s"}
     whole = case(server=server | {"deadline": "1m"}, engine=engine)

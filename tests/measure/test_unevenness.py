@@ -14,6 +14,7 @@ from fedsim.scenario import Scenario
 from tests.command import fedsim
 from tests.conftest import Write
 
+QUICK = ["engine=vectorized", "records.gauges=null"]
 CYCLIC = "stop: {rounds: 1000}\npopulation: [{devices: 111}]\nserver: {cohort: 3, selection: cyclic, pause: 10m}\n"
 CONTINENTS = """\
 stop: {rounds: 3000}
@@ -50,7 +51,7 @@ def shares(log: pl.DataFrame, clients: int) -> Floats:
     return np.array(rows)
 
 
-def test_it_is_what_it_is_defined_to_be() -> None:
+def test_unevenness_is_what_it_is_defined_to_be() -> None:
     """With reports that arrive out of order and rounds that take none."""
     for seed in range(3):
         log, clients, intervals = a_log(seed), 7, [1, 2, 5, 9, 20, 500]
@@ -71,7 +72,7 @@ def test_it_is_what_it_is_defined_to_be() -> None:
 
 
 def test_everyone_in_turn_is_even_over_one_turn(write: Write) -> None:
-    result = simulate(Scenario.load(write(CYCLIC), []))
+    result = simulate(Scenario.load(write(CYCLIC), QUICK))
     found = unevenness(result.participations, 111, [1, 36, 37, 38, 74])
     assert found.values[[2, 4]].max() < 1e-20
     assert found.values[[0, 1, 3]].min() > 1e-6
@@ -81,7 +82,7 @@ def test_everyone_in_turn_is_even_over_one_turn(write: Write) -> None:
 
 def test_uniform_cohorts_are_as_uneven_as_chance_has_it(write: Write) -> None:
     text = "stop: {rounds: 3000}\npopulation: [{devices: 60}]\nserver: {cohort: 4, selection: uniform}\n"
-    result = simulate(Scenario.load(write(text), []))
+    result = simulate(Scenario.load(write(text), QUICK))
     found = unevenness(result.participations, 60, [1, 3, 10, 30])
     assert found.chance == pytest.approx((1 / 4 - 1 / 60) / np.array([1, 3, 10, 30]))
     assert found.values == pytest.approx(found.chance, rel=0.05)
@@ -89,7 +90,7 @@ def test_uniform_cohorts_are_as_uneven_as_chance_has_it(write: Write) -> None:
 
 
 def test_windows_should_last_about_a_day_where_participation_follows_the_sun(write: Write) -> None:
-    result = simulate(Scenario.load(write(CONTINENTS), []))
+    result = simulate(Scenario.load(write(CONTINENTS), QUICK))
     a_day = result.metrics["rounds.per_day"]
     best = recommended_interval(result.rounds, result.participations, 300)
     assert best is not None
@@ -101,7 +102,7 @@ def test_windows_should_last_about_a_day_where_participation_follows_the_sun(wri
 def test_windows_should_last_as_long_as_separation_is_felt(write: Write) -> None:
     """A window of a round or two is more even than chance has it only with the next ones, which lack its clients."""
     text = "stop: {rounds: 2000}\npopulation: [{devices: 100, separation: 8}]\nserver: {cohort: 5}\n"
-    result = simulate(Scenario.load(write(text), []))
+    result = simulate(Scenario.load(write(text), QUICK))
     best = recommended_interval(result.rounds, result.participations, 100)
     assert best is not None
     assert 8 < best < 40
@@ -109,7 +110,7 @@ def test_windows_should_last_as_long_as_separation_is_felt(write: Write) -> None
 
 def test_a_log_can_be_too_short_to_recommend_anything(write: Write) -> None:
     """A turn of everyone takes 37 rounds: five of them are needed."""
-    short = simulate(Scenario.load(write(CYCLIC), ["stop.rounds=180"]))
+    short = simulate(Scenario.load(write(CYCLIC), [*QUICK, "stop.rounds=180"]))
     assert recommended_interval(short.rounds, short.participations, 111) is None
     assert recommended_interval(short.rounds, short.participations.clear(), 111) is None
     assert recommended_interval(short.rounds, short.participations, 1) == 1
@@ -124,19 +125,19 @@ def test_a_window_has_a_round_at_least(write: Write) -> None:
         unevenness(a_log(0), 7, [0, 2])
 
 
-def test_a_scenario_may_ask_for_it(write: Write) -> None:
+def test_a_scenario_may_ask_for_unevenness(write: Write) -> None:
     text = CYCLIC + "metrics: [{kind: unevenness, intervals: [37, 5, 4000]}]\nexpect: [unevenness.37 <= 1e-12]\n"
-    metrics = simulate(Scenario.load(write(text), [])).metrics
+    metrics = simulate(Scenario.load(write(text), QUICK)).metrics
     assert metrics["unevenness.recommended_interval"] == 37.0
     assert metrics["unevenness.37"] < 1e-20 < metrics["unevenness.5"] < metrics["unevenness.5.chance"]
     assert metrics["unevenness.long_run"] < 1e-6
     assert not {"unevenness.4000", "unevenness.1"} & metrics.keys()
-    assert not any(name.startswith("unevenness") for name in simulate(Scenario.load(write(CYCLIC), [])).metrics)
+    assert not any(name.startswith("unevenness") for name in simulate(Scenario.load(write(CYCLIC), QUICK)).metrics)
     plain = text.replace("]}]", "], recommend: false}]")
-    assert "unevenness.recommended_interval" not in simulate(Scenario.load(write(plain), [])).metrics
+    assert "unevenness.recommended_interval" not in simulate(Scenario.load(write(plain), QUICK)).metrics
 
 
-def test_it_is_listed_and_mistakes_are_told(write: Write) -> None:
+def test_unevenness_is_listed_and_its_mistakes_are_told(write: Write) -> None:
     path: Path = write(CYCLIC + "metrics: [unevenness]\n")
     assert [each["name"] for each in json.loads(fedsim("metrics", path, "--json").stdout)][-2:] == [
         "unevenness.long_run",
@@ -146,16 +147,3 @@ def test_it_is_listed_and_mistakes_are_told(write: Write) -> None:
     told = fedsim("validate", path)
     assert told.returncode == 2
     assert "metrics[0].intervals[0]: must be greater than or equal to 1, got 0" in told.stderr
-
-
-def test_versions_of_a_buffered_server_are_rounds(write: Write) -> None:
-    text = """\
-    stop: {rounds: 300}
-    population: [{devices: 40, session: {train: {kind: exponential, mean: 5m}}}]
-    server: {mode: buffered, concurrency: 8, buffer: 4}
-    """
-    result = simulate(Scenario.load(write(text), []))
-    found, q = unevenness(result.participations, 40, [1, 10]), shares(result.participations, 40)
-    means = q[: len(q) // 10 * 10].reshape(-1, 10, 40).mean(axis=1)
-    assert (result.participations["staleness"] > 0).any()
-    assert found.values[1] == pytest.approx(np.square(means - 1 / 40).sum(axis=1).mean())

@@ -14,11 +14,6 @@ from .runs import write_run
 from .sweeps import write_sweep
 
 
-@pytest.mark.long
-def test_a_page_goes_into_the_run_s_directory(run_directory: Path) -> None:
-    assert report_directories([run_directory], "html", None) == [str(run_directory / "report.html")]
-
-
 def test_a_page_can_be_one_file(run_directory: Path, tmp_path: Path) -> None:
     assert report_directories([run_directory], "html", tmp_path / "deep" / "x.html") == [str(tmp_path / "deep/x.html")]
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["x.html"]

@@ -47,17 +47,6 @@ def test_settings_and_figures_that_differ_stand_side_by_side(pair: tuple[Path, P
     assert [plain(cell) for cell in rows["rounds.count"]] == ["60", "90", "+30"]
 
 
-def test_the_answer_names_the_change_and_warns_of_different_worlds(pair: tuple[Path, Path]) -> None:
-    document = comparison_of(*pair)
-    assert plain(document.question.replace("\N{NO-BREAK SPACE}", " ")) == "cohort = 5 (A) against cohort = 6 (B)"
-    assert plain(document.headline) == "B has the most even participation (25.6 % from uniform); A ties with it."
-    text = plain(" ".join(each.text for each in document.alarms) + " ".join(each.text for each in document.sentences))
-    assert "lowest at B (25.6 %), highest at A (26.7 %)" in text
-    assert "Compared with B: A (+1.1 ± 1.5 points, not significant)." in text
-    assert "different seeds" in text
-    assert document.setup.startswith("2 settings, 1 seed each; ")
-
-
 def test_curves_are_those_of_each_run(pair: tuple[Path, Path]) -> None:
     runs = [load_one(path) for path in pair]
     frequencies, losses, *_ = comparison_of(*pair).charts

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from scipy import stats
 
 from fedsim.cli.sweep import with_settings
 from fedsim.common.errors import RunError
@@ -22,7 +21,7 @@ from fedsim.trials.contrasts import interval
 from fedsim.trials.decision import L1, UPDATES, chosen, trade_off
 from fedsim.trials.trials import Trials
 
-from .sweeps import COHORTS, COOLDOWN, SEEDS, SEPARATION, SEPARATIONS, l1, per_day, write_points, write_sweep
+from .sweeps import COHORTS, COOLDOWN, SEPARATION, SEPARATIONS, l1, per_day, write_points, write_sweep
 from .test_page import HOSTILE, check, contents
 
 
@@ -52,14 +51,6 @@ def words(answer: Answer) -> str:
 
 def said(sweep: Trials) -> str:
     return words(trials_answer(sweep))
-
-
-def test_estimates_are_means_with_student_s_interval(sweep: Trials) -> None:
-    values = [l1(0, 5, seed) for seed in SEEDS]
-    found = interval(sweep.samples(L1))
-    assert found.mean[0] == pytest.approx(np.mean(values))
-    half = stats.t.ppf(0.975, 2) * np.std(values, ddof=1) / np.sqrt(3)
-    assert found.half[0] == pytest.approx(half)
 
 
 def test_differences_are_paired_so_what_worlds_share_cancels(sweep: Trials) -> None:
@@ -188,18 +179,6 @@ def test_every_title_can_be_read_alone(tmp_path: Path) -> None:
     assert "Loss of “fedavg”: lowest at R = 0 (60), highest at R = 4 (61)." in said(sweep)
 
 
-def test_the_answer_tells_both_ends(sweep: Trials) -> None:
-    text = said(sweep)
-    ends = "lowest at R = 8, cohort = 5 (19.3 % ± 0.1 points), highest at R = 0, cohort = 10 (55.1 % ± 0.1 points)."
-    assert f"{DISTANCE}: {ends}" in text
-    pace = "lowest at R = 8, cohort = 10 (480 updates per day), highest at R = 0, cohort = 5 (850 updates per day)"
-    assert f"Pace: {pace}; 530 updates per day at the choice, R = 8, cohort = 5." in text
-    assert "18 runs completed." in text
-    assert plain(trials_answer(sweep).setup).startswith(
-        "6 settings of R (rounds a device waits) and cohort, 3 seeds each"
-    )
-
-
 def zipped(tmp_path: Path, separations: Sequence[int], cooldowns: Sequence[str]) -> Trials:
     points = [{SEPARATION: r, COOLDOWN: c} for r, c in zip(separations, cooldowns, strict=True)]
     key = {"zip": {SEPARATION: list(separations), COOLDOWN: list(cooldowns)}}
@@ -272,12 +251,6 @@ def test_one_seed_that_is_left_gives_no_interval(tmp_path: Path) -> None:
     assert "Compared with R = 4: R = 0 (+25.0 points)." in said(sweep)
 
 
-def test_what_stays_is_not_said_to_move(tmp_path: Path) -> None:
-    points = [{SEPARATION: r} for r in (0, 4, 8)]
-    same = Trials.read(write_points(tmp_path / "a", points, lambda *_: {L1: 0.5}))
-    assert f"{DISTANCE}: 25.0 % at every setting." in said(same)
-
-
 def test_tables_have_every_point(sweep: Trials) -> None:
     table = settings_table(sweep)
     assert table.header == ("R", "cohort", "Standing", "From the best", DISTANCE, "Pace")
@@ -292,6 +265,7 @@ def test_the_page_of_a_sweep(directory: Path) -> None:
     shown = check(page.read_text(encoding="utf-8"))
     names = [figure["id"] for figure in shown.find("figure")]
     assert names == ["trade-off"]
+    assert any("18 runs completed." in text for _, text in shown.texts)
     (head,) = shown.inside("h1")
     assert plain(head) == (
         "R = 8, cohort = 5 is the most even (19.3 % from uniform) and 37.6 % slower than R = 0, cohort = 5."
@@ -324,13 +298,6 @@ def test_a_sweep_in_which_all_crashed(tmp_path: Path) -> None:
     assert document.headline.startswith("9 of 9 runs were not run")
     assert document.charts == []
     check(write_report(directory).read_text(encoding="utf-8"))
-
-
-def test_a_sweep_file_that_no_sweep_wrote(tmp_path: Path) -> None:
-    directory = write_sweep(tmp_path / "sweep")
-    (directory / "sweep.json").write_text("[]")
-    with pytest.raises(RunError, match=r"sweep\.json"):
-        write_report(directory)
 
 
 def test_a_scenario_of_a_sweep_that_this_version_does_not_know(tmp_path: Path) -> None:

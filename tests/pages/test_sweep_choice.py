@@ -66,13 +66,6 @@ def test_without_an_objective_bias_is_set_against_pace(tmp_path: Path) -> None:
         assert fact in text
 
 
-def test_models_that_diverged_were_trained(tmp_path: Path) -> None:
-    diverged = {"learning.fedavg.diverged": 1.0, "learning.fedavg.diverged_round": 3.0}
-    text = said(sweep_of(tmp_path, ORDINARY, more=diverged))[1]
-    assert "Training diverged, so no loss can be compared" in text
-    assert "No model" not in text
-
-
 def test_what_no_slower_setting_betters_beyond_chance_is_the_choice(tmp_path: Path) -> None:
     title, text = said(sweep_of(tmp_path, [(0.4001, 900), (0.4, 700)], noise=0.05))
     assert title == "R = 0 is the fastest, and the most even, R = 1, is not significantly more even."
@@ -339,13 +332,6 @@ def test_limits_are_judged_at_every_setting(tmp_path: Path) -> None:
         ("pass", "participation.l1_uniform < 2"),
     ]
     assert plain(verdict.attention[0].note) == "missed at R = 3 (3 of 3 runs, worst 600 updates per day)"
-
-
-def test_limits_that_all_keep_are_said_to_be_kept(tmp_path: Path) -> None:
-    sweep = sweep_of(tmp_path, ORDINARY, {"expect": [LIMITS["expect"][1]]})
-    verdict = sweep_verdict(sweep)
-    assert verdict is not None
-    assert verdict.headline == "Of 1 expectation, 1 met."
 
 
 def test_a_limit_on_what_has_no_value_is_missed_and_one_without_runs_is_not_judged(tmp_path: Path) -> None:

@@ -102,6 +102,6 @@ def test_a_log_is_compared_with_the_scenario_that_is_replayed(tmp_path: Path) ->
     assert done.returncode == 1
 
 
-def test_two_days_are_too_few(tmp_path: Path) -> None:
+def test_a_backtest_of_two_days_is_refused(tmp_path: Path) -> None:
     done = calibrated(tmp_path, "--backtest", days=2)
     assert (done.returncode, "a backtest needs 3" in done.stderr) == (2, True)

@@ -37,7 +37,7 @@ HABITS = "population.0.availability=habits"
         ),
     ],
 )
-def test_what_a_person_may_not_have_meant_is_said(small: Load, overrides: list[str], words: str) -> None:
+def test_settings_that_are_probably_mistakes_are_cautioned(small: Load, overrides: list[str], words: str) -> None:
     (said,) = [each for each in cautions(small("population.0.separation=0", *overrides)) if words in each]
     assert said.endswith(".")
 
@@ -54,7 +54,7 @@ def test_what_a_person_may_not_have_meant_is_said(small: Load, overrides: list[s
         ["stop={duration: 2h}", "server.pause=1m", "population.0.cooldown=1h59m"],
     ],
 )
-def test_nothing_is_said_where_all_is_well(small: Load, overrides: list[str]) -> None:
+def test_sound_settings_have_no_caution(small: Load, overrides: list[str]) -> None:
     assert cautions(small("population.0.separation=0", *overrides)) == []
 
 

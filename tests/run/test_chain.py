@@ -1,8 +1,8 @@
 """Theory asked from Python says what the command says."""
 
 import json
-import subprocess
-import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ import fedsim
 from fedsim.common.errors import ChainError
 from fedsim.learning import frequencies
 from tests.command import fedsim as fedsim_command
-from tests.conftest import LIMIT_S, SMALL, Load, Write
+from tests.conftest import SMALL, Load, Write
 
 COMING_AND_GOING = """\
 stop: {rounds: 1500}
@@ -22,40 +22,25 @@ server: {cohort: 3, pause: 10m}
 """
 
 
-@pytest.mark.long
-def test_the_answers_are_those_of_the_command(small: Load, write: Write) -> None:
-    scenario = small()
-    path = write(SMALL)
-    command = [
-        sys.executable,
-        "-m",
-        "fedsim",
-        "chain",
-        str(path),
-        "--separation",
-        "0:2",
-        "--precision",
-        "0.05",
-        "--json",
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [
+        ([], {}),
+        (["--separation", "0:2", "--precision", "0.05"], {"separation": range(3), "precision": 0.05}),
+        (["--target-l1", "0.05"], {"target_l1": 0.05}),
+    ],
+)
+def test_the_answers_are_those_of_the_command(
+    small: Load, tmp_path: Path, options: list[str], asked: dict[str, Any]
+) -> None:
+    small()
+    path = tmp_path / "case.fedsim.yaml"
+    answer = fedsim.participation_theory(path, **asked)
+    answers = answer if isinstance(answer, list) else [answer]
+    assert isinstance(answer, list) == ("separation" in asked)
+    assert json.loads(fedsim_command("chain", path, *options, "--json").stdout)["results"] == [
+        each.as_json for each in answers
     ]
-    done = subprocess.run(command, capture_output=True, check=True, text=True, timeout=LIMIT_S)
-    answers = fedsim.participation_theory(scenario, separation=range(3), precision=0.05)
-    assert json.loads(done.stdout)["results"] == [answer.as_json for answer in answers]
-    assert [answer.separation for answer in fedsim.participation_theory(path, separation=range(3))] == [0, 1, 2]
-
-
-def test_the_scenarios_own_separations_are_asked_about(small: Load) -> None:
-    own, common = fedsim.participation_theory(small()), fedsim.participation_theory(small(), separation=2)
-    assert np.allclose(own.pi, common.pi)
-    assert own.pi.sum() == pytest.approx(1)
-
-
-def test_a_target_finds_the_separation(small: Load) -> None:
-    answer = fedsim.participation_theory(small(), target_l1=0.05)
-    assert answer.l1_uniform <= 0.05
-    assert isinstance(answer.separation, int)
-    before = fedsim.participation_theory(small(), separation=answer.separation - 1)
-    assert before.l1_uniform > 0.05
 
 
 def test_a_remedy_of_what_is_too_large_is_none_for_mixing_alone(write: Write) -> None:
@@ -65,11 +50,6 @@ def test_a_remedy_of_what_is_too_large_is_none_for_mixing_alone(write: Write) ->
         fedsim.participation_theory(large, separation=2, method="exact", mixing=True)
     with pytest.raises(ChainError, match=r"common$"):
         fedsim.participation_theory(large, separation=2, method="exact")
-
-
-def test_a_question_without_an_answer_is_an_error(small: Load) -> None:
-    with pytest.raises(fedsim.ChainError):
-        fedsim.participation_theory(small(), separation=4)
 
 
 def test_devices_that_come_and_go_have_intervals_of_their_shares(write: Write) -> None:

@@ -24,14 +24,10 @@ def test_a_run_is_told_the_sources_of_its_methods() -> None:
 
 
 def test_an_adaptive_clip_and_a_schedule_have_sources_too() -> None:
-    changes = [
-        "stop.rounds=5",
-        "decide=null",
-        "learning.loss_parts=false",
-        "learning.step_size={kind: cosine, initial: 0.1, rounds: 4, final: 0.01}",
-    ]
-    changes += ["learning.optimizers=[debiased_fedavg]", "privacy.adaptive_clip={quantile: 0.5}"]
-    result = fedsim.simulate(Scenario.load("scenarios/studies/which-r.fedsim.yaml", changes))
+    changes = ["stop.rounds=5", "learning.optimizers=[debiased_fedavg]"]
+    changes += ["learning.step_size={kind: cosine, initial: 0.1, rounds: 4, final: 0.01}"]
+    changes += ["privacy={noise_multiplier: 1, delta: 1e-6, clip: 1, training: noise, adaptive_clip: {quantile: 0.5}}"]
+    result = fedsim.simulate(Scenario.load("scenarios/paper/synthetic.fedsim.yaml", changes))
     said = fedsim.citation(result)
     assert "adaptive_clip: Andrew et al. NeurIPS 2021, arXiv:1905.03871" in said
     assert "cosine: Loshchilov and Hutter ICLR 2017, arXiv:1608.03983" in said

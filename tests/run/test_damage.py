@@ -13,30 +13,16 @@ from fedsim.common.errors import RunError
 from fedsim.common.files import read_checked, sole_writer, write_checked
 from fedsim.log import journal
 from fedsim.log.columns import Arrays
-from fedsim.run.files import UNFINISHED, Provenance
-from fedsim.run.run import Run
-from fedsim.run.simulate import record
+from fedsim.run.files import UNFINISHED
 from fedsim.scenario import Scenario
 from tests.command import fedsim, fedsim_process
 from tests.conftest import LIMIT_S, SMALL, Load, Write
-
-RENEWAL = "population.0.availability={kind: renewal, on: 30m, off: 10m}"
-
-
-class Killed(BaseException):
-    """Ends a run wherever it is."""
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch, no_charts: None) -> None:
-    """Pass on rows and keep states very often; draw no charts."""
-    monkeypatch.setattr(journal, "SOONEST_S", 0.0)
-    monkeypatch.setattr(journal, "PATIENCE", 0.0)
-    monkeypatch.setattr("fedsim.log.recorder._SETTLE", 40)
-
-
-def run(scenario: Scenario, directory: Path, *, resume: bool = False) -> Run:
-    return record(scenario, directory, Provenance("case.fedsim.yaml"), resume=resume)
+from tests.run.test_record import (
+    RENEWAL,
+    Killed,
+    quick,  # noqa: F401  for every test here
+    run,
+)
 
 
 def test_a_second_run_into_the_same_directory_is_refused(small: Load, tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ def test_killed_and_resumed_a_run_has_the_same_bytes(tmp_path: Path, optimizer: 
     assert resumed == (optimizer == "fedavg")
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_scenarios_that_cannot_train_in_step_are_refused() -> None:
     for scenario, message in (
         (
             training(optimizers=["oracle_weighted"]),

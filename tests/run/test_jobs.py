@@ -5,7 +5,6 @@ import math
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -25,6 +24,7 @@ from fedsim.scenario import Scenario
 from fedsim.theory import available_prediction
 from fedsim.theory.prediction import theory_or_why_not
 from tests.conftest import LIMIT_S
+from tests.run.test_record import files
 
 FILE = """\
 seed: 2
@@ -59,16 +59,6 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture
 def scenario(file: Path) -> Scenario:
     return Scenario.load(file)
-
-
-def files(directory: Path) -> dict[str, Any]:
-    """Return what is in a run directory, without what a clock or the caller has told the manifest."""
-    found: dict[str, Any] = {
-        str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()
-    }
-    manifest = json.loads(found["manifest.json"])
-    found["manifest.json"] = {key: each for key, each in manifest.items() if key != "wall_time_s"}
-    return found
 
 
 def test_a_run_directory_has_all_jobs_and_one_for_each(scenario: Scenario, tmp_path: Path, no_charts: None) -> None:
@@ -150,13 +140,13 @@ def test_no_theory_where_other_jobs_take_devices_away(scenario: Scenario) -> Non
         ("expect=[job.speech.rounds.cont > 1]", "unknown metric 'rounds.cont'; did you mean 'rounds.count'?"),
     ],
 )
-def test_mistakes(file: Path, override: str, message: str) -> None:
+def test_mistakes_of_jobs_are_told(file: Path, override: str, message: str) -> None:
     with pytest.raises(ScenarioError) as error:
         checked(Scenario.load(file, [override]))
     assert message in str(error.value)
 
 
-def test_of_one_server_there_is_nothing_to_match(file: Path) -> None:
+def test_matching_without_jobs_is_refused(file: Path) -> None:
     with pytest.raises(ScenarioError, match="`matching` is for several jobs on one fleet, and there are no `jobs`"):
         Scenario.load(file, ["jobs={}", "server={cohort: 3}", "expect=[]"])
 
@@ -169,7 +159,7 @@ def test_code_in_a_job_needs_permission(file: Path) -> None:
         Scenario.load(file, ["sweep={grid: {'jobs.*.server.selection': ['my_module:Law']}}"])
 
 
-def test_what_is_about_one_server_asks_which(file: Path, tmp_path: Path, no_charts: None) -> None:
+def test_questions_about_one_server_ask_for_its_job(file: Path, tmp_path: Path, no_charts: None) -> None:
     for ask in (fedsim.participation_theory, fedsim.privacy_guarantees):
         with pytest.raises(
             ScenarioError, match=r"several jobs share this fleet \(keyboard, speech\).*--set job=keyboard"

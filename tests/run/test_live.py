@@ -84,22 +84,16 @@ def check_rounds(scenario: Scenario, rounds: list[Closed], closed: pl.DataFrame,
         assert set(each.outcomes[~ended].tolist()) <= {"late"}
 
 
-@settings(max_examples=12)
-@given(scenarios(always=True))
+@settings(max_examples=24)
+@given(st.one_of(scenarios(always=True), buffered_scenarios(always=True)))
 def test_the_log_of_a_fleet_is_that_of_a_run(scenario: Scenario) -> None:
-    check(scenario)
-
-
-@settings(max_examples=12)
-@given(buffered_scenarios(always=True))
-def test_the_log_of_a_buffered_fleet_is_that_of_a_run(scenario: Scenario) -> None:
     check(scenario)
 
 
 @pytest.mark.campaign
 @settings(max_examples=MANY // 2)
 @given(st.one_of(scenarios(), buffered_scenarios()))
-def test_many_fleets(scenario: Scenario) -> None:
+def test_the_logs_of_many_fleets_are_those_of_runs(scenario: Scenario) -> None:
     check(scenario)
 
 
@@ -171,7 +165,7 @@ def test_feedback_makes_a_difference() -> None:
         assert not plain.result().participations.equals(other.result().participations)
 
 
-def test_mistakes_are_told() -> None:
+def test_mistakes_in_feedback_are_told() -> None:
     fleet = fedsim.live(made())
     first = next(fleet)
     reporters = first.reporters.tolist()

@@ -1,5 +1,6 @@
 """A log measured: the facts of the run that it is of, as far as a log tells them, for all that reads runs."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -39,14 +40,14 @@ def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     folder = tmp_path_factory.mktemp("run")
     text = SCENARIO.replace("SERVER", SERVERS[request.param])
     (folder / "a.fedsim.yaml").write_text(text)
-    done = fedsim("run", folder / "a.fedsim.yaml", "--out", folder / "run", "-q")
+    done = fedsim("run", folder / "a.fedsim.yaml", "--out", folder / "run", "-q", "--no-page")
     assert done.returncode == 0, done.stderr
     done = fedsim("export", folder / "run", "--to", "csv", "--out", folder)
     assert done.stdout.split() == [str(folder / f"{name}.csv") for name in ("log", "clients", "rounds")]
     return folder
 
 
-def test_a_run_and_its_log_have_the_same_facts(exported: Path) -> None:
+def test_a_run_and_its_log_have_the_same_facts(exported: Path, no_charts: None) -> None:
     with_all = ("--clients", exported / "clients.csv", "--rounds", exported / "rounds.csv", "--set", "stop.duration=6d")
     done = fedsim("measure", exported / "log.csv", *BASE, *with_all, "--out", exported / "log")
     assert done.returncode == 0, done.stderr
@@ -77,7 +78,8 @@ def test_without_a_roster_what_needs_all_clients_is_null_and_said(exported: Path
     assert "availability.kind" not in compared.stdout + compared.stderr
 
 
-def test_a_log_is_replayed_with_its_limits_and_its_lock(exported: Path) -> None:
+def test_a_log_is_replayed_with_its_limits_and_its_lock(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedsim.ci.replay.LocalProcesses", ThreadPoolExecutor)
     text = "log: {file: log.csv, base: 2026-01-05T00:00:00Z}\nexpect: [sessions.reported_share LIMIT]\n"
     text += "drift: {figures: [reports.per_day], fingerprint: [participations]}\n"
     file = exported / "log.fedsim.yaml"

@@ -75,16 +75,12 @@ def test_a_run_starts_where_another_ended(tmp_path: Path) -> None:
     [
         ({"path": "nowhere.npz"}, "nowhere.npz is not an .npz file of models"),
         ({"path": "own.npz", "model": "fedsvg.last"}, r"own.npz has no model 'fedsvg.last'; it has a"),
-        ({"path": "it.fedsim.yaml"}, "is not an .npz file of models"),
+        ({"path": "own.npz", "model": "a"}, r"learning.start: own.npz: a has the shape \(4,\), expected \(3,\)"),
     ],
 )
-def test_a_start_that_is_not_there_is_told_before_the_run(tmp_path: Path, start: dict[str, str], said: str) -> None:
+def test_a_start_that_is_not_there_or_of_another_problem_is_told_before_the_run(
+    tmp_path: Path, start: dict[str, str], said: str
+) -> None:
     np.savez(tmp_path / "own.npz", a=np.zeros(4))
     with pytest.raises(ScenarioError, match=said):
         simulate(scenario(tmp_path, start=start))
-
-
-def test_a_model_of_another_problem_is_told(tmp_path: Path) -> None:
-    np.savez(tmp_path / "own.npz", a=np.zeros(4))
-    with pytest.raises(ScenarioError, match=r"learning.start: own.npz: a has the shape \(4,\), expected \(3,\)"):
-        simulate(scenario(tmp_path, start={"path": "own.npz", "model": "a"}))

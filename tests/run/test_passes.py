@@ -79,7 +79,9 @@ def test_the_participations_are_read_as_seldom_as_can_be(
     assert reads.count("piece") - 1 == passes * (pieces + 1)  # of which the last is empty; that one was this test's own
 
 
-def test_what_a_scenario_names_is_made_once(small: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_and_availability_models_are_built_once(
+    small: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its own metrics, and its availability models: a trace is a file to be read."""
     made = Counter[str]()
 

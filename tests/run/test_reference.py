@@ -68,7 +68,7 @@ def in_pieces(table: pl.DataFrame, clients: int, server: SyncServer | BufferedSe
 
 
 @pytest.mark.parametrize(("server", "most"), [(ROUNDS, 37.4), (PLACES, 37.4), (GROUPS, 4 * 18.4)])
-def test_clients_are_uniform(server: SyncServer | BufferedServer, most: float) -> None:
+def test_clients_of_the_twin_are_uniform(server: SyncServer | BufferedServer, most: float) -> None:
     """20,000 sessions of 12 clients: chi-square with 11 degrees of freedom, above 37.4 once in 10,000.
 
     Drawing without replacement makes counts more even than independent draws. Of three groups 2 degrees, and 18.4.

@@ -1,6 +1,5 @@
 """Smaller scenarios: what is divided, what is refused, and what is said of it; and the page of what is kept."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +12,6 @@ from fedsim.privacy.guarantee import guarantee
 from fedsim.run.scaled import parse_scale, scale_down
 from fedsim.run.simulate import simulate
 from fedsim.scenario import Scenario
-from reports.make import placeholders
-from reports.make.kept import load
 from tests.command import fedsim
 from tests.conftest import Write
 
@@ -198,17 +195,6 @@ def test_a_scenario_that_names_files_stays_in_its_folder(write: Write, tmp_path:
     beside = fedsim("plan", file, "--scale", "1/2", "--out", file.parent / "small.fedsim.yaml")
     assert beside.returncode == 0
     assert "a trace gives the small population fewer of its devices" in beside.stderr
-
-
-def test_a_figure_is_kept_divided_or_neither() -> None:
-    kept = placeholders.Placeholders(load()).scaling
-    told = {figure: placeholders.verdict(figure, "1/10", kept) for figure in kept["1"]}
-    assert {each for each, said in told.items() if said == "**no**"} == {"sessions.wasted_share", "rounds.duration.p95"}
-    other: dict[str, dict[str, Sequence[float]]] = {name: dict(own) for name, own in kept.items()}
-    other["1/10"]["rounds.per_day"] = [300.0 + seed for seed in range(8)]
-    assert placeholders.verdict("rounds.per_day", "1/10", other) == "**no**"
-    other["1/10"]["rounds.per_day"] = [27.14 + seed / 1000 for seed in range(8)]
-    assert placeholders.verdict("rounds.per_day", "1/10", other) == "divided"
 
 
 def test_a_fleet_is_made_smaller_too(write: Write) -> None:

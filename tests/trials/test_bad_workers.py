@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from polars.testing import assert_frame_equal
 
+from fedsim.scenario import Scenario
 from tests.command import REPOSITORY
 from tests.command import fedsim as fedsim_here
 from tests.command import fedsim_process as fedsim
 from tests.conftest import Write
-from tests.trials.sweeping import SLOW, SWEPT, command, run_files, started, until
+from tests.trials.sweeping import SLOW, SWEPT, THREADS, command, done_here, results, run_files, started, until
 from tests.trials.test_clusters import METRIC, _dask, free_port, listening, needs_dask, needs_ray
 
 pytestmark = pytest.mark.long
@@ -125,7 +127,7 @@ def test_one_bad_worker_of_three_costs_no_run(
 
 
 @needs_dask
-def test_no_good_worker_at_all(dask: Dask, write: Write, tmp_path: Path) -> None:
+def test_a_cluster_without_a_good_worker_is_an_error(dask: Dask, write: Write, tmp_path: Path) -> None:
     for kind in ("old", "missing", "missing"):
         dask.worker(kind)
     dask.ready()
@@ -157,7 +159,7 @@ def test_a_stopped_worker_is_named_and_costs_no_run(
 
 
 @needs_dask
-def test_a_scheduler_without_fedsim(tmp_path: Path, write: Write) -> None:
+def test_a_scheduler_without_fedsim_is_an_error(tmp_path: Path, write: Write) -> None:
     with ExitStack() as stack:
         dask = Dask(tmp_path, stack, "missing")
         code, (said,) = dask.swept(write(MANY), tmp_path / "s")
@@ -167,7 +169,10 @@ def test_a_scheduler_without_fedsim(tmp_path: Path, write: Write) -> None:
 
 @needs_dask
 def test_workers_that_come_late_and_then_a_scheduler_that_dies(dask: Dask, write: Write, tmp_path: Path) -> None:
-    """First there is none. The only good one dies and is replaced while a bad one is there. Then all is lost."""
+    """First there is none. The only good one dies and is replaced while a bad one is there. Then all is lost.
+
+    The same command does the rest, here on this machine.
+    """
     folder, file = tmp_path / "s", write(SLOW, "slow.fedsim.yaml")
     with started(command(*dask.command(file, folder))) as driver:
         assert driver.stderr is not None
@@ -188,10 +193,12 @@ def test_workers_that_come_late_and_then_a_scheduler_that_dies(dask: Dask, write
     assert len(said.splitlines()) == 1
     assert json.loads((folder / "sweep.json").read_text())["status"] == "incomplete"
     assert run_files(folder)
+    assert fedsim_here("sweep", file, "--out", folder, "--executor", THREADS, "--no-report").returncode == 0
+    assert_frame_equal(results(folder), done_here(Scenario.load(file)))
 
 
 @needs_dask
-def test_a_scheduler_that_dies_between_check_and_first_run(
+def test_a_scheduler_that_dies_between_check_and_first_run_is_an_error(
     dask: Dask, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from fedsim.trials.executors.dask_cluster import DaskExecutor

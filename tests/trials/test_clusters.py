@@ -251,37 +251,12 @@ def test_dask_with_the_driver_killed_and_a_decision(dask: Cluster, write: Write,
 @pytest.mark.parametrize(
     "address", [pytest.param("dask=tcp://127.0.0.1", marks=needs_dask), pytest.param("ray=127.0.0.1", marks=needs_ray)]
 )
-def test_a_cluster_that_is_not_there(write: Write, tmp_path: Path, address: str) -> None:
+def test_a_cluster_that_is_not_there_is_an_error(write: Write, tmp_path: Path, address: str) -> None:
     address = f"{address}:{free_port()}"
     done = fedsim("sweep", write(SLOW), "--out", tmp_path / "s", "--executor", address)
     assert done.returncode == 3
     assert "error: the executor cannot be opened" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.campaign
-@needs_dask
-def test_a_scheduler_that_dies(write: Write, tmp_path: Path) -> None:
-    """The sweep ends with exit code 3 and without a traceback; the same command does the rest, here on this machine."""
-    port, folder, slow = free_port(), tmp_path / "s", write(SLOW, "slow.fedsim.yaml")
-    address = f"tcp://127.0.0.1:{port}"
-    with started([*_dask("scheduler"), "--host", "127.0.0.1", "--port", str(port), "--no-dashboard"]) as scheduler:
-        until(lambda: listening(port))
-        options = ["--no-nanny", "--nthreads", "1", "--no-dashboard", "--host", "127.0.0.1"]
-        options += ["--local-directory", str(tmp_path / "dask")]
-        with (
-            started([*_dask("worker"), address, *options]),
-            started(command("sweep", slow, "--out", folder, "--executor", f"dask={address}")) as driver,
-        ):
-            until(lambda: run_files(folder))
-            scheduler.kill()
-            _, said = driver.communicate(timeout=120)
-    assert driver.returncode == 3, said
-    assert "error: the executor was lost; the same command does the rest (dask=" in said
-    assert "Traceback" not in said
-    assert json.loads((folder / "sweep.json").read_text())["status"] == "incomplete"
-    assert fedsim_here("sweep", slow, "--out", folder, "--executor", THREADS, "--no-report").returncode == 0
-    assert_frame_equal(results(folder), done_here(Scenario.load(slow)))
 
 
 @needs_ray

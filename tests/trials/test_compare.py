@@ -155,7 +155,7 @@ def test_changes_of_configurations() -> None:
     assert list(changes(a, a)) == []
 
 
-def test_the_command(folders: tuple[Path, Path]) -> None:
+def test_the_command_compares_and_refuses(folders: tuple[Path, Path]) -> None:
     done = fedsim("compare", *folders, "--metric", "participation.l1*")
     assert done.returncode == 0, done.stderr
     assert "server.cohort: 3 -> 2" in done.stdout
@@ -175,7 +175,7 @@ def test_the_command(folders: tuple[Path, Path]) -> None:
         assert "Traceback" not in wrong.stderr
 
 
-def test_no_report_is_no_success_of_a_comparison_or_a_plan(write: Write, tmp_path: Path) -> None:
+def test_no_report_is_no_success_of_a_comparison_or_a_plan(write: Write, tmp_path: Path, no_charts: None) -> None:
     text = "stop: {rounds: 3}\npopulation: [{devices: 4, session: {train: 20m}}]\nserver: {cohort: 2, deadline: 10m}\n"
     file = write(text)
     for seed in ("1", "2"):

@@ -39,7 +39,7 @@ def test_a_run_of_a_sweep_leaves_its_curves(small: Load, tmp_path: Path) -> None
         store.read_curves(folder, ["one"])
 
 
-def test_a_run_without_training_leaves_none(small: Load, tmp_path: Path) -> None:
+def test_a_run_without_training_leaves_no_curves(small: Load, tmp_path: Path) -> None:
     folder = store.open_sweep_directory(tmp_path / "sweep")
     assert not work(Task("one", small(), str(folder))).error
     assert not (folder / store.CURVES).exists()

@@ -176,7 +176,7 @@ def _values(point: int) -> dict[str, float]:
     return {"rounds.count": 7.0 - point, "sessions.device_hours": 4.0 + 4 * point}
 
 
-def test_from_the_command_line(write: Write, tmp_path: Path) -> None:
+def test_the_command_decides_and_does_nothing_twice(write: Write, tmp_path: Path) -> None:
     """One sentence, one picture, one table; the same bytes again, and nothing done twice."""
     file, out = write(TRAINED), tmp_path / "out"
     done = fedsim("decide", str(file), "--out", str(out), "--executor", THREADS)
@@ -208,7 +208,7 @@ def test_from_the_command_line(write: Write, tmp_path: Path) -> None:
     assert all(shlex.split(each)[:3] == ["fedsim", "decide", str(file)] for each in printed)
 
 
-def test_a_server_update_that_is_one_word_is_tuned(write: Write, tmp_path: Path) -> None:
+def test_a_server_update_that_is_one_word_is_tuned(write: Write, tmp_path: Path, no_charts: None) -> None:
     """It was so in the tuning alone: the comparison then said that ``server.kind`` is required."""
     text = TRAINED.replace("kind: fedavg}", "kind: fedavg, server: momentum}").replace("rounds: 30", "rounds: 10")
     text = text.replace("decide: {", "decide: {tune: {server.step_size: [0.5, 1.0]}, ")
@@ -251,7 +251,9 @@ def test_what_cannot_be_tuned_is_refused_at_its_place(write: Write, case: str) -
         assert said in done.stderr
 
 
-def test_anything_is_tuned_and_variants_of_one_optimizer_share_their_runs(write: Write, tmp_path: Path) -> None:
+def test_anything_is_tuned_and_variants_of_one_optimizer_share_their_runs(
+    write: Write, tmp_path: Path, no_charts: None
+) -> None:
     """Local steps need runs of their own, step sizes do not."""
     tune = "tune: {learning.local_steps: [1, 4], local_step_size: [0.01, 0.05]}, "
     path = write(TRAINED.replace("decide: {", f"decide: {{{tune}").replace("rounds: 30", "rounds: 10"))
@@ -317,8 +319,10 @@ def test_the_scenario_is_not_read_again_for_each_variant(write: Write, monkeypat
     assert calls[3] == calls[30] > 0
 
 
-def test_all_its_runs_are_planned(write: Write) -> None:
+def test_all_its_runs_are_planned(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of four settings is tuned on two seeds and compared on four: it was planned as one run."""
+    monkeypatch.setattr("fedsim.trials.plan.LocalProcesses", ThreadPoolExecutor)
+    monkeypatch.setattr("fedsim.trials.plan.pilot", jobs.pilot_of_variants)
     done = fedsim("plan", str(write(TRAINED.replace("rounds: 30", "rounds: 3"))))
     stages = [tuple(re.split(r"  +", line)[:4]) for line in done.stdout.splitlines()]
     assert stages == [
@@ -376,11 +380,6 @@ def test_every_setting_of_a_decision_is_validated(write: Write) -> None:
     assert done.returncode == 2
     assert f"{file}:11:" in done.stderr
     assert "a round wants 1,000 clients" in done.stderr
-
-
-def test_one_setting_of_a_decision_can_be_run(write: Write) -> None:
-    """``--set choose=null`` had to be a mapping, as ``--set sweep=null`` has not."""
-    assert Scenario.load(write(TRAINED), ["choose=null"]).choose == {}
 
 
 def test_what_stalled_is_not_tried_again(write: Write, tmp_path: Path) -> None:

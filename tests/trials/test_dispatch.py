@@ -100,15 +100,6 @@ def test_only_the_culprit_of_a_broken_executor_is_charged(poison: dict[str, int]
             assert end.attempts <= retries + 1
 
 
-def test_a_run_that_fails_for_a_reason_of_its_own_is_not_tried_again() -> None:
-    def job(task: Task) -> RunOutcome:
-        return RunOutcome("never", final=True) if task.run_id == "run-3" else RunOutcome()
-
-    settled = settle(Backend("threads", lambda: ThreadPoolExecutor(2), lambda _: 2), job=job)
-    assert final(settled)["run-3"].attempts == 1
-    assert len(settled) == len(RUNS)
-
-
 def test_a_task_that_raises_is_tried_again_and_then_given_up() -> None:
     calls: Counter[str] = Counter()
 
@@ -127,29 +118,6 @@ def test_a_task_that_raises_is_tried_again_and_then_given_up() -> None:
 def test_an_executor_that_always_breaks_ends_with_every_run_given_up() -> None:
     backend = Backend("fragile", lambda: Fragile(Counter({r.run_id: 99 for r in RUNS}), Counter(), 2), lambda _: 2)
     assert all(end.outcome.error for end in final(settle(backend, retries=1)).values())
-
-
-def test_an_executor_that_takes_nothing_is_an_error() -> None:
-    class Broken(Executor):
-        def submit(self, _fn: Callable[..., Any], /, *_args: Any, **_: Any) -> Future[Any]:
-            raise BrokenProcessPool("no children")
-
-    with pytest.raises(SweepError, match="broke 6 times in a row"):
-        settle(Backend("broken", Broken, lambda _: 2))
-
-
-def test_closing_early_cancels_what_has_not_begun() -> None:
-    calls: Counter[str] = Counter()
-
-    def job(task: Task) -> RunOutcome:
-        calls[task.run_id] += 1
-        return RunOutcome()
-
-    one_thread = Backend("thread", lambda: ThreadPoolExecutor(1), lambda _: 1)
-    attempts = Dispatcher(deque(RUNS), one_thread, task_of, 0, job).settled()
-    next(iter(attempts))
-    attempts.close()
-    assert sum(calls.values()) < len(RUNS)
 
 
 def test_tasks_are_made_when_they_are_needed() -> None:

@@ -151,6 +151,6 @@ def test_a_worker_that_does_not_share_the_folder_says_so(file: Path, tmp_path: P
     assert "elsewhere, which it must share: No such file or directory" in outcome.error
 
 
-def test_from_python(file: Path, tmp_path: Path) -> None:
+def test_a_sweep_from_python_runs_code_that_its_scenario_may(file: Path, tmp_path: Path) -> None:
     swept = sweep(opened(file), tmp_path / "s", executor="concurrent.futures:ThreadPoolExecutor", timeout=60.0)
     assert values(swept) == [1.0] * 3

@@ -73,7 +73,7 @@ def test_a_pilot_is_the_beginning_extrapolated(
 
 
 @pytest.mark.long
-def test_what_is_short_is_done_whole(small: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pilot_does_a_short_run_whole(small: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     work = Work(monkeypatch, 0.5, 0.01)
     estimate = pilot(small(), 2.0)
     assert work.rounds == 60
