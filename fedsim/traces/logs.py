@@ -165,6 +165,8 @@ class _Reader:
         return words.replace_strict(meant, return_dtype=pl.String)
 
     def _number(self, written: pl.Series, role: str, place: pl.Series) -> pl.Series:
+        if written.dtype.is_numeric():
+            return written.cast(pl.Float64).alias(role)
         texts = written.cast(pl.String).str.strip_chars().replace("", None)
         numbers = texts.cast(pl.Float64, strict=False)
         bad = texts.is_not_null() & numbers.is_null()
@@ -272,16 +274,22 @@ class _Reader:
 
     def _one_each(self, table: pl.DataFrame, role: str, names: pl.Series) -> pl.DataFrame:
         """Give each client one class, or one time zone: that of most of its sessions."""
-        table = table.with_columns(pl.col(role).replace("", None).fill_null("unnamed" if role == "class" else "UTC"))
-        counts = table.group_by("client", role).len()
-        most = counts.sort("client", "len", role, descending=[False, True, False])
-        several = int((most.group_by("client").len()["len"] > 1).sum())
-        if several:
+        own = table[role].replace("", None).fill_null("unnamed" if role == "class" else "UTC")
+        words = own.unique().sort()
+        pairs = table["client"] * len(words) + own.cast(pl.Enum(words)).to_physical()
+        counts = pairs.alias("pair").value_counts(name="len")
+        counts = counts.with_columns(client=pl.col("pair") // len(words), word=pl.col("pair") % len(words))
+        each = counts.sort("client")
+        if each["client"].n_unique() < len(each):
+            each = counts.sort("client", "len", "word", descending=[False, True, False])
+            several = int((each["client"].value_counts()["count"] > 1).sum())
+            each = each.unique("client", keep="first", maintain_order=True)
             noun = "class" if role == "class" else "time zone"
             what = f"{several:,} of {len(names):,} clients have more than one {noun}"
             self._notes.append(f"{what}: each has the one of most of its sessions")
-        chosen = most.unique("client", keep="first", maintain_order=True).select("client", role)
-        return table.drop(role).join(chosen, on="client", how="left", maintain_order="left")
+        of_client = np.zeros(len(names), dtype=np.uint32)
+        of_client[each["client"].to_numpy()] = each["word"].to_numpy()
+        return table.with_columns(words.gather(pl.Series(of_client[table["client"].to_numpy()])).alias(role))
 
     def _check_zones(self, table: pl.DataFrame) -> None:
         for zone in table["time_zone"].unique().sort():

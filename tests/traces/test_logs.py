@@ -163,6 +163,17 @@ def test_the_server_is_read_from_the_rounds(tmp_path: Path) -> None:
     assert set(rounds_told(log, server)["outcome"]) <= {"target", "deadline", "exhausted", "stopped"}
 
 
+def test_a_round_that_failed_closes_with_its_last_report_or_its_deadline(tmp_path: Path) -> None:
+    """What reported in it was in no list of outcomes: it closed when it began, exhausted."""
+    rows = [(0, 0, 10, "failed"), (0, 0, 20, "failed"), (1, 100, 110, "failed"), (1, 100, 190, "late")]
+    rows += [(2, 200, 210, "reported"), (2, 200, 215, "dropped")]
+    table = pl.DataFrame(rows, ["round", "selected_s", "ended_s", "outcome"], orient="row")
+    table.with_columns(client=pl.int_range(6)).write_csv(tmp_path / "log.csv")
+    rounds = rounds_told(read(tmp_path / "log.csv", **BASE), {"cohort": 2, "deadline_s": 30.0})
+    told = [(20.0, "failed", 0), (130.0, "failed", 0), (215.0, "exhausted", 1)]
+    assert rounds.select("closed_s", "outcome", "reported").rows() == told
+
+
 @pytest.mark.parametrize("deadline", [60.0, 120.0])
 def test_late_reports_show_how_long_they_took(tmp_path: Path, deadline: float) -> None:
     """They were read as cut: median 83 and sigma 0.85 with a deadline of 60 s."""
