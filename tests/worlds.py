@@ -98,7 +98,9 @@ def group(draws: random.Random, devices: int, law: str, *, always: bool) -> Json
 def scenario(data: Json, **top: Any) -> Scenario:
     """Return the same as a scenario."""
     server = {**data["server"], "selection": data["server"]["law"]}
-    server |= {key: f"{server[key]}s" for key in ("deadline", "pause", "grace", "overtime") if server.get(key)}
+    server |= {
+        key: f"{server[key]}s" for key in ("deadline", "pause", "grace", "overtime") if server.get(key) is not None
+    }
     del server["law"]
     if (gate := server.pop("gate", None)) is not None:
         server["secure_aggregation"] = {"threshold": gate[0], "unmasking": f"{gate[1]}s", "drop_out": gate[2]}
