@@ -317,7 +317,7 @@ def _availability(trace: CleanTrace, base: datetime, time_zone: str) -> tuple[di
     if not errors:
         raise TraceError("; ".join(problems))
     best = min(errors, key=lambda kind: errors[kind])
-    fitted = fit(whole, best, intervals=True)
+    fitted = fit(whole, best, intervals=True, judged=False)
     on = whole.spans
     ends = int((on.ends_s < (whole.begin + whole.covered)).sum())
     return fitted.availability, {
