@@ -214,20 +214,11 @@ def test_check_ins_that_are_missing_are_noticed(tmp_path: Path) -> None:
         assert ("of the sessions begin outside of all check-ins of their device" in " ".join(said)) == missing
 
 
-@pytest.mark.parametrize("slower", [1.0, 1.4])
-def test_hours_are_compared_as_they_are_censored(tmp_path: Path, slower: float) -> None:
-    """Of 20 logs without an effect at most 4 are below 0.05 (probability 0.3 %); 9 of 10 with one are found.
+def test_hours_of_eighty_logs(tmp_path: Path) -> None:
+    """Of 60 logs without an effect at most 6 are below 0.05 (more by chance: 3 %), of 20 with one 18 at least.
 
     Where rounds close early those that reported were compared, and 10 of 24 logs without an effect were below 0.05.
     """
-    found = chances(tmp_path, range(20 if slower == 1.0 else 10), slower)
-    below = sum(p < 0.05 for p in found)
-    assert below <= 4 if slower == 1.0 else below >= 9
-
-
-@pytest.mark.campaign
-def test_hours_of_eighty_logs(tmp_path: Path) -> None:
-    """Of 60 logs without an effect at most 6 are below 0.05 (more by chance: 3 %), of 20 with one 18 at least."""
     none, planted = (chances(tmp_path, *each) for each in ((range(100, 160), 1.0), (range(160, 180), 1.4)))
     assert sum(p < 0.05 for p in none) <= 6
     assert sum(p < 0.05 for p in planted) >= 18
