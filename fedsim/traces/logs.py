@@ -272,9 +272,9 @@ class _Reader:
 
     def _one_each(self, table: pl.DataFrame, role: str, names: pl.Series) -> pl.DataFrame:
         """Give each client one class, or one time zone: that of most of its sessions."""
-        own = table[role].replace("", None).fill_null("unnamed" if role == "class" else "UTC")
-        words = own.unique().sort()
-        pairs = table["client"] * len(words) + own.cast(pl.Enum(words)).to_physical()
+        values = table[role].replace("", None).fill_null("unnamed" if role == "class" else "UTC")
+        words = values.unique().sort()
+        pairs = table["client"] * len(words) + values.cast(pl.Enum(words)).to_physical()
         counts = pairs.alias("pair").value_counts(name="len")
         counts = counts.with_columns(client=pl.col("pair") // len(words), word=pl.col("pair") % len(words))
         each = counts.sort("client")
