@@ -340,12 +340,15 @@ class World:
                 self.after = cohort[-1] if cohort else self.after
                 sessions = self.upload(cohort, [(*self.start(i, now), i) for i in cohort], now)
                 target = len(cohort) if server["law"] in {"poisson", "bernoulli"} else server["cohort"]
-                reports = sorted(end for end, whole, _ in sessions if whole and end <= now + deadline)
+                ends, until = sorted(end for end, whole, _ in sessions if whole), now + deadline
+                until = max(until, min([until + ms(server.get("overtime", 0.0)), *ends]))
+                reports = [end for end in ends if end <= until]
                 if server["cooldown_from"] == "selected":
                     for i in cohort:
                         self.devices[i].rest(number, now)
-                reached = reports[target - 1] if target and len(reports) >= target else FOREVER
-                closed = min(reached, max([now, *(end for end, _, _ in sessions)]), now + deadline)
+                full = bool(target) and len(reports) >= target
+                reached = min(reports[target - 1] + ms(server.get("grace", 0.0)), until) if full else FOREVER
+                closed = min(reached, max([now, *(end for end, _, _ in sessions)]), until)
                 came = [i for end, whole, i in sessions if whole and end <= closed]
                 taken, unmasked = self.passes(came, closed)
                 for end, whole, i in sessions:

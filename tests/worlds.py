@@ -106,7 +106,7 @@ def world(number: int, *, always: bool = False, rounds: int = 25, buffered: bool
     groups = [
         group(draws, pick([cohort, 2 * cohort, 3 * cohort]), law, always=always) for _ in range(draws.randint(1, 3))
     ]
-    server = {
+    server: Json = {
         "law": law,
         "cohort": cohort,
         "over_select": pick([1.0, 1.0, 1.5]) if law != "groups" else 1.0,
@@ -117,6 +117,11 @@ def world(number: int, *, always: bool = False, rounds: int = 25, buffered: bool
     }
     if server["shortage"] == "skip":
         server["pause"] = 10.0
+    other = random.Random(f"closing of {number}")
+    if server["over_select"] > 1 and law not in {"poisson", "bernoulli"} and other.random() < 0.5:
+        server["grace"] = other.choice([5.0, 30.0])
+    if server["deadline"] and other.random() < 0.5:
+        server |= {"minimum_reports": 1, "overtime": other.choice([5.0, 30.0])}
     if buffered and law in {"midzuno", "uniform", "successive", "cyclic"}:
         server |= {"concurrency": cohort, "buffer": pick([1, cohort, cohort + 1])}
     steps = {"steps": pick([2, 5])} if server["deadline"] and number % 3 == 0 else {}
@@ -143,7 +148,9 @@ def group(draws: random.Random, devices: int, law: str, *, always: bool) -> Json
 def scenario(data: Json, **top: Any) -> Scenario:
     """Return the same as a scenario."""
     server = {**data["server"], "selection": data["server"]["law"]}
-    server |= {key: f"{server[key]}s" for key in ("deadline", "pause") if server[key] is not None}
+    server |= {
+        key: f"{server[key]}s" for key in ("deadline", "pause", "grace", "overtime") if server.get(key) is not None
+    }
     del server["law"]
     if (gate := server.pop("gate", None)) is not None:
         server["secure_aggregation"] = {"threshold": gate[0], "unmasking": f"{gate[1]}s", "drop_out": gate[2]}

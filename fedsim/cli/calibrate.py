@@ -62,7 +62,8 @@ def calibrate_command(
     """Make a scenario of a federation's log: server, durations, failures, availability, weights, with evidence."""
     from fedsim.common.files import write_text
     from fedsim.pages.backtest import figure_line
-    from fedsim.run.backtest import backtest, lay_beside, since_until
+    from fedsim.run.backtest import against as laid_against
+    from fedsim.run.backtest import backtest
     from fedsim.scenario import checked_text
     from fedsim.scenario.log import CHECK_IN_ROLES, ProductionLog
     from fedsim.scenario.units import check_time_zone
@@ -82,7 +83,7 @@ def calibrate_command(
         tolerance = (5.0 if check is None else check) / 100
         if against is not None:
             scenario = load_scenario(against, None, None, allow_plugins=False, allow_outside=False)
-            judged = lay_beside(scenario, sessions, *since_until(sessions), time_zone, tolerance)
+            judged = laid_against(scenario, sessions, trace, time_zone, tolerance)
             _write_page(page, log, f"compared with {against}", judged)
             if as_json:
                 say_json([_as_dict(each) for each in judged])

@@ -28,8 +28,8 @@ from fedsim.selection import LAWS, needs_feedback
 _KEYS = {
     "fixed": """Scenario schema_version seed start engine population server starts job learning privacy stop
         Group name devices weight time_zone left_out, SharedJob server learning privacy weight groups starts stop
-        SyncServer mode cohort over_select pause shortage partial, Poisson kind, CyclicPoisson kind groups
-        AlwaysAvailable kind
+        SyncServer mode cohort over_select grace pause shortage partial, Poisson kind
+        CyclicPoisson kind groups, AlwaysAvailable kind
         BufferedServer concurrency buffer max_staleness deadline partial check_ins patience, Start path model
         Learning problem local_steps step_size batch_size start held_out, AdaptiveClip quantile rate share
         FedAvgOptimizer kind name local_step_size server update_clip
@@ -45,7 +45,7 @@ _KEYS = {
     "rule": """Scenario log shocks jobs matching most_a_day alone beside, Stop rounds duration reports
         Privacy mechanism, Group cooldown joins leaves availability, SharedJob cooldown
         BufferedServer mode selection cooldown_from, Learning optimizers stop_at_target, OracleWeightedOptimizer source
-        SyncServer selection minimum_reports secure_aggregation deadline check_ins uplink patience""",
+        SyncServer selection minimum_reports secure_aggregation deadline overtime check_ins uplink patience""",
 }
 KEYS: Final = {
     f"{model}.{key}": kind
@@ -96,6 +96,7 @@ Scenario.beside Scenario.jobs Scenario.matching Scenario.alone | beside | what o
 SyncServer.check_ins | server.check_ins | who has checked in decides who takes part | no check_ins
 SyncServer.minimum_reports | server.minimum_reports | a round fails or not by a single client's coin | 1 at most
 SyncServer.secure_aggregation | server.secure_aggregation | a round fails or not by a single client's coin | none
+SyncServer.overtime | server.overtime | a single client's report ends the round | no overtime
 SyncServer.uplink | server.uplink | the uploads of a round slow each other | no uplink
 SyncServer.deadline | server.deadline | here late sessions may keep devices away, for a time that depends on who else
      takes part | no deadline, or a deadline and a pause that no session outlasts

@@ -1,17 +1,20 @@
 """A scenario judged by days of a log that it was not fitted to: run over them five times, and laid beside them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
+from fedsim.availability.spells import intersection
+from fedsim.availability.trace.bulk import extent
 from fedsim.availability.trace.rows import CleanTrace, TraceError
 from fedsim.common.formatting import percent
 from fedsim.common.instants import DAY_S, HOUR_S
 from fedsim.common.intervals import student_quantile
+from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.measure.metrics import metric_part
 from fedsim.measure.series import SLOT_S
 from fedsim.run.evaluate import evaluate
@@ -21,7 +24,7 @@ from fedsim.run.simulate import simulate
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
 from fedsim.scenario.units import format_duration, format_instant
-from fedsim.traces.calibrate import calibrate, civil_s, with_groups
+from fedsim.traces.calibrate import calibrate, civil_s, evidence_of_sessions, with_groups
 from fedsim.traces.imports import Cleaning
 from fedsim.traces.logs import SessionLog
 
@@ -35,6 +38,7 @@ _FEWEST_DAYS, _FAMILY = 3, 0.1
 _NEARLY = 0.1  # of the last day, so much may be missing
 _LEAST = 0.2  # a tolerance is at least of this, so that shares near 0 have one
 _BLOCK = 4  # hours of which starts are counted together
+_APART = 0.1  # shares of the time by which devices were available that differ by so much are others
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ def backtest(log: SessionLog, check_ins: CleanTrace | None, time_zone: str | Non
     An interval is that of a run to come by five runs, all figures together at 90 %, wider by the `tolerance`, a share
     of what is expected. Raises a `TraceError` if the log has fewer than three days.
     """
-    first, last = since_until(log)
+    first, last = _since_until(log)
     days = int((last - first) / DAY_S + _NEARLY)
     if days < _FEWEST_DAYS:
         raise TraceError(f"the log has {days} whole days, and a backtest needs {_FEWEST_DAYS}")
@@ -77,28 +81,60 @@ def backtest(log: SessionLog, check_ins: CleanTrace | None, time_zone: str | Non
     early, late = _part(log, -np.inf, split), _part(log, split, over)
     fitted = None if check_ins is None else Cleaning(until=split).apply(check_ins)
     scenario = Scenario.of_document(Document(calibrate(early, fitted, time_zone).scenario))
-    figures = lay_beside(scenario, log, split, over, time_zone, tolerance)
-    unknown = "when devices were available is not known without check-ins; no fitted parameter changed in these days"
-    simple = "the model is too simple: no fitted parameter changed in these days"
-    why = "; ".join(_changes(early, late, check_ins, split, over, time_zone))
-    return [replace(each, because=why or (unknown if check_ins is None else simple)) for each in figures]
+    figures, _ = _lay_beside(scenario, log, split, over, time_zone, tolerance)
+    there = [None if check_ins is None else _there(check_ins, *part) for part in ((first, split), (split, over))]
+    sides = (_Side(each, time_zone, share) for each, share in zip((early, late), there, strict=True))
+    return _explained(figures, sides, _DAYS)
 
 
-def since_until(log: SessionLog) -> tuple[float, float]:
+def against(
+    scenario: Scenario, log: SessionLog, check_ins: CleanTrace | None, time_zone: str | None, tolerance: float
+) -> list[Figure]:
+    """Lay a whole log beside a scenario, as `backtest` does some of its days; a reason compares the two."""
+    since, until = _since_until(log)
+    figures, run = _lay_beside(scenario, log, since, until, time_zone, tolerance, gauges=check_ins is not None)
+    classes = dict(with_groups(log, time_zone).select("group", "class").unique().iter_rows())
+    alike = bool(classes.keys() & {*run.clients["group"]})
+    if not alike:  # nothing tells which groups are which classes
+        log = replace(log, table=log.table.drop("class", strict=False))
+    of_class = pl.col("group").replace(classes) if alike else pl.lit("devices")
+    clients = run.clients.select("client", "time_zone", of_class.alias("class"))
+    table = run.participations.join(clients, on="client", how="left").with_columns(pl.col("outcome").cast(pl.String))
+    table = table.with_columns(how=pl.col("outcome").replace({o: e.how for o, e in SESSION_OUTCOMES.items()}))
+    made = SessionLog(run.scenario.start, run.clients["client"].cast(pl.String), table, {})
+    sides = (
+        _Side(made, time_zone, run.known.get("population.available_share")),
+        _Side(log, time_zone, None if check_ins is None else _there(check_ins, since, until) / len(check_ins.names)),
+    )
+    return _explained(figures, sides, _SCENARIO)
+
+
+def _since_until(log: SessionLog) -> tuple[float, float]:
     """Return the midnight before the first session of a log, and its last end, in seconds from its base."""
     first, last = log.table["selected_s"].min(), log.table["ended_s"].max()
     return float(first or 0.0) // DAY_S * DAY_S, float(last or 0.0)  # type: ignore[arg-type]
 
 
-def lay_beside(
-    scenario: Scenario, log: SessionLog, since: float, until: float, time_zone: str | None, tolerance: float
-) -> list[Figure]:
-    """Lay the days of a log in [since, until), seconds from its base, beside five runs of a scenario over them."""
+def _lay_beside(
+    scenario: Scenario,
+    log: SessionLog,
+    since: float,
+    until: float,
+    time_zone: str | None,
+    tolerance: float,
+    *,
+    gauges: bool = False,
+) -> tuple[list[Figure], Run]:
+    """Lay the days of a log in [since, until), seconds from its base, beside five runs of a scenario over them.
+
+    Also returned is the first of these, in which devices are counted if `gauges`.
+    """
     begin = log.base + timedelta(seconds=since)
     there: dict[str, Any] = {"start": format_instant(begin), "learning": scenario.untrained, "privacy": None}
-    there |= {"stop": {"duration": format_duration(until - since)}, "records.gauges": None}
+    there |= {"stop": {"duration": format_duration(until - since)}, "records.gauges": "1h" if gauges else None}
     scenario = scenario.with_values(there)
-    simulated = [_figures(simulate(scenario, replicate=replicate)) for replicate in range(RUNS)]
+    runs = [simulate(scenario, replicate=replicate) for replicate in range(RUNS)]
+    simulated = [_figures(run) for run in runs]
     absent = [f"of the scenario {number}" for number in range(scenario.devices - len(log.names))]
     table = with_groups(log, time_zone).with_columns(pl.col("time_zone").replace("", "UTC"), **{"class": "group"})
     days = _part(replace(log, table=table), since, until)
@@ -115,7 +151,7 @@ def lay_beside(
         mean = float(values.mean())
         half = reach * float(values.std(ddof=1)) + tolerance * max(abs(mean), _LEAST)
         figures.append(Figure(name, measured[name], mean, max(0.0, mean - half), mean + half))
-    return figures
+    return figures, runs[0]
 
 
 def _part(log: SessionLog, since: float, until: float) -> SessionLog:
@@ -134,38 +170,79 @@ def _figures(run: Run) -> dict[str, float]:
     return facts | dict(zip(hours, shares.tolist(), strict=True))
 
 
-def _changes(
-    early: SessionLog, late: SessionLog, check_ins: CleanTrace | None, split: float, over: float, time_zone: str | None
-) -> Sequence[str]:
-    """Say what differs from the fitted days in the others: what no interval of both allows."""
-    changes, one, other = list[str](), with_groups(early, time_zone), with_groups(late, time_zone)
-    sizes = [dict(each.group_by("class").agg(pl.col("client").n_unique()).iter_rows()) for each in (one, other)]
+class _Side(NamedTuple):
+    """One of two sides that are compared: its sessions, and for how much of the time devices were there."""
+
+    log: SessionLog
+    time_zone: str | None
+    available: float | None
+
+
+class _Words(NamedTuple):
+    """How a difference of two sides is said: of clients, of a parameter, of the time that devices were there."""
+
+    clients: str
+    parameter: str
+    available: str
+    alike: str
+
+
+_DAYS = _Words(
+    "{:,} clients of {} came, then {:,}",
+    "was {:.3g}, then {:.3g}",
+    "devices were available for {} of the time that they were before",
+    "no fitted parameter changed in these days",
+)
+_SCENARIO = _Words(
+    "{:,} clients of {} come in the scenario, and {:,} in the log",
+    "is {:.3g} in the scenario, and {:.3g} in the log",
+    "devices were available for {} of the time that they are in the scenario",
+    "no parameter differs from those of the scenario",
+)
+
+
+def _explained(figures: Sequence[Figure], sides: Iterable[_Side], words: _Words) -> list[Figure]:
+    """Say of figures that are off in what the two sides differ."""
+    if all(each.within for each in figures):
+        return [*figures]
+    one, other = sides
+    unknown = f"when devices were available is not known without check-ins; {words.alike}"
+    simple = f"the model is too simple: {words.alike}"
+    why = "; ".join(_differences(one, other, words)) or (unknown if other.available is None else simple)
+    return [each if each.within else replace(each, because=why) for each in figures]
+
+
+def _differences(one: _Side, other: _Side, words: _Words) -> Iterator[str]:
+    """Say in what two sides differ: what no interval of both allows."""
+    sizes = [
+        dict(with_groups(each.log, each.time_zone).group_by("class").agg(pl.col("client").n_unique()).iter_rows())
+        for each in (one, other)
+    ]
     for name in sorted({*sizes[0], *sizes[1]}):
         before, after = (each.get(name, 0) for each in sizes)
         if abs(after - before) > 0.2 * max(before, after):
-            changes.append(f"{before:,} clients of {name} came, then {after:,}")
-    try:
-        fits: list[Mapping[str, Any]] = [calibrate(each, None, time_zone).evidence for each in (early, late)]
-    except TraceError:
-        fits = [{}, {}]
-    for name in fits[0].keys() & fits[1].keys():
+            yield words.clients.format(before, name, after)
+    fits = [evidence_of_sessions(each.log, each.time_zone) for each in (one, other)]
+    for name in sorted(fits[0].keys() & fits[1].keys()):
         ends, values = [each[name]["intervals"] for each in fits], [_values(each[name]) for each in fits]
         for key in sorted(ends[0].keys() & ends[1].keys()):
             (low, high), (then_low, then_high) = (each[key] for each in ends)
             if then_low > high or low > then_high:
-                changes.append(f"{name}: {_WORDS.get(key, key)} was {values[0][key]:.3g}, then {values[1][key]:.3g}")
-    if check_ins is not None:
-        spans = [Cleaning(*part).apply(check_ins).conditions for part in ((None, split), (split, over))]
-        before, after = (sum(float((each.ends_s - each.starts_s).sum()) for each in part.values()) for part in spans)
-        first = min(float(each.starts_s.min(initial=split)) for each in check_ins.conditions.values())
-        ratio = after / (over - split) / max(before / max(split - first, 1.0), 1e-9)
-        if abs(ratio - 1) > 0.1:
-            changes.append(f"devices were available for {percent(ratio)} of the time that they were before")
-    return changes
+                differs = words.parameter.format(*(each[key] for each in values))
+                yield f"{name}: {_WORDS.get(key, key)} {differs}"
+    if one.available and other.available is not None and abs(ratio := other.available / one.available - 1) > _APART:
+        yield words.available.format(percent(1 + ratio))
+
+
+def _there(check_ins: CleanTrace, since: float, until: float) -> float:
+    """Return how many devices were there on average, by their check-ins, from the first of these to the last."""
+    there = intersection([*Cleaning(since, until).apply(check_ins).conditions.values()])
+    first, last, *_ = extent([*check_ins.conditions.values()], windows=check_ins.seen)
+    return float((there.ends_s - there.starts_s).sum()) / max(min(until, last) - max(since, first), 1.0)
 
 
 _WORDS = {
-    "per_hour": "the rate of failures in an hour",
+    "per_hour": "the rate of drop-outs in an hour",
     "median": "the median session in seconds",
     "mean": "the mean session",
 }

@@ -81,7 +81,7 @@ def of_shocks(scenario: Scenario) -> Iterator[Check]:
 def of_deadline(federation: PreparedFederation) -> Iterator[Check]:
     """Find a deadline that the median session misses."""
     scenario, population = federation.scenario, federation.population
-    if scenario.server.deadline is None:
+    if scenario.server.deadline is None or scenario.server.overtime:
         return
     deadline, some = to_ms(scenario.server.deadline), sample(population.group, _SAMPLED).clients
     some = np.arange(len(population)) if some is None else some

@@ -279,9 +279,14 @@ def _participations(log: SessionLog, clients: pl.DataFrame) -> pl.DataFrame:
     of_client = pl.DataFrame({"name": log.names}).join(place, on="name", how="left", maintain_order="left")["place"]
     table = numbered(log).with_columns(client=of_client.gather(log.table["client"]))
     schema = BUFFERED if log.buffered else PARTICIPATIONS
-    before = pl.col("round").shift().over("client")
+    number, client = table["round"].to_numpy(), table["client"].to_numpy()
+    order = np.argsort(client, kind="stable")
+    again = client[order[1:]] == client[order[:-1]]
+    gap, before = np.zeros(len(table), dtype=np.int32), np.zeros(len(table), dtype=np.bool_)
+    gap[order[1:][again]] = np.diff(number[order])[again]
+    before[order[1:][again]] = True
     return table.with_columns(
-        position=pl.int_range(pl.len(), dtype=pl.Int32).over("round"),
-        gap=pl.col("round") - before,
+        position=np.arange(len(table)) - number.searchsorted(number),
+        gap=pl.Series(gap).set(pl.Series(~before), None),
         **({"version": pl.col("round")} if log.buffered else {}),
     ).select(pl.col(name).cast(dtype) for name, dtype in schema.items())

@@ -73,7 +73,7 @@ class CheckIns(SparseModel):
 class SyncServer(SparseModel):
     """Rounds, one after the other."""
 
-    unwritten = frozenset({"secure_aggregation", "check_ins", "uplink", "partial"})
+    unwritten = frozenset({"secure_aggregation", "check_ins", "uplink", "partial", "grace", "overtime"})
 
     elsewhere: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("concurrency", "buffer", "max_staleness"), "is for mode: buffered; this server runs rounds of one cohort each"
@@ -110,6 +110,11 @@ class SyncServer(SparseModel):
     partial: bool = False
     """Sessions that the deadline, or their device's leave, would cut report as many local steps as can be done and sent
     by then, as if devices foresaw it. A session with no time for a single step ends without a report."""
+    grace: Duration = Field(default="0s", validate_default=True)
+    """For how long after the last report that a round wants (`cohort`) it still takes others, with `over_select` above
+    1; until the deadline at most."""
+    overtime: Duration = Field(default="0s", validate_default=True)
+    """For how long beyond its deadline, at most, a round waits until `minimum_reports` have come."""
     pause: Duration = Field(default="0s", validate_default=True)
     """From the close of a round until the next one opens."""
     selection: Selection = Field(default="midzuno", validate_default=True)
@@ -174,6 +179,10 @@ class SyncServer(SparseModel):
                 f"minimum_reports is {self.minimum_reports:,}, and a round closes at {self.cohort:,} reports (cohort), "
                 "so every round would fail"
             )
+        if self.grace and not (self.fixed_size and self.wanted > self.cohort):
+            raise ValueError("grace is for over_select above 1: other rounds take all reports until their deadline")
+        if self.overtime and not (self.deadline and self.minimum_reports):
+            raise ValueError("overtime is the time beyond a deadline for minimum_reports, at least 1: give both")
         if self.secure_aggregation is not None and self.secure_aggregation.threshold > self.cohort:
             raise ValueError(
                 f"secure_aggregation.threshold is {self.secure_aggregation.threshold:,}, and a round closes at "
@@ -193,6 +202,7 @@ class BufferedServer(SparseModel):
         "over_select": "is for mode: sync; a buffered server replaces every session that ends, and aborts none",
         "minimum_reports": "is for mode: sync; a buffered server makes a step of exactly `buffer` reports",
         "secure_aggregation": "is for mode: sync; a buffered server makes a step of exactly `buffer` reports",
+        **dict.fromkeys(("grace", "overtime"), "is for mode: sync; a buffered server takes reports at any time"),
         "pause": "is for mode: sync; a buffered server has no rounds to pause between",
         "uplink": "is for mode: sync; the uploads of a buffered server would slow those of sessions that begin later",
         "shortage": "is for mode: sync; a buffered server fills a free place as soon as somebody is eligible",
@@ -204,6 +214,8 @@ class BufferedServer(SparseModel):
     staleness: ClassVar[int | None] = None
     pause: ClassVar[float] = 0.0
     """From one version to the next."""
+    overtime: ClassVar[float] = 0.0
+    """No round waits for a minimum."""
     shortage: ClassVar[None] = None
     """A place stays free until somebody is eligible."""
     uplink: ClassVar[None] = None

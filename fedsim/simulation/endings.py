@@ -1,13 +1,15 @@
-"""When and how sessions end, of both engines and of both servers."""
+"""When and how sessions and rounds end, of both engines and of both servers."""
 
+import math
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.common.instants import FOREVER, each_to_ms
+from fedsim.common.instants import FOREVER, each_to_ms, to_ms
 from fedsim.common.outcomes import CODES
+from fedsim.scenario.server import SyncServer
 
 REPORTED, DROPPED, LATE, ABORTED = (CODES[name] for name in ("reported", "dropped", "late", "aborted"))
 _REPORTED_OR: Final = {each: np.array([REPORTED, CODES[each]], dtype=np.int8) for each in ("late", "aborted")}
@@ -63,3 +65,36 @@ class Limits(NamedTuple):
                 ends = np.where(first, instants, ends)
                 outcomes[first] = outcome
         return Endings(ends, outcomes)
+
+
+class Closing(NamedTuple):
+    """When rounds close, as lengths of time in milliseconds; a deadline may be `FOREVER`.
+
+    A round goes on for a `grace` after the report that reaches its target, and beyond its deadline for an `overtime` at
+    most, until the `minimum` of reports has come; it ends with its last session.
+    """
+
+    deadline: int
+    grace: int
+    minimum: int
+    overtime: int
+
+    @classmethod
+    def of(cls, server: SyncServer) -> "Closing":
+        """Return when the rounds of a server close."""
+        deadline, grace, overtime = (
+            to_ms(each) for each in (server.deadline or math.inf, server.grace, server.overtime)
+        )
+        return cls(deadline, grace, server.minimum_reports, overtime)
+
+    def instants(self, opened: int, target: int, reports: Ints, last: int) -> tuple[int, int]:
+        """Return when a round closes if it is in time, and when it is out of time.
+
+        It selected at `opened`, the sorted `reports` (n,) come then, and its last session ends at `last`.
+        """
+        enough, least = (
+            int(reports[number - 1]) if len(reports) >= number > 0 else FOREVER for number in (target, self.minimum)
+        )
+        until = opened + self.deadline
+        until = max(until, min(least, until + self.overtime))
+        return min(min(enough + self.grace, until) if enough <= until else FOREVER, last), until

@@ -63,16 +63,14 @@ def serve(world: Federation, opening: Callable[[int], None], gate: Gate, number:
             round_ = _start(world, number, trial)
             # 4. Wait for reports until the target, the deadline, or until nobody is left.
             # Without a deadline and a duration no round outlasts the patience: gauges would count for centuries.
-            limit = server.patience if server.deadline is None else server.deadline
-            if round_.any_running and (server.deadline is not None or horizon >= FOREVER):
-                yield round_.may_close | clock.at(clock.now + to_ms(limit), Turn.SERVER)
+            if round_.any_running and server.deadline is None and horizon >= FOREVER:
+                yield round_.may_close | clock.at(clock.now + to_ms(server.patience), Turn.SERVER)
             else:
                 yield round_.may_close
             yield clock.at(clock.now, Turn.SERVER)  # after all devices and sessions of this instant
             if server.deadline is None and not round_.may_close.processed:
-                lasted = (
-                    f"round {number:,} has waited {in_words(to_ms(limit))} for reports, which is the server's patience"
-                )
+                waited = in_words(to_ms(server.patience))
+                lasted = f"round {number:,} has waited {waited} for reports, which is the server's patience"
                 raise StalledError(f"{lasted}. What helps: set server.deadline, or raise server.patience")
             # 5. Close the round, once the sum is unmasked; at the target those still at work are no longer needed.
             outcome = round_.outcome

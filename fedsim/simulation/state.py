@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import simpy
@@ -21,7 +22,7 @@ from fedsim.simulation.arrays.precomputed import PrecomputedAvailability
 from fedsim.simulation.check_ins import connections_of
 from fedsim.simulation.clock import Clock
 from fedsim.simulation.cooldowns import Cooldowns
-from fedsim.simulation.endings import Endings, Limits, whole_lengths
+from fedsim.simulation.endings import Closing, Endings, Limits, whole_lengths
 from fedsim.simulation.selector import Selector
 from fedsim.simulation.sharing import Alone
 
@@ -64,6 +65,11 @@ class World:
         self.selector.restore(state)
         self._cooldowns.restore(part_of("cooldowns", state))
         self.shared.restore(part_of("shared", state))
+
+    @cached_property
+    def closing(self) -> Closing:
+        """When rounds close."""
+        return Closing.of(self.scenario.sync_server)
 
     def record_late(self) -> None:
         """Record the late sessions that have ended; those that are processes do so themselves."""

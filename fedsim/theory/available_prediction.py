@@ -136,6 +136,8 @@ def why_not(scenario: Scenario, population: Population) -> str | None:
         return "server.check_ins, by which only connected devices are seen"
     if server.minimum_reports > 1:
         return "server.minimum_reports, by which rounds fail"
+    if server.overtime:
+        return "server.overtime, by which rounds outlast their deadline"
     if server.cooldown_from == "reported" and rests:
         return "cool-downs that only a report starts (server.cooldown_from)"
     try:

@@ -133,6 +133,8 @@ def _busy(
         raise ChainError("only reports keep clients out (server.cooldown_from), and those of failed rounds do not")
     sessions = lengths_of(scenario, population)
     if outlasts(sessions, separation, cooldown_s, server):
+        if server.grace or server.overtime:
+            raise ChainError(f"{BUSY}, and the mean field of that does not know server.grace and server.overtime")
         return with_busy_clients(population.weight, separation, cooldown_s, sessions, server, rule)
     if not (rule.fixed_size or rule.says("constant")) and separation.any():
         ready = taken_and_ready(population.weight, separation.astype(np.float64), server, rule)[1]

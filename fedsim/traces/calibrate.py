@@ -7,6 +7,7 @@ check-in of it ends at the same time, or the session failed; failures have a rat
 is the clients: dealt into twenty groups, their spread gives the intervals (by Student's law, of logarithms).
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -57,13 +58,7 @@ def calibrate(log: SessionLog, check_ins: CleanTrace | None = None, time_zone: s
     `check_ins` are when devices could take part, in seconds since the log's base; `time_zone` is that of all devices
     where the log has none of each. Raises a `TraceError` if a class has too few sessions.
     """
-    offset, table = log.base.tzinfo, with_groups(log, time_zone)
-    table = table.with_columns(
-        length_s=(pl.col("ended_s") - pl.col("selected_s")).clip(1e-3),
-        whole=pl.col("how").is_in(["reported", "late"])
-        & ~((pl.col("how") == "late") & (pl.col("ended_s") >= table["ended_s"].max())),
-        failed=pl.col("how") == "dropped",
-    )
+    offset, table = log.base.tzinfo, _censored(with_groups(log, time_zone))
     server, lines = server_of(log)
     if check_ins is not None:
         table, notes = _with_causes(table, log, check_ins)
@@ -71,10 +66,10 @@ def calibrate(log: SessionLog, check_ins: CleanTrace | None = None, time_zone: s
     groups, evidence = list[dict[str, Any]](), dict[str, dict[str, Any]]()
     for (name,), rows in table.sort("class", maintain_order=True).group_by("class", maintain_order=True):
         try:
-            made, about = _session(rows, log.base, offset)
+            made, about = _session(rows)
         except ValueError as error:
             raise TraceError(f"class {name!r}: {error}") from None
-        evidence[str(name)] = about
+        evidence[str(name)] = about = about | {"by_hour": by_hour(rows, log.base, offset)}
         if check_ins is not None:
             group_of_all, about["availability"] = _of_class(check_ins, rows, log, alone=table["class"].n_unique() == 1)
         zones = rows["time_zone"].unique().sort().to_list()
@@ -99,6 +94,25 @@ def calibrate(log: SessionLog, check_ins: CleanTrace | None = None, time_zone: s
     return Calibrated(scenario, evidence, (*log.notes, *lines))
 
 
+def evidence_of_sessions(log: SessionLog, time_zone: str | None) -> dict[str, dict[str, Any]]:
+    """Return the evidence of the sessions of each class that has enough, as of `calibrate` without check-ins."""
+    evidence = dict[str, dict[str, Any]]()
+    for (name,), rows in _censored(with_groups(log, time_zone)).group_by("class", maintain_order=True):
+        with suppress(ValueError):
+            evidence[str(name)] = _session(rows)[1]
+    return evidence
+
+
+def _censored(table: pl.DataFrame) -> pl.DataFrame:
+    """Say of each session how long it took, whether that is all of it, and whether it ``failed``."""
+    stopped = (pl.col("how") == "late") & (pl.col("ended_s") >= table["ended_s"].max())
+    return table.with_columns(
+        length_s=(pl.col("ended_s") - pl.col("selected_s")).clip(1e-3),
+        whole=pl.col("how").is_in(["reported", "late"]) & ~stopped,
+        failed=pl.col("how") == "dropped",
+    )
+
+
 def with_groups(log: SessionLog, time_zone: str | None) -> pl.DataFrame:
     """Return the sessions of a log with a class, a time zone, and the group that a scenario makes of both."""
     missing = {"class": pl.lit("devices"), "time_zone": pl.lit(time_zone or "")}
@@ -113,7 +127,7 @@ def _lengths(sessions: pl.DataFrame) -> CensoredLengths:
     return CensoredLengths(length[whole], length[~whole])
 
 
-def _session(table: pl.DataFrame, base: datetime, offset: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def _session(table: pl.DataFrame) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the session and the weight of a class as in a scenario, and what was found of it."""
     lengths = _lengths(table)
     if len(lengths.whole) < _FEWEST:
@@ -148,7 +162,6 @@ def _session(table: pl.DataFrame, base: datetime, offset: Any) -> tuple[dict[str
         "duration": {"kind": kind, **best},
         "fails_per_hour": rate,
         "intervals": stated,
-        "by_hour": by_hour(table, base, offset),
     }
     train = written_law(about["duration"], _DIGITS)
     if best.get("sigma", 1.0) <= _ALIKE:
@@ -304,7 +317,7 @@ def _availability(trace: CleanTrace, base: datetime, time_zone: str) -> tuple[di
     if not errors:
         raise TraceError("; ".join(problems))
     best = min(errors, key=lambda kind: errors[kind])
-    fitted = fit(whole, best, intervals=True)
+    fitted = fit(whole, best, intervals=True, judged=False)
     on = whole.spans
     ends = int((on.ends_s < (whole.begin + whole.covered)).sum())
     return fitted.availability, {

@@ -76,8 +76,8 @@ class _Fitted(NamedTuple):
     notes: list[str]
 
 
-def fit(pattern: Pattern, kind: FitKind, *, intervals: bool = False) -> Fit:
-    """Fit a model, and judge it by devices that another fit did not see.
+def fit(pattern: Pattern, kind: FitKind, *, intervals: bool = False, judged: bool = True) -> Fit:
+    """Fit a model and, if it is to be `judged`, judge it by devices that another fit did not see.
 
     The pattern is laid out without repeating, and has the devices that are never available. `intervals` also states
     intervals of the parameters of a renewal model, which takes twenty more fits. Raises a `TraceError` if the trace is
@@ -86,14 +86,15 @@ def fit(pattern: Pattern, kind: FitKind, *, intervals: bool = False) -> Fit:
     fitted = _fitted(pattern, kind)
     seen = seconds_by_hour(pattern.seen)
     conditions = {
-        name: misfit(habits_shares(Habits.model_validate({**fitted.availability, "require": [name]})), recorded, seen)
+        name: misfit(fitted.curve if len(fitted.curves) == 1 else _alone(fitted, name), recorded, seen)
         for name, recorded in fitted.curves.items()
     }
     out_of_sample, by_hour = None, np.empty(0)
     try:
-        curve, rest = _MODELS[kind](_every_other(pattern, 0)).curve, _every_other(pattern, 1)
-        judged = hourly_shares(rest.spans, rest.seen)
-        out_of_sample, by_hour = misfit(curve, judged, seconds_by_hour(rest.seen)), curve - judged
+        if judged:
+            curve, rest = _MODELS[kind](_every_other(pattern, 0)).curve, _every_other(pattern, 1)
+            other = hourly_shares(rest.spans, rest.seen)
+            out_of_sample, by_hour = misfit(curve, other, seconds_by_hour(rest.seen)), curve - other
     except ValueError as error:
         fitted.notes.append(f"not judged out of sample: half of the devices cannot be fitted ({error})")
     stated: ParameterIntervals = {}
@@ -114,6 +115,11 @@ def fit(pattern: Pattern, kind: FitKind, *, intervals: bool = False) -> Fit:
         by_hour.tolist(),
         stated,
     )
+
+
+def _alone(fitted: _Fitted, condition: str) -> Floats:
+    """Return the shares of the 24 hours in which one condition of habits holds."""
+    return habits_shares(Habits.model_validate({**fitted.availability, "require": [condition]}))
 
 
 def error_of(pattern: Pattern, kind: FitKind, rest: Pattern) -> float:

@@ -5,31 +5,36 @@ from typing import Any
 
 import polars as pl
 
-from fedsim.common.outcomes import COUNTED_OUTCOMES
+from fedsim.common.outcomes import COUNTED_OUTCOMES, SESSION_OUTCOMES
 from fedsim.scenario.units import format_duration
 from fedsim.traces.logs import SessionLog
 
 _ROUND_S = (3600.0, 900.0, 300.0, 60.0, 30.0, 10.0, 5.0, 1.0, 0.1, 0.01)
+_IN_TIME, _CUT = (
+    [name for name, each in SESSION_OUTCOMES.items() if each.how in hows] for hows in ({"reported", "dropped"}, {"cut"})
+)
 _FEW = 0.02  # the shortest times from a close to the next selection are pauses without a wait for clients
 
 
 def rounds_told(log: SessionLog, server: Mapping[str, Any]) -> pl.DataFrame:
     """Return the rounds that the sessions of a log tell; without a column ``round``, one for each instant of selection.
 
-    Columns: ``round``, ``selected_s``, ``closed_s``, the numbers ``selected``, ``reported``, ``dropped``, ``late`` and
-    ``aborted``, and ``outcome``. A round closes when it aborts what still runs; with late sessions and none aborted, at
-    the ``deadline`` of the `server`; else with its last report or drop-out.
+    Columns: ``round``, ``selected_s``, ``closed_s``, the numbers ``selected``, of `COUNTED_OUTCOMES` and ``aborted``,
+    and ``outcome``. A round closes when it aborts what still runs; with late sessions and none aborted, at the
+    ``deadline`` of the `server`; else with its last report or drop-out.
     """
-    ends = {how: pl.col("ended_s").filter(pl.col("outcome") == how).max() for how in ("aborted", "reported", "dropped")}
+    aborted = pl.col("outcome").is_in(_CUT)
     rounds = (
         numbered(log)
         .group_by("round")
         .agg(
             pl.col("selected_s").min(),
             pl.len().cast(pl.Int64).alias("selected"),
-            *((pl.col("outcome") == how).sum().cast(pl.Int64).alias(how) for how in (*COUNTED_OUTCOMES, "aborted")),
-            aborted_s=ends["aborted"],
-            last_s=pl.max_horizontal(ends["reported"], ends["dropped"]),
+            *((pl.col("outcome") == how).sum().cast(pl.Int64).alias(how) for how in COUNTED_OUTCOMES),
+            aborted=aborted.sum().cast(pl.Int64),
+            failed=(pl.col("outcome") == "failed").any(),
+            aborted_s=pl.col("ended_s").filter(aborted).max(),
+            last_s=pl.col("ended_s").filter(pl.col("outcome").is_in(_IN_TIME)).max(),
         )
     )
     if log.buffered:  # reports count for the version that took them
@@ -39,7 +44,7 @@ def rounds_told(log: SessionLog, server: Mapping[str, Any]) -> pl.DataFrame:
         rounds = rounds.join(taken, on="round", how="full", coalesce=True).sort("round")
         rounds = rounds.with_columns(
             pl.col("taken").fill_null(0).alias("reported"),
-            pl.col("selected", "dropped", "late", "aborted").fill_null(0),
+            pl.col("selected", "aborted", *(name for name in COUNTED_OUTCOMES if name != "reported")).fill_null(0),
             pl.coalesce("selected_s", pl.col("taken_s").shift(), "taken_s"),
             aborted_s=pl.col("taken_s"),
         )
@@ -51,8 +56,8 @@ def rounds_told(log: SessionLog, server: Mapping[str, Any]) -> pl.DataFrame:
     )
     stopped = (pl.col("aborted_s") >= over_s) & (pl.col("reported") < server.get("cohort", 1))
     full = aborts | (pl.col("reported") >= server.get("buffer", server.get("cohort", 1)))
-    ended = pl.when(stopped).then(pl.lit("stopped")).when(full).then(pl.lit("target"))
-    outcome = ended.when(late).then(pl.lit("deadline")).otherwise(pl.lit("exhausted"))
+    ended = pl.when("failed").then(pl.lit("failed")).when(stopped).then(pl.lit("stopped"))
+    outcome = ended.when(full).then(pl.lit("target")).when(late).then(pl.lit("deadline")).otherwise(pl.lit("exhausted"))
     return rounds.sort("round").with_columns(closed_s=closed, outcome=outcome)
 
 
@@ -89,7 +94,7 @@ def server_of(log: SessionLog, rounds: pl.DataFrame | None = None) -> tuple[dict
     of_round = rounds_told(log, {"cohort": 1, **server}) if rounds is None else rounds
     sizes = of_round.filter(pl.col("selected") > 0)["selected"]
     wanted = _usual(sizes)
-    filled = of_round.filter((pl.col("aborted") > 0) & (pl.col("outcome") != "stopped"))
+    filled = of_round.filter((pl.col("aborted") > 0) & ~pl.col("outcome").is_in(["stopped", "failed"]))
     cohort = min(_usual(filled["reported"]) if len(filled) else wanted, wanted)
     share = float((sizes == wanted).mean() or 0.0)  # type: ignore[arg-type]
     notes.append(f"selected {wanted:,} in {share:.0%} of {len(of_round):,} rounds")

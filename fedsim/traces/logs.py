@@ -18,7 +18,7 @@ from fedsim.common.memory import too_much
 from fedsim.common.outcomes import HOWS, OUTCOME_OF, SESSION_OUTCOMES
 from fedsim.scenario.log import LOG_ROLES, ProductionLog
 from fedsim.scenario.units import check_time_zone
-from fedsim.traces.table_form import read_times, scan_table
+from fedsim.traces.table_form import SINCE_1970, UNITS, read_times, scan_table
 
 USUAL = {
     "selected": ("selected_s", "selected", "selected_ms"),
@@ -30,8 +30,6 @@ WORDS: dict[str, str] = {outcome: each.how for outcome, each in SESSION_OUTCOMES
 """What words of a log mean where nobody says so: those of `HOWS`, and those of a run."""
 _LARGEST_LOG = 64 * 2**30
 _BYTES_OF_A_ROW = 150
-_UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
-_SINCE_1970 = {"ns": 1e17, "us": 1e14, "ms": 1e11, "s": 5e8}  # numbers at least so large are of that unit since 1970
 _IN_WORDS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -165,6 +163,8 @@ class _Reader:
         return words.replace_strict(meant, return_dtype=pl.String)
 
     def _number(self, written: pl.Series, role: str, place: pl.Series) -> pl.Series:
+        if written.dtype.is_numeric():
+            return written.cast(pl.Float64).alias(role)
         texts = written.cast(pl.String).str.strip_chars().replace("", None)
         numbers = texts.cast(pl.Float64, strict=False)
         bad = texts.is_not_null() & numbers.is_null()
@@ -191,7 +191,7 @@ class _Reader:
         base = self._asked.base
         if kind == "numeric":
             unit, since_1970, how = self._unit(selected, ended)
-            selected, ended = (values / _UNITS[unit] for values in (selected, ended))
+            selected, ended = (values / UNITS[unit] for values in (selected, ended))
             if since_1970 and base is not None and base != _EPOCH:
                 message = f"has times in {_IN_WORDS[unit]} since 1970, so that they have no other base; leave it out"
                 raise TraceError(message, str(self._path))
@@ -224,8 +224,8 @@ class _Reader:
         usual = float(selected.drop_nans().median() or 0.0)  # type: ignore[arg-type]
         given = self._asked.unit or ("ms" if self._names["selected"].endswith("_ms") else None)
         if given is not None:
-            return given, usual / _UNITS[given] >= _SINCE_1970["s"], ""
-        for unit, least in [*_SINCE_1970.items()][:-1]:
+            return given, usual / UNITS[given] >= SINCE_1970["s"], ""
+        for unit, least in [*SINCE_1970.items()][:-1]:
             if usual >= least:
                 return unit, True, " by their size"
         times, length = selected.drop_nans(), float((ended - selected).drop_nans().median() or 0.0)  # type: ignore[arg-type]
@@ -233,7 +233,7 @@ class _Reader:
         if whole and length >= HOUR_S and span >= 30 * DAY_S:
             note = f"; as seconds, the median session would take {length:,.0f} s (--unit s says that it does)"
             return "ms", False, note
-        since_1970 = usual >= _SINCE_1970["s"]
+        since_1970 = usual >= SINCE_1970["s"]
         return "s", since_1970, " by their size" * since_1970
 
     def _sessions(self, table: pl.DataFrame) -> pl.DataFrame:
@@ -272,16 +272,22 @@ class _Reader:
 
     def _one_each(self, table: pl.DataFrame, role: str, names: pl.Series) -> pl.DataFrame:
         """Give each client one class, or one time zone: that of most of its sessions."""
-        table = table.with_columns(pl.col(role).replace("", None).fill_null("unnamed" if role == "class" else "UTC"))
-        counts = table.group_by("client", role).len()
-        most = counts.sort("client", "len", role, descending=[False, True, False])
-        several = int((most.group_by("client").len()["len"] > 1).sum())
-        if several:
+        values = table[role].replace("", None).fill_null("unnamed" if role == "class" else "UTC")
+        words = values.unique().sort()
+        pairs = table["client"] * len(words) + values.cast(pl.Enum(words)).to_physical()
+        counts = pairs.alias("pair").value_counts(name="len")
+        counts = counts.with_columns(client=pl.col("pair") // len(words), word=pl.col("pair") % len(words))
+        each = counts.sort("client")
+        if each["client"].n_unique() < len(each):
+            each = counts.sort("client", "len", "word", descending=[False, True, False])
+            several = int((each["client"].value_counts()["count"] > 1).sum())
+            each = each.unique("client", keep="first", maintain_order=True)
             noun = "class" if role == "class" else "time zone"
             what = f"{several:,} of {len(names):,} clients have more than one {noun}"
             self._notes.append(f"{what}: each has the one of most of its sessions")
-        chosen = most.unique("client", keep="first", maintain_order=True).select("client", role)
-        return table.drop(role).join(chosen, on="client", how="left", maintain_order="left")
+        of_client = np.zeros(len(names), dtype=np.uint32)
+        of_client[each["client"].to_numpy()] = each["word"].to_numpy()
+        return table.with_columns(words.gather(pl.Series(of_client[table["client"].to_numpy()])).alias(role))
 
     def _check_zones(self, table: pl.DataFrame) -> None:
         for zone in table["time_zone"].unique().sort():

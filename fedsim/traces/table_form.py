@@ -31,6 +31,9 @@ _LARGEST_PACKED = 4 * 2**30
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SUFFIXES = (".csv", ".parquet", ".pq", ".ndjson", ".jsonl")
 """Of tables, also with ``.gz`` behind them."""
+UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+SINCE_1970 = {"ns": 1e17, "us": 1e14, "ms": 1e11, "s": 5e8}
+"""Numbers at least so large are of that unit since 1970."""
 _USUAL = {role: role if role in {"device", "condition"} else f"{role}_s" for role in CHECK_IN_ROLES}
 _NEEDED = CHECK_IN_ROLES[:3]
 
@@ -39,8 +42,8 @@ _NEEDED = CHECK_IN_ROLES[:3]
 class ForeignTable:
     """A table as it is written, with times in seconds since the base, or since 1970 where they are dates.
 
-    `kind` is how times are written: ``numeric``, ``civil`` (dates without a zone) or ``zoned``; `plain` says that
-    scenarios can name the file as it is.
+    `kind` is how times are written: ``numeric``, ``civil`` (dates without a zone) or ``zoned``, also since 1970;
+    `plain` says that scenarios can name the file as it is.
     """
 
     rows: TraceRows
@@ -124,6 +127,11 @@ def read_foreign_table(path: Path, columns: Mapping[str, str] | None = None, *, 
     if len(ways) > 1:
         columns_in_words = " and ".join(f"{names[role]} as {kind} times" for role, kind in kinds.items() if kind)
         raise TraceError(f"writes {columns_in_words}", source)
+    usual = timed["start"][1].drop_nans().median() if ways == {"numeric"} else None
+    unit = next((unit for unit, least in SINCE_1970.items() if isinstance(usual, float) and usual >= least), None)
+    if unit is not None:
+        ways = {"zoned"}
+        timed |= {role: ("zoned", values / UNITS[unit]) for role, (_, values) in timed.items() if role != "cycle"}
     if "condition" in names:
         table = table.with_columns(pl.col("condition").cast(pl.String))
     seconds = {_USUAL[role]: values for role, (_, values) in timed.items()}

@@ -42,7 +42,7 @@ def test_days_like_the_fitted_ones_are_as_expected(tmp_path: Path, seed: int) ->
     ("planted", "named"),
     [
         ({"slower_from": (2 * DAY, 1.5)}, "phone: the median session in seconds was 12"),
-        ({"fails_from": (2 * DAY, 6.0)}, "phone: the rate of failures in an hour was 0."),
+        ({"fails_from": (2 * DAY, 6.0)}, "phone: the rate of drop-outs in an hour was 0."),
     ],
 )
 def test_a_change_of_the_fleet_is_named(tmp_path: Path, planted: dict[str, Any], named: str) -> None:
@@ -56,7 +56,7 @@ def test_a_change_of_the_fleet_is_named(tmp_path: Path, planted: dict[str, Any],
 
 CHANGES: dict[str, tuple[dict[str, Any], str]] = {
     "slower": ({"slower_from": (6 * DAY, 1.4)}, "the median session in seconds was"),
-    "fails": ({"fails_from": (6 * DAY, 4.0)}, "the rate of failures in an hour was"),
+    "fails": ({"fails_from": (6 * DAY, 4.0)}, "the rate of drop-outs in an hour was"),
     "gone": ({"leave": (6 * DAY, "old")}, "50 clients of old came, then 0"),
     "fewer": ({"leave": (6 * DAY, "tablet")}, "60 clients of tablet came, then 0"),
     "both": ({"slower_from": (6 * DAY, 0.7), "fails_from": (6 * DAY, 4.0)}, "the median session in seconds was"),
@@ -100,6 +100,28 @@ def test_a_log_is_compared_with_the_scenario_that_is_replayed(tmp_path: Path) ->
     assert done.stdout.count(": within\n") == len(done.stdout.splitlines()) > 10
     done = calibrated(tmp_path, "--against", out, "--check", 5, seed=2, classes={"phone": (100, 240.0, 0.5)})
     assert done.returncode == 1
+    off = [line for line in done.stdout.splitlines() if ": off by " in line]
+    assert off
+    assert all(
+        "because phone: the median session in seconds is 1" in line and "in the scenario, and 2" in line for line in off
+    )
+
+
+def test_a_log_differs_from_a_scenario_with_names_of_its_own(tmp_path: Path) -> None:
+    """Whose devices are always there; the log's are there at night, and take as long."""
+    written(tmp_path, Production(seed=3, days=3, zones=("UTC",), classes={"phone": (100, 120.0, 0.5)}))
+    made = tmp_path / "made.fedsim.yaml"
+    made.write_text(
+        "stop: {duration: 3d}\npopulation: [{name: mine, devices: 100, session: {download: 0s, upload: 0s, "
+        "train: {kind: lognormal, median: 2m, sigma: 0.5}, fails: {per_hour: 0.5}}}]\n"
+        "server: {cohort: 8, over_select: 1.2, deadline: 15m, pause: 2m}\n"
+    )
+    against = ("calibrate", tmp_path / "log.csv", *NAMED, "--against", made)
+    for checks in ((), ("--check-ins", tmp_path / "there.csv")):
+        off = [line for line in fedsim(*against, *checks).stdout.splitlines() if ": off by " in line]
+        assert off
+        assert all("because devices: the rate of drop-outs in an hour is 0.5" in line for line in off)
+        assert all(("devices were available for 2" in line) == bool(checks) for line in off)
 
 
 def test_a_backtest_of_two_days_is_refused(tmp_path: Path) -> None:

@@ -351,6 +351,10 @@ def minutes(draw: st.DrawFn) -> dict[str, Any]:
             "selection": draw(of(["midzuno", "uniform", "cyclic", "bernoulli"])),
             "shortage": draw(of(["wait", "proceed", "skip"])),
         }
+        if server["over_select"] > 1 and server["cohort"] > 1 and server["selection"] != "bernoulli":
+            server["grace"] = draw(of(["0s", "1m", "2m"]))
+        if server["deadline"] and server["minimum_reports"]:
+            server["overtime"] = draw(of(["0s", "1m", "3m"]))
     else:
         server = {
             "mode": "buffered",

@@ -166,6 +166,51 @@ def test_a_round_with_fewer_reports_than_the_minimum_fails(engine: str) -> None:
     assert failed.participations.filter(round=0).sort("client")["outcome"].to_list() == ["failed", "failed", "late"]
 
 
+PACES = [{"devices": 1, "session": {**NO_TIME, "train": f"{train}s"}} for train in (10, 20, 30, 90)]
+
+
+@pytest.mark.parametrize("engine", ["process", "vectorized"])
+@pytest.mark.parametrize(
+    ("server", "closed", "reported", "outcome", "others"),
+    [
+        ({"cohort": 2, "over_select": 2, "grace": "10s"}, 30.0, 3, "target", "aborted"),
+        ({"cohort": 2, "over_select": 2, "grace": "9s"}, 29.0, 2, "target", "aborted"),
+        ({"cohort": 2, "over_select": 2, "grace": "1h"}, 90.0, 4, "target", "reported"),
+        ({"cohort": 2, "over_select": 2, "grace": "1h", "deadline": "25s"}, 25.0, 2, "target", "aborted"),
+        ({"cohort": 4, "deadline": "15s", "minimum_reports": 2, "overtime": "1m"}, 20.0, 2, "deadline", "late"),
+        ({"cohort": 4, "deadline": "15s", "minimum_reports": 2, "overtime": "4s"}, 19.0, 0, "failed", "late"),
+        ({"cohort": 4, "deadline": "15s", "minimum_reports": 1, "overtime": "1m"}, 15.0, 1, "deadline", "late"),
+        (
+            {"cohort": 3, "over_select": 1.3, "deadline": "15s", "minimum_reports": 3, "overtime": "1m"},
+            *(30.0, 3, "target", "aborted"),
+        ),
+        ({"cohort": 4, "deadline": "15s", "minimum_reports": 4, "overtime": "1h"}, 90.0, 4, "target", "reported"),
+    ],
+)
+def test_rounds_take_reports_after_the_last_they_want_and_wait_for_a_minimum(
+    server: dict[str, Any], closed: float, reported: int, outcome: str, others: str, engine: str
+) -> None:
+    """Four devices that take 10, 20, 30 and 90 seconds, all of which are selected."""
+    log = run(population=PACES, server=server, engine=engine, stop={"rounds": 1})
+    assert log.rounds.select("closed_s", "reported", "outcome").row(0) == (closed, reported, outcome)
+    assert log.participations.sort("client")["outcome"][-1] == others
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        {"cohort": 2, "grace": "10s"},
+        {"cohort": 2, "over_select": 2, "grace": "10s", "selection": "poisson"},
+        {"cohort": 2, "deadline": "10s", "overtime": "10s"},
+        {"cohort": 2, "minimum_reports": 1, "overtime": "10s"},
+        {"mode": "buffered", "concurrency": 2, "buffer": 1, "grace": "10s"},
+    ],
+)
+def test_grace_and_overtime_are_refused_where_they_change_nothing(server: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"grace|overtime"):
+        Scenario.model_validate({"stop": {"rounds": 1}, "population": PACES, "server": server})
+
+
 def test_patience_ends_a_wait_that_would_take_for_ever() -> None:
     seldom = {"availability": {"kind": "renewal", "on": "1s", "off": "1h"}}
     case = scenario(group=seldom, server={"cohort": 6, "patience": "2h"})

@@ -323,6 +323,7 @@ def test_a_late_session_keeps_its_device_busy(write: Write) -> None:
         ("server.over_select=1.5", r"server\.over_select above 1"),
         ("server.cooldown_from=reported", "cool-downs that only a report starts"),
         ("server.minimum_reports=2", r"server\.minimum_reports, by which rounds fail"),
+        ("server={cohort: 2, deadline: 9m, minimum_reports: 1, overtime: 9m}", r"server\.overtime, by which rounds"),
         ("population.0.participations={most: 3}", "a cap on participations that can be reached"),
     ],
 )

@@ -109,6 +109,8 @@ def test_busy_clients_are_within_the_stated_error_of_simulations(write: Write) -
         ("cohort: 2", "participations: {most: 5}", [], "can reach its cap"),
         ("cohort: 2", "cooldown: {kind: pareto, shape: 0.05, minimum: 5m}", [], "for ever"),
         ("cohort: 2, deadline: 1m, selection: bernoulli", "weight: 9", [], "% off for a client"),
+        ("cohort: 2, over_select: 2, deadline: 1m, grace: 9s", "weight: 9", [], "does not know server.grace"),
+        ("cohort: 2, deadline: 1m, minimum_reports: 1, overtime: 9s", "weight: 9", [], "does not know server.grace"),
     ],
 )
 def test_all_who_ask_are_told_why_theory_does_not_hold(

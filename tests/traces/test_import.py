@@ -308,6 +308,20 @@ def test_a_table_of_dates_with_names_of_its_own(tmp_path: Path) -> None:
     assert (lenient.trace.report.impossible, lenient.trace.report.intervals) == (1, 2)
 
 
+@pytest.mark.parametrize("factor", [1, 1000, 10**9])
+@pytest.mark.parametrize("base", [None, datetime(2026, 1, 5, 12, tzinfo=UTC)])
+def test_numbers_since_1970_are_instants(tmp_path: Path, factor: int, base: datetime | None) -> None:
+    """They were read as seconds from the base, half a century after the sessions of a log with such times."""
+    second_0 = int(datetime(2026, 1, 5, tzinfo=UTC).timestamp())
+    begin = [(second_0 + 40_000) * factor, (second_0 + 90_000) * factor]
+    table = pl.DataFrame({"device": ["a", "a"], "start_s": begin, "end_s": [each + 600 * factor for each in begin]})
+    table.write_csv(tmp_path / "there.csv")
+    found = import_trace(tmp_path / "there.csv", base=base)
+    assert (found.base, found.plain) == (base or datetime(2026, 1, 5, tzinfo=UTC), False)
+    shift = 0 if base is None else 43_200
+    assert found.trace.spans["available"].starts_s.tolist() == [40_000 - shift, 90_000 - shift]
+
+
 def test_several_files_make_one_trace(tmp_path: Path) -> None:
     """A device in both has the intervals of both; dates are counted from the earliest day of all."""
     for day, name in enumerate(("one.csv", "two.csv")):

@@ -7,14 +7,13 @@ import simpy
 
 from fedsim.availability.shocks import availability_of
 from fedsim.common.arrays import Ints
-from fedsim.common.instants import FOREVER
 from fedsim.common.outcomes import ROUND_OUTCOMES
 from fedsim.log.columns import Arrays, Columns, part_of, with_prefix
 from fedsim.simulation.arrays.precomputed import PrecomputedAvailability
 from fedsim.simulation.arrays.roster import ArrayRoster
 from fedsim.simulation.check_ins import ConnectedAvailability
 from fedsim.simulation.clock import Clock, Turn
-from fedsim.simulation.endings import ABORTED, LATE, REPORTED, EndedSession, Limits
+from fedsim.simulation.endings import ABORTED, LATE, REPORTED, Closing, EndedSession, Limits
 from fedsim.simulation.selector import Selector
 from fedsim.simulation.state import World
 
@@ -23,18 +22,17 @@ class ArrayRound:
     """One round whose sessions are arrays: `endings` are when each ends, and how, unless the run is cut off before.
 
     `rows` are the recorder's. `may_close` happens when enough have reported or nobody is left: at the instant of the
-    report that reaches the target, or of the last end; never, where the deadline comes first.
+    report that reaches the target, or of the last end, or when it is out of time.
     """
 
-    def __init__(self, clock: Clock, number: int, rows: range, target: int, limits: Limits, deadline: int) -> None:
+    def __init__(self, clock: Clock, number: int, rows: range, target: int, limits: Limits, closing: Closing) -> None:
         ends, outcomes = self.endings = limits.endings()
         reports = np.sort(ends[outcomes == REPORTED])
-        enough = int(reports[target - 1]) if len(reports) >= target > 0 else FOREVER
-        last, until = int(ends.max(initial=clock.now)), clock.now + deadline
-        close = min(enough, last)
+        last = int(ends.max(initial=clock.now))
+        close, until = closing.instants(clock.now, target, reports, last)
         self.number, self.rows, self.open, self.stopped = number, rows, True, False
         self._clock, self._target, self._reports, self._all_ends = clock, target, reports, ends
-        self.may_close = clock.at(close, Turn.SERVER) if close <= until else clock.event()
+        self.may_close = clock.at(min(close, until), Turn.SERVER)
         if close > until:
             self.endings = limits.endings(until, ROUND_OUTCOMES["deadline"].remaining, cuts=False)
         elif close < last:
@@ -130,7 +128,7 @@ class ArrayWorld(World):
     def start(self, number: int, cohort: Ints, row: int, target: int) -> ArrayRound:
         """Work out how the sessions of a cohort end."""
         rows = range(row, row + len(cohort))
-        round_ = ArrayRound(self.clock, number, rows, target, self.limits(cohort, number, row), self._deadline)
+        round_ = ArrayRound(self.clock, number, rows, target, self.limits(cohort, number, row), self.closing)
         ends, outcomes = round_.endings
         self.take(cohort, ends)
         if self._cooldowns.exclude and self.scenario.server.cooldown_from == "selected":

@@ -17,7 +17,7 @@ from fedsim.log.columns import Arrays
 from fedsim.simulation.check_ins import Connections
 from fedsim.simulation.clock import Clock, Turn
 from fedsim.simulation.cooldowns import NEVER
-from fedsim.simulation.endings import ABORTED, DROPPED, LATE, REPORTED, EndedSession
+from fedsim.simulation.endings import ABORTED, DROPPED, LATE, REPORTED, Closing, EndedSession
 from fedsim.simulation.processes.roster import GONE, IN_SESSION, NOT_CONNECTED, SPENT, Roster
 from fedsim.simulation.selector import Selector
 from fedsim.simulation.state import World
@@ -134,15 +134,19 @@ class ProcessRound:
 
     `target` is the number of reports at which it may close; `on_end` is called with each session that has ended, and
     its outcome. While the round is `open`, reports count. `sessions` are those still running, by client, in order of
-    position. `may_close` happens when enough have reported or nobody is left: at that instant, not yet in the server's
-    turn.
+    position. `may_close` happens when enough have reported, nobody is left, or it is out of time: at that instant, not
+    yet in the server's turn.
     """
 
-    def __init__(self, clock: Clock, target: int, on_end: Callable[[SessionProcess, int], None]) -> None:
-        self._target, self._on_end = target, on_end
-        self.open, self.reported = True, 0
+    def __init__(
+        self, clock: Clock, target: int, on_end: Callable[[SessionProcess, int], None], closing: Closing
+    ) -> None:
+        self._clock, self._target, self._on_end, self._closing = clock, target, on_end, closing
+        self.open, self.reported, self._overtime = True, 0, False
         self.sessions: dict[int, SessionProcess] = {}
         self.may_close = clock.event()
+        if closing.deadline < FOREVER:
+            self._after(closing.deadline, self._out_of_time)
 
     def ended(self, session: SessionProcess, outcome: int) -> None:
         """Count a session that has ended; a report is late when the round has closed."""
@@ -151,8 +155,26 @@ class ProcessRound:
         if not self.open:
             return
         self.reported += outcome == REPORTED
-        if (self.reported >= self._target or not self.sessions) and not self.may_close.triggered:
+        grace, enough = self._closing.grace, self.reported >= self._target
+        if not self.sessions or (self._overtime and self.reported >= self._closing.minimum) or (enough and not grace):
+            self.let_close()
+        elif outcome == REPORTED and self.reported == self._target:
+            self._after(grace, self.let_close)
+
+    def let_close(self, _event: simpy.Event | None = None) -> None:
+        """Say that the round may close."""
+        if not self.may_close.triggered:
             self.may_close.succeed()
+
+    def _after(self, delay: int, then: Callable[[simpy.Event], None]) -> None:
+        self._clock.at(self._clock.now + delay, Turn.SERVER).callbacks.append(then)
+
+    def _out_of_time(self, _event: simpy.Event) -> None:
+        if self._closing.overtime and self.reported < self._closing.minimum:
+            self._overtime = True
+            self._after(self._closing.overtime, self.let_close)
+        else:
+            self.let_close()
 
     @property
     def outcome(self) -> str:
@@ -254,7 +276,7 @@ class ProcessWorld(World):
 
     def start(self, number: int, cohort: Ints, row: int, target: int) -> ProcessRound:
         """Start a process for each session of a cohort."""
-        round_ = self.last_round = ProcessRound(self.clock, target, self._session_ended)
+        round_ = self.last_round = ProcessRound(self.clock, target, self._session_ended, self.closing)
         endings = self.limits(cohort, number, row).endings()
         self.take(cohort, endings.at)
         columns = (cohort, *endings)
@@ -263,7 +285,7 @@ class ProcessWorld(World):
         if self.scenario.server.cooldown_from == "selected":
             self.cool_down(cohort, number)
         if not round_.sessions:
-            round_.may_close.succeed()
+            round_.let_close()
         return round_
 
     def close(self, outcome: str) -> None:
@@ -329,7 +351,7 @@ class ProcessWorld(World):
         for client, until in state["resting"].tolist():
             self.roster.rest(client, until)
         # Sessions that run while no round is open are late: their rounds have closed.
-        closed = ProcessRound(self.clock, 0, self._session_ended)
+        closed = ProcessRound(self.clock, 0, self._session_ended, self.closing)
         closed.open = False
         for client, number, row, ends, outcome in state["sessions"].tolist():
             self.roster.hold(client, IN_SESSION)
