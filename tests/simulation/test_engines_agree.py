@@ -342,7 +342,7 @@ def minutes(draw: st.DrawFn) -> dict[str, Any]:
         groups.append(group)
     cooldown_from, patience = draw(of(["selected", "reported"])), draw(of(["2m", "30m", "5h"]))
     if draw(st.booleans()):
-        server = {
+        server: dict[str, Any] = {
             "cohort": draw(st.integers(1, 4)),
             "over_select": draw(of([1, 1.5])),
             "deadline": draw(of([None, "2m", "3m", "5m"])),
