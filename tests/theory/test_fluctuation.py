@@ -231,7 +231,9 @@ def test_rounds_for_all_counts_at_once() -> None:
     """By 20,000 normal draws of frequencies: all are within 10 % in 95 % or more, and not much more; 0.6 % of noise."""
     noise = asymptotic_variance(WEIGHTS, 1)
     assert noise.covariance is not None
-    rounds = rounds_for_all(noise)
+    rounds = rounds_for_all(noise, 0.1)
+    assert rounds_for_all(noise) == rounds_for_all(noise, 0.05) > rounds
+    assert rounds_needed(noise).tolist() == rounds_needed(noise, 0.05).tolist()
     assert rounds > rounds_needed(noise, 0.1).max()
     drawn = np.random.default_rng(1).multivariate_normal(noise.pi, noise.covariance / rounds, 20_000)
     within = (np.abs(drawn / noise.pi - 1.0) <= 0.1).all(axis=1).mean()
