@@ -380,12 +380,20 @@ def tie(tmp_path: Path, more: dict[str, tuple[float, float]], scenario: dict[str
 @pytest.mark.parametrize(
     ("more", "choice", "why"),
     [
-        ({"fleet.cost": (2.0, 1.2)}, 15, "and the cheapest of them (money: 1.200 against 2 at R = 5)."),
-        ({"fleet.cost": (1.2, 2.0)}, 5, "and the cheapest of them (money: 1.200 against 2 at R = 15)."),
+        (
+            {"fleet.cost": (2.0, 1.2)},
+            15,
+            "and the cheapest of them (cost by the scenario's prices: 1.200 against 2 at R = 5).",
+        ),
+        (
+            {"fleet.cost": (1.2, 2.0)},
+            5,
+            "and the cheapest of them (cost by the scenario's prices: 1.200 against 2 at R = 15).",
+        ),
         (
             {"fleet.cost": (1.2, 2.0), "sessions.device_hours": (9.0, 3.0)},
             5,
-            "and the cheapest of them (money: 1.200 against 2 at R = 15).",
+            "and the cheapest of them (cost by the scenario's prices: 1.200 against 2 at R = 15).",
         ),
         ({"sessions.device_hours": (9.0, 3.0)}, 15, "the cheapest of them (device-hours: 3 against 9 at R = 5)."),
         ({"fleet.cost": (2.0, 2.0)}, 5, "and the least R."),
