@@ -159,11 +159,12 @@ def listing(items: Sequence[str]) -> str:
 
 
 def listing_of(items: Sequence[str], most: int, rest: str = "") -> str:
-    """Join at most so many; of longer lists, the first ones and how many more there are: ``a, b and 3 more runs``.
+    """Join at most so many, or one more; of longer lists, the first and how many more: ``a, b and 3 more runs``.
 
     `rest` is the noun of those that are left out, as in ``more run``.
     """
     left = len(items) - most
+    most, left = (len(items), 0) if left == 1 else (most, left)  # in place of one more stands the one
     more = count(left, rest) if rest else f"{count(left)} more"
     return listing([*items[:most], *([more] if left > 0 else [])])
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from fedsim.common.arrays import Bools, Floats
 from fedsim.common.errors import ScenarioError
-from fedsim.common.formatting import count, equation, listing, listing_of, number
+from fedsim.common.formatting import count, equation, listing, listing_of, number, percent
 from fedsim.measure.noise import by_chance
 from fedsim.measure.shares import ROUNDING
 from fedsim.pages.answer import Check, Grade
@@ -23,11 +23,14 @@ from fedsim.scenario.learning import ConstantSchedule
 from fedsim.trials.contrasts import Standing, contrasts, interval, seeds_needed
 from fedsim.trials.decision import (
     L1,
+    MOSTLY,
     REPORTED,
+    SHORTAGE,
     aim_of,
     bias_metric,
     chosen,
     compared,
+    cut_short,
     is_open,
     judged,
     keeping,
@@ -43,6 +46,8 @@ NAMED = 3  # settings that a sentence names at most
 COVERED = "participation.l1_uniform_theory"
 """Runs whose scenario theory covers have this fact."""
 OF_EACH_JOB = "Each job has its own, in the results as job.NAME.METRIC."
+_FEASIBLE = (SHORTAGE, "rounds.count")
+_MATTERS = 0.05  # of the best figure: a smaller difference is not worth more seeds
 _PLURAL = {"surely misses": "surely miss", "may miss": "may miss"}
 LONGER = "Run longer, until losses settle."
 LOWER_STEP = "Lower the step (`learning.step_size`)."
@@ -140,7 +145,7 @@ def _conditions(trials: Trials) -> Iterator[Check]:
     if not conditions or free.best is None:
         return
     shown = listing([f"`{' '.join(each.text.split())}`" for each in conditions])
-    best = compared(trials).best
+    best = chosen(trials)
     facts = (metric, *(each.metric for each in conditions))
     if best is None:
         text = f"No setting keeps every condition ({shown})."
@@ -202,7 +207,12 @@ def diverged(trials: Trials) -> Iterator[Check]:
     every = optimizer_facts(trials, "diverged")
     runs = {name: values == 1 for name, values in every.items() if (values == 1).any()}
     if not runs:
-        yield from [Check("diverged", Grade.OK, "No training diverged.")] if every else []
+        if (optimizers := by_optimizer(trials)) is not None and (lost := optimizers.meta["lost"]):
+            far = listing_of([f"“{name}”" for name in lost], NAMED)
+            text = f"No training diverged, but {far} ended far off in some runs, and is not compared."
+            yield Check("diverged", Grade.CAUTION, text)
+        elif every:
+            yield Check("diverged", Grade.OK, "No training diverged.")
         return
     ways = [
         f"“{name}” in {count(int(mask.sum()))} of {count(int(np.isfinite(every[name]).sum()), 'run')}"
@@ -279,10 +289,10 @@ def _seeds(trials: Trials) -> Iterator[Check]:
     (contrast, names, wording), meta = ranking_of(trials), trials.meta
     if contrast.reference is None or len(contrast.order) < 2:
         return
-    best, common, remedy, command = names[contrast.reference], int(contrast.seeds[contrast.reference]), "", ""
+    best, remedy, command = names[contrast.reference], "", ""
     few, tied, same = (contrast.rows(state) for state in (Standing.FEW, Standing.TIED, Standing.SAME))
     others = listing_of([names[row] for row in few or tied or same], NAMED)
-    alone = int(contrast.seeds.max()) < 2
+    alone, settled = int(contrast.seeds.max()) < 2, False  # settled: what they may differ by does not matter
     if alone or Standing.UNTESTED in contrast.states:
         text = "With one seed no difference is tested."
         if Standing.UNTESTED not in contrast.states:
@@ -297,19 +307,37 @@ def _seeds(trials: Trials) -> Iterator[Check]:
         text = f"{best} and {others} are the same with every seed."
     else:
         text = f"What is compared with {best} differs significantly from it."
-        remedy, command = f"Confirm {best} with twice as many seeds before you set it.", with_seeds(meta, 2 * common)
     open_ = [row for row in (*tied, *few) if contrast.difference[row] and np.isfinite(contrast.half[row])]
     if open_ and not alone:
         row = max(open_, key=lambda each: abs(float(contrast.difference[each])))
-        apart, paired = abs(float(contrast.difference[row])), int(contrast.seeds[row])
-        needed = seeds_needed(apart, float(contrast.half[row]), paired, max(1, contrast.tests))
-        by = wording.difference(apart, sign=False)
-        remedy = f"To see a difference as small as that of {names[row]} ({by}) takes more than 1,000 seeds."
+        apart, half = abs(float(contrast.difference[row])), float(contrast.half[row])
+        least, by = _MATTERS * abs(float(contrast.mean[contrast.reference])), wording.difference(apart, sign=False)
+        needed = seeds_needed(max(apart, least), half, int(contrast.seeds[row]), max(1, contrast.tests))
+        of_best = f"of {percent(_MATTERS)} ({wording.difference(least, sign=False)})"
+        what = f"a difference {of_best if apart < least else f'like that of {names[row]} ({by})'}"
+        remedy = f"To see {what} takes more than 1,000 seeds: not worth separating."
         if needed:
-            remedy = f"Run about {count(needed)} seeds to see a difference as small as that of {names[row]} ({by})."
-            command = with_seeds(meta, needed)
-    state = Grade.CAUTION if open_ or few or Standing.UNTESTED in contrast.states else Grade.OK
+            remedy, command = f"Run about {count(needed)} seeds to see {what}.", with_seeds(meta, needed)
+        if settled := not few and apart + half < least:
+            remedy, command = "", ""
+            text += f" Not worth separating: {wording.difference(apart, half, sign=False)} apart."
+    state = Grade.CAUTION if (open_ and not settled) or few or Standing.UNTESTED in contrast.states else Grade.OK
     yield Check("seeds", state, text, best, (wording.metric,), remedy, command, SEEDS)
+
+
+def _feasible(trials: Trials) -> Iterator[Check]:
+    """Say whether the setting of choice finds its clients, and does all its rounds."""
+    if (row := chosen(trials)) is None or by_optimizer(trials) is not None:
+        return
+    (short, rounds), name = (float(interval(trials.samples(each)).mean[row]) for each in _FEASIBLE), trials.names[row]
+    text, remedy = f"{percent(short)} of the rounds at {name} found too few eligible clients.", "Lower the cohort or R."
+    if short > MOSTLY:
+        yield Check("cohorts", Grade.CAUTION, text, name, _FEASIBLE[:1], remedy)
+    elif np.isfinite(short):
+        yield Check("cohorts", Grade.OK, text, name, _FEASIBLE[:1])
+    if cut_short(trials)[row]:
+        text = f"{name} ended after {number(rounds)} of {number(trials.scenario.stop.most_rounds)} rounds."
+        yield Check("ended", Grade.CAUTION, text, name, _FEASIBLE[1:], "Give runs more time (`stop.duration`).")
 
 
 def _chance(trials: Trials) -> Iterator[Check]:
@@ -339,7 +367,7 @@ def _edge(trials: Trials) -> Iterator[Check]:
     if row is None or len(trials.settings) < 2 or by_optimizer(trials) is not None:
         return
     axes = [axis for axis in trials.axes if not axis.ticks and axis.size > 2]
-    tried: list[_Tried] = [(axis.name, axis.x, np.unique(axis.x), axis) for axis in axes]
+    tried: list[_Tried] = [(axis.name, axis.x, _tried_beside(trials, axis, row), axis) for axis in axes]
     tuned = [
         (key, trials.numbers(path), tuning[key])
         for key, path in product(tuning, trials.tuned)
@@ -355,7 +383,8 @@ def _edge(trials: Trials) -> Iterator[Check]:
             at_the_least = True
             continue
         (way, beyond), at_an_end = (("largest", "larger") if highest else ("least", "smaller")), True
-        text = f"{equation(name, number(float(x[row])))} of the choice is the {way} value that was tried"
+        beside = " with its other values" if axis and values[-1] < axis.x.max() and highest else ""
+        text = f"{equation(name, number(float(x[row])))} of the choice is the {way} value that was tried{beside}"
         remedy = f"Try {beyond} values of {name} too{'' if axis else ' (`decide.tune`)'}."
         command = "" if axis is None else _grid(trials, axis, values, highest=highest)
         text, keys = f"{text}: the best may lie beyond.", (name,) if axis is None else axis.parameters
@@ -365,6 +394,13 @@ def _edge(trials: Trials) -> Iterator[Check]:
         between = "The choice lies between values that were tried."
         text = "Beyond the choice there are no further values." if at_the_least else between
         yield Check("edge", Grade.OK, text, trials.names[row])
+
+
+def _tried_beside(trials: Trials, axis: Axis, row: int) -> Floats:
+    """Return the values along an axis that were tried with the choice's other values; all, where that is but one."""
+    texts = [trials.texts(name) for each in trials.axes if each is not axis for name in each.parameters]
+    values = np.unique(axis.x[[all(each[k] == each[row] for each in texts) for k in range(len(axis.x))]])
+    return values if len(values) > 1 else np.unique(axis.x)
 
 
 def _has_less(trials: Trials, axis: Axis | None, least: float) -> bool:
@@ -438,7 +474,7 @@ def _price(trials: Trials) -> Iterator[Check]:
 
 TRIAL_CHECKS: tuple[Checks, ...] = (
     *(_complete, _comparable, _conditions, limits_check, diverged, settled_losses),
-    *(_seeds, _chance, _edge, theory_check, _size, _price),
+    *(_feasible, _seeds, _chance, _edge, theory_check, _size, _price),
 )
 """In this order; the first bad one is the headline."""
 FACT_CHECKS: tuple[Checks, ...] = (_complete, _comparable, _missed, theory_check)

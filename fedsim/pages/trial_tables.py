@@ -127,7 +127,8 @@ def standings(trials: Trials) -> tuple[str, ...]:
         if ends is None:
             state = contrast.standing(row)
             return "dropped" if dropped(trials)[row] else "" if state is None else _WORDS.get(state, state.value)
-        return {ends[-1]: "most even", ends[0]: "fastest"}.get(row, "in between" if row in ends else "beaten")
+        even, fast = ("more even", "faster") if len(contrast.mean) == 2 else ("most even", "fastest")
+        return {ends[-1]: even, ends[0]: fast}.get(row, "in between" if row in ends else "beaten")
 
     return tuple(map(standing, range(len(trials.settings))))
 
@@ -185,7 +186,8 @@ def settings_table(trials: Trials) -> Table:
     wording, names = wording_of(aim_of(trials).metric), names_of((*trials.parameters, *trials.tuned))
     short = trials.meta.get("part", {}).get("short")
     so_far = f"by day {short['days']}" if short else ""
-    several, stands = contrast.best is not None and len(trials.settings) > 1, standings(trials)
+    choice = by_optimizer(trials) is None  # else settings are cases, none of which is better
+    several, stands = choice and contrast.best is not None and len(trials.settings) > 1, standings(trials)
     if trials.stage == FACTS:
         columns = [("Standing", [_before_training(trials, row) for row in range(len(trials.settings))])]
     elif several:
@@ -208,7 +210,7 @@ def settings_table(trials: Trials) -> Table:
         columns.append(("Seeds", [number(each) for each in seeds.tolist()]))
     note = "Dropped settings had no further seeds." if dropped(trials).any() else ""
     first = ", the best first" if several else ""
-    caption, order = f"Settings{first}: {_INTERVAL}", order_of(contrast) if several else None
+    caption, order = f"{'Settings' if choice else 'Cases'}{first}: {_INTERVAL}", order_of(contrast) if several else None
     return setting_table(trials, caption, columns, words=int(several or trials.stage == FACTS), note=note, order=order)
 
 

@@ -30,16 +30,19 @@ from fedsim.trials.contrasts import Contrasts, Standing, interval
 from fedsim.trials.decision import (
     L1,
     PULL,
+    SHORTAGE,
     SLACK,
     UNDECIDED,
     aim_of,
     bias_metric,
+    cheapest,
     chosen,
     compared,
     is_open,
     lengths_differ,
     open_settings,
     pace_metric,
+    tied,
     without_noise,
 )
 from fedsim.trials.optimizers import by_optimizer, footprint, ranked
@@ -90,7 +93,8 @@ def _headline(trials: Trials, optimizers: Trials | None, checks: Sequence[Check]
         return _extremes(trials, asked)
     if optimizers is not None:
         return f"{_leading(*ranking_of(trials))}."
-    return f"{_choice(trials)}."
+    feasible = [each.text for each in checks if each.name in {"cohorts", "ended"} and each.state is Grade.CAUTION]
+    return " ".join([f"{_choice(trials)}.", *feasible])
 
 
 def _open(trials: Trials, metric: str) -> str:
@@ -134,17 +138,33 @@ def _choice(trials: Trials) -> str:
     contrast, wording, row, names = compared(trials), wording_of(aim_of(trials).metric), chosen(trials), trials.names
     if contrast.best is None or row is None:
         return f"nothing to choose by: no run has a value of {wording.metric}"
+    kept = " of those that keep the conditions" if aim_of(trials).conditions else ""
+    if not is_open(trials) and (least := cheapest(trials)) is not None:
+        return f"{'Choose ' * (trials.scenario.decide is not None)}{_cheapest(trials, *least, kept)}"
     if row != contrast.best:
         return f"{names[row]} is the fastest, and the most even, {names[contrast.best]}, is not significantly more even"
     paces = means(trials, pace_metric(trials))
     fast = int(np.nanargmax(paces)) if np.isfinite(paces).any() else row
     if fast == row or not is_open(trials):
-        kept = " of those that keep the conditions" if aim_of(trials).conditions else ""
         return _leading(contrast, names, wording, "Choose " * (trials.scenario.decide is not None), kept)
     value = wording.write(float(contrast.mean[row]))
     slower = f"{percent(1 - paces[row] / paces[fast])} slower than {names[fast]}"
     most = "more" if len(names) == 2 else "the most"
     return f"{names[row]} is {most} even ({value}{wording.from_uniform}) and {slower}{_untested(contrast)}"
+
+
+def _cheapest(trials: Trials, row: int, cost: str, kept: str) -> str:
+    """Say of a setting that it ties for the best, and that it is the cheapest of these, by its cost."""
+    contrast, wording, names = compared(trials), wording_of(aim_of(trials).metric), trials.names
+    others = [names[each] for each in tied(trials) if each != row]
+    value = f"({wording.mean(float(contrast.mean[row]), float(contrast.margin[row]))}{wording.from_uniform})"
+    why = "the only one of them that finds its clients and does all its rounds" if cost == SHORTAGE else "the least R"
+    if cost in trials.metrics and cost != SHORTAGE:
+        ends = [wording_of(cost).write(float(each)) for each in means(trials, cost)[[row, names.index(others[0])]]]
+        why = f"the cheapest of them ({wording_of(cost).words}: {ends[0]} against {ends[1]} at {others[0]})"
+    return (
+        f"{names[row]}: tied with {listing_of(others, NAMED)} for {wording.extreme(contrast)} {value}{kept}, and {why}"
+    )
 
 
 def _untested(contrast: Contrasts) -> str:
@@ -183,7 +203,7 @@ def _sentences(trials: Trials, optimizers: Trials | None) -> Iterator[Sentence]:
     raw = bias.removesuffix(without_noise(""))
     others = [each for each in (L1, PULL, without_noise(raw)) if _apart(trials, raw, each)]
     spent = (_HOURS, *([_SESSIONS] if lengths_differ(trials) else []))
-    costs = [pace_metric(trials), *(each for each in spent if moves(trials, each))]
+    costs = [pace_metric(trials), *(each for each in (SHORTAGE, *spent) if moves(trials, each))]
     parts = {
         BIAS: dict.fromkeys((bias, raw, *others)),
         MODEL: losses_of(trials) if optimizers is None else [],
@@ -200,6 +220,8 @@ def _sentences(trials: Trials, optimizers: Trials | None) -> Iterator[Sentence]:
         elif not measured and about != COST:
             yield Sentence(_why_nothing(trials, about), about)
     yield from _tested(*ranking_of(trials))
+    if optimizers is None and len(trials.axes) == 1 and (flat := _flat_from(trials)):
+        yield Sentence(flat, TRUST, (aim_of(trials).metric,))
     if stage := stage_in_words(trials):
         yield Sentence(stage, TRUST)
     if command_of(trials.meta, "decide") and trials.stage != FACTS:
@@ -250,6 +272,8 @@ def _extremes(trials: Trials, metric: str, choice: int | None = None) -> str:
         some = "" if np.isfinite(values.mean).all() else " that has it"
         every = f" at every setting{some}" if len(names) > 1 else ""
         return f"{wording.words}: {wording.write(float(values.mean[low]))}{every}."
+    if len(names) == 2:
+        return f"{wording.words}: {listing([f'{at(row)} at {names[row]}' for row in (0, 1)])}."
     text = f"{wording.words}: lowest at {names[low]} ({at(low)}), highest at {names[high]} ({at(high)})"
     if choice is not None and choice not in {low, high} and np.isfinite(values.mean[choice]):
         text += f"; {at(choice)} at the choice, {names[choice]}"
@@ -266,6 +290,15 @@ def _tested(contrast: Contrasts, names: Sequence[str], wording: MetricWording) -
     if Standing.UNTESTED not in contrast.states:
         text = f"± is half of a 95\N{NARROW NO-BREAK SPACE}% interval; the test is a {contrast.test}."
         yield Sentence(text, TRUST, (wording.metric,))
+
+
+def _flat_from(trials: Trials) -> str:
+    """Say from which value on settings along the one axis tie with the best; "" where that is of one or of all."""
+    (axis,), order = trials.axes, np.argsort(trials.axes[0].x)
+    apart = np.flatnonzero(~np.isin(order, tied(trials)))
+    if axis.ticks or not len(apart) or apart[-1] > len(order) - 3:
+        return ""
+    return f"From {trials.names[order[apart[-1] + 1]]} on the curve is flat: no larger value is significantly better."
 
 
 def _of_optimizers(optimizers: Trials) -> Iterator[Sentence]:
@@ -330,9 +363,11 @@ def _tiles(trials: Trials, optimizers: Trials | None) -> Iterator[Tile]:
             limits[each.metric] = f"{kept}: {' '.join(each.text.split())}"
         named = dict[str, str]()
         for metric in dict.fromkeys((aim.metric, *limits, bias_metric(trials), pace_metric(trials))):
-            mean, wording = float(means(trials, metric)[row]), wording_of(metric)
-            if np.isfinite(mean) and named.setdefault(wording.words, metric) == metric:
-                yield Tile(wording.write(mean), wording.words, limits.get(metric, f"at {trials.names[row]}"))
+            every, wording = means(trials, metric).tolist(), wording_of(metric)
+            if np.isfinite(every[row]) and named.setdefault(wording.words, metric) == metric:
+                other = f"; {wording.write(every[1 - row])} at {trials.names[1 - row]}" if len(every) == 2 else ""
+                detail = limits.get(metric, f"at {trials.names[row]}{other}")
+                yield Tile(wording.write(every[row]), wording.words, detail)
     if optimizers is not None and (best := ranked(optimizers).best) is not None:
         contrast, names, wording = ranking_of(trials)
         yield Tile(wording.write(float(contrast.mean[best])), wording.words, names[best])
@@ -347,9 +382,9 @@ def _sections(trials: Trials, optimizers: Trials | None) -> Iterator[Section]:
     if optimizers is not None:
         (contrast, names, wording), figure = ranking_of(trials), FIGURE_WORDS[optimizers.meta["figure"]]
         note = f"By the {figure}; compared by a {contrast.test}."
-        leaders = [tables.optimizer_table(optimizers), tables.winners_table(optimizers)]
-        chart = _standing_chart(contrast, names, wording, "ranks", note)
-        yield Section("optimizers", "Optimizers", (chart,), leaders)
+        yield Section("winners", "Optimizers by case", (), [tables.winners_table(optimizers)])
+        chart = _standing_chart(contrast, names, wording, "ranks", contrast.best, note)
+        yield Section("optimizers", "Optimizers", (chart,), [tables.optimizer_table(optimizers)])
         if len(optimizers.meta["cases"]) > 1:
             yield Section("points", "Cases", (), [settings])
     else:
@@ -367,7 +402,7 @@ def _first_charts(trials: Trials, row: int | None) -> Iterator[Chart | None]:
     """Draw the settings by what is chosen by, and bias against pace, or along the sweep where the pace is the same."""
     even, along, contrast, aim = bias_metric(trials), trials.axis, compared(trials), aim_of(trials).metric
     if trials.scenario.decide is not None and contrast.best is not None:
-        yield _standing_chart(contrast, trials.names, wording_of(aim), _PICTURE)
+        yield _standing_chart(contrast, trials.names, wording_of(aim), _PICTURE, row)
     elif aim != even:
         yield line_chart(trials, aim, _PICTURE, capitalized(wording_of(aim).words), None, row)
     if along is None or along.size < 2:
@@ -380,7 +415,7 @@ def _first_charts(trials: Trials, row: int | None) -> Iterator[Chart | None]:
 
 
 def _standing_chart(
-    contrast: Contrasts, names: Sequence[str], wording: MetricWording, name: str, note: str = ""
+    contrast: Contrasts, names: Sequence[str], wording: MetricWording, name: str, row: int | None, note: str = ""
 ) -> Chart:
     """Draw a metric of settings or optimizers with its interval, the best first."""
     order = [row for row in tables.order_of(contrast) if np.isfinite(contrast.mean[row])]
@@ -389,7 +424,7 @@ def _standing_chart(
     legend = ("best, or no significant difference", "worse, or not compared")
     mean, half = wording.scale * contrast.mean[rows], wording.scale * contrast.margin[rows]
     shown = tuple(names[row] for row in rows)
-    data = Rows(shown, mean, half, filled, legend, wording.axis, None, chosen=0)
+    data = Rows(shown, mean, half, filled, legend, wording.axis, None, rows.index(row) if row in rows else 0)
     notes = [*([note] if note else []), *([f"{count(left)} left out."] if left > 0 else [])]
     return row_plot(data, name, capitalized(wording.axis), notes)
 
@@ -398,9 +433,9 @@ def _trends(trials: Trials) -> Iterator[Chart | None]:
     """Draw the metrics that move along the sweep, but for those of the first charts."""
     if trials.axis is None or trials.axis.size < 2:
         return
-    aim, drawn = aim_of(trials).metric, {bias_metric(trials), pace_metric(trials)}
-    drawn |= set() if trials.scenario.decide is not None else {aim}
-    for metric in [each for each in dict.fromkeys((aim, *headlines(trials))) if each not in drawn][:_TRENDS]:
+    aim = aim_of(trials).metric
+    drawn = {wording_of(each).words for each in (aim, bias_metric(trials), pace_metric(trials))}
+    for metric in [each for each in headlines(trials) if wording_of(each).words not in drawn][:_TRENDS]:
         if moves(trials, metric):
             name = "".join(each if each.isascii() and (each.isalnum() or each in "_-") else "-" for each in metric)
             title = capitalized(wording_of(metric).words)

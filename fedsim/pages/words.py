@@ -159,22 +159,6 @@ _JUDGED = (_ABOVE, _BELOW, _SAME, _SLOW, _FEW)
 """What a test says of the losses of one method, and of several, compared with another."""
 
 
-def whose_losses(run: Run) -> Sentence | None:
-    """Say which losses the mean model of the first optimizer leaves to clients that report least and most often.
-
-    None with unbiased training: it leaves a difference too, since clients differ, and only what bias adds would tell.
-    """
-    name = next(iter(optimizer_figures(run, "loss_of_tenth_1")), "")
-    keys = [f"learning.{name}.loss_of_tenth_{place}" for place in (1, 10)]
-    if any(key not in run.known for key in keys) or references(optimizers(run)):
-        return None
-    rare, frequent = (number(run.known[key], 3) for key in keys)
-    text = (
-        f"The mean model of “{name}” has a loss of {rare} over the tenth that reported least often and {frequent} over"
-    )
-    return Sentence(f"{text} the tenth that reported most often.", MODEL, tuple(keys))
-
-
 def _loss(name: str) -> str:
     return f"learning.{name}.loss"
 
@@ -241,5 +225,5 @@ def sentences(run: Run) -> Iterator[Sentence]:
         facts.remove("participation.coverage" if "reported" in key_of(run, "") else "participation.reported_coverage")
     even = how_even(run, bias, whole=headline(run) != who_takes_part(run, bias))  # else the headline says the rest
     by_question: dict[str, list[Sentence | None]] = {WHAT: [], BIAS: [even, contrast(bias), long_run(run)]}
-    for about, lines in (by_question | {MODEL: [losses(run), whose_losses(run)], COST: []}).items():
+    for about, lines in (by_question | {MODEL: [losses(run)], COST: []}).items():
         yield from filter(None, (*lines, *(sentence_of(run, key) for key in facts if _SAID[key][0] == about)))

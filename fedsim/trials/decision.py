@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -15,10 +16,13 @@ from fedsim.measure.metrics import split
 from fedsim.run.scaled import in_whole
 from fedsim.trials.contrasts import Contrasts, Standing, contrasts, interval
 from fedsim.trials.optimizers import metrics_of
-from fedsim.trials.trials import COMPLETE, FACTS, SIDE, Trials
+from fedsim.trials.trials import COMPLETE, FACTS, SIDE, Trials, is_separation
 
 L1, REPORTED, PULL = (f"participation.{of}l1_uniform" for of in ("", "reported_", "pull_"))
 UPDATES, TAKEN = "updates.per_day", "reports.per_day"
+SHORTAGE, MOSTLY = "rounds.shortage_share", 0.5  # in more than this share of its rounds a setting finds too few
+_COSTS = ("fleet.cost", "sessions.device_hours", "sessions.count")
+"""Of settings that tie the one with the least of the first of these that tells them apart is chosen."""
 _REACHED = re.compile(r"learning\..+_to_target")
 _ROUNDING = 1e-9  # distances that differ by less are the same, however they were summed
 SLACK = 0.1
@@ -152,12 +156,48 @@ def is_open(trials: Trials) -> bool:
     return ends is not None and bool(np.ptp(interval(trials.samples(bias_metric(trials))).mean[ends]) > _ROUNDING)
 
 
+@lru_cache(_KEPT)
+def tied(trials: Trials) -> list[int]:
+    """Return the best setting and those that tie with it, the best first: none beyond one that is worse or untested."""
+    states, order = compared(trials).states, compared(trials).order.tolist()
+    return [*order[:1], *takewhile(lambda row: states[row] in {Standing.TIED, Standing.SAME}, order[1:])]
+
+
+def cut_short(trials: Trials) -> Bools:
+    """Say which settings did not run until their last round, in the mean over the seeds."""
+    asked = (
+        math.inf
+        if trials.stage == FACTS or lengths_differ(trials) or SIDE in trials.parameters
+        else trials.scenario.stop.most_rounds
+    )
+    return np.asarray((asked < math.inf) & (interval(trials.samples("rounds.count")).mean < asked))
+
+
+@lru_cache(_KEPT)
+def cheapest(trials: Trials) -> tuple[int, str] | None:
+    """Return the cheapest of the settings that tie for the best, and what it has least of; None where nothing tells.
+
+    Settings that ended early, or found too few clients in most rounds, are left out as long as others tie.
+    """
+    short = (interval(trials.samples(SHORTAGE)).mean > MOSTLY) | cut_short(trials)
+    sound = [row for row in tied(trials) if not short[row]]
+    if len(tied(trials)) < 2 or len(sound) < 2:
+        return (sound[0], SHORTAGE) if sound and len(tied(trials)) > 1 else None
+    waits = [name for name in trials.parameters if is_separation(name) and trials.numbers(name) is not None]
+    for name in (*_COSTS, *waits):
+        cost = trials.numbers(name) if name in waits else interval(trials.samples(name)).mean
+        if cost is not None and np.isfinite(cost[sound]).all() and np.ptp(cost[sound]) > 1e-3 * cost[sound].max():
+            return sound[int(np.argmin(cost[sound]))], name
+    return None
+
+
 def chosen(trials: Trials) -> int | None:
-    """Return the best setting; the fastest, where no slower one is more even beyond chance; None without."""
+    """Return the best setting, of those that tie for it the cheapest; the fastest, where no slower one is more even."""
     contrast, ends = compared(trials), trade_off(trials)
     if is_open(trials) and ends is not None and contrast.states[fastest := int(ends[0])] in UNDECIDED:
         return fastest
-    return contrast.best
+    least = None if is_open(trials) or trials.stage == FACTS else cheapest(trials)
+    return contrast.best if least is None else least[0]
 
 
 UNDECIDED = (Standing.TIED, Standing.SAME, Standing.FEW)

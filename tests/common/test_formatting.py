@@ -4,7 +4,18 @@ import math
 
 import pytest
 
-from fedsim.common.formatting import NO_VALUE, capitalized, count, duration, fixed, listing, number, percent, quantity
+from fedsim.common.formatting import (
+    NO_VALUE,
+    capitalized,
+    count,
+    duration,
+    fixed,
+    listing,
+    listing_of,
+    number,
+    percent,
+    quantity,
+)
 
 
 def plain(text: str) -> str:
@@ -43,6 +54,15 @@ def test_percent() -> None:
 def test_duration() -> None:
     shown = [plain(duration(time)) for time in (0, 90, 7200, 864_000)]
     assert shown == ["0 s", "90 s", "2 h", "10 d"]
+
+
+def test_no_listing_hides_one_item() -> None:
+    """“and 1 more” hid the one that was asked for, and was as long."""
+    assert [listing_of(list("abcde")[:n], 3) for n in (3, 4, 5)] == [
+        "a, b and c",
+        "a, b, c and d",
+        "a, b, c and 2 more",
+    ]
 
 
 def test_counts_and_listings() -> None:

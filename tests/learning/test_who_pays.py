@@ -64,7 +64,7 @@ SCENARIO = {
 }
 
 
-def test_a_scenario_can_expect_it_and_its_page_says_it_first(tmp_path: Path) -> None:
+def test_a_scenario_can_expect_it_and_its_page_shows_it(tmp_path: Path) -> None:
     """FedAvg leaves the losses to those that take part rarely; debiasing shares them."""
     result = simulate(Scenario.model_validate(SCENARIO))
     metrics = result.metrics
@@ -74,12 +74,8 @@ def test_a_scenario_can_expect_it_and_its_page_says_it_first(tmp_path: Path) -> 
     assert even < 1.5 * metrics["learning.debiased_fedavg.loss_of_group_often"]
     assert [each.status for each in result.verdict] == ["pass"] * 3
     run = load_one(result.save(tmp_path / "run"))
-    sentence = words.whose_losses(run)
-    assert sentence is not None
-    rare, frequent = (f"{metrics[f'learning.fedavg.loss_of_tenth_{place}']:.3g}" for place in (1, 10))
-    assert f"{rare} over the tenth that reported least often and {frequent} over the tenth" in sentence.text
+    assert not [each.text for each in words.sentences(run) if "tenth that reported" in each.text]  # data, and not bias
     section = result.report(tmp_path / "page.html").read_text(encoding="utf-8")
-    assert sentence.text in section
     assert "Loss, group rarely" in section
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from fedsim.common.formatting import NO_VALUE
+from fedsim.pages import render
 from fedsim.pages.bias import bias_of
 from fedsim.pages.charts import Absent, Chart, run_charts
 from fedsim.pages.charts.distance import LARGEST_CURVE, distance_chart
@@ -208,12 +210,28 @@ def test_the_table_of_lines_has_values_to_the_digits_that_their_intervals_leave(
     assert chart.table.rows == (("1", "1.234", "1.23 ± 0.03"), ("2", "2.346", NO_VALUE))
 
 
-def test_names_beside_points_do_not_lie_on_each_other() -> None:
-    place = np.array([0.0, 0.0, 1.0])
-    series = Series("some", place, place, names=["one", "on it", "another"])
-    axes = Figure(figsize=(3.5, 2.4)).subplots()
-    line_plot("some", "Some", [series], AxisLook("x"), AxisLook("y")).draw(axes)
-    assert [each.get_text() for each in axes.texts] == ["one", "another"]
+@pytest.mark.parametrize("case", range(8))
+def test_names_beside_points_lie_on_no_name_point_or_line(case: int) -> None:
+    """Names were struck through by lines, and stood beside dots of others."""
+    x, y = np.random.default_rng(case).random((2, 7))
+    front, rest = np.sort(x[:3]), np.array([3, 4, 5, 6])
+    series = [
+        Series("front", front, y[:3], look="marked", names=["R = 0, cohort = 20", "R = 5", "R = 10, cohort = 5"]),
+        Series("beaten", x[rest], y[rest], look="dots", names=[f"R = {k}" for k in rest]),
+        Series("same place", x[rest], y[rest], look="dots", names=[f"R = {k}" for k in rest]),
+    ]
+    figure = render._laid_out(line_plot("some", "Some", series, AxisLook("x"), AxisLook("y")), render._PAGE_WIDTH)
+    (axes,) = figure.axes
+    figure.canvas.draw()
+    boxes = [each.get_window_extent() for each in axes.texts]
+    names = [each.get_text() for each in axes.texts]
+    assert len(names) > 2
+    assert len({*names}) == len(names)
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+    t = np.linspace(0, 1, 200)
+    line = np.stack([np.interp(2 * t, [0, 1, 2], front), np.interp(2 * t, [0, 1, 2], y[:3])])
+    drawn = axes.transData.transform(np.hstack([line, np.stack([x[rest], y[rest]])]).T)
+    assert not any(box.contains(*place) for box in boxes for place in drawn)
 
 
 @pytest.mark.parametrize(("spoil", "drawn"), [(one_client, False), (zero_reports, False), (no_rounds, False)])

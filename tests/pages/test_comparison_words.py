@@ -97,18 +97,18 @@ def test_the_title_names_what_differs(changes: list[Change], words: str) -> None
 def test_a_and_b_are_spoken_of_as_settings_of_a_sweep_are() -> None:
     text = said(comparison_answer(comparison({L1: (0.8, 0.4), PACE: (900.0, 700.0)}, seeds=3)))
     assert text[0] == "B is more even (20.0 % from uniform) and 22.2 % slower than A."
-    assert "Distance of participation from uniform (TV): lowest at B (20.0 %), highest at A (40.0 %)." in text
+    assert "Distance of participation from uniform (TV): 40.0 % at A and 20.0 % at B." in text
     assert not [each for each in text[1:] if text[0] in each]
 
 
 def test_distances_are_those_of_the_runs_own_pages_with_noise_and_without() -> None:
     """They were compared with noise, 29.9 against 23.0 %, where the pages of the runs say 27.8 and 18.6 % too."""
     text = said(comparison_answer(comparison({L1: (0.598, 0.46), f"{L1}_corrected": (0.556, 0.372)}, seeds=3)))
-    without = "Distance of participation from uniform without noise (TV): lowest at B (18.6 %), highest at A (27.8 %)."
+    without = "Distance of participation from uniform without noise (TV): 27.8 % at A and 18.6 % at B."
     assert text[0].startswith("B has the most even participation (18.6 % from uniform without noise)")
-    assert [each for each in text if "lowest at" in each] == [
+    assert [each for each in text if " at A and " in each and "(TV)" in each] == [
         without,
-        "Distance of participation from uniform (TV): lowest at B (23.0 %), highest at A (29.9 %).",
+        "Distance of participation from uniform (TV): 29.9 % at A and 23.0 % at B.",
     ]
     one = said(comparison_answer(comparison({L1: (0.598, 0.46), f"{L1}_corrected": (0.556, math.nan)}, seeds=3)))
     assert one[0].startswith("B has the most even participation (23.0 % from uniform)")

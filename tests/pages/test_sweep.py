@@ -176,7 +176,7 @@ def test_every_title_can_be_read_alone(tmp_path: Path) -> None:
     titles = [chart.title for chart in trials_answer(sweep).charts if chart.name.startswith("trend-")]
     assert not any(title.startswith(("The same", "That ")) for title in titles)
     assert titles[-1] == "Loss of “fedavg”"
-    assert "Loss of “fedavg”: lowest at R = 0 (60), highest at R = 4 (61)." in said(sweep)
+    assert "Loss of “fedavg”: 60 at R = 0 and 61 at R = 4." in said(sweep)
 
 
 def zipped(tmp_path: Path, separations: Sequence[int], cooldowns: Sequence[str]) -> Trials:

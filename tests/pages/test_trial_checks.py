@@ -108,9 +108,12 @@ def test_the_number_of_seeds_is_that_of_the_contrast() -> None:
     trials = made_trials(noisy)
     found = compared(trials)
     row = found.rows(Standing.TIED)[-1]
-    needed = seeds_needed(float(found.difference[row]), float(found.half[row]), 6, found.tests)
+    matters = 0.05 * float(found.mean[found.reference or 0])
+    assert abs(float(found.difference[row])) + float(found.half[row]) > matters
+    needed = seeds_needed(max(matters, abs(float(found.difference[row]))), float(found.half[row]), 6, found.tests)
     (check,) = [each for each in checks_of_trials(trials) if each.name == "seeds"]
-    assert (f"--set sweep.seeds={needed}" in check.command) == (needed is not None)
+    assert f"--set sweep.seeds={needed}" in check.command
+    assert check.remedy.startswith(f"Run about {needed} seeds to see a difference ")
 
 
 def test_training_that_stopped_at_its_target_need_not_settle() -> None:

@@ -1,8 +1,9 @@
 """The two builders of charts: values along x as lines and dots, and named rows with intervals; each with its table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import matplotlib
@@ -177,23 +178,36 @@ def _draw_lines(series: Sequence[Series], x: AxisLook, y: AxisLook, rules: Seque
     entries += [(artist, name) for name, artist in margins.items()]
     named = [(artist, name) for artist, name in entries if name]
     marks.finish(axes, x.title, y.title, named if len(named) > 1 else ())
-    _name_points(axes, series)
+    if any(each.names for each in series):
+        _name_points(axes, series)
 
 
 def _name_points(axes: Axes, series: Sequence[Series]) -> None:
-    """Write names beside points, without those that would lie on others before them."""
-    to_axes, taken = axes.transData + axes.transAxes.inverted(), list[tuple[float, float, float]]()
-    size = matplotlib.rcParams["legend.fontsize"]
-    for each in series:
-        for x, y, name in zip(each.x, each.y, (cut(name, _POINT_NAME) for name in each.names), strict=False):
-            at = to_axes.transform((x, y))
-            right = at[0] > 0.6
-            long = _LETTER * (len(name) + 2)
-            left = at[0] - long * right
-            if all(abs(at[1] - y1) > 0.075 or left > end or left + long < start for start, end, y1 in taken):
-                taken.append((left, left + long, at[1]))
-                near: dict[str, Any] = {"ha": "right" if right else "left", "color": marks.MUTED, "fontsize": size}
-                axes.annotate(name, (x, y), (-7 if right else 7, 6), textcoords="offset points", **near)
+    """Write names beside points, without those for which no side is free of other names, points and lines."""
+    to_axes, taken = axes.transData + axes.transAxes.inverted(), dict[str, tuple[float, float, float]]()
+    spots = [to_axes.transform(np.column_stack([each.x, each.y])) for each in series]
+    spots = [np.where(np.isfinite(each), each, np.nan) for each in spots]  # zero has no place on a logarithmic axis
+    joined = [at for at, each in zip(spots, series, strict=True) if each.look == "marked"]
+    along = [at[:-1] + np.linspace(0, 1, 30)[:, None, None] * np.diff(at, axis=0) for at in joined]
+    x, y = np.concatenate([*spots, *(each.reshape(-1, 2) for each in along)]).T
+    for name, spot, place in (each for of, at in zip(series, spots, strict=True) for each in _named_points(of, at)):
+        long, ahead = _LETTER * (len(name) + 2), bool(spot[0] > 0.6)
+        for up, right in product((0, 1, -1), (ahead, not ahead)):
+            left, low = spot[0] + (-0.03 - long if right else 0.03), spot[1] - 0.055 + 0.08 * up
+            end, top = left + long, low + 0.11
+            free = not ((x > left) & (x < end) & (y > low) & (y < top)).any() and left > -0.1 and max(end, top) <= 1.04
+            apart = (abs(low - y1) > 0.11 or left > last or end < first for first, last, y1 in taken.values())
+            if name not in taken and free and all(apart):
+                taken[name] = left, end, low
+                look: dict[str, Any] = {"color": marks.MUTED, "fontsize": matplotlib.rcParams["legend.fontsize"]}
+                look |= {"ha": "right" if right else "left", "va": "center"}
+                axes.annotate(name, place, (-9 if right else 9, 8 * up), textcoords="offset points", **look)
+
+
+def _named_points(series: Series, spots: Floats) -> Iterator[tuple[str, Floats, tuple[float, float]]]:
+    """Yield the names of points, and where these are on the axes and in the data."""
+    for name, spot, x, y in zip(series.names, spots, series.x, series.y, strict=False):
+        yield cut(name, _POINT_NAME), spot, (x, y)
 
 
 @dataclass(frozen=True, eq=False)
