@@ -13,7 +13,7 @@ from fedsim.pages import words
 from fedsim.run.load import load_one
 
 LINE = Quadratic(clients=20, seed=0, dimension=1, spread=0.0)
-LINE.centres[:, 0] = np.arange(20.0)
+LINE.centres = np.arange(20.0)[:, None]
 AT_ZERO = End(*(np.zeros(1),) * 3, drawn_round=0)
 EACH = np.arange(20.0) ** 2 / 2
 
