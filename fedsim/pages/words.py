@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from fedsim.common.formatting import capitalized, count, equation, listing, number, percent
 from fedsim.pages.answer import BIAS, COST, MODEL, WHAT, Sentence
 from fedsim.pages.bias import NOBODY, Bias, ClientShare, Seen, bias_of, pull_apart
-from fedsim.pages.methods import compare_losses, compared_with, optimizer_figures, optimizers, references
+from fedsim.pages.methods import compare_losses, compared_with, converged, optimizer_figures, optimizers, references
 from fedsim.pages.metric_wording import wording_of
 from fedsim.run.run import Run
 
@@ -87,14 +87,16 @@ def share(part: ClientShare) -> Sentence:
 
 
 def contrast(bias: Bias) -> Sentence | None:
-    """Say which two parts of the clients differ most, where one of them differs significantly from a fair share."""
+    """Say which two of the parts that differ significantly from a fair share differ most; or the one that does."""
     if (ends := bias.contrast) is None:
         return None
     high, low = ends
-    if len(bias.of(high.kind)) < 2 or not (high.taken or low.taken):
-        return share(high if high.significant else low)
+    if high is low or not high.taken:
+        said, noun = share(high), {"group": "group", "zone": "time zone"}.get(high.kind)
+        alone = high is low and noun and len(bias.of(high.kind)) > 2
+        return Sentence(f"{said.text} No other {noun} differs significantly.", BIAS, said.facts) if alone else said
     text = f"Participation of {high.words} is {number(high.times, 3)} times a fair share, and of {low.words} "
-    text += f"{number(low.times, 3)} times: a significant difference."
+    text += f"{number(low.times, 3)} times: both significant."
     if not low.times:
         text = f"{capitalized(low.words)} never reported, and {high.words} reported {number(high.times, 3)} times its "
         text += "fair share."
@@ -106,7 +108,8 @@ def who_takes_part(run: Run, bias: Bias) -> Sentence | None:
     if bias.seen is Seen.ALONE:
         return Sentence("The one client takes part every time.", BIAS)
     if bias.seen is Seen.NONE and not bias.more_even:
-        return Sentence(f"No bias found{bias.could_see}.", BIAS, ("bias", "shares"))
+        who = "All groups take part as often as their size says, within chance" if bias.of("group") else "No bias found"
+        return Sentence(f"{who}{bias.could_see}.", BIAS, ("bias", "shares"))
     return (contrast(bias) if bias.seen is Seen.BIAS else None) or how_even(run, bias)
 
 
@@ -123,9 +126,11 @@ def losses(run: Run) -> Sentence | None:
     far = sorted(compared, key=lambda name: -abs(ends[name] - ends[other]))
     for name in far[:_NAMED]:
         look, judged = looks.get(name), "not tested, since there are too few evaluations"
-        if name in looks:
-            judged = "not settled for long enough to be tested"
-        if look is not None:
+        if not converged(run, name, other):
+            judged = "not tested, since a loss has not converged"
+        elif isinstance(look, float):
+            judged = "not tested, since the run is too short"
+        elif look is not None:
             side = f"significantly {'above' if look.value > 0 else 'below'}"
             judged = side if look.significant else "no significant difference"
         ways.setdefault(judged, []).append(f"“{name}” {number(ends[name])}")
@@ -136,19 +141,6 @@ def losses(run: Run) -> Sentence | None:
     each = "; ".join(f"{listing(names)} ({judged})" for judged, names in ways.items())
     text = f"{first} ({number(ends[other])}): {each}{more}."
     return Sentence(text, MODEL, tuple(map(_loss, (*compared, other))))
-
-
-def whose_losses(run: Run) -> Sentence | None:
-    """Say which losses the mean model of the first optimizer leaves to clients that report least and most often."""
-    name = next(iter(optimizer_figures(run, "loss_of_tenth_1")), "")
-    keys = [f"learning.{name}.loss_of_tenth_{place}" for place in (1, 10)]
-    if any(key not in run.known for key in keys):
-        return None
-    rare, frequent = (number(run.known[key], 3) for key in keys)
-    text = (
-        f"The mean model of “{name}” has a loss of {rare} over the tenth that reported least often and {frequent} over"
-    )
-    return Sentence(f"{text} the tenth that reported most often.", MODEL, tuple(keys))
 
 
 def _loss(name: str) -> str:
@@ -214,5 +206,5 @@ def sentences(run: Run) -> Iterator[Sentence]:
     facts.remove("participation.coverage" if "reported" in key_of(run, "") else "participation.reported_coverage")
     even = how_even(run, bias, whole=headline(run) != who_takes_part(run, bias))  # else the headline says the rest
     by_question: dict[str, list[Sentence | None]] = {WHAT: [], BIAS: [even, contrast(bias), long_run(run)]}
-    for about, lines in (by_question | {MODEL: [losses(run), whose_losses(run)], COST: []}).items():
+    for about, lines in (by_question | {MODEL: [losses(run)], COST: []}).items():
         yield from filter(None, (*lines, *(sentence_of(run, key) for key in facts if _SAID[key][0] == about)))
