@@ -193,8 +193,8 @@ def _may_be_harmed(run: Run, name: str) -> bool:
     twin = {of: twin for twin, of in references(optimizers(run)).items()}.get(name)
     if twin is None or run.scenario.divisor is not None:
         return True
-    told = {name, twin} <= {*optimizer_figures(run, "loss")} and converged(run, name, twin)
-    look = compare_losses(run, [name], twin).get(name) if told else None
+    comparable = {name, twin} <= {*optimizer_figures(run, "loss")} and converged(run, name, twin)
+    look = compare_losses(run, [name], twin).get(name) if comparable else None
     return isinstance(look, Look) and look.significant and look.value > 0
 
 

@@ -92,9 +92,13 @@ def contrast(bias: Bias) -> Sentence | None:
         return None
     high, low = ends
     if high is low or not high.taken:
-        said, noun = share(high), {"group": "group", "zone": "time zone"}.get(high.kind)
+        sentence, noun = share(high), {"group": "group", "zone": "time zone"}.get(high.kind)
         alone = high is low and noun and len(bias.of(high.kind)) > 2
-        return Sentence(f"{said.text} No other {noun} differs significantly.", BIAS, said.facts) if alone else said
+        return (
+            Sentence(f"{sentence.text} No other {noun} differs significantly.", BIAS, sentence.facts)
+            if alone
+            else sentence
+        )
     text = f"Participation of {high.words} is {number(high.times, 3)} times a fair share, and of {low.words} "
     text += f"{number(low.times, 3)} times: both significant."
     if not low.times:
