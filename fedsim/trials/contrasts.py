@@ -316,8 +316,8 @@ def _judged(compared: Contrasts, levels: Floats, tests: int) -> Contrasts:
         states[compared.reference] = Standing.REFERENCE
     draws = np.where(compared.seeds > 1, compared.seeds, DEGREES + 1)
     wider = student_quantile(draws, 1 - np.nan_to_num(levels, nan=LEVEL)) / student_quantile(draws, CONFIDENCE)
-    known = (compared.exact | ((compared.half > 0) & np.isfinite(levels))) & (not compared.scale)
-    half = np.where(known, wider * compared.half, np.nan)
+    finite = (compared.exact | ((compared.half > 0) & np.isfinite(levels))) & (not compared.scale)
+    half = np.where(finite, wider * compared.half, np.nan)
     return replace(compared, states=tuple(states), tests=tests, tested_half=half)
 
 
