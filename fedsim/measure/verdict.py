@@ -123,7 +123,7 @@ def effective_draws(spans: Ints, apart: Floats | None = None) -> Floats:
     """Return how many independent draws know as much of the shares of some parts as their counts by span, (K, parts).
 
     `apart`, (parts,), are variances of the shares between clients, in which those of the spans are contained as far as
-    clients are independent; without them clients are what they are.
+    clients are independent; without them clients are what they are. Of more parts than spans none tells more than all.
     """
     taken = max(float(spans.sum()), 1.0)
     shares, variance = spans.sum(axis=0) / taken, share_variance(spans)
@@ -132,7 +132,7 @@ def effective_draws(spans: Ints, apart: Floats | None = None) -> Floats:
         variance = np.maximum(apart, variance + np.maximum(0.0, apart - alone / taken))
     pooled = alone.sum() / max(float(variance.sum()), 1e-300)
     draws = np.divide(alone, variance, out=np.full(len(shares), pooled), where=(alone > 0) & (variance > 0))
-    return np.asarray(np.minimum(draws, _MOST))
+    return np.asarray(np.minimum(draws, min(_MOST, pooled) if len(shares) > len(spans) else _MOST))
 
 
 def without_replacement(sizes: Ints, clients: int, together: int = 1) -> float:

@@ -97,7 +97,7 @@ class Bias:
         of_part = f", or of {percent(worst.visible)} at {worst.words}," if worst else ""
         if self.visible >= 1:
             return ", and the run is too short to find one"
-        return f"; one above {percent(self.visible)} (TV) beyond chance{of_part} would have been"
+        return f": a distance of {percent(self.visible)} (TV) beyond chance{of_part} would show in four of five runs"
 
     def of(self, kind: str) -> tuple[ClientShare, ...]:
         """Return the parts of a kind, in their order."""
@@ -105,23 +105,19 @@ class Bias:
 
     @property
     def contrast(self) -> tuple[ClientShare, ClientShare] | None:
-        """The two significantly uneven parts of a kind that differ most, the higher one first; or the only one, twice.
+        """The two significant parts of a kind that differ most, the higher one first; if there is one, twice that.
 
         What a person set goes before what is found in the run itself: tenths by speed and by available time.
         """
-        candidates = list[tuple[float, ClientShare, ClientShare]]()
+        candidates = list[tuple[float, tuple[ClientShare, ClientShare]]]()
         for kind in WAYS:
             if candidates and kind in {"speed", "availability"}:
                 break
-            parts = self.of(kind)
-            if significant := [part for part in parts if part.significant]:
-                least, most = (of(part.times for part in parts) for of in (min, max))
-                ends = significant if len(parts) > 2 else parts
-                high, low = max(ends, key=lambda each: each.times), min(ends, key=lambda each: each.times)
-                if len(parts) > 2 and (high.times < 1 or low.times > 1):
-                    high = low = max(high, low, key=lambda each: abs(each.times - 1))
-                candidates.append((math.inf if not least else most / least, high, low))
-        return max(candidates, key=lambda each: each[0])[1:] if candidates else None
+            parts = sorted((part for part in self.of(kind) if part.significant), key=lambda each: -each.times)
+            if parts:
+                low = min(parts[-1].times, 1.0)
+                candidates.append((max(parts[0].times, 1.0) / low if low else math.inf, (parts[0], parts[-1])))
+        return max(candidates, key=lambda each: each[0])[1] if candidates else None
 
 
 def bias_of(run: Run) -> Bias:

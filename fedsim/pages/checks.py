@@ -16,12 +16,22 @@ import polars as pl
 from fedsim.common.errors import FedsimError
 from fedsim.common.formatting import capitalized, count, duration, listing, number, percent
 from fedsim.measure.contributions import Contributions
+from fedsim.measure.verdict import Look
 from fedsim.pages.bias import Seen, bias_of
 from fedsim.pages.commands import command_of, with_seeds
 from fedsim.pages.commands import longer as longer_by
 from fedsim.pages.expectations import verdict
-from fedsim.pages.methods import compare_losses, compared_with, made_worse, optimizer_figures, optimizers, references
-from fedsim.pages.trial_checks import COVERED, LONGER, LOWER_STEP, settled_losses, theory_check
+from fedsim.pages.methods import (
+    FEWEST,
+    compare_losses,
+    compared_with,
+    converged,
+    made_worse,
+    optimizer_figures,
+    optimizers,
+    references,
+)
+from fedsim.pages.trial_checks import COVERED, LOWER_STEP, settled_losses, theory_check
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises
 from fedsim.run.cautions import OTHER_SEEDS, of_separation, of_shocks
 from fedsim.run.check import LENGTH, SEEDS, STEP, Check, Grade
@@ -168,7 +178,7 @@ def trained(run: Run) -> Iterator[Check]:
             by, twin = _lower_step(run, name), twins.get(name)
             if twin is not None and twin not in worse:
                 text += f" That of “{twin}” is not: the cause is who takes part."
-                by = _even(run)
+                by = _even_out(run, harmed=True)
             elif twin is None and name not in twins.values() and bias_of(run).seen is Seen.BIAS:
                 by = {"remedy": "Train with `learning.reference: uniform` too, which shows whether bias is the cause."}
             faults.append(fault(Grade.BAD, text, facts=(f"learning.{name}.loss",), **by))
@@ -177,20 +187,30 @@ def trained(run: Run) -> Iterator[Check]:
         yield Check("trained", Grade.OK, "Training stayed finite, and no model ends worse than it began.")
 
 
-def _even(run: Run) -> Mapping[str, Any]:
-    """Return what evens participation out, or makes up for it, where that was not tried; nothing without rounds."""
-    scenario, manifest, r = run.scenario, run.manifest, run.clients["separation"]
+def _even_out(run: Run, *, harmed: bool = False) -> Mapping[str, Any]:
+    """Return what evens participation out, or takes it off the model where FedAvg alone is trained and is harmed."""
+    scenario, r = run.scenario, run.clients["separation"]
     if not scenario.server.selects_once:
         return {}
-    tried = scenario.learning is not None and any("debiased" in each.kind for each in scenario.learning.optimizers)
-    remedy = (
-        f"Sweep the separation, which evens participation out{'' if tried else ', or train with `debiased_fedavg`'}."
-    )
+    kinds = {} if scenario.learning is None else {each.label: each.kind for each in scenario.learning.optimizers}
+    debias = not any(kind.startswith("debiased") for kind in kinds.values())
+    debias &= any(kind == "fedavg" and (harmed or _may_be_harmed(run, name)) for name, kind in kinds.items())
+    remedy = f"Sweep the separation, which evens participation out{', or train with `debiased_fedavg`' * debias}."
     most, least, command = len(run.clients) // max(1, run.wanted or 1) - 1, int(r.max() or 0), ""  # type: ignore[arg-type]
     if r.n_unique() == 1 and scenario.sweep is None and least < most:
         further = sorted({least, min(2 * least + 2, most), min(4 * least + 4, most)})
-        command = command_of(manifest, "sweep", {"sweep.grid": f"{{population.*.separation: {further}}}"})
-    return {"remedy": remedy, "command": command, "turns": ("separation", "optimizers")}
+        command = command_of(run.manifest, "sweep", {"sweep.grid": f"{{population.*.separation: {further}}}"})
+    return {"remedy": remedy, "command": command, "turns": ("separation", *["optimizers"] * debias)}
+
+
+def _may_be_harmed(run: Run, name: str) -> bool:
+    """Whether an optimizer ends significantly above its twin under uniform participation, or has none to tell."""
+    twin = {of: twin for twin, of in references(optimizers(run)).items()}.get(name)
+    if twin is None or run.scenario.divisor is not None:
+        return True
+    comparable = {name, twin} <= {*optimizer_figures(run, "loss")} and converged(run, name, twin)
+    look = compare_losses(run, [name], twin).get(name) if comparable else None
+    return isinstance(look, Look) and look.significant and look.value > 0
 
 
 def _lower_step(run: Run, name: str) -> Mapping[str, Any]:
@@ -212,17 +232,20 @@ def _lower_step(run: Run, name: str) -> Mapping[str, Any]:
 
 
 def settled(run: Run) -> Iterator[Check]:
-    """Whether losses show where training ends, and whether they can be compared."""
+    """Whether losses show where training ends, and whether the run is long enough to compare them."""
     if run.scenario.learning is None:
         return
+    yield from settled_losses(Trials.of_run(run))
     other, names = compared_with(run) or ("", [])
-    looks = compare_losses(run, names, other) if names else {}
-    slow = [f"“{name}”" for name, look in looks.items() if look is None]
-    yield from (each for each in settled_losses(Trials.of_run(run)) if not slow or each.state is not Grade.OK)
-    if slow:
-        text = f"The loss of {listing(slow)} compared with that of “{other}” changes too slowly to be tested."
-        command = "" if run.scenario.privacy else longer_by(run.manifest, run.scenario.stop, 10, verb="run")
-        yield Check("settled", Grade.CAUTION, text, remedy=LONGER, command=command)
+    slow = {name: look for name, look in compare_losses(run, names, other).items() if isinstance(look, float)}
+    if slow := {name: values for name, values in slow.items() if converged(run, name, other)}:
+        least, who = min(slow.values()), listing([f"“{name}”" for name in slow])
+        text = f"The run is too short to compare the loss of {who} with that of “{other}”: over its last half their "
+        text += f"difference holds about {number(least, 2)} independent values, and a test takes {FEWEST}."
+        times = math.ceil(FEWEST / least) + 1
+        by = longer_by(run.manifest, run.scenario.stop, times, verb="run")
+        remedy = f"Run {times} times as long{', with the noise that this takes' * (run.scenario.privacy is not None)}."
+        yield Check("compared", Grade.CAUTION, text, remedy=remedy, command=by, turns=LENGTH)
 
 
 def enough(run: Run) -> Iterator[Check]:
@@ -302,7 +325,7 @@ def even(run: Run) -> Iterator[Check]:
     bias = bias_of(run)
     if bias.seen is Seen.BIAS:
         who = "Clients take part" if bias.whole else "Some parts of the clients take part"
-        yield Check("even", Grade.CAUTION, f"{who} significantly unevenly.", **(_even(run) if bias.whole else {}))
+        yield Check("even", Grade.CAUTION, f"{who} significantly unevenly.", **(_even_out(run) if bias.whole else {}))
     elif bias.seen in {Seen.NONE, Seen.EVEN}:
         yield Check("even", Grade.OK, f"No bias found{bias.could_see}.", facts=("bias", "shares"))
 

@@ -2,7 +2,7 @@
 
 Both losses are taken in the same rounds over the last halves of both. Their differences are cut into twenty spans in
 order; how much the means of the spans differ, and how much neighbours are alike, says how far chance puts the whole
-(batch means with an autoregression, Student's t). Where the spans know no more than eight independent ones, nothing is
+(batch means with an autoregression, Student's t). Where the spans know less than eight independent ones, nothing is
 tested: about twenty times as long as differences are alike is needed.
 """
 
@@ -16,7 +16,7 @@ from fedsim.measure.verdict import Look, compare_values, independent
 from fedsim.run.run import Run
 
 INITIAL_ROUND = -1  # the round under which the learning table keeps the initial model
-_SPANS, _FEWEST = 20, 8
+_SPANS, FEWEST = 20, 8
 _REFERENCE = "_uniform"  # ends the name of an optimizer that was trained under uniform participation
 
 
@@ -55,10 +55,15 @@ def compared_with(run: Run) -> tuple[str, list[str]] | None:
     return other, [name for name in plain if name != other]
 
 
-def compare_losses(run: Run, names: Sequence[str], reference: str) -> dict[str, Look | None]:
+def converged(run: Run, *names: str) -> bool:
+    """Say whether no loss of these optimizers is known not to have converged: only then it is told where they end."""
+    return all(run.known.get(f"learning.{name}.converged") != 0 for name in names)
+
+
+def compare_losses(run: Run, names: Sequence[str], reference: str) -> dict[str, Look | float]:
     """Compare the losses of optimizers with that of another, together; without those of too few evaluations.
 
-    Those whose differences change too slowly to be tested have None.
+    Those whose differences change too slowly to be tested have the number of independent values that they hold.
     """
     assert run.learning is not None
     done = pl.col("round") + 1
@@ -72,11 +77,12 @@ def compare_losses(run: Run, names: Sequence[str], reference: str) -> dict[str, 
     if not spans:
         return {}
     losses, draws = optimizer_figures(run, "loss"), independent(np.stack([*spans.values()]))
-    tested = {name: draw for name, draw in zip(spans, draws, strict=True) if draw >= _FEWEST}
+    tested = {name: draw for name, draw in zip(spans, draws, strict=True) if draw >= FEWEST}
     values = np.array([losses[name] - losses[reference] for name in tested])
     enough = np.array([*tested.values()])
     errors = np.array([spans[name].std(ddof=1) for name in tested]) / np.sqrt(enough)
-    return dict.fromkeys(spans) | dict(zip(tested, compare_values(values, errors, enough - 1), strict=True))
+    looks = compare_values(values, errors, enough - 1)
+    return dict(zip(spans, draws.tolist(), strict=True)) | dict(zip(tested, looks, strict=True))
 
 
 def made_worse(run: Run, name: str) -> bool:

@@ -70,7 +70,8 @@ class MetricWording:
 
     def contrast(self, contrast: Contrasts, row: int = 1) -> str:
         """Write by how much a setting lies above the reference, with the interval and what the test says."""
-        by, state = self.difference(float(contrast.difference[row]), float(contrast.half[row])), contrast.standing(row)
+        by = self.difference(float(contrast.difference[row]), float(contrast.tested_half[row]))
+        state = contrast.standing(row)
         return ", ".join(filter(None, (by, _STATES.get(state or Standing.SAME))))
 
 

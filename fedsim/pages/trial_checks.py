@@ -264,14 +264,14 @@ def settled_losses(trials: Trials) -> Iterator[Check]:
     moving = {name: mask for name, mask in every.items() if mask.any()}
     if not moving:
         text = "Every loss has converged, or training stopped at its target."
-        yield from [Check("settled", Grade.OK, text)] if every else []
+        yield from [Check("converged", Grade.OK, text)] if every else []
         return
     facts = tuple(f"learning.{name}.converged" for name in moving)
     rows = np.asarray(np.stack([mask.any(axis=1) for mask in moving.values()]).any(axis=0))
     who = listing_of([f"“{name}”" for name in moving], NAMED)
     where, means = _at(trials, rows), "it shows how far training got, not where it would end"
     text = f"The loss of {who} has not converged{where}: {means}."
-    yield Check("settled", Grade.CAUTION, text, "", facts, LONGER, _longer(trials, 2), LENGTH)
+    yield Check("converged", Grade.CAUTION, text, "", facts, LONGER, _longer(trials, 2), LENGTH)
 
 
 def _longer(trials: Trials, times: int) -> str:

@@ -191,10 +191,9 @@ def settings_table(trials: Trials) -> Table:
     if trials.stage == FACTS:
         columns = [("Standing", [_before_training(trials, row) for row in range(len(trials.settings))])]
     elif several:
-        apart = [
-            wording.difference(mean, half) if row != contrast.best and np.isfinite(mean) else NO_VALUE
-            for row, (mean, half) in enumerate(zip(contrast.difference.tolist(), contrast.half.tolist(), strict=True))
-        ]
+        ends = zip(contrast.difference.tolist(), contrast.tested_half.tolist(), strict=True)
+        apart = [wording.difference(mean, half) if np.isfinite(mean) else NO_VALUE for mean, half in ends]
+        apart[contrast.best or 0] = NO_VALUE
         columns = [("Standing", stands), ("From the best", apart)]
     for metric in shown_metrics(trials):
         head, column = column_of(trials, metric, _of_group(metric) if trials.stage == FACTS else "")
@@ -208,7 +207,9 @@ def settings_table(trials: Trials) -> Table:
     seeds = planned_seeds(trials)
     if len(np.unique(seeds)) > 1:
         columns.append(("Seeds", [number(each) for each in seeds.tolist()]))
-    note = "Dropped settings had no further seeds." if dropped(trials).any() else ""
+    note = "Dropped settings had no further seeds. " if dropped(trials).any() else ""
+    if several and trials.stage != FACTS and not contrast.untested:
+        note += f"From the best: {'' if contrast.scale else 'with the interval of the '}{contrast.test}."
     first = ", the best first" if several else ""
     caption, order = f"{'Settings' if choice else 'Cases'}{first}: {_INTERVAL}", order_of(contrast) if several else None
     return setting_table(trials, caption, columns, words=int(several or trials.stage == FACTS), note=note, order=order)

@@ -4,12 +4,11 @@ The numbers of a sentence are those of the facts, or of the series, that it name
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from fedsim.common.formatting import capitalized, count, equation, listing, number, percent
 from fedsim.pages.answer import BIAS, COST, MODEL, WHAT, Sentence
 from fedsim.pages.bias import NOBODY, Bias, ClientShare, Seen, bias_of, pull_apart
-from fedsim.pages.methods import compare_losses, compared_with, optimizer_figures, optimizers, references
+from fedsim.pages.methods import compare_losses, compared_with, converged, optimizer_figures, optimizers, references
 from fedsim.pages.metric_wording import wording_of
 from fedsim.run.run import Run
 
@@ -92,20 +91,20 @@ def share(part: ClientShare) -> Sentence:
 
 
 def contrast(bias: Bias) -> Sentence | None:
-    """Say which two parts of the clients differ most, where one of them differs significantly from a fair share."""
+    """Say which two of the parts that differ significantly from a fair share differ most; or the one that does."""
     if (ends := bias.contrast) is None:
         return None
     high, low = ends
-    if high is low and len(every := bias.of(high.kind)) > 20:
-        many = sum(part.significant for part in every)
-        alone, what = share(high), {"group": "group", "zone": "time zone"}.get(high.kind, "tenth")
-        differ = "differs" if many == 1 else "differ"
-        text = f"{count(many)} of {count(len(every), what)} {differ} significantly from a fair share. {alone.text}"
-        return replace(alone, text=text)
-    if high is low or not (high.taken or low.taken):
-        return share(high if high.significant else low)
+    if high is low or not high.taken:
+        sentence, noun = share(high), {"group": "group", "zone": "time zone"}.get(high.kind)
+        alone = high is low and noun and len(bias.of(high.kind)) > 2
+        return (
+            Sentence(f"{sentence.text} No other {noun} differs significantly.", BIAS, sentence.facts)
+            if alone
+            else sentence
+        )
     text = f"Participation of {high.words} is {number(high.times, 3)} times a fair share, and of {low.words} "
-    text += f"{number(low.times, 3)} times: a significant difference."
+    text += f"{number(low.times, 3)} times: both significant."
     if not low.times:
         text = f"{capitalized(low.words)} never reported, and {high.words} reported {number(high.times, 3)} times its "
         text += "fair share."
@@ -118,7 +117,8 @@ def who_takes_part(run: Run, bias: Bias) -> Sentence | None:
         reports = count(int(run.clients["reported"].sum()), "report")
         return Sentence(f"The one client gave {reports} in {count(len(run.rounds), run.noun)}.", BIAS)
     if bias.seen is Seen.NONE and not bias.more_even:
-        return Sentence(f"No bias found{bias.could_see}.", BIAS, ("bias", "shares"))
+        who = "All groups take part as often as their size says, within chance" if bias.of("group") else "No bias found"
+        return Sentence(f"{who}{bias.could_see}.", BIAS, ("bias", "shares"))
     return (contrast(bias) if bias.seen is Seen.BIAS else None) or how_even(run, bias)
 
 
@@ -134,17 +134,20 @@ def losses(run: Run) -> Sentence | None:
     looks, ways = compare_losses(run, compared, other), dict[tuple[str, ...], list[str]]()
     far = sorted(compared, key=lambda name: -abs(ends[name] - ends[other]))
     for name in far[:_NAMED]:
-        look = looks.get(name)
-        judged: tuple[str, ...] = _SLOW if name in looks else _FEW
-        if look is not None:
+        look, judged = looks.get(name), _untested("there are too few evaluations")
+        if not converged(run, name, other):
+            judged = _untested("a loss has not converged")
+        elif isinstance(look, float):
+            judged = _untested("the run is too short")
+        elif look is not None:
             judged = (_ABOVE if look.value > 0 else _BELOW) if look.significant else _SAME
         ways.setdefault(judged, []).append(f"“{name}” ({number(ends[name])})")
     texts, with_what = list[str](), f"unbiased training ({number(ends[other])})"
     if other not in references(optimizers(run)):
         texts, with_what = [f"“{other}” has the lowest loss ({number(ends[other])})"], "it"
-    elif not {_ABOVE, _BELOW, _SAME} & {*ways}:
+    elif not {*_TESTED} & {*ways}:
         texts, with_what = [f"No difference from {with_what} can be tested yet"], "it"
-    for judged in sorted(ways, key=_JUDGED.index):
+    for judged in sorted(ways, key=lambda each: _TESTED.index(each) if each in _TESTED else len(_TESTED)):
         clause = f"{listing(ways[judged])} {judged[len(ways[judged]) > 1]}"
         texts, with_what = [*texts, clause.format(with_what)], "it"
     more = f"; {count(len(far) - _NAMED)} more" if len(far) > _NAMED else ""
@@ -153,10 +156,12 @@ def losses(run: Run) -> Sentence | None:
 
 _ABOVE, _BELOW = (tuple(f"{end} significantly {way} {{}}" for end in ("ends", "end")) for way in ("above", "below"))
 _SAME: tuple[str, ...] = "does not differ significantly from {}", "do not differ significantly from {}"
-_SLOW: tuple[str, ...] = "has a difference that changes too slowly", "have differences that change too slowly"
-_FEW: tuple[str, ...] = "has too few evaluations", "have too few evaluations"
-_JUDGED = (_ABOVE, _BELOW, _SAME, _SLOW, _FEW)
+_TESTED = (_ABOVE, _BELOW, _SAME)
 """What a test says of the losses of one method, and of several, compared with another."""
+
+
+def _untested(why: str) -> tuple[str, ...]:
+    return f"is not tested, since {why}", f"are not tested, since {why}"
 
 
 def _loss(name: str) -> str:

@@ -1,7 +1,7 @@
 """Which settings differ by a fact, seed by seed, and which may be the best: whatever compares several runs asks here.
 
 The same seed is the same world at every setting, so differences are taken seed by seed: what worlds have in common
-cancels. A difference has a 95 % interval by Student's t, one at a time, for the eye. Tests are done together:
+cancels. A difference has the interval of its test, which excludes 0 where it is significant. Tests are done together:
 
 - Against a reference that was fixed beforehand: paired tests, with Holm's correction over the other settings.
 - Against the best that was observed: the data chose it, so all pairs are tested, with Holm's correction over them. Of
@@ -25,7 +25,7 @@ is judged by the standard errors that the facts themselves have; without them it
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -93,7 +93,7 @@ class Contrasts:
     order: Ints  # the settings that are compared, the best first; of equals the first comes first
     reference: int | None  # None where no setting has a value
     difference: Floats  # from the reference, over the seeds that both have
-    half: Floats  # of its 95 % interval, NaN where it is not known
+    half: Floats  # of its 95 % interval, one at a time; NaN where it is not known
     p: Floats  # of no difference, two-sided
     exact: Bools
     states: tuple[Standing, ...]
@@ -101,6 +101,7 @@ class Contrasts:
     seeds: Ints  # in common with the reference
     tests: int  # how many are corrected for
     scale: str = ""  # what differences are tested of, where it is not the values: "logarithms"
+    tested_half: Floats = field(default_factory=lambda: np.zeros(0))  # of the interval of each test; NaN without one
 
     @property
     def best(self) -> int | None:
@@ -313,7 +314,11 @@ def _judged(compared: Contrasts, levels: Floats, tests: int) -> Contrasts:
             states[row] = Standing.FEW if few[row] else Standing.TIED
     if compared.reference is not None:
         states[compared.reference] = Standing.REFERENCE
-    return replace(compared, states=tuple(states), tests=tests)
+    draws = np.where(compared.seeds > 1, compared.seeds, DEGREES + 1)
+    wider = student_quantile(draws, 1 - np.nan_to_num(levels, nan=LEVEL)) / student_quantile(draws, CONFIDENCE)
+    finite = (compared.exact | ((compared.half > 0) & np.isfinite(levels))) & (not compared.scale)
+    half = np.where(finite, wider * compared.half, np.nan)
+    return replace(compared, states=tuple(states), tests=tests, tested_half=half)
 
 
 def _all_pairs(

@@ -9,8 +9,6 @@ from fedsim import Scenario, ScenarioError, simulate
 from fedsim.learning.problems.quadratic import Quadratic
 from fedsim.learning.trajectory import End
 from fedsim.learning.who_pays import who_pays
-from fedsim.pages import words
-from fedsim.run.load import load_one
 
 LINE = Quadratic(clients=20, seed=0, dimension=1, spread=0.0)
 LINE.centres = np.arange(20.0)[:, None]
@@ -73,10 +71,9 @@ def test_a_scenario_can_expect_it_and_its_page_shows_it(tmp_path: Path) -> None:
     assert even < metrics["learning.fedavg.loss_of_group_rarely"]
     assert even < 1.5 * metrics["learning.debiased_fedavg.loss_of_group_often"]
     assert [each.status for each in result.verdict] == ["pass"] * 3
-    run = load_one(result.save(tmp_path / "run"))
-    assert not [each.text for each in words.sentences(run) if "tenth that reported" in each.text]  # data, and not bias
     section = result.report(tmp_path / "page.html").read_text(encoding="utf-8")
     assert "Loss, group rarely" in section
+    assert f"{metrics['learning.fedavg.loss_of_group_rarely']:.3g}" in section
 
 
 def test_an_unknown_group_is_told() -> None:

@@ -46,3 +46,12 @@ def test_neighbours_that_are_alike_know_less(r: float) -> None:
         values[:, place] += r * values[:, place - 1]
     assert independent(values) == pytest.approx(20_000 * (1 - r) / (1 + r), rel=0.1)
     assert (independent(values[:, :20]) <= 20).all()
+
+
+def test_the_least_variance_of_many_parts_is_chance() -> None:
+    """Ten spans of 300 parts alike: a part whose counts happen to differ little tells no more than all together."""
+    spans = np.random.default_rng(3).poisson(10.0, (10, 300)).astype(np.int64)
+    spans[:, 0] = 8
+    draws = effective_draws(spans)
+    assert draws.max() <= 1.05 * spans.sum()
+    assert effective_draws(spans[:, :5])[0] > 2 * spans[:, :5].sum()  # of few parts it may be known better

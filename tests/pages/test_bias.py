@@ -58,7 +58,7 @@ CLIENT = pl.col("client")
         (
             pl.when(CLIENT < 50).then(190).otherwise(210) + CLIENT % 5 * 5 - 10,
             Seen.NONE,
-            "No bias found; one above 1.7 % (TV) beyond chance would have been.",
+            "No bias found: a distance of 1.7 % (TV) beyond chance would show in four of five runs.",
         ),
         (pl.when(CLIENT < 50).then(1997).otherwise(2001), Seen.NONE, "more even than equal chances would give"),
         (pl.when(CLIENT < 50).then(180).otherwise(220), Seen.BIAS, "significantly"),
@@ -136,6 +136,22 @@ def test_who_never_reported_is_said_to_have_never(run: Run) -> None:
     assert said.text == "“a” never reported, and “b” reported 2 times its fair share."
 
 
+def test_only_parts_that_differ_significantly_are_a_contrast(run: Run) -> None:
+    """The extremes of many parts are those of chance: who is within it is not named."""
+    parts = [ClientShare("group", f"g{each}", 0.1, 9, 0.5 + each / 10, 0.1, 3.0, 0.5) for each in range(10)]
+    given = Bias(Seen.BIAS, parts=tuple(parts))
+    assert contrast(given) is None
+    low = replace(parts[1], high=0.9, significant=True)
+    said = contrast(replace(given, parts=(parts[0], low, *parts[2:])))
+    assert said is not None
+    ends = "is 0.6 times a fair share (0.1 to 0.9, significantly less). No other group differs significantly."
+    assert said.text == f"Participation of “g1” {ends}"
+    high = replace(parts[8], low=1.1, significant=True)
+    said = contrast(replace(given, parts=(parts[0], low, *parts[2:8], high, parts[9])))
+    assert said is not None
+    assert said.text == "Participation of “g8” is 1.3 times a fair share, and of “g1” 0.6 times: both significant."
+
+
 @pytest.mark.parametrize("rest", [{"separation": pl.lit(5)}, {"cooldown_s": pl.lit(60.0)}])
 def test_clients_that_rest_are_not_more_even_than_chance(run: Run, rest: dict[str, pl.Expr]) -> None:
     """A separation makes counts regular, whoever is left out: independent draws are not what it is compared with."""
@@ -174,8 +190,8 @@ def test_what_was_not_found_is_said_with_what_would_have_been(run: Run) -> None:
     worst = max(part.visible for part in bias.parts)
     assert (
         bias.could_see
-        == f"; one above {percent(bias.visible or 0)} (TV) beyond chance, or of {percent(worst)} at “0”, "
-        "would have been"
+        == f": a distance of {percent(bias.visible or 0)} (TV) beyond chance, or of {percent(worst)} at “0”, "
+        "would show in four of five runs"
     )
     assert replace(bias, visible=1.0).could_see == ", and the run is too short to find one"
     assert not replace(bias, seen=Seen.BIAS).could_see

@@ -90,7 +90,7 @@ FAULTS: dict[str, tuple[Callable[[Run], Run], str, Grade]] = {
     "not finite": (lambda run: known(run, learning__fedavg__dropped_updates=1.0), "trained", Grade.CAUTION),
     "did not move": (lambda run: known(run, learning__fedavg__moved=0.0), "trained", Grade.BAD),
     "worse": (lambda run: losses(run, fedavg=99.0), "trained", Grade.BAD),
-    "not converged": (lambda run: known(run, learning__fedavg__converged=0.0), "settled", Grade.CAUTION),
+    "not converged": (lambda run: known(run, learning__fedavg__converged=0.0), "converged", Grade.CAUTION),
     "nobody twice": (lambda run: flat(run, (pl.col("client") < 40).cast(pl.Int64)), "enough", Grade.CAUTION),
     "once at most": (
         lambda run: changed(run, clients=run.clients.with_columns(separation=pl.lit(400))),

@@ -9,13 +9,15 @@ import polars as pl
 import pytest
 
 from fedsim import Scenario, simulate
+from fedsim.common.formatting import number
+from fedsim.measure.verdict import Look
 from fedsim.pages.checks import checks_of
 from fedsim.pages.methods import compare_losses
-from fedsim.pages.trial_checks import LONGER
 from fedsim.pages.words import losses
 from fedsim.run.check import Grade
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
+from fedsim.scenario.learning import OptimizerChoice
 from fedsim.scenario.privacy import Privacy
 from tests.conftest import Write
 from tests.pages.runs import changed
@@ -52,7 +54,7 @@ def words(run: Run) -> str:
 def test_the_interval_holds_the_difference(run: Run) -> None:
     """A hundred evaluations whose differences waver by 0.014: about 0.003 either way."""
     look = compare_losses(trained(run, {"a": 5.2, "b": 5.0}), ["a"], "b")["a"]
-    assert look is not None
+    assert isinstance(look, Look)
     assert 0.001 < look.value - look.low < 0.006
     assert look.low < 0.2 < look.high
     assert look.significant
@@ -65,7 +67,7 @@ def test_losses_are_compared_over_own_halves(run: Run) -> None:
     late = pl.when(pl.col("optimizer") == "c").then(3 * pl.col("round")).otherwise(pl.col("round"))
     longer = changed(given, learning=given.learning.with_columns(round=late))
     look = compare_losses(longer, ["a"], "b")["a"]
-    assert look is not None
+    assert isinstance(look, Look)
     assert look.significant
 
 
@@ -75,7 +77,7 @@ def test_methods_of_the_same_loss_are_seldom_told_apart(run: Run) -> None:
     for seed in range(100):
         given = trained(run, {"a": 5.0, "b": 5.0, "c": 5.0, "a_uniform": 5.0}, seed=seed)
         looks = compare_losses(given, ["a", "b", "c"], "a_uniform").values()
-        wrong += any(each is not None and each.significant for each in looks)
+        wrong += any(isinstance(each, Look) and each.significant for each in looks)
     assert wrong <= 10
     assert "significantly above" in words(trained(run, {"a": 5.4, "a_uniform": 5.0}))
 
@@ -87,7 +89,7 @@ def test_losses_that_change_slowly_are_seldom_told_apart(run: Run, memory: float
     for seed in range(100):
         given = trained(run, {"a": 5.0, "a_uniform": 5.0}, seed=seed, memory=memory)
         look = compare_losses(given, ["a"], "a_uniform")["a"]
-        told += look is not None and look.significant
+        told += isinstance(look, Look) and look.significant
     assert told <= 10
 
 
@@ -95,10 +97,25 @@ def test_losses_that_change_too_slowly_are_not_tested(run: Run) -> None:
     """The page asks for a longer run, and does not say that every loss has converged."""
     slow = trained(run, {"a": 5.1, "a_uniform": 5.0}, memory=0.995)
     assert words(slow).startswith("No difference from unbiased training (4.998) can be tested yet; “a” (")
-    assert words(slow).endswith(") has a difference that changes too slowly.")
-    (check,) = (each for each in checks_of(slow) if each.name == "settled")
-    assert (check.state, check.remedy) == (Grade.CAUTION, LONGER)
-    assert check.text == "The loss of “a” compared with that of “a_uniform” changes too slowly to be tested."
+    assert words(slow).endswith(") is not tested, since the run is too short.")
+    (check,) = (each for each in checks_of(slow) if each.name == "compared")
+    values = compare_losses(slow, ["a"], "a_uniform")["a"]
+    assert isinstance(values, float)
+    assert (check.state, check.remedy) == (Grade.CAUTION, f"Run {np.ceil(8 / values) + 1:.0f} times as long.")
+    assert check.text.startswith("The run is too short to compare the loss of “a” with that of “a_uniform”: ")
+    assert check.text.endswith(f"difference holds about {number(values, 2)} independent values, and a test takes 8.")
+
+
+def test_what_has_not_converged_is_not_tested(run: Run) -> None:
+    """The same losses, of which one is said not to have converged: no word of a test, and no advice to run for one."""
+    given = trained(run, {"a": 5.4, "a_uniform": 5.0})
+    assert "ends significantly above unbiased training" in words(given)
+    for name in ("a", "a_uniform"):
+        moving = changed(given, metrics={**given.metrics, f"learning.{name}.converged": 0.0})
+        assert words(moving).endswith("is not tested, since a loss has not converged.")
+    slow = trained(run, {"a": 5.1, "a_uniform": 5.0}, memory=0.995)
+    moving = changed(slow, metrics={**slow.metrics, "learning.a.converged": 0.0})
+    assert [each.name for each in checks_of(moving) if each.name in {"converged", "compared"}] == ["converged"]
 
 
 @pytest.mark.long
@@ -113,7 +130,7 @@ def test_a_method_is_seldom_told_apart_from_its_twin(write: Write, seeds: int, m
         text += "engine: vectorized\nrecords: {gauges: null}\n"
         given = simulate(Scenario.load(write(f"{text}learning: {learning % (step, steps)}\n")))
         look = compare_losses(given, ["fedavg"], "fedavg_uniform").get("fedavg")
-        told += look is not None and look.significant
+        told += isinstance(look, Look) and look.significant
     assert told <= most
 
 
@@ -147,5 +164,30 @@ def test_privacy_noise_is_no_bias(run: Run) -> None:
 def test_too_few_evaluations_are_not_tested(run: Run) -> None:
     text = words(trained(run, {"a": 5.4, "a_uniform": 5.0}, noise=0.0, every=20))
     assert text.startswith("No difference from unbiased training (5) can be tested yet; “a” (")
-    assert text.endswith(") has too few evaluations.")
+    assert text.endswith(") is not tested, since there are too few evaluations.")
     assert "significant" not in text
+
+
+@pytest.mark.parametrize(
+    ("kinds", "ends", "debias"),
+    [
+        (("fedavg",), {"fedavg": 5.4, "fedavg_uniform": 5.0}, True),
+        (("fedavg",), {"fedavg": 5.4}, True),  # nothing tells whether it is harmed
+        (("fedavg",), {"fedavg": 4.6, "fedavg_uniform": 5.0}, False),
+        (("fedavg",), {"fedavg": 5.0, "fedavg_uniform": 5.0}, False),
+        (("fedavg", "debiased_fedavg"), {"fedavg": 5.4, "debiased_fedavg": 5.5, "fedavg_uniform": 5.0}, False),
+        (("mifa",), {"mifa": 5.4, "mifa_uniform": 5.0}, False),
+        ((), {}, False),  # nothing is trained
+    ],
+)
+def test_debiasing_is_advised_only_where_it_may_help(
+    run: Run, kinds: tuple[str, ...], ends: Mapping[str, float], debias: bool
+) -> None:
+    given = trained(run, ends) if ends else changed(run, learning=None)
+    assert run.scenario.learning is not None
+    choices = [OptimizerChoice(kind=kind) for kind in kinds]
+    learning = run.scenario.learning.model_copy(update={"optimizers": choices}) if kinds else None
+    given = changed(given, scenario=given.scenario.model_copy(update={"learning": learning}))
+    (check,) = (each for each in checks_of(given) if each.name == "even" and each.state is Grade.CAUTION)
+    assert ("debiased_fedavg" in check.remedy) == debias == ("optimizers" in check.turns)
+    assert check.remedy.startswith("Sweep the separation")

@@ -76,7 +76,7 @@ def test_at_the_same_pace_the_most_even_is_the_best(tmp_path: Path) -> None:
     title, text = said(sweep_of(tmp_path, [(0.8, 960), (0.4, 960), (0.6, 960)]))
     best = "R = 1 has the most even participation (20.0 % ± 0.1 points from uniform)"
     assert title == f"{best}; every other is significantly worse."
-    assert "Compared with R = 1: R = 2 (+10.0 ± 0.1 points, significant) and R = 0 (+20.0 ± 0.1 points" in text
+    assert "Compared with R = 1: R = 2 (+10.0 ± 0.1 points, significant) and R = 0 (+20.0 ± 0.2 points" in text
     assert "Pace: 960 updates per day at every setting." in text
 
 

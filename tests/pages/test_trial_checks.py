@@ -64,7 +64,7 @@ FAULTS: dict[str, tuple[str, Grade, Trials, Trials]] = {
     "a limit": ("expectations", Grade.CAUTION, made_trials(**limit(f"{L1} < 1")), made_trials(**limit(f"{L1} < 0.5"))),
     "diverged": ("diverged", Grade.CAUTION, made_trials(), measured(learning__fedavg__diverged=[0, 0, 1])),
     "all diverged": ("diverged", Grade.BAD, made_trials(), measured(learning__fedavg__diverged=1.0)),
-    "not settled": ("settled", Grade.CAUTION, made_trials(), measured(learning__fedavg__converged=[1, 1, 0])),
+    "not converged": ("converged", Grade.CAUTION, made_trials(), measured(learning__fedavg__converged=[1, 1, 0])),
     "one seed": ("seeds", Grade.CAUTION, made_trials(), made_trials(seeds=1)),
     "few seeds": ("seeds", Grade.CAUTION, made_trials(), made_trials(noisy, seeds=2)),
     "ties": ("seeds", Grade.CAUTION, made_trials(), made_trials(noisy)),

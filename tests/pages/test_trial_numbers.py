@@ -11,8 +11,8 @@ from fedsim.common.formatting import percent
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.trial_checks import reports_and_chance
 from fedsim.pages.trials import trials_answer
-from fedsim.trials.contrasts import Standing, contrasts_of, interval
-from fedsim.trials.decision import UNDECIDED, compared
+from fedsim.trials.contrasts import Standing, contrasts, contrasts_of, interval
+from fedsim.trials.decision import UNDECIDED, aim_of, compared
 from fedsim.trials.trials import Trials
 
 from .made_trials import L1, LOSS, PACE, made_trials, sound
@@ -49,9 +49,12 @@ def known(trials: Trials) -> Iterator[str]:
         for value in mean:
             yield wording.write(float(value))
             yield wording.apart(float(value))
+        ways = (contrasts(trials, metric, less_is_better=less) for less in (True, False))
+        for tested in (*ways, *([compared(trials)] if metric == aim_of(trials).metric else [])):
+            yield from (wording.apart(float(each)) for each in tested.tested_half)
         for other in range(len(values)):
             found = contrasts_of(values, reference=other)
-            yield from (wording.apart(abs(float(each))) for each in (*found.difference, *found.half, *half))
+            yield from (wording.apart(abs(float(each))) for each in (*found.difference, *found.tested_half, *half))
             yield from (wording.difference(float(each)) for each in found.difference)
         if metric == PACE:
             yield from (percent(1 - one / another) for one in mean for another in mean)

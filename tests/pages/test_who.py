@@ -17,7 +17,7 @@ from fedsim.measure.frequencies import gini
 from fedsim.measure.verdict import share_variance
 from fedsim.pages.bias import bias_of
 from fedsim.pages.charts import Chart
-from fedsim.pages.charts.who import over_time_chart, reached_chart, who_charts
+from fedsim.pages.charts.who import lorenz_chart, over_time_chart, reached_chart, who_charts
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
 from fedsim.scenario.component import Choice
@@ -234,3 +234,21 @@ def test_many_groups_are_shown_at_both_ends(run: Run) -> None:
     assert shares == sorted(shares, reverse=True)
     assert (shares[0], shares[-1]) == pytest.approx((100 / 50.5, 1 / 50.5), rel=1e-3)
     assert "24 of the 100 groups: those at both ends." in chart.notes
+
+
+@pytest.mark.parametrize("fair", [0.01, 0.05, 0.2])
+def test_equal_chances_are_the_same_in_the_curve_and_in_words(run: Run, fair: float) -> None:
+    """The noise of a run may be less or more than that of a lottery, or not known, and then there is no curve."""
+
+    def gaps(fair: float | None) -> list[float]:
+        whole = run.series["bias"].with_columns(fair=pl.lit(fair, pl.Float64))
+        chart = lorenz_chart({"measured": replace(run, series={**run.series, "bias": whole})}, "who")
+        assert chart is not None
+        axes = Figure().subplots()
+        chart.draw(axes)
+        curves = [np.asarray(line.get_xydata(), np.float64).T for line in axes.get_lines()]
+        return [float(np.max(x - y)) for x, y in curves if len(x) > 2]  # the widest gap of a Lorenz curve is its TV
+
+    measured, alone = gaps(fair), gaps(None)
+    assert measured[0] == pytest.approx(bias_of(run).measured, abs=0.01)
+    assert measured == [*alone, pytest.approx(fair, abs=0.01)]

@@ -279,3 +279,24 @@ def test_trials_of_nothing_have_no_differences() -> None:
     nothing = trials({})
     assert len(differences(nothing, nothing.beside())) == 0
     assert contrasts_of(np.empty((0, 0))).best is None
+
+
+@pytest.mark.parametrize("reference", [None, 0])
+def test_an_interval_excludes_zero_exactly_where_the_difference_is_significant(reference: int | None) -> None:
+    """Settings further and further off: some intervals, one at a time, exclude 0 where nothing is significant."""
+    generator, alone = np.random.default_rng(4), 0
+    for _ in range(20):
+        values = 50 + 0.4 * np.arange(6)[:, None] + generator.standard_normal((6, 8))
+        given = contrasts_of(values, reference=reference)
+        others = [row for row in range(6) if row != given.reference]
+        away = np.abs(given.difference)
+        assert [bool(away[row] > given.tested_half[row]) for row in others] == given.differs[others].tolist()
+        alone += int((away > given.half)[others].sum() - given.differs[others].sum())
+    assert alone > 10
+
+
+def test_there_is_no_interval_where_logarithms_are_tested() -> None:
+    values = np.exp(np.random.default_rng(4).standard_normal((4, 12)) * 3)
+    given = contrasts_of(values)
+    assert given.scale == "logarithms"
+    assert np.isnan(given.tested_half).all()

@@ -8,8 +8,8 @@ import polars as pl
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.formatting import count, duration, number, percent
 from fedsim.common.instants import time_unit
+from fedsim.common.intervals import bisected
 from fedsim.measure.frequencies import gini
-from fedsim.measure.noise import by_chance
 from fedsim.pages.bias import Bias, bias_of
 from fedsim.pages.charts import Chart, marks
 from fedsim.pages.charts.plot import POINTS, AxisLook, Rows, Rule, Series, line_plot, row_plot
@@ -73,7 +73,7 @@ def _row_chart(run: Run, way: pl.DataFrame, name: str) -> Chart:
 def lorenz_chart(runs: Mapping[str, Run], name: str) -> Chart | None:
     """Draw which share of the reports is that of the clients that reported least; of one run also by equal chances.
 
-    None where nobody took part, or there is one client.
+    Those are as far from uniform as the verdict has them. None where nobody took part, or there is one client.
     """
     series, texts = list[Series](), list[str]()
     for (label, run), color in zip(runs.items(), marks.SERIES, strict=False):
@@ -86,19 +86,25 @@ def lorenz_chart(runs: Mapping[str, Run], name: str) -> Chart | None:
             texts.append(f"{of} half that reported least gave {half} of the reports (Gini {number(gini(counts), 2)}).")
     if not series:
         return None
-    fair_l1 = 2 * (bias_of(run).fair or 0.0)  # where that is another, draws are not independent
-    if len(runs) == 1 and abs(by_chance(taken, clients) - fair_l1) <= 0.1 * fair_l1:
+    if len(runs) == 1 and (wanted := bias_of(run).fair) is not None:
         # Counts of a fair lottery in order are quantiles of the binomial, but for what rounding adds.
-        fair, reached = _fair_counts(taken, clients)
+        counts, reached = _fair_counts(taken, clients)
         upto = np.append(np.floor(reached[:-1] * clients + 0.5), clients)
-        series.append(_lorenz("equal chances", fair, np.diff(upto, prepend=0.0), marks.MUTED))
+        often, away = np.diff(upto, prepend=0.0), counts - taken / clients
+
+        def fair(wider: float) -> Floats:  # a share for each count, less or more apart, of which none is negative
+            values = np.maximum(taken / clients + wider * away, 0.0)
+            return np.asarray(values / (values @ often))
+
+        wider = bisected(lambda by: float(np.abs(fair(by) - 1 / clients) @ often) < 2 * wanted, 0.0, 100.0, 1e-9)
+        series.append(_lorenz("equal chances", fair(wider), often, marks.MUTED))
     ends = np.array([0.0, 1.0])
     series.append(Series("all equal", ends, ends, marks.INK, "dotted"))
     look = AxisLook("clients, fewest reports first", "percent"), AxisLook("share of the reports", "percent")
     return line_plot(name, "Who gave the reports", series, *look, finding=" ".join(texts))
 
 
-def _lorenz(name: str, counts: Ints, often: Ints | Floats, color: str) -> Series:
+def _lorenz(name: str, counts: Ints | Floats, often: Ints | Floats, color: str) -> Series:
     """Make the Lorenz curve of counts in ascending order, of which each is there so `often`."""
     clients = int(often.sum())
     at = np.unique(np.linspace(0, clients, min(clients, POINTS) + 1).astype(np.int64))
@@ -106,7 +112,7 @@ def _lorenz(name: str, counts: Ints, often: Ints | Floats, color: str) -> Series
     return Series(name, at / clients, sums / sums[-1], color)
 
 
-def _of_least(counts: Ints, often: Ints | Floats, at: Ints | int) -> Floats:
+def _of_least(counts: Ints | Floats, often: Ints | Floats, at: Ints | int) -> Floats:
     """Return the sum of so many of the least counts; sorted one by one they would take much memory."""
     return np.asarray(np.interp(at, np.append(0, np.cumsum(often)), np.append(0, np.cumsum(counts * often))))
 
