@@ -30,12 +30,12 @@ from fedsim.trials.decision import (
     bias_metric,
     chosen,
     compared,
-    cut_short,
     is_open,
     judged,
     keeping,
     open_settings,
     pace_metric,
+    stopped_early,
     trade_off,
     without_noise,
 )
@@ -335,7 +335,7 @@ def _feasible(trials: Trials) -> Iterator[Check]:
         yield Check("cohorts", Grade.CAUTION, text, name, _FEASIBLE[:1], remedy)
     elif np.isfinite(short):
         yield Check("cohorts", Grade.OK, text, name, _FEASIBLE[:1])
-    if cut_short(trials)[row]:
+    if stopped_early(trials)[row]:
         text = f"{name} ended after {number(rounds)} of {number(trials.scenario.stop.most_rounds)} rounds."
         yield Check("ended", Grade.CAUTION, text, name, _FEASIBLE[1:], "Give runs more time (`stop.duration`).")
 

@@ -163,7 +163,7 @@ def tied(trials: Trials) -> list[int]:
     return [*order[:1], *takewhile(lambda row: states[row] in {Standing.TIED, Standing.SAME}, order[1:])]
 
 
-def cut_short(trials: Trials) -> Bools:
+def stopped_early(trials: Trials) -> Bools:
     """Say which settings did not run until their last round, in the mean over the seeds."""
     asked = (
         math.inf
@@ -179,7 +179,7 @@ def cheapest(trials: Trials) -> tuple[int, str] | None:
 
     Settings that ended early, or found too few clients in most rounds, are left out as long as others tie.
     """
-    short = (interval(trials.samples(SHORTAGE)).mean > MOSTLY) | cut_short(trials)
+    short = (interval(trials.samples(SHORTAGE)).mean > MOSTLY) | stopped_early(trials)
     sound = [row for row in tied(trials) if not short[row]]
     if len(tied(trials)) < 2 or len(sound) < 2:
         return (sound[0], SHORTAGE) if sound and len(tied(trials)) > 1 else None
