@@ -221,8 +221,9 @@ class Reading:
         if buffer is not None:
             counts = np.where(counts == buffer, counts, 0)
         participants, buffered = int(np.count_nonzero(self._seen)), buffer is not None
-        own, steps = (self._numbers, self._closed_s, counts, participants, self._needed), _have_steps(participations)
-        return Cohorts(*own, participations, buffered, steps)
+        steps = _have_steps(participations)
+        rounds = (self._numbers, self._closed_s, counts, participants, self._needed)
+        return Cohorts(*rounds, participations, buffered, steps)
 
 
 _STEPS = ("steps",)

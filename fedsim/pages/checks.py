@@ -160,8 +160,8 @@ def trained(run: Run) -> Iterator[Check]:
         who = f"Training with {listing([f'“{name}”' for name in diverged])}"
         if len(diverged) == len(optimizers(run)) > 1:
             twins_too = [name for name in diverged if name in references(optimizers(run))]
-            own = count(len(diverged) - len(twins_too), "training")
-            who = f"All {own}{', and unbiased training,' if twins_too else ''}"
+            trainings = count(len(diverged) - len(twins_too), "training")
+            who = f"All {trainings}{', and unbiased training,' if twins_too else ''}"
         first, last = min(diverged.values()), max(diverged.values())
         when = f"at round {count(first)}" if first == last else f"between rounds {count(first)} and {count(last)}"
         keys, by = tuple(f"learning.{name}.diverged_round" for name in diverged), _lower_step(run, next(iter(diverged)))

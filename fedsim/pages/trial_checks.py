@@ -23,6 +23,7 @@ from fedsim.scenario.learning import ConstantSchedule
 from fedsim.trials.contrasts import Standing, contrasts, interval, seeds_needed
 from fedsim.trials.decision import (
     L1,
+    MATTERS,
     MOSTLY,
     REPORTED,
     SHORTAGE,
@@ -47,7 +48,6 @@ COVERED = "participation.l1_uniform_theory"
 """Runs whose scenario theory covers have this fact."""
 OF_EACH_JOB = "Each job has its own, in the results as job.NAME.METRIC."
 _FEASIBLE = (SHORTAGE, "rounds.count")
-_MATTERS = 0.05  # of the best figure: a smaller difference is not worth more seeds
 _PLURAL = {"surely misses": "surely miss", "may miss": "may miss"}
 LONGER = "Run longer, until losses settle."
 LOWER_STEP = "Lower the step (`learning.step_size`)."
@@ -311,9 +311,9 @@ def _seeds(trials: Trials) -> Iterator[Check]:
     if open_ and not alone:
         row = max(open_, key=lambda each: abs(float(contrast.difference[each])))
         apart, half = abs(float(contrast.difference[row])), float(contrast.half[row])
-        least, by = _MATTERS * abs(float(contrast.mean[contrast.reference])), wording.difference(apart, sign=False)
+        least, by = MATTERS * abs(float(contrast.mean[contrast.reference])), wording.difference(apart, sign=False)
         needed = seeds_needed(max(apart, least), half, int(contrast.seeds[row]), max(1, contrast.tests))
-        of_best = f"of {percent(_MATTERS)} ({wording.difference(least, sign=False)})"
+        of_best = f"of {percent(MATTERS)} ({wording.difference(least, sign=False)})"
         what = f"a difference {of_best if apart < least else f'like that of {names[row]} ({by})'}"
         remedy = f"To see {what} takes more than 1,000 seeds: not worth separating."
         if needed:
@@ -442,7 +442,7 @@ def theory_check(trials: Trials) -> Iterator[Check]:
             yield Check("theory", state, text, "", metrics if tested.any() else (COVERED,))
         return
     row = int(np.argmax(np.where(far, apart - noise, -np.inf)))
-    where = trials.names[row]
+    where = trials.setting_names()[row]
     text = f"Theory does not describe selections{_at(trials, far)}: {f'at {where} ' if where else ''}they are "
     text += f"{tv(float(apart[row]))} from it (TV), where sampling noise alone would give {tv(float(noise[row]))}."
     yield Check("theory", Grade.CAUTION, text, where, metrics)

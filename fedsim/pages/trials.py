@@ -33,6 +33,7 @@ from fedsim.trials.decision import (
     SHORTAGE,
     SLACK,
     UNDECIDED,
+    Cheapest,
     aim_of,
     bias_metric,
     cheapest,
@@ -140,7 +141,7 @@ def _choice(trials: Trials) -> str:
         return f"nothing to choose by: no run has a value of {wording.metric}"
     kept = " of those that keep the conditions" if aim_of(trials).conditions else ""
     if not is_open(trials) and (least := cheapest(trials)) is not None:
-        return f"{'Choose ' * (trials.scenario.decide is not None)}{_cheapest(trials, *least, kept)}"
+        return f"{'Choose ' * (trials.scenario.decide is not None)}{_cheapest(trials, least, kept)}"
     if row != contrast.best:
         return f"{names[row]} is the fastest, and the most even, {names[contrast.best]}, is not significantly more even"
     paces = means(trials, pace_metric(trials))
@@ -153,18 +154,19 @@ def _choice(trials: Trials) -> str:
     return f"{names[row]} is {most} even ({value}{wording.from_uniform}) and {slower}{_untested(contrast)}"
 
 
-def _cheapest(trials: Trials, row: int, cost: str, kept: str) -> str:
-    """Say of a setting that it ties for the best, and that it is the cheapest of these, by its cost."""
+def _cheapest(trials: Trials, least: Cheapest, kept: str) -> str:
+    """Say of a setting that it ties for the best, and why it is taken."""
     contrast, wording, names = compared(trials), wording_of(aim_of(trials).metric), trials.names
-    others = [names[each] for each in tied(trials) if each != row]
+    row, cost, others = least.row, least.cost, [each for each in least.among if each != least.row]
     value = f"({wording.mean(float(contrast.mean[row]), float(contrast.margin[row]))}{wording.from_uniform})"
-    why = "the only one of them that finds its clients and does all its rounds" if cost == SHORTAGE else "the least R"
-    if cost in trials.metrics and cost != SHORTAGE:
-        ends = [wording_of(cost).write(float(each)) for each in means(trials, cost)[[row, names.index(others[0])]]]
-        why = f"the cheapest of them ({wording_of(cost).words}: {ends[0]} against {ends[1]} at {others[0]})"
-    return (
-        f"{names[row]}: tied with {listing_of(others, NAMED)} for {wording.extreme(contrast)} {value}{kept}, and {why}"
+    why = "the least R" if cost else "the best of those that find their clients and do all their rounds"
+    if cost in trials.metrics:
+        ends = [wording_of(cost).write(float(each)) for each in means(trials, cost)[[row, others[0]]]]
+        why = f"the cheapest of them ({wording_of(cost).words}: {ends[0]} against {ends[1]} at {names[others[0]]})"
+    tie = (
+        f"tied with {listing_of([names[each] for each in others], NAMED)} for {wording.extreme(contrast)} {value}{kept}"
     )
+    return f"{names[row]}: {tie}, and {why}"
 
 
 def _untested(contrast: Contrasts) -> str:

@@ -23,6 +23,7 @@ UPDATES, TAKEN = "updates.per_day", "reports.per_day"
 SHORTAGE, MOSTLY = "rounds.shortage_share", 0.5  # in more than this share of its rounds a setting finds too few
 _COSTS = ("fleet.cost", "sessions.device_hours", "sessions.count")
 """Of settings that tie the one with the least of the first of these that tells them apart is chosen."""
+MATTERS = 0.05  # of the best figure: a smaller difference is worth no cost and no more seeds
 _REACHED = re.compile(r"learning\..+_to_target")
 _ROUNDING = 1e-9  # distances that differ by less are the same, however they were summed
 SLACK = 0.1
@@ -173,31 +174,41 @@ def stopped_early(trials: Trials) -> Bools:
     return np.asarray((asked < math.inf) & (interval(trials.samples("rounds.count")).mean < asked))
 
 
-@lru_cache(_KEPT)
-def cheapest(trials: Trials) -> tuple[int, str] | None:
-    """Return the cheapest of the settings that tie for the best, and what it has least of; None where nothing tells.
+class Cheapest(NamedTuple):
+    """A setting that is taken of those that tie for the best."""
 
-    Settings that ended early, or found too few clients in most rounds, are left out as long as others tie.
+    row: int
+    cost: str  # what it has least of: a metric, or a parameter; "" if it is the best of those that can be taken
+    among: list[int]  # the settings that were compared by that, the best first
+
+
+@lru_cache(_KEPT)
+def cheapest(trials: Trials) -> Cheapest | None:
+    """Return the cheapest of the settings that tie for the best and are as good; None where that is the best itself.
+
+    As good is what is within 5 % of the best figure. Settings that ended early, or found too few clients in most
+    rounds, are left out as long as others tie.
     """
     short = (interval(trials.samples(SHORTAGE)).mean > MOSTLY) | stopped_early(trials)
-    sound = [row for row in tied(trials) if not short[row]]
-    if len(tied(trials)) < 2 or len(sound) < 2:
-        return (sound[0], SHORTAGE) if sound and len(tied(trials)) > 1 else None
+    sound, mean = [row for row in tied(trials) if not short[row]], compared(trials).mean
+    if not sound:
+        return None
+    among = [row for row in sound if abs(mean[row] - mean[sound[0]]) <= MATTERS * abs(mean[sound[0]])]
     waits = [name for name in trials.parameters if is_separation(name) and trials.numbers(name) is not None]
-    for name in (*_COSTS, *waits):
+    for name in (*_COSTS, *waits) if len(among) > 1 else ():
         cost = trials.numbers(name) if name in waits else interval(trials.samples(name)).mean
-        if cost is not None and np.isfinite(cost[sound]).all() and np.ptp(cost[sound]) > 1e-3 * cost[sound].max():
-            return sound[int(np.argmin(cost[sound]))], name
-    return None
+        if cost is not None and np.isfinite(cost[among]).all() and np.ptp(cost[among]) > 1e-3 * cost[among].max():
+            return Cheapest(among[int(np.argmin(cost[among]))], name, among)
+    return Cheapest(sound[0], "", tied(trials)) if sound[0] != compared(trials).best else None
 
 
 def chosen(trials: Trials) -> int | None:
-    """Return the best setting, of those that tie for it the cheapest; the fastest, where no slower one is more even."""
+    """Return the best setting, or the `cheapest` that is as good; the fastest, where no slower one is more even."""
     contrast, ends = compared(trials), trade_off(trials)
     if is_open(trials) and ends is not None and contrast.states[fastest := int(ends[0])] in UNDECIDED:
         return fastest
     least = None if is_open(trials) or trials.stage == FACTS else cheapest(trials)
-    return contrast.best if least is None else least[0]
+    return contrast.best if least is None else least.row
 
 
 UNDECIDED = (Standing.TIED, Standing.SAME, Standing.FEW)

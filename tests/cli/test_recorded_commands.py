@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from functools import reduce
+from itertools import chain, repeat
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -97,7 +98,7 @@ def test_the_page_of_a_sweep_is_the_same_however_long_it_took(tmp_path: Path, mo
     (tmp_path / "case.fedsim.yaml").write_text(CASE)
     pages = []
     for late in (0.0, 123.0):
-        times = iter([1.0, 2.0 + late])
+        times = chain([1.0], repeat(2.0 + late))
         monkeypatch.setattr(sweeping, "time", SimpleNamespace(monotonic=lambda times=times: next(times)))
         assert fedsim("sweep", "case.fedsim.yaml", "--executor", THREADS, cwd=tmp_path).returncode == 0
         (made,) = tmp_path.glob("sweeps/*")

@@ -13,7 +13,7 @@ from fedsim.pages.answer import NEXT
 from fedsim.pages.expectations import sweep_verdict
 from fedsim.pages.trial_tables import settings_table
 from fedsim.pages.trials import trials_answer
-from fedsim.trials.decision import L1, UPDATES
+from fedsim.trials.decision import L1, UPDATES, tied
 from fedsim.trials.trials import Trials
 
 from .sweeps import COHORT, COOLDOWN, SEPARATION, write_points
@@ -417,12 +417,25 @@ def test_a_lead_beyond_chance_is_not_given_up_for_cost(tmp_path: Path) -> None:
     assert title.startswith("Choose R = 1: it has the most even participation (20.0 %")
 
 
+def test_a_tie_that_is_not_as_good_is_not_cheaper(tmp_path: Path) -> None:
+    """Tests of few seeds leave open whether a loss is twice that of the best: its low cost does not choose it."""
+    swing = [0.02, 0.11, 0.03, 0.1, 0.04, 0.09, 0.05, 0.08]
+
+    def measure(index: int, seed: int) -> dict[str, float]:
+        return {L1: (0.03, swing[seed])[index], UPDATES: 960, "fleet.cost": (2.0, 1.2)[index]}
+
+    points = [{SEPARATION: r} for r in (5, 15)]
+    trials = Trials.read(write_points(tmp_path / "s", points, measure, scenario=decide(L1), seeds=range(3)))
+    assert tied(trials) == [0, 1]
+    assert said(trials)[0].startswith("Choose R = 5: it has the most even participation (1.5 %")
+
+
 def test_a_setting_that_finds_no_clients_wins_no_tie(tmp_path: Path) -> None:
-    short = {"fleet.cost": (2.0, 1.2), "rounds.shortage_share": (0.1, 0.86)}
+    short = {"fleet.cost": (2.0, 1.2), "rounds.shortage_share": (0.86, 0.1)}
     title, text = said(tie(tmp_path, short, decide(L1)))
-    assert title.startswith("Choose R = 5: tied with R = 15 for the most even participation (")
-    assert title.endswith(", and the only one of them that finds its clients and does all its rounds.")
-    assert "10.0 % of the rounds at R = 5 found too few eligible clients." in text
+    assert title.startswith("Choose R = 15: tied with R = 5 for the most even participation (")
+    assert title.endswith(", and the best of those that find their clients and do all their rounds.")
+    assert "10.0 % of the rounds at R = 15 found too few eligible clients." in text
 
 
 def test_a_choice_that_stalls_is_said_in_the_headline(tmp_path: Path) -> None:

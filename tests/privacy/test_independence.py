@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,15 +16,14 @@ from fedsim.population import build_population
 from fedsim.privacy.independence import KEYS, PUBLIC_RULES, SECRET_RULES, broken
 from fedsim.run.preflight import preflight
 from fedsim.scenario.roles import registry_of
+from fedsim.scenario.schema import scenario_schema
 from fedsim.scenario.server import COIN_LAWS
-
-_ROOT = Path(__file__).parents[2]
 
 
 @cache
 def definitions() -> dict[str, Any]:
-    """Return the models of the scenario; that the file has those of the code is tested with the schema."""
-    whole = json.loads((_ROOT / "scenarios" / "fedsim.schema.json").read_text(encoding="utf-8"))
+    """Return the models of the scenario, as the code has them."""
+    whole = json.loads(json.dumps(scenario_schema()))
     models: dict[str, Any] = whole.pop("definitions")
     return models | {"Scenario": whole}
 
