@@ -106,7 +106,7 @@ def test_decide() -> None:
     choice = re.search(r"^Choose R = (\d+), cohort = (\d+): tied with ", printed_text, re.MULTILINE)
     assert choice is not None
     assert rows[choice.groups()] == "tied"
-    assert [*rows.values()][0] == "best"
+    assert next(iter(rows.values())) == "best"
 
 
 @pytest.mark.long
