@@ -228,6 +228,13 @@ def test_remedies_of_one_answer_agree(drawn: list[tuple[Grade, str]]) -> None:
     assert [replace(each, remedy="") for each in answer.checks] == [replace(each, remedy="") for each in checks]
 
 
+def test_a_check_of_one_run_names_no_setting(run: Run) -> None:
+    """There is none to name: it said "at the one setting", which no reader has seen."""
+    (check,) = (each for each in checks_of(known(run, participation__l1_chain=0.2)) if each.name == "theory")
+    assert check.text.startswith("Theory does not describe selections: they are 10.0")
+    assert check.of == ""
+
+
 def test_no_theory_is_never_beside_a_theory(run: Run) -> None:
     for fault in (None, "no theory", "far from theory"):
         given = run if fault is None else FAULTS[fault][0](run)
