@@ -163,10 +163,9 @@ def _cheapest(trials: Trials, least: Cheapest, kept: str) -> str:
     if cost in trials.metrics:
         ends = [wording_of(cost).write(float(each)) for each in means(trials, cost)[[row, others[0]]]]
         why = f"the cheapest of them ({wording_of(cost).words}: {ends[0]} against {ends[1]} at {names[others[0]]})"
-    tie = (
-        f"tied with {listing_of([names[each] for each in others], NAMED)} for {wording.extreme(contrast)} {value}{kept}"
-    )
-    return f"{names[row]}: {tie}, and {why}"
+    few = len(others) < NAMED
+    tied_with = listing([names[each] for each in others]) if few else count(len(others), "other setting")
+    return f"{names[row]}: tied with {tied_with} for {wording.extreme(contrast)} {value}{kept}, and {why}"
 
 
 def _untested(contrast: Contrasts) -> str:
