@@ -38,7 +38,7 @@ _STEPS = (  # what is tried first: two ways of the same run, and what is wrong w
 
 
 class PluginCheck(NamedTuple):
-    """One thing that was tried, what came of it (ok, FAILED, left out), and why, with FILE:LINE where it failed."""
+    """One thing that was tried, its outcome (ok, FAILED, left out), and why, with FILE:LINE where it failed."""
 
     name: str
     result: str

@@ -26,7 +26,7 @@ def record_and_tell(
     page: bool = True,
     strict: bool = False,
 ) -> None:
-    """Write a run directory with its page, tell what came of it, and end with its exit code."""
+    """Write a run directory with its page, tell its outcome, and end with its exit code."""
     from fedsim.common.files import pasteable
     from fedsim.common.progress import on_stderr
     from fedsim.measure.limits import judge

@@ -56,7 +56,7 @@ def compared_with(run: Run) -> tuple[str, list[str]] | None:
 
 
 def converged(run: Run, *names: str) -> bool:
-    """Say whether no loss of these optimizers is known not to have converged: only then it is told where they end."""
+    """Say whether no loss of these optimizers is known not to have converged: only then their ends are compared."""
     return all(run.known.get(f"learning.{name}.converged") != 0 for name in names)
 
 

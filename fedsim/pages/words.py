@@ -208,7 +208,7 @@ def measured(run: Run, key: str) -> Sentence | None:
 def headline(run: Run) -> Sentence | None:
     """Say what the scenario asks for.
 
-    That is the fact of `headline`; else that of `decide`, what came of `learning`, the cost by `prices`, a convergence
+    That is the fact of `headline`; else that of `decide`, the losses of `learning`, the cost by `prices`, a convergence
     study; else who takes part.
     """
     scenario = run.scenario

@@ -118,7 +118,7 @@ def _expected(by_weight: Callable[[Floats], ExpectedReports], weights: Floats) -
 def _trial(
     federation: PreparedFederation, wanted: Floats, progress: Report, weights: Floats, how: str, replicate: int = 0
 ) -> tuple[SimulatedShares, pl.DataFrame]:
-    """Simulate with these weights, (N,); return what came of it, and the table of rounds."""
+    """Simulate with these weights, (N,); return its outcome, and the table of rounds."""
 
     def named_progress(what: str, share: float, beside: str = "", /) -> None:
         progress(f"{what} {how}", share, beside)

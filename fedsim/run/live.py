@@ -1,4 +1,4 @@
-"""A simulation that is stepped: a round comes out once it has closed, and what came of it goes in."""
+"""A simulation that is stepped: a round comes out once it has closed, and its outcome goes in."""
 
 from typing import Self
 
@@ -77,7 +77,7 @@ class LiveFleet:
             if last.answers is None and len(last.reporters):
                 kind = self.scenario.server.selection.kind
                 raise RunError(
-                    f"selection by {kind!r} goes by what came of round {last.number:,}, which has not been reported: "
+                    f"selection by {kind!r} goes by the outcome of round {last.number:,}, which has not been reported: "
                     "call its report(losses=...) first"
                 )
             feedback = last.feedback()
@@ -146,7 +146,7 @@ class LiveFleet:
 def live(
     scenario: GivenScenario, *, replicate: int = 0, seed: int | None = None, feedback: pl.DataFrame | None = None
 ) -> LiveFleet:
-    """Return a scenario as a fleet that is stepped: a round comes out, what came of it goes in.
+    """Return a scenario as a fleet that is stepped: a round comes out, its outcome goes in.
 
     With a law that needs no feedback it gives the log of `simulate`, byte for byte.
 

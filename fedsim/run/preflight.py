@@ -44,7 +44,7 @@ MOST_PROCESSES = 2_000_000
 def preflight(scenario: Scenario, replicate: int = 0, *, live: bool = False) -> PreparedFederation:
     """Check that everything a scenario names exists and fits together; return what was made of it.
 
-    In a `live` run somebody else tells what came of each round, so that the scenario need not train, nor have memory
+    In a `live` run somebody else tells the outcome of each round, so that the scenario need not train, nor have memory
     for it.
     A `ScenarioError` has every mistake, each with its place in the file.
     """
@@ -135,7 +135,7 @@ def _check_feedback(scenario: Scenario, *, live: bool) -> list[Mistake]:
     before = f"{goes}, those of the first optimizer, and {first.kind!r} has to know the log before it begins; put "
     return _mistakes(
         scenario,
-        (rule, scenario.job, f"{goes}, which no job of several is told"),
+        (rule, scenario.job, f"{goes}, which jobs do not know"),
         (("learning", "loss_parts"), learning.loss_parts, parts),
         (("learning", "problem"), not live and not hasattr(PROBLEMS.find(problem), "losses"), silent),
         (("learning", "optimizers", 0), not live and knows, f"{before}another one first, such as fedavg"),

@@ -157,10 +157,10 @@ class Feedback:
 
 
 class Informed(Protocol):
-    """A law that needs to know what came of the rounds before: it has this method."""
+    """A law that needs to know the outcome of the rounds before: it has this method."""
 
     def take_feedback(self, feedback: Feedback, /) -> None:
-        """Take what came of a round, before the next selection."""
+        """Take the outcome of a round, before the next selection."""
         ...
 
 

@@ -62,7 +62,7 @@ def theory_of(choice: Choice) -> SelectionRule | None:
 
 
 def needs_feedback(choice: Choice) -> bool:
-    """Say whether the law that a scenario chooses goes by what came of the rounds before."""
+    """Say whether the law that a scenario chooses goes by the outcome of the rounds before."""
     return hasattr(LAWS.find(choice.kind), "take_feedback")
 
 
@@ -122,7 +122,7 @@ class CheckedSelection:
         return chosen.astype(np.int64)
 
     def take_feedback(self, feedback: Feedback) -> None:
-        """Pass on what came of a round."""
+        """Pass on the outcome of a round."""
         informed: Informed = cast("Informed", self._selection)
         where = f"{self._named}, take_feedback, round {feedback.round:,}"
         with LAWS.reraise_as_plugin_error(where, informed.take_feedback):

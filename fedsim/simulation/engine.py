@@ -56,7 +56,7 @@ class Simulation:
     """A scenario without mistakes, and who follows its simulation; the same seed and replicate give the same log.
 
     `progress` is called at the opening of each round, every few hundred events, and at the end; it may raise `Enough`.
-    `learner` tells a law that needs feedback what came of each round.
+    `learner` tells a law that needs feedback the outcome of each round.
     """
 
     scenario: Scenario
@@ -172,7 +172,7 @@ class ServerRun:
     ) -> None:
         scenario, population, replicate = simulation.scenario, simulation.population, simulation.replicate
         if needs_feedback(scenario.server.selection) and not gated:
-            message = "the law goes by what came of earlier rounds, which nothing tells here"
+            message = "the law goes by the outcome of earlier rounds, which nothing gives here"
             raise ScenarioError([scenario.mistake(("server", "selection"), message)])
         devices = simulation.devices or strata(scenario, population)
         server = scenario.server

@@ -1,4 +1,4 @@
-"""A gate at the close of each round, where a stepped simulation stops until it has been told what came of it."""
+"""A gate at the close of each round, where a stepped simulation stops until it has been told its outcome."""
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
@@ -98,7 +98,7 @@ class Closed:
         norms: ArrayLike | Mapping[int, float] | None = None,
         samples: ArrayLike | Mapping[int, float] | None = None,
     ) -> None:
-        """Tell what came of the round, once, before the next one is asked for.
+        """Tell the outcome of the round, once, before the next one is asked for.
 
         Parameters
         ----------
@@ -127,7 +127,7 @@ class Closed:
         self.answers = [mean, *others]
 
     def feedback(self) -> Feedback:
-        """Return what came of it; where nothing has been told, nobody must have reported."""
+        """Return its outcome; where nothing has been told, nobody must have reported."""
         columns = np.full((len(ANSWERS), len(self.clients)), np.nan)
         if self.answers is not None:
             columns[:, self.arrivals] = self.answers
@@ -161,7 +161,7 @@ class Learner(Protocol):
     """What trains while the simulation goes on."""
 
     def train(self, closed: Closed, /) -> Feedback:
-        """Train with the reports of a round, and say what came of it."""
+        """Train with the reports of a round, and say its outcome."""
         ...
 
     def state(self) -> Arrays | None:

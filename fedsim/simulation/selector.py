@@ -71,7 +71,7 @@ class Selector:
         self.informed, self._clock = needs_feedback(server.selection), clock
 
     def take(self, feedback: Feedback) -> None:
-        """Tell the law what came of a round."""
+        """Tell the law the outcome of a round."""
         cast("Informed", self._rule).take_feedback(feedback)
 
     def try_select(self, number: int, turn: int, count: int) -> Trial:

@@ -183,7 +183,7 @@ def test_mistakes_in_feedback_are_told() -> None:
             first.report(losses)
     with pytest.raises(RunError, match="norms of client"):
         first.report(good, norms=[np.inf] * 4)
-    with pytest.raises(RunError, match="by 'oort' goes by what came of round 0, which has not been reported"):
+    with pytest.raises(RunError, match="by 'oort' goes by the outcome of round 0, which has not been reported"):
         next(fleet)
     first.report(good)
     with pytest.raises(RunError, match="round 0 has been told already"):
@@ -219,5 +219,5 @@ def test_a_law_that_ignores_feedback_may_be_told_or_not() -> None:
 def test_a_run_without_feedback_is_refused() -> None:
     with pytest.raises(ScenarioError, match="selection by 'oort' goes by the losses of clients, and the scen"):
         fedsim.simulate(made())
-    with pytest.raises(ScenarioError, match="the law goes by what came of earlier rounds, which nothing tells here"):
+    with pytest.raises(ScenarioError, match="the law goes by the outcome of earlier rounds, which nothing gives here"):
         simulate_log(made(), build_population(made()))
