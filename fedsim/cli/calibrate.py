@@ -55,20 +55,22 @@ def calibrate_command(
     ] = None,
     page: Annotated[
         Path | None,
-        Option(metavar="FILE", help="Write the comparison as a page: of --backtest, which it asks for, or --against."),
+        Option(metavar="FILE", help="Write the comparison as a page; without --against, it implies --backtest."),
     ] = None,
+    since: Annotated[str | None, Option(metavar="DAY", help="Leave out sessions before this day, or instant.")] = None,
+    until: Annotated[str | None, Option(metavar="DAY", help="Leave out those from this day on.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a scenario of a federation's log: server, durations, failures, availability, weights, with evidence."""
     from fedsim.common.files import write_text
-    from fedsim.pages.backtest import figure_line
+    from fedsim.pages.backtest import comparison_lines
     from fedsim.run.backtest import against as laid_against
     from fedsim.run.backtest import backtest
     from fedsim.scenario import checked_text
     from fedsim.scenario.log import CHECK_IN_ROLES, ProductionLog
     from fedsim.scenario.units import check_time_zone
     from fedsim.traces.calibrate import calibrate
-    from fedsim.traces.imports import import_trace
+    from fedsim.traces.imports import Cleaning, import_trace
     from fedsim.traces.logs import read_log
 
     check_not_read(out, (log, check_ins))
@@ -80,6 +82,9 @@ def calibrate_command(
     with mistakes_of_traces():
         sessions = read_log(log, asked)
         trace = None if check_ins is None else import_trace(check_ins, base=sessions.base, columns=of_check_ins).trace
+        first, end = (parse_option(sessions.seconds, x, "--since, --until") if x else None for x in (since, until))
+        if since or until:
+            sessions, trace = sessions.part(first, end), trace and Cleaning(first, end).apply(trace)
         tolerance = (5.0 if check is None else check) / 100
         if against is not None:
             scenario = load_scenario(against, None, None, allow_plugins=False, allow_outside=False)
@@ -87,8 +92,8 @@ def calibrate_command(
             _write_page(page, log, f"compared with {against}", judged)
             if as_json:
                 say_json([_as_dict(each) for each in judged])
-            for each in () if as_json else judged:
-                say(figure_line(each))
+            for line in () if as_json else comparison_lines(judged):
+                say(line)
             raise Exit(_code(judged, check))
         made = calibrate(sessions, trace, time_zone)
         asked_for = backtested or check is not None or page is not None
@@ -100,7 +105,7 @@ def calibrate_command(
         say_json(data | ({"backtest": [_as_dict(each) for each in judged]} if judged else {}))
         raise Exit(_code(judged, check))
     lines = (line for name, about in made.evidence.items() for line in _lines(name, about))
-    for line in (*made.notes, *lines, *map(figure_line, judged)):
+    for line in (*made.notes, *lines, *(comparison_lines(judged) if judged else ())):
         complain(f"# {line}")
     if out is not None:
         write_text(out, text)
@@ -136,7 +141,7 @@ def _lines(name: str, about: dict[str, Any]) -> Iterator[str]:
     hours, chance = [value for value in about["by_hour"]["medians"] if value is not None], about["by_hour"]["p"]
     if chance is not None and hours:
         how = "more" if chance < 0.01 else "no more"
-        yield f"  its median by hour: {min(hours):.4g} to {max(hours):.4g}, {how} than chance makes (p = {chance:.2g})"
+        yield f"  median by hour: {min(hours):.4g} to {max(hours):.4g}; varies {how} than by chance (p = {chance:.2g})"
     available = about.get("availability")
     but = "" if available is None else " beside those whose device went"
     fails = f"{about['fails_per_hour']:.4g} in an hour of session{_interval(stated.get('per_hour'))}"

@@ -1,6 +1,6 @@
 """What is said of a backtest: each figure of a log beside what a scenario expects of it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from fedsim.common.formatting import count, listing_of, percent
 from fedsim.measure.metrics import describe
@@ -10,7 +10,10 @@ from fedsim.pages.tables import Table
 from fedsim.pages.trial_checks import NAMED
 from fedsim.run.backtest import RUNS, Figure
 
-_BY_CHECK_INS = "Calibrate with all days, or with `--check-ins FILE`, which tells when devices were available."
+_REMEDY = (
+    "Where a change is named, calibrate with the days after it, `--since DAY`; where availability is not known, with "
+    "`--check-ins FILE`."
+)
 
 
 def backtest_answer(name: str, setup: str, judged: Sequence[Figure]) -> Answer:
@@ -32,7 +35,7 @@ def backtest_answer(name: str, setup: str, judged: Sequence[Figure]) -> Answer:
         name=name,
         headline=text,
         setup=setup,
-        checks=[Check("backtest", state, text, remedy=_BY_CHECK_INS if off else "")],
+        checks=[Check("backtest", state, text, remedy=_REMEDY if off else "")],
         sentences=[*(Sentence(f"Why figures are off: {why}.", WHAT) for why in changes), Sentence(about, TRUST)],
         sections=(Section("figures", "Log and scenario", (), [table]),),
     )
@@ -47,7 +50,9 @@ def written(figure: Figure) -> tuple[str, ...]:
     return wording.words, *map(wording.write, values)
 
 
-def figure_line(figure: Figure) -> str:
-    """Say a figure in a line."""
-    because = f", because {figure.because}" if figure.because and not figure.within else ""
-    return "{}: {} in the log, {} expected ({} to {}): {}{}".format(*written(figure), figure.verdict, because)
+def comparison_lines(judged: Sequence[Figure]) -> Iterator[str]:
+    """Say each figure in a line, then how many are off, why, and the next step."""
+    for each in judged:
+        yield "{}: {} in the log, {} expected ({} to {}): {}".format(*written(each), each.verdict)
+    answer = backtest_answer("", "", judged)
+    yield from filter(None, (answer.headline, *(each.text for each in answer.sentences[:-1]), answer.checks[0].remedy))

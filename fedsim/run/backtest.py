@@ -78,13 +78,14 @@ def backtest(log: SessionLog, check_ins: CleanTrace | None, time_zone: str | Non
     if days < _FEWEST_DAYS:
         raise TraceError(f"the log has {days} whole days, and a backtest needs {_FEWEST_DAYS}")
     split, over = first + round(FITTED * days) * DAY_S, min(first + days * DAY_S, last)
-    early, late = _part(log, -np.inf, split), _part(log, split, over)
+    early, late = log.part(None, split), log.part(split, over)
     fitted = None if check_ins is None else Cleaning(until=split).apply(check_ins)
     scenario = Scenario.of_document(Document(calibrate(early, fitted, time_zone).scenario))
     figures, _ = _lay_beside(scenario, log, split, over, time_zone, tolerance)
     there = [None if check_ins is None else _there(check_ins, *part) for part in ((first, split), (split, over))]
     sides = (_Side(each, time_zone, share) for each, share in zip((early, late), there, strict=True))
-    return _explained(figures, sides, _DAYS)
+    day = f"{log.base + timedelta(seconds=split):%Y-%m-%d}"
+    return _explained(figures, sides, _DAYS._replace(parameter=_DAYS.parameter.replace("DAY", day)))
 
 
 def against(
@@ -135,9 +136,9 @@ def _lay_beside(
     scenario = scenario.with_values(there)
     runs = [simulate(scenario, replicate=replicate) for replicate in range(RUNS)]
     simulated = [_figures(run) for run in runs]
-    absent = [f"of the scenario {number}" for number in range(scenario.devices - len(log.names))]
+    absent = [f"of the scenario {number}" for number in range(scenario.devices - log.table["client"].n_unique())]
     table = with_groups(log, time_zone).with_columns(pl.col("time_zone").replace("", "UTC"), **{"class": "group"})
-    days = _part(replace(log, table=table), since, until)
+    days = replace(log, table=table).part(since, until)
     shifted = days.table.with_columns(pl.col("selected_s", "ended_s") - since)
     asked = Document({"log": {"file": "log", "clients": "log"}, "stop": there["stop"]})  # all its clients are known
     days, clients = replace(days, base=begin, table=shifted), clients_of(replace(log, table=table), None, absent)
@@ -152,10 +153,6 @@ def _lay_beside(
         half = reach * float(values.std(ddof=1)) + tolerance * max(abs(mean), _LEAST)
         figures.append(Figure(name, measured[name], mean, max(0.0, mean - half), mean + half))
     return figures, runs[0]
-
-
-def _part(log: SessionLog, since: float, until: float) -> SessionLog:
-    return replace(log, table=log.table.filter(pl.col("selected_s") >= since, pl.col("selected_s") < until))
 
 
 def _figures(run: Run) -> dict[str, float]:
@@ -189,7 +186,7 @@ class _Words(NamedTuple):
 
 _DAYS = _Words(
     "{:,} clients of {} came, then {:,}",
-    "was {:.3g}, then {:.3g}",
+    "was {:.3g} before DAY, then {:.3g}",
     "devices were available for {} of the time that they were before",
     "no fitted parameter changed in these days",
 )
@@ -206,9 +203,9 @@ def _explained(figures: Sequence[Figure], sides: Iterable[_Side], words: _Words)
     if all(each.within for each in figures):
         return [*figures]
     one, other = sides
-    unknown = f"when devices were available is not known without check-ins; {words.alike}"
-    simple = f"the model is too simple: {words.alike}"
-    why = "; ".join(_differences(one, other, words)) or (unknown if other.available is None else simple)
+    named = [*_differences(one, other, words)]
+    unknown = ["when devices were available is not known without check-ins"] if other.available is None else []
+    why = "; ".join([*named, *unknown] if named else [*(unknown or ["the model is too simple"]), words.alike])
     return [each if each.within else replace(each, because=why) for each in figures]
 
 

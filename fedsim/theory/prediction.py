@@ -91,7 +91,7 @@ def before_the_chain(
     """
     server = scenario.server
     if scenario.log is not None:
-        return "a log does not tell who was eligible"
+        return "theory needs a model of availability, and a log has none"
     if gone := [cause for outcome, cause in scenario.losses.items() if SESSION_OUTCOMES[outcome].how == "dropped"]:
         return gone[0]
     population = build_population(scenario) if population is None else population

@@ -13,6 +13,7 @@ _ROUND_S = (3600.0, 900.0, 300.0, 60.0, 30.0, 10.0, 5.0, 1.0, 0.1, 0.01)
 _IN_TIME, _CUT = (
     [name for name, each in SESSION_OUTCOMES.items() if each.how in hows] for hows in ({"reported", "dropped"}, {"cut"})
 )
+_EQUAL, _RARE = 1e-3, 2e-3  # lengths that differ by this share are equal; such a share of rounds is so by chance
 _FEW = 0.02  # the shortest times from a close to the next selection are pauses without a wait for clients
 
 
@@ -48,14 +49,13 @@ def rounds_told(log: SessionLog, server: Mapping[str, Any]) -> pl.DataFrame:
             pl.coalesce("selected_s", pl.col("taken_s").shift(), "taken_s"),
             aborted_s=pl.col("taken_s"),
         )
-    over_s, aborts = log.table["ended_s"].max(), (pl.col("aborted") > 0) & (not log.buffered)
-    late = (pl.col("late") > 0) & (not log.buffered)
+    over_s, late = log.table["ended_s"].max(), (pl.col("late") + pl.col("aborted") > 0) & (not log.buffered)
     out_of_time = pl.col("selected_s") + (server.get("deadline_s") or 0.0)
     closed = pl.coalesce(
         "aborted_s", pl.when(late).then(pl.max_horizontal(out_of_time, "last_s")), "last_s", "selected_s"
     )
     stopped = (pl.col("aborted_s") >= over_s) & (pl.col("reported") < server.get("cohort", 1))
-    full = aborts | (pl.col("reported") >= server.get("buffer", server.get("cohort", 1)))
+    full = pl.col("reported") >= server.get("buffer", server.get("cohort", 1))
     ended = pl.when("failed").then(pl.lit("failed")).when(stopped).then(pl.lit("stopped"))
     outcome = ended.when(full).then(pl.lit("target")).when(late).then(pl.lit("deadline")).otherwise(pl.lit("exhausted"))
     return rounds.sort("round").with_columns(closed_s=closed, outcome=outcome)
@@ -67,11 +67,8 @@ def numbered(log: SessionLog) -> pl.DataFrame:
     return log.table.with_columns(round=number.cast(pl.Int32))
 
 
-def server_of(log: SessionLog, rounds: pl.DataFrame | None = None) -> tuple[dict[str, Any], list[str]]:
-    """Return what a log tells of its server, as in a scenario, and lines with the evidence.
-
-    ``deadline_s`` is the deadline in seconds. `rounds` are those of `rounds_told`, or of a table that has ``closed_s``.
-    """
+def server_of(log: SessionLog) -> tuple[dict[str, Any], list[str]]:
+    """Return what a log tells of its server, as in a scenario and with ``deadline_s``, and lines with the evidence."""
     table = log.table.with_columns(length_s=pl.col("ended_s") - pl.col("selected_s"))
     server, notes = dict[str, Any](), list[str]()
     late, taken = (table.filter(outcome=how)["length_s"] for how in ("late", "reported"))
@@ -91,17 +88,20 @@ def server_of(log: SessionLog, rounds: pl.DataFrame | None = None) -> tuple[dict
     if "round" not in table.columns:
         notes.append("the log has no column round: the cohort is a placeholder")
         return {"cohort": 1, **server}, notes
-    of_round = rounds_told(log, {"cohort": 1, **server}) if rounds is None else rounds
-    sizes = of_round.filter(pl.col("selected") > 0)["selected"]
-    wanted = _usual(sizes)
+    of_round = rounds_told(log, {"cohort": 1, **server})
+    wanted = _usual(sizes := of_round.filter(pl.col("selected") > 0)["selected"])
     filled = of_round.filter((pl.col("aborted") > 0) & ~pl.col("outcome").is_in(["stopped", "failed"]))
+    if "deadline_s" not in server and (cut := _cut_at(filled, float(taken.max() or 0.0))) is not None:  # type: ignore[arg-type]
+        server["deadline_s"], filled = cut
+        server["deadline"] = format_duration(round(server["deadline_s"], 3))
+        notes.append(f"deadline {server['deadline']}: rounds were cut after this time, and no report took longer")
     cohort = min(_usual(filled["reported"]) if len(filled) else wanted, wanted)
     share = float((sizes == wanted).mean() or 0.0)  # type: ignore[arg-type]
     notes.append(f"selected {wanted:,} in {share:.0%} of {len(of_round):,} rounds")
     if len(filled):
         share = float((filled["reported"] == cohort).mean() or 0.0)  # type: ignore[arg-type]
         notes.append(
-            f"cohort {cohort:,}: {share:.0%} of the {len(filled):,} rounds that aborted sessions had so many reports"
+            f"cohort {cohort:,}: the server cut the rest after so many reports in {share:.0%} of {len(filled):,} rounds"
         )
     over = {} if wanted == cohort or not cohort else {"over_select": _over(wanted, cohort)}
     between = (of_round["selected_s"].shift(-1) - of_round["closed_s"]).drop_nulls()
@@ -112,6 +112,17 @@ def server_of(log: SessionLog, rounds: pl.DataFrame | None = None) -> tuple[dict
         )
     pauses = {"pause": format_duration(round(pause, 3))} if pause >= 1e-3 else {}
     return {"cohort": max(cohort, 1), **over, **server, **pauses}, notes
+
+
+def _cut_at(rounds: pl.DataFrame, taken_s: float) -> tuple[float, pl.DataFrame] | None:
+    """Return at which equal length several rounds without enough reports were cut, and the others; None without one."""
+    lengths = rounds["aborted_s"] - rounds["selected_s"]
+    most = float(lengths.max() or 0.0)  # type: ignore[arg-type]
+    longest, others = rounds.filter(lengths >= most * (1 - _EQUAL)), rounds.filter(lengths < most * (1 - _EQUAL))
+    full = _usual(others["reported"]) if len(others) else longest["reported"].quantile(0.9) or 0
+    short = int((longest["reported"] < full).sum())
+    by_deadline = short > max(1, len(longest) / 2, _RARE * len(rounds)) and taken_s <= most * (1 + _EQUAL)
+    return (_roundest(most * (1 - _EQUAL), most + 1e-3), others) if by_deadline else None
 
 
 def _over(wanted: int, cohort: int) -> float:

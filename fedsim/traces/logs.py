@@ -1,7 +1,7 @@
 """Logs of sessions as teams have them: CSV, also gzipped, Parquet or NDJSON, with columns and words of any name."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NoReturn
@@ -53,6 +53,18 @@ class SessionLog:
     def buffered(self) -> bool:
         """Whether it is of a buffered server, which gives late sessions up at the deadline."""
         return "staleness" in self.table.columns
+
+    def seconds(self, day: str) -> float:
+        """Return the seconds from the base to a day, or an instant, at the base's offset where it has none."""
+        instant = datetime.fromisoformat(day)
+        return ((instant if instant.tzinfo else instant.replace(tzinfo=self.base.tzinfo)) - self.base).total_seconds()
+
+    def part(self, since: float | None, until: float | None) -> "SessionLog":
+        """Return the sessions that began in [since, until), seconds from the base."""
+        first, last = -np.inf if since is None else since, np.inf if until is None else until
+        if not len(table := self.table.filter(pl.col("selected_s").is_between(first, last, "left"))):
+            raise TraceError("the log has no session in the part that is kept")
+        return replace(self, table=table)
 
 
 def read_log(path: Path, asked: ProductionLog | None = None) -> SessionLog:

@@ -152,7 +152,7 @@ def _names(there: list[str], columns: Mapping[str, str] | None, source: str) -> 
         if name not in there:
             message = (
                 f"has no column {name!r}{did_you_mean(name, there)}; it has {', '.join(there)[:200]}. "
-                f"--columns {role}=NAME says which one it is"
+                f"--columns {role}=NAME, of check-ins --check-in-columns {role}=NAME, says which one it is"
             )
             raise TraceError(message, source)
     return names

@@ -117,7 +117,7 @@ def test_every_number_is_that_of_a_fact(tmp_path: Path, case: str) -> None:
         ("participation.l1_uniform", "Participation is "),
         ("participation.coverage", "100\N{NARROW NO-BREAK SPACE}% of the clients took part."),
         ("learning.fedavg.loss", "“fedavg” (5.312) ends significantly above unbiased training (5.287)"),
-        ("rounds.duration.p95", "From selection until the close, or of a version, 95th percentile: 89.5"),
+        ("rounds.duration.p95", "95th percentile of lengths of rounds: 89.5"),
     ],
 )
 def test_a_headline_is_the_fact_that_the_scenario_names(written: Path, key: str, begins: str) -> None:

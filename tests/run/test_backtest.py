@@ -19,6 +19,14 @@ ALWAYS = {
 }
 
 
+NO_CHECK_INS = "when devices were available is not known without check-ins"
+
+
+def reasons(text: str) -> list[str]:
+    """Return the lines that say why figures are off, for all of these at once."""
+    return [line.removeprefix("# ") for line in text.splitlines() if "Why figures are off: " in line]
+
+
 def calibrated(folder: Path, *options: object, **planted: Any) -> Done:
     log_in(folder, Production(**{"days": 3, "pause": 600.0} | ALWAYS | planted).sessions())
     return fedsim("calibrate", folder / "log.csv", *NAMED, *options)
@@ -48,9 +56,9 @@ def test_days_like_the_fitted_ones_are_as_expected(tmp_path: Path, seed: int) ->
 def test_a_change_of_the_fleet_is_named(tmp_path: Path, planted: dict[str, Any], named: str) -> None:
     done = calibrated(tmp_path, "--check", 5, "--out", tmp_path / "made.fedsim.yaml", **planted)
     assert done.returncode == 1
-    off = [line for line in done.stderr.splitlines() if ": off by " in line]
-    assert off
-    assert all(named in line for line in off)
+    assert ": off by " in done.stderr
+    assert [line for line in reasons(done.stderr) if named in line and NO_CHECK_INS in line] == reasons(done.stderr)
+    assert "`--since DAY`" in done.stderr.splitlines()[-1]
     assert Scenario.load(tmp_path / "made.fedsim.yaml").devices == 100
 
 
@@ -97,14 +105,15 @@ def test_a_log_is_compared_with_the_scenario_that_is_replayed(tmp_path: Path) ->
     assert calibrated(tmp_path, "--out", out, seed=1).returncode == 0
     done = calibrated(tmp_path, "--against", out, "--check", 5, seed=2)
     assert done.returncode == 0, done.stdout
-    assert done.stdout.count(": within\n") == len(done.stdout.splitlines()) > 10
+    assert done.stdout.count(": within\n") == len(done.stdout.splitlines()) - 1 > 10
+    assert reasons(done.stdout) == []
     done = calibrated(tmp_path, "--against", out, "--check", 5, seed=2, classes={"phone": (100, 240.0, 0.5)})
     assert done.returncode == 1
-    off = [line for line in done.stdout.splitlines() if ": off by " in line]
-    assert off
-    assert all(
-        "because phone: the median session in seconds is 1" in line and "in the scenario, and 2" in line for line in off
-    )
+    assert ": off by " in done.stdout
+    (why,) = reasons(done.stdout)
+    assert "phone: the median session in seconds is 1" in why
+    assert "in the scenario, and 2" in why
+    assert NO_CHECK_INS in why
 
 
 def test_a_log_differs_from_a_scenario_with_names_of_its_own(tmp_path: Path) -> None:
@@ -118,12 +127,28 @@ def test_a_log_differs_from_a_scenario_with_names_of_its_own(tmp_path: Path) -> 
     )
     against = ("calibrate", tmp_path / "log.csv", *NAMED, "--against", made)
     for checks in ((), ("--check-ins", tmp_path / "there.csv")):
-        off = [line for line in fedsim(*against, *checks).stdout.splitlines() if ": off by " in line]
-        assert off
-        assert all("because devices: the rate of drop-outs in an hour is 0.5" in line for line in off)
-        assert all(("devices were available for 2" in line) == bool(checks) for line in off)
+        told = fedsim(*against, *checks).stdout
+        assert ": off by " in told
+        (why,) = reasons(told)
+        assert "off: devices: the rate of drop-outs in an hour is 0.5" in why
+        assert ("devices were available for 2" in why) == bool(checks)
+        assert (NO_CHECK_INS in why) != bool(checks)
 
 
 def test_a_backtest_of_two_days_is_refused(tmp_path: Path) -> None:
     done = calibrated(tmp_path, "--backtest", days=2)
     assert (done.returncode, "a backtest needs 3" in done.stderr) == (2, True)
+
+
+def test_the_days_after_a_change_are_fitted_alone(tmp_path: Path) -> None:
+    """All of them together have a median between that before and that after."""
+    change: dict[str, Any] = {"seed": 5, "days": 4, "slower_from": (2 * DAY, 2.0)}
+    medians = [
+        json.loads(calibrated(tmp_path, "--json", *part, **change).stdout)["found"]["phone"]["duration"]["median"]
+        for part in ((), ("--since", "2026-01-07"), ("--until", "2026-01-07T00:00:00Z"))
+    ]
+    assert medians[1:] == pytest.approx([240.0, 120.0], rel=0.05)
+    assert medians[2] * 1.2 < medians[0] < medians[1] / 1.2
+    for day, complaint in (("soon", "'soon'"), ("2027-01-01", "has no session in the part that is kept")):
+        done = calibrated(tmp_path, "--since", day, **change)
+        assert (done.returncode, complaint in done.stderr) == (2, True), done.stderr

@@ -147,7 +147,16 @@ def test_with_check_ins_a_log_tells_who_was_eligible(tmp_path: Path) -> None:
     assert log.gauges.select(counts).equals(run.gauges.select(counts))
     told = {key: value for key, value in run.metrics.items() if "theory" not in key}
     assert log.metrics == pytest.approx(told, rel=1e-9, abs=1e-9, nan_ok=True)
-    assert "eligible" not in (tmp_path / "log/report.html").read_text(encoding="utf-8").partition("<main")[0]
+    page = (tmp_path / "log/report.html").read_text(encoding="utf-8")
+    assert "eligible" not in page.partition("<main")[0]
+    assert "does not tell who was eligible" not in page
+    table = pl.read_csv(tmp_path / "there.csv").rename({"start_s": "from", "end_s": "to"})
+    table.write_csv(tmp_path / "there.csv")
+    done = fedsim("measure", tmp_path / "log.csv", *BASE, *checks, "--out", tmp_path / "other", "-q")
+    assert (done.returncode, "--check-in-columns start=NAME" in done.stderr) == (2, True), done.stderr
+    named = ("--check-in-columns", "start=from,end=to")
+    done = fedsim("measure", tmp_path / "log.csv", *BASE, *checks, *named, "--out", tmp_path / "other", "-q")
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import gzip
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -159,7 +160,7 @@ def test_the_server_is_read_from_the_rounds(tmp_path: Path) -> None:
         "deadline": "10m",
         "pause": "90s",
     }
-    assert any(line.startswith("cohort 6: 100% of the") for line in said)
+    assert any(line.startswith("cohort 6: ") and "in 100% of" in line for line in said)
     assert set(rounds_told(log, server)["outcome"]) <= {"target", "deadline", "exhausted", "stopped"}
 
 
@@ -306,3 +307,36 @@ def test_what_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "log.csv.gz").write_bytes(gzip.compress(plain().write_csv().encode()))
     with pytest.raises(TraceError, match="unpacks to more than"):
         read(tmp_path / "log.csv.gz", **BASE)
+
+
+@pytest.mark.parametrize(("deadline", "expired"), [(300.0, True), (9000.0, False)])
+def test_a_deadline_is_read_from_rounds_that_are_cut_at_one_length(
+    tmp_path: Path, deadline: float, expired: bool
+) -> None:
+    """They counted as rounds that had their reports, of a server without a deadline."""
+    planted = Production(seed=4, days=3, deadline=deadline, pause=90.0, cohort=6, wanted=9)
+    late = pl.col("status") == "late"
+    table = planted.sessions().with_columns(
+        pl.when(late).then(pl.col("begin") + deadline).otherwise("end").alias("end"),
+        pl.when(late).then(pl.lit("closed")).otherwise("status").alias("status"),
+    )
+    meant = {word: how for how, word in named(OUTCOMES).items()}
+    log = read(log_in(tmp_path, table), columns=named(COLUMNS), outcomes=meant)
+    server, told = server_of(log)
+    assert server["cohort"] == 6
+    assert server.get("deadline_s") == (deadline if expired else None)
+    assert any(line.startswith("deadline 5m: rounds were cut") for line in told) == expired
+    rounds = rounds_told(log, server)
+    reports = table.group_by("round").agg((pl.col("status") == "ok").sum()).sort("round")["status"].to_numpy()
+    full = rounds["outcome"].to_numpy() == "target"
+    assert (full == (reports >= 6)).all()
+    assert (rounds.filter(outcome="deadline").height > 50) == expired
+
+
+def test_sessions_that_all_take_as_long_have_no_deadline(tmp_path: Path) -> None:
+    """The longest rounds are equally long, and have their reports."""
+    log = production(tmp_path, seed=4, days=3, deadline=9000.0, cohort=6, wanted=9, classes={"p": (200, 60.0, 1e-9)})
+    server, _ = server_of(log)
+    assert (server["cohort"], "deadline_s" in server) == (6, False)
+    log = replace(log, table=log.table.filter(pl.int_range(pl.len()) % 20 > 0))  # some sessions are not in the log
+    assert "deadline_s" not in server_of(log)[0]

@@ -24,8 +24,8 @@ class RoundMetrics:
         rounds.wait.max | s | The longest time that a synchronous round waited, whether it selected in the end or not. # better: lower; needs: opened
         rounds.waiting_share | share | Simulated time in which a synchronous round waited for clients, of all simulated time. # better: lower; needs: opened
         rounds.duration.mean | s | From selection until the close, on average; of a version, from its beginning until its step. # better: lower; needs: rounds
-        rounds.duration.p50 | s | From selection until the close, or of a version, median. # better: lower; needs: rounds
-        rounds.duration.p95 | s | From selection until the close, or of a version, 95th percentile. # better: lower; needs: rounds
+        rounds.duration.p50 | s | From selection until the close, or of a version, median. # better: lower; label: median length of a round; needs: rounds
+        rounds.duration.p95 | s | From selection until the close, or of a version, 95th percentile. # better: lower; label: 95th percentile of lengths of rounds; needs: rounds
         rounds.per_day | 1/d | Rounds per day of simulated time. # better: higher; label: rounds per simulated day; needs: rounds
         updates.per_day | 1/d | Model updates per day of simulated time: rounds that took a report, or full versions of a buffered server. # better: higher; label: model updates per simulated day; needs: rounds
         reports.per_day | 1/d | Reports taken per day of simulated time. # better: higher; label: reports taken per simulated day
