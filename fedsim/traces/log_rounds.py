@@ -1,5 +1,6 @@
 """The rounds of a log, and what its server does: cohort, over-selection, deadline and pause, with the evidence."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -56,6 +57,8 @@ def rounds_told(log: SessionLog, server: Mapping[str, Any]) -> pl.DataFrame:
     )
     stopped = (pl.col("aborted_s") >= over_s) & (pl.col("reported") < server.get("cohort", 1))
     full = pl.col("reported") >= server.get("buffer", server.get("cohort", 1))
+    if not log.buffered:  # a round that was cut before its deadline had what it wanted, whatever rows the log has lost
+        full |= pl.col("aborted_s") - pl.col("selected_s") < server.get("deadline_s", math.inf) * (1 - _EQUAL)
     ended = pl.when("failed").then(pl.lit("failed")).when(stopped).then(pl.lit("stopped"))
     outcome = ended.when(full).then(pl.lit("target")).when(late).then(pl.lit("deadline")).otherwise(pl.lit("exhausted"))
     return rounds.sort("round").with_columns(closed_s=closed, outcome=outcome)
