@@ -81,6 +81,10 @@ class Maker:
                 job.pop("groups", None)
         elif "server" not in made:
             made["server"] = self.value(schema()["properties"]["server"], "server")
+        for server in [made.get("server", {}), *(job["server"] for job in made.get("jobs", {}).values())]:
+            if self.draw.random() < 0.9:  # what these keys need
+                server |= {"over_select": 1.5} if "grace" in server else {}
+                server |= {"deadline": "10m", "minimum_reports": 1} if "overtime" in server else {}
         if self.draw.random() < 0.9 and all(group.get("left_out") for group in made["population"]):
             made["population"][0].pop("left_out")
         if self.draw.random() < 0.9 and {"loss_proportional", "oort"} & set(re.findall(r"\w+", str(made))):
