@@ -81,10 +81,7 @@ class Maker:
                 job.pop("groups", None)
         elif "server" not in made:
             made["server"] = self.value(schema()["properties"]["server"], "server")
-        for server in [made.get("server", {}), *(job["server"] for job in made.get("jobs", {}).values())]:
-            if self.draw.random() < 0.9:  # what these keys need
-                server |= {"over_select": 1.5} if "grace" in server else {}
-                server |= {"deadline": "10m", "minimum_reports": 1} if "overtime" in server else {}
+        self.complete_servers([made.get("server", {}), *(job["server"] for job in made.get("jobs", {}).values())])
         if self.draw.random() < 0.9 and all(group.get("left_out") for group in made["population"]):
             made["population"][0].pop("left_out")
         if self.draw.random() < 0.9 and {"loss_proportional", "oort"} & set(re.findall(r"\w+", str(made))):
@@ -105,6 +102,13 @@ class Maker:
             for server in [made.get("server", {}), *(job["server"] for job in made.get("jobs", {}).values())]:
                 server.pop("uplink", None)
         return made
+
+    def complete_servers(self, servers: list[dict[str, Any]]) -> None:
+        """Give most of them what `grace` and `overtime` need."""
+        for server in servers:
+            needed: dict[str, Any] = {"over_select": 1.5} if "grace" in server else {}
+            needed |= {"deadline": "10m", "minimum_reports": 1} if "overtime" in server else {}
+            server.update(needed if self.draw.random() < 0.9 else {})
 
     def mapping(self, found: dict[str, Any], chance: float = 0.3) -> dict[str, Any]:
         required = found.get("required", [])
