@@ -15,7 +15,7 @@ from fedsim.measure.grammar import ConditionError, MetricCondition, parse_condit
 from fedsim.measure.metrics import split
 from fedsim.run.scaled import in_whole
 from fedsim.trials.contrasts import Contrasts, Standing, contrasts, interval
-from fedsim.trials.optimizers import metrics_of
+from fedsim.trials.optimizers import metrics_of, twins
 from fedsim.trials.trials import COMPLETE, FACTS, SIDE, Trials, is_separation
 
 L1, REPORTED, PULL = (f"participation.{of}l1_uniform" for of in ("", "reported_", "pull_"))
@@ -89,7 +89,7 @@ def aim_of(trials: Trials) -> Aim:
         if asked is not None and asked.better and trials.scenario.headline in trials.metrics:
             return Aim(trials.scenario.headline, asked.better == "lower", ())
         alone = lengths_differ(trials) and all(name.partition(".")[0] == "stop" for name in trials.swept)
-        losses = [each for name, each in metrics_of(trials, "loss").items() if alone and not name.endswith("_uniform")]
+        losses = [each for name, each in metrics_of(trials, "loss").items() if alone and name not in twins(trials)]
         return Aim([*losses, bias_metric(trials)][0], True, ())
     try:
         conditions = tuple(map(parse_condition, decide.subject_to))
