@@ -7,7 +7,8 @@ leak in; spans of days are whole, so that times of day cancel.
 
 A count is m + s Z, Z standard normal, rounded at random to one of the two whole numbers next to it with mean m. What
 rounding adds is part of that variance for Poisson counts, and comes on top for regular ones. Expectations of such
-numbers are 1 % off for m from 0.7 on, and 8 % for 0.3; intervals allow for that.
+numbers are 1 % off for m from 0.7 on. Around a mean below 1, only the chance of a count of 0 matters, which is that of
+the binomial, Poisson or negative binomial of the same variance.
 
 The L1 distance from uniform is too large by noise: E|x + e| > |x|. With long-run frequencies k times as far from it as
 measured ones, a distance is expected that grows with k; the k for which it is the measured one gives the distance
@@ -113,7 +114,7 @@ class SpanCounts:
             return None
         weights = self._weights(taken / clients)
         noise, levels, _ = self._noise(counts, weights)
-        if self._by_day or not len(weights) or not levels.coarse:
+        if self._by_day or not len(weights) or not levels.coarse or levels.even < 1.0:
             return noise
         rate = 1.0 - np.cos(2.0 * np.pi * np.arange(self._spans) / self._spans)
         smooth = np.concatenate([rate @ counted for _, counted in self._blocks()])
@@ -195,10 +196,11 @@ class _Levels:
         mass, overall = np.bincount(part, count * size), np.full(part[-1] + 1, variance.sum() / self.taken)
         dispersion = np.divide(np.bincount(part, variance), mass, out=overall, where=mass > 0.0)[part]
         # 1 of Poisson counts, 0 of regular ones, which the ends of a run cut; days are counted whole.
+        self.dispersion = dispersion
         self.random = np.ones_like(dispersion) if by_day else np.minimum(dispersion, 1.0)
         for _ in range(2):
             smooth = dispersion * (self.even + self.kept * self.away)
-            rounding = _Distribution(self.means(self.kept), np.sqrt(smooth)).variance - smooth
+            rounding = _Distribution(self.means(self.kept), np.sqrt(smooth), dispersion).variance - smooth
             self.deviation = np.sqrt(np.maximum(smooth - np.square(self.random) * rounding, 0.0))
             self.variance = self.distribution(self.kept).variance
             # Counts lie farther apart than their means: a mean is expected so much nearer to that of all.
@@ -221,8 +223,15 @@ class _Levels:
 
     def distribution(self, kept: float) -> "_Distribution":
         """Return how the counts, or smooth counts, are distributed with those means."""
-        smooth = self.taper > 1.0
-        return _Distribution(self.means(kept), math.sqrt(self.taper) * self.deviation, rounded=not smooth)
+        mean = self.means(kept)
+        if self.taper > 1.0:
+            return _Distribution(mean, math.sqrt(self.taper) * self.deviation)
+        return _Distribution(mean, self.deviation, self._dispersed(mean))
+
+    def _dispersed(self, mean: Floats) -> Floats:
+        """Return the variance of whole counts over their mean: rounding adds to that of regular ones."""
+        added = (1.0 - np.square(self.random)) * np.clip(1.0 - mean, 0.0, None)
+        return np.maximum(self.dispersion + added, _LEAST)
 
     def noise(self, projected: Callable[[Floats], float] | None, alike: int) -> SamplingNoise:
         size, degrees = self.size, self.degrees
@@ -247,7 +256,7 @@ class _Levels:
                 apart = np.abs(self.away) - measured / self.clients
                 apart -= float(size @ (slope * (self.even + self.away))) / self.taken * self.away
                 separate = float(size @ np.square(apart))
-            doubt = (expected(kept) - kept * measured) * math.sqrt(unsure + (_DOUBT / min(1.0, self.even) ** 2) ** 2)
+            doubt = (expected(kept) - kept * measured) * math.sqrt(unsure + _DOUBT**2)
             steep = np.abs(slope - float(size @ slope) / self.clients)
             if self.taper > 1.0:  # the weight of the first turn: a taper grows with the square of time
                 steep = np.full_like(slope, (2.0 * math.pi) ** 2 / 6.0 / max(1.0, self.even) ** 2)
@@ -263,7 +272,7 @@ class _Levels:
             most = 1.001 * wanted / measured
             return measured / self.taken * bisected(lambda kept: expected(kept) < wanted, 0.0, most, 1e-9)
 
-        distributions = [_Distribution(mean, self.deviation) for mean in self.spread()]
+        distributions = [_Distribution(mean, self.deviation, self._dispersed(mean)) for mean in self.spread()]
         noise = float(np.mean([size @ each.distance(each.mean)[0] for each in distributions])) / self.taken
         alone, (_, near), (se, here) = expected(0.0), errors(0.0), errors(root)
         excess = measured - alone
@@ -278,7 +287,8 @@ class _Levels:
 class _Distribution:
     """The distribution of counts of some means, by the deviation of what was rounded: both are arrays (levels,)."""
 
-    def __init__(self, mean: Floats, deviation: Floats, *, rounded: bool = True) -> None:
+    def __init__(self, mean: Floats, deviation: Floats, dispersion: Floats | None = None) -> None:
+        rounded, self._dispersion = dispersion is not None, dispersion
         exact = mean + _NODES[:, None] * deviation
         below = np.floor(exact) if rounded else exact
         over = exact - below
@@ -294,8 +304,21 @@ class _Distribution:
         values = np.abs(self._numbers - centre)
         mean = self._average(values)
         slope = self._average(values * (self._numbers - self.mean)) / np.maximum(self.variance, _LEAST)
+        if self._dispersion is not None:  # |n - c| = n - c + 2c [n = 0] for c below 1
+            few, none = np.less(centre, 1.0), self._none(self._dispersion)
+            mean = np.where(few, self.mean - centre + 2.0 * centre * none, mean)
+            slope = np.where(few, 1.0 - 2.0 * centre * none / self._dispersion, slope)
         rest = self._average(np.square(values)) - np.square(mean) - np.square(slope) * self.variance
         return mean, slope, np.maximum(rest, 0.0)
+
+    def _none(self, dispersion: Floats) -> Floats:
+        """Return the chance of a count of 0: that of the binomial, Poisson or negative binomial with this variance.
+
+        Normal numbers with a mean below 0.7 would often lie below 0.
+        """
+        away = dispersion - 1.0
+        power = np.divide(np.log(dispersion), away, out=np.ones_like(away), where=np.abs(away) > 1e-6)
+        return np.asarray(np.exp(-np.maximum(self.mean, 0.0) * power))
 
 
 def by_chance(taken: int, clients: int) -> float:
