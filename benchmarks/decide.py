@@ -4,8 +4,9 @@ Run ``python benchmarks/decide.py`` (100 cases, a minute; ``--cases N`` takes fe
 3 to 8 settings have losses that are known for every step size: a best step of their own, and a loss above it that grows
 with the distance from it. Seeds add noise that all settings share, and noise of their own. What is done is all that the
 command does, but for the runs themselves, whose losses are computed. Counted are the cases in which the best setting is
-chosen, or ties with the one that is. Target: 95 of 100. ``--coarse`` asks the answer of the second stage, which few
-variants and seeds give (target: 85); with ``--null`` all settings are the same, and none should be named alone.
+chosen, or ties with the one that is (target: 95 of 100), and how good that one is: of those that tie and are as good,
+the one that costs least. ``--coarse`` asks the answer of the second stage, which few variants and seeds give (target:
+85); with ``--null`` all settings are the same, and none should be named alone.
 """
 
 import argparse
@@ -19,7 +20,7 @@ import numpy as np
 from fedsim.common.errors import TimeIsOverError
 from fedsim.scenario import Scenario
 from fedsim.trials.decide import decide
-from fedsim.trials.decision import UNDECIDED, compared
+from fedsim.trials.decision import MATTERS, UNDECIDED, chosen, compared
 from fedsim.trials.executors import Backend
 from fedsim.trials.store import write_run_results
 from fedsim.trials.trials import Trials
@@ -69,8 +70,8 @@ def case_of(number: int, *, null: bool = False) -> Case:
 
 def found_in(
     number: int, folder: Path, executor: Executor | None = None, *, coarse: bool = False, null: bool = False
-) -> tuple[bool, int]:
-    """Say whether a best setting was chosen or ties with the choice, and how many settings are in the tie.
+) -> tuple[bool, int, float]:
+    """Say whether a best setting is in the tie, how many settings are, and by what share the chosen one is worse.
 
     That of the second stage, if `coarse`: then there are so many rounds that a decision has one.
     """
@@ -106,10 +107,12 @@ def found_in(
             raise TimeIsOverError("no more is asked")
 
     decide(scenario, folder / f"case-{number}", backend, job=job, answered=answered)
-    comparison = compared(answers["coarse" if coarse else "full"])
+    answer = answers["coarse" if coarse else "full"]
+    comparison, choice = compared(answer), chosen(answer)
     open_ = [comparison.best, *comparison.rows(*UNDECIDED)]
     best = np.flatnonzero(case.least == case.least.min()).tolist()
-    return any(row in open_ for row in best), len(open_)
+    worse = np.inf if choice is None else case.least[choice] / case.least.min() - 1.0
+    return any(row in open_ for row in best), len(open_), float(worse)
 
 
 def main() -> None:
@@ -122,9 +125,11 @@ def main() -> None:
     numbers, count = range(asked.first, asked.first + asked.cases), asked.cases
     with tempfile.TemporaryDirectory() as folder:
         outcomes = [found_in(number, Path(folder), coarse=asked.coarse, null=asked.null) for number in numbers]
-    right, sizes = [each for each, _ in outcomes], [size for _, size in outcomes]
+    right, sizes, worse = zip(*outcomes, strict=True)
     print(f"{sum(right)} of {count} cases have a best setting in the answer")
     print(f"{sizes.count(1)} answers name one setting; an answer names {np.mean(sizes):.2f} on average")
+    best, near = worse.count(0.0), sum(each <= MATTERS for each in worse)
+    print(f"{best} choices are a best setting, {near} within {MATTERS:.0%} of it, all within {max(worse):.1%}")
     print(f"missed: {[number for number, each in zip(numbers, right, strict=True) if not each]}")
 
 

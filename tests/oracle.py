@@ -4,7 +4,8 @@ It reads a scenario as plain data and shares no code with fedsim. It knows devic
 and go at exponential times, or charge in some nights, which drift and have holidays, sessions of constant or
 exponential lengths, the laws of selection without a memory, deadlines, over-selection, shortages, separations,
 cool-downs, caps, buffered servers, sessions from work with what they take, secure aggregation, an uplink, devices that
-join and leave, check-ins, a pace that the server steers, local steps by the deadline, and partial reports.
+join and leave, check-ins, a pace that the server steers, local steps by the deadline or a device's own, and partial
+reports. Clients that are held out are in no world.
 """
 
 import math
@@ -233,7 +234,8 @@ class World:
         device = self.devices[i]
         leaves, device.selected, device.busy = device.spell(now)[1], device.selected + 1, True
         room = min(leaves - now - 1, ms(self.server["deadline"] or 1e12)) if "partial" in self.server else None
-        length, device.began = device.length(room, self.data.get("steps", 1)), now
+        steps = self.data.get("steps", 1)
+        length, device.began = device.length(room, steps[i] if isinstance(steps, list) else steps), now
         return min(leaves, now + length), leaves > now + length
 
     def upload(self, cohort: list[int], alone: list[tuple[int, bool, int]], now: int) -> list[tuple[int, bool, int]]:
@@ -314,7 +316,7 @@ class World:
                 if server["cooldown_from"] == "selected":
                     self.devices[i].rest(version, now)
             now = self.next_change(now)
-            if now - self.closed > ms(86400 * 20):
+            if now - self.closed > ms(server["patience"]):
                 raise StuckError
 
     def rounds(self) -> None:
@@ -333,7 +335,7 @@ class World:
                 if many >= least or server["shortage"] == "skip":
                     break
                 now = self.next_change(now)
-                if now - opened > ms(86400 * 20):
+                if now - opened > ms(server["patience"]):
                     raise StuckError
             if many >= least:
                 cohort = self.choose(pool, wanted if server["law"] == "poisson" else min(wanted, many or wanted))

@@ -99,9 +99,12 @@ def test_an_independent_simulator_agrees(kind: str) -> None:
     draws = np.random.default_rng(FROM)
     while worlds < wanted:
         number += 1
+        began = time.process_time()
         measured = figures(number, ["process", "vectorized"][number % 2], kind)
+        took_s = time.process_time() - began
         if measured is None:
             stalled += 1
+            sys.stdout.write(f"world {number}: {took_s:.1f} s, refused or stalled\n")
             continue
         worlds += 1
         ours, theirs = measured
@@ -112,7 +115,9 @@ def test_an_independent_simulator_agrees(kind: str) -> None:
         assert apart[certain].max(initial=0.0) < (1e-11 if kind == "times" else 1e-5), f"world {number}"
         z, both = z_of(ours, theirs, certain), np.concatenate(measured)
         assert np.abs(z).max(initial=0.0) < 4.3, f"world {number}: {z.round(1)}"  # a t of 6
-        count += int((~certain).sum())
+        new = int((~certain).sum())
+        sys.stdout.write(f"world {number}: {took_s:.1f} s, {new} figures, sum of z**2 {np.square(z).sum():.2f}\n")
+        count += new
         deals = [draws.permutation(2 * REPLICATES) for _ in range(DEALS)]
         dealt = [z_of(both[one[:REPLICATES]], both[one[REPLICATES:]], certain) for one in deals]
         found += [np.square(each).sum() for each in (z, *dealt)]

@@ -57,6 +57,10 @@ def with_partial(data: Json, number: int) -> Json:
     data["steps_by_deadline"] = bool(data["server"]["deadline"]) and draws.random() < 0.3
     if data["steps_by_deadline"] and any("work" in each for each in data["groups"]):
         data["steps_by_deadline"] = False
+    other = random.Random(f"own steps of {number}")
+    if not data["steps_by_deadline"] and other.random() < 0.5:
+        data["steps"] = [other.choice([1, 3, 8, 20]) for each in data["groups"] for _ in range(each["devices"])]
+    data["held_out"] = other.choice([None, 1, 7])
     if data["server"]["deadline"] is not None:
         data["server"]["deadline"] = draws.choice([20.0, 45.0, 90.0])
     data["server"]["partial"] = True
@@ -67,7 +71,8 @@ def with_nights(data: Json, number: int) -> Json:
     """Return a world, with partial reports in every second, whose devices charge in nights that drift over days."""
     draws = random.Random(3 * 10**6 + number)
     data = with_partial(data, number) if number % 2 else data
-    data["server"]["pause"], data["rounds"] = draws.choice([1800.0, 5000.0]), 40
+    data["server"] |= {"pause": draws.choice([1800.0, 5000.0]), "patience": 20 * 86_400.0}
+    data["rounds"] = 40
     for each in data["groups"][: draws.randint(1, 3)]:
         each["on_off"], late = None, draws.choice([-7200, 0, 3600])
         each["nights"] = {
@@ -114,6 +119,7 @@ def world(number: int, *, always: bool = False, rounds: int = 25, buffered: bool
         "pause": pick([0.0, 0.0, 20.0]) if law != "poisson" else 10.0,
         "shortage": pick(["wait", "wait", "skip", "proceed"]) if law != "groups" else pick(["wait", "skip"]),
         "cooldown_from": pick(["selected", "selected", "reported"]),
+        "patience": 6 * 3600.0,
     }
     if server["shortage"] == "skip":
         server["pause"] = 10.0
@@ -149,7 +155,9 @@ def scenario(data: Json, **top: Any) -> Scenario:
     """Return the same as a scenario."""
     server = {**data["server"], "selection": data["server"]["law"]}
     server |= {
-        key: f"{server[key]}s" for key in ("deadline", "pause", "grace", "overtime") if server.get(key) is not None
+        key: f"{server[key]}s"
+        for key in ("deadline", "pause", "grace", "overtime", "patience")
+        if server.get(key) is not None
     }
     del server["law"]
     if (gate := server.pop("gate", None)) is not None:
@@ -161,7 +169,7 @@ def scenario(data: Json, **top: Any) -> Scenario:
         pace = {"wanted": server.pop("wanted")} if "wanted" in server else {"every": f"{every}s"}
         server["check_ins"] = {**pace, "window": f"{window}s"}
     if "buffer" in server:
-        wanted = ("concurrency", "buffer", "deadline", "selection", "cooldown_from", "check_ins", "partial")
+        wanted = ("concurrency", "buffer", "deadline", "selection", "cooldown_from", "check_ins", "partial", "patience")
         server = {"mode": "buffered"} | {key: server[key] for key in wanted if key in server}
     groups = []
     for each in data["groups"]:
@@ -200,6 +208,7 @@ def scenario(data: Json, **top: Any) -> Scenario:
         by_deadline = data.get("steps_by_deadline", True)
         steps = {"kind": "deadline", "most": data["steps"]} if by_deadline else data["steps"]
         learning = {"problem": "quadratic", "optimizers": ["fedavg"], "step_size": 0.1, "local_steps": steps}
+        learning |= {"held_out": data["held_out"]} if data.get("held_out") else {}
         top = {"learning": learning} | top
     base = {"stop": {"rounds": data["rounds"]}, "population": groups, "server": server, "records": {"gauges": None}}
     return Scenario.model_validate(base | top)

@@ -46,6 +46,8 @@ def test_after_a_drift_habits_are_those_it_leads_to() -> None:
     assert spells(17, 30, drifting) == spells(17, 30, end)
     assert spells(0, 1, drifting) == spells(0, 1, begin)
     assert spells(6, 8, drifting) not in (spells(6, 8, begin), spells(6, 8, end))
+    third = changed(0.75, plug_in="21:00") | {"drift": {"over": "3d", "plug_in": "00:00"}}
+    assert spells(1, 2, third) == spells(1, 2, changed(0.75, plug_in="22:00"))
 
 
 def test_nights_get_fewer_evenly() -> None:

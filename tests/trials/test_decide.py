@@ -27,7 +27,7 @@ from fedsim.run.files import Provenance
 from fedsim.scenario import Scenario
 from fedsim.trials.contrasts import contrasts_of, spent
 from fedsim.trials.decide import decide, planned_decision, still_open
-from fedsim.trials.decision import chosen, compared, dropped, planned_seeds, reached
+from fedsim.trials.decision import MATTERS, chosen, compared, dropped, planned_seeds, reached
 from fedsim.trials.executors import Backend
 from fedsim.trials.pilot import Estimate
 from fedsim.trials.plan import estimated_times, plan_data, total_time
@@ -61,8 +61,10 @@ THREAD = Backend("threads", lambda: ThreadPoolExecutor(1), lambda _: 1)
 def test_the_known_best_is_in_the_answer(tmp_path: Path) -> None:
     """20 of the 100 cases of ``benchmarks/decide.py``; their seeds are fixed, so there is no false alarm."""
     found = [found_in(number, tmp_path) for number in range(20)]
-    assert sum(right for right, _ in found) >= 18
-    assert np.mean([size for _, size in found]) < 3.5  # of 3 to 8: it is no tie of all
+    right, sizes, worse = zip(*found, strict=True)
+    assert sum(right) >= 18
+    assert np.mean(sizes) < 3.5  # of 3 to 8: it is no tie of all
+    assert sum(each <= MATTERS for each in worse) >= 17  # the cheapest of those that tie is about as good
 
 
 def test_each_setting_is_tuned_on_seeds_of_its_own(tmp_path: Path) -> None:

@@ -194,15 +194,14 @@ class TableBuilder:
         night, network = self._habits.charging.night, self._habits.network
         weekend, free = self._free(days), self._free(days + 1)
         midnights, least, most = clock.midnight(days), shifts.min(), shifts.max()
-        drifted = np.zeros(len(days), dtype=np.int64)
+        passed = np.zeros(len(days))
         workday_out = np.full(len(days), network.weekday.chance)
         if self._drift is not None:
             passed = np.clip((days - clock.first_day) * DAY / to_ms(self._drift.over), 0.0, 1.0)
-            drifted = np.rint(passed * (1 << DRIFT_BITS)).astype(np.int64)
             if self._drift.outing_chance is not None:
                 workday_out += (self._drift.outing_chance - workday_out) * passed
         plug_in = midnights + _choose_ms(free, _evening_s(night.plug_in_weekend), _evening_s(night.plug_in))
-        plug_in += self._later * drifted >> DRIFT_BITS
+        plug_in += np.rint(self._later * passed).astype(np.int64)
         columns = {
             NIGHT_FROM: plug_in - self._off - most,
             NIGHT_TO: plug_in + self._off - least + self._longest,
@@ -218,7 +217,7 @@ class TableBuilder:
             LEAVE: _choose_ms(weekend, network.weekend.leave, network.weekday.leave),
             BACK: _choose_ms(weekend, network.weekend.back, network.weekday.back),
             WORKDAY: ~weekend,
-            DRIFT: drifted,
+            DRIFT: np.rint(passed * (1 << DRIFT_BITS)).astype(np.int64),
         }
         return np.column_stack([columns[column] for column in range(_DAY_COLUMNS)]).astype(np.int64)
 
