@@ -301,18 +301,25 @@ class _Kept:
         return _constructed(implementation, self.role, Closed, fields)
 
 
+_WITH_PARTS = (BaseModel, dict, list, tuple)
+
+
 def all_in(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
     """Yield a part of the scenario and all that is in it, each with its path; options of components are typed."""
     yield path, value
     items: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, BaseModel):
-        items = {**value.__dict__, **((isinstance(value, Component) and value.typed_options) or {})}.items()
+        typed = value.typed_options if isinstance(value, Component) else None
+        items = ({**value.__dict__, **typed} if typed else value.__dict__).items()
     elif isinstance(value, dict):
         items = value.items()
     elif isinstance(value, list | tuple):
         items = enumerate(value)
     for key, each in items:
-        yield from all_in(each, (*path, key))
+        if isinstance(each, _WITH_PARTS):
+            yield from all_in(each, (*path, key))
+        else:
+            yield (*path, key), each
 
 
 def components(value: Any) -> Iterator[tuple[KeyPath, Component]]:
@@ -323,9 +330,10 @@ def components(value: Any) -> Iterator[tuple[KeyPath, Component]]:
 def words_of(value: Any) -> Iterator[tuple[KeyPath, str]]:
     """Yield every word of a part of the scenario that names code or a file, and those that may, as `Words` says."""
     for path, each in all_in(value):
-        if isinstance(each, CodeName | FileName):
-            yield path, each
-        if isinstance(each, Component):
+        if isinstance(each, str):
+            if isinstance(each, CodeName | FileName):
+                yield path, each
+        elif isinstance(each, Component):
             yield (*path, "kind"), CodeName(each.kind)
-        if isinstance(each, Component) and each.typed_options is None:
-            yield from (((*path, *at), text) for at, text in all_in(each.model_extra) if isinstance(text, str))
+            if each.typed_options is None:
+                yield from (((*path, *at), text) for at, text in all_in(each.model_extra) if isinstance(text, str))
