@@ -20,18 +20,16 @@ ends of the run do not touch them either. Their variance is 1.5 times that at fr
 """
 
 import math
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import DAY_S
-from fedsim.common.intervals import NORMAL, bisected, student_quantile
+from fedsim.common.intervals import NORMAL, bisected, normal_below, student_quantile
 
 _SPANS, _FEW_SPANS, _MANY = 80, 20, 20_000  # the last: clients, of which there are few spans
 DEGREES = 12  # most contrasts
@@ -47,7 +45,6 @@ _BEGIN = 1 / 6  # participations
 _DOUBT = 0.01  # of the correction: how well distributions are known
 _NODES = np.linspace(-5.0, 5.0, 81)
 _PLACES = (-1.534, -0.887, -0.489, -0.157, 0.157, 0.489, 0.887, 1.534)  # equally likely
-_MEANS = np.linspace(1e-6, 8.0, 4_001)  # that an interval is interpolated between
 _SHARES = np.exp(-0.5 * np.square(_NODES))
 _SHARES = _SHARES / _SHARES.sum()
 
@@ -320,26 +317,18 @@ def _bounds(observed: float) -> tuple[float, float]:
     """Return the 95 % interval of Feldman and Cousins of a mean that is not below 0, in standard errors."""
     if observed > 4.0:
         return observed - NORMAL, observed + NORMAL
-    low, high = (_mean_at(observed, end) for end in (2, 1))
-    return low, high
-
-
-def _mean_at(observed: float, end: int) -> float:
-    """Return the mean of which so much is the least (1) or the most (2) that is accepted: between two of the grid."""
-    place = max(1, bisect_left(range(len(_MEANS)), observed, key=lambda place: _accepted(place)[end]))
-    near = np.array([_accepted(each) for each in (place - 1, place)])
-    return float(np.interp(observed, near[:, end], near[:, 0], left=0.0 if end == 2 else None))
+    mean, least, most = _acceptance()
+    return float(np.interp(observed, most, mean, left=0.0)), float(np.interp(observed, least, mean))
 
 
 @cache
-def _accepted(place: int) -> tuple[float, float, float]:
-    """Return a mean, and the least and the most observed with 95 %, in the order of the ratio of likelihoods."""
-    mean, narrow, wide, below = float(_MEANS[place]), 0.0, 6.0, NormalDist().cdf
+def _acceptance() -> tuple[Floats, Floats, Floats]:
+    """Return means, and the least and the most that is observed with 95 %, in the order of the ratio of likelihoods."""
+    mean = np.linspace(1e-6, 8.0, 4_001)
+    narrow, wide = np.zeros_like(mean), np.full_like(mean, 6.0)
     for _ in range(50):
         half = (narrow + wide) / 2.0
-        least = mean - half if half <= mean else (mean - half * half / mean) / 2.0
-        if below(half) - below(least - mean) < 0.95:
-            narrow = half
-        else:
-            wide = half
+        least = np.where(half <= mean, mean - half, (mean - np.square(half) / mean) / 2.0)
+        inside = normal_below(half) - normal_below(least - mean) < 0.95
+        narrow, wide = np.where(inside, half, narrow), np.where(inside, wide, half)
     return mean, least, mean + half
