@@ -7,8 +7,7 @@ time, wall time and peak memory, and of the ratios of processor time to the plai
 1. The floor (`floor.py`), the plain run, and the combinations with a target of their own: the plain run at most 8 times
    the floor; weights and a separation, by `midzuno` and by `successive`, and Zipf weights with separations of their
    own, a cool-down of a day and three time zones, each at most 1.4 times the plain run.
-2. Every law with every kind of weight and of cool-down, over two days, beside the plain run of two days.
-3. A fleet in units with all of docs/questions/fleet.md, beside the plain run of as many rounds: at most 1.5 times.
+2. A fleet in units with all of docs/questions/fleet.md, beside the plain run of as many rounds: at most 1.5 times.
 """
 
 import argparse
@@ -54,22 +53,11 @@ server:
 prices: {{gigabyte: 0.05, kilowatt_hour: 0.30, device_hour: 0.01, carbon: 400g}}
 engine: vectorized
 """
-WEIGHTS = {
-    "equal": "",
-    "lognormal": ", weight: {kind: lognormal, sigma: 1}",
-    "Zipf 1.1": ", weight: {kind: zipf, exponent: 1.1}",
-}
-COOLDOWNS = {
-    "none": "",
-    "R = 200": ", separation: 200",
-    "R to 400, 1 day": ", separation: {kind: uniform, low: 0, high: 400}, cooldown: 1d",
-}
 ZONES = (
     ", time_zone: {kind: mixture, parts: ["
     + ", ".join(f"{{share: 1, source: {zone}}}" for zone in ("Europe/Berlin", "America/New_York", "Asia/Kolkata"))
     + "]}"
 )
-LAWS = ("midzuno", "uniform", "successive")
 
 
 def simulate(options: argparse.Namespace, folder: Path, days: int, text: str = TEXT, **keys: object) -> Usage:
@@ -93,15 +81,13 @@ def show(what: str, runs: list[Usage], beside: list[Usage], of: str) -> None:
 def targets(options: argparse.Namespace, folder: Path) -> None:
     days = options.days
     print(f"1. {options.devices:,} devices, {days} days (targets: 8 times the floor; 1.4 times plain)")
-    lognormal = WEIGHTS["lognormal"] + COOLDOWNS["R = 200"]
+    lognormal = ", weight: {kind: lognormal, sigma: 1}, separation: 200"
+    zipf = ", weight: {kind: zipf, exponent: 1.1}, separation: {kind: uniform, low: 0, high: 400}, cooldown: 1d"
     cases = {
         "plain": ("", "midzuno"),
         "lognormal, R = 200, midzuno": (lognormal, "midzuno"),
         "lognormal, R = 200, successive": (lognormal, "successive"),
-        "Zipf, R to 400, 1 day, 3 zones, midzuno": (
-            WEIGHTS["Zipf 1.1"] + COOLDOWNS["R to 400, 1 day"] + ZONES,
-            "midzuno",
-        ),
+        "Zipf, R to 400, 1 day, 3 zones, midzuno": (zipf + ZONES, "midzuno"),
     }
     floors: list[Usage] = []
     runs: dict[str, list[Usage]] = {name: [] for name in cases}
@@ -121,22 +107,8 @@ def targets(options: argparse.Namespace, folder: Path) -> None:
         show(name, each, floors if name == "plain" else runs["plain"], "the floor" if name == "plain" else "plain")
 
 
-def combinations(options: argparse.Namespace, folder: Path) -> None:
-    print(f"2. every combination, 2 days, in {options.repeat} turns of three of them and a plain run")
-    for rule in LAWS:
-        for weight, weights in WEIGHTS.items():
-            plain: list[Usage] = []
-            runs: dict[str, list[Usage]] = {cooldown: [] for cooldown in COOLDOWNS}
-            for _ in range(options.repeat):
-                plain.append(simulate(options, folder, 2))
-                for cooldown, rests in COOLDOWNS.items():
-                    runs[cooldown].append(simulate(options, folder, 2, group=weights + rests, law=rule))
-            for cooldown, each in runs.items():
-                show(f"{rule}, {weight}, {cooldown}", each, plain, "plain")
-
-
 def fleet(options: argparse.Namespace, folder: Path) -> None:
-    print(f"3. a fleet in units, {options.days} days (target: 1.5 times plain)")
+    print(f"2. a fleet in units, {options.days} days (target: 1.5 times plain)")
     steered = f"\n  check_ins: {{wanted: {3 * options.cohort}, window: 5m}}"
     paces = {"everything but check-ins": "", "everything": steered}
     plain: list[Usage] = []
@@ -157,12 +129,12 @@ def main() -> None:
     parser.add_argument("--days", type=int, default=30)
     parser.add_argument("--devices", type=int, default=1_000_000)
     parser.add_argument("--cohort", type=int, default=1_000)
-    parser.add_argument("--only", choices=["targets", "combinations", "fleet"])
+    parser.add_argument("--only", choices=["targets", "fleet"])
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         simulate(options, folder, 1)  # compiles the loops
-        for part in (targets, combinations, fleet):
+        for part in (targets, fleet):
             if options.only in {None, part.__name__}:
                 part(options, folder)
 

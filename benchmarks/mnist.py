@@ -4,12 +4,11 @@ Run ``python benchmarks/mnist.py`` (a minute or two; it needs the extras ``data`
 5,000 of the sample, repeated and shifted by up to two pixels, in IDX files as MNIST has them: cost depends on their
 number alone. Three optimizers and the uniform reference are trained together, as in the scenario ``mnist-three-
 methods``. The cost of a round is the difference between a longer and a shorter run, in processor time, and 3,000
-rounds with their evaluations are reckoned from it. With an argument it makes runs of that many rounds instead.
+rounds with their evaluations are reckoned from it.
 """
 
 import os
 import struct
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -41,12 +40,12 @@ def write_images(folder: Path) -> None:
         (folder / f"{name}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 2049, count) + labels[which].tobytes())
 
 
-def seconds(rounds: int, *overrides: str) -> tuple[float, float]:
-    """Return processor time and time on the clock of a run of so many rounds."""
+def seconds(rounds: int, *overrides: str) -> float:
+    """Return the processor time of a run of so many rounds."""
     scenario = Scenario.load(SCENARIO, [f"stop.rounds={rounds}", *overrides])
-    begin, clock = time.process_time(), time.perf_counter()
+    begin = time.process_time()
     simulate(scenario)
-    return time.process_time() - begin, time.perf_counter() - clock
+    return time.process_time() - begin
 
 
 def evaluation() -> float:
@@ -66,12 +65,7 @@ def main() -> None:
         write_images(Path(folder))
         os.environ["FEDSIM_MNIST"] = folder
         for name, batch in BATCHES.items():
-            if len(sys.argv) > 1:
-                rounds = int(sys.argv[1])
-                spent, clock = seconds(rounds, batch)
-                print(f"{name:<22}{rounds:>6} rounds: {spent:.0f} s of processor time, {clock:.0f} s on the clock")
-                continue
-            short, long = (seconds(rounds, batch, f"learning.evaluate_every={rounds}")[0] for rounds in (SHORT, LONG))
+            short, long = (seconds(rounds, batch, f"learning.evaluate_every={rounds}") for rounds in (SHORT, LONG))
             a_round, once = (long - short) / (LONG - SHORT), evaluation()
             whole = short + WHOLE * a_round + MODELS * EVALUATIONS * once
             print(

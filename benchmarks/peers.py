@@ -1,126 +1,49 @@
-"""fedsim and its peers side by side: the time of one round of selection, and the memory that it takes.
+"""fedsim and its peers side by side: the time of a round of selection, and the memory that it takes.
 
 Run ``python benchmarks/peers.py``. Each tool gets a virtual environment of its own under ``build/benchmarks`` (FLGo's
-brings PyTorch along, some gigabytes), and each measurement is a process of its own. All tools run in turn, as often as
-``--repeat`` says, so that what else the machine does meets all of them; tables hold medians. Times leave out imports;
-set-up stands in a column of its own. The result replaces the section on peers in ``benchmarks/RESULTS.md``.
+brings PyTorch along, some gigabytes), and each measurement is a process of its own, in turns; printed are medians.
+Times leave out imports, set-up and the first round.
 """
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import venv
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
-
-from results import conditions, put
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parent.parent
+ENVIRONMENTS = ROOT / "build" / "benchmarks"
+TIMEOUT_S = 900.0  # of one measurement
 
 
-@dataclass(frozen=True)
-class Tool:
-    """One of those that are compared.
-
-    Attributes
-    ----------
-    name
-        As in the table.
-    environment
-        Name of its virtual environment.
-    requirement
-        What pip installs there: its arguments.
-    distribution
-        Whose version says whether it is there.
-    command
-        Script in ``benchmarks/peers``, and its own arguments.
-    models, lacks
-        What one of its rounds takes into account, and what it does not.
-    """
+class Tool(NamedTuple):
+    """One of those that are compared."""
 
     name: str
-    environment: str
-    requirement: tuple[str, ...]
-    distribution: str
-    command: tuple[str, ...]
-    models: str
-    lacks: str
+    environment: str  # of a virtual environment
+    requirement: tuple[str, ...]  # what pip installs there: its arguments
+    distribution: str  # whose version says whether it is there
+    command: tuple[str, ...]  # script in ``benchmarks/peers``, and its own arguments
 
 
 TOOLS = (
-    Tool(
-        "fedsim",
-        "fedsim",
-        ("--editable", str(ROOT)),
-        "fedsim-participation",
-        ("of_fedsim.py",),
-        "habits by person and day (charging, network, screen) in civil time, separation, sessions that may drop out, "
-        "the whole log; any instant",
-        "training",
-    ),
-    Tool(
-        "numpy script",
-        "numpy",
-        ("numpy",),
-        "numpy",
-        ("of_numpy.py",),
-        "one charging window per device, the same each day, chance of a top-up, separation; uniform selection",
-        "days that differ, network, screen, sessions, log, theory",
-    ),
-    Tool(
-        "FLGo",
-        "flgo",
-        ("flgo==0.4.4",),
-        "flgo",
-        ("of_flgo.py",),
-        "sinusoidal availability over 24 rounds, a coin for each client and round (`SLN`), sampling among idle clients",
-        "separation, time within a round, persons' habits (training is left out here)",
-    ),
-    Tool(
-        "Flower, `sample`",
-        "flower",
-        ("flwr",),
-        "flwr",
-        ("of_flower.py", "--plain"),
-        "a uniform sample of all registered clients",
-        "availability, separation",
-    ),
-    Tool(
-        "Flower, `sample` with a criterion",
-        "flower",
-        ("flwr",),
-        "flwr",
-        ("of_flower.py",),
-        "a charging window and a separation, in a criterion of 2 lines that we wrote",
-        "days that differ, network, screen, sessions, log",
-    ),
-    Tool(
-        "jax-privacy, `BMinSepSampling`",
-        "jax-privacy",
-        ("jax-privacy",),
-        "jax-privacy",
-        ("of_jax_privacy.py",),
-        "the minimum separation, with Poisson cohorts",
-        "availability, time, fixed cohorts",
-    ),
-    Tool(
-        "raw SimPy",
-        "simpy",
-        ("simpy",),
-        "simpy",
-        ("of_simpy.py",),
-        "a process per device with a charging window that varies by day, separation by rejection",
-        "network, screen, sessions, log",
-    ),
+    Tool("fedsim", "fedsim", ("--editable", str(ROOT)), "fedsim-participation", ("of_fedsim.py",)),
+    Tool("numpy script", "numpy", ("numpy",), "numpy", ("of_numpy.py",)),
+    Tool("FLGo", "flgo", ("flgo==0.4.4",), "flgo", ("of_flgo.py",)),
+    Tool("Flower, `sample`", "flower", ("flwr",), "flwr", ("of_flower.py", "--plain")),
+    Tool("Flower, `sample` with a criterion", "flower", ("flwr",), "flwr", ("of_flower.py",)),
+    Tool("jax-privacy", "jax-privacy", ("jax-privacy",), "jax-privacy", ("of_jax_privacy.py",)),
+    Tool("raw SimPy", "simpy", ("simpy",), "simpy", ("of_simpy.py",)),
 )
 
 
-def prepare(tool: Tool, environments: Path) -> Path | str:
+def prepare(tool: Tool) -> Path | str:
     """Return the interpreter of a tool's environment, made if need be, or why there is none."""
-    folder = environments / tool.environment
+    folder = ENVIRONMENTS / tool.environment
     python = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
     look = [str(python), "-c", f"import importlib.metadata as m; print(m.version('{tool.distribution}'))"]
     if python.exists() and subprocess.run(look, check=False, capture_output=True).returncode == 0:
@@ -139,9 +62,9 @@ def run(tool: Tool, python: Path, clients: int, options: argparse.Namespace) -> 
     for name in ("cohort", "rounds", "separation"):
         command += [f"--{name}", str(getattr(options, name))]
     try:
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=options.timeout)
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired:
-        return f"more than {options.timeout:.0f} s"
+        return f"more than {TIMEOUT_S:.0f} s"
     return json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else _last_line(done.stderr)
 
 
@@ -149,77 +72,33 @@ def _last_line(text: str) -> str:
     return text.strip().rpartition("\n")[2] or "failed without a word"
 
 
-def table(
-    tools: list[Tool], clients: int, measured: dict[str, list[dict[str, Any]]], failed: dict[str, str]
-) -> list[str]:
-    """Return the rows of one size of population."""
-    lines = [
-        f"### {clients:,} clients",
-        "",
-        "| tool | version | ms a round, median (smallest to largest) | times fedsim, in the same turn | set-up, s | "
-        "peak memory, MB | mean cohort |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    ours = measured.get("fedsim", [])
-    for tool in tools:
-        if tool.name in failed:
-            lines.append(f"| {tool.name} | | not measured here: {failed[tool.name]} | | | | |")
-            continue
-        runs = measured[tool.name]
-        each = [1e3 * one["round_s"] for one in runs]
-        ratios = [one["round_s"] / our["round_s"] for one, our in zip(runs, ours, strict=False)]
-        middle = {key: median(one[key] for one in runs) for key in ("setup_s", "peak_mb", "cohort")}
-        lines.append(
-            f"| {tool.name} | {runs[0]['version']} | {median(each):,.3f} ({min(each):,.3f} to {max(each):,.3f}) | "
-            f"{median(ratios) if ratios else float('nan'):,.2f} | {middle['setup_s']:.2f} | {middle['peak_mb']:,.0f} | "
-            f"{middle['cohort']:.0f} |"
-        )
-    return [*lines, ""]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--clients", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--clients", type=int, nargs="+", default=[1_000, 100_000, 1_000_000])
     parser.add_argument("--cohort", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=96, help="spread over one day")
     parser.add_argument("--separation", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--timeout", type=float, default=900.0, help="seconds for one measurement")
     parser.add_argument("--tools", nargs="+", default=[tool.name for tool in TOOLS], metavar="NAME")
-    parser.add_argument("--section", default="peers", help="section of the results that is replaced")
-    parser.add_argument("--title", default="fedsim and its peers", help="heading of that section")
-    parser.add_argument("--environments", type=Path, default=ROOT / "build" / "benchmarks")
     options = parser.parse_args()
-    before, missing, pythons = conditions(), {}, {}
-    tools = [tool for tool in TOOLS if tool.name in options.tools]
-    for tool in tools:
-        python = prepare(tool, options.environments)
-        (missing if isinstance(python, str) else pythons)[tool.name] = python
-    text = [f"## {options.title}", "", f"Before: {before}.", ""]
+    pythons = {tool: prepare(tool) for tool in TOOLS if tool.name in options.tools}
     for clients in options.clients:
-        measured: dict[str, list[dict[str, Any]]] = {}
-        failed = dict(missing)
-        for turn in range(options.repeat):
-            for tool in tools:
-                if tool.name in failed:
-                    continue
-                print(f"{clients:,} clients, turn {turn + 1}: {tool.name}", file=sys.stderr)
-                one = run(tool, pythons[tool.name], clients, options)
-                if isinstance(one, str):
-                    failed[tool.name] = one
-                else:
-                    measured.setdefault(tool.name, []).append(one)
-        text += table(tools, clients, measured, failed)
-    text[3:3] = [
-        f"After: {conditions()}.",
-        "",
-        f"{options.rounds} rounds over one day, cohort {options.cohort}, separation {options.separation}, "
-        f"{options.repeat} turn{'s' * (options.repeat > 1)}; each measurement in a process and "
-        "each tool in an environment of its own. Times leave out imports, set-up and the first round.",
-    ]
-    text += ["| tool | a round takes into account | but not |", "| --- | --- | --- |"]
-    text += [f"| {tool.name} | {tool.models} | {tool.lacks} |" for tool in tools]
-    put(options.section, "\n".join(text))
+        measured: dict[Tool, list[dict[str, Any]]] = {tool: [] for tool in pythons}
+        failed = {tool: python for tool, python in pythons.items() if isinstance(python, str)}
+        for _ in range(options.repeat):
+            for tool, python in pythons.items():
+                one = "" if tool in failed else run(tool, Path(python), clients, options)
+                if isinstance(one, dict):
+                    measured[tool].append(one)
+                elif one:
+                    failed[tool] = one
+        for tool, runs in measured.items():
+            if tool in failed:
+                print(f"{clients:,} clients, {tool.name}: not measured: {failed[tool]}")
+                continue
+            figures = {key: median(one[key] for one in runs) for key in ("round_s", "peak_mb")}
+            line = f"{1e3 * figures['round_s']:,.3f} ms a round, {figures['peak_mb']:,.0f} MB"
+            print(f"{clients:,} clients, {tool.name} {runs[0]['version']}: {line}, load {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":

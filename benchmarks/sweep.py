@@ -3,7 +3,7 @@
 Run ``python benchmarks/sweep.py`` (about two minutes) on a machine that has little else to do. Printed are:
 
 1. The time of a run that does nothing but write its file, from plan to ``sweep.json``: the slope between two sweeps of
-   different sizes, since the start of a worker (about a second, printed too) is paid once. Target: 5 ms a run.
+   different sizes, since the start of a worker is paid once. Target: 5 ms a run.
 2. The throughput of two workers over that of one, on runs of a few tenths of a second. The two take turns, so that what
    else the machine does meets both; the ratio is the median over turns, with its smallest and largest. Target: 1.8.
 """
@@ -70,34 +70,24 @@ def seconds(executor: Executor, workers: int, runs: int, rounds: int, job: Calla
 def overhead(runs: int, repeat: int) -> None:
     for workers in (1, 2):
         with LocalProcesses(workers) as executor:
-            began = time.perf_counter()
             seconds(executor, workers, 4 * workers, 1, nothing)
-            start = time.perf_counter() - began
             slopes = []
             for _ in range(repeat):
                 short, long = (seconds(executor, workers, n, 1, nothing) for n in (runs // 10, runs))
                 slopes.append(1e3 * (long - short) / (runs - runs // 10))
-        print(
-            f"overhead with {workers} worker(s): {median(slopes):.2f} ms a run "
-            f"({min(slopes):.2f} to {max(slopes):.2f}, {runs} runs); first results after {start:.1f} s"
-        )
+        print(f"overhead with {workers} worker(s): {median(slopes):.2f} ms a run")
 
 
 def throughput(runs: int, rounds: int, repeat: int) -> None:
     with LocalProcesses(1) as one, LocalProcesses(2) as two:
         for executor, workers in ((one, 1), (two, 2)):
             seconds(executor, workers, 4 * workers, 10, work)
-        ratios, rates = [], []
+        ratios = list[float]()
         for turn in range(repeat):
-            order = [(one, 1), (two, 2)] if turn % 2 == 0 else [(two, 2), (one, 1)]
+            order = [(one, 1), (two, 2)][:: 1 if turn % 2 == 0 else -1]
             took = {workers: seconds(executor, workers, runs, rounds, work) for executor, workers in order}
             ratios.append(took[1] / took[2])
-            rates.append((runs / took[1], runs / took[2]))
-    alone, together = (median(each) for each in zip(*rates, strict=True))
-    print(
-        f"throughput: {alone:.2f} runs/s with one worker, {together:.2f} with two: {median(ratios):.2f} times as much "
-        f"({min(ratios):.2f} to {max(ratios):.2f}, {repeat} turns of {runs} runs)"
-    )
+    print(f"throughput of two workers: {median(ratios):.2f} times that of one ({min(ratios):.2f} to {max(ratios):.2f})")
 
 
 def main() -> None:
@@ -106,7 +96,6 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1500, help="rounds of the runs that do something")
     parser.add_argument("--repeat", type=int, default=5)
     options = parser.parse_args()
-    print(f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}")
     overhead(options.runs, options.repeat)
     throughput(32, options.rounds, options.repeat)
     print(f"load {os.getloadavg()[0]:.1f}")

@@ -18,9 +18,11 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    PlainValidator,
     PrivateAttr,
     Tag,
     TypeAdapter,
+    ValidationInfo,
     create_model,
     model_validator,
 )
@@ -167,6 +169,16 @@ def _constructed(implementation: type, use: str, bases: Any, fields: Mapping[str
     return made
 
 
+@dataclass(frozen=True)
+class _Whole:
+    """Gives what is validated by a function the JSON Schema of what that validates by."""
+
+    schema: Callable[[], CoreSchema]
+
+    def __get_pydantic_json_schema__(self, _core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return handler(self.schema())
+
+
 @dataclass(frozen=True, eq=False)
 class Kinds:
     """Marks a union of models that are told apart by their `kind`.
@@ -181,7 +193,16 @@ class Kinds:
     of_one: bool = False  # leave out classes with the attribute `of_a_group`: their values depend on how many there are
 
     def __get_pydantic_core_schema__(self, union: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Return how pydantic validates it."""
+        """Return how pydantic validates it: the models are made for the first value, and most runs give few of them."""
+        whole = cache(lambda: TypeAdapter[Any](self._choice_of(union)))
+
+        def validate(value: Any, info: ValidationInfo) -> Any:
+            return whole().validate_python(value, context=info.context)
+
+        return handler.generate_schema(Annotated[Any, PlainValidator(validate), _Whole(lambda: whole().core_schema)])
+
+    def _choice_of(self, union: Any) -> Any:
+        """Return the choice between the models of all kinds."""
         members = get_args(union)
         written_out = [each for each in members if each is not BuiltIn and not issubclass(each, Component)]
         kinds: dict[str, type[BaseModel]] = {kind: each for each in written_out for kind in _kinds_of(each)}
@@ -198,7 +219,7 @@ class Kinds:
                     Annotated[choice, Tag("known")] | Annotated[member, _with_role(self.role), Tag("own")],
                     _open_to_own(kinds),
                 ]
-        return handler.generate_schema(Annotated[choice, BeforeValidator(self.read, json_schema_input_type=written)])
+        return Annotated[choice, BeforeValidator(self.read, json_schema_input_type=written)]
 
     def _built_in(self, written_out: Container[str]) -> Iterator[type[BuiltIn]]:
         registry = registry_of(self.role)
@@ -280,18 +301,25 @@ class _Kept:
         return _constructed(implementation, self.role, Closed, fields)
 
 
+_WITH_PARTS = (BaseModel, dict, list, tuple)
+
+
 def all_in(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
     """Yield a part of the scenario and all that is in it, each with its path; options of components are typed."""
     yield path, value
     items: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, BaseModel):
-        items = {**value.__dict__, **((isinstance(value, Component) and value.typed_options) or {})}.items()
+        typed = value.typed_options if isinstance(value, Component) else None
+        items = ({**value.__dict__, **typed} if typed else value.__dict__).items()
     elif isinstance(value, dict):
         items = value.items()
     elif isinstance(value, list | tuple):
         items = enumerate(value)
     for key, each in items:
-        yield from all_in(each, (*path, key))
+        if isinstance(each, _WITH_PARTS):
+            yield from all_in(each, (*path, key))
+        else:
+            yield (*path, key), each
 
 
 def components(value: Any) -> Iterator[tuple[KeyPath, Component]]:
@@ -302,9 +330,10 @@ def components(value: Any) -> Iterator[tuple[KeyPath, Component]]:
 def words_of(value: Any) -> Iterator[tuple[KeyPath, str]]:
     """Yield every word of a part of the scenario that names code or a file, and those that may, as `Words` says."""
     for path, each in all_in(value):
-        if isinstance(each, CodeName | FileName):
-            yield path, each
-        if isinstance(each, Component):
+        if isinstance(each, str):
+            if isinstance(each, CodeName | FileName):
+                yield path, each
+        elif isinstance(each, Component):
             yield (*path, "kind"), CodeName(each.kind)
-        if isinstance(each, Component) and each.typed_options is None:
-            yield from (((*path, *at), text) for at, text in all_in(each.model_extra) if isinstance(text, str))
+            if each.typed_options is None:
+                yield from (((*path, *at), text) for at, text in all_in(each.model_extra) if isinstance(text, str))

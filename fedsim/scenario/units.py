@@ -58,16 +58,22 @@ def parse_duration(value: object) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
         raise ValueError(f"needs a unit: write {value}s, {value}m or {value}h, not {value}")  # noqa: TRY004
     text = value.strip() if isinstance(value, str) else ""
-    for pattern, units in ((_SHORT, _SHORT_SECONDS), (_ISO, _ISO_SECONDS)):
-        if match := pattern.match(text):
-            amounts = match.groups(default="0")
-            seconds = math.fsum(float(amount) * unit for amount, unit in zip(amounts, units, strict=True))
-            if seconds > _LONGEST:
-                raise ValueError(f"is longer than 1000 years: {short_repr(value)}")
-            return seconds
+    if (seconds := _seconds_in(text)) is not None:
+        if seconds > _LONGEST:
+            raise ValueError(f"is longer than 1000 years: {short_repr(value)}")
+        return seconds
     short = "".join(f"{number}{unit}" for number, unit in _words(text)) if _WORDS.sub("", text[:100]) == "" else ""
     hint = f"; did you mean {short!r}?" if _SHORT.match(short) else ""
     raise ValueError(f"must be a duration such as {_EXAMPLES}, not {short_repr(value)}{hint}")
+
+
+@functools.lru_cache(256)  # every point of a sweep has the same few
+def _seconds_in(text: str) -> float | None:
+    for pattern, units in ((_SHORT, _SHORT_SECONDS), (_ISO, _ISO_SECONDS)):
+        if match := pattern.match(text):
+            amounts = match.groups(default="0")
+            return math.fsum(float(amount) * unit for amount, unit in zip(amounts, units, strict=True))
+    return None
 
 
 def _words(text: str) -> Iterator[tuple[str, str]]:

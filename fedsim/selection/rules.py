@@ -482,14 +482,15 @@ def _level(
     if float(eligible @ highest) <= total:
         return highest
     own_weight = (1.0 - eligible) * weights if own_weight is None else own_weight
-    mass = float(eligible @ weights)
+    mass, wanted, chances = float(eligible @ weights), total * weights, np.empty(len(weights))
     for _ in range(_STEPS if total else 1):
-        chances = np.minimum(highest, total * weights / (mass + own_weight))
+        np.add(mass, own_weight, out=chances)  # in place: at 10^6 clients new arrays take as long as the sums
+        np.minimum(highest, np.divide(wanted, chances, out=chances), out=chances)
         reached = float(eligible @ chances)
         if abs(reached - total) <= _CLOSE * total:
             break
         mass *= reached / total
-    return np.asarray(chances)
+    return chances
 
 
 def _drawn(eligible: Floats, weights: Floats, total: float) -> Floats:

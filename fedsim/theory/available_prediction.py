@@ -179,9 +179,9 @@ def _covered(
     who: NDArray[np.intp], begins: NDArray[np.intp], ends: NDArray[np.intp], clients: int, instants: int
 ) -> NDArray[np.int32]:
     """Return in how many of the ranges [begins, ends) of each client every instant lies, shape (clients, instants)."""
-    steps = np.zeros((clients, instants + 1), dtype=np.int32)
-    np.add.at(steps, (who, begins), 1)
-    np.add.at(steps, (who, ends), -1)
+    size = clients * (instants + 1)  # counted flat: a tenth of the time of `np.add.at` with two indices
+    begun, over = (np.bincount(who * (instants + 1) + at, minlength=size) for at in (begins, ends))
+    steps = (begun - over).astype(np.int32).reshape(clients, instants + 1)
     return np.cumsum(steps, axis=1, dtype=np.int32)[:, :instants]
 
 
@@ -219,10 +219,12 @@ class Selections:
     instants: Floats  # seconds, ascending
     sizes: Ints  # B_t
 
-    def first_within(self, now: int | Ints, separation: Ints, cooldown_s: Floats) -> NDArray[np.intp]:
-        """Return the first selection after which a device with such a rest still rests at the selection `now`."""
+    def first_within(
+        self, now: int | Ints, separation: Ints, cooldown_s: Floats
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return after which selection a device still rests at the selection `now`, by rounds and by length alone."""
         by_round = np.searchsorted(self.rounds, self.rounds[now] - separation, side="left")
-        return np.minimum(by_round, np.searchsorted(self.instants, self.instants[now] - cooldown_s, side="right"))
+        return by_round, np.searchsorted(self.instants, self.instants[now] - cooldown_s, side="right")
 
 
 class _Rests:
@@ -231,7 +233,7 @@ class _Rests:
     def __init__(self, separation: Ints, rest_s: Floats, late: Bools | None, selections: Selections) -> None:
         """Rests are equally likely `rest_s` (N, k), some after sessions that were `late` (N, k) and did not report."""
         places = np.arange(len(selections.rounds))
-        since = selections.first_within(places, separation.max(initial=0), rest_s.max(initial=0.0))
+        since = np.minimum(*selections.first_within(places, separation.max(initial=0), rest_s.max(initial=0.0)))
         longest = int((places - since).max(initial=0))
         depth = longest + 1 if longest > 0 else 0  # selections over which one may rest, that which began it included
         who = np.flatnonzero((separation > 0) | (rest_s > 0.0).any(axis=1)) if depth else np.zeros(0, dtype=np.intp)
@@ -240,20 +242,26 @@ class _Rests:
                 f"the mean field of devices that come and go remembers {depth:,} rounds of {len(who):,} devices that "
                 f"rest so long; it can remember {_MOST_NUMBERS:,} chances"
             )
-        self.who, self.separation, self.rest_s, self.selections = who, separation[who, None], rest_s[who], selections
+        self.who, self.selections = who, selections
+        # Devices with the same rest begin it at the same selection: one search for all of them, not one for each.
+        self.separations, self.of_separation = np.unique(separation[who, None], return_inverse=True)
+        self.lengths_s, self.of_length = np.unique(rest_s[who], return_inverse=True)
         self.reported = None if late is None or rest_s.shape[1] == 1 else ~late[who]
-        self.past, self.oldest = np.zeros((depth, len(who))), np.zeros(self.rest_s.shape, dtype=np.int64)
-        self.cooling = np.zeros(self.rest_s.shape)
+        self.past, self.oldest = np.zeros((depth, len(who))), np.zeros(self.of_length.shape, dtype=np.int64)
+        self.cooling: Floats = np.zeros(self.of_length.shape)
         self.answer = np.zeros((3, len(separation)))
 
     def at(self, now: int) -> Floats:
         """Return (3, N): the chances at a selection, their variance by length, and covariance with not reporting."""
-        since = np.minimum(self.selections.first_within(now, self.separation, self.rest_s), now)
+        of_round, of_instant = self.selections.first_within(now, self.separations, self.lengths_s)
+        since = np.minimum(np.minimum(of_round, now)[self.of_separation], of_instant[self.of_length])
         while (over := self.oldest < since).any():
             row, length = np.nonzero(over)
             self.cooling[row, length] -= self.past[self.oldest[row, length] % len(self.past), row]
             self.oldest[row, length] += 1
-        self.answer[0, self.who] = mean = self.cooling.mean(axis=1)
+        self.answer[0, self.who] = mean = (
+            self.cooling[:, 0] if self.cooling.shape[1] == 1 else self.cooling.mean(axis=1)
+        )
         if self.reported is not None:
             apart = self.cooling - mean[:, None]
             self.answer[1:, self.who] = (apart**2).mean(axis=1), -(apart * self.reported).mean(axis=1)
