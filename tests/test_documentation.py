@@ -35,6 +35,12 @@ def test_package_docstring() -> None:
     assert doctest.testmod(fedsim).failed == 0
 
 
+def test_there_are_at_most_30_000_words() -> None:
+    """What lies between blanks and has a letter or a digit is a word, in tables and examples too."""
+    pages = [page for page in PAGES if page.parent.name != "reference"]
+    assert sum(bool(re.search(r"\w", word)) for page in pages for word in page.read_text("utf-8").split()) <= 30_000
+
+
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[\w-]*)?\)|`((?:fedsim|tests|scenarios|benchmarks|docs)/[\w./-]+)`")
 PLACES = [*PAGES, *sorted(Path("benchmarks").glob("*.md")), *sorted(Path("reports").glob("*.md"))]
 PLACES += sorted(Path("examples").glob("*/README.md"))
