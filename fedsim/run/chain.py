@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast, overload
+from typing import Any, TypedDict, Unpack, cast, overload
 
 import numpy as np
 import polars as pl
@@ -70,36 +70,28 @@ class Answers(list[ChainAnswer]):
         return fragment("Long-run participation, by theory", header, rows, words=2, notes=notes)
 
 
+class _Options(TypedDict, total=False):
+    """What `participation_theory` takes beside a scenario and its separations."""
+
+    method: str
+    law: str | None
+    target_l1: float | None
+    target_tv: float | None
+    target_ratio: float | None
+    precision: float | None
+    convergence: int | None
+    mixing: bool
+    availability: bool
+
+
 @overload
 def participation_theory(
-    scenario: GivenScenario,
-    *,
-    separation: Iterable[int],
-    method: str = ...,
-    law: str | None = ...,
-    target_l1: float | None = ...,
-    target_tv: float | None = ...,
-    target_ratio: float | None = ...,
-    precision: float | None = ...,
-    convergence: int | None = ...,
-    mixing: bool = ...,
-    availability: bool = ...,
-) -> Answers: ...
-@overload
-def participation_theory(
-    scenario: GivenScenario,
-    *,
-    separation: int | None = None,
-    method: str = ...,
-    law: str | None = ...,
-    target_l1: float | None = ...,
-    target_tv: float | None = ...,
-    target_ratio: float | None = ...,
-    precision: float | None = ...,
-    convergence: int | None = ...,
-    mixing: bool = ...,
-    availability: bool = ...,
+    scenario: GivenScenario, *, separation: int | None = ..., **options: Unpack[_Options]
 ) -> ChainAnswer: ...
+@overload
+def participation_theory(
+    scenario: GivenScenario, *, separation: Iterable[int], **options: Unpack[_Options]
+) -> Answers: ...
 def participation_theory(
     scenario: GivenScenario,
     *,
