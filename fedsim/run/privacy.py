@@ -135,6 +135,10 @@ def privacy_guarantees(
         If a separation can never be kept.
     PluginError
         If a mechanism of the user's own fails.
+
+    >>> scenario = Scenario.load("paper/synthetic", ["privacy={epsilon: 8, delta: 1.0e-6, mechanism: independent}"])
+    >>> [row.guarantee.bounds.participations for row in privacy_guarantees(scenario, separation=[4, 12])]
+    [1600, 616]
     """
     scenario = as_scenario(scenario)
     privacy = _asked(scenario, noise, epsilon)
