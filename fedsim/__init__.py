@@ -104,6 +104,11 @@ def register(role: str, name: str) -> Callable[[_T], _T]:
         If there is no such role; where a class is decorated, if its name is taken or holds a colon.
     PluginError
         Where a class is decorated that lacks what the role needs.
+
+    >>> @register("law", "always_two")
+    ... class AlwaysTwo:
+    ...     def quantile(self, p):
+    ...         return 0 * p + 2
     """
     from fedsim.scenario.roles import ROLES, registry_of
 

@@ -1,6 +1,7 @@
 """The command line, called in this process or in one of its own."""
 
 import io
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import pytest
 import typer.main
@@ -85,6 +87,46 @@ def fedsim_process(
         check=False,
         timeout=LIMIT_S,
     )
+
+
+_LIMITED = """
+import io, json, resource, sys
+from pathlib import Path
+from contextlib import redirect_stderr, redirect_stdout
+from fedsim.cli import run_app
+
+limit = int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+for name, arguments in json.load(sys.stdin).items():
+    sys.argv = ["fedsim", *arguments]
+    said = io.StringIO()
+    try:
+        with redirect_stderr(said), redirect_stdout(said):
+            run_app()
+    except SystemExit as stop:
+        code = stop.code
+    except BaseException as error:
+        code = repr(error)
+    # Not ru_maxrss, which begins with that of the process that started this one.
+    peak = 1024 * int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
+    print(json.dumps([name, code, said.getvalue(), peak]), flush=True)
+"""
+
+
+def fedsim_in_little_memory(commands: Mapping[str, list[str]], address_space: int) -> list[tuple[str, Any, str, int]]:
+    """Run commands in one process that has so many bytes; return name, exit code, what is said, and the peak so far."""
+    done = subprocess.run(
+        [sys.executable, "-c", _LIMITED, str(address_space)],
+        input=json.dumps(commands),
+        env=variables({}),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [name for name, *_ in answers] == list(commands), done.stderr
+    return answers
 
 
 def variables(changes: Mapping[str, str]) -> dict[str, str]:

@@ -1,9 +1,11 @@
 """What the documentation shows is run: Python examples as doctests, commands in this process and in a shell."""
 
 import doctest
+import inspect
 import re
 import shlex
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,37 @@ def test_python_examples(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_package_docstring() -> None:
     assert doctest.testmod(fedsim).attempted > 0
     assert doctest.testmod(fedsim).failed == 0
+
+
+METHODS = ("Scenario.load", "Scenario.with_values", "Result.model", "Result.save")
+PUBLIC = [*(name for name in fedsim.__all__ if inspect.isfunction(getattr(fedsim, name))), *METHODS]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_docstrings_have_all_parameters_what_is_raised_and_an_example_that_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(registry, "_REGISTERED", {*registry._REGISTERED})
+    for each in map(registry_of, ROLES):
+        monkeypatch.setattr(each, "_registered", {**each._registered})
+    documented = attrgetter(name)(fedsim)
+    text = inspect.getdoc(documented) or ""
+    named = {one for line in re.findall(r"^(\w+(?:, \w+)*)$", text, re.MULTILINE) for one in line.split(", ")}
+    assert inspect.signature(documented).parameters.keys() - {"self"} <= named or name == "citation"
+    assert re.search(r"^Raises$|Error`", text, re.MULTILINE)
+    assert re.search(r"\breturn\b", text.partition("\n")[0], re.IGNORECASE)
+    (found,) = doctest.DocTestFinder(recurse=False).find(
+        documented, name, globs={each: getattr(fedsim, each) for each in fedsim.__all__}
+    )
+    assert doctest.DocTestRunner().run(found) == doctest.TestResults(0, len(found.examples))
+    assert found.examples
+
+
+def test_there_are_at_most_30_000_words() -> None:
+    """What lies between blanks and has a letter or a digit is a word, in tables and examples too."""
+    pages = [page for page in PAGES if page.parent.name != "reference"]
+    assert sum(bool(re.search(r"\w", word)) for page in pages for word in page.read_text("utf-8").split()) <= 30_000
 
 
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[\w-]*)?\)|`((?:fedsim|tests|scenarios|benchmarks|docs)/[\w./-]+)`")

@@ -31,6 +31,12 @@ def test_every_page_is_listed() -> None:
     assert all(f"({page.name})" in index for page in FOLDER.glob("*.md") if page.name != "README.md")
 
 
+@pytest.mark.parametrize("page", sorted(FOLDER.glob("*.md")), ids=lambda page: page.stem)
+def test_a_page_has_at_most_400_words(page: Path) -> None:
+    """As `wc` counts, with all that stands in tables and examples."""
+    assert len(page.read_text(encoding="utf-8").split()) <= 400
+
+
 def test_jobs() -> None:
     """The more devices the second job takes, the more biased the first one is, beyond chance, at the same pace."""
     (sweep,) = printed("jobs")

@@ -25,7 +25,13 @@ al. 2020 2010.01243; refl: Abdelmoniem et al. EuroSys 2023 2111.01108; robust_re
 
 
 def citation(result: Result) -> str:
-    """Return what to cite for a run, a line each: fedsim, the paper of its model, and the built-in methods by name."""
+    """Return what to cite for a run, a line each: fedsim, the paper of its model, and the built-in methods by name.
+
+    A `TypeError` says that `result` is not what `simulate` or `load` returned.
+
+    >>> print(citation(simulate(Scenario.load("paper/synthetic", ["stop.rounds=50"]))).splitlines()[1])
+    Sun et al., Debiasing Federated Learning with Correlated Client Participation, ICLR 2025, arXiv:2410.01209
+    """
     if not isinstance(result, Result):
         raise TypeError(f"result must be what simulate or load has returned, not {short_repr(result)}")
     works = dict(each.split(": ") for each in " ".join(_SOURCES.split()).split("; "))

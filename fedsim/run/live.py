@@ -167,6 +167,10 @@ def live(
         If the scenario cannot work.
     RunError
         If `feedback` is of another run.
+
+    >>> with live("paper/synthetic") as fleet:
+    ...     print(next(fleet).outcome)
+    target
     """
     scenario, replicate = as_scenario(scenario), whole("replicate", replicate)
     if seed is not None:

@@ -50,7 +50,7 @@ _KEPT = re.compile(
 
 
 def load(directory: str | os.PathLike[str], *, allow_plugins: bool = False, allow_outside: bool = False) -> Run:
-    """Read a run directory: the same run as `fedsim.simulate` gave, tables, figures and scenario.
+    """Return the run of a run directory, as `fedsim.simulate` gave it: tables, figures and scenario.
 
     Nothing is run or imported, and the participations are read when they are asked for. The two permissions are for
     what is done with ``result.scenario`` afterwards.
@@ -68,6 +68,10 @@ def load(directory: str | os.PathLike[str], *, allow_plugins: bool = False, allo
     RunError
         If it is no run directory, its run has not ended, or a file is missing, damaged, or not the one that the run
         wrote; the message names it.
+
+    >>> directory = simulate(Scenario.load("paper/synthetic", ["stop.rounds=50"])).save("runs/first")
+    >>> load(directory).scenario.name
+    'synthetic'
     """
     folder = path_of("directory", directory, "a run directory")
     scenario, manifest, metrics = _opened(folder, Permissions(allow_plugins, allow_outside))

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, overload
+from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 import polars as pl
@@ -77,35 +77,29 @@ class Guarantees(list[Row]):
         return fragment(title, header, rows, notes=notes)
 
 
+class _Options(TypedDict, total=False):
+    """What `privacy_guarantees` takes beside a scenario, its separations and its cohorts."""
+
+    noise: float | None
+    epsilon: float | None
+    report: Report
+
+
 @overload
 def privacy_guarantees(
-    scenario: GivenScenario,
-    *,
-    separation: int | None = None,
-    cohort: int | None = None,
-    noise: float | None = ...,
-    epsilon: float | None = ...,
-    report: Report = ...,
+    scenario: GivenScenario, *, separation: int | None = ..., cohort: int | None = ..., **options: Unpack[_Options]
 ) -> Row: ...
 @overload
 def privacy_guarantees(
     scenario: GivenScenario,
     *,
     separation: Iterable[int],
-    cohort: int | Iterable[int] | None = None,
-    noise: float | None = ...,
-    epsilon: float | None = ...,
-    report: Report = ...,
+    cohort: int | Iterable[int] | None = ...,
+    **options: Unpack[_Options],
 ) -> Guarantees: ...
 @overload
 def privacy_guarantees(
-    scenario: GivenScenario,
-    *,
-    separation: int | None = None,
-    cohort: Iterable[int],
-    noise: float | None = ...,
-    epsilon: float | None = ...,
-    report: Report = ...,
+    scenario: GivenScenario, *, separation: int | None = ..., cohort: Iterable[int], **options: Unpack[_Options]
 ) -> Guarantees: ...
 def privacy_guarantees(
     scenario: GivenScenario,
@@ -141,6 +135,10 @@ def privacy_guarantees(
         If a separation can never be kept.
     PluginError
         If a mechanism of the user's own fails.
+
+    >>> scenario = Scenario.load("paper/synthetic", ["privacy={epsilon: 8, delta: 1.0e-6, mechanism: independent}"])
+    >>> [row.guarantee.bounds.participations for row in privacy_guarantees(scenario, separation=[4, 12])]
+    [1600, 616]
     """
     scenario = as_scenario(scenario)
     privacy = _asked(scenario, noise, epsilon)

@@ -151,7 +151,20 @@ class Run:
     def model(self, name: str, which: Literal["average", "last"] = "average") -> Floats:
         """Return a model that an optimizer left behind, shape (d,): the mean over the last half, or the last one.
 
-        A `LearningError` says which there are if not this one, as after divergence.
+        Parameters
+        ----------
+        name
+            What the scenario calls the optimizer.
+        which
+            ``average`` or ``last``.
+
+        Raises
+        ------
+        LearningError
+            If there is none, as after divergence; it says which there are.
+
+        >>> simulate(Scenario.load("paper/synthetic", ["stop.rounds=50"])).model("fedavg").shape
+        (20,)
         """
         from fedsim.learning.kept_models import model_named
 
@@ -163,10 +176,24 @@ class Run:
         return judge(self.scenario, [self.metrics], self.own_metrics)
 
     def save(self, directory: str | Path, provenance: Provenance | None = None) -> Path:
-        """Write the run directory: tables, metrics, and last the manifest, which says that all is there.
+        """Write the run directory, and return it: tables, metrics, and last the manifest, which says that all is there.
 
-        Every file is written under a temporary name and renamed, so a run that is killed leaves whole files or none. A
-        `RunError` says that the directory cannot be written, or holds files that are not a run's.
+        Every file is written under a temporary name and renamed, so a run that is killed leaves whole files or none.
+
+        Parameters
+        ----------
+        directory
+            The folder to write; a run in it is replaced.
+        provenance
+            The command and the files that the manifest names.
+
+        Raises
+        ------
+        RunError
+            If the directory cannot be written, or holds files that are not a run's.
+
+        >>> simulate(Scenario.load("paper/synthetic", ["stop.rounds=50"])).save("runs/first").name
+        'first'
         """
         folder = path_of("directory", directory, "the folder to write")
         with sole_writer(folder, "run"):

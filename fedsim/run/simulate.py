@@ -54,7 +54,7 @@ _Tell = Callable[[str], None]
 def simulate(
     scenario: GivenScenario, *, replicate: int = 0, seed: int | None = None, report: Report | None = None
 ) -> Run:
-    """Simulate a scenario, or measure its log; compare its participation with theory, and train its optimizers.
+    """Simulate a scenario, or measure its log, and return the run, with theory beside it and trained optimizers.
 
     Parameters
     ----------
@@ -77,6 +77,9 @@ def simulate(
         If the federation can never make progress again.
     LearningError
         If a problem or an optimizer fails.
+
+    >>> len(simulate({"stop": {"rounds": 50}, "population": [{"devices": 40}], "server": {"cohort": 4}}).participations)
+    200
     """
     scenario, replicate = as_scenario(scenario, jobs=True), whole("replicate", replicate)
     if scenario.log is not None:

@@ -305,12 +305,28 @@ class Scenario(Written):
         allow_plugins: bool = False,
         allow_outside: bool = False,
     ) -> Self:
-        """Read and validate a scenario file, in YAML, or one that comes with fedsim, such as ``paper/synthetic``.
+        """Return the scenario of a file, after validating it.
 
-        `overrides` are ``path=value`` each, as after ``--set`` on the command line; `seed` replaces that of the file.
-        `allow_plugins` lets it name problems, optimizers and modules of your own (``kind: my_module:MyClass``), which
-        are imported, and `allow_outside` files outside its folder. A `ScenarioError` has every mistake as
-        ``FILE:LINE:COLUMN: error: PATH: ...``; that of a file that is not there is a `FileNotFoundError` too.
+        Parameters
+        ----------
+        path
+            A scenario file, in YAML, or one that comes with fedsim, such as ``paper/synthetic``.
+        overrides
+            ``path=value`` each, as after ``--set`` on the command line.
+        seed
+            In place of the file's own.
+        allow_plugins, allow_outside
+            Let it name modules of your own (``kind: my_module:MyClass``), which are imported, and files outside its
+            folder.
+
+        Raises
+        ------
+        ScenarioError
+            With every mistake as ``FILE:LINE:COLUMN: error: PATH: ...``; if there is no such file, it is a
+            `FileNotFoundError` too.
+
+        >>> Scenario.load("paper/synthetic", ["stop.rounds=200"]).stop.rounds
+        200
         """
         file = path_of("path", path, "the name of a scenario file")
         listed = isinstance(overrides, Sequence) and not isinstance(overrides, str)
@@ -338,11 +354,22 @@ class Scenario(Written):
         return scenario
 
     def with_values(self, values: Mapping[str, Any], places: Mapping[str, str] | None = None) -> Self:
-        """Return the scenario with other values at some paths, written as after ``--set``.
+        """Return the scenario with other values at some paths.
 
-        Such as ``{"population.*.separation": 8}``; a duration may also be a number of seconds or a
-        `datetime.timedelta`. `places` says by path where mistakes in a value are shown, for values that were written in
-        a file. A `ScenarioError` has every mistake, as from `load`.
+        Parameters
+        ----------
+        values
+            By path, as after ``--set``; a duration may also be a number of seconds or a `datetime.timedelta`.
+        places
+            By path, where mistakes in a value are shown, for values that were written in a file.
+
+        Raises
+        ------
+        ScenarioError
+            With every mistake, as from `load`.
+
+        >>> Scenario.load("paper/synthetic").with_values({"population.*.separation": 8}).population[0].separation.value
+        8
         """
         if not isinstance(values, Mapping) or not all(isinstance(path, str) for path in values):
             raise TypeError(f"values must be a mapping such as {{'server.cohort': 20}}, not {short_repr(values)}")

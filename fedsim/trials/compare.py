@@ -52,9 +52,23 @@ class Comparison:
 
 
 def compare(a: str | Path | Run, b: str | Path | Run, *, confidence: float = 0.95) -> Comparison:
-    """Compare two runs or two sweeps: results, run directories, sweep directories, or points of sweeps (``DIR@3``).
+    """Return what differs between two runs or two sweeps.
 
-    A `RunError` says that one of them is neither, or that they have nothing in common that could be compared.
+    Parameters
+    ----------
+    a, b
+        Results, run directories, sweep directories, or points of sweeps (``DIR@3``).
+    confidence
+        Of the intervals of differences.
+
+    Raises
+    ------
+    RunError
+        If one of them is neither run nor sweep, or they have nothing in common that could be compared.
+
+    >>> near = Scenario.load("paper/synthetic", ["stop.rounds=50"])
+    >>> compare(simulate(near), simulate(near.with_values({"population.*.separation": 12}))).configuration
+    [('population[0].separation.value', 4, 12)]
     """
     one, other = _read_side(a), _read_side(b)
     if set(one.swept) != set(other.swept):

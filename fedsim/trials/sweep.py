@@ -84,7 +84,7 @@ def sweep(
     report: Report | None = None,
     on_error: _Tell = log_warning,
 ) -> Swept:
-    """Run the points of a scenario's sweep, all with the same seeds; a second call does only what is missing.
+    """Run a scenario's sweep, all points with the same seeds, and return it; a second call does what is missing.
 
     Parameters
     ----------
@@ -115,6 +115,11 @@ def sweep(
         If the executor means nothing, or the directory cannot be written, holds something else, or is in use.
     SweepError
         If the executor cannot go on.
+
+    >>> grid = "sweep={grid: {population.*.separation: [4, 12]}}"
+    >>> scenario = Scenario.load("paper/synthetic", [grid, "stop.rounds=50", "learning=null", "expect=[]"])
+    >>> sweep(scenario, "sweeps/two", executor="concurrent.futures:ThreadPoolExecutor").runs
+    2
     """
     scenario = as_scenario(scenario, jobs=True)
     given = None if directory is None else path_of("directory", directory, "the folder to write")

@@ -25,8 +25,8 @@ from reports.make.runs import make_page
 from reports.make.words import table
 
 DOCUMENTS = (
-    *("docs/paper-results.md", "docs/learning.md", "docs/studies.md", "docs/validation.md", "docs/scaling.md"),
-    *("docs/questions/feedback.md", "reports/README.md", "reports/claims.md", "reports/studies.md"),
+    *("docs/paper-results.md", "docs/learning.md", "docs/validation.md"),
+    *("reports/README.md", "reports/claims.md", "reports/studies.md"),
 )
 REGION = re.compile(r"(<!-- measured: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 HEAD = ("the paper says", "measured", "from", "over", "holds")

@@ -373,12 +373,3 @@ def test_pages_say_that_no_theory_covers_shocks(write: Write) -> None:
         assert ("Shocks take devices out together" in page) == said
         notes = write_playground(file.parent / "play.html", Scenario.load(file), file)
         assert ("the scenario's shocks are left out: in the page every client is always there" in notes) == said
-
-
-def test_whatever_is_asked_of_lives_is_answered_with_shocks_too() -> None:
-    """The engines ask either by the same names."""
-    lives, shocked = (
-        {name for name in dir(each) if not name.startswith("_")}
-        for each in (PopulationAvailability, ShockedAvailability)
-    )
-    assert lives <= shocked

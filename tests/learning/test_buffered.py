@@ -28,7 +28,7 @@ from fedsim.learning.server_updates import Adam, Composed
 from fedsim.scenario.learning import StagedSchedule
 
 from .buffered import CASES, Case, buffered_tables, online, sessions_of
-from .cases import Quadratic, quadratic
+from .cases import Quadratic, quadratic, tables
 
 EVERY: Mapping[str, Optimizer] = {
     "fedavg": FedAvg(),
@@ -198,7 +198,8 @@ def test_side_by_side_is_one_by_one_to_the_last_bit(batch_size: int | None) -> N
     draws = stream(1, 0, Purpose.OPTIMIZER)
     courses = [
         Course(Cohorts.read(*buffered_tables(Case(versions=15)), 7, 2), EVERY, draws),
-        Course(Cohorts.read(*buffered_tables(ALIKE), 7), {"it": FedAvg()}, draws),
+        Course(Cohorts.read(*buffered_tables(ALIKE), 7), EVERY, draws),
+        Course(Cohorts.read(*tables([]), 7), {"it": FedAvg()}, draws),
         Course(Cohorts.read(*buffered_tables(Case(seed=5, buffer=3)), 7, 3), {"it": FedBuff(), "mifa": Mifa()}, draws),
     ]
     for trained, course in zip(replay_together(courses, work), courses, strict=True):

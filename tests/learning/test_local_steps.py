@@ -124,14 +124,6 @@ def test_each_client_does_what_was_asked_of_it(asking: Asking, local_steps: int,
             np.testing.assert_allclose(deltas[row], y - start, rtol=1e-9, atol=1e-12)
 
 
-def test_those_who_ask_for_nothing_are_not_touched_by_those_who_do() -> None:
-    """The same bits, alone and beside them."""
-    log = tables(drawn_cohorts(20, 6, 2))
-    alone = replay(quadratic(), {"avg": FedAvg()}, *log, local_steps=2, step_size=0.1)
-    beside = replay(quadratic(), {"it": Asking(True, 2, 1), "avg": FedAvg()}, *log, local_steps=2, step_size=0.1)
-    assert beside.filter(optimizer="avg").equals(alone)
-
-
 @pytest.mark.parametrize(
     ("local", "message"),
     [

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fedsim.learning import Cohort, FedAvg, LearningError, Optimizer, replay
@@ -119,27 +117,6 @@ def test_without_optimizers_the_table_is_empty() -> None:
     learning = run(optimizers={})
     assert learning.columns == ["round", "closed_s", "optimizer", "loss", "grad_norm"]
     assert learning.is_empty()
-
-
-@settings(max_examples=15, deadline=None)
-@given(seed=st.integers(0, 10**6), rounds=st.integers(1, 20))
-def test_the_same_log_gives_the_same_bits(seed: int, rounds: int) -> None:
-    """Run twice the tables are identical, and so are an optimizer's rows when others train beside it."""
-    problem = RobustRegression(clients=7, seed=seed, dimension=4, samples=5)
-    log = tables(drawn_cohorts(rounds, clients=7, size=3, seed=seed))
-    first, second, alone = (
-        replay(problem, optimizers, *log, local_steps=3, step_size=0.1)
-        for optimizers in (BOTH, BOTH, {"debiased_fedavg": DebiasedFedAvg()})
-    )
-    assert first.equals(second)
-    assert first.filter(optimizer="debiased_fedavg").equals(alone)
-
-
-def test_progress_counts_the_rounds() -> None:
-    """It is told the number of rounds done, after each."""
-    done: list[int] = []
-    replay(quadratic(), BOTH, *tables(COHORTS), local_steps=1, step_size=0.1, progress=done.append)
-    assert done == [1, 2, 3, 4, 5]
 
 
 class Measured(Quadratic):
@@ -317,16 +294,3 @@ def test_numbers_out_of_range_are_refused(numbers: dict[str, float], message: st
     settings: dict[str, float] = {"local_steps": 1, "step_size": 0.1, **numbers}
     with pytest.raises(LearningError, match=message):
         replay(quadratic(), BOTH, *tables(COHORTS), **settings)  # type: ignore[arg-type]
-
-
-def test_a_client_that_the_problem_has_not_is_refused() -> None:
-    """Log and problem must speak of the same population."""
-    with pytest.raises(LearningError, match="client 6 of the log is not in the problem, which has 6 clients"):
-        run([[0, 6]])
-
-
-def test_participations_of_an_unknown_round_are_refused() -> None:
-    """The two tables must be of one run."""
-    rounds, participations = tables(COHORTS)
-    with pytest.raises(LearningError, match="round 4 has participations, and no row in the table of rounds"):
-        replay(quadratic(), BOTH, rounds.head(4), participations, local_steps=1, step_size=0.1)

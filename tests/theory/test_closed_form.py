@@ -88,32 +88,6 @@ def test_groups_are_the_chain_on_groups_shared_equally_inside() -> None:
     np.testing.assert_allclose(shares, np.repeat(of_groups[:, None] / 3.0, 3, axis=1), rtol=1e-14)
 
 
-@settings(deadline=None)
-@given(weights=st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=40), cohort=st.integers(1, 5), data=st.data())
-def test_shares_sum_to_one_and_follow_the_weights(weights: list[float], cohort: int, data: st.DataObject) -> None:
-    """Clients of larger weight take part at least as often, whatever R; all between 0 and 1/B."""
-    cohort = min(cohort, len(weights))
-    separation = data.draw(st.integers(0, len(weights) // cohort - 1))
-    answer = closed_form(weights, separation, cohort)
-    assert answer.pi.sum() == pytest.approx(1.0, abs=1e-12)
-    assert answer.pi.min() > 0.0
-    assert answer.pi.max() <= 1.0 / cohort * (1.0 + 1e-12)
-    assert (np.diff(answer.pi[np.argsort(weights, kind="stable")]) >= -1e-13).all()
-
-
-def test_no_separation_gives_the_inclusion_probability_of_one_draw() -> None:
-    weights = normalised([1.0, 2.0, 3.0, 4.0])
-    np.testing.assert_allclose(closed_form(weights, 0).pi, weights, rtol=1e-14)
-    midzuno = weights + (1.0 - weights) / 3.0
-    np.testing.assert_allclose(closed_form(weights, 0, 2).pi, midzuno / 2.0, rtol=1e-14)
-
-
-def test_one_round_of_separation_gives_p_times_one_minus_p() -> None:
-    weights = normalised(np.random.default_rng(1).random(30))
-    expected = weights * (1.0 - weights)
-    np.testing.assert_allclose(closed_form(weights, 1).pi, expected / expected.sum(), rtol=1e-13)
-
-
 def test_the_largest_separation_gives_exactly_uniform() -> None:
     weights = np.random.default_rng(2).random(12)
     for cohort in (1, 2, 3, 4):
@@ -207,7 +181,7 @@ def test_the_papers_worked_example() -> None:
 
 @given(clients=st.integers(4, 30), scale=st.floats(0.0, 0.5), seed=st.integers(0, 2**32))
 def test_nearly_equal_weights_end_within_one_over_n(clients: int, scale: float, seed: int) -> None:
-    """Theorem 3's neighbourhood: with deltas of at most half the mean weight, L1 falls with R and ends within 1/N."""
+    """Theorem 2's neighbourhood: with deltas of at most half the mean weight, L1 falls with R and ends within 1/N."""
     weights = 1.0 + scale * np.random.default_rng(seed).uniform(-1.0, 1.0, clients)
     l1 = distances(weights, range(clients))
     assert (np.diff(l1) <= 1e-12).all()

@@ -59,12 +59,6 @@ def test_counts_the_windows() -> None:
     assert exact(np.arange(1.0, 8.0), 1, 3).states == 1 + 35
 
 
-def test_two_alternating_clients_have_period_two() -> None:
-    """Clients of separation 1 and a cohort of 1 alternate, whatever their weights."""
-    answer = exact([5.0, 1.0], 1)
-    assert (answer.period, answer.recurrent_classes, answer.pi.tolist()) == (2, 1, [0.5, 0.5])
-
-
 def _by_hand(weights: list[float]) -> list[float]:
     """Client 0 waits one round, the others none: alternate between "all ready" and "all but client 0"."""
     p = np.array(weights) / sum(weights)
@@ -84,12 +78,6 @@ def test_successive_draws_without_separation_follow_plackett_luce() -> None:
     pair = {(i, j): weights[i] * weights[j] / (1.0 - weights[i]) for i in range(4) for j in range(4) if i != j}
     expected = [sum(chance for drawn, chance in pair.items() if i in drawn) / 2.0 for i in range(4)]
     np.testing.assert_allclose(exact(weights, 0, 2, "successive").pi, expected, rtol=1e-13)
-
-
-def test_bernoulli_without_separation_gives_capped_weights() -> None:
-    weights = np.array([10.0, 1.0, 1.0, 1.0])
-    expected = np.array([1.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0]) / 2.0
-    np.testing.assert_allclose(exact(weights, 0, 2, "bernoulli").pi, expected, rtol=1e-13)
 
 
 def test_uniform_law_with_different_separations_ignores_the_weights() -> None:

@@ -126,24 +126,6 @@ def test_the_bias_of_counting_is_small_beside_its_noise() -> None:
     assert share[2] < 0.01 < share[3] < 0.035
 
 
-def test_counts_have_the_stated_covariance_and_are_normal() -> None:
-    """2,000 replicas of 200 rounds: covariances within 6 standard errors and 3 %, and 95 % of the standardised in 1.96.
-
-    A false alarm in 1 of 10,000 runs; 3 % and 2 % are allowed for what 200 rounds leave of the limit and for rounding.
-    """
-    noise = asymptotic_variance(WEIGHTS, 2)
-    assert noise.covariance is not None
-    counts = np.zeros((2_000, 6))
-    for now, played in zip(range(250), rounds_of(reduced(ask(WEIGHTS, 2)), range(2_000), 5), strict=False):
-        counts += played.chosen * (now >= 50)
-    away = (counts / 200 - noise.pi) * np.sqrt(200)
-    sigma2 = noise.covariance
-    error = np.sqrt((np.outer(sigma2.diagonal(), sigma2.diagonal()) + sigma2**2) / 2_000)
-    assert (np.abs(away.T @ away / 2_000 - sigma2) < 6.0 * error + 0.03 * noise.variance.max()).all()
-    within = np.abs(away / np.sqrt(noise.variance)) < 1.96
-    assert within.mean() == pytest.approx(0.95, abs=0.02)
-
-
 def test_groups_that_wait_one_round_have_the_closed_form() -> None:
     closed, exactly = (asymptotic_variance(WEIGHTS, 1, 2, "groups", method=m) for m in ("closed-form", "exact"))
     assert closed.covariance is not None

@@ -70,6 +70,8 @@ def test_every_run_is_done_once_and_as_it_would_be_alone(swept: Path, tmp_path: 
     assert frame.columns == ["run_id", "point", "seed", "status", "population.*.separation", "metric", "value"]
     assert frame["population.*.separation"].dtype == pl.Int64
     assert set(frame["status"]) == {"complete"}
+    assert "Report:" not in done.stderr
+    assert not (tmp_path / "s" / "report.html").exists()
 
 
 def test_a_sweep_ends_with_its_page_and_what_to_choose(swept: Path, tmp_path: Path) -> None:
@@ -90,14 +92,6 @@ def test_a_notebook_shows_the_finding_and_a_table(swept: Path, tmp_path: Path) -
     shown = sweep_of(swept, tmp_path / "s")._repr_html_()
     assert shown.count("<svg") == 1
     assert "<thead>" in shown
-
-
-def test_a_sweep_without_a_page(swept: Path, tmp_path: Path) -> None:
-    done = fedsim("sweep", swept, "--out", tmp_path / "s", "--executor", THREADS, "--no-report")
-    assert done.returncode == 0
-    assert "Report:" not in done.stderr
-    assert "Settings, the best first" in done.stderr
-    assert not (tmp_path / "s" / "report.html").exists()
 
 
 def test_a_page_that_fails_costs_neither_results_nor_tables(

@@ -3,11 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.learning import Cohort, FedAvg, Optimizer
+from fedsim.learning import FedAvg, Optimizer
 from fedsim.learning.optimizers.ace import Ace
-from fedsim.learning.optimizers.mifa import Mifa
 from fedsim.learning.problems.quadratic import Quadratic
-from fedsim.learning.server_updates import Composed, Sgd
 
 from ..buffered import CASES, Case, Report, replayed, serve
 from ..cases import drawn_cohorts, quadratic
@@ -63,20 +61,6 @@ def test_over_a_buffered_log_it_is_what_such_a_server_does(case: Case, max_age: 
     np.testing.assert_allclose(replayed(case, Ace(max_age), problem, 2, 0.05), expected, rtol=1e-9, atol=1e-12)
 
 
-def test_with_one_report_a_step_it_is_mifa() -> None:
-    """With several it is not: it takes as many steps."""
-    for size, alike in ((1, True), (3, False)):
-        models = ends({"it": Ace(), "mifa": Mifa()}, quadratic(), drawn_cohorts(60, 6, size), 2, 0.05)
-        assert np.allclose(models["it"].last, models["mifa"].last, rtol=1e-10) is alike
-
-
-def test_if_nothing_but_the_newest_counts_it_adds_up_reports() -> None:
-    """With an age of 0: FedAvg, at the server step size B."""
-    optimizers: dict[str, Optimizer] = {"it": Ace(max_age=0), "avg": Composed(FedAvg(), Sgd(3.0))}
-    models = ends(optimizers, quadratic(), drawn_cohorts(60, 6, 3), 2, 0.05)
-    np.testing.assert_allclose(models["it"].last, models["avg"].last, rtol=1e-10)
-
-
 def test_it_comes_to_rest_as_if_participation_were_even_and_without_noise() -> None:
     """To rounding; the more reports ACED leaves out, the nearer it comes to FedAvg, which is far off."""
     problem, one = Quadratic(8, 1, dimension=3, curvature_spread=0.4), np.ones(8)
@@ -91,15 +75,3 @@ def test_it_comes_to_rest_as_if_participation_were_even_and_without_noise() -> N
     assert 0.1 < off["aced"] < off["newest"] / 2
     assert off["newest"] == pytest.approx(off["avg"], rel=0.05)
     assert Ace(0).long_run(one / 8) is None
-
-
-@pytest.mark.parametrize("max_age", [None, 3])
-def test_what_it_needs_grows_with_those_who_take_part(max_age: int | None) -> None:
-    """A row for each of them, and with a largest age as many names."""
-    optimizer, model = Ace(max_age), np.zeros(30)
-    state = optimizer.init(1000, 30)
-    for t in range(12):
-        state, model = optimizer.apply(state, model, Cohort(t, np.array([t, t + 1])), np.ones((2, 30)))
-    assert len(state.changes) == 13
-    assert len(state.recent) == (0 if max_age is None else 4)
-    assert optimizer.memory(13, 30) == 20 * 13 * 30

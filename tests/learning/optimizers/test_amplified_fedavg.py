@@ -34,16 +34,6 @@ def test_it_is_the_papers_algorithm(
     assert_ends_at(AmplifiedFedAvg(p, eta), cohorts, local_steps, step, x)
 
 
-def test_without_amplification_it_is_fedavg() -> None:
-    """To the last bit, empty rounds included."""
-    cohorts = [cohort if t % 3 else [] for t, cohort in enumerate(drawn_cohorts(50, clients=6, size=2))]
-    both = replay(
-        quadratic(), {"it": AmplifiedFedAvg(3, 1.0), "avg": FedAvg()}, *tables(cohorts), local_steps=3, step_size=0.1
-    )
-    of = both.partition_by("optimizer", as_dict=True, include_key=False)
-    assert of["it",].equals(of["avg",])
-
-
 @pytest.mark.parametrize(("interval", "eta"), [(1, 2.0), (10, 1.5), (5, 3.0)])
 def test_it_comes_to_rest_where_fedavg_does(interval: int, eta: float) -> None:
     """A bias of more than 1, foreseen to 3 %."""

@@ -1,13 +1,10 @@
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.learning import Cohort, Optimizer, replay
-from fedsim.learning.optimizers.amplified import AmplifiedFedAvg, AmplifiedScaffold
-from fedsim.learning.optimizers.scaffold import Scaffold
+from fedsim.learning.optimizers.amplified import AmplifiedScaffold
 
-from ..cases import drawn_cohorts, quadratic, tables
+from ..cases import quadratic
 from .by_hand import COHORTS, Vector, assert_ends_at
 
 
@@ -38,36 +35,3 @@ def test_it_is_the_papers_algorithm(
                 controls[client] = np.mean(seen, axis=0)
             gradients.clear()
     assert_ends_at(AmplifiedScaffold(p, eta), cohorts, local_steps, step, x)
-
-
-def test_over_single_rounds_without_amplification_it_is_scaffold() -> None:
-    log = tables([cohort if t % 5 else [] for t, cohort in enumerate(drawn_cohorts(60, clients=6, size=2))])
-    both = replay(
-        quadratic(), {"it": AmplifiedScaffold(1, 1.0), "scaffold": Scaffold()}, *log, local_steps=3, step_size=0.1
-    )
-    of = both.partition_by("optimizer", as_dict=True, include_key=False)
-    np.testing.assert_allclose(of["it",]["loss"], of["scaffold",]["loss"], rtol=1e-9)
-
-
-def test_its_first_interval_is_amplified_fedavg() -> None:
-    """The controls are zero until it ends; then they part."""
-    log = tables(drawn_cohorts(8, clients=6, size=2))
-    them: dict[str, Optimizer] = {"it": AmplifiedScaffold(6, 2.0), "avg": AmplifiedFedAvg(6, 2.0)}
-    both = replay(quadratic(), them, *log, local_steps=3, step_size=0.1, evaluate_every=1)
-    of = both.partition_by("optimizer", as_dict=True, include_key=False)
-    same = np.isclose(of["it",]["loss"], of["avg",]["loss"], rtol=1e-12)
-    assert same.tolist() == [True] * 7 + [False] * 2
-
-
-@pytest.mark.parametrize("interval", [1, 4, 100])
-def test_what_it_needs_grows_with_those_who_take_part(interval: int) -> None:
-    """With two rows for each of them, and never more than it says beforehand."""
-    it = AmplifiedScaffold(interval)
-    state, model = it.init(1000, 30), np.zeros(30)
-    for t in range(12):
-        cohort = Cohort(t, np.array([t, t + 1]), downloaded=model)
-        state, _ = it.prepare(state, cohort)
-        state, model = it.apply(state, model, cohort, np.ones((2, 30)))
-    assert len(state.sums) == 13
-    assert len(state.rows) == (0 if interval == 100 else 13)
-    assert 2 * 8 * 13 * 30 <= it.memory(13, 30) == 2 * 20 * 13 * 30

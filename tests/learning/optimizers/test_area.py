@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.learning import Cohort, FedAvg, Optimizer
+from fedsim.learning import FedAvg, Optimizer
 from fedsim.learning.optimizers.mifa import Area
 from fedsim.learning.problems.quadratic import Quadratic
 from fedsim.learning.server_updates import Composed, Momentum, Sgd
@@ -46,11 +46,6 @@ def test_over_a_buffered_log_it_is_what_such_a_server_does(case: Case) -> None:
     )
 
 
-def test_with_everyone_in_every_round_it_is_fedavg() -> None:
-    models = ends({"it": Area(), "avg": FedAvg()}, quadratic(), [[0, 1, 2, 3, 4, 5]] * 20, 3, 0.1)
-    np.testing.assert_allclose(models["it"].last, models["avg"].last, rtol=1e-12)
-
-
 @pytest.mark.parametrize("it", [Area(), Composed(Area(), Sgd(0.5)), Composed(Area(), Momentum(0.3, 0.5))])
 def test_it_comes_to_rest_as_if_participation_were_even_and_without_noise(it: Optimizer) -> None:
     """To rounding, where FedAvg is far off; a server update leaves it there."""
@@ -71,13 +66,3 @@ def test_who_never_takes_part_holds_the_model_where_it_began() -> None:
     foreseen = Area().long_run(np.arange(1.0, 9) / 36)
     assert foreseen is not None
     np.testing.assert_allclose(foreseen.weights, 1 / 8)
-
-
-def test_what_it_needs_grows_with_those_who_take_part() -> None:
-    """A row for each of them."""
-    optimizer, state = Area(), Area().init(1000, 30)
-    for t in range(12):
-        cohort = Cohort(t, np.array([t, t + 1]), downloaded=np.zeros(30))
-        state, _ = optimizer.apply(state, np.zeros(30), cohort, np.ones((2, 30)))
-    assert len(state.rows) == 13
-    assert optimizer.memory(13, 30) == 20 * 13 * 30

@@ -6,19 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fedsim.common.keyed import Purpose, stream
-from fedsim.learning import (
-    Cohort,
-    Course,
-    FedAvg,
-    LearningError,
-    LocalWork,
-    Optimizer,
-    replay,
-    replay_together,
-    summarise,
-)
-from fedsim.learning.cohorts import Cohorts
+from fedsim.learning import Cohort, FedAvg, LearningError, Optimizer, replay
 from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg
 
 from ..cases import drawn_cohorts, quadratic, tables
@@ -72,48 +60,6 @@ def test_with_cohorts_of_one_size_lambda_is_the_papers() -> None:
         np.testing.assert_allclose(scales, (t + 1) * size / (clients * participations[cohort]), rtol=1e-15)
 
 
-@settings(max_examples=50, deadline=None)
-@given(cohorts=COHORTS)
-def test_the_estimated_frequencies_are_a_distribution(cohorts: list[list[int]]) -> None:
-    """The lambda_i sum to 1 after every round, whatever the size of the cohorts."""
-    optimizer = DebiasedFedAvg()
-    state = optimizer.init(6, 1)
-    for t, cohort in enumerate(filter(None, cohorts)):
-        state, _ = optimizer.prepare(state, Cohort(t, np.array(cohort)))
-        assert state.of_client.sum() == pytest.approx(state.total, rel=1e-12)
-        assert state.reports == sum(map(len, [c for c in cohorts if c][: t + 1]))
-
-
-@settings(max_examples=20, deadline=None)
-@given(order=st.permutations(range(6)), cycles=st.integers(1, 4), size=st.sampled_from([1, 2, 3]))
-def test_nobody_is_scaled_once_everyone_has_taken_part_equally_often(order: list[int], cycles: int, size: int) -> None:
-    """At the end of a cycle in which everyone takes part once, nu_i = 1."""
-    optimizer = DebiasedFedAvg()
-    state = optimizer.init(6, 1)
-    cohorts = [order[k : k + size] for k in range(0, 6, size)] * cycles
-    for t, cohort in enumerate(cohorts):
-        state, scales = optimizer.prepare(state, Cohort(t, np.array(cohort)))
-    np.testing.assert_allclose(scales, 1.0, rtol=1e-15)
-
-
-def test_it_is_fedavg_when_everyone_takes_part_in_every_round() -> None:
-    """Same cohort for all, same counts, same models to the last bit."""
-    learning = replay(quadratic(), BOTH, *tables([list(range(6))] * 20), local_steps=3, step_size=0.1)
-    losses = [learning.filter(optimizer=name)["loss"].to_list() for name in BOTH]
-    assert losses[0] == losses[1]
-
-
-def test_it_finds_the_optimum_where_fedavg_is_drawn_away() -> None:
-    """Under uneven participation its mean loss is close to the optimum, FedAvg's is not."""
-    problem = quadratic(clients=6, dimension=2)
-    log = tables(drawn_cohorts(6000, clients=6, size=2))
-    figures = summarise(replay(problem, BOTH, *log, local_steps=2, step_size=0.005))
-    optimum = problem.evaluate(problem.centres.mean(axis=0))["loss"]
-    excess = {name: figures[f"learning.{name}.loss"] - optimum for name in BOTH}
-    assert excess["debiased"] < excess["fedavg"] / 20
-    assert excess["debiased"] == pytest.approx(0.0, abs=0.01)
-
-
 def test_a_client_twice_in_a_cohort_counts_twice() -> None:
     """Counting adds repeated clients up."""
     optimizer = DebiasedFedAvg()
@@ -133,24 +79,6 @@ def test_a_clip_bounds_the_weights_and_nothing_else() -> None:
         np.testing.assert_array_equal(bounded, np.minimum(scales, 1.5))
         largest = max(largest, scales.max())
     assert largest > 3.0
-
-
-@pytest.mark.long
-def test_equal_weights_and_any_separation_make_it_fedavg_in_the_limit() -> None:
-    """All p equal: nu_i -> 1, and the two rest at the same model, whatever R."""
-    problem, order = quadratic(clients=8, dimension=2), np.arange(8)
-    for separation in (0, 1, 2):
-        draws = stream(separation, 0, Purpose.SELECTION)
-        cohorts, blocked = [], [np.empty(0, dtype=int)] * separation
-        for t in range(6000):
-            ready = np.setdiff1d(order, np.concatenate([order[:0], *blocked[-separation:]]) if separation else [])
-            cohorts.append(ready[np.argsort(draws.bits(ready, t))[:2]].tolist())
-            blocked.append(np.array(cohorts[-1]))
-        work = LocalWork.checked(problem, 2, 0.01)
-        [trained] = replay_together([Course(Cohorts.read(*tables(cohorts), 8), BOTH, draws)], work, evaluate_every=6000)
-        apart = trained.ends["debiased"].average - trained.ends["fedavg"].average
-        # Counts of 750 each leave nu within a few per cent of 1.
-        assert np.linalg.norm(apart) < 0.05
 
 
 def scales_of(optimizer: DebiasedFedAvg, cohorts: list[list[int]], clients: int) -> list[list[float]]:

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.learning import Cohort, FedAvg
+from fedsim.learning import Cohort
 from fedsim.learning.optimizers.fadas import Fadas
 from fedsim.learning.problems.quadratic import Quadratic
 
@@ -76,13 +76,6 @@ def test_the_step_is_shortened_beyond_the_threshold(
     cohort = Cohort(9, np.array([0, 1]), np.array([0, stalest]))
     _, model = rule.apply(rule.init(2, 2), np.zeros(2), cohort, np.array([[3.0, -1.0], [1.0, -1.0]]))
     np.testing.assert_allclose(model, [expected, -expected], rtol=1e-6)
-
-
-def test_without_moments_and_with_a_vast_epsilon_it_is_fedavg() -> None:
-    """x_t + 1e9 Delta_t / (|Delta_t| + 1e9)."""
-    rule = Fadas(1e9, beta_1=0, beta_2=0, epsilon=1e9)
-    models = ends({"it": rule, "avg": FedAvg()}, quadratic(), drawn_cohorts(50, clients=6, size=2), 3, 0.1)
-    np.testing.assert_allclose(models["it"].last, models["avg"].last, rtol=1e-6)
 
 
 def test_it_comes_to_rest_where_fedavg_does() -> None:

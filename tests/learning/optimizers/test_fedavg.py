@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from fedsim.learning import FedAvg, replay
 
-from ..cases import Quadratic, drawn_cohorts, quadratic, tables
+from ..cases import quadratic, tables
 
 
 def by_hand(
@@ -38,14 +38,3 @@ def test_fedavg_averages_the_local_models(cohorts: list[list[int]], local_steps:
     expected = problem.evaluate(by_hand(problem.centres, cohorts, local_steps, step_size))
     np.testing.assert_allclose(learning["loss"][-1], expected["loss"], rtol=1e-12)
     np.testing.assert_allclose(learning["grad_norm"][-1], expected["grad_norm"], rtol=1e-9, atol=1e-12)
-
-
-def test_fedavg_favours_those_who_take_part_often() -> None:
-    """With one client a round, the models settle around the mean of the centres weighted by participation."""
-    problem = Quadratic(np.arange(4.0)[:, None])
-    cohorts = drawn_cohorts(4000, clients=4, size=1)
-    x = by_hand(problem.centres, cohorts, 1, 0.01)
-    frequency = np.bincount(np.ravel(cohorts), minlength=4) / 4000
-    assert frequency[0] > 0.5
-    np.testing.assert_allclose(x, frequency @ problem.centres, atol=0.15)
-    assert x[0] < problem.centres.mean() - 0.5

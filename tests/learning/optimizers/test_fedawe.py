@@ -1,11 +1,9 @@
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.learning import Cohort, FedAvg
+from fedsim.learning import FedAvg
 from fedsim.learning.optimizers.fedawe import FedAwe
 from fedsim.learning.problems.quadratic import Quadratic
 from fedsim.learning.server_updates import Composed, Sgd
@@ -62,12 +60,6 @@ def test_over_a_buffered_log_it_is_what_such_a_server_does(case: Case) -> None:
     np.testing.assert_allclose(replayed(case, FedAwe(), problem, 2, 0.02), expected, rtol=1e-8, atol=1e-11)
 
 
-def test_with_the_same_clients_in_every_round_it_is_fedavg() -> None:
-    for cohort in ([0, 1, 2, 3, 4, 5], [1, 4]):
-        models = ends({"it": FedAwe(), "avg": FedAvg()}, quadratic(), [cohort] * 20, 3, 0.1)
-        np.testing.assert_allclose(models["it"].last, models["avg"].last, rtol=1e-10)
-
-
 def test_it_comes_to_rest_nearer_the_optimum_the_smaller_the_steps() -> None:
     """FedAvg's bias stays what it is."""
     problem, cohorts, one = Quadratic(8, 1, dimension=3, curvature_spread=0.4), drawn_cohorts(2000, 8, 3), np.ones(8)
@@ -86,15 +78,3 @@ def test_groups_that_never_meet_go_to_optima_of_their_own(groups: list[list[int]
     problem = quadratic()
     last = ends({"it": FedAwe()}, problem, groups * 200, 2, 0.02)["it"].last
     np.testing.assert_allclose(last, problem.centres[groups[-1]].mean(axis=0), atol=1e-9)
-
-
-def test_what_it_needs_grows_with_those_who_take_part() -> None:
-    """A row for each of them but the last cohort, who are given the model that comes next."""
-    optimizer, model = FedAwe(), np.zeros(30)
-    state: Any = optimizer.init(1000, 30)
-    for t in range(12):
-        cohort = Cohort(t, np.array([t, t + 1]), downloaded=model)
-        state, _ = optimizer.prepare(state, cohort)
-        state, model = optimizer.apply(state, model, cohort, np.ones((2, 30)))
-    assert len(state.given) == 12
-    assert optimizer.memory(13, 30) == 20 * 13 * 30

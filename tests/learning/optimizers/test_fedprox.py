@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.common.keyed import Purpose, stream
-from fedsim.learning import Course, FedAvg, LocalWork, frequencies, replay, replay_together
+from fedsim.learning import Course, LocalWork, frequencies, replay_together
 from fedsim.learning.cohorts import Cohorts
 from fedsim.learning.optimizers.fedavg import FedProx
 from fedsim.learning.problems.quadratic import Quadratic
@@ -29,14 +29,6 @@ def test_it_is_the_papers_algorithm(cohorts: list[list[int]], local_steps: int, 
         return np.asarray(np.mean(ends, axis=0))
 
     assert_ends_there(FedProx(mu), cohorts, local_steps, step, rule)
-
-
-def test_without_a_term_it_is_fedavg() -> None:
-    """To the last bit."""
-    log = tables(drawn_cohorts(50, clients=6, size=2))
-    both = replay(quadratic(), {"prox": FedProx(0.0), "avg": FedAvg()}, *log, local_steps=3, step_size=0.1)
-    of = both.partition_by("optimizer", as_dict=True, include_key=False)
-    assert of["prox",].equals(of["avg",])
 
 
 @pytest.mark.parametrize("mu", [0.0, 0.5, 4.0])

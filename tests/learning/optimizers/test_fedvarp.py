@@ -2,10 +2,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.learning import Cohort, replay, summarise
 from fedsim.learning.optimizers.mifa import FedVarp
 
-from ..cases import drawn_cohorts, quadratic, tables
 from .by_hand import COHORTS, Vector, assert_ends_there
 
 
@@ -21,22 +19,3 @@ def test_it_is_the_papers_algorithm(cohorts: list[list[int]], local_steps: int, 
         return x + v
 
     assert_ends_there(FedVarp(), cohorts, local_steps, step, rule)
-
-
-def test_the_mean_of_what_it_remembers_is_kept_up_to_date() -> None:
-    """After many rounds, the running mean is that of the matrix, also when a client stands twice in a cohort."""
-    optimizer = FedVarp()
-    state, model = optimizer.init(5, 2), np.zeros(2)
-    for t, cohort in enumerate([[0, 1], [1, 4], [2, 2], [0, 3]] * 50):
-        deltas = np.sin(np.arange(4.0).reshape(2, 2) + t)
-        state, model = optimizer.apply(state, model, Cohort(t, np.array(cohort)), deltas)
-    np.testing.assert_allclose(state.mean, state.rows.of(np.arange(5)).mean(axis=0), atol=1e-14)
-
-
-def test_uneven_participation_does_not_move_its_rest() -> None:
-    """Memory serves everyone alike: it settles at the optimum, where FedAvg is drawn away."""
-    problem = quadratic(clients=6, dimension=2)
-    log = tables(drawn_cohorts(4000, clients=6, size=2))
-    figures = summarise(replay(problem, {"it": FedVarp()}, *log, local_steps=2, step_size=0.01))
-    optimum = problem.evaluate(problem.centres.mean(axis=0))["loss"]
-    assert abs(figures["learning.it.loss"] - optimum) < 1e-6

@@ -1,10 +1,8 @@
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.learning import Cohort
-from fedsim.learning.optimizers.mifa import FedVarp, Mifa
+from fedsim.learning.optimizers.mifa import Mifa
 
 from .by_hand import COHORTS, Vector, assert_ends_there
 
@@ -20,13 +18,3 @@ def test_it_is_the_papers_algorithm(cohorts: list[list[int]], local_steps: int, 
         return x + sum(last.values(), np.zeros(3)) / 6
 
     assert_ends_there(Mifa(), cohorts, local_steps, step, rule)
-
-
-@pytest.mark.parametrize("optimizer", [Mifa(), FedVarp()])
-def test_what_it_needs_grows_with_those_who_take_part(optimizer: Mifa | FedVarp) -> None:
-    """With a row for each of them, and never more than it says beforehand."""
-    state, model = optimizer.init(1000, 30), np.zeros(30)
-    for t in range(12):
-        state, model = optimizer.apply(state, model, Cohort(t, np.array([t, t + 1])), np.ones((2, 30)))
-    assert len(state.rows) == 13
-    assert 8 * 13 * 30 <= optimizer.memory(13, 30) == 20 * 13 * 30

@@ -4,12 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim import ScenarioError
-from fedsim.learning import Cohort, FedAvg, LearningError, Optimizer, build_optimizer, replay
-from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg, OracleWeighted
+from fedsim.learning import LearningError, build_optimizer, replay
+from fedsim.learning.optimizers.debiased_fedavg import OracleWeighted
 from fedsim.run.preflight import preflight
 from tests.conftest import Load
 
-from ..cases import drawn_cohorts, quadratic, tables
+from ..cases import quadratic, tables
 from .by_hand import COHORTS, change
 
 PI = np.array([0.3, 0.25, 0.2, 0.15, 0.06, 0.04])
@@ -24,28 +24,6 @@ def test_its_steps_undo_the_frequencies(cohorts: list[list[int]], local_steps: i
         x = x + np.mean([change(problem, i, x, local_steps, step / (6 * PI[i])) for i in cohort], axis=0)
     table = replay(problem, {"it": OracleWeighted(PI)}, *tables(cohorts), local_steps=local_steps, step_size=step)
     np.testing.assert_allclose(table["loss"][-1], problem.evaluate(x)["loss"], rtol=1e-10)
-
-
-def test_with_even_frequencies_it_is_fedavg() -> None:
-    """To the last bit: 1 / (6 / 6) is 1."""
-    both: dict[str, Optimizer] = {"oracle": OracleWeighted(np.full(6, 1 / 6)), "fedavg": FedAvg()}
-    table = replay(quadratic(), both, *tables(drawn_cohorts(20, 6, 2)), local_steps=2, step_size=0.1)
-    oracle, fedavg = (table.filter(optimizer=name)["loss"].to_list() for name in both)
-    assert oracle == fedavg
-
-
-def test_counting_comes_to_what_the_oracle_knows() -> None:
-    """lambda_i -> pi_i: scales counted over 10,000 rounds against the frequencies of 10,000 others.
-
-    The rarest client takes part about 600 times in each, so that the ratio has a standard deviation of 6 %: 25 % is
-    missed less than once in 10,000 times.
-    """
-    cohorts = drawn_cohorts(20_000, clients=6, size=2)
-    counting, knowing = DebiasedFedAvg(), OracleWeighted(None, np.bincount(np.ravel(cohorts[10_000:])) / 20_000, "log")
-    state, nu = counting.init(6, 1), knowing.init(6, 1)
-    for t, cohort in enumerate(cohorts[:10_000]):
-        state, _ = counting.prepare(state, Cohort(t, np.array(cohort)))
-    np.testing.assert_allclose(state.total / (6 * state.of_client), nu, rtol=0.25)
 
 
 def test_it_is_given_what_it_asks_for() -> None:

@@ -2,11 +2,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.learning import Cohort, replay
-from fedsim.learning.optimizers.mifa import FedVarp
 from fedsim.learning.optimizers.scaffold import Scaffold
 
-from ..cases import drawn_cohorts, quadratic, tables
+from ..cases import quadratic
 from .by_hand import COHORTS, Vector, assert_ends_there
 
 
@@ -33,21 +31,3 @@ def test_it_is_the_papers_algorithm(cohorts: list[list[int]], local_steps: int, 
         return np.asarray(x + np.mean(moves, axis=0))
 
     assert_ends_there(Scaffold(), cohorts, local_steps, step, rule)
-
-
-def test_with_one_local_step_it_is_fedvarp() -> None:
-    """Written in gradients instead of changes."""
-    log = tables(drawn_cohorts(60, clients=6, size=2))
-    both = replay(quadratic(), {"it": Scaffold(), "varp": FedVarp()}, *log, local_steps=1, step_size=0.1)
-    of = both.partition_by("optimizer", as_dict=True, include_key=False)
-    np.testing.assert_allclose(of["it",]["loss"], of["varp",]["loss"], rtol=1e-9)
-
-
-def test_what_it_needs_grows_with_those_who_take_part() -> None:
-    """With a row for each of them, and never more than it says beforehand."""
-    it = Scaffold()
-    state, model = it.init(1000, 30), np.zeros(30)
-    for t in range(12):
-        state, model = it.apply(state, model, Cohort(t, np.array([t, t + 1])), np.ones((2, 30)))
-    assert len(state.rows) == 13
-    assert 8 * 13 * 30 <= it.memory(13, 30) == 20 * 13 * 30
