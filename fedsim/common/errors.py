@@ -4,9 +4,9 @@ Each is a `FedsimError`, `LearningError` of `fedsim.learning` included; the comm
 """
 
 import os
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from traceback import extract_tb, walk_tb
 from typing import Any, TypeAlias
@@ -137,6 +137,22 @@ class ScenarioError(FedsimError):
     def __reduce__(self) -> tuple[type["ScenarioError"], tuple[tuple[Mistake, ...]]]:
         """Pickle the mistakes, of which the message is made."""
         return type(self), (self.mistakes,)
+
+
+@contextmanager
+def mistakes_of(job: str) -> Iterator[None]:
+    """Name the job that mistakes are in, in their messages; a scenario of one server has none."""
+    try:
+        yield
+    except ScenarioError as error:
+        if not job:
+            raise
+        raise ScenarioError([replace(each, message=of_job(job, each.message)) for each in error.mistakes]) from None
+
+
+def of_job(job: str, text: str) -> str:
+    """Say of which job a text is; a scenario of one server has none."""
+    return f"job {job!r}: {text}" if job else text
 
 
 class MissingScenarioError(ScenarioError, FileNotFoundError):

@@ -41,8 +41,10 @@ def address_space_bytes(scenario: Scenario) -> int:
 
 
 def _needs(scenario: Scenario, *, training: bool = True) -> list[Need]:
-    if scenario.jobs:
-        return [need for name in scenario.jobs for need in _needs(scenario.of_job(name), training=training)]
+    return [need for each in scenario.servers().values() for need in _of_server(each, training=training)]
+
+
+def _of_server(scenario: Scenario, *, training: bool) -> list[Need]:
     groups = scenario.population
     largest = max(range(len(groups)), key=lambda index: groups[index].devices)
     devices = Need(("population", largest, "devices"), f"{scenario.devices:,} devices", DEVICE_BYTES * scenario.devices)

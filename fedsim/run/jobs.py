@@ -2,19 +2,24 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from fedsim.common.errors import of_job
+from fedsim.common.files import write_lazily
 from fedsim.common.instants import DAY_S
 from fedsim.common.progress import Report
+from fedsim.log.journal import Journal
 from fedsim.measure.facts import facts_of
 from fedsim.privacy.epsilon import epsilon_of
 from fedsim.run.evaluate import evaluate
-from fedsim.run.files import AT_TIMES
+from fedsim.run.files import AT_TIMES, Provenance, about_tables
 from fedsim.run.preflight import preflight
-from fedsim.run.run import Run
+from fedsim.run.run import Run, figure_lines, write_run
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 
@@ -22,14 +27,33 @@ _COMPARED = ("rounds.", "updates.", "reports.", "participation.", "sessions.")
 """Metrics of a job that runs alone: who takes part, and when."""
 
 
-def together(scenario: Scenario, runs: Mapping[str, Run], replicate: int, progress: Report) -> Run:
+class SharedRun(Run):
+    """A run of several `jobs`, each of which is a run of its own: its tables have a column ``job`` in front."""
+
+    @property
+    def nothing(self) -> str:
+        """Why the first job without a report has none; "" where each has one."""
+        return next((of_job(name, job.nothing) for name, job in self.jobs.items() if job.nothing), "")
+
+    def figures_of(self, job: str) -> dict[str, float]:
+        """Return the metrics that a job, as it is called in their names, has: ``keyboard`` or ``keyboard.alone``."""
+        start = f"job.{job}."
+        return {name.removeprefix(start): value for name, value in self.metrics.items() if name.startswith(start)}
+
+    def figure_lines(self) -> list[str]:
+        """Return the figures of each job that are to be read first, and those of all."""
+        lines = [line for name, job in self.jobs.items() for line in (f"job {name}:", *job.figure_lines())]
+        return [*lines, *figure_lines({name: x for name, x in self.metrics.items() if not name.startswith("job.")})]
+
+
+def together(scenario: Scenario, runs: Mapping[str, Run], replicate: int, progress: Report) -> SharedRun:
     """Return the run of all jobs: their tables one after the other with a column ``job``, and every metric.
 
     A metric of a job is ``job.NAME.METRIC``. With ``alone`` in the scenario each job is simulated without the others
     too, and its metrics of participation are ``job.NAME.alone.METRIC``.
     """
     metrics = dict[str, float]()
-    of_jobs = [each.facts.with_columns(key=pl.format("job.{}.{}", pl.lit(job), "key")) for job, each in runs.items()]
+    own = [each.facts.with_columns(key=pl.format("job.{}.{}", pl.lit(job), "key")) for job, each in runs.items()]
     for place, job in enumerate(scenario.jobs if scenario.alone else ()):
         progress(f"simulating {job} alone", place / len(runs))
         view = scenario.of_job(job, alone=True)
@@ -46,9 +70,26 @@ def together(scenario: Scenario, runs: Mapping[str, Run], replicate: int, progre
     taken = np.sum([each.clients["participations"].to_numpy() for each in runs.values()], axis=0)
     metrics |= {"jobs.left_out_share": float((taken == 0).mean()), "jobs.most_a_day": _most_a_day(tables["log"])}
     metrics |= _of_user(runs)
-    facts = pl.concat([*of_jobs, facts_of(metrics, {})])
+    facts = pl.concat([*own, facts_of(metrics, {})])
     ended_s = max(each.simulated_s for each in runs.values())
-    return Run(scenario=scenario, replicate=replicate, facts=facts, simulated_s=ended_s, jobs=runs, **tables)
+    return SharedRun(scenario=scenario, replicate=replicate, facts=facts, simulated_s=ended_s, jobs=runs, **tables)
+
+
+def write_together(
+    scenario: Scenario,
+    runs: Mapping[str, Run],
+    journals: Mapping[str, Journal],
+    directory: Path,
+    provenance: Provenance,
+    progress: Report,
+) -> Run:
+    """Write the directory of the run of all jobs, but for the folders of theirs, as `write_run` does."""
+    whole, path = together(scenario, runs, 0, progress), directory / "participations.parquet"
+    write_lazily(path, whole.log.lazy(), about_tables(scenario, 0))
+    stalled = "; ".join(of_job(name, each.stalled) for name, each in journals.items() if each.stalled)
+    wall_s = round(max(each.wall_s for each in journals.values()), 3)
+    origin = replace(provenance, wall_time_s=wall_s, stalled=stalled)
+    return write_run(replace(whole, log=pl.scan_parquet(path, glob=False)), directory, origin, there=[path.stem])
 
 
 def all_rows(tables: Mapping[str, pl.DataFrame | pl.LazyFrame | None]) -> Any:

@@ -38,6 +38,7 @@ from fedsim.run.files import (
     UNFINISHED,
     WIDE,
 )
+from fedsim.run.jobs import SharedRun
 from fedsim.run.run import Run
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
@@ -95,7 +96,7 @@ def load(directory: str | os.PathLike[str], *, allow_plugins: bool = False, allo
         with reading(folder / "participations.parquet"):
             facts, series = _measured_again(scenario, tables, log, metrics, simulated_s)
     may = {"allow_plugins": allow_plugins, "allow_outside": allow_outside}
-    return Run(
+    return (SharedRun if scenario.jobs else Run)(
         log=log,
         **tables,
         scenario=scenario,

@@ -142,7 +142,7 @@ def test_folders_keep_going_and_the_gravest_outcome_decides(tmp_path: Path) -> N
     late = "stop: {rounds: 9}\npopulation: [{devices: 6, session: {train: 20m}}]\n"
     (tmp_path / "late.fedsim.yaml").write_text(late + "server: {cohort: 2, deadline: 10m}\n")
     nothing = replay("late.fedsim.yaml", cwd=tmp_path)
-    assert (nothing.returncode, "error: all 18 sessions missed the deadline" in nothing.stderr) == (3, True)
+    assert (nothing.returncode, "error: all 18 sessions missed the 10 min deadline" in nothing.stderr) == (3, True)
     assert "stuck.fedsim.yaml: error: round 4 (opened at 6m) wants 2 eligible clients" in done.stderr
     assert "Traceback" not in done.stderr
 
