@@ -175,11 +175,6 @@ class Scenario(Written):
         return " and ".join(each for each, is_so in causes.items() if is_so)
 
     @property
-    def sessions_fail(self) -> bool:
-        """Whether sessions may fail while their device stays available."""
-        return any(group.session.fails is not None for group in self.population)
-
-    @property
     def losses(self) -> dict[str, str]:
         """In which ways a session may end without a report that is taken: outcomes of sessions, each with its cause.
 
@@ -188,10 +183,10 @@ class Scenario(Written):
         server = self.server
         over = server.selects_once and server.wanted > server.cohort
         gated = server.selects_once and server.secure_aggregation is not None
+        fails = [name for group in self.population if group.session.fails for name in group.session.fails.outcomes]
         outcomes = {
-            "dropped": (self.sessions_fail, "sessions fail by themselves (session.fails)")
-            if self.always_available
-            else (True, f"devices are not always there ({self.absences})"),
+            **dict.fromkeys(fails, (True, "sessions fail by themselves (session.fails)")),
+            **({} if self.always_available else {"dropped": (True, f"devices are not always there ({self.absences})")}),
             "late": (server.deadline is not None, "server.deadline, after which reports are late"),
             "aborted": (over, "server.over_select above 1, where the slowest reports are not taken"),
             "stale": (server.max_staleness is not None, "server.max_staleness, by which reports are discarded"),
