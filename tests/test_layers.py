@@ -158,9 +158,8 @@ def test_jobs_are_known_to_few() -> None:
     """Others take a scenario's servers one by one (`Scenario.servers`), and a run's figures as it gives them."""
     importing = {each.by for each in every_import() if each.of.endswith(".jobs")}
     assert len(importing) <= 5
-    asking = {
-        name for name, file in modules().items() if re.search(r"\.(jobs|of_job)\b|scenario\.beside", file.read_text())
-    }
+    asks = re.compile(r"\.(jobs|of_job)\b|scenario\.beside")
+    asking = {name for name, file in modules().items() if asks.search(file.read_text(encoding="utf-8"))}
     others = {"measure.limits", "privacy.independence", "run.jobs", "run.run", "simulation.jobs", "simulation.sharing"}
     assert asking == importing | {f"fedsim.{each}" for each in (*others, "theory.available_prediction")}
 

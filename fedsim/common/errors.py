@@ -4,8 +4,8 @@ Each is a `FedsimError`, `LearningError` of `fedsim.learning` included; the comm
 """
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from traceback import extract_tb, walk_tb
@@ -138,16 +138,9 @@ class ScenarioError(FedsimError):
         """Pickle the mistakes, of which the message is made."""
         return type(self), (self.mistakes,)
 
-
-@contextmanager
-def mistakes_of(job: str) -> Iterator[None]:
-    """Name the job that mistakes are in, in their messages; a scenario of one server has none."""
-    try:
-        yield
-    except ScenarioError as error:
-        if not job:
-            raise
-        raise ScenarioError([replace(each, message=of_job(job, each.message)) for each in error.mistakes]) from None
+    def in_job(self, job: str) -> "ScenarioError":
+        """Return it with the name of a job in each message; a scenario of one server has none."""
+        return ScenarioError([replace(each, message=of_job(job, each.message)) for each in self.mistakes])
 
 
 def of_job(job: str, text: str) -> str:

@@ -51,9 +51,9 @@ def of_shortage(federation: PreparedFederation) -> Iterator[Check]:
     """Find separations and caps that stop a run which gets far enough."""
     scenario, population = federation.scenario, federation.population
     if (short := shortage(scenario, population)) is not None:
-        turn = scenario.server.turn
+        noun = scenario.server.noun
         text = (
-            f"The separations (or caps) can be kept for less than {short.rounds:,} {turn}s: clients can take part "
+            f"The separations (or caps) can be kept for less than {short.rounds:,} {noun}s: clients can take part "
             f"{short.possible:,} times in these, which need {short.needed:,}; a run that gets so far waits for ever."
         )
         remedy = "Lower the separation or the cohort, or raise the caps."

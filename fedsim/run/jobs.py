@@ -53,14 +53,13 @@ def together(scenario: Scenario, runs: Mapping[str, Run], replicate: int, progre
     too, and its metrics of participation are ``job.NAME.alone.METRIC``.
     """
     metrics = dict[str, float]()
-    own = [each.facts.with_columns(key=pl.format("job.{}.{}", pl.lit(job), "key")) for job, each in runs.items()]
+    of_each = [each.facts.with_columns(key=pl.format("job.{}.{}", pl.lit(job), "key")) for job, each in runs.items()]
     for place, job in enumerate(scenario.jobs if scenario.alone else ()):
         progress(f"simulating {job} alone", place / len(runs))
         view = scenario.of_job(job, alone=True)
         view = view.with_values({"learning": view.untrained})
         world = preflight(view, replicate)
-        log = simulate_log(view, world.population, replicate, devices=world.devices)
-        alone = evaluate(world, log)
+        alone = evaluate(world, simulate_log(view, world.population, replicate, devices=world.devices))
         shown = {name: value for name, value in alone.metrics.items() if name.startswith(_COMPARED)}
         metrics |= {f"job.{job}.alone.{name}": value for name, value in shown.items()}
     tables: dict[str, Any] = {
@@ -70,7 +69,7 @@ def together(scenario: Scenario, runs: Mapping[str, Run], replicate: int, progre
     taken = np.sum([each.clients["participations"].to_numpy() for each in runs.values()], axis=0)
     metrics |= {"jobs.left_out_share": float((taken == 0).mean()), "jobs.most_a_day": _most_a_day(tables["log"])}
     metrics |= _of_user(runs)
-    facts = pl.concat([*own, facts_of(metrics, {})])
+    facts = pl.concat([*of_each, facts_of(metrics, {})])
     ended_s = max(each.simulated_s for each in runs.values())
     return SharedRun(scenario=scenario, replicate=replicate, facts=facts, simulated_s=ended_s, jobs=runs, **tables)
 

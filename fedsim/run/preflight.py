@@ -16,7 +16,7 @@ from fedsim.availability.kinds import Opened
 from fedsim.availability.population import strata
 from fedsim.availability.shocks import check_shocks, describe_shocks
 from fedsim.availability.trace import RecordedAvailability
-from fedsim.common.errors import FedsimError, KeyPath, Mistake, PluginError, ScenarioError, mistakes_of, of_job
+from fedsim.common.errors import FedsimError, KeyPath, Mistake, PluginError, ScenarioError, of_job
 from fedsim.common.formatting import listing
 from fedsim.common.registry import Findings, is_own
 from fedsim.measure.limits import check_study
@@ -82,16 +82,14 @@ def checked(scenario: Scenario, replicate: int = 0) -> dict[str, PreparedFederat
 
     A `ScenarioError` has every mistake.
     """
-    federations, mistakes, policy = dict[str, PreparedFederation](), list[Mistake](), scenario.matching_policy
-    findings = POLICIES.check(policy.kind, policy.options)
-    mistakes += [scenario.mistake(("matching", *path), message) for path, message in findings]
-    servers = scenario.servers()
+    federations, servers, policy = dict[str, PreparedFederation](), scenario.servers(), scenario.matching
+    findings = [] if policy is None else POLICIES.check(policy.kind, policy.options)
+    mistakes = [scenario.mistake(("matching", *path), message) for path, message in findings]
     for name, each in servers.items():
         try:
-            with mistakes_of(name):
-                federations[name] = preflight(each, replicate)
+            federations[name] = preflight(each, replicate)
         except ScenarioError as error:
-            mistakes += error.mistakes
+            mistakes += error.in_job(name).mistakes
     if mistakes := [*mistakes, *([] if "" in servers else check_study(scenario))]:
         raise ScenarioError(mistakes)
     return federations

@@ -135,7 +135,7 @@ class Run:
     @property
     def noun(self) -> str:
         """What the server counts by: ``round``, or ``version`` where it is buffered."""
-        return self.scenario.server.turn
+        return self.scenario.server.noun
 
     @property
     def wanted(self) -> int | None:

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from fedsim.common.arguments import path_of, short_repr, whole
-from fedsim.common.errors import KeyPath, Mistake, ScenarioError, mistakes_of
+from fedsim.common.errors import KeyPath, Mistake, ScenarioError
 from fedsim.common.hints import did_you_mean
-from fedsim.scenario.component import Choice, Component, Named
+from fedsim.scenario.component import Component, Named
 from fedsim.scenario.document import Document
 from fedsim.scenario.group import Group
 from fedsim.scenario.jobs import MOST_JOBS, JobName, Matching, ServerOrJobs, SharedJob, document_of_job, server_in_jobs
@@ -270,14 +270,11 @@ class Scenario(Written):
         Others are `beside` it, unless it is `alone`. A `ScenarioError` has every mistake in it.
         """
         groups = [group.name for group in self.population]
-        with mistakes_of(name):
+        try:
             written = document_of_job(self._as_document(), name, self.jobs, groups, self.stop, alone=alone)
             return type(self).of_document(written)
-
-    @property
-    def matching_policy(self) -> Choice:
-        """What puts its jobs in an order where they want devices at the same instant."""
-        return self.matching or Component(kind="first_come")
+        except ScenarioError as error:
+            raise error.in_job(name) from None
 
     @property
     def own_seed(self) -> int:

@@ -119,6 +119,6 @@ class World:
             phases[2], _ = shared(phases, bits, (gone - now) / 1000, uplink)
         return now + np.maximum(whole_lengths(phases, speed), self.shared.shortest)
 
-    def turn(self, since: int, wanted: int) -> Generator[simpy.Event, None, None]:
+    def wait_to_select(self, since: int, wanted: int) -> Generator[simpy.Event, None, None]:
         """Wait until it is this server's turn to select in this instant; it has wanted devices `since` an instant."""
-        return self.shared.turn(self._job, since, wanted)
+        return self.shared.wait_to_select(self._job, since, wanted)
