@@ -82,8 +82,7 @@ class WalkedBatch(Batch):
     def leaves(self, clients: Ints, since: int, until: int) -> Ints:
         gone = np.full(len(clients), FOREVER)
         for position, client in enumerate(clients.tolist()):
-            walk = self._walk(client)
-            begun = walk.to(until)
+            begun = (walk := self._walk(client)).to(until)
             last = max(begun[-1][1], since) if begun else since
             if walk.reached == FOREVER and last <= until:
                 gone[position] = last

@@ -32,7 +32,10 @@ _SHOWN = (UPDATES, TAKEN, REPORTED, "participation.coverage", "rounds.waiting_sh
 def jobs_trials(run: SharedRun) -> tuple[Trials, dict[int, int]]:
     """Return the jobs of a run as settings, and of each that was run alone too the rows of it and of itself alone."""
     jobs, seed = {name: job.metrics for name, job in run.jobs.items()}, run.scenario.seed
-    alone = {name: run.figures_of(f"{name}.alone") for name in jobs}
+    alone = {
+        name: {key.removeprefix(start): value for key, value in run.metrics.items() if key.startswith(start)}
+        for name, start in ((name, f"job.{name}.alone.") for name in jobs)
+    }
     every = [*jobs.items(), *((f"{name}, alone", metrics) for name, metrics in alone.items() if metrics)]
     figures = {(row, seed): finite(metrics) for row, (_, metrics) in enumerate(every)}
     made = Trials.in_memory(run.scenario.name, run.manifest, figures)

@@ -35,11 +35,6 @@ class SharedRun(Run):
         """Why the first job without a report has none; "" where each has one."""
         return next((of_job(name, job.nothing) for name, job in self.jobs.items() if job.nothing), "")
 
-    def figures_of(self, job: str) -> dict[str, float]:
-        """Return the metrics that a job, as it is called in their names, has: ``keyboard`` or ``keyboard.alone``."""
-        start = f"job.{job}."
-        return {name.removeprefix(start): value for name, value in self.metrics.items() if name.startswith(start)}
-
     def figure_lines(self) -> list[str]:
         """Return the figures of each job that are to be read first, and those of all."""
         lines = [line for name, job in self.jobs.items() for line in (f"job {name}:", *job.figure_lines())]
@@ -67,7 +62,9 @@ def together(scenario: Scenario, runs: Mapping[str, Run], replicate: int, progre
         for name in ("rounds", "log", "clients", "gauges", *AT_TIMES)
     }
     taken = np.sum([each.clients["participations"].to_numpy() for each in runs.values()], axis=0)
-    metrics |= {"jobs.left_out_share": float((taken == 0).mean()), "jobs.most_a_day": _most_a_day(tables["log"])}
+    day = (pl.col("selected_s") // DAY_S).cast(pl.Int32).alias("day")
+    most = tables["log"].lazy().group_by("client", day).len().select(pl.col("len").max()).collect().item()
+    metrics |= {"jobs.left_out_share": float((taken == 0).mean()), "jobs.most_a_day": float(most or 0)}
     metrics |= _of_user(runs)
     facts = pl.concat([*of_each, facts_of(metrics, {})])
     ended_s = max(each.simulated_s for each in runs.values())
@@ -101,13 +98,6 @@ def all_rows(tables: Mapping[str, pl.DataFrame | pl.LazyFrame | None]) -> Any:
     whole = pl.concat(parts, how="diagonal") if parts else None
     lazy = any(isinstance(table, pl.LazyFrame) for table in there.values())
     return whole if whole is None or lazy else whole.collect()
-
-
-def _most_a_day(log: pl.DataFrame | pl.LazyFrame) -> float:
-    day = (pl.col("selected_s") // DAY_S).cast(pl.Int32)
-    sessions = log.lazy().group_by("client", day.alias("day")).len()
-    most = sessions.select(pl.col("len").max()).collect().item()
-    return float(most or 0)
 
 
 def _of_user(runs: Mapping[str, Run]) -> dict[str, float]:

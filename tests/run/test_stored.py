@@ -183,7 +183,7 @@ def test_a_directory_from_before_an_outcome_is_read(
 ) -> None:
     folder = fedsim.simulate(small("stop.rounds=3")).save(tmp_path / "run")
     more = {**SCHEMAS["participations"], "outcome": pl.Enum([*SESSION_OUTCOMES, "refused"])}
-    monkeypatch.setitem(SCHEMAS, "participations", more)  # type: ignore[arg-type]
+    monkeypatch.setitem(SCHEMAS, "participations", more)
     assert len(fedsim.load(folder).participations) == 9
 
 
