@@ -1,6 +1,7 @@
 """The command line, called in this process or in one of its own."""
 
 import io
+import json
 import os
 import signal
 import subprocess
@@ -91,6 +92,49 @@ def variables(changes: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a command that runs the code of this repository, wherever it is run."""
     kept = {name: value for name, value in os.environ.items() if name not in NOT_HERE}
     return {**kept, "PYTHONPATH": str(REPOSITORY), **changes}
+
+
+DRIVER = """
+import io, json, resource, sys
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+limit, commands = json.load(sys.stdin)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+from fedsim.cli import run_app
+
+for name, arguments in commands.items():
+    sys.argv = ["fedsim", *arguments]
+    said = io.StringIO()
+    try:
+        with redirect_stderr(said), redirect_stdout(said):
+            run_app()
+    except SystemExit as stop:
+        code = stop.code
+    except BaseException as error:
+        code = repr(error)
+    # Not ru_maxrss, which begins with that of the process that started this one.
+    peak = 1024 * int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
+    print(json.dumps([name, code, said.getvalue(), peak]), flush=True)
+"""
+
+
+def answers_within(limit: int, commands: Mapping[str, list[str]]) -> list[tuple[str, object, str, int]]:
+    """Call commands in one process with so many bytes of address space.
+
+    Returns the name, exit code, text and largest memory until then of each.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", DRIVER],
+        input=json.dumps([limit, commands]),
+        env=variables({}),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [name for name, *_ in answers] == list(commands), done.stderr
+    return answers
 
 
 @contextmanager

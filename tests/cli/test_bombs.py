@@ -2,9 +2,7 @@
 
 import gzip
 import io
-import json
 import struct
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -13,27 +11,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.command import variables
-from tests.conftest import LIMIT_S
+from tests.command import answers_within
 
-DRIVER = """
-import io, json, resource, sys
-from contextlib import redirect_stderr, redirect_stdout
-resource.setrlimit(resource.RLIMIT_AS, (3 * 2**29, 3 * 2**29))
-from fedsim.cli import run_app
-
-for name, arguments in json.load(sys.stdin).items():
-    sys.argv = ["fedsim", *arguments]
-    said = io.StringIO()
-    try:
-        with redirect_stderr(said), redirect_stdout(said):
-            run_app()
-    except SystemExit as stop:
-        code = stop.code
-    except BaseException as error:
-        code = repr(error)
-    print(json.dumps([name, code, said.getvalue()]), flush=True)
-"""
 SCENARIO = "stop: {rounds: 3}\npopulation: [{devices: 2GROUP}]\nserver: {cohort: 1}\n"
 LEARNING = "learning: {problem: {kind: softmax_regression, data: DATA}, optimizers: [fedavg], step_size: 0.1}\n"
 MILLION = 10**6
@@ -89,17 +68,6 @@ def test_what_unpacks_to_gigabytes_is_refused(tmp_path: Path) -> None:
         commands[f"{name}: run"] = ["run", str(path), "--out", str(tmp_path / f"out {name}")]
         if name != "archive that lies":
             commands[f"{name}: validate"] = ["validate", str(path)]
-    done = subprocess.run(
-        [sys.executable, "-c", DRIVER],
-        input=json.dumps(commands),
-        env=variables({}),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LIMIT_S,
-    )
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [name for name, *_ in answers] == list(commands), done.stderr
-    for name, code, said in answers:
+    for name, code, said, _ in answers_within(3 * 2**29, commands):
         _, expected, words = CASES[name.partition(":")[0]]
         assert (code, words in said, "Traceback" in said) == (expected, True, False), (name, code, said)

@@ -1,9 +1,6 @@
 """Files that ask for more than a machine has: refused at their place, before the memory is taken."""
 
 import gzip
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +17,8 @@ from fedsim.run.simulate import simulate
 from fedsim.scenario import Scenario
 from fedsim.scenario.sources import Column
 from fedsim.trials.plan import points_of
-from tests.conftest import LIMIT_S, SMALL, Load, Write
+from tests.command import answers_within
+from tests.conftest import SMALL, Load, Write
 
 LEARNING = "learning: {problem: PROBLEM, optimizers: [fedavg], step_size: 0.1}\n"
 ALIASES = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -107,28 +105,6 @@ CASES: dict[str, tuple[list[str], str, str]] = {
     "separations with many digits": (["chain", "--separation", "9" * 5000], SMALL, "is not a number of rounds"),
     "rounds of convergence": (["chain", "--convergence", "1000000000000"], SMALL, "for '--convergence': "),
 }
-DRIVER = """
-import io, json, resource, sys
-from pathlib import Path
-from contextlib import redirect_stderr, redirect_stdout
-from fedsim.cli import run_app
-
-LIMIT = 3 * 2**30
-resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
-for name, arguments in json.load(sys.stdin).items():
-    sys.argv = ["fedsim", *arguments]
-    said = io.StringIO()
-    try:
-        with redirect_stderr(said), redirect_stdout(io.StringIO()):
-            run_app()
-    except SystemExit as stop:
-        code = stop.code
-    except BaseException as error:
-        code = repr(error)
-    # Not ru_maxrss, which begins with that of the process that started this one.
-    peak = 1024 * int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
-    print(json.dumps([name, code, said.getvalue(), peak]), flush=True)
-"""
 
 
 @pytest.mark.long
@@ -139,19 +115,9 @@ def test_what_cannot_fit_is_refused_where_it_is_written(tmp_path: Path) -> None:
         path = tmp_path / f"{index}.fedsim.yaml"
         path.write_text(text)
         commands[name] = [command[0], str(path), *command[1:]]
-    done = subprocess.run(
-        [sys.executable, "-c", DRIVER],
-        input=json.dumps(commands),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LIMIT_S,
-    )
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [name for name, *_ in answers] == list(CASES), done.stderr
     wrong = [
         (name, code, said[:500], peak)
-        for name, code, said, peak in answers
+        for name, code, said, peak in answers_within(3 * 2**30, commands)
         if CASES[name][2] not in said or code != 2 or len(said) > 5_000 or peak > 2**30
     ]
     assert not wrong
