@@ -108,10 +108,10 @@ class Shock(Model):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
-        given = [name for name in KINDS if getattr(self, name) is not None]
+        given = [name for name in SHOCK_KINDS if getattr(self, name) is not None]
         if len(given) != 1:
             instead = f"not {' and '.join(given)}" if given else "to say when it happens"
-            raise ValueError(f"needs one of {listing([*KINDS])}, {instead}")
+            raise ValueError(f"needs one of {listing([*SHOCK_KINDS])}, {instead}")
         for name in ("length", "correlation", "recovery"):
             if getattr(self, name) is not None and name not in self.kind.beside:
                 raise ValueError(f"{name} does not go with {given[0]}")
@@ -144,7 +144,7 @@ class Shock(Model):
     @property
     def kind(self) -> "Kind":
         """What follows from the key that says when it happens."""
-        return next(kind for name, kind in KINDS.items() if getattr(self, name) is not None)
+        return next(kind for name, kind in SHOCK_KINDS.items() if getattr(self, name) is not None)
 
 
 class Kind(NamedTuple):
@@ -155,7 +155,7 @@ class Kind(NamedTuple):
     beside: tuple[str, ...]  # keys that may stand beside it
 
 
-KINDS: Final = {
+SHOCK_KINDS: Final = {
     "every": Kind(by_chance=True, local=False, beside=("length",)),
     "down": Kind(by_chance=True, local=False, beside=("length", "correlation")),
     "windows": Kind(by_chance=False, local=True, beside=("recovery",)),
