@@ -182,8 +182,8 @@ def run_replicate(one: Replicate) -> RunFigures | FileOutcome:
         if one.keep is not None:
             kept = result.save(one.keep, Provenance(one.file, permissions=one.permissions))
             write_page(load(kept), kept / PAGE, plugins=one.permissions.plugins)
-        if result.nothing:
-            return _crashed(one, result.nothing)
+        if result.failure:
+            return _crashed(one, result.failure)
         prints = {name: fingerprint(table) for name, table in result.tables.items() if name in one.tables}
     except ScenarioError as error:
         return FileOutcome.of_mistakes(Path(one.file), error)

@@ -34,6 +34,7 @@ def record_and_tell(
     from fedsim.pages.terminal import spoken
     from fedsim.run.check import exit_code
     from fedsim.run.files import PAGE
+    from fedsim.run.run import figure_lines
     from fedsim.run.simulate import record
 
     check_charts_of(scenario)
@@ -66,7 +67,7 @@ def record_and_tell(
         report_file = str(written) if written.exists() else None
         say_json({"directory": str(directory), "report": report_file, "metrics": done.metrics, "verdict": judged})
     else:
-        for line in done.figure_lines():
+        for line in figure_lines(done):
             hear(line)
         for text in (line for answer in answers for line in spoken(answer)):
             hear(text)

@@ -33,7 +33,7 @@ from fedsim.pages.methods import (
 )
 from fedsim.pages.trial_checks import COVERED, LOWER_STEP, settled_losses, theory_check
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises
-from fedsim.run.cautions import OTHER_SEEDS, of_separation, of_shocks
+from fedsim.run.cautions import OTHER_SEEDS, of_separation, of_shocks, why_nothing
 from fedsim.run.check import LENGTH, SEEDS, STEP, Check, Grade
 from fedsim.run.run import Run
 from fedsim.scenario.learning import ConstantSchedule
@@ -88,7 +88,7 @@ def reports_taken(run: Run) -> Iterator[Check]:
     bad = partial(Check, "reports", Grade.BAD)
     if run.rounds.is_empty():
         return
-    if run.nothing:
+    if nothing := why_nothing(run.metrics, run.scenario.server.deadline):
         remedy = SEE_SESSIONS
         if run.scenario.server.deadline is not None and run.known.get("sessions.late_share"):
             mean = duration(3600 * run.known["sessions.device_hours"] / run.known["sessions.count"])
@@ -97,7 +97,7 @@ def reports_taken(run: Run) -> Iterator[Check]:
             most = run.gauges.group_by("time_s").agg(pl.col("eligible").sum())["eligible"].max() or 0
             remedy = f"Lower `cohort`, or run longer: {count(run.wanted or 0)} eligible clients were wanted at a time"
             remedy += f", and there were {count(int(most))} at most." if len(run.gauges) else "."  # type: ignore[arg-type]
-        yield bad(f"{capitalized(run.nothing)}.", facts=("rounds.count", "sessions.count"), remedy=remedy)
+        yield bad(f"{capitalized(nothing)}.", facts=("rounds.count", "sessions.count"), remedy=remedy)
     elif not run.clients["reported"].sum():
         yield bad("Nobody took part.", remedy=SEE_SESSIONS)
     elif (share := run.known.get("sessions.reported_share")) is not None:

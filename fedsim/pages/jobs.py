@@ -74,8 +74,8 @@ def _checks(run: SharedRun, trials: Trials) -> Iterator[Check]:
         yield Check("ended", Grade.BAD, f"The run stalled and ended there: {stalled}.", remedy=LOWER_COHORT)
     elif run.rounds.is_empty():
         yield Check("ended", Grade.BAD, "Nothing was simulated: the run has no rounds.")
-    if run.nothing and len(run.rounds):
-        yield Check("reports", Grade.BAD, f"{capitalized(run.nothing)}.", remedy=SEE_SESSIONS)
+    elif run.failure:
+        yield Check("reports", Grade.BAD, f"{capitalized(run.failure)}.", remedy=SEE_SESSIONS)
     yield from expectations(run)
     yield from diverged(trials)
     yield from settled_losses(trials)

@@ -19,7 +19,7 @@ from fedsim.privacy.epsilon import epsilon_of
 from fedsim.run.evaluate import evaluate
 from fedsim.run.files import AT_TIMES, Provenance, about_tables
 from fedsim.run.preflight import preflight
-from fedsim.run.run import Run, figure_lines, write_run
+from fedsim.run.run import Run, write_run
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 
@@ -31,14 +31,9 @@ class SharedRun(Run):
     """A run of several `jobs`, each of which is a run of its own: its tables have a column ``job`` in front."""
 
     @property
-    def nothing(self) -> str:
+    def _nothing(self) -> str:
         """Why the first job without a report has none; "" where each has one."""
-        return next((of_job(name, job.nothing) for name, job in self.jobs.items() if job.nothing), "")
-
-    def figure_lines(self) -> list[str]:
-        """Return the figures of each job that are to be read first, and those of all."""
-        lines = [line for name, job in self.jobs.items() for line in (f"job {name}:", *job.figure_lines())]
-        return [*lines, *figure_lines({name: x for name, x in self.metrics.items() if not name.startswith("job.")})]
+        return next((of_job(name, job._nothing) for name, job in self.jobs.items() if job._nothing), "")
 
 
 def together(scenario: Scenario, runs: Mapping[str, Run], replicate: int, progress: Report) -> SharedRun:

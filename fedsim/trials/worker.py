@@ -125,8 +125,8 @@ def work(task: Task) -> RunOutcome:
         here = ""
         result = simulate(task.scenario, report=look)
         check_inputs(task.inputs, imported=True)  # they may have been changed since
-        if result.nothing:
-            return RunOutcome(result.nothing, final=True, stalled=True)
+        if result.failure:
+            return RunOutcome(result.failure, final=True, stalled=True)
         if result.learning is not None and (trained := task.scenario.learning) is not None:
             learning = result.learning.filter(result.learning["optimizer"].ne_missing(trained.twin))
             write_curves(folder, task.run_id, learning)

@@ -83,7 +83,7 @@ def test_a_deadline_that_the_median_session_misses_is_told(small: Load) -> None:
 
 def test_a_run_without_a_report_is_told_with_what_became_of_its_sessions(small: Load) -> None:
     late = simulate(small(*LATE, QUADRATIC))
-    assert late.nothing == "all 180 sessions missed the 10 min deadline"
+    assert late.failure == "all 180 sessions missed the 10 min deadline"
     assert why_nothing(late.metrics) == "all 180 sessions missed the deadline"
     some = late.metrics | {"sessions.late_share": 0.5, "sessions.dropped_share": 0.5}
     assert why_nothing(some) == "no report was taken of 180 sessions in 60 rounds (90 dropped, 90 late)"
