@@ -418,7 +418,7 @@ def tables() -> str:
         "rounds": commented(log, "ROUNDS") | ended | ended_at,
         "participations": commented(log, "_PARTICIPATIONS")
         | commented(log, "BUFFERED")
-        | commented(log, "STEPS")
+        | commented(log, "NOTED")
         | ended_at,
         "clients": commented(log, "CLIENTS"),
         "gauges": commented(log, "GAUGES") | dict(log.GAUGE_COUNTS),
@@ -426,7 +426,7 @@ def tables() -> str:
         "learning": commented(files, "learning"),
         "convergence": commented(files, "convergence"),
     }
-    schemas = {**files.SCHEMAS, "participations": {**log.BUFFERED, **log.STEPS}, "clients": log.CLIENTS}
+    schemas = {**files.SCHEMAS, "participations": {**log.BUFFERED, **log.NOTED}, "clients": log.CLIENTS}
     parts = [
         "# Tables and columns",
         "The Parquet tables of a [run directory](../run-directory.md), and the frames of a result in Python. Times are "

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -135,7 +135,30 @@ def variables(changes: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(REPOSITORY), **changes}
 
 
-@contextmanager
+DRIVER = """
+import io, json, resource, sys
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+limit, commands = json.load(sys.stdin)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+from fedsim.cli import run_app
+
+for name, arguments in commands.items():
+    sys.argv = ["fedsim", *arguments]
+    said = io.StringIO()
+    try:
+        with redirect_stderr(said), redirect_stdout(said):
+            run_app()
+    except SystemExit as stop:
+        code = stop.code
+    except BaseException as error:
+        code = repr(error)
+    # Not ru_maxrss, which begins with that of the process that started this one.
+    peak = 1024 * int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
+    print(json.dumps([name, code, said.getvalue(), peak]), flush=True)
+"""
+
+
 def limited(most_s: float, *, processor_time: bool = False) -> Iterator[None]:
     """Let the block take no longer: by the clock on the wall, so that it must not wait either, or of processor time."""
 

@@ -154,6 +154,16 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     assert circles(edges) == []
 
 
+def test_jobs_are_known_to_few() -> None:
+    """Others take a scenario's servers one by one (`Scenario.servers`), and a run's figures as it gives them."""
+    importing = {each.by for each in every_import() if each.of.endswith(".jobs")}
+    assert len(importing) <= 5
+    asks = re.compile(r"\.(jobs|of_job)\b|scenario\.beside")
+    asking = {name for name, file in modules().items() if asks.search(file.read_text(encoding="utf-8"))}
+    others = {"measure.limits", "privacy.independence", "run.jobs", "run.run", "simulation.jobs", "simulation.sharing"}
+    assert asking == importing | {f"fedsim.{each}" for each in (*others, "theory.available_prediction")}
+
+
 def circles(edges: dict[str, set[str]]) -> list[list[str]]:
     """Return the strongly connected parts of a graph that have more than one node."""
     reach = {start: _reached(start, edges) for start in edges}

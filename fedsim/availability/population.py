@@ -27,15 +27,13 @@ from fedsim.scenario import Scenario
 class _Walk:
     """One device: its intervals from the last instant asked about on.
 
-    `begun` are pairs (start, end) of all intervals that begin before `reached` (`FOREVER` after the last one); `last`
-    is the end of the last of them.
+    `begun` are pairs (start, end) of the intervals that begin before `reached` (`FOREVER` after the last one).
     """
 
-    __slots__ = ("_pieces", "begun", "last", "reached")
+    __slots__ = ("_pieces", "begun", "reached")
 
     def __init__(self, upcoming: Pieces) -> None:
-        self._pieces, self.begun = upcoming, deque[tuple[int, int]]()
-        self.reached = self.last = -1
+        self._pieces, self.begun, self.reached = upcoming, deque[tuple[int, int]](), -1
 
     def to(self, instant: int) -> deque[tuple[int, int]]:
         """Extend the intervals to all that begin up to an instant, and return them."""
@@ -49,7 +47,6 @@ class _Walk:
                 if self.begun and self.begun[-1][1] == start:
                     start = self.begun.pop()[0]
                 self.begun.append((start, end))
-                self.last = end
             self.reached = end
         return self.begun
 
@@ -67,9 +64,9 @@ class WalkedBatch(Batch):
         answer = np.zeros(len(clients), dtype=np.bool_)
         for position, client in enumerate(clients.tolist()):
             begun = self._walk(client).to(instant)
-            while begun and begun[0][1] <= instant:
+            while len(begun) > 1 and begun[0][1] <= instant:  # the last of all stays, for `leaves`
                 begun.popleft()
-            answer[position] = bool(begun) and begun[0][0] <= instant
+            answer[position] = bool(begun) and begun[0][0] <= instant < begun[0][1]
         return answer
 
     def spells(self, clients: Ints, since: int, until: int) -> Spells:
@@ -85,9 +82,8 @@ class WalkedBatch(Batch):
     def leaves(self, clients: Ints, since: int, until: int) -> Ints:
         gone = np.full(len(clients), FOREVER)
         for position, client in enumerate(clients.tolist()):
-            walk = self._walk(client)
-            walk.to(until)
-            last = max(walk.last, since)
+            begun = (walk := self._walk(client)).to(until)
+            last = max(begun[-1][1], since) if begun else since
             if walk.reached == FOREVER and last <= until:
                 gone[position] = last
         return gone

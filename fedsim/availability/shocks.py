@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -36,34 +36,23 @@ _WINDOW = 7 * DAY
 _PAIRS = 1 << 16  # of a client and a shock that are handled at once
 
 
-class Shocks(NamedTuple):
-    """Some shocks, in the order in which they begin: arrays (n,).
-
-    `number` is the index of each, the key of the draws that choose the devices it hits; `starts` and `ends` are
-    half-open milliseconds, `FOREVER` where it never ends.
-    """
-
-    number: Ints
-    starts: Ints
-    ends: Ints
-
-
 def _to_ms(seconds: Floats) -> Ints:
     return each_to_ms(np.minimum(seconds, _LONGEST_S))
 
 
 class ScheduledShocks:
-    """Shocks at given times: (n,) milliseconds of simulated time; after `last` none begins."""
+    """Shocks at given times: (n,) milliseconds of simulated time, `FOREVER` for no end; after `last` none begins."""
 
     def __init__(self, starts: Ints, ends: Ints) -> None:
-        order = np.argsort(starts, kind="stable")
         self.last = int(starts.max())
-        self._all = Shocks(order.astype(np.int64), starts[order], ends[order])
+        self._all = Spells(np.arange(len(starts)), starts, ends, len(starts)).where(np.argsort(starts, kind="stable"))
 
-    def within(self, since: int, until: int) -> Shocks:
-        """Return the shocks that run at some instant of [since, until)."""
-        some = (self._all.starts < until) & (self._all.ends > since)
-        return Shocks(*(column[some] for column in self._all))
+    def within(self, since: int, until: int) -> Spells:
+        """Return the shocks that run at some instant of [since, until), by their beginnings; `who` are their numbers.
+
+        These are keys of the draws that choose the devices which each of them hits.
+        """
+        return self._all.where((self._all.starts < until) & (self._all.ends > since))
 
 
 class RandomShocks:
@@ -86,8 +75,8 @@ class RandomShocks:
         self._latest = np.maximum.accumulate(self._ends)
         self._reached = 0
 
-    def within(self, since: int, until: int) -> Shocks:
-        """Return the shocks that run at some instant of [since, until)."""
+    def within(self, since: int, until: int) -> Spells:
+        """Return the shocks as `ScheduledShocks.within` does."""
         while self._reached < until:
             number = np.arange(len(self._starts), len(self._starts) + _DRAWN)
             gaps = _to_ms(self._every_s * self._draws.exponentials(self._key, _DRAWS * (number + 1)))
@@ -99,7 +88,7 @@ class RandomShocks:
         last = int(np.searchsorted(self._starts, until, side="left"))
         first = min(int(np.searchsorted(self._latest, since, side="right")), last)
         runs = first + np.flatnonzero(self._ends[first:last] > since)
-        return Shocks(runs, self._starts[runs], self._ends[runs])
+        return Spells(runs, self._starts[runs], self._ends[runs], last)
 
 
 ShockTimes: TypeAlias = ScheduledShocks | RandomShocks
@@ -190,11 +179,11 @@ class Outages:
         for layer in self.layers:
             # A device that recovers may be out long after the shock.
             happening = layer.times.within(since if layer.recovery is None else -FOREVER, until)
-            if not len(happening.number):
+            if not len(happening.who):
                 continue
             here = np.flatnonzero(layer.strata[self.stratum[clients]])
             step = max(1, _PAIRS // max(1, len(here)))
-            for first in range(0, len(happening.number), step):
+            for first in range(0, len(happening.who), step):
                 number, starts, ends = (column[first : first + step] for column in happening)
                 which, who = self._hit(clients[here], layer, number).nonzero()
                 who, number, starts, ends = here[who], number[which], starts[which], ends[which]
@@ -225,7 +214,7 @@ def check_shocks(scenario: Scenario, population: Population) -> list[Mistake]:
                     mistakes.append(scenario.mistake(("shocks", index, key, position), message))
         wrong = [scenario.mistake(("shocks", index, *path), message) for path, message in check_distributions(shock)]
         mistakes += wrong
-        if shock.by_chance and not wrong:
+        if shock.kind.by_chance and not wrong:
             try:
                 _rates_of(shock)
             except (ValueError, PluginError) as error:
@@ -264,7 +253,7 @@ def up_again(times: Sequence[ShockTimes], instant: int) -> int:
 def describe_shocks(scenario: Scenario) -> Iterator[str]:
     """Yield a line for each shock that comes by chance: how often and how long, and what it does to two devices."""
     for shock in scenario.shocks:
-        if not shock.by_chance:
+        if not shock.kind.by_chance:
             continue
         figures, length = _rates_of(shock)
         where = {"zone": " in each time zone", "group": " in each group"}.get(shock.of, "")
@@ -295,11 +284,11 @@ def _layers(shock: Shock, devices: Strata, draws: Stream) -> Iterator[Layer]:
         (shock.zones is None or zone in shock.zones) and (shock.groups is None or group in shock.groups)
         for group, zone in devices.names
     ]
-    if shock.of == "zone" or not shock.by_chance:  # known times are read by each zone's clock
+    if shock.of == "zone" or shock.kind.local:
         scopes = [zone for _, zone in devices.names]
     else:
         scopes = [group if shock.of == "group" else "" for group, _ in devices.names]
-    share = _rates_of(shock)[0].share if shock.by_chance else (shock.share or 1.0)
+    share = _rates_of(shock)[0].share if shock.kind.by_chance else (shock.share or 1.0)
     recovery = None if shock.recovery is None else distribution(shock.recovery)
     endless = recovery is None and any(window.end is None for window in shock.windows or ())
     for scope in dict.fromkeys(scopes):
@@ -310,7 +299,7 @@ def _layers(shock: Shock, devices: Strata, draws: Stream) -> Iterator[Layer]:
 
 
 def _times(shock: Shock, scope: str, home: Place, draws: Stream) -> ShockTimes:
-    if shock.by_chance:
+    if shock.kind.by_chance:
         figures, mean_s = _rates_of(shock)
         every_s, length = mean_s / figures.running, distribution(shock.length)
         return RandomShocks(draws, shock_key(shock.name, scope), every_s, length, figures.running)

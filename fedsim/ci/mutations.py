@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.ci.lock import lock_path, read_lock
-from fedsim.ci.replay import FileOutcome, conclude, jobs_of, measure_all
+from fedsim.ci.replay import FileOutcome, conclude, measure_all, replicates_of
 from fedsim.common.errors import FedsimError, KeyPath
 from fedsim.common.formatting import count
 from fedsim.scenario import Scenario, open_scenario
@@ -80,15 +80,15 @@ def mutate(file: Path, permissions: Permissions, workers: int) -> FileOutcome:
     scenario = open_scenario(file, permissions)
     lock = read_lock(lock_path(file), permissions)
     changes: list[Mutation | None] = [None, *mutations(scenario)]
-    jobs = {
-        replace(job, values=() if change is None else ((change.key, change.new),)): change
+    replicates = {
+        replace(one, values=() if change is None else ((change.key, change.new),)): change
         for change in changes
-        for job in jobs_of(file, scenario)
+        for one in replicates_of(file, scenario)
     }
     answers: dict[Mutation | None, dict[int, Any]] = {change: {} for change in changes}
-    with closing(measure_all(list(jobs), workers)) as done:
-        for job, answer in done:
-            answers[jobs[job]][job.replicate] = answer
+    with closing(measure_all(list(replicates), workers)) as done:
+        for one, answer in done:
+            answers[replicates[one]][one.replicate] = answer
     outcomes = dict[Mutation | None, FileOutcome]()
     for change, runs in answers.items():
         changed = scenario if change is None else scenario.with_values({change.key: change.new})

@@ -138,7 +138,7 @@ class ScenarioFile(pytest.File):
     @cached_property
     def outcome(self) -> "FileOutcome":
         """What comes of running the scenario, which is done on first access."""
-        from fedsim.ci.replay import FileOutcome, conclude, in_ci, jobs_of, run_job
+        from fedsim.ci.replay import FileOutcome, conclude, in_ci, replicates_of, run_replicate
         from fedsim.common.errors import ScenarioError
 
         file, update = self.shown_path, bool(self.config.getoption("--fedsim-update"))
@@ -149,7 +149,7 @@ class ScenarioFile(pytest.File):
                 scenario = self._loaded()
             except ScenarioError as error:
                 return FileOutcome.of_mistakes(file, error)
-            answers = [run_job(job) for job in jobs_of(file, scenario)]
+            answers = [run_replicate(each) for each in replicates_of(file, scenario)]
             return conclude(file, scenario, answers, mode, self._lock)
 
 

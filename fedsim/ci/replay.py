@@ -25,7 +25,7 @@ _GRAVEST_FIRST: tuple[_Status, ...] = ("crash", "bad", "fail", "lock", "warn", "
 
 
 @dataclass(frozen=True)
-class Job:
+class Replicate:
     """One replicate of one file."""
 
     file: str
@@ -150,27 +150,26 @@ def replay_files(
         except ScenarioError as error:
             loaded[file] = FileOutcome.of_mistakes(file, error)
     opened = {file: scenario for file, scenario in loaded.items() if isinstance(scenario, Scenario)}
-    jobs = [job for file, scenario in opened.items() for job in jobs_of(file, scenario, keep)]
+    replicates = [one for file, scenario in opened.items() for one in replicates_of(file, scenario, keep)]
     measured: dict[str, dict[int, RunFigures | FileOutcome]] = {str(file): {} for file in files}
-    with closing(measure_all(jobs, workers)) as answers:
+    with closing(measure_all(replicates, workers)) as answers:
         for file, scenario in loaded.items():
             if isinstance(scenario, FileOutcome):
                 yield replace(scenario, mode=mode)
                 continue
             by_replicate = measured[str(file)]
             while len(by_replicate) < scenario.replicates:
-                job, answer = next(answers)
-                measured[job.file][job.replicate] = answer
+                one, answer = next(answers)
+                measured[one.file][one.replicate] = answer
             yield conclude(file, scenario, [by_replicate[number] for number in sorted(by_replicate)], mode)
     for orphan in orphans:
         yield _orphaned(orphan, mode)
 
 
-def run_job(job: Job) -> RunFigures | FileOutcome:
+def run_replicate(one: Replicate) -> RunFigures | FileOutcome:
     """Run one replicate; return an outcome instead if anything goes wrong."""
     from fedsim.learning.failures import AbsentDataError
     from fedsim.log import fingerprint
-    from fedsim.run.cautions import why_nothing
     from fedsim.run.files import PAGE, Provenance
     from fedsim.run.load import load
     from fedsim.run.run import write_page
@@ -178,21 +177,21 @@ def run_job(job: Job) -> RunFigures | FileOutcome:
 
     began = time.monotonic()
     try:
-        scenario = open_scenario(Path(job.file), job.permissions).with_values(dict(job.values))
-        result = simulate(scenario, replicate=job.replicate)
-        if job.keep is not None:
-            kept = result.save(job.keep, Provenance(job.file, permissions=job.permissions))
-            write_page(load(kept), kept / PAGE, plugins=job.permissions.plugins)
-        if nothing := why_nothing(result.metrics):
-            return _crashed(job, nothing)
-        prints = {name: fingerprint(table) for name, table in result.tables.items() if name in job.tables}
+        scenario = open_scenario(Path(one.file), one.permissions).with_values(dict(one.values))
+        result = simulate(scenario, replicate=one.replicate)
+        if one.keep is not None:
+            kept = result.save(one.keep, Provenance(one.file, permissions=one.permissions))
+            write_page(load(kept), kept / PAGE, plugins=one.permissions.plugins)
+        if result.failure:
+            return _crashed(one, result.failure)
+        prints = {name: fingerprint(table) for name, table in result.tables.items() if name in one.tables}
     except ScenarioError as error:
-        return FileOutcome.of_mistakes(Path(job.file), error)
+        return FileOutcome.of_mistakes(Path(one.file), error)
     except FedsimError as error:
         absent = isinstance(error, AbsentDataError) or isinstance(error.__cause__, AbsentDataError)
-        return replace(_crashed(job, str(error)), status="skip" if absent else "crash")
+        return replace(_crashed(one, str(error)), status="skip" if absent else "crash")
     except BaseException as error:  # noqa: BLE001 - a plug-in can raise anything, and the other files must go on
-        return _crashed(job, where(error))
+        return _crashed(one, where(error))
     return RunFigures(result.metrics, prints, time.monotonic() - began)
 
 
@@ -223,28 +222,28 @@ def gravest(statuses: set[_Status]) -> _Status:
     return next((status for status in _GRAVEST_FIRST if status in statuses), "pass")
 
 
-def measure_all(jobs: Sequence[Job], workers: int) -> Generator[tuple[Job, RunFigures | FileOutcome]]:
-    """Run jobs in processes and give what comes of each as it comes; one whose process dies is tried once more."""
-    if not jobs:
+def measure_all(replicates: Sequence[Replicate], workers: int) -> Generator[tuple[Replicate, RunFigures | FileOutcome]]:
+    """Run replicates in processes, and give what comes of each; one whose process dies is tried once more."""
+    if not replicates:
         return
-    with LocalProcesses(min(workers, len(jobs))) as pool:
-        running: dict[Future[RunFigures | FileOutcome], tuple[Job, bool]] = {
-            pool.submit(run_job, job): (job, False) for job in jobs
+    with LocalProcesses(min(workers, len(replicates))) as pool:
+        running: dict[Future[RunFigures | FileOutcome], tuple[Replicate, bool]] = {
+            pool.submit(run_replicate, one): (one, False) for one in replicates
         }
         while running:
             # With a timeout: an interrupt that reaches another thread does not wake this one.
             for future in wait(running, timeout=0.5, return_when=FIRST_COMPLETED).done:
-                job, again = running.pop(future)
+                one, again = running.pop(future)
                 try:
-                    yield job, future.result()
+                    yield one, future.result()
                 except WorkerLostError as error:
                     if again:
-                        yield job, _crashed(job, f"{error}, twice")
+                        yield one, _crashed(one, f"{error}, twice")
                     else:
-                        running[pool.submit(run_job, job)] = job, True
+                        running[pool.submit(run_replicate, one)] = one, True
 
 
-def jobs_of(file: Path, scenario: Scenario, keep: Path | None = None) -> list[Job]:
+def replicates_of(file: Path, scenario: Scenario, keep: Path | None = None) -> list[Replicate]:
     """Return the replicates of a file; tables are compared in the first of them alone, and it alone is kept.
 
     Its run directory is called, within `keep`, as the file is, with its folders and without its suffix.
@@ -252,12 +251,12 @@ def jobs_of(file: Path, scenario: Scenario, keep: Path | None = None) -> list[Jo
     tables = tuple(scenario.drift.fingerprint) if scenario.drift else ()
     folders = [part for part in file.parts[:-1] if part not in {file.anchor, ".."}]
     place = None if keep is None else keep.joinpath(*folders, file.name.removesuffix(".yaml").removesuffix(".fedsim"))
-    first = Job(str(file), 0, tables, scenario.permissions, place)
-    return [first, *(Job(str(file), number, (), scenario.permissions) for number in range(1, scenario.replicates))]
+    first = Replicate(str(file), 0, tables, scenario.permissions, place)
+    return [first, *(Replicate(str(file), each, (), scenario.permissions) for each in range(1, scenario.replicates))]
 
 
-def _crashed(job: Job, why: str) -> FileOutcome:
-    return FileOutcome(Path(job.file), "crash", errors=(f"{job.file}: error: {why}",))
+def _crashed(one: Replicate, why: str) -> FileOutcome:
+    return FileOutcome(Path(one.file), "crash", errors=(f"{one.file}: error: {why}",))
 
 
 def _orphaned(path: Path, mode: Mode) -> FileOutcome:

@@ -171,7 +171,7 @@ def validate_command(
     mistakes: list[Mistake] = []
     for file in files:
         try:
-            scenario = options.load_scenario(file, override, None, allow_plugins, allow_outside, jobs=True)
+            scenario = options.load_scenario(file, override, None, allow_plugins, allow_outside, several=True)
             check_charts_of(scenario)
             federations = {}
             decides = scenario.choose and scenario.decide is not None
@@ -230,7 +230,7 @@ def metrics_command(
     if asked and file is not None and not file.exists():
         metrics = asked
     elif file is not None:
-        scenario = options.load_scenario(file, override, None, allow_plugins, allow_outside, jobs=True)
+        scenario = options.load_scenario(file, override, None, allow_plugins, allow_outside, several=True)
         instances, mistakes = made_metrics(scenario)
         if mistakes:
             raise ScenarioError(mistakes)
@@ -267,9 +267,9 @@ def run_command(
     from fedsim.run.files import Provenance, default_directory
 
     overrides = [*(override or []), *([f"engine={engine}"] if engine is not None else [])]
-    scenario = options.load_scenario(file, overrides, seed, allow_plugins, allow_outside, jobs=True)
+    scenario = options.load_scenario(file, overrides, seed, allow_plugins, allow_outside, several=True)
     if overrides and (scenario.expect or scenario.drift):
-        written = options.load_scenario(file, None, seed, allow_plugins, allow_outside, jobs=True)
+        written = options.load_scenario(file, None, seed, allow_plugins, allow_outside, several=True)
         scenario, gone = measurable(scenario, written)
         for metric in gone:
             complain(f"notice: the changed scenario has no {metric}: its limits and locked figure are left out")

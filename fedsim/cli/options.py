@@ -145,13 +145,13 @@ def load_scenario(
     allow_plugins: bool,
     allow_outside: bool,
     *,
-    jobs: bool = False,
+    several: bool = False,
 ) -> "Scenario":
-    """Read a scenario with its permissions, which include importing modules; one of several `jobs` only if they fit."""
+    """Read a scenario with its permissions, imports of modules included; one of `several` servers only if these fit."""
     from fedsim.scenario import open_scenario
 
     read = open_scenario(file, permitted(allow_plugins, allow_outside), overrides or [], seed)
-    return read if jobs else read.check_one()
+    return read if several else read.check_one()
 
 
 def permitted(allow_plugins: bool, allow_outside: bool) -> "Permissions":

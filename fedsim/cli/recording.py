@@ -72,7 +72,7 @@ def record_and_tell(
         report_file = str(written) if written.exists() else None
         say_json({"directory": str(directory), "report": report_file, "metrics": done.metrics, "verdict": judged})
     else:
-        for line in figure_lines(done.metrics):
+        for line in figure_lines(done):
             hear(line)
         for text in (line for answer in answers for line in spoken(answer)):
             hear(text)

@@ -68,14 +68,14 @@ def plan_command(
     from fedsim.trials.decide import default_decision_directory, planned_decision
     from fedsim.trials.plan import plan_data
 
-    scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside, jobs=True)
+    scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside, several=True)
     decides = scenario.choose and scenario.decide and scenario.sweep is None
     if decides:
         planned, directory = planned_decision(scenario), out or default_decision_directory(scenario)
     else:
         planned, directory = _planned(scenario, override, out)
     first = (each.scenario for each in planned.points[:_LOOKED_AT])
-    late = [each for each in first if not each.jobs and each.server.deadline]
+    late = [each for point in first for each in point.servers().values() if each.server.deadline]
     for note in sorted({note for each in late for note in (check.text for check in of_deadline(preflight(each)))}):
         complain(f"note: {note}")
     with on_stderr() as progress:
@@ -183,7 +183,7 @@ def sweep_command(
     from fedsim.trials.trials import Trials, merge_results
 
     backend = backend_of(executor, workers)
-    scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside, jobs=True)
+    scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside, several=True)
     planned, directory = _planned(scenario, override, out)
     provenance = Provenance(str(file), override or [], seed, permissions=scenario.permissions)
     given = {"--executor": executor, "--workers": workers, "--retries": retries, "--timeout": timeout}

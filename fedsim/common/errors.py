@@ -6,7 +6,7 @@ Each is a `FedsimError`, `LearningError` of `fedsim.learning` included; the comm
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from traceback import extract_tb, walk_tb
 from typing import Any, TypeAlias
@@ -137,6 +137,15 @@ class ScenarioError(FedsimError):
     def __reduce__(self) -> tuple[type["ScenarioError"], tuple[tuple[Mistake, ...]]]:
         """Pickle the mistakes, of which the message is made."""
         return type(self), (self.mistakes,)
+
+    def in_job(self, job: str) -> "ScenarioError":
+        """Return it with the name of a job in each message; a scenario of one server has none."""
+        return ScenarioError([replace(each, message=of_job(job, each.message)) for each in self.mistakes])
+
+
+def of_job(job: str, text: str) -> str:
+    """Say of which job a text is; a scenario of one server has none."""
+    return f"job {job!r}: {text}" if job else text
 
 
 class MissingScenarioError(ScenarioError, FileNotFoundError):

@@ -13,6 +13,7 @@ import polars as pl
 
 from fedsim.common.files import slices
 from fedsim.common.outcomes import COUNTED_OUTCOMES, SESSION_OUTCOMES
+from fedsim.scenario.server import Server
 
 ROUNDS = pl.Schema(
     {
@@ -44,12 +45,12 @@ BUFFERED = pl.Schema(
     }
 )
 """Of the participations in the log of a buffered server."""
-STEPS = pl.Schema(
+NOTED = pl.Schema(
     {
         "steps": pl.Int32  # local steps of its training; only in logs of a server that takes partial reports
     }
 )
-"""A further column of participations, where the server takes partial reports."""
+"""Further columns of participations: numbers that the simulation notes of a session, where `noted` says so."""
 CLIENTS = pl.Schema(
     {
         "client": pl.Int32,  # index of the client, 0 to N - 1
@@ -100,6 +101,12 @@ TRANSITIONS = pl.Schema(
 
 _OUTCOMES_AT_FIRST = 5
 """Outcomes of sessions that came later are part of a fingerprint only where they occur, so that locks stay valid."""
+
+
+def noted(server: Server) -> tuple[str, ...]:
+    """Return which columns of `NOTED` the log of a server has."""
+    return ("steps",) * server.partial
+
 
 _Table = TypeVar("_Table", pl.DataFrame, pl.LazyFrame, pl.DataFrame | pl.LazyFrame)
 

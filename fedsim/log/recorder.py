@@ -18,7 +18,7 @@ from fedsim.common.errors import RunError
 from fedsim.common.files import ROWS, write_table
 from fedsim.common.instants import each_to_seconds
 from fedsim.common.outcomes import CODES, COUNTED_OUTCOMES, SESSION_OUTCOMES
-from fedsim.log import BUFFERED, GAUGE_COUNTS, GAUGES, PARTICIPATIONS, ROUNDS, STEPS, with_staleness
+from fedsim.log import BUFFERED, GAUGE_COUNTS, GAUGES, NOTED, PARTICIPATIONS, ROUNDS, with_staleness
 from fedsim.log.columns import Arrays, Columns, part_of, with_prefix
 from fedsim.scenario.stop import Counts
 
@@ -134,7 +134,7 @@ class Recorder:
     The gauges count apart the pairs `counted` of a group and a time zone. The sink takes the rows whose rounds are
     closed and whose sessions have ended; participations in whole row groups, until `settle` passes on the rest.
     `staleness` is that of every session, which the log leaves out; None with a buffered server, whose reports have
-    their own. With `steps` participations have local steps of their own.
+    their own. `noted` are further columns of participations, of `NOTED`.
     """
 
     def __init__(
@@ -143,8 +143,7 @@ class Recorder:
         counted: Sequence[tuple[str, str]],
         sink: LogSink,
         staleness: int | None = 0,
-        *,
-        steps: bool = False,
+        noted: Sequence[str] = (),
     ) -> None:
         self._sink = sink
         self._counted = counted
@@ -152,11 +151,10 @@ class Recorder:
         defaults = {"selected_at": -1, "closed_at": -1, "outcome": "", "eligible": -1, **_NOBODY}
         whole = dict.fromkeys(("opened_at", "selected_at", "closed_at", "eligible", *_NOBODY), "i8")
         self._rounds = Columns(defaults, outcome="U9", **whole)
-        defaults = {"ended_at": -1, "outcome": RUNNING, "staleness": -1, "steps": 0}
         self._buffered = staleness is None
-        self.steps = steps
-        more = ("staleness",) * self._buffered + ("steps",) * steps
-        numbers = dict.fromkeys(("round", "client", "position", "gap", *more), "i4")
+        self.noted = noted
+        defaults = {"ended_at": -1, "outcome": RUNNING, "staleness": -1, **dict.fromkeys(noted, 0)}
+        numbers = dict.fromkeys(("round", "client", "position", "gap", *("staleness",) * self._buffered, *noted), "i4")
         self._rows = Columns(defaults, selected_at="i8", ended_at="i8", outcome="i1", **numbers)
         self._gauges: list[tuple[int, Ints]] = []
         self._running: dict[int, int] = {}  # sessions that have not ended, by round
@@ -209,9 +207,9 @@ class Recorder:
             gap=np.where(last >= 0, number - last, -1),
         )
 
-    def note_steps(self, row: int, steps: Ints) -> None:
-        """Note the local steps of sessions (n,) that begin, the first in this row."""
-        self._rows.put(range(row, row + len(steps)), "steps", steps)
+    def note(self, row: int, name: str, values: Ints) -> None:
+        """Note numbers of sessions (n,) that have begun, the first in this row."""
+        self._rows.put(range(row, row + len(values)), name, values)
 
     def end(self, number: int, rows: range | Ints, instants: Ints, outcomes: NDArray[np.int8]) -> None:
         """Complete rows of one round: when their sessions ended, and the codes of how."""
@@ -364,10 +362,8 @@ def _participations_table(rows: Arrays) -> pl.DataFrame:
     schema = BUFFERED if "staleness" in rows else PARTICIPATIONS
     if "staleness" in rows:  # everyone downloads the newest model
         columns |= {"version": rows["round"], "staleness": _some(rows["staleness"], rows["staleness"] >= 0)}
-    if "steps" in rows:
-        columns["steps"] = rows["steps"]
-        schema = pl.Schema({**schema, **STEPS})
-    return pl.DataFrame(columns, schema=schema)
+    noted = {name: dtype for name, dtype in NOTED.items() if name in rows}
+    return pl.DataFrame(columns | {name: rows[name] for name in noted}, schema=pl.Schema({**schema, **noted}))
 
 
 def _some(values: Ints | Floats, valid: Bools) -> pl.Series:

@@ -13,7 +13,7 @@ import polars as pl
 
 from fedsim.common.intervals import NORMAL, half_width
 from fedsim.measure.metrics import filled, split
-from fedsim.measure.metrics.metric import Measure
+from fedsim.measure.metrics.metric import Measure, Metric
 
 FACTS = pl.Schema(
     {
@@ -26,12 +26,19 @@ FACTS = pl.Schema(
         "significant": pl.Boolean,  # whether it differs by more than chance (Holm, over all parts that are tested)
     }
 )
+_RANGES = {"share": (0.0, 1.0), "L1": (0.0, 2.0)}
+"""Between which values those of a unit are."""
 _TV = "participation.{}tv_uniform"
 
 
-def facts_of(metrics: Mapping[str, Any], series: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """Return the facts of a run: its metrics, a number each or values by day or span, and the shares of its parts."""
-    rows = {key: _fact(key, value, metrics) for key, value in metrics.items()}
+def facts_of(
+    metrics: Mapping[str, Any], series: Mapping[str, pl.DataFrame], described: Mapping[str, Metric] | None = None
+) -> pl.DataFrame:
+    """Return the facts of a run: its metrics, a number each or values by day or span, and the shares of its parts.
+
+    `described` are the metrics of one's own, by name.
+    """
+    rows = {key: _fact(key, value, metrics, described or {}) for key, value in metrics.items()}
     for part in series["shares"].drop_nulls("key").rows(named=True) if "shares" in series else ():
         fact = {name: part[name] for name in ("key", "value", "low", "high", "p", "significant")}
         if fact["significant"] is None:
@@ -47,15 +54,15 @@ def facts_of(metrics: Mapping[str, Any], series: Mapping[str, pl.DataFrame]) -> 
 _UNTESTED = {"NO_ROUNDS", "NOBODY", "ALONE", "UNMEASURED", "UNTESTED"}
 
 
-def _fact(key: str, value: Measure, metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a metric with the interval that its entry in the registry names."""
-    fact = dict.fromkeys(FACTS) | {"key": key}
+def _fact(key: str, value: Measure, metrics: Mapping[str, Any], described: Mapping[str, Metric]) -> dict[str, Any]:
+    """Return a metric with the interval that its entry in the registry names, within what its unit allows."""
+    fact, (metric, dimensions) = dict.fromkeys(FACTS) | {"key": key}, split(key)
     if isinstance(value, Sequence):
-        blocks = np.array(value)
+        blocks, unit = np.array(value), getattr(described.get(key, metric), "unit", "")
         mean = float(blocks.mean()) if len(blocks) else np.nan
         half = float(half_width(blocks.std(ddof=1) / len(blocks) ** 0.5, len(blocks))) if len(blocks) > 1 else np.nan
-        return fact | {"value": mean, "low": mean - half, "high": mean + half}
-    metric, dimensions = split(key)
+        low, high = np.clip([mean - half, mean + half], *_RANGES.get(unit, (-np.inf, np.inf))).tolist()
+        return fact | {"value": mean, "low": low, "high": high}
     if metric is None:
         return fact | {"value": value}
 

@@ -33,9 +33,9 @@ from fedsim.pages.methods import (
 )
 from fedsim.pages.trial_checks import COVERED, LOWER_STEP, settled_losses, theory_check
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises
-from fedsim.run.cautions import OTHER_SEEDS, of_separation, of_shocks
+from fedsim.run.cautions import OTHER_SEEDS, of_separation, of_shocks, why_nothing
 from fedsim.run.check import LENGTH, SEEDS, STEP, Check, Grade
-from fedsim.run.run import Run, nothing_of
+from fedsim.run.run import Run
 from fedsim.scenario.learning import ConstantSchedule
 from fedsim.theory.prediction import before_the_chain
 from fedsim.trials.trials import Trials
@@ -43,6 +43,8 @@ from fedsim.trials.trials import Trials
 SMALL = 0.05  # a difference that a run should be able to see
 _LONG = 1_000  # times as long as it was, at which no run is proposed
 _PAID = 0.9  # of the rounds that the noise of privacy is made for, this share should come about
+LOWER_COHORT = "Lower the separation or the cohort, or let rounds go on with fewer clients (`shortage`)."
+SEE_SESSIONS = "See how sessions ended, and why no report was taken."
 _TO_TEST = "Run longer, to test participation for bias."
 _FILLED = 0.9  # of the rounds, this share should close with the reports they wanted
 
@@ -50,16 +52,13 @@ _FILLED = 0.9  # of the rounds, this share should close with the reports they wa
 def ended(run: Run) -> Iterator[Check]:
     """Whether the run reached its end."""
     if stalled := run.manifest.get("stalled"):
-        place = "" if run.scenario.jobs else f" in {run.noun} {len(run.rounds) - 1:,}"
-        text = f"The run stalled{place} and ended there{'' if place else f': {stalled}'}."
-        remedy = "Lower the separation or the buffer."
-        if run.scenario.jobs or run.scenario.server.selects_once:
-            remedy = "Lower the separation or the cohort, or let rounds go on with fewer clients (`shortage`)."
-        yield Check("ended", Grade.BAD, text, facts=("rounds.count",) if place else (), remedy=remedy)
-        yield from [Check("ended", Grade.BAD, f"{capitalized(stalled)}.")] if place else []
+        text = f"The run stalled in {run.noun} {len(run.rounds) - 1:,} and ended there."
+        remedy = LOWER_COHORT if run.scenario.server.selects_once else "Lower the separation or the buffer."
+        yield Check("ended", Grade.BAD, text, facts=("rounds.count",), remedy=remedy)
+        yield Check("ended", Grade.BAD, f"{capitalized(stalled)}.")
     elif run.rounds.is_empty():
         yield Check("ended", Grade.BAD, "Nothing was simulated: the run has no rounds.")
-    elif not run.scenario.jobs and "rounds.count" in run.known:
+    elif "rounds.count" in run.known:
         text = f"The run ended after {count(len(run.rounds), run.noun)}."
         yield Check("ended", Grade.OK, text, facts=("rounds.count",))
 
@@ -89,19 +88,18 @@ def reports_taken(run: Run) -> Iterator[Check]:
     bad = partial(Check, "reports", Grade.BAD)
     if run.rounds.is_empty():
         return
-    if nothing := nothing_of(run):
-        remedy = "See how sessions ended, and why no report was taken."
-        if not run.scenario.jobs and run.scenario.server.deadline is not None and run.known.get("sessions.late_share"):
+    if nothing := why_nothing(run.metrics, run.scenario.server.deadline):
+        remedy = SEE_SESSIONS
+        if run.scenario.server.deadline is not None and run.known.get("sessions.late_share"):
             mean = duration(3600 * run.known["sessions.device_hours"] / run.known["sessions.count"])
             remedy = f"Set a longer `deadline`: sessions took {mean} on average."
         elif run.known.get("rounds.shortage_share") and not run.known.get("sessions.count"):
             most = run.gauges.group_by("time_s").agg(pl.col("eligible").sum())["eligible"].max() or 0
             remedy = f"Lower `cohort`, or run longer: {count(run.wanted or 0)} eligible clients were wanted at a time"
             remedy += f", and there were {count(int(most))} at most." if len(run.gauges) else "."  # type: ignore[arg-type]
-        facts = () if run.scenario.jobs else ("rounds.count", "sessions.count")
-        yield bad(f"{capitalized(nothing)}.", facts=facts, remedy=remedy)
+        yield bad(f"{capitalized(nothing)}.", facts=("rounds.count", "sessions.count"), remedy=remedy)
     elif not run.clients["reported"].sum():
-        yield bad("Nobody took part.", remedy="See how sessions ended, and why no report was taken.")
+        yield bad("Nobody took part.", remedy=SEE_SESSIONS)
     elif (share := run.known.get("sessions.reported_share")) is not None:
         text = f"{'All sessions' if share == 1 else f'{percent(share)} of the sessions'} ended with a report."
         yield Check("reports", Grade.OK, text, facts=("sessions.reported_share",))

@@ -7,11 +7,10 @@ import polars as pl
 
 from fedsim.common.formatting import capitalized, count, listing, number, percent
 from fedsim.common.json_files import finite
-from fedsim.measure.metrics import of_jobs
 from fedsim.pages.answer import BIAS, COST, MODEL, TRUST, WHAT, Answer, Check, Grade, Section, Sentence, Tile
 from fedsim.pages.charts import Chart
 from fedsim.pages.charts.plot import Rows, row_plot
-from fedsim.pages.checks import ended, expectations, reports_taken
+from fedsim.pages.checks import LOWER_COHORT, SEE_SESSIONS, expectations
 from fedsim.pages.commands import with_seeds
 from fedsim.pages.expectations import verdict
 from fedsim.pages.metric_wording import wording_of
@@ -20,23 +19,22 @@ from fedsim.pages.tables import Table
 from fedsim.pages.trial_checks import diverged, losses_of, settled_losses
 from fedsim.pages.trial_tables import column_of, setting_table
 from fedsim.run.files import JOBS, METRICS
+from fedsim.run.jobs import SharedRun
 from fedsim.run.run import Run
 from fedsim.trials.contrasts import contrasts, tested_together
 from fedsim.trials.decision import REPORTED, TAKEN, UPDATES
 from fedsim.trials.trials import Trials
 
-_ALONE = "alone."
-"""What the names of metrics of a job without the others begin with."""
 _TESTED = (REPORTED, UPDATES)
 _SHOWN = (UPDATES, TAKEN, REPORTED, "participation.coverage", "rounds.waiting_share")
 
 
-def jobs_trials(run: Run) -> tuple[Trials, dict[int, int]]:
+def jobs_trials(run: SharedRun) -> tuple[Trials, dict[int, int]]:
     """Return the jobs of a run as settings, and of each that was run alone too the rows of it and of itself alone."""
-    jobs, seed = of_jobs(run.metrics), run.scenario.seed
+    jobs, seed = {name: job.metrics for name, job in run.jobs.items()}, run.scenario.seed
     alone = {
-        name: {key.removeprefix(_ALONE): value for key, value in metrics.items() if key.startswith(_ALONE)}
-        for name, metrics in jobs.items()
+        name: {key.removeprefix(start): value for key, value in run.metrics.items() if key.startswith(start)}
+        for name, start in ((name, f"job.{name}.alone.") for name in jobs)
     }
     every = [*jobs.items(), *((f"{name}, alone", metrics) for name, metrics in alone.items() if metrics)]
     figures = {(row, seed): finite(metrics) for row, (_, metrics) in enumerate(every)}
@@ -47,7 +45,7 @@ def jobs_trials(run: Run) -> tuple[Trials, dict[int, int]]:
     return trials, {row: len(jobs) + place for place, row in enumerate(both)}
 
 
-def jobs_answer(run: Run) -> Answer:
+def jobs_answer(run: SharedRun) -> Answer:
     """Return what is said of several jobs on one fleet; each has a page of its own beside theirs."""
     scenario, (trials, alone) = run.scenario, jobs_trials(run)
     checks, sentences = tuple(_checks(run, trials)), list(_sentences(run, trials, alone))
@@ -71,9 +69,14 @@ def jobs_answer(run: Run) -> Answer:
     )
 
 
-def _checks(run: Run, trials: Trials) -> Iterator[Check]:
-    for check in (ended, reports_taken, expectations):
-        yield from check(run)
+def _checks(run: SharedRun, trials: Trials) -> Iterator[Check]:
+    if stalled := run.manifest.get("stalled"):
+        yield Check("ended", Grade.BAD, f"The run stalled and ended there: {stalled}.", remedy=LOWER_COHORT)
+    elif run.rounds.is_empty():
+        yield Check("ended", Grade.BAD, "Nothing was simulated: the run has no rounds.")
+    elif run.failure:
+        yield Check("reports", Grade.BAD, f"{capitalized(run.failure)}.", remedy=SEE_SESSIONS)
+    yield from expectations(run)
     yield from diverged(trials)
     yield from settled_losses(trials)
     jobs = run.scenario.jobs

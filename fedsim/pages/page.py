@@ -13,6 +13,7 @@ from fedsim.common.files import write_bytes, write_text
 from fedsim.common.formatting import distinct
 from fedsim.pages.answer import Answer
 from fedsim.pages.summary import json_summary, markdown_summary
+from fedsim.run.jobs import SharedRun
 from fedsim.run.load import load
 from fedsim.run.run import Run
 from fedsim.trials.store import SWEEP_FILE
@@ -36,7 +37,7 @@ def answer_of(what: Path | Run, plugins: bool = False) -> Answer:
     from fedsim.pages.run import run_answer
 
     run = load(what) if isinstance(what, Path) else what
-    if run.scenario.jobs:
+    if isinstance(run, SharedRun):
         from fedsim.pages.jobs import jobs_answer
 
         return jobs_answer(run)

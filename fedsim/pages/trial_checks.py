@@ -10,6 +10,7 @@ import polars as pl
 from fedsim.common.arrays import Bools, Floats
 from fedsim.common.errors import ScenarioError
 from fedsim.common.formatting import count, equation, listing, listing_of, number, percent
+from fedsim.measure.metrics import filled, split
 from fedsim.measure.noise import by_chance
 from fedsim.measure.shares import ROUNDING
 from fedsim.pages.answer import Check, Grade
@@ -46,7 +47,6 @@ from fedsim.trials.trials import COMPARED, CRASHED, FACTS, Axis, Trials
 NAMED = 3  # settings that a sentence names at most
 COVERED = "participation.l1_uniform_theory"
 """Runs whose scenario theory covers have this fact."""
-OF_EACH_JOB = "Each job has its own, in the results as job.NAME.METRIC."
 _FEASIBLE = (SHORTAGE, "rounds.count")
 _PLURAL = {"surely misses": "surely miss", "may miss": "may miss"}
 LONGER = "Run longer, until losses settle."
@@ -120,11 +120,18 @@ def _where(trials: Trials, without: pl.DataFrame) -> str:
     return f": {listing_of(places, NAMED, 'more setting')}" if places else ""
 
 
+def of_parts(trials: Trials, name: str) -> str:
+    """Say where a metric such as ``learning.OPTIMIZER.loss`` is of parts of a run, as of jobs; "" where it is not."""
+    named = [(*split(key), key) for key in trials.metrics]
+    parts = [key for metric, of, key in named if metric is not None and metric.name == name != key != filled(name, of)]
+    return f"Each part of a run has its own: {listing_of(parts, NAMED)}." if parts else ""
+
+
 def _comparable(trials: Trials) -> Iterator[Check]:
     """Say whether there is something to choose by."""
     metric = aim_of(trials).metric
-    if trials.scenario.jobs and metric not in trials.metrics:
-        yield Check("comparable", Grade.NONE, OF_EACH_JOB)
+    if metric not in trials.metrics and (parts := of_parts(trials, metric)):
+        yield Check("comparable", Grade.NONE, parts)
     elif metric not in trials.metrics or not np.isfinite(trials.samples(metric)).any():
         asked = trials.scenario.decide is not None or not trials.metrics
         text = f"Nothing to choose by: no run has a value of {metric}."

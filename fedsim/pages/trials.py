@@ -23,7 +23,7 @@ from fedsim.pages.commands import command_of
 from fedsim.pages.expectations import sweep_verdict
 from fedsim.pages.metric_wording import MetricWording, wording_of
 from fedsim.pages.provenance import sweep_provenance
-from fedsim.pages.trial_checks import NAMED, OF_EACH_JOB, checks_of_trials, losses_of, optimizer_facts
+from fedsim.pages.trial_checks import NAMED, checks_of_trials, losses_of, of_parts, optimizer_facts
 from fedsim.pages.trial_tables import FIGURE_WORDS, headlines, loss_parts, means, moves, ranking_of
 from fedsim.scenario.server import SyncServer
 from fedsim.trials.contrasts import Contrasts, Standing, interval
@@ -252,8 +252,8 @@ def _tuned(trials: Trials) -> str:
 
 def _why_nothing(trials: Trials, about: str) -> str:
     """Say why there is no bias, or no loss."""
-    if trials.scenario.jobs:
-        return OF_EACH_JOB
+    if parts := of_parts(trials, bias_metric(trials) if about == BIAS else "learning.OPTIMIZER.loss"):
+        return parts
     if about == BIAS:
         return "Bias was not measured."
     if optimizer_facts(trials, "diverged_round"):

@@ -146,12 +146,12 @@ def _shortage_mistake(scenario: Scenario, population: Population, short: Shortag
         left = max(0, clients - (most + 1) * max(need.kept, server.wanted * (server.shortage == "proceed")))
         message = (
             f"separation {common} can never be kept: with {each}, {f'only {left:,}' if left else 'nobody'} would be "
-            f"left after {most + 1} {server.turn}s; the largest that works is {most}"
+            f"left after {most + 1} {server.noun}s; the largest that works is {most}"
         )
         return scenario.mistake(path, message)
     message = (
         f"the clients can take part {short.possible:,} times in all, with their caps and separations, and "
-        f"{short.rounds:,} {server.turn}s need {short.needed:,}; the most {server.turn}s that work are "
+        f"{short.rounds:,} {server.noun}s need {short.needed:,}; the most {server.noun}s that work are "
         f"{short.possible // need.least:,}"
     )
     return scenario.mistake(path, message)

@@ -4,11 +4,13 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import FOREVER, HOUR
 from fedsim.common.keyed import Stream
 from fedsim.common.later import special
+from fedsim.common.outcomes import CODES
 from fedsim.population.distributions import Constant, Distribution, distribution
 from fedsim.population.quantities import Population
 from fedsim.scenario import Scenario
@@ -17,13 +19,14 @@ from fedsim.scenario.sources import ByDeadline
 from fedsim.scenario.work import Work
 
 PHASES = 3
-FailureFunction: TypeAlias = Callable[[Ints, Ints | int, int], Ints | int]
+FailureFunction: TypeAlias = Callable[[Ints, Ints | int, int], tuple[Ints | int, NDArray[np.int8] | int]]
 """The instants (n,) at which sessions of clients (n,) fail by themselves, in the sessions of that number which begin at
-an instant, at least a millisecond after it; `FOREVER` where none does."""
+an instant, at least a millisecond after it; `FOREVER` where none does. And the codes of the outcomes of those."""
 PhaseFunction: TypeAlias = Callable[[Ints, Ints | int], Floats]
 """How long the phases of sessions of clients (n,) take at speed 1, in the sessions of that number: seconds (3, n)."""
 _LEAST = 1.0  # bits a second; a law may come close to 0
 _FAILURE = 1 << 61  # from this index on, those of when sessions fail
+_DROPPED = CODES["dropped"]
 _AT_WORK = 1 << 62  # from this index on, the draws of who is at work
 
 
@@ -70,14 +73,14 @@ def session_failures(scenario: Scenario, population: Population, draws: Stream) 
     """
     fails = [group.session.fails for group in scenario.population]
     if not any(fails):
-        return lambda _clients, _number, _since: FOREVER
+        return lambda _clients, _number, _since: (FOREVER, _DROPPED)
     per_ms = np.array([0.0 if each is None else each.per_hour / HOUR for each in fails])
 
-    def failing(clients: Ints, number: Ints | int, since: int) -> Ints:
+    def failing(clients: Ints, number: Ints | int, since: int) -> tuple[Ints, int]:
         rate = per_ms[population.group[clients]]
         drawn = draws.exponentials(clients, _FAILURE + number)
         after = np.divide(drawn, rate, out=np.full(len(clients), float(FOREVER)), where=rate > 0)
-        return since + np.asarray(np.clip(np.ceil(after), 1.0, float(FOREVER // 4)), dtype=np.int64)
+        return (since + np.clip(np.ceil(after), 1.0, float(FOREVER // 4)).astype(np.int64), _DROPPED)
 
     return failing
 

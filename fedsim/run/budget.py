@@ -37,12 +37,11 @@ def check_budget(scenario: Scenario, *, training: bool = True) -> list[Mistake]:
 def address_space_bytes(scenario: Scenario) -> int:
     """Return about how much address space a run of a scenario takes; a limit of twice as much is enough."""
     followed = FOLLOWED_BYTES * scenario.devices if scenario.engine == "process" else 0
-    return library_bytes() + followed + int(sum(need.size for need in _needs(scenario)))
+    needs = (need for each in scenario.servers().values() for need in _needs(each))
+    return library_bytes() + followed + int(sum(need.size for need in needs))
 
 
 def _needs(scenario: Scenario, *, training: bool = True) -> list[Need]:
-    if scenario.jobs:
-        return [need for name in scenario.jobs for need in _needs(scenario.of_job(name), training=training)]
     groups = scenario.population
     largest = max(range(len(groups)), key=lambda index: groups[index].devices)
     devices = Need(("population", largest, "devices"), f"{scenario.devices:,} devices", DEVICE_BYTES * scenario.devices)
@@ -113,7 +112,7 @@ def _selected(scenario: Scenario) -> int:
 def about_round_s(scenario: Scenario) -> float:
     """Return about how long a round takes without waiting for clients, by the shortest session."""
     sessions = (_session_s(group.session) for group in scenario.population)
-    return scenario.server.turn_s(min(sessions), scenario.devices)
+    return scenario.server.round_s(min(sessions), scenario.devices)
 
 
 def _session_s(session: AnySession) -> float:

@@ -10,7 +10,6 @@ from fedsim.common.formatting import count
 from fedsim.common.instants import DAY_S, readable_time, to_ms
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.outcomes import SESSION_OUTCOMES
-from fedsim.measure.metrics import of_jobs
 from fedsim.population.feasibility import shortage
 from fedsim.population.sessions import cut_short, session_phases, whole_steps
 from fedsim.run.check import LENGTH, SEEDS, Check, Grade
@@ -52,9 +51,9 @@ def of_shortage(federation: PreparedFederation) -> Iterator[Check]:
     """Find separations and caps that stop a run which gets far enough."""
     scenario, population = federation.scenario, federation.population
     if (short := shortage(scenario, population)) is not None:
-        turn = scenario.server.turn
+        noun = scenario.server.noun
         text = (
-            f"The separations (or caps) can be kept for less than {short.rounds:,} {turn}s: clients can take part "
+            f"The separations (or caps) can be kept for less than {short.rounds:,} {noun}s: clients can take part "
             f"{short.possible:,} times in these, which need {short.needed:,}; a run that gets so far waits for ever."
         )
         remedy = "Lower the separation or the cohort, or raise the caps."
@@ -120,11 +119,8 @@ def before(federation: PreparedFederation) -> Iterator[Check]:
 def why_nothing(metrics: Mapping[str, float], deadline_s: float | None = None) -> str:
     """Say that no report was taken, and what became of the sessions; "" where one was, or if that is not known.
 
-    Of several jobs it says that of the first one without a report. The deadline is named where it is given.
+    The deadline is named where it is given.
     """
-    for job, of_one in of_jobs(metrics).items():
-        if nothing := why_nothing(of_one):
-            return f"job {job!r}: {nothing}"
     sessions = round(metrics.get("sessions.count", -1))
     if sessions < 0 or "rounds.count" not in metrics or metrics.get("sessions.reported_share", 0.0) > 0:
         return ""

@@ -17,6 +17,7 @@ from fedsim.measure.facts import facts_of
 from fedsim.measure.frequencies import available_time, clients_table
 from fedsim.measure.metrics import count_of, measure, split
 from fedsim.measure.metrics.metric import Setting
+from fedsim.measure.metrics.own import own_described
 from fedsim.measure.series import Homes, SeriesCounter, by_day, drawn_together, reached_of
 from fedsim.measure.session_costs import Taken
 from fedsim.measure.shares import judge_shares
@@ -128,7 +129,7 @@ def evaluate(
     return Run(
         scenario=scenario,
         replicate=replicate,
-        facts=facts_of(metrics, series),
+        facts=facts_of(metrics, series, own_described(scenario, federation.own_metrics)),
         series=series,
         simulated_s=log.ended_s,
         rounds=log.rounds,

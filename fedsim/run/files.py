@@ -35,7 +35,7 @@ CHECKSUMS = "checksums"
 NOT_COUNTED = (CHECKSUMS, "wall_time_s")
 """What a manifest's own checksum leaves out."""
 WIDE: Mapping[type[pl.DataType], pl.DataType] = {pl.Int32: pl.Int64(), pl.Enum: pl.String()}
-"""The types of version 0.2 in place of some of today's."""
+"""The types of version 0.2 in place of some of today's. Words of an `Enum` may come later, so that any fits another."""
 SCHEMAS: Mapping[str, Mapping[str, Any]] = {
     "rounds": ROUNDS,
     "participations": PARTICIPATIONS,

@@ -2,19 +2,24 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from fedsim.common.errors import of_job
+from fedsim.common.files import write_lazily
 from fedsim.common.instants import DAY_S
 from fedsim.common.progress import Report
+from fedsim.log.journal import Journal
 from fedsim.measure.facts import facts_of
 from fedsim.privacy.epsilon import epsilon_of
 from fedsim.run.evaluate import evaluate
-from fedsim.run.files import AT_TIMES
+from fedsim.run.files import AT_TIMES, Provenance, about_tables
 from fedsim.run.preflight import preflight
-from fedsim.run.run import Run
+from fedsim.run.run import Run, write_run
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 
@@ -22,21 +27,29 @@ _COMPARED = ("rounds.", "updates.", "reports.", "participation.", "sessions.")
 """Metrics of a job that runs alone: who takes part, and when."""
 
 
-def together(scenario: Scenario, runs: Mapping[str, Run], replicate: int, progress: Report) -> Run:
+class SharedRun(Run):
+    """A run of several `jobs`, each of which is a run of its own: its tables have a column ``job`` in front."""
+
+    @property
+    def _nothing(self) -> str:
+        """Why the first job without a report has none; "" where each has one."""
+        return next((of_job(name, job._nothing) for name, job in self.jobs.items() if job._nothing), "")
+
+
+def together(scenario: Scenario, runs: Mapping[str, Run], replicate: int, progress: Report) -> SharedRun:
     """Return the run of all jobs: their tables one after the other with a column ``job``, and every metric.
 
     A metric of a job is ``job.NAME.METRIC``. With ``alone`` in the scenario each job is simulated without the others
     too, and its metrics of participation are ``job.NAME.alone.METRIC``.
     """
     metrics = dict[str, float]()
-    of_jobs = [each.facts.with_columns(key=pl.format("job.{}.{}", pl.lit(job), "key")) for job, each in runs.items()]
+    of_each = [each.facts.with_columns(key=pl.format("job.{}.{}", pl.lit(job), "key")) for job, each in runs.items()]
     for place, job in enumerate(scenario.jobs if scenario.alone else ()):
         progress(f"simulating {job} alone", place / len(runs))
         view = scenario.of_job(job, alone=True)
         view = view.with_values({"learning": view.untrained})
         world = preflight(view, replicate)
-        log = simulate_log(view, world.population, replicate, devices=world.devices)
-        alone = evaluate(world, log)
+        alone = evaluate(world, simulate_log(view, world.population, replicate, devices=world.devices))
         shown = {name: value for name, value in alone.metrics.items() if name.startswith(_COMPARED)}
         metrics |= {f"job.{job}.alone.{name}": value for name, value in shown.items()}
     tables: dict[str, Any] = {
@@ -44,11 +57,30 @@ def together(scenario: Scenario, runs: Mapping[str, Run], replicate: int, progre
         for name in ("rounds", "log", "clients", "gauges", *AT_TIMES)
     }
     taken = np.sum([each.clients["participations"].to_numpy() for each in runs.values()], axis=0)
-    metrics |= {"jobs.left_out_share": float((taken == 0).mean()), "jobs.most_a_day": _most_a_day(tables["log"])}
+    day = (pl.col("selected_s") // DAY_S).cast(pl.Int32).alias("day")
+    most = tables["log"].lazy().group_by("client", day).len().select(pl.col("len").max()).collect().item()
+    metrics |= {"jobs.left_out_share": float((taken == 0).mean()), "jobs.most_a_day": float(most or 0)}
     metrics |= _of_user(runs)
-    facts = pl.concat([*of_jobs, facts_of(metrics, {})])
+    facts = pl.concat([*of_each, facts_of(metrics, {})])
     ended_s = max(each.simulated_s for each in runs.values())
-    return Run(scenario=scenario, replicate=replicate, facts=facts, simulated_s=ended_s, jobs=runs, **tables)
+    return SharedRun(scenario=scenario, replicate=replicate, facts=facts, simulated_s=ended_s, jobs=runs, **tables)
+
+
+def write_together(
+    scenario: Scenario,
+    runs: Mapping[str, Run],
+    journals: Mapping[str, Journal],
+    directory: Path,
+    provenance: Provenance,
+    progress: Report,
+) -> Run:
+    """Write the directory of the run of all jobs, but for the folders of theirs, as `write_run` does."""
+    whole, path = together(scenario, runs, 0, progress), directory / "participations.parquet"
+    write_lazily(path, whole.log.lazy(), about_tables(scenario, 0))
+    stalled = "; ".join(of_job(name, each.stalled) for name, each in journals.items() if each.stalled)
+    wall_s = round(max(each.wall_s for each in journals.values()), 3)
+    origin = replace(provenance, wall_time_s=wall_s, stalled=stalled)
+    return write_run(replace(whole, log=pl.scan_parquet(path, glob=False)), directory, origin, there=[path.stem])
 
 
 def all_rows(tables: Mapping[str, pl.DataFrame | pl.LazyFrame | None]) -> Any:
@@ -61,13 +93,6 @@ def all_rows(tables: Mapping[str, pl.DataFrame | pl.LazyFrame | None]) -> Any:
     whole = pl.concat(parts, how="diagonal") if parts else None
     lazy = any(isinstance(table, pl.LazyFrame) for table in there.values())
     return whole if whole is None or lazy else whole.collect()
-
-
-def _most_a_day(log: pl.DataFrame | pl.LazyFrame) -> float:
-    day = (pl.col("selected_s") // DAY_S).cast(pl.Int32)
-    sessions = log.lazy().group_by("client", day.alias("day")).len()
-    most = sessions.select(pl.col("len").max()).collect().item()
-    return float(most or 0)
 
 
 def _of_user(runs: Mapping[str, Run]) -> dict[str, float]:

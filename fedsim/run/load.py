@@ -38,6 +38,7 @@ from fedsim.run.files import (
     UNFINISHED,
     WIDE,
 )
+from fedsim.run.jobs import SharedRun
 from fedsim.run.run import Run
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
@@ -99,7 +100,7 @@ def load(directory: str | os.PathLike[str], *, allow_plugins: bool = False, allo
         with reading(folder / "participations.parquet"):
             facts, series = _measured_again(scenario, tables, log, metrics, simulated_s)
     may = {"allow_plugins": allow_plugins, "allow_outside": allow_outside}
-    return Run(
+    return (SharedRun if scenario.jobs else Run)(
         log=log,
         **tables,
         scenario=scenario,
@@ -199,7 +200,8 @@ def _table(path: Path, schema: Mapping[str, Any], fingerprint: object, *, whole:
     with reading(path, "the run wrote it"):
         scan = pl.scan_parquet(regular(path), glob=False)
         there = scan.collect_schema()
-        wrong = [name for name, dtype in schema.items() if there.get(name) not in {dtype, WIDE.get(type(dtype), dtype)}]
+        fits = {name: (dtype, type(dtype), WIDE.get(type(dtype))) for name, dtype in schema.items()}
+        wrong = [name for name, kinds in fits.items() if there.get(name) not in kinds]
         table = scan if wrong or not whole else scan.collect()
         same = not wrong and has_fingerprint(table, fingerprint)
     if wrong:

@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import lru_cache
 from inspect import signature
 from pathlib import Path
@@ -17,7 +16,7 @@ from fedsim.availability.kinds import Opened
 from fedsim.availability.population import strata
 from fedsim.availability.shocks import check_shocks, describe_shocks
 from fedsim.availability.trace import RecordedAvailability
-from fedsim.common.errors import FedsimError, KeyPath, Mistake, PluginError, ScenarioError
+from fedsim.common.errors import FedsimError, KeyPath, Mistake, PluginError, ScenarioError, of_job
 from fedsim.common.formatting import listing
 from fedsim.common.registry import Findings, is_own
 from fedsim.measure.limits import check_study
@@ -79,21 +78,19 @@ def preflight(scenario: Scenario, replicate: int = 0, *, live: bool = False) -> 
 
 
 def checked(scenario: Scenario, replicate: int = 0) -> dict[str, PreparedFederation]:
-    """Check a scenario as `preflight` does, or each of its jobs; return what was made of each, by the job's name.
+    """Check each server of a scenario as `preflight` does; return what was made of each, by the name of its job.
 
-    A scenario of one server has no name. A `ScenarioError` has every mistake, with the name of its job.
+    A `ScenarioError` has every mistake.
     """
-    if not scenario.jobs:
-        return {"": preflight(scenario, replicate)}
-    federations, mistakes, policy = dict[str, PreparedFederation](), list[Mistake](), scenario.matching_policy
-    findings = POLICIES.check(policy.kind, policy.options)
-    mistakes += [scenario.mistake(("matching", *path), message) for path, message in findings]
-    for name in scenario.jobs:
+    federations, servers, policy = dict[str, PreparedFederation](), scenario.servers(), scenario.matching
+    findings = [] if policy is None else POLICIES.check(policy.kind, policy.options)
+    mistakes = [scenario.mistake(("matching", *path), message) for path, message in findings]
+    for name, each in servers.items():
         try:
-            federations[name] = preflight(scenario.of_job(name), replicate)
+            federations[name] = preflight(each, replicate)
         except ScenarioError as error:
-            mistakes += [replace(each, message=f"job {name!r}: {each.message}") for each in error.mistakes]
-    if mistakes := [*mistakes, *check_study(scenario)]:
+            mistakes += error.in_job(name).mistakes
+    if mistakes := [*mistakes, *([] if "" in servers else check_study(scenario))]:
         raise ScenarioError(mistakes)
     return federations
 
@@ -228,7 +225,7 @@ def notes_of(federation: PreparedFederation, job: str = "") -> list[str]:
         notes += [f"privacy: {each}" for each in caveats(scenario, federation.population)]
     lines = [("note", each) for each in notes]
     lines += [("note" if each.state is Grade.OK else each.state, each.text) for each in cautions.before(federation)]
-    return [f"{state}: {f'job {job!r}: ' if job else ''}{text}" for state, text in lines]
+    return [f"{state}: {of_job(job, text)}" for state, text in lines]
 
 
 def _check_replays(scenario: Scenario, population: Population, opened: Opened) -> Iterator[Mistake]:

@@ -18,7 +18,7 @@ from fedsim.common.instants import readable_time
 from fedsim.common.json_files import as_json, finite
 from fedsim.log import fingerprint
 from fedsim.measure.limits import Judgement, judge
-from fedsim.measure.metrics import describe, of_jobs
+from fedsim.measure.metrics import describe
 from fedsim.measure.metrics.own import OwnMetrics
 from fedsim.measure.shares import of_reports
 from fedsim.run.cautions import why_nothing
@@ -84,8 +84,8 @@ class Run:
 
     def __repr__(self) -> str:
         """Return some lines with what was run and its key figures."""
-        figures, nothing = figure_lines(self.metrics), nothing_of(self)
-        lines = [f"  error: {nothing}"] if nothing else []
+        figures = figure_lines(self)
+        lines = [f"  error: {self._nothing}"] if self._nothing else []
         lines += [f"  {line}" for line in figures[:_MOST_SHOWN]]
         lines += [f"  and {len(figures) - _MOST_SHOWN} more"] if len(figures) > _MOST_SHOWN else []
         clients, sessions = len(self.clients), self.log.lazy().select(pl.len()).collect().item()
@@ -135,7 +135,7 @@ class Run:
     @property
     def noun(self) -> str:
         """What the server counts by: ``round``, or ``version`` where it is buffered."""
-        return self.scenario.server.turn
+        return self.scenario.server.noun
 
     @property
     def wanted(self) -> int | None:
@@ -146,7 +146,12 @@ class Run:
     def failure(self) -> str:
         """Why the run is no success although it ended, because it stalled or took no report; "" where it is one."""
         stalled = self.manifest.get("stalled")
-        return f"{stalled}. The log until then is kept" if stalled else nothing_of(self)
+        return f"{stalled}. The log until then is kept" if stalled else self._nothing
+
+    @property
+    def _nothing(self) -> str:
+        """Why no report was taken; "" where one was."""
+        return why_nothing(self.metrics, self.scenario.server.deadline)
 
     def model(self, name: str, which: Literal["average", "last"] = "average") -> Floats:
         """Return a model that an optimizer left behind, shape (d,): the mean over the last half, or the last one.
@@ -276,17 +281,10 @@ Result = Run
 """What `fedsim.simulate` returns, by the name under which people know it."""
 
 
-def nothing_of(run: Run) -> str:
-    """Say why no report of a run was taken; "" where one was."""
-    return why_nothing(run.metrics, None if run.scenario.jobs else run.scenario.server.deadline)
-
-
-def figure_lines(metrics: Mapping[str, float]) -> list[str]:
+def figure_lines(run: Run) -> list[str]:
     """Return the figures to be read first, one per line: rounds, distances, waits, losses, the user's own metrics."""
-    metrics = {name: value for name, value in metrics.items() if ".alone." not in name}
-    if jobs := of_jobs(metrics):
-        lines = (line for name, figures in jobs.items() for line in (f"job {name}:", *figure_lines(figures)))
-        return [*lines, *figure_lines({name: x for name, x in metrics.items() if not name.startswith("job.")})]
+    of_jobs = [line for name, job in run.jobs.items() for line in (f"job {name}:", *figure_lines(job))]
+    metrics = {name: value for name, value in run.metrics.items() if not name.startswith("job.")}
     shown, selected = list[tuple[str, str]](), metrics.get("participation.l1_uniform", math.nan)
     for words, name, form in _FIRST:
         idle = name == "rounds.waiting_share" and metrics.get(name) == 0
@@ -303,7 +301,7 @@ def figure_lines(metrics: Mapping[str, float]) -> list[str]:
             state = " (diverged)" if diverged else "" if settled else " (not converged)"
             shown.append((f"loss of {optimizer.removeprefix('learning.')}{state}", f"{loss:.6f}"))
     shown += [(name, f"{value:.6g}") for name, value in metrics.items() if describe(name) is None]
-    return [f"{words:<42} {figure:>12}" for words, figure in shown]
+    return [*of_jobs, *(f"{words:<42} {figure:>12}" for words, figure in shown)]
 
 
 def write_page(

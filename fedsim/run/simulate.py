@@ -9,11 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from fedsim.common.arguments import whole
-from fedsim.common.errors import AfterwardsError, FedsimError, StalledError, where
-from fedsim.common.files import pasteable, remove, sole_writer, write_lazily, write_text
+from fedsim.common.errors import AfterwardsError, FedsimError, StalledError, of_job, where
+from fedsim.common.files import pasteable, remove, sole_writer, write_text
 from fedsim.common.instants import readable_time
 from fedsim.common.json_files import as_json
 from fedsim.common.progress import Report, in_notebooks, silent
@@ -34,7 +32,7 @@ from fedsim.run.files import (
     identity,
     open_run_directory,
 )
-from fedsim.run.jobs import together
+from fedsim.run.jobs import together, write_together
 from fedsim.run.load import load
 from fedsim.run.measured import federation_of_log
 from fedsim.run.preflight import buildable, checked, notes_of
@@ -81,7 +79,7 @@ def simulate(
     >>> len(simulate({"stop": {"rounds": 50}, "population": [{"devices": 40}], "server": {"cohort": 4}}).participations)
     200
     """
-    scenario, replicate = as_scenario(scenario, jobs=True), whole("replicate", replicate)
+    scenario, replicate = as_scenario(scenario, several=True), whole("replicate", replicate)
     if scenario.log is not None:
         return measure_log(scenario)[0]
     if seed is not None:
@@ -95,11 +93,11 @@ def simulate(
         for name, (ended_s, stalled) in _run(scenario, federations, logs, progress).items():
             logs[name].ended_s = ended_s
             if stalled is not None:
-                error = StalledError(f"job {name!r}: {stalled}") if name else stalled
+                error = StalledError(of_job(name, str(stalled))) if name else stalled
                 error.log = logs[name]
                 raise error
             runs[name] = evaluate(federations[name], logs[name], progress)
-        return together(scenario, runs, replicate, progress) if scenario.jobs else runs[""]
+        return runs.get("") or together(scenario, runs, replicate, progress)
 
 
 def measure_log(scenario: Scenario) -> tuple[Run, tuple[str, ...]]:
@@ -194,12 +192,15 @@ def record(
         else:
             journals = _simulated(scenario, directory, federations, journal_of, progress, tell, resume=resume)
             with _saying_how_to_go_on(again):
-                if scenario.jobs:
-                    run = _measured_jobs(
-                        scenario, directory, federations, journals, provenance, progress, draw if page else None
-                    )
-                else:
-                    run = _measured(directory, federations[""], journals[""], progress, provenance)
+                runs = dict[str, Run]()
+                for name, federation in federations.items():
+                    folder, journal, origin = _folder(directory, name), journals[name], Provenance()
+                    if not name:
+                        origin = replace(provenance, wall_time_s=round(journal.wall_s, 3))
+                    runs[name] = _measured(folder, federation, journal, progress, origin)
+                    if name and page:
+                        draw(runs[name], folder / PAGE)
+                run = runs.get("") or write_together(scenario, runs, journals, directory, provenance, progress)
         del federations, federation  # of 10^8 devices the page needs the memory
         with _saying_how_to_go_on(again):
             if page:
@@ -245,7 +246,7 @@ def _simulated(
     of = {name: f"{name}\n{as_json(ours)}" for name in federations}
     if resume and (unfinished / _BEGUN).exists():
         check_identity(directory, unfinished / _BEGUN, ours)
-        if not scenario.jobs and not (unfinished / STATE).exists():
+        if "" in federations and not (unfinished / STATE).exists():
             tell("the interrupted run had not kept a state yet: beginning anew")
     else:
         open_run_directory(directory)
@@ -256,14 +257,14 @@ def _simulated(
         for name, journal in journals.items():
             journal.check_tables(_folder(directory, name))
         return journals
-    for name in scenario.jobs:  # no state is kept of several servers, each in the midst of a round
+    for name in filter(None, journals):  # no state is kept of several servers, each in the midst of a round
         remove(unfinished / name)
         journals[name] = journal_of(unfinished / name, of[name])
         open_run_directory(_folder(directory, name))
-    state = None if scenario.jobs else journals[""].state
-    if state is not None:
-        tell(f"going on at round {int(state['number']):,}")
-    with nullcontext() if state is None else _blaming(journals[""].file):
+    first = next(iter(journals.values()))
+    if first.state is not None:
+        tell(f"going on at round {int(first.state['number']):,}")
+    with nullcontext() if first.state is None else _blaming(first.file):
         over = _run(scenario, federations, journals, progress)
     for name, (ended_s, error) in over.items():
         about = about_tables(federations[name].scenario, 0)
@@ -283,44 +284,15 @@ def _blaming(state: Path) -> Iterator[None]:
 
 
 def _measured(
-    folder: Path,
-    federation: PreparedFederation,
-    journal: Journal,
-    progress: Report,
-    provenance: Provenance | None = None,
+    folder: Path, federation: PreparedFederation, journal: Journal, progress: Report, provenance: Provenance
 ) -> Run:
-    """Measure and train one server, and write its run directory; of one job among several nothing else is told."""
+    """Measure and train one server, and write its run directory."""
     log = StoredLog(folder, journal.ended_s or 0.0)
     fingerprint = Fingerprint(log.participations.collect_schema())
     checkpoint = journal.file.with_name(_TRAINING), journal.log
     run = evaluate(federation, log, progress, fingerprint.add, checkpoint)
-    origin = Provenance() if provenance is None else replace(provenance, wall_time_s=round(journal.wall_s, 3))
-    origin = replace(origin, stalled=journal.stalled)
+    origin = replace(provenance, stalled=journal.stalled)
     return write_run(run, folder, origin, there=TABLES, fingerprints={"participations": fingerprint.hexdigest()})
-
-
-def _measured_jobs(
-    scenario: Scenario,
-    directory: Path,
-    federations: Mapping[str, PreparedFederation],
-    journals: Mapping[str, Journal],
-    provenance: Provenance,
-    progress: Report,
-    draw: Callable[[Run, Path], object] | None,
-) -> Run:
-    """Measure and train several jobs: write a run directory for each with its page, and above these all tables."""
-    runs = dict[str, Run]()
-    for name, federation in federations.items():
-        runs[name] = _measured(_folder(directory, name), federation, journals[name], progress)
-        if draw is not None:
-            draw(runs[name], _folder(directory, name) / PAGE)
-    whole, path = together(scenario, runs, 0, progress), directory / "participations.parquet"
-    write_lazily(path, whole.log.lazy(), about_tables(scenario, 0))
-    stalled = "; ".join(f"job {name!r}: {each.stalled}" for name, each in journals.items() if each.stalled)
-    wall_s = round(max(each.wall_s for each in journals.values()), 3)
-    origin = replace(provenance, wall_time_s=wall_s, stalled=stalled)
-    whole = replace(whole, log=pl.scan_parquet(path, glob=False))
-    return write_run(whole, directory, origin, there=[path.stem])
 
 
 @contextmanager

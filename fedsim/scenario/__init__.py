@@ -66,8 +66,8 @@ def read_resolved(path: Path, record: Mapping[str, Any]) -> Scenario:
         raise RunError(f"{path}: its scenario cannot be read: {error.mistakes[0]}") from None
 
 
-def as_scenario(given: GivenScenario, *, jobs: bool = False) -> Scenario:
-    """Return the scenario that is given, or that of a file or of a mapping; of several `jobs` only if they fit.
+def as_scenario(given: GivenScenario, *, several: bool = False) -> Scenario:
+    """Return the scenario that is given, or that of a file or of a mapping; of `several` servers only if these fit.
 
     A `ScenarioError` has every mistake, and all that it asks for and may not do.
     """
@@ -80,7 +80,7 @@ def as_scenario(given: GivenScenario, *, jobs: bool = False) -> Scenario:
         raise TypeError(f"scenario must be {what}, not {short_repr(given)}")
     elif mistakes := given.not_permitted():
         raise ScenarioError(mistakes)
-    return given if jobs else given.check_one()
+    return given if several else given.check_one()
 
 
 def import_folders(file: str | Path, permissions: Permissions) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ import hashlib
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -13,7 +12,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from fedsim.common.arguments import path_of, short_repr, whole
 from fedsim.common.errors import KeyPath, Mistake, ScenarioError
 from fedsim.common.hints import did_you_mean
-from fedsim.scenario.component import Choice, Component, Named
+from fedsim.scenario.component import Component, Named
 from fedsim.scenario.document import Document
 from fedsim.scenario.group import Group
 from fedsim.scenario.jobs import MOST_JOBS, JobName, Matching, ServerOrJobs, SharedJob, document_of_job, server_in_jobs
@@ -23,7 +22,7 @@ from fedsim.scenario.log import ProductionLog, with_placeholders
 from fedsim.scenario.permissions import TRUSTED, Permissions
 from fedsim.scenario.privacy import Privacy
 from fedsim.scenario.records import Records
-from fedsim.scenario.server import COIN_LAWS, MOST_CLIENTS, Server, SyncServer
+from fedsim.scenario.server import COIN_LAWS, MOST_CLIENTS, SyncServer
 from fedsim.scenario.shocks import Shock
 from fedsim.scenario.sources import ByDeadline
 from fedsim.scenario.stop import Stop
@@ -153,10 +152,9 @@ class Scenario(Written):
         fixed = self.privacy is not None and self.privacy.training != "none"
         return (self.server.cohort if self.server.selects_once else self.server.buffer) if fixed else None
 
-    @property
-    def servers(self) -> list[Server]:
-        """Its server, or those of its jobs."""
-        return [job.server for job in self.jobs.values()] if self.jobs else [self.server]
+    def servers(self) -> dict[str, Self]:
+        """Return the scenario of each server by the name of its job; without jobs, itself by an empty name."""
+        return {name: self.of_job(name) for name in self.jobs} or {"": self}
 
     @property
     def always_available(self) -> bool:
@@ -168,17 +166,13 @@ class Scenario(Written):
         """What keeps devices from being always available, as sentences call it: empty where nothing does."""
         habits = any(group.availability.kind != "always" for group in self.population)
         churn = any(group.churns for group in self.population)
-        checks = any(server.check_ins is not None for server in self.servers)
+        servers = [job.server for job in self.jobs.values()] or [self.server]
+        checks = any(server.check_ins is not None for server in servers)
         causes = {"what a log does not tell": self.log is not None}
         causes |= {"availability": habits, "shocks": bool(self.shocks), "churn": churn, "check-ins": checks}
         causes["the limit most_a_day"] = self.most_a_day is not None
         causes["other jobs on the fleet"] = bool(self.beside) or len(self.jobs) > 1
         return " and ".join(each for each, is_so in causes.items() if is_so)
-
-    @property
-    def sessions_fail(self) -> bool:
-        """Whether sessions may fail while their device stays available."""
-        return any(group.session.fails is not None for group in self.population)
 
     @property
     def losses(self) -> dict[str, str]:
@@ -189,10 +183,10 @@ class Scenario(Written):
         server = self.server
         over = server.selects_once and server.wanted > server.cohort
         gated = server.selects_once and server.secure_aggregation is not None
+        fails = [name for group in self.population if group.session.fails for name in group.session.fails.outcomes]
         outcomes = {
-            "dropped": (self.sessions_fail, "sessions fail by themselves (session.fails)")
-            if self.always_available
-            else (True, f"devices are not always there ({self.absences})"),
+            **dict.fromkeys(fails, (True, "sessions fail by themselves (session.fails)")),
+            **({} if self.always_available else {"dropped": (True, f"devices are not always there ({self.absences})")}),
             "late": (server.deadline is not None, "server.deadline, after which reports are late"),
             "aborted": (over, "server.over_select above 1, where the slowest reports are not taken"),
             "stale": (server.max_staleness is not None, "server.max_staleness, by which reports are discarded"),
@@ -275,18 +269,12 @@ class Scenario(Written):
 
         Others are `beside` it, unless it is `alone`. A `ScenarioError` has every mistake in it.
         """
+        groups = [group.name for group in self.population]
         try:
-            groups = [group.name for group in self.population]
             written = document_of_job(self._as_document(), name, self.jobs, groups, self.stop, alone=alone)
             return type(self).of_document(written)
         except ScenarioError as error:
-            mistakes = [replace(each, message=f"job {name!r}: {each.message}") for each in error.mistakes]
-            raise ScenarioError(mistakes) from None
-
-    @property
-    def matching_policy(self) -> Choice:
-        """What puts its jobs in an order where they want devices at the same instant."""
-        return self.matching or Component(kind="first_come")
+            raise error.in_job(name) from None
 
     @property
     def own_seed(self) -> int:
@@ -349,8 +337,7 @@ class Scenario(Written):
             raise ScenarioError(refused)
         if scenario.jobs and (scenario.job or len(scenario.jobs) == 1):
             return scenario.of_job(scenario.job or next(iter(scenario.jobs)), alone=True)
-        for name in scenario.jobs:
-            scenario.of_job(name)
+        scenario.servers()  # for the mistakes in each
         return scenario
 
     def with_values(self, values: Mapping[str, Any], places: Mapping[str, str] | None = None) -> Self:

@@ -79,7 +79,7 @@ class SyncServer(SparseModel):
         ("concurrency", "buffer", "max_staleness"), "is for mode: buffered; this server runs rounds of one cohort each"
     )
 
-    turn: ClassVar[str] = "round"
+    noun: ClassVar[str] = "round"
     """What the server counts by."""
     selects_once: ClassVar[Literal[True]] = True
     """Whether it selects at the beginning of each round alone, and takes the reports of that selection alone."""
@@ -157,7 +157,7 @@ class SyncServer(SparseModel):
         """Whether a cohort has as many clients as are asked for."""
         return not has_random_size(self.selection)
 
-    def turn_s(self, session_s: float, _clients: int) -> float:
+    def round_s(self, session_s: float, _clients: int) -> float:
         """Return how long a round takes whose sessions take `session_s` seconds, without waiting for clients."""
         return self.pause + session_s
 
@@ -208,7 +208,7 @@ class BufferedServer(SparseModel):
         "shortage": "is for mode: sync; a buffered server fills a free place as soon as somebody is eligible",
     }
 
-    turn: ClassVar[str] = "version"
+    noun: ClassVar[str] = "version"
     selects_once: ClassVar[Literal[False]] = False
     sizes: ClassVar[tuple[str, ...]] = ("concurrency", "buffer")
     staleness: ClassVar[int | None] = None
@@ -250,7 +250,7 @@ class BufferedServer(SparseModel):
         """Sessions that run when every place is taken."""
         return self.concurrency
 
-    def turn_s(self, session_s: float, clients: int) -> float:
+    def round_s(self, session_s: float, clients: int) -> float:
         """Return how long a version takes: until the places that `clients` fill have given the reports of a step."""
         return session_s * self.buffer / min(self.concurrency, clients)
 

@@ -3,11 +3,12 @@
 import math
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, field_validator, model_validator
 
 from fedsim.common.arguments import short_repr
+from fedsim.common.formatting import listing
 from fedsim.scenario.sources import TimeSource
 from fedsim.scenario.strict import Model
 from fedsim.scenario.units import PositiveDuration, TimeZone, format_instant, parse_instant
@@ -107,17 +108,16 @@ class Shock(Model):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
-        given = [name for name in ("every", "down", "windows", "days") if getattr(self, name) is not None]
+        given = [name for name in SHOCK_KINDS if getattr(self, name) is not None]
         if len(given) != 1:
             instead = f"not {' and '.join(given)}" if given else "to say when it happens"
-            raise ValueError(f"needs one of every, down, windows and days, {instead}")
-        kind, by_chance = given[0], given[0] in {"every", "down"}
-        for name, fits in {"length": by_chance, "correlation": kind == "down", "recovery": not by_chance}.items():
-            if getattr(self, name) is not None and not fits:
-                raise ValueError(f"{name} does not go with {kind}")
-        if by_chance and self.length is None:
-            raise ValueError(f"{kind} needs length, how long a shock lasts")
-        if kind == "down" and (self.correlation is None) == (self.share is None):
+            raise ValueError(f"needs one of {listing([*SHOCK_KINDS])}, {instead}")
+        for name in ("length", "correlation", "recovery"):
+            if getattr(self, name) is not None and name not in self.kind.beside:
+                raise ValueError(f"{name} does not go with {given[0]}")
+        if "length" in self.kind.beside and self.length is None:
+            raise ValueError(f"{given[0]} needs length, how long a shock lasts")
+        if self.down is not None and (self.correlation is None) == (self.share is None):
             raise ValueError("down needs either share or correlation")
         return self
 
@@ -142,9 +142,26 @@ class Shock(Model):
         return length
 
     @property
-    def by_chance(self) -> bool:
-        """Whether it comes by chance, and not at known times."""
-        return self.windows is None and self.days is None
+    def kind(self) -> "Kind":
+        """What follows from the key that says when it happens."""
+        return next(kind for name, kind in SHOCK_KINDS.items() if getattr(self, name) is not None)
+
+
+class Kind(NamedTuple):
+    """What follows from how a shock says when it happens."""
+
+    by_chance: bool
+    local: bool  # whether its times are read by each zone's clock
+    beside: tuple[str, ...]  # keys that may stand beside it
+
+
+SHOCK_KINDS: Final = {
+    "every": Kind(by_chance=True, local=False, beside=("length",)),
+    "down": Kind(by_chance=True, local=False, beside=("length", "correlation")),
+    "windows": Kind(by_chance=False, local=True, beside=("recovery",)),
+    "days": Kind(by_chance=False, local=True, beside=("recovery",)),
+}
+"""By the key of a `Shock`, of which it has one."""
 
 
 @dataclass(frozen=True)

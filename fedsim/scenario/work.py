@@ -73,6 +73,9 @@ class Fails(Model):
     per_hour: Annotated[float, Field(gt=0, le=3600)]
     """Failures in an hour of session."""
 
+    outcomes: ClassVar[tuple[str, ...]] = ("dropped",)
+    """As which such sessions end."""
+
 
 class Work(SparseModel):
     """What a participation has to do; it takes as long as the device and its link need for that."""

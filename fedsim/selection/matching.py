@@ -64,20 +64,18 @@ POLICIES: Final = Registry[MatchingPolicy](
 )
 
 
-def ranking(choice: Choice) -> MatchingPolicy:
-    """Return the policy that a scenario chooses; a `PluginError` says what is wrong with one's own."""
+def ranking(choice: Choice | None) -> Callable[[Wish], float]:
+    """Return the rank by a policy, by default first_come; a `PluginError` says what is wrong with one's own."""
+    if choice is None:
+        return FirstCome().rank
     policy = POLICIES.build(choice.kind, choice.options)
-    return _Checked(policy, choice.kind) if is_own(choice.kind) else policy
 
-
-class _Checked:
-    def __init__(self, policy: MatchingPolicy, kind: str) -> None:
-        self._policy, self._kind = policy, kind
-
-    def rank(self, wish: Wish) -> float:
-        where = f"matching policy {self._kind!r}, job {wish.name!r}"
-        with POLICIES.reraise_as_plugin_error(where, self._policy.rank):
-            rank = float(self._policy.rank(wish))
+    def checked(wish: Wish) -> float:
+        where = f"matching policy {choice.kind!r}, job {wish.name!r}"
+        with POLICIES.reraise_as_plugin_error(where, policy.rank):
+            rank = float(policy.rank(wish))
         if math.isnan(rank):
             raise PluginError(f"{where}: must return a number, not NaN")
         return rank
+
+    return checked if is_own(choice.kind) else policy.rank

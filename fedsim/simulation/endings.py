@@ -9,10 +9,15 @@ from numpy.typing import NDArray
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import FOREVER, each_to_ms, to_ms
 from fedsim.common.outcomes import CODES
-from fedsim.scenario.server import SyncServer
+from fedsim.scenario.server import Server, SyncServer
 
 REPORTED, DROPPED, LATE, ABORTED = (CODES[name] for name in ("reported", "dropped", "late", "aborted"))
 _REPORTED_OR: Final = {each: np.array([REPORTED, CODES[each]], dtype=np.int8) for each in ("late", "aborted")}
+
+
+def deadline_ms(server: Server) -> int:
+    """Return the deadline of a server in milliseconds, `FOREVER` without one."""
+    return to_ms(server.deadline or math.inf)
 
 
 def whole_lengths(phases: Floats, speed: Floats) -> Ints:
@@ -43,12 +48,14 @@ class EndedSession(NamedTuple):
 class Limits(NamedTuple):
     """What may end sessions, as instants: the report of each (n,), its device's leave, and a failure of its own.
 
-    Of what is not known ahead, or never happens, the instant is the number `FOREVER`.
+    Of what is not known ahead, or never happens, the instant is the number `FOREVER`. `failure` is the code of the
+    outcome of those that fail, or of each (n,).
     """
 
     report: Ints
     device: Ints | int
     fails: Ints | int
+    failure: NDArray[np.int8] | int = DROPPED
 
     def endings(
         self, limit: int = FOREVER, beyond: Literal["late", "aborted"] = "aborted", *, cuts: bool = True
@@ -60,10 +67,10 @@ class Limits(NamedTuple):
         """
         outcomes = _REPORTED_OR[beyond].take(self.report > limit)  # in half the time of np.where
         ends = np.minimum(self.report, limit) if cuts else self.report
-        for instants, outcome in ((self.device, DROPPED), (self.fails, DROPPED)):
+        for instants, outcome in ((self.fails, self.failure), (self.device, DROPPED)):
             if not isinstance(instants, int) and (first := instants <= ends).any():
                 ends = np.where(first, instants, ends)
-                outcomes[first] = outcome
+                np.copyto(outcomes, outcome, where=first)
         return Endings(ends, outcomes)
 
 
@@ -82,10 +89,7 @@ class Closing(NamedTuple):
     @classmethod
     def of(cls, server: SyncServer) -> "Closing":
         """Return when the rounds of a server close."""
-        deadline, grace, overtime = (
-            to_ms(each) for each in (server.deadline or math.inf, server.grace, server.overtime)
-        )
-        return cls(deadline, grace, server.minimum_reports, overtime)
+        return cls(deadline_ms(server), to_ms(server.grace), server.minimum_reports, to_ms(server.overtime))
 
     def instants(self, opened: int, target: int, reports: Ints, last: int) -> tuple[int, int]:
         """Return when a round closes if it is in time, and when it is out of time.

@@ -20,7 +20,7 @@ from fedsim.common.arrays import Ints
 from fedsim.common.errors import ScenarioError, StalledError
 from fedsim.common.instants import FOREVER, each_to_seconds, to_ms, to_seconds
 from fedsim.common.keyed import Purpose, stream
-from fedsim.log import TRANSITIONS
+from fedsim.log import TRANSITIONS, noted
 from fedsim.log.columns import part_of, with_prefix
 from fedsim.log.journal import Journal, damaged
 from fedsim.log.recorder import InMemoryLog, LogSink, Recorder
@@ -176,7 +176,7 @@ class ServerRun:
             raise ScenarioError([scenario.mistake(("server", "selection"), message)])
         devices = simulation.devices or strata(scenario, population)
         server = scenario.server
-        recorder = Recorder(len(population), devices.names, sink, server.staleness, steps=server.partial)
+        recorder = Recorder(len(population), devices.names, sink, server.staleness, noted(server))
         engine = ArrayWorld if engine_of(scenario) == "vectorized" else ProcessWorld
         shared = shared or sharing(clock, scenario, replicate)
         world: Federation = engine(scenario, population, devices, clock, recorder, replicate, shared)

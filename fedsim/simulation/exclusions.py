@@ -42,16 +42,16 @@ def count_by_group(reasons: Reasons, group: Ints, groups: int) -> Ints:
     return np.array([np.bincount(group[mask], minlength=groups) for mask in masks])
 
 
-def explain(reasons: Reasons, due: int, turn: str) -> str:
+def explain(reasons: Reasons, due: int, noun: str) -> str:
     """Say in words what keeps the clients (N,) out, each counted once.
 
-    The first separation is over in round `due`; `turn` is what the server counts by, ``round`` or ``version``.
+    The first separation is over in round `due`; `noun` is what the server counts by, ``round`` or ``version``.
     """
     parts, rest = [], reasons
     for reason, words in _WORDS:
         against = (rest & np.uint16(reason)) != 0
         count, rest = int(against.sum()), rest[~against]
-        until = f" (the first of them until {turn} {due:,})" if reason == Reason.SEPARATION else ""
+        until = f" (the first of them until {noun} {due:,})" if reason == Reason.SEPARATION else ""
         if count:
             parts.append(f"{count:,} {words}{until}")
     parts.append(f"{len(rest):,} eligible")

@@ -201,7 +201,7 @@ class Gate:
         times_s = to_seconds(recorder.opened_at(number)), to_seconds(instant)
         clients, versions = clients.astype(np.int64), versions.astype(np.int64)
         oldest = number + 1 if rounds else recorder.oldest
-        steps = recorder.sessions(rows, "steps")[0].astype(np.int64) if recorder.steps else None
+        steps = recorder.sessions(rows, "steps")[0].astype(np.int64) if "steps" in recorder.noted else None
         self.closed.append(
             Closed(number, outcome, *times_s, selected, clients, versions, oldest, until, began, ended, codes, steps)
         )

@@ -61,9 +61,10 @@ class Selector:
         clock: Clock,
     ) -> None:
         server = scenario.server
-        self._rule = selection_law(server.selection, population.weight, server.wanted, scenario.own_seed, replicate)
+        choice, seed = server.selection, scenario.own_seed
+        self._selection = selection_law(choice, population.weight, server.wanted, seed, replicate)
         self._few = server.check_ins is not None and server.check_ins.few
-        self._finds_shortage = bool(getattr(self._rule, "finds_shortage", False))
+        self._finds_shortage = bool(getattr(self._selection, "finds_shortage", False))
         self._roster = roster
         self._candidates = Candidates(roster, population, recorder.last_round, checked=is_own(server.selection.kind))
         self._draws = stream(scenario.own_seed, replicate, Purpose.OWN_SELECTION)
@@ -72,40 +73,40 @@ class Selector:
 
     def take(self, feedback: Feedback) -> None:
         """Tell the law the outcome of a round."""
-        cast("Informed", self._rule).take_feedback(feedback)
+        cast("Informed", self._selection).take_feedback(feedback)
 
-    def try_select(self, number: int, turn: int, count: int) -> Trial:
-        """Select `count` clients, if so many are ready, in the round or version `turn`.
+    def try_select(self, number: int, round_: int, count: int) -> Trial:
+        """Select `count` clients, if so many are ready, in the round or version `round_`.
 
         `number` counts the selections, and is the key of the draws.
         """
         if self._finds_shortage and not self._roster.counted:
             # Asking the law is cheaper than looking at all clients.
-            cohort = self._ask(number, turn, count, None)
+            cohort = self._ask(number, round_, count, None)
             if len(cohort) == count:
                 return Trial(count, self._chosen(cohort))
         ready = self._roster.ready(count)
-        return Trial(ready, self.select(number, turn, count) if ready == count else None)
+        return Trial(ready, self.select(number, round_, count) if ready == count else None)
 
-    def select(self, number: int, turn: int, count: int, everyone: Ints | None = None) -> Ints:
+    def select(self, number: int, round_: int, count: int, everyone: Ints | None = None) -> Ints:
         """Select where enough clients are ready; `everyone` is given where all that are eligible are wanted."""
-        return self._chosen(self._ask(number, turn, count, everyone))
+        return self._chosen(self._ask(number, round_, count, everyone))
 
     def state(self) -> Arrays:
         """Return who was selected last, and what the law remembers."""
-        remembered = self._rule.state() if isinstance(self._rule, Remembering) else {}
+        remembered = self._selection.state() if isinstance(self._selection, Remembering) else {}
         return {"last_selected": np.array(self.last_selected), **with_prefix("law", remembered)}
 
     def restore(self, state: Arrays) -> None:
         """Go on from what `state` returned."""
         self.last_selected = int(state["last_selected"])
-        if isinstance(self._rule, Remembering):
-            self._rule.restore(part_of("law", state))
+        if isinstance(self._selection, Remembering):
+            self._selection.restore(part_of("law", state))
 
-    def _ask(self, number: int, turn: int, count: int, everyone: Ints | None) -> Ints:
+    def _ask(self, number: int, round_: int, count: int, everyone: Ints | None) -> Ints:
         now_s = to_seconds(self._clock.now)
-        request = Request(number, count, turn, self._draws, self.last_selected, everyone, now_s, self._few)
-        return self._rule.select(request, self._candidates)
+        request = Request(number, count, round_, self._draws, self.last_selected, everyone, now_s, self._few)
+        return self._selection.select(request, self._candidates)
 
     def _chosen(self, cohort: Ints) -> Ints:
         if len(cohort):

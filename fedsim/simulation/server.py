@@ -52,7 +52,7 @@ def serve(world: Federation, opening: Callable[[int], None], gate: Gate, number:
         world.roster.open_round(number)
         recorder.open_round(clock.now)
         # 2. Gather: enough eligible clients, or what the scenario says of a shortage.
-        yield from world.turn(clock.now, wanted)
+        yield from world.wait_to_select(clock.now, wanted)
         trial = world.selector.try_select(number, number, wanted)
         if trial.ready < least and server.shortage != "skip":
             trial = yield from _gather(world, number)
@@ -114,7 +114,7 @@ def _gather(world: Federation, number: int) -> Generator[simpy.Event, None, Tria
         yield clock.at(clock.now, Turn.SERVER)
         if clock.now >= horizon:
             continue
-        yield from world.turn(opened, server.wanted)
+        yield from world.wait_to_select(opened, server.wanted)
         trial = world.selector.try_select(number, number, server.wanted)
         if trial.ready >= server.least:
             return trial
@@ -207,7 +207,7 @@ class BufferedRun:
             # 2. Fill the free places, all at once, as far as somebody is eligible.
             self._open_version()
             if free := self._server.concurrency - sessions.count:
-                yield from self._world.turn(self._last_at, free)
+                yield from self._world.wait_to_select(self._last_at, free)
                 free -= self._fill(free)
             # 3. Wait until a session ends or, with places free, somebody becomes eligible.
             if self._horizon < FOREVER and not sessions.count and not self._world.roster.attainable():

@@ -35,7 +35,7 @@ class Alone(Remembers):
     def join(self, name: str, weight: float, recorder: Recorder, roster: Any) -> None:
         """Take the next job in."""
 
-    def turn(self, job: int, since: int, wanted: int) -> Generator[simpy.Event, None, None]:
+    def wait_to_select(self, job: int, since: int, wanted: int) -> Generator[simpy.Event, None, None]:
         """Wait until it is a job's turn to select, in this instant after all servers' turns.
 
         It has wanted devices `since` an instant.
@@ -91,7 +91,7 @@ class Sharing(Alone):
         self.rosters.append(roster)
         self._jobs.append((name, weight, recorder))
 
-    def turn(self, job: int, since: int, wanted: int) -> Generator[simpy.Event, None, None]:
+    def wait_to_select(self, job: int, since: int, wanted: int) -> Generator[simpy.Event, None, None]:
         now, (name, weight, recorder) = self._clock.now, self._jobs[job]
         draw = float(self._draws.uniforms(job, now)[0])
         times = to_seconds(now), to_seconds(since)
@@ -143,5 +143,5 @@ def sharing(clock: Clock, scenario: Scenario, replicate: int) -> Alone:
     """Return what the jobs of a scenario share, or what a day allows to those of a single server."""
     if not scenario.jobs and scenario.most_a_day is None:
         return Alone()
-    policy, draws = ranking(scenario.matching_policy), stream(scenario.seed, replicate, Purpose.MATCHING)
-    return Sharing(clock, scenario.devices, policy.rank, draws, scenario.most_a_day)
+    rank, draws = ranking(scenario.matching), stream(scenario.seed, replicate, Purpose.MATCHING)
+    return Sharing(clock, scenario.devices, rank, draws, scenario.most_a_day)

@@ -1,6 +1,5 @@
 """What the states of both engines have."""
 
-import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,7 +10,7 @@ import simpy
 from fedsim.availability.population import PopulationAvailability, Strata
 from fedsim.availability.shocks import server_shocks
 from fedsim.common.arrays import Ints
-from fedsim.common.instants import FOREVER, each_to_ms, to_ms
+from fedsim.common.instants import FOREVER, each_to_ms
 from fedsim.common.keyed import Purpose, stream
 from fedsim.log.columns import Arrays, part_of, with_prefix
 from fedsim.log.recorder import Recorder
@@ -22,7 +21,7 @@ from fedsim.simulation.arrays.precomputed import PrecomputedAvailability
 from fedsim.simulation.check_ins import connections_of
 from fedsim.simulation.clock import Clock
 from fedsim.simulation.cooldowns import Cooldowns
-from fedsim.simulation.endings import Closing, Endings, Limits, whole_lengths
+from fedsim.simulation.endings import Closing, Endings, Limits, deadline_ms, whole_lengths
 from fedsim.simulation.selector import Selector
 from fedsim.simulation.sharing import Alone
 
@@ -51,7 +50,6 @@ class World:
         self._steps = whole_steps(scenario, self.population) if scenario.server.partial else None
         self._failing = session_failures(scenario, self.population, draws)
         self._cooldowns = Cooldowns(scenario.server, self.population)
-        self._deadline = to_ms(scenario.server.deadline or math.inf)
         self.planned: Callable[[Ints, Ints], None] = lambda _cohort, _ends: None
         """Called with clients that are selected, and when their sessions end if nothing cuts them."""
 
@@ -85,11 +83,12 @@ class World:
         """
         reports = self._reports(cohort, number, row)
         self.planned(cohort, reports)
-        return Limits(reports, self.device_ends(cohort, reports, until), self._failing(cohort, number, self.clock.now))
+        device = self.device_ends(cohort, reports, until)
+        return Limits(reports, device, *self._failing(cohort, number, self.clock.now))
 
     def given_up(self, cohort: Ints, key: int, row: int) -> Endings:
         """Begin sessions of a buffered server, which gives them up `deadline` later, and return how they end."""
-        until = self.clock.now + self._deadline
+        until = self.clock.now + deadline_ms(self.scenario.server)
         endings = self.limits(cohort, key, row, until).endings(until, "late")
         self.take(cohort, endings.at)
         return endings
@@ -108,18 +107,18 @@ class World:
         speed = self.population.speed[cohort]
         if self._steps is not None:
             leaves = self.availability.ends(cohort, now, now + whole_lengths(phases, speed) + 1)
-            room = np.minimum(leaves - 1 - now, self._deadline)
-            self.recorder.note_steps(row, cut_short(phases, self._steps[cohort], room / 1000 * speed))
+            room = np.minimum(leaves - 1 - now, deadline_ms(self.scenario.server))
+            self.recorder.note(row, "steps", cut_short(phases, self._steps[cohort], room / 1000 * speed))
         if uplink is not None:
             from fedsim.population.uplink import shared  # only where needed: it compiles
 
             bits = self._bits[self.population.group[cohort]]
             at_most = np.maximum(phases[2], len(cohort) * bits / uplink)  # if all of them share it all of the time
             until = now + each_to_ms(phases[0] + phases[1] + at_most) + 1
-            gone = np.minimum(self.availability.ends(cohort, now, until), self._failing(cohort, number, now))
+            gone = np.minimum(self.availability.ends(cohort, now, until), self._failing(cohort, number, now)[0])
             phases[2], _ = shared(phases, bits, (gone - now) / 1000, uplink)
         return now + np.maximum(whole_lengths(phases, speed), self.shared.shortest)
 
-    def turn(self, since: int, wanted: int) -> Generator[simpy.Event, None, None]:
+    def wait_to_select(self, since: int, wanted: int) -> Generator[simpy.Event, None, None]:
         """Wait until it is this server's turn to select in this instant; it has wanted devices `since` an instant."""
-        return self.shared.turn(self._job, since, wanted)
+        return self.shared.wait_to_select(self._job, since, wanted)

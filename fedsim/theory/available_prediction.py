@@ -130,7 +130,7 @@ def why_not(scenario: Scenario, population: Population) -> str | None:
         return f"the selection law {server.selection.kind!r}; it knows {names}"
     if unknown := [cause for outcome, cause in scenario.losses.items() if not SESSION_OUTCOMES[outcome].by_device]:
         return unknown[0]
-    if scenario.sessions_fail:
+    if any(group.session.fails for group in scenario.population):
         return "session.fails, by which sessions end while their device stays available"
     if server.check_ins is not None:
         return "server.check_ins, by which only connected devices are seen"

@@ -118,7 +118,7 @@ def decide(
     provenance: Provenance | None = None,
     progress: Report = silent,
     tell: _Tell = lambda _: None,
-    job: Callable[[Task], RunOutcome] = work,
+    do: Callable[[Task], RunOutcome] = work,
     until: float = math.inf,
     answered: Callable[[Trials], None] = lambda _: None,
 ) -> Decision:
@@ -135,7 +135,7 @@ def decide(
     folder, done = path_of("directory", directory, "the folder to write"), list[Swept]()
     command = provenance.command("decide", "--out", pasteable(str(folder)))
     how: dict[str, Any] = {"retries": retries, "timeout": timeout, "provenance": provenance, "command": command}
-    how |= {"tell": tell, "job": job}
+    how |= {"tell": tell, "do": do}
     left: Sequence[int] = range(len(_settings(scenario)))
     last, tuning = in_full(scenario), _tuning(scenario)
     assert last.scenario.decide is not None

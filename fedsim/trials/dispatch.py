@@ -36,13 +36,13 @@ class Settled:
 
 @dataclass(eq=False)
 class Dispatcher:
-    """Does the runs that wait; `task_of` makes what is sent to the worker for a run, and `job` is what it does."""
+    """Does the runs that wait; `task_of` makes what is sent to the worker for a run, and `do` is what it does."""
 
     waiting: deque[PlannedRun]
     backend: Backend
     task_of: Callable[[PlannedRun], Task]
     retries: int = 2
-    job: Callable[[Task], RunOutcome] = work
+    do: Callable[[Task], RunOutcome] = work
     begun: Callable[[PlannedRun], bool] = lambda _: False  # whether a worker has begun a run
     forget: Callable[[PlannedRun], None] = lambda _: None  # takes that note back, which ends a run under way
     limit_s: Callable[[PlannedRun], float | None] = lambda _: None  # seconds that a run may take, if limited
@@ -126,7 +126,7 @@ class Dispatcher:
             task = self.task_of(source[0])
             self.forget(source[0])  # an attempt that was lost may have left its mark
             try:
-                future = self._executor.submit(self.job, task)
+                future = self._executor.submit(self.do, task)
             except BrokenExecutor:
                 self._broken()
                 return

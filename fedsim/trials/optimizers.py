@@ -40,7 +40,7 @@ def metrics_of(trials: Trials, figure: str) -> dict[str, str]:
     return {
         parts["optimizer"]: name
         for (metric, parts), name in parsed
-        if metric is not None and metric.name == f"learning.OPTIMIZER.{figure}" and "job" not in parts
+        if metric is not None and metric.name == f"learning.OPTIMIZER.{figure}" and parts.keys() == {"optimizer"}
     }
 
 

@@ -121,7 +121,7 @@ def sweep(
     >>> sweep(scenario, "sweeps/two", executor="concurrent.futures:ThreadPoolExecutor").runs
     2
     """
-    scenario = as_scenario(scenario, jobs=True)
+    scenario = as_scenario(scenario, several=True)
     given = None if directory is None else path_of("directory", directory, "the folder to write")
     backend = backend_of(executor, None if workers is None else whole("workers", workers, 1))
     plan = plan_sweep(scenario)
@@ -141,7 +141,7 @@ def run_sweep(
     provenance: Provenance | None = None,
     progress: Report = silent,
     tell: _Tell = lambda _: None,
-    job: Callable[[Task], RunOutcome] = work,
+    do: Callable[[Task], RunOutcome] = work,
     command: str = "",
     until: float = math.inf,
     part: Mapping[str, Any] = MappingProxyType({}),
@@ -149,7 +149,7 @@ def run_sweep(
     """Do the runs of a plan that are missing in a directory; everything else, errors included, is as in `sweep`.
 
     The directory is new, or that of an earlier call, whose runs are kept, on a file system that all workers share. It
-    states the `command`, and of which `part` of a decision it is. `job` is what a worker does with a task. A
+    states the `command`, and of which `part` of a decision it is. `do` is what a worker does with a task. A
     `TimeIsOverError` says that the clock, `time.monotonic`, has reached `until`.
     """
     provenance = provenance or Provenance(permissions=plan.scenario.permissions)
@@ -174,13 +174,13 @@ def run_sweep(
         done = 1.0 - len(missing) / max(1, len(plan.runs))
         foreseen = _Foreseen(plan, missing, lambda text: progress("sweeping", done, text))
         # A decision has no time for pilots, and only where processes are started anyway may one more be.
-        tells = job is work and not part and backend.name == "process"
+        tells = do is work and not part and backend.name == "process"
         dispatcher = Dispatcher(
             deque(missing),
             backend,
             task_of,
             retries,
-            job,
+            do,
             begun=lambda run: store.mark_of(folder, run.run_id).exists(),
             forget=lambda run: store.remove_mark(folder, run.run_id),
             limit_s=default_limit(plan) if timeout is None else lambda _: timeout,

@@ -100,7 +100,6 @@ class EndedError(FedsimError):
 
 def work(task: Task) -> RunOutcome:
     """Do a run and write its results, unless they exist; errors are returned, not raised."""
-    from fedsim.run.cautions import why_nothing
     from fedsim.run.simulate import simulate
     from fedsim.trials.store import mark_of, run_file, write_curves, write_run_results
 
@@ -126,11 +125,10 @@ def work(task: Task) -> RunOutcome:
         here = ""
         result = simulate(task.scenario, report=look)
         check_inputs(task.inputs, imported=True)  # they may have been changed since
-        if nothing := why_nothing(result.metrics):
-            return RunOutcome(nothing, final=True, stalled=True)
-        if result.learning is not None and not task.scenario.jobs:
-            assert task.scenario.learning is not None
-            learning = result.learning.filter(result.learning["optimizer"].ne_missing(task.scenario.learning.twin))
+        if result.failure:
+            return RunOutcome(result.failure, final=True, stalled=True)
+        if result.learning is not None and (trained := task.scenario.learning) is not None:
+            learning = result.learning.filter(result.learning["optimizer"].ne_missing(trained.twin))
             write_curves(folder, task.run_id, learning)
         write_run_results(folder, task.run_id, task.scenario.seed, result.metrics)
     except (RunError, EndedError) as error:

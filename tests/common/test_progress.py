@@ -43,29 +43,21 @@ def test_a_line_for_each_tenth_or_half_minute(clock: list[float], capsys: pytest
     ]
 
 
-def test_the_time_that_is_left_is_said_as_soon_as_it_is_known(
-    clock: list[float], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The first of 100 runs takes 6 s."""
-    with on_stderr() as report:
-        report("sweeping", 0.0)
-        clock[0] += 6.0
-        report("sweeping", 0.01)
-        clock[0] += 6.0
-        report("sweeping", 0.02)
-    assert capsys.readouterr().err.splitlines() == ["sweeping: 0%", "sweeping: 1%, 9.9 min left"]
-
-
+@pytest.mark.parametrize(
+    ("shares", "wait_s", "said"),
+    [
+        ((0.0, 0.01, 0.02), 6.0, ["0%", "1%, 9.9 min left"]),  # the first of 100 runs takes 6 s
+        ((0.8, 0.9, 1.0), 20.0, ["80%", "90%, 20 s left", "100%"]),  # one that goes on, and does 10 % in 20 s
+    ],
+)
 def test_the_time_that_is_left_goes_by_what_was_done_here(
-    clock: list[float], capsys: pytest.CaptureFixture[str]
+    clock: list[float], capsys: pytest.CaptureFixture[str], shares: tuple[float, ...], wait_s: float, said: list[str]
 ) -> None:
-    """A run that goes on at 80 % and does 10 % in 20 s needs 20 s more."""
     with on_stderr() as report:
-        report("simulating", 0.8)
-        clock[0] += 20.0
-        report("simulating", 0.9)
-        report("simulating", 1.0)
-    assert capsys.readouterr().err.splitlines() == ["simulating: 80%", "simulating: 90%, 20 s left", "simulating: 100%"]
+        for share in shares:
+            report("sweeping", share)
+            clock[0] += wait_s
+    assert capsys.readouterr().err.splitlines() == [f"sweeping: {each}" for each in said]
 
 
 @pytest.mark.parametrize(

@@ -27,11 +27,11 @@ DROPPED = 99
 """The exit code of a command that has heard a signal and ended as if there had been none."""
 
 
-def measure_here(jobs: Any, _workers: int) -> Iterator[tuple[Any, Any]]:
+def measure_here(replicates: Any, _workers: int) -> Iterator[tuple[Any, Any]]:
     """Take the place of the processes of `fedsim replay`."""
-    from fedsim.ci.replay import run_job
+    from fedsim.ci.replay import run_replicate
 
-    return ((job, run_job(job)) for job in jobs)
+    return ((each, run_replicate(each)) for each in replicates)
 
 
 def make_quick() -> None:

@@ -231,6 +231,13 @@ def reference_of(server: Server, subject: Subject, place: Path, kept: Path) -> t
     return whole, content(place / "out")
 
 
+def restarted(server: Server, place: Path, command: list[str], reference: dict[str, bytes], case: str) -> list[str]:
+    """Run a command again, and return what is wrong with what it leaves."""
+    again, there = server.ask(place / "out", command), content(place / "out")
+    other = [name for name in there | reference if there.get(name) != reference.get(name)]
+    return [f"{case}: restarted with exit code {again.code}, other {other}: {again.said}"] * bool(again.code or other)
+
+
 def test_a_restart_ends_in_the_same_bytes(server: Server, kept: Path, tmp_path: Path) -> None:
     draw, wrong, counts = random.Random(SEED), [], Counter[str]()
     place = tmp_path / "case"
@@ -258,11 +265,7 @@ def test_a_restart_ends_in_the_same_bytes(server: Server, kept: Path, tmp_path: 
                 wrong.append(f"{case}: says nothing of it: {hit.said}")
             if hit.code == 0 and kind == "short" and content(place / "out") != reference:
                 wrong.append(f"{case}: other bytes at once")
-            restarted = server.ask(place / "out", [*command, *subject.again[number % len(subject.again)]])
-            found = content(place / "out")
-            if restarted.code != 0 or found != reference:
-                other = [name for name in found | reference if found.get(name) != reference.get(name)]
-                wrong.append(f"{case}: restarted with exit code {restarted.code}, other {other}: {restarted.said}")
+            wrong += restarted(server, place, [*command, *subject.again[number % len(subject.again)]], reference, case)
         print(subject.name, dict(counts), f"{len(wrong)} wrong", flush=True)  # noqa: T201  so far
     assert not wrong, "\n".join([f"{len(wrong)}", *wrong[:20]])
 
@@ -285,10 +288,6 @@ def test_a_signal_at_any_moment(server: Server, kept: Path, tmp_path: Path) -> N
                 wrong.append(f"{case}: {hit.said}")
             for left in (place / "out").iterdir():
                 check_whole(left)
-            restarted = server.ask(place / "out", [*command, *subject.again[number % len(subject.again)]])
-            found = content(place / "out")
-            if restarted.code != 0 or found != reference:
-                other = [name for name in found | reference if found.get(name) != reference.get(name)]
-                wrong.append(f"{case}: restarted with exit code {restarted.code}, other {other}: {restarted.said}")
+            wrong += restarted(server, place, [*command, *subject.again[number % len(subject.again)]], reference, case)
         print(subject.name, dict(counts), f"{len(wrong)} wrong", flush=True)  # noqa: T201  so far
     assert not wrong, "\n".join([f"{len(wrong)}", *wrong[:20]])

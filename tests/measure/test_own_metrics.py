@@ -12,7 +12,9 @@ from typer.testing import CliRunner
 import fedsim
 from fedsim.cli.main import app
 from fedsim.common.errors import PluginError, ScenarioError
+from fedsim.measure.facts import facts_of
 from fedsim.measure.metrics import BUILTIN, METRICS, declared, describe, listed, scope
+from fedsim.measure.metrics.metric import Metric
 from fedsim.run.preflight import preflight
 from fedsim.run.simulate import simulate
 from fedsim.scenario import Scenario
@@ -190,6 +192,14 @@ def test_the_built_in_ones_go_through_the_same_door() -> None:
     families = [family for family, _ in groupby(listed(), key=lambda metric: metric.name.partition(".")[0])]
     assert len(set(families)) == len(families)
     assert all(describe(metric.name) is not None for metric in listed())
+
+
+def test_the_interval_of_a_share_by_spans_stays_between_0_and_1() -> None:
+    own = {name: Metric(name, unit, "") for name, unit in (("few", "share"), ("most", "share"), ("length", "s"))}
+    measured = {"few": [0.0, 0.0, 0.03], "most": [1.0, 1.0, 0.97], "length": [0.0, 0.0, 0.03]}
+    low, high = (facts_of(measured, {}, own)[end].to_list() for end in ("low", "high"))
+    assert (low[0], high[1]) == (0.0, 1.0)
+    assert low[2] < 0.0 < high[0] < low[1] < 1.0
 
 
 def test_a_loaded_result_shows_itself_where_the_module_is_not(

@@ -5,7 +5,6 @@ import pytest
 from fedsim import simulate
 from fedsim.run.cautions import of_deadline, of_separation, of_shortage, why_nothing
 from fedsim.run.preflight import preflight
-from fedsim.run.run import nothing_of
 from fedsim.scenario import Scenario
 from tests.conftest import Load
 
@@ -84,7 +83,7 @@ def test_a_deadline_that_the_median_session_misses_is_told(small: Load) -> None:
 
 def test_a_run_without_a_report_is_told_with_what_became_of_its_sessions(small: Load) -> None:
     late = simulate(small(*LATE, QUADRATIC))
-    assert nothing_of(late) == "all 180 sessions missed the 10 min deadline"
+    assert late.failure == "all 180 sessions missed the 10 min deadline"
     assert why_nothing(late.metrics) == "all 180 sessions missed the deadline"
     some = late.metrics | {"sessions.late_share": 0.5, "sessions.dropped_share": 0.5}
     assert why_nothing(some) == "no report was taken of 180 sessions in 60 rounds (90 dropped, 90 late)"

@@ -15,9 +15,10 @@ import fedsim
 from fedsim import Result, RunError, Scenario, ScenarioError
 from fedsim.bridges.exports import export_perfetto, schedule_of
 from fedsim.common.json_files import checksum
+from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.log import _of_0_2 as of_0_2
 from fedsim.pages.page import answer_of
-from fedsim.run.files import Provenance
+from fedsim.run.files import SCHEMAS, Provenance
 from fedsim.run.preflight import preflight
 from fedsim.run.privacy import check_log
 from fedsim.run.simulate import record
@@ -175,6 +176,15 @@ def test_a_result_without_a_report_says_so_first(small: Load) -> None:
     sessions = "population=[{devices: 12, session: {train: 20m}}]"
     shown = repr(fedsim.simulate(small("server={cohort: 3, deadline: 10m}", sessions))).splitlines()
     assert shown[1] == "  error: all 180 sessions missed the 10 min deadline"
+
+
+def test_a_directory_from_before_an_outcome_is_read(
+    small: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = fedsim.simulate(small("stop.rounds=3")).save(tmp_path / "run")
+    more = {**SCHEMAS["participations"], "outcome": pl.Enum([*SESSION_OUTCOMES, "refused"])}
+    monkeypatch.setitem(SCHEMAS, "participations", more)
+    assert len(fedsim.load(folder).participations) == 9
 
 
 @pytest.mark.long

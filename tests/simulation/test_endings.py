@@ -28,8 +28,14 @@ def test_sessions_end_at_the_first_instant_that_ends_them(beyond: str, cuts: boo
     instants = np.random.default_rng(5).integers(1, 7, (2000, 3))
     instants[::3, 1] = instants[1::3, 2] = FOREVER
     for limit in (1, 3, 5, FOREVER):
-        endings = Limits(*instants.T).endings(limit, beyond, cuts=cuts)  # type: ignore[arg-type]
+        failure = np.full(len(instants), CODES["dropped"], dtype=np.int8)
+        failure[::2] = CODES["failed"]  # as another cause of failures would have it
+        report, device, fails = instants.T
+        endings = Limits(report, device, fails, failure).endings(limit, beyond, cuts=cuts)  # type: ignore[arg-type]
         one = [walked(each, limit, beyond, cuts=cuts) for each in instants.tolist()]
+        for place, (_, device, fails) in list(enumerate(instants.tolist()))[::2]:
+            at, outcome = one[place]  # where its device leaves at that instant, that is why
+            one[place] = (at, "failed" if outcome == "dropped" and fails == at < device else outcome)
         assert np.stack(endings, axis=1).tolist() == [[at, CODES[outcome]] for at, outcome in one]
     alone = Limits(
         reports := instants[:1, 0], FOREVER, FOREVER

@@ -120,7 +120,7 @@ def test_dropped_settings_cannot_be_the_best_by_easy_seeds(tmp_path: Path) -> No
         write_run_results(Path(task.folder), task.run_id, seed, {"learning.fedavg.loss": value})
         return RunOutcome()
 
-    done = decide(Scenario.load(file), tmp_path / "easy", THREAD, job=job)
+    done = decide(Scenario.load(file), tmp_path / "easy", THREAD, do=job)
     trials = Trials.read(done.directory)
     found = compared(trials)
     assert planned_seeds(trials).tolist() == [8, 8, 3]
@@ -394,13 +394,13 @@ def test_what_stalled_is_not_tried_again(write: Write, tmp_path: Path) -> None:
         done.append(task.run_id)
         return work(task)
 
-    first = decide(Scenario.load(file), tmp_path / "d", THREAD, job=job)
+    first = decide(Scenario.load(file), tmp_path / "d", THREAD, do=job)
     assert len(first.stages[-1].crashed) == 3
     assert len(done) == len(set(done))
     data = plan_data(planned_decision(Scenario.load(file)), tmp_path / "d", 1)
     assert [run["status"] for run in data["runs"]].count("stalled") == 5
     done.clear()
-    second = decide(Scenario.load(file), tmp_path / "d", THREAD, job=job)
+    second = decide(Scenario.load(file), tmp_path / "d", THREAD, do=job)
     assert not done
     assert [each.crashed for each in second.stages] == [each.crashed for each in first.stages]
 

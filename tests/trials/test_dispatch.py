@@ -69,8 +69,8 @@ def ok(_task: Task) -> RunOutcome:
     return RunOutcome()
 
 
-def settle(backend: Backend, retries: int = 2, job: Callable[[Task], RunOutcome] = ok) -> list[Settled]:
-    return list(Dispatcher(deque(RUNS), backend, task_of, retries, job).settled())
+def settle(backend: Backend, retries: int = 2, do: Callable[[Task], RunOutcome] = ok) -> list[Settled]:
+    return list(Dispatcher(deque(RUNS), backend, task_of, retries, do).settled())
 
 
 def final(settled: list[Settled]) -> dict[str, Settled]:
@@ -109,7 +109,7 @@ def test_a_task_that_raises_is_tried_again_and_then_given_up() -> None:
             raise OSError("lost on the way")
         return RunOutcome()
 
-    ends = final(settle(Backend("threads", lambda: ThreadPoolExecutor(2), lambda _: 2), retries=2, job=job))
+    ends = final(settle(Backend("threads", lambda: ThreadPoolExecutor(2), lambda _: 2), retries=2, do=job))
     assert (ends["run-3"].attempts, ends["run-3"].outcome.error) == (3, "OSError: lost on the way")
     assert (ends["run-5"].attempts, ends["run-5"].outcome.error) == (3, "")
     assert calls == Counter({run.run_id: 1 for run in RUNS}) + Counter({"run-3": 2, "run-5": 2})
@@ -342,7 +342,7 @@ def test_what_an_executor_holds_is_cancelled_whatever_it_knows_of_that() -> None
 def test_an_executor_that_cannot_be_closed_costs_no_results() -> None:
     said: list[str] = []
     backend = Backend("own", lambda: Minimal(fails=True), lambda _: 2)
-    settled = [*Dispatcher(deque(RUNS), backend, task_of, job=ok, tell=said.append).settled()]
+    settled = [*Dispatcher(deque(RUNS), backend, task_of, do=ok, tell=said.append).settled()]
     assert len(settled) == len(RUNS)
     (warning,) = said
     assert warning.startswith("warning: own was not closed: OSError: no answer")
@@ -353,7 +353,7 @@ def test_one_that_cannot_be_closed_hides_no_error() -> None:
         raise FedsimError("the cause")
 
     with pytest.raises(FedsimError, match="the cause"):
-        settle(Backend("own", lambda: Minimal(fails=True), lambda _: 2), job=job)
+        settle(Backend("own", lambda: Minimal(fails=True), lambda _: 2), do=job)
 
 
 def test_what_is_no_future_is_told() -> None:

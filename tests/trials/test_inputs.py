@@ -96,7 +96,7 @@ def test_what_is_changed_during_a_sweep_stores_nothing(
 
     monkeypatch.setattr(run, "simulate", simulated)
     said: list[str] = []
-    swept = run_sweep(plan_sweep(opened(file)), tmp_path / "s", THREAD, retries=0, job=job, tell=said.append)
+    swept = run_sweep(plan_sweep(opened(file)), tmp_path / "s", THREAD, retries=0, do=job, tell=said.append)
     what = f"the module {MODULE}" if name.endswith(".py") else str(path)
     words = f"reads another content of {what} than" if how == "changed" else f"does not find {what}, which"
     assert [words in line and "the worker " in line for line in said] == [True, True]  # seeds 1 and 2

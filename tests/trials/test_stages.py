@@ -74,7 +74,7 @@ def ended(words: str, large: Scenario, directory: Path) -> Trials:
         if what.startswith(words):
             raise TimeIsOverError("over")
 
-    done = decide(large, directory, THREAD, job=job, progress=report)
+    done = decide(large, directory, THREAD, do=job, progress=report)
     assert done.whole == (words == "never")
     return Trials.read(directory)
 
@@ -156,7 +156,7 @@ def test_the_last_stage_that_is_whole_answers(write: Write, tmp_path: Path, word
 
 def test_no_run_begins_when_the_time_is_over(write: Write, tmp_path: Path) -> None:
     small, said = Scenario.load(write(SMALL)), list[str]()
-    done = decide(small, tmp_path / "d", THREAD, job=job, until=-math.inf, tell=said.append)
+    done = decide(small, tmp_path / "d", THREAD, do=job, until=-math.inf, tell=said.append)
     assert not done.whole
     assert said == ["the time is over; the same command does the rest"]
     assert not [*tmp_path.rglob("*.parquet")]
@@ -177,7 +177,7 @@ def test_the_last_look_that_is_whole_answers(write: Write, tmp_path: Path) -> No
         if what.endswith("on 5 seeds"):
             raise TimeIsOverError("over")
 
-    done = decide(small, out, THREAD, job=tied, progress=report)
+    done = decide(small, out, THREAD, do=tied, progress=report)
     assert not done.whole
     assert read_sweep(out / "final")["status"] == "complete"
     trials = Trials.read(out)
@@ -189,7 +189,7 @@ def test_the_last_look_that_is_whole_answers(write: Write, tmp_path: Path) -> No
 def test_a_coarse_ranking_answers_between(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedsim.trials.stages._COARSE_WORK", 1.0)
     small, seen = Scenario.load(write(SMALL)), list[Trials]()
-    decide(small, tmp_path / "d", THREAD, job=job, answered=seen.append)
+    decide(small, tmp_path / "d", THREAD, do=job, answered=seen.append)
     assert [each.stage for each in seen] == ["facts", "coarse", "full"]
     coarse, full = seen[1:]
     assert len(coarse.seeds) == 3  # the fewest that tell anything apart

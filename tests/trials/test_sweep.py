@@ -243,7 +243,7 @@ def test_points_alike_share_their_runs(write: Write, tmp_path: Path) -> None:
 @pytest.mark.parametrize("executor", ["process", "tests.trials.jobs:pool"])
 def test_a_killed_worker_costs_only_its_own_run(swept: Path, tmp_path: Path, executor: str) -> None:
     """Here at its first attempt at seed 1; results are as if nothing had happened."""
-    done = sweep_of(swept, tmp_path / "s", backend_of(executor, 2), job=jobs.dies_once)
+    done = sweep_of(swept, tmp_path / "s", backend_of(executor, 2), do=jobs.dies_once)
     assert done.crashed == {}
     if executor == "process":
         assert len((tmp_path / "s" / "attempts.partial").read_text().splitlines()) == 10
@@ -253,7 +253,7 @@ def test_a_killed_worker_costs_only_its_own_run(swept: Path, tmp_path: Path, exe
 @pytest.mark.long
 @pytest.mark.parametrize("executor", ["process", "tests.trials.jobs:pool"])
 def test_runs_that_always_kill_their_worker_are_given_up(swept: Path, tmp_path: Path, executor: str) -> None:
-    done = sweep_of(swept, tmp_path / "s", backend_of(executor, 2), job=jobs.always_dies, retries=1)
+    done = sweep_of(swept, tmp_path / "s", backend_of(executor, 2), do=jobs.always_dies, retries=1)
     assert {run.seed for run in done.crashed} == {1}
     assert len(done.crashed) == 3
     if executor == "process":
@@ -270,7 +270,7 @@ def test_runs_that_always_kill_their_worker_are_given_up(swept: Path, tmp_path: 
 
 def test_failures_that_may_pass_are_tried_again_and_others_not(swept: Path, tmp_path: Path) -> None:
     told: list[str] = []
-    done = sweep_of(swept, tmp_path / "s", job=jobs.fails, retries=2, tell=told.append)
+    done = sweep_of(swept, tmp_path / "s", do=jobs.fails, retries=2, tell=told.append)
     assert {run.seed: error for run, error in done.crashed.items()} == {0: "out of luck", 1: "a bad idea"}
     assert jobs.attempts(tmp_path / "s", 0) == 3 * 3
     assert jobs.attempts(tmp_path / "s", 1) == 3
@@ -279,7 +279,7 @@ def test_failures_that_may_pass_are_tried_again_and_others_not(swept: Path, tmp_
 
 def test_workers_that_write_elsewhere_are_found_out(swept: Path, tmp_path: Path) -> None:
     with pytest.raises(SweepError, match="the workers must share that folder"):
-        sweep_of(swept, tmp_path / "s", job=jobs.writes_elsewhere)
+        sweep_of(swept, tmp_path / "s", do=jobs.writes_elsewhere)
     assert json.loads((tmp_path / "s" / "sweep.json").read_text())["status"] == "incomplete"
 
 
@@ -430,7 +430,7 @@ def test_a_run_that_takes_too_long_is_given_up(swept: Path, tmp_path: Path, job:
     """It costs no other run anything, and the next call does it."""
     said: list[str] = []
     plan, folder = plan_sweep(Scenario.load(swept, ["sweep={seeds: 4}"])), tmp_path / "s"
-    one = run_sweep(plan, folder, backend_of("process", 2), timeout=2.0, job=job, tell=said.append)
+    one = run_sweep(plan, folder, backend_of("process", 2), timeout=2.0, do=job, tell=said.append)
     assert [run.seed for run in one.crashed] == [1]
     assert len(run_files(folder)) == 3
     (line,) = said
@@ -459,7 +459,7 @@ def test_the_command_that_does_the_rest_says_how(swept: Path, tmp_path: Path) ->
 
 @pytest.mark.long
 def test_the_same_job_is_what_a_worker_does_by_default(swept: Path, tmp_path: Path) -> None:
-    one = sweep_of(swept, tmp_path / "a", job=work)
+    one = sweep_of(swept, tmp_path / "a", do=work)
     other = sweep_of(swept, tmp_path / "b", backend_of("process", 2))
     assert one.runs == other.runs
     for ours, theirs in zip(run_files(tmp_path / "a"), run_files(tmp_path / "b"), strict=True):

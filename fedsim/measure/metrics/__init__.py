@@ -120,16 +120,6 @@ def names() -> list[tuple[str, Metric]]:
     return [*named, *((f"group.GROUP.{metric.name}", metric) for metric in both)]
 
 
-def of_jobs(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """Return the metrics of each of several jobs, by its name; nothing of a run of one."""
-    by_job: dict[str, dict[str, float]] = {}
-    for name, value in metrics.items():
-        if name.startswith("job."):
-            _, job, metric = name.split(".", 2)
-            by_job.setdefault(job, {})[metric] = value
-    return by_job
-
-
 def declared(measurement: object) -> tuple[Metric, ...]:
     """Return the metrics that a measurement declares.
 

@@ -3,9 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability.batch import Reasons
 from fedsim.availability.population import PopulationAvailability
-from fedsim.availability.spells import Spells
 from fedsim.common.arrays import Bits, Bools, Ints
 from fedsim.common.instants import DAY, FOREVER
 
@@ -27,6 +25,7 @@ class PrecomputedAvailability:
     def __init__(self, availability: PopulationAvailability, horizon: int) -> None:
         self._availability, self._horizon = availability, horizon
         self.stratum: Ints = availability.stratum
+        self.reasons, self.spells = availability.reasons, availability.spells
         self._some_leave = bool(availability.may_leave.any())
         clients = len(self.stratum)
         self._length = min(availability.foreseeable, _LONGEST) if clients <= _MOST else 0
@@ -77,11 +76,6 @@ class PrecomputedAvailability:
             return self._until[clients] > instant
         return self._availability.at(clients, instant)
 
-    def reasons(self, clients: Ints, instant: int) -> Reasons:
-        """Return what keeps each client from being available."""
-        self._asked += len(clients) + _PER_CALL
-        return self._availability.reasons(clients, instant)
-
     def ends(self, clients: Ints, instant: int, until: Ints) -> Ints:
         """Return for each of some clients that are available the end of that time, if it is not after `until`."""
         self._asked += len(clients) + _PER_CALL
@@ -93,10 +87,6 @@ class PrecomputedAvailability:
             cut = ((ends >= self._covered_until) & (until >= self._covered_until)).nonzero()[0]
             answer[cut] = self._availability.ends(clients[cut], instant, until[cut])
         return answer
-
-    def spells(self, clients: Ints, since: int, until: int) -> Spells:
-        """Return when the clients are available within [since, until)."""
-        return self._availability.spells(clients, since, until)
 
     def leaves(self, clients: Ints, since: int, until: int) -> Ints:
         """Return from when each client is never available again, `FOREVER` after `until`."""

@@ -236,11 +236,11 @@ class ArrayRoster(Remembers):
             of_server[until[clients] > now] |= np.uint16(reason)
         return of_devices | of_server
 
-    def explain(self, turn: str = "round") -> str:
-        """Say in words what everyone is waiting for; `turn` is what the server counts by."""
+    def explain(self, noun: str = "round") -> str:
+        """Say in words what everyone is waiting for; `noun` is what the server counts by."""
         reasons = self.reasons(np.arange(self._clients))
         due = self._free_round[(reasons & _SEPARATION) != 0].min(initial=np.iinfo(np.int64).max)
-        return explain(reasons, int(due), turn)
+        return explain(reasons, int(due), noun)
 
     def _look(self) -> None:
         """Forget what was true at another instant, or in another round."""

@@ -158,6 +158,6 @@ class Roster(Eligibility):
         """Count everyone in a session by group."""
         return np.bincount(self._group[(self.masks & IN_SESSION) != 0], minlength=self._groups)
 
-    def explain(self, turn: str = "round") -> str:
-        """Say in words what everyone is waiting for; `turn` is what the server counts by."""
-        return explain(self.masks, min(self._released, default=0), turn)
+    def explain(self, noun: str = "round") -> str:
+        """Say in words what everyone is waiting for; `noun` is what the server counts by."""
+        return explain(self.masks, min(self._released, default=0), noun)
