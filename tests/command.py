@@ -159,6 +159,7 @@ for name, arguments in commands.items():
 """
 
 
+@contextmanager
 def limited(most_s: float, *, processor_time: bool = False) -> Iterator[None]:
     """Let the block take no longer: by the clock on the wall, so that it must not wait either, or of processor time."""
 
