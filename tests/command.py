@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -133,30 +133,6 @@ def variables(changes: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a command that runs the code of this repository, wherever it is run."""
     kept = {name: value for name, value in os.environ.items() if name not in NOT_HERE}
     return {**kept, "PYTHONPATH": str(REPOSITORY), **changes}
-
-
-DRIVER = """
-import io, json, resource, sys
-from contextlib import redirect_stderr, redirect_stdout
-from pathlib import Path
-limit, commands = json.load(sys.stdin)
-resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-from fedsim.cli import run_app
-
-for name, arguments in commands.items():
-    sys.argv = ["fedsim", *arguments]
-    said = io.StringIO()
-    try:
-        with redirect_stderr(said), redirect_stdout(said):
-            run_app()
-    except SystemExit as stop:
-        code = stop.code
-    except BaseException as error:
-        code = repr(error)
-    # Not ru_maxrss, which begins with that of the process that started this one.
-    peak = 1024 * int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
-    print(json.dumps([name, code, said.getvalue(), peak]), flush=True)
-"""
 
 
 @contextmanager
